@@ -1,0 +1,1 @@
+"""Coding agents, one file each."""

@@ -1,0 +1,1 @@
+"""Ground floor: what every room stands on. Imports nothing of ours."""

@@ -1,0 +1,58 @@
+"""What time it is: the only place that asks."""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Time as an input, so that tests move it instead of sleeping."""
+
+    def now(self) -> float: ...
+
+    def monotonic(self) -> float: ...
+
+    def sleep(self, seconds: float) -> None: ...
+
+
+class SystemClock:
+    """The machine's clock."""
+
+    def now(self) -> float:
+        return time.time()
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+
+def stamp(seconds: float) -> str:
+    """A moment as UTC text that sorts: 2026-11-15T08:30:00Z."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
+
+
+def parse_stamp(text: str) -> float | None:
+    """The moment a `stamp` text means, or None if it is not one."""
+    try:
+        fields = time.strptime(text, "%Y-%m-%dT%H:%M:%SZ")
+    except ValueError:
+        return None
+    return _timegm(fields)
+
+
+def _timegm(fields: time.struct_time) -> float:
+    from calendar import timegm  # noqa: PLC0415 - only needed when a stamp is read back
+
+    return float(timegm(fields))
+
+
+def age(seconds: float) -> str:
+    """A span as a person says it: 5 s, 12 min, 3 h, 2 days."""
+    seconds = max(0.0, seconds)
+    for limit, size, unit in ((90, 1, "s"), (5400, 60, "min"), (129600, 3600, "h")):
+        if seconds < limit:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds / 86400:.0f} days"

@@ -1,0 +1,145 @@
+"""Files that are never half-written and never edited by two at once."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from handoff.base.errors import Conflict, UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+LOCK_PATIENCE_SECONDS = 30.0
+_LOCK_PAUSE_SECONDS = 0.02
+
+
+def read_bytes(path: str) -> bytes:
+    """The file's bytes, or an error that names the file and the cause."""
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as error:
+        raise UserError(f"Cannot read {path}: {error.strerror}.") from error
+
+
+def read_text(path: str) -> str:
+    """The file as UTF-8 text (a byte-order mark is dropped); other encodings are an error that says where."""
+    data = read_bytes(path)
+    try:
+        return decode(data)
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise UserError(
+            f"Cannot read {path}: line {line} is not UTF-8 (byte 0x{data[error.start]:02x}).",
+            "Save the file as UTF-8 and try again.",
+        ) from error
+
+
+def decode(data: bytes) -> str:
+    """UTF-8 text without its byte-order mark."""
+    return (data[3:] if data.startswith(b"\xef\xbb\xbf") else data).decode("utf-8")
+
+
+def write_atomic(path: str, data: bytes | str, *, mode: int = 0o644) -> None:
+    """Put `data` at `path` so that a reader sees the old file or the new one, also after a power cut."""
+    content = data.encode("utf-8") if isinstance(data, str) else data
+    folder, name = os.path.split(path)
+    temp = os.path.join(folder, f".{name}.{os.getpid()}-{os.urandom(4).hex()}.tmp")
+    try:
+        fd = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        try:
+            view = memoryview(content)
+            while view:
+                view = view[os.write(fd, view) :]
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+        os.rename(temp, path)
+        sync_folder(folder or ".")
+    except OSError as error:
+        _unlink_quietly(temp)
+        raise UserError(f"Cannot write {path}: {error.strerror}.", _hint_for(error)) from error
+
+
+def create_exclusive(path: str, data: bytes | str, *, mode: int = 0o644) -> bool:
+    """Write `path` only if nothing is there; False when something is. The file appears whole."""
+    content = data.encode("utf-8") if isinstance(data, str) else data
+    folder, name = os.path.split(path)
+    temp = os.path.join(folder, f".{name}.{os.getpid()}-{os.urandom(4).hex()}.tmp")
+    write_atomic(temp, content, mode=mode)
+    try:
+        os.link(temp, path)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        raise UserError(f"Cannot write {path}: {error.strerror}.", _hint_for(error)) from error
+    finally:
+        _unlink_quietly(temp)
+    sync_folder(folder or ".")
+    return True
+
+
+def make_folder(path: str, *, mode: int = 0o755) -> None:
+    """The folder and its parents, or an error that names the cause."""
+    try:
+        os.makedirs(path, mode=mode, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"Cannot create the folder {path}: {error.strerror}.", _hint_for(error)) from error
+
+
+def sync_folder(folder: str) -> None:
+    """Make a rename or a new name inside `folder` survive a power cut."""
+    fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    except OSError as error:
+        # Some network file systems cannot sync a folder; the rename itself has happened.
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
+    finally:
+        os.close(fd)
+
+
+@contextmanager
+def locked(path: str, *, what: str, patience: float = LOCK_PATIENCE_SECONDS) -> Iterator[None]:
+    """Hold the lock file `path` for one short edit; the kernel frees it if we die."""
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise UserError(f"Cannot lock {what}: {path}: {error.strerror}.", _hint_for(error)) from error
+    try:
+        deadline = time.monotonic() + patience
+        while True:
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise Conflict(
+                        f"Another process has been editing {what} for {patience:.0f} s.",
+                        f"Look for a hung handoff process; the lock is {path}.",
+                    ) from None
+                time.sleep(_LOCK_PAUSE_SECONDS)
+        yield
+    finally:
+        os.close(fd)
+
+
+def _unlink_quietly(path: str) -> None:
+    try:
+        os.unlink(path)
+    except OSError:
+        return
+
+
+def _hint_for(error: OSError) -> str:
+    if error.errno == errno.ENOSPC:
+        return "The disk is full: free some space and run the command again. Nothing was changed."
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return "Check who owns the folder and whether it may be written."
+    return ""

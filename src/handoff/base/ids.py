@@ -1,0 +1,57 @@
+"""Names people type and ids we make."""
+
+from __future__ import annotations
+
+import os
+
+from handoff.base.errors import UserError
+
+_SLUG = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-")
+FEATURE_NAME_BYTES = 64
+TASK_ID_CHARS = 60
+_ID_MIN_CHARS = 2
+
+
+def check_feature_name(name: str) -> str:
+    """Return `name` if it is a feature slug; a path or anything unusual is refused."""
+    fault = ""
+    if not 1 <= len(name.encode("utf-8", "surrogateescape")) <= FEATURE_NAME_BYTES:
+        fault = f"Use a slug (kebab-case), 1-{FEATURE_NAME_BYTES} chars."
+    elif name.startswith("-") or name.endswith("-"):
+        fault = "Slug cannot start or end with '-'"
+    elif not _SLUG.issuperset(name):
+        fault = "Use lowercase letters, digits, and '-' only."
+    elif "--" in name:
+        fault = "Use single '-' separators (no consecutive dashes)."
+    if fault:
+        suggestion = slug(name)
+        hint = f"For example: {suggestion}" if suggestion and suggestion != name else ""
+        raise UserError(f"Invalid feature name '{name}'. {fault}", hint)
+    return name
+
+
+def check_id(value: str, what: str) -> str:
+    """Return `value` if it may name a task, batch or project."""
+    fault = ""
+    if not _ID_MIN_CHARS <= len(value) <= TASK_ID_CHARS:
+        fault = f"it must have {_ID_MIN_CHARS} to {TASK_ID_CHARS} characters"
+    elif not _SLUG.issuperset(value):
+        fault = "use lowercase letters, digits and '-' only"
+    elif value[0] == "-" or value[-1] == "-":
+        fault = "it cannot start or end with '-'"
+    if fault:
+        suggestion = slug(value)
+        hint = f"For example: {suggestion}" if len(suggestion) >= _ID_MIN_CHARS else ""
+        raise UserError(f"'{value}' cannot name a {what}: {fault}.", hint)
+    return value
+
+
+def slug(text: str) -> str:
+    """The nearest valid name: `My_Repo` becomes `my-repo`."""
+    parts = "".join(c if c in _SLUG else "-" for c in text.lower()).split("-")
+    return "-".join(part for part in parts if part)[:TASK_ID_CHARS].strip("-")
+
+
+def new_id(prefix: str) -> str:
+    """A fresh id that nobody else has: `session-3f9c…`."""
+    return f"{prefix}-{os.urandom(6).hex()}"

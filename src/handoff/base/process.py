@@ -1,0 +1,149 @@
+"""Start other programs: the only door. `capture` is the light way, `run` the careful one."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+from typing import TYPE_CHECKING, NamedTuple
+
+from handoff.base.errors import UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_CHUNK = 65536
+NOT_FOUND = 127
+TIMED_OUT = 124
+
+
+class Completed(NamedTuple):
+    """How a program ended. A negative code is the signal that ended it."""
+
+    code: int
+    out: bytes
+    err: bytes
+    timed_out: bool = False
+
+    @property
+    def text(self) -> str:
+        """Standard output as text; bytes that are not UTF-8 survive a round trip."""
+        return self.out.decode("utf-8", "surrogateescape")
+
+    @property
+    def error_text(self) -> str:
+        return self.err.decode("utf-8", "replace").strip()
+
+
+def capture(argv: Sequence[str], *, environment: Mapping[str, str]) -> Completed:
+    """Run a short program and read both its streams; no input, no time limit.
+
+    Made of posix_spawn and poll because importing `subprocess` costs half of `python -c pass`,
+    and `status` and the hooks ask git one question each.
+    """
+    out_read, out_write = os.pipe()
+    err_read, err_write = os.pipe()
+    actions = [
+        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+        (os.POSIX_SPAWN_DUP2, out_write, 1),
+        (os.POSIX_SPAWN_DUP2, err_write, 2),
+    ]
+    try:
+        pid = os.posix_spawnp(argv[0], argv, environment, file_actions=actions)
+    except FileNotFoundError:
+        for fd in (out_read, err_read):
+            os.close(fd)
+        raise UserError(f"The program '{argv[0]}' was not found.", f"Install {argv[0]} or mend PATH.") from None
+    finally:
+        os.close(out_write)
+        os.close(err_write)
+    streams: dict[int, list[bytes]] = {out_read: [], err_read: []}
+    poll = select.poll()
+    for fd in streams:
+        poll.register(fd, select.POLLIN | select.POLLHUP)
+    open_streams = len(streams)
+    while open_streams:
+        for fd, _event in poll.poll():
+            chunk = os.read(fd, _CHUNK)
+            if chunk:
+                streams[fd].append(chunk)
+            else:
+                poll.unregister(fd)
+                os.close(fd)
+                open_streams -= 1
+    _, status = os.waitpid(pid, 0)
+    return Completed(os.waitstatus_to_exitcode(status), b"".join(streams[out_read]), b"".join(streams[err_read]))
+
+
+def run(
+    argv: Sequence[str],
+    *,
+    environment: Mapping[str, str],
+    cwd: str | None = None,
+    timeout: float | None = None,
+    stdin: bytes | None = None,
+    merge: bool = False,
+) -> Completed:
+    """Run a program in its own process group; when time is up the whole group is ended."""
+    import subprocess  # noqa: PLC0415 - start-up: only commands that need the careful way pay for it
+
+    try:
+        child = subprocess.Popen(
+            list(argv),
+            cwd=cwd,
+            env=dict(environment),
+            stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT if merge else subprocess.PIPE,
+            start_new_session=True,
+        )
+    except FileNotFoundError as error:
+        missing = error.filename or argv[0]
+        raise UserError(f"'{missing}' was not found.", "Install it, mend PATH, or correct the command.") from None
+    except OSError as error:
+        raise UserError(f"Cannot start {argv[0]}: {error.strerror}.") from error
+    try:
+        out, err = child.communicate(stdin, timeout=timeout)
+    except subprocess.TimeoutExpired:
+        end_group(child.pid)
+        out, err = child.communicate()
+        return Completed(TIMED_OUT, out or b"", err or b"", timed_out=True)
+    except BaseException:
+        end_group(child.pid)
+        child.wait()
+        raise
+    return Completed(child.returncode, out or b"", err or b"")
+
+
+def shell(
+    command: str, *, environment: Mapping[str, str], cwd: str | None = None, timeout: float | None = None
+) -> Completed:
+    """Run a line the user wrote, as their shell would; both streams in one, in order."""
+    return run(["/bin/sh", "-c", command], environment=environment, cwd=cwd, timeout=timeout, merge=True)
+
+
+def pass_through(argv: Sequence[str], *, environment: Mapping[str, str], stdin: bytes | None = None) -> int:
+    """Run a program on the person's own terminal and return its exit code."""
+    import subprocess  # noqa: PLC0415 - see run
+
+    try:
+        return subprocess.run(list(argv), env=dict(environment), input=stdin, check=False).returncode
+    except FileNotFoundError:
+        raise UserError(f"'{argv[0]}' was not found.", "Install it or mend PATH.") from None
+
+
+def end_group(pid: int) -> None:
+    """End the process group led by `pid`, which `run` made for one child."""
+    try:
+        os.killpg(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+def find(name: str, *, path: str) -> str | None:
+    """Where PATH finds a program, or None."""
+    for folder in path.split(os.pathsep):
+        candidate = os.path.join(folder or ".", name)
+        if os.access(candidate, os.X_OK) and os.path.isfile(candidate):
+            return candidate
+    return None

@@ -1,0 +1,186 @@
+"""Where settings come from: the environment (only here) and two TOML files, checked key by key."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from handoff.base.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+DEFAULT_LANGUAGE = "English"
+DEFAULT_BUDGET = 8000
+DEFAULT_CONFIG = '# handoff configuration\nlanguage = "English"\n'
+PROGRAM = "handoff"
+
+
+class Settings(NamedTuple):
+    """What the environment said, read once."""
+
+    environment: Mapping[str, str]
+    home: str
+    feature: str
+    program: str
+
+    def get(self, name: str, default: str = "") -> str:
+        return self.environment.get(name, default)
+
+    @property
+    def path(self) -> str:
+        return self.get("PATH", os.defpath)
+
+
+def from_environment(argv0: str = "") -> Settings:
+    """Read the environment. The program's name is the one it was called by, so that hints can be pasted."""
+    environment = dict(os.environ)
+    home = environment.get("HANDOFF_HOME") or os.path.join(os.path.expanduser("~"), ".handoff")
+    name = os.path.basename(argv0)
+    if not name or name.endswith(".py") or name.startswith("-"):
+        name = PROGRAM
+    return Settings(environment, os.path.abspath(os.path.expanduser(home)), environment.get("HANDOFF_FEATURE", ""), name)
+
+
+def git_environment(settings: Settings) -> dict[str, str]:
+    """The environment for our own git calls: nothing that redirects the repository, no prompts, plain words."""
+    kept = {
+        key: value
+        for key, value in settings.environment.items()
+        if not key.startswith("GIT_") or key.startswith("GIT_CONFIG_") or key in _GIT_KEPT
+    }
+    kept.update(LC_ALL="C", GIT_TERMINAL_PROMPT="0", GIT_OPTIONAL_LOCKS="0")
+    return kept
+
+
+_GIT_KEPT = frozenset(
+    {
+        "GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_AUTHOR_DATE",
+        "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL", "GIT_COMMITTER_DATE",
+        "GIT_EXEC_PATH", "GIT_SSH", "GIT_SSH_COMMAND", "GIT_ASKPASS", "GIT_SSL_CAINFO", "GIT_CEILING_DIRECTORIES",
+    }
+)  # fmt: skip
+
+
+def terminal_width(settings: Settings) -> int:
+    """Columns of the person's terminal; COLUMNS wins."""
+    columns = settings.get("COLUMNS")
+    if columns.isdigit() and int(columns) > 0:
+        return int(columns)
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns
+    except (OSError, ValueError):
+        return 80
+
+
+# --- settings files -------------------------------------------------------------------------------
+
+_KINDS = {"text": str, "number": int, "list": list, "seconds": (int, float), "yes-or-no": bool, "table": dict}
+
+
+class Key(NamedTuple):
+    """One allowed key of a settings file."""
+
+    kind: str
+    meaning: str
+    default: Any = None
+
+
+PROJECT_KEYS: dict[str, Key] = {
+    "language": Key("text", "language of the documents an assistant writes", DEFAULT_LANGUAGE),
+    "check": Key("text", "command that proves a step when the step names none", ""),
+    "check_timeout": Key("seconds", "seconds a check may take", 900),
+    "budget": Key("number", "estimated tokens a prompt may hold", DEFAULT_BUDGET),
+    "context_files": Key("list", "files of the repository that every prompt names and quotes", []),
+}
+
+
+class Config(NamedTuple):
+    """A checked settings file: every allowed key has a value."""
+
+    path: str
+    values: dict[str, Any]
+
+    def text(self, key: str) -> str:
+        return str(self.values[key])
+
+    def number(self, key: str) -> float:
+        return float(self.values[key])
+
+    def texts(self, key: str) -> list[str]:
+        return [str(value) for value in self.values[key]]
+
+
+def load_config(path: str, keys: dict[str, Key]) -> Config:
+    """Read a TOML file against its allowed keys. A missing file means the defaults."""
+    values = {name: key.default for name, key in keys.items()}
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except FileNotFoundError:
+        return Config(path, values)
+    except OSError as error:
+        raise ConfigError(f"Cannot read {path}: {error.strerror}.") from error
+    if data != DEFAULT_CONFIG.encode():  # the file `init` writes needs no parser: start-up counts
+        values.update(_parse(path, data, keys))
+    return Config(path, values)
+
+
+def _parse(path: str, data: bytes, keys: dict[str, Key]) -> dict[str, Any]:
+    import tomllib  # noqa: PLC0415 - half of `python -c pass`, only for files that say something
+
+    try:
+        text = data.decode("utf-8-sig")
+        found = tomllib.loads(text)
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ConfigError(f"{path}:{line}: the file is not UTF-8.", "Save it as UTF-8.") from error
+    except tomllib.TOMLDecodeError as error:
+        line = _line_of_error(str(error), data)
+        raise ConfigError(f"{path}:{line}: not valid TOML: {error}.", "Text values stand in double quotes.") from error
+    for name, value in found.items():
+        key = keys.get(name)
+        where = f"{path}:{_line_of_key(text, name)}"
+        if key is None:
+            raise ConfigError(f"{where}: unknown key '{name}'.", _did_you_mean(name, keys))
+        _check_kind(where, name, key, value)
+    if keys is PROJECT_KEYS and not str(found.get("language", "-")).strip():
+        found["language"] = DEFAULT_LANGUAGE
+    return found
+
+
+def _check_kind(where: str, name: str, key: Key, value: Any) -> None:
+    wanted = _KINDS[key.kind]
+    right = isinstance(value, wanted) and (key.kind == "yes-or-no" or not isinstance(value, bool))  # type: ignore[arg-type]
+    if right and key.kind == "list":
+        right = all(isinstance(item, str) for item in value)
+    if right and key.kind in ("number", "seconds"):
+        right = value > 0
+    if not right:
+        wish = {"list": "a list of texts", "number": "a whole number above 0", "seconds": "a number above 0"}
+        shown = wish.get(key.kind, f"a {key.kind} value")
+        raise ConfigError(f"{where}: '{name}' must be {shown}, not {value!r}.", f"It is the {key.meaning}.")
+
+
+def _line_of_error(message: str, data: bytes) -> int:
+    before, found, after = message.partition("(at line ")
+    if found:
+        return int(after.partition(",")[0])
+    return data.count(b"\n") + 1 if before else 1
+
+
+def _line_of_key(text: str, name: str) -> int:
+    for number, line in enumerate(text.splitlines(), 1):
+        head = line.strip().lstrip("[").partition("=")[0].strip().rstrip("]").strip("\"' ")
+        if head == name or head.startswith(name + "."):
+            return number
+    return 1
+
+
+def _did_you_mean(name: str, keys: dict[str, Key]) -> str:
+    from difflib import get_close_matches  # noqa: PLC0415 - only for the error
+
+    close = get_close_matches(name, keys, n=1)
+    known = ", ".join(sorted(keys))
+    return f"Did you mean '{close[0]}'? Known keys: {known}." if close else f"Known keys: {known}."

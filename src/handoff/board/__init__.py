@@ -1,0 +1,1 @@
+"""Who works on what: tasks, sessions, leases, batches, gates, the journal."""

@@ -1,0 +1,1 @@
+"""Commands the orchestrator runs itself, and their verdicts."""

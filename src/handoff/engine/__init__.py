@@ -1,0 +1,1 @@
+"""Journeys: the only floor where two rooms meet."""

@@ -1,0 +1,1 @@
+"""Everything that asks git or writes with it."""
