@@ -1,0 +1,46 @@
+"""Run a check command and keep its evidence."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from handoff.base.process import shell
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from handoff.base.clock import Clock
+
+TAIL_LINES = 40
+_TAIL_CHARS = 6000
+
+
+class Verdict(NamedTuple):
+    """What a check said: green only on exit 0 within its time."""
+
+    command: str
+    code: int
+    seconds: float
+    tail: str
+    timed_out: bool = False
+
+    @property
+    def green(self) -> bool:
+        return self.code == 0 and not self.timed_out
+
+    @property
+    def word(self) -> str:
+        if self.timed_out:
+            return f"red (no answer within {self.seconds:.0f} s)"
+        return "green" if self.green else f"red (exit {self.code})"
+
+
+def run_check(
+    command: str, *, folder: str, environment: Mapping[str, str], timeout: float, clock: Clock
+) -> Verdict:
+    """Run one line of shell in `folder`; what it started is ended with it when time is up."""
+    begin = clock.monotonic()
+    done = shell(command, environment=environment, cwd=folder, timeout=timeout)
+    text = done.out.decode("utf-8", "replace")
+    tail = "\n".join(text.rstrip().splitlines()[-TAIL_LINES:])[-_TAIL_CHARS:]
+    return Verdict(command, done.code, clock.monotonic() - begin, tail, done.timed_out)

@@ -1,0 +1,47 @@
+"""The commands by name: which file holds each, and its line in the help. Importing it imports no command."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Entry(NamedTuple):
+    """One command: its module here, its line in the help, and the shelf it stands on."""
+
+    module: str
+    help: str
+    shelf: str
+
+
+START, WORK, STEPS, KEEP, RELAY, GIT, TOOL = (
+    "Begin", "Hand over", "Steps", "Keep house", "Relay", "Git safety", "The tool itself",
+)  # fmt: skip
+
+CATALOG: dict[str, Entry] = {
+    "init": Entry("features", "create a feature's folder and make it the active one", START),
+    "switch": Entry("features", "make another feature the active one", START),
+    "list": Entry("features", "list the features of this project", START),
+    "run": Entry("prompts", "print the prompt that fits where the feature stands", WORK),
+    "generate": Entry("prompts", "print the prompt that writes spec, design and plan", WORK),
+    "start": Entry("prompts", "print the prompt for the first working session", WORK),
+    "continue": Entry("prompts", "print the prompt for the next session, with everything it must know", WORK),
+    "spec": Entry("prompts", "print the prompt that writes SPEC.md", WORK),
+    "design": Entry("prompts", "print the prompt that writes DESIGN.md", WORK),
+    "tasks": Entry("prompts", "print the prompt that writes the plan", WORK),
+    "prompt": Entry("prompts", "print any prompt, without looking at the plan", WORK),
+    "status": Entry("status", "show where the feature stands and what to do next", WORK),
+    "next": Entry("status", "show the next task and the command for it", WORK),
+    "validate": Entry("status", "check the plan; exit 1 and name the lines if it cannot be trusted", WORK),
+    "accept": Entry("status", "say that you have reviewed the feature at the present commit", WORK),
+    "step": Entry("steps", "edit the plan safely: done, block, add, drop", STEPS),
+    "note": Entry("steps", "append a note to SESSION.md", STEPS),
+    "decide": Entry("steps", "append a decision with its reason to DECISIONS.md", STEPS),
+    "archive": Entry("housekeeping", "put a finished feature aside", KEEP),
+    "clean": Entry("housekeeping", "move features you no longer need to the trash", KEEP),
+    "export": Entry("housekeeping", "copy the templates out to change them, or compare yours with newer ones", KEEP),
+    "ignore": Entry("housekeeping", "keep .handoff/ out of git status, or take that back", KEEP),
+    "completion": Entry("tool", "print the completion script for your shell", TOOL),
+    "upgrade": Entry("tool", "upgrade with the tool that installed handoff", TOOL),
+    "version": Entry("tool", "print the version", TOOL),
+    "demo": Entry("tool", "show three sessions handing one feature on, in a scratch repository", TOOL),
+}

@@ -1,0 +1,126 @@
+"""From words to a command: global options, help, lazily imported command files, errors."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+
+from handoff.base.errors import HandoffError, UsageError
+from handoff.base.settings import from_environment
+from handoff.engine.app import App
+from handoff.surfaces.cli.catalog import CATALOG
+from handoff.surfaces.cli.command import Command, Context, Parser, common_options
+from handoff.surfaces.cli.main import BUG, report_bug
+from handoff.surfaces.cli.output import Output
+
+
+def dispatch(words: list[str]) -> int:
+    """Run the command the words name and return the exit code."""
+    settings = from_environment(sys.argv[0])
+    out = Output(settings, json_wanted="--json" in words)
+    try:
+        return _dispatch(words, App(settings), out)
+    except HandoffError as error:
+        if out.json_wanted:
+            out.data({"error": error.message, "hint": error.hint, "exit_code": error.exit_code})
+        out.error(error.message, error.hint)
+        return error.exit_code
+    except (BrokenPipeError, KeyboardInterrupt):
+        raise
+    except Exception as error:  # noqa: BLE001 - the one place that may: a bug becomes a log, not a traceback
+        path = report_bug(error, words, settings.home)
+        out.error(
+            f"handoff stumbled over a fault of its own: {type(error).__name__}: {error}",
+            f"Please report it with this log: {path}" if path else "Please report it with the text above.",
+        )
+        return BUG
+
+
+def _dispatch(words: list[str], app: App, out: Output) -> int:
+    chosen, rest, given = _global_options(words)
+    if given.get("directory"):
+        app = _move(app, str(given["directory"]))
+    if given.get("feature") is not None:
+        app = app.with_feature(str(given["feature"]))
+    if chosen in ("-h", "--help", "help"):
+        from handoff.surfaces.cli import overview  # noqa: PLC0415 - only when somebody asks
+
+        if chosen == "help" and rest:
+            return _dispatch([rest[0], "--help"], app, out)
+        out.raw(overview.help_text(app.settings.program))
+        return 0
+    if not chosen:
+        from handoff.surfaces.cli import overview  # noqa: PLC0415
+
+        return overview.what_now(Context(app, out))
+    command, parser = load(chosen, app.settings.program)
+    arguments = parser.parse_args(rest)
+    if getattr(arguments, "directory", None):
+        app = _move(app, arguments.directory)
+    if getattr(arguments, "feature", None) is not None:
+        app = app.with_feature(arguments.feature)
+    out.json_wanted = getattr(arguments, "json", False)
+    return command.run(Context(app, out), arguments) or 0
+
+
+def load(name: str, program: str) -> tuple[Command, Parser]:
+    """The command of that name and its parser; only its own file is imported."""
+    entry = CATALOG.get(name)
+    if entry is None:
+        raise UsageError(f"There is no command '{name}'.", _did_you_mean(name, program))
+    module = import_module(f"handoff.surfaces.cli.{entry.module}")
+    command: Command = module.COMMANDS[name]
+    parser = Parser(
+        prog=f"{program} {name}",
+        description=entry.help[:1].upper() + entry.help[1:] + ".",
+        epilog=command.epilog or None,
+    )
+    command.arguments(parser)
+    common_options(parser, shows=command.shows)
+    return command, parser
+
+
+def _global_options(words: list[str]) -> tuple[str, list[str], dict[str, str]]:
+    given: dict[str, str] = {}
+    index = 0
+    while index < len(words):
+        word = words[index]
+        if word in ("-C", "--feature"):
+            if index + 1 >= len(words):
+                raise UsageError(f"{word} needs a value.", "See: handoff --help")
+            given["directory" if word == "-C" else "feature"] = words[index + 1]
+            index += 2
+        elif word.startswith("--feature="):
+            given["feature"] = word.partition("=")[2]
+            index += 1
+        elif word == "--json":  # `handoff --json` alone, or before the command
+            given["json"] = "yes"
+            index += 1
+        elif word in ("--version", "-V"):
+            return "version", [], given
+        elif word.startswith("-") and word not in ("-h", "--help"):
+            raise UsageError(f"Unknown option {word}.", "See: handoff --help")
+        else:
+            rest = words[index + 1 :]
+            if "json" in given and "--json" not in rest:
+                rest = ["--json", *rest]
+            return word, rest, given
+    return "", [], given
+
+
+def _move(app: App, directory: str) -> App:
+    try:
+        os.chdir(os.path.expanduser(directory))
+    except OSError as error:
+        raise UsageError(f"Cannot work in {directory}: {error.strerror}.") from error
+    return app
+
+
+def _did_you_mean(name: str, program: str) -> str:
+    from difflib import get_close_matches  # noqa: PLC0415 - only for the error
+
+    close = get_close_matches(name, CATALOG, n=2)
+    return (f"Did you mean: {', '.join(close)}? " if close else "") + f"All commands: {program} --help"
+
+

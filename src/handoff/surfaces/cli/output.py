@@ -1,0 +1,117 @@
+"""The only place that prints. Text for people, JSON for programs, nothing half."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any, TextIO
+
+if TYPE_CHECKING:
+    from handoff.base.settings import Settings
+
+_STYLES = {
+    "title": "1;36", "good": "32", "warn": "33", "bad": "31", "dim": "2", "strong": "1",
+}  # fmt: skip
+
+
+class Output:
+    """Standard output carries the answer; everything else goes to standard error."""
+
+    def __init__(self, settings: Settings, *, json_wanted: bool = False) -> None:
+        self.json_wanted = json_wanted
+        self.colour = _wants_colour(settings, sys.stdout)
+        self._error_colour = _wants_colour(settings, sys.stderr)
+
+    @property
+    def person(self) -> bool:
+        """Whether a person's terminal is there to look at the answer."""
+        return sys.stdout.isatty()
+
+    @property
+    def can_ask(self) -> bool:
+        return sys.stdin is not None and sys.stdin.isatty()
+
+    def style(self, text: str, style: str) -> str:
+        return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if self.colour and text else text
+
+    def line(self, text: str = "", style: str = "") -> None:
+        """One line of the answer; silent under --json, where `data` is the answer."""
+        if not self.json_wanted:
+            self.raw((self.style(text, style) if style else text) + "\n")
+
+    def lines(self, *texts: str) -> None:
+        for text in texts:
+            self.line(text)
+
+    def raw(self, text: str) -> None:
+        """Bytes as they are: prompts, scripts, documents."""
+        data = text.encode("utf-8", "surrogateescape")
+        stream = getattr(sys.stdout, "buffer", None)
+        if stream is None:
+            sys.stdout.write(text)
+            return
+        sys.stdout.flush()
+        stream.write(data)
+        stream.flush()
+
+    def data(self, value: Any) -> None:
+        """The answer for a program, when --json was given."""
+        if self.json_wanted:
+            import json  # noqa: PLC0415 - start-up
+
+            text = json.dumps(value, ensure_ascii=False, indent=2, default=_plain)
+            self.raw(text.encode("utf-8", "surrogateescape").decode("utf-8", "replace") + "\n")
+
+    def note(self, text: str, style: str = "") -> None:
+        """Something a person should know that is not the answer."""
+        _write(sys.stderr, f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if style and self._error_colour else text)
+
+    def warning(self, text: str) -> None:
+        self.note(f"Warning: {text}", "warn")
+
+    def error(self, message: str, hint: str = "") -> None:
+        self.note(f"Error: {message}", "bad")
+        if hint:
+            self.note(f"Hint: {hint}")
+
+    def ask(self, question: str, *, default: bool = False) -> bool:
+        """A yes-or-no question; no answer (a closed stdin) means the default."""
+        _write(sys.stderr, question + (" [Y/n]: " if default else " [y/N]: "), end="")
+        answer = sys.stdin.readline() if sys.stdin is not None else ""
+        if not answer.endswith("\n"):
+            _write(sys.stderr, "")
+        word = answer.strip().lower()
+        return default if not word else word in ("y", "yes")
+
+
+def _write(stream: TextIO | None, text: str, end: str = "\n") -> None:
+    if stream is None:
+        return
+    encoding = stream.encoding or "utf-8"
+    stream.write(text.encode(encoding, "backslashreplace").decode(encoding) + end)
+    stream.flush()
+
+
+def _wants_colour(settings: Settings, stream: TextIO | None) -> bool:
+    if settings.get("NO_COLOR"):
+        return False
+    if settings.get("CLICOLOR_FORCE") not in ("", "0"):
+        return True
+    if settings.get("CLICOLOR") == "0" or settings.get("TERM") == "dumb":
+        return False
+    return stream is not None and stream.isatty()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    return str(value)
+
+
+def close_quietly() -> None:
+    """Point standard output at nothing after the reader has gone, so that the interpreter's own flush is quiet."""
+    devnull = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(devnull, sys.stdout.fileno())
+    except (OSError, ValueError):
+        return
