@@ -1,0 +1,147 @@
+"""Real things to test with: a hermetic environment, a git repository, the command as a process."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import Any, NamedTuple
+
+TIMEOUT_SECONDS = 100
+REQUIRE_ALL = "HANDOFF_TEST_REQUIRE_ALL"
+
+
+def hermetic_environment(home: str) -> dict[str, str]:
+    """What HOME, git and handoff are told inside a test."""
+    config = os.path.join(home, "gitconfig")
+    if not os.path.exists(config):
+        with open(config, "w", encoding="utf-8") as file:
+            file.write(
+                "[user]\n\tname = Test Person\n\temail = person@example.invalid\n"
+                "[init]\n\tdefaultBranch = main\n[commit]\n\tgpgsign = false\n[core]\n\tautocrlf = false\n"
+            )
+    return {
+        "HOME": home,
+        "HANDOFF_HOME": os.path.join(home, ".handoff"),
+        "GIT_CONFIG_GLOBAL": config,
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "LC_ALL": "C.UTF-8",
+        "TZ": "UTC",
+        "NO_COLOR": "1",
+        "COLUMNS": "100",
+    }
+
+
+def absent(what: str) -> None:
+    """Skip because `what` is not on this machine; an error where CI demands everything."""
+    import pytest  # noqa: PLC0415
+
+    if os.environ.get(REQUIRE_ALL):
+        pytest.fail(f"{what} is absent, and {REQUIRE_ALL} is set")
+    pytest.skip(f"{what} is absent")
+
+
+class Answer(NamedTuple):
+    """What a command said."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+class Cli:
+    """`handoff …` as its own process, in one folder."""
+
+    def __init__(self, folder: str, **environment: str) -> None:
+        self.folder = folder
+        self.environment = environment
+
+    def command(self, *words: str) -> list[str]:
+        return [sys.executable, "-m", "handoff.surfaces.cli.main", *words]
+
+    def full_environment(self) -> dict[str, str]:
+        return {**os.environ, **self.environment}
+
+    def __call__(self, *words: str, stdin: str | None = None, code: int | None = 0, cwd: str | None = None) -> Answer:
+        """Run it and compare the exit code (None accepts any)."""
+        done = subprocess.run(
+            self.command(*words),
+            cwd=cwd or self.folder,
+            env=self.full_environment(),
+            input=stdin.encode() if stdin is not None else None,
+            stdin=subprocess.DEVNULL if stdin is None else None,
+            capture_output=True,
+            timeout=TIMEOUT_SECONDS,
+            check=False,
+        )
+        answer = Answer(
+            done.returncode,
+            done.stdout.decode("utf-8", "surrogateescape"),
+            done.stderr.decode("utf-8", "surrogateescape"),
+        )
+        assert "Traceback" not in answer.err, answer.err
+        assert code is None or answer.code == code, f"{words}: exit {answer.code}\n{answer.out}\n{answer.err}"
+        return answer
+
+    def start(self, *words: str, **options: Any) -> subprocess.Popen[bytes]:
+        """Start it and leave it running; the test ends it by its id."""
+        options.setdefault("stdin", subprocess.DEVNULL)
+        options.setdefault("stdout", subprocess.PIPE)
+        options.setdefault("stderr", subprocess.PIPE)
+        return subprocess.Popen(self.command(*words), cwd=self.folder, env=self.full_environment(), **options)
+
+
+class Repo:
+    """A git repository in a folder, driven by real git."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    @classmethod
+    def create(cls, path: str, *, commit: bool = True) -> Repo:
+        os.makedirs(path)
+        repo = cls(path)
+        repo.git("init", "-q", "-b", "main")
+        if commit:
+            repo.write("README.md", "# A project\n")
+            repo.commit("first")
+        return repo
+
+    def git(self, *words: str, check: bool = True, stdin: bytes | None = None, **environment: str) -> str:
+        done = subprocess.run(
+            ["git", *words],
+            cwd=self.path,
+            env={**os.environ, **environment},
+            input=stdin,
+            stdin=subprocess.DEVNULL if stdin is None else None,
+            capture_output=True,
+            timeout=TIMEOUT_SECONDS,
+            check=False,
+        )
+        if check and done.returncode:
+            raise AssertionError(f"git {words}: {done.stderr.decode('utf-8', 'replace')}")
+        return done.stdout.decode("utf-8", "surrogateescape")
+
+    def write(self, name: str, content: str | bytes) -> str:
+        path = os.path.join(self.path, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
+        return path
+
+    def read(self, name: str) -> str:
+        with open(os.path.join(self.path, name), encoding="utf-8", newline="") as file:
+            return file.read()
+
+    def commit(self, message: str) -> str:
+        self.git("add", "-A")
+        self.git("commit", "-q", "-m", message)
+        return self.head()
+
+    def head(self) -> str:
+        return self.git("rev-parse", "HEAD").strip()
