@@ -49,7 +49,7 @@ def capture(argv: Sequence[str], *, environment: Mapping[str, str]) -> Completed
         (os.POSIX_SPAWN_DUP2, err_write, 2),
     ]
     try:
-        pid = os.posix_spawnp(argv[0], argv, environment, file_actions=actions)
+        pid = os.posix_spawnp(argv[0], list(argv), environment, file_actions=actions)
     except FileNotFoundError:
         for fd in (out_read, err_read):
             os.close(fd)

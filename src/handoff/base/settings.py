@@ -40,7 +40,9 @@ def from_environment(argv0: str = "") -> Settings:
     name = os.path.basename(argv0)
     if not name or name.endswith(".py") or name.startswith("-"):
         name = PROGRAM
-    return Settings(environment, os.path.abspath(os.path.expanduser(home)), environment.get("HANDOFF_FEATURE", ""), name)
+    return Settings(
+        environment, os.path.abspath(os.path.expanduser(home)), environment.get("HANDOFF_FEATURE", ""), name
+    )
 
 
 def git_environment(settings: Settings) -> dict[str, str]:

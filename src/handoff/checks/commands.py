@@ -35,9 +35,7 @@ class Verdict(NamedTuple):
         return "green" if self.green else f"red (exit {self.code})"
 
 
-def run_check(
-    command: str, *, folder: str, environment: Mapping[str, str], timeout: float, clock: Clock
-) -> Verdict:
+def run_check(command: str, *, folder: str, environment: Mapping[str, str], timeout: float, clock: Clock) -> Verdict:
     """Run one line of shell in `folder`; what it started is ended with it when time is up."""
     begin = clock.monotonic()
     done = shell(command, environment=environment, cwd=folder, timeout=timeout)

@@ -58,7 +58,9 @@ def no_arguments(parser: Parser) -> None:
 def common_options(parser: Parser, *, shows: bool) -> None:
     """Options every command understands, before or after its name."""
     group = parser.add_argument_group("everywhere")
-    group.add_argument("-C", dest="directory", metavar="DIR", default=argparse.SUPPRESS, help="work as if started in DIR")
+    group.add_argument(
+        "-C", dest="directory", metavar="DIR", default=argparse.SUPPRESS, help="work as if started in DIR"
+    )
     group.add_argument(
         "--feature",
         metavar="NAME",

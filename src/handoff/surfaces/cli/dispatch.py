@@ -9,18 +9,19 @@ from importlib import import_module
 from handoff.base.errors import HandoffError, UsageError
 from handoff.base.settings import from_environment
 from handoff.engine.app import App
+from handoff.surfaces.cli.bug import BUG, report_bug
 from handoff.surfaces.cli.catalog import CATALOG
 from handoff.surfaces.cli.command import Command, Context, Parser, common_options
-from handoff.surfaces.cli.main import BUG, report_bug
 from handoff.surfaces.cli.output import Output
 
 
 def dispatch(words: list[str]) -> int:
     """Run the command the words name and return the exit code."""
     settings = from_environment(sys.argv[0])
+    app = App(settings)
     out = Output(settings, json_wanted="--json" in words)
     try:
-        return _dispatch(words, App(settings), out)
+        return _dispatch(words, app, out)
     except HandoffError as error:
         if out.json_wanted:
             out.data({"error": error.message, "hint": error.hint, "exit_code": error.exit_code})
@@ -29,7 +30,7 @@ def dispatch(words: list[str]) -> int:
     except (BrokenPipeError, KeyboardInterrupt):
         raise
     except Exception as error:  # noqa: BLE001 - the one place that may: a bug becomes a log, not a traceback
-        path = report_bug(error, words, settings.home)
+        path = report_bug(error, words, home=settings.home, now=app.clock.now())
         out.error(
             f"handoff stumbled over a fault of its own: {type(error).__name__}: {error}",
             f"Please report it with this log: {path}" if path else "Please report it with the text above.",
@@ -122,5 +123,3 @@ def _did_you_mean(name: str, program: str) -> str:
 
     close = get_close_matches(name, CATALOG, n=2)
     return (f"Did you mean: {', '.join(close)}? " if close else "") + f"All commands: {program} --help"
-
-
