@@ -1,0 +1,96 @@
+"""The project's own files, read as text and as syntax trees, for the tests of the house."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+PACKAGE = os.path.join(ROOT, "src", "handoff")
+_NOT_OURS = {".git", ".venv", "__pycache__", "build", "dist", "node_modules"}
+
+
+class Module(NamedTuple):
+    """One Python file: its name inside the package or the tree, its text, its tree."""
+
+    name: str
+    text: str
+    tree: ast.Module
+
+
+def read(name: str) -> str:
+    """A file of the project as text."""
+    with open(os.path.join(ROOT, name), encoding="utf-8") as file:
+        return file.read()
+
+
+@cache
+def package_modules() -> tuple[Module, ...]:
+    """Every Python file of the package, named like `base/process.py`."""
+    return tuple(_modules(PACKAGE, PACKAGE))
+
+
+@cache
+def modules_of_tests() -> tuple[Module, ...]:
+    """Every Python file under tests/, named from the top of the project."""
+    return tuple(_modules(os.path.join(ROOT, "tests"), ROOT))
+
+
+def _modules(folder: str, base: str) -> Iterator[Module]:
+    for path in sorted(_walk(folder)):
+        if path.endswith(".py"):
+            with open(path, encoding="utf-8") as file:
+                text = file.read()
+            yield Module(os.path.relpath(path, base), text, ast.parse(text, path))
+
+
+@cache
+def project_files() -> tuple[str, ...]:
+    """What git knows or would add; in an unpacked archive, every file that is not somebody's output."""
+    listing = ["git", "-C", ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    done = subprocess.run(listing, capture_output=True, check=False)
+    if done.returncode == 0:
+        names = done.stdout.decode("utf-8", "surrogateescape").split("\0")
+        return tuple(sorted(name for name in names if name and os.path.isfile(os.path.join(ROOT, name))))
+    return tuple(sorted(os.path.relpath(path, ROOT) for path in _walk(ROOT)))
+
+
+def _walk(folder: str) -> Iterator[str]:
+    for at, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if name not in _NOT_OURS and not name.startswith(".venv")]
+        for name in names:
+            yield os.path.join(at, name)
+
+
+def functions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Every function and method of a module, inner ones too."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+
+
+def imported(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Line and full dotted name of everything a module imports, wherever the import stands."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node.lineno, alias.name
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            for alias in node.names:
+                yield node.lineno, f"{node.module}.{alias.name}"
+
+
+def dotted(node: ast.expr) -> str:
+    """`os.environ` for the expression that says so; nothing for anything else."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        front = dotted(node.value)
+        return f"{front}.{node.attr}" if front else ""
+    return ""
