@@ -1,13 +1,27 @@
-# Every target makes what it needs: `make demo` and `make test` work right after `git clone`.
+# Every target makes what it needs: `make demo` and `make test` work right after `git clone`,
+# with python3, git and make alone. Another interpreter: make PYTHON=python3.12 test
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: demo test test-fast lint bench docs clean
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test test-fast lint format bench docs clean
 
-$(VENV)/.app: pyproject.toml constraints.txt
+help:                       ## this list
+	@sed -n 's/^\([a-z-]*\):[^#]*## */\1|/p' Makefile | while IFS='|' read -r name text; do printf '  make %-10s %s\n' "$$name" "$$text"; done
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "handoff needs Python 3.11 or newer, and $(PYTHON) is: $$($(PYTHON) -V 2>&1)" >&2; \
+	  echo "Name another one: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	  echo "$(PYTHON) cannot make a virtual environment with pip in it." >&2; \
+	  echo "On Debian or Ubuntu: apt-get install python3-venv" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.app: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) install -c constraints.txt -e .
 	@touch $@
 
@@ -30,11 +44,15 @@ lint: $(VENV)/.dev          ## style, types, floors
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
+format: $(VENV)/.dev        ## mend what can be mended by itself
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
 bench: $(VENV)/.dev         ## speed, as ratios within one run
 	$(BIN)/python -m bench
 
-docs: $(VENV)/.dev          ## regenerate what is generated: reference, terminal picture
+docs: $(VENV)/.dev          ## regenerate the reference and the terminal picture
 	$(BIN)/python docs/generate.py
 
-clean:
+clean:                      ## remove what make made
 	rm -rf $(VENV) build dist

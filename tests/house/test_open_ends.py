@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
-from source import dotted, functions, package_modules, project_files, read, modules_of_tests
+from source import dotted, functions, modules_of_tests, package_modules, project_files, read
 
 PROMISES = re.compile(r"\b(TODO|FIXME|XXX|HACK|not yet implemented)\b")
 TEXT = (
