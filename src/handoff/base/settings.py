@@ -98,6 +98,30 @@ PROJECT_KEYS: dict[str, Key] = {
 }
 
 
+HOME_CONFIG = "config.toml"  # in $HANDOFF_HOME
+HOME_KEYS: dict[str, Key] = {
+    "database_url": Key(
+        "text", "database of the relay (env: HANDOFF_DATABASE_URL); empty is the SQLite file in the home", ""
+    ),
+    "max_running": Key("number", "most sessions at once on this machine", 8),
+    "max_running_project": Key("number", "most sessions at once in one project", 8),
+    "max_running_agent": Key("table", "most sessions at once by agent name, for example { claude = 3 }", {}),
+    "lease_seconds": Key("seconds", "how long a silent session is believed alive", 900),
+    "max_attempts": Key("number", "how often a task is handed out again before it is blocked", 3),
+    "opener": Key("text", "how a task is opened: auto, uri, tmux, terminal, clipboard or print", "auto"),
+    "uri_template": Key("text", "address that opens a tab; {prompt}, {workspace}, {task}, {project} are filled in", ""),
+    "agent_command": Key("list", "program a tmux window or terminal runs; {prompt} is filled in", []),
+    "terminal_command": Key("list", "program that opens a terminal; {command} is the agent_command", []),
+    "clipboard_command": Key("list", "program that takes text for the clipboard on its standard input", []),
+    "workspace_roots": Key("list", "folders in which a project's checkout is looked for by its name", []),
+    "reading_list": Key(
+        "list",
+        "files every baton tells the session to read first, if they exist",
+        ["AGENTS.md", "CLAUDE.md", "README.md"],
+    ),
+}
+
+
 class Config(NamedTuple):
     """A checked settings file: every allowed key has a value."""
 
