@@ -35,16 +35,18 @@ class Completed(NamedTuple):
         return self.err.decode("utf-8", "replace").strip()
 
 
-def capture(argv: Sequence[str], *, environment: Mapping[str, str]) -> Completed:
-    """Run a short program and read both its streams; no input, no time limit.
+def capture(argv: Sequence[str], *, environment: Mapping[str, str], stdin: bytes | None = None) -> Completed:
+    """Run a short program and read both its streams; no time limit.
 
     Made of posix_spawn and poll because importing `subprocess` costs half of `python -c pass`,
     and `status` and the hooks ask git one question each.
     """
     out_read, out_write = os.pipe()
     err_read, err_write = os.pipe()
+    given = None if stdin is None else _as_file(stdin)
+    source = (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0) if given is None else (os.POSIX_SPAWN_DUP2, given, 0)
     actions = [
-        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+        source,
         (os.POSIX_SPAWN_DUP2, out_write, 1),
         (os.POSIX_SPAWN_DUP2, err_write, 2),
     ]
@@ -57,6 +59,8 @@ def capture(argv: Sequence[str], *, environment: Mapping[str, str]) -> Completed
     finally:
         os.close(out_write)
         os.close(err_write)
+        if given is not None:
+            os.close(given)
     streams: dict[int, list[bytes]] = {out_read: [], err_read: []}
     poll = select.poll()
     for fd in streams:
@@ -73,6 +77,22 @@ def capture(argv: Sequence[str], *, environment: Mapping[str, str]) -> Completed
                 open_streams -= 1
     _, status = os.waitpid(pid, 0)
     return Completed(os.waitstatus_to_exitcode(status), b"".join(streams[out_read]), b"".join(streams[err_read]))
+
+
+def _as_file(data: bytes) -> int:
+    """`data` as an open file without a name, so that a program can read it at its own pace."""
+    if hasattr(os, "memfd_create"):
+        fd = os.memfd_create("stdin", os.MFD_CLOEXEC)
+    else:
+        import tempfile  # noqa: PLC0415 - only where the kernel has no nameless files
+
+        fd, name = tempfile.mkstemp(prefix="handoff-")
+        os.unlink(name)
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd
 
 
 def run(
