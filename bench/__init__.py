@@ -1,0 +1,1 @@
+"""Measurements of the product, each beside its budget. Run: python -m bench."""

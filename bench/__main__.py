@@ -1,0 +1,83 @@
+"""Run every measurement, print one table, and with --write put it into docs/performance.md."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import sqlite3
+import subprocess
+import sys
+import time
+from importlib import import_module
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+PAGE = os.path.join(ROOT, "docs", "performance.md")
+Row = tuple[str, str, str]
+
+HEAD = """# Performance
+
+Written by `python -m bench --write`; please do not edit by hand. Start-up is told as a multiple of `python -c pass`
+of the same interpreter, measured in the same run, so that the figure means the same on a slow machine and on a fast one.
+"""
+
+
+def measurements() -> list[str]:
+    """The modules beside this one that offer `rows()`."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    names = sorted(name.removesuffix(".py") for name in os.listdir(here) if name.endswith(".py"))
+    return [name for name in names if not name.startswith("_")]
+
+
+def facts() -> list[str]:
+    """What a reader must know to judge the figures; never a name of the machine."""
+    git = subprocess.run(["git", "--version"], capture_output=True, text=True, check=False).stdout.split()
+    return [
+        f"measured on {time.strftime('%Y-%m-%d', time.gmtime())}",
+        f"{os.cpu_count()} cores ({platform.machine()}, {platform.system()})",
+        f"Python {platform.python_version()}",
+        f"git {git[2] if len(git) > 2 else 'absent'}",
+        f"SQLite {sqlite3.sqlite_version}",
+    ]
+
+
+def table(rows: list[Row]) -> str:
+    """Rows as a Markdown table that is also easy to read in a terminal."""
+    lines = [("what", "measured", "budget"), *rows]
+    widths = [max(len(line[column]) for line in lines) for column in range(3)]
+    shown = [
+        "| " + " | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) + " |" for line in lines
+    ]
+    return "\n".join([shown[0], "|" + "|".join("-" * (width + 2) for width in widths) + "|", *shown[1:]])
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("--write", action="store_true", help="write docs/performance.md")
+    parser.add_argument("--only", action="append", metavar="NAME", help="run this measurement alone (may be repeated)")
+    options = parser.parse_args()
+    known = measurements()
+    unknown = set(options.only or ()) - set(known)
+    if unknown:
+        parser.error(f"no measurement {', '.join(sorted(unknown))}; there are: {', '.join(known)}")
+    if options.write and options.only:
+        parser.error("--write wants every measurement: leave out --only")
+    parts = []
+    print(", ".join(facts()) + "\n", flush=True)
+    for name in options.only or known:
+        module = import_module(f"bench.{name}")
+        if not hasattr(module, "rows"):
+            continue
+        title = (module.__doc__ or name).strip().splitlines()[0]
+        shown = table(module.rows())
+        print(f"{name}: {title}\n{shown}\n", flush=True)
+        parts.append(f"## {name}\n\n{title}\n\n{shown}\n")
+    if options.write:
+        with open(PAGE, "w", encoding="utf-8") as file:
+            file.write("\n".join([HEAD, ", ".join(facts()).capitalize() + ".\n", *parts]))
+        print("Wrote docs/performance.md")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,135 @@
+"""How long a person or a hook waits for a small command, as a multiple of `python -c pass`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+from typing import NamedTuple
+
+from handoff.surfaces.cli.catalog import CATALOG
+
+ROUNDS = 15
+WARM_UP = 2
+BIG_BYTES = 2_000_000
+
+
+class Case(NamedTuple):
+    """One command line, where it runs, and how many times `python -c pass` it may take."""
+
+    name: str
+    argv: list[str]
+    folder: str
+    budget: float
+
+
+def program() -> list[str]:
+    """The installed command, as a person types it; the module where there is no script."""
+    script = os.path.join(sysconfig.get_path("scripts"), "handoff")
+    return [script] if os.access(script, os.X_OK) else [sys.executable, "-m", "handoff.surfaces.cli.main"]
+
+
+def clean_environment(home: str) -> dict[str, str]:
+    """A scratch HOME, and byte code kept: a user's machine has it."""
+    dropped = ("HANDOFF_", "GIT_", "PYTHON")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(dropped)}
+    return {
+        **kept, "HOME": home, "HANDOFF_HOME": os.path.join(home, ".handoff"), "LC_ALL": "C.UTF-8", "NO_COLOR": "1",
+        "GIT_CONFIG_GLOBAL": os.path.join(home, "gitconfig"), "GIT_CONFIG_NOSYSTEM": "1",
+    }  # fmt: skip
+
+
+def run(words: list[str], folder: str, environment: dict[str, str]) -> None:
+    """One command that must succeed."""
+    done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(words)} failed ({done.returncode}):\n{done.stdout}{done.stderr}")
+
+
+def plan(steps: int, *, padding: int = 0) -> str:
+    """A STATE.md in the middle of its work."""
+    marks = ["x"] * (steps // 2) + [">"] + [" "] * (steps - steps // 2 - 1)
+    lines = [f"- [{mark}] Step {number}: do one small thing and prove it" for number, mark in enumerate(marks, 1)]
+    notes = "A note about the architecture that a session left behind.\n" * (padding // 58)
+    return "\n".join(
+        ["# State", "", "# Current Step", "", f"Step {steps // 2 + 1}: do one small thing and prove it", "",
+         "# Execution Plan", "", *lines, "", "# Risks", "", "None", "", "# Architectural Notes", "", notes]
+    )  # fmt: skip
+
+
+def workspace(folder: str, environment: dict[str, str], state: str) -> str:
+    """A repository with one commit and one feature whose plan is `state`."""
+    os.makedirs(folder)
+    run(["git", "init", "-q", "-b", "main"], folder, environment)
+    run([*program(), "init", "login"], folder, environment)
+    feature = os.path.join(folder, ".handoff", "features", "login")
+    with open(os.path.join(feature, "FEATURE.md"), "w", encoding="utf-8") as file:
+        file.write("# Feature: login\n\n# Goal\n\nA person can sign in with a one-time link.\n")
+    with open(os.path.join(feature, "STATE.md"), "w", encoding="utf-8") as file:
+        file.write(state)
+    run(["git", "add", "-A"], folder, environment)
+    run(["git", "commit", "-q", "-m", "first"], folder, environment)
+    return folder
+
+
+def cases(folder: str, environment: dict[str, str]) -> list[Case]:
+    """What is measured: only commands this version has."""
+    with open(environment["GIT_CONFIG_GLOBAL"], "w", encoding="utf-8") as file:
+        file.write("[user]\n\tname = Bench\n\temail = bench@example.invalid\n")
+    small = workspace(os.path.join(folder, "small"), environment, plan(12))
+    notes = workspace(os.path.join(folder, "notes"), environment, plan(200, padding=BIG_BYTES))
+    wanted = [
+        Case("--version", ["--version"], small, 2),
+        Case("status", ["status"], small, 4),
+        Case("next", ["next"], small, 4),
+        Case("continue --raw", ["continue", "--raw"], small, 4),
+        Case("status, STATE.md of 2 MB", ["status"], notes, 8),
+        Case("next, STATE.md of 2 MB", ["next"], notes, 8),
+        Case("continue --raw, STATE.md of 2 MB", ["continue", "--raw"], notes, 8),
+    ]
+    return [case for case in wanted if case.argv[0].startswith("-") or case.argv[0] in CATALOG]
+
+
+def once(argv: list[str], folder: str, environment: dict[str, str]) -> float:
+    """Seconds from start to end of one process."""
+    begin = time.perf_counter()
+    done = subprocess.run(
+        argv, cwd=folder, env=environment, stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL, check=False
+    )
+    seconds = time.perf_counter() - begin
+    if done.returncode:
+        raise SystemExit(f"{' '.join(argv)} failed with exit {done.returncode}")
+    return seconds
+
+
+def measure() -> tuple[float, list[tuple[Case, float]]]:
+    """Interleaved rounds, so that a noisy moment falls on every command alike."""
+    folder = tempfile.mkdtemp(prefix="handoff-bench-")
+    environment = clean_environment(folder)
+    try:
+        chosen = cases(folder, environment)
+        base: list[float] = []
+        times: list[list[float]] = [[] for _ in chosen]
+        for turn in range(WARM_UP + ROUNDS):
+            fresh = once([sys.executable, "-c", "pass"], folder, environment)
+            taken = [once([*program(), *case.argv], case.folder, environment) for case in chosen]
+            if turn >= WARM_UP:
+                base.append(fresh)
+                for kept, seconds in zip(times, taken, strict=True):
+                    kept.append(seconds)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    ground = statistics.median(base)
+    return ground, [(case, statistics.median(kept) / ground) for case, kept in zip(chosen, times, strict=True)]
+
+
+def rows() -> list[tuple[str, str, str]]:
+    """The table: what, how many times `python -c pass`, and what it may take."""
+    ground, measured = measure()
+    shown = [("python -c pass", f"{ground * 1000:.0f} ms", "the measure")]
+    return shown + [(f"handoff {case.name}", f"{ratio:.2f}x", f"{case.budget:g}x") for case, ratio in measured]
