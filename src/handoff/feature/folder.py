@@ -1,0 +1,227 @@
+"""The `.handoff/` folder: where it is, which feature is active, and how that changes without a gap."""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+from handoff.base import files
+from handoff.base.errors import Refused, UserError
+from handoff.base.ids import check_feature_name
+
+FOLDER = ".handoff"
+DOCUMENTS = ("FEATURE.md", "SPEC.md", "DESIGN.md", "STATE.md", "SESSION.md")
+REQUIRED = ("FEATURE.md", "STATE.md", "SESSION.md")
+ARCHIVED = ".archived"
+_POINTER_BYTES = 4096
+
+
+class Workspace(NamedTuple):
+    """One `.handoff/` folder; `root` is the project it belongs to."""
+
+    root: str
+
+    @property
+    def path(self) -> str:
+        return os.path.join(self.root, FOLDER)
+
+    @property
+    def features(self) -> str:
+        return os.path.join(self.path, "features")
+
+    @property
+    def current(self) -> str:
+        return os.path.join(self.path, "current")
+
+    @property
+    def templates(self) -> str:
+        return os.path.join(self.path, "templates")
+
+    @property
+    def trash(self) -> str:
+        return os.path.join(self.path, "trash")
+
+    @property
+    def config(self) -> str:
+        return os.path.join(self.path, "config.toml")
+
+    @property
+    def lock(self) -> str:
+        return os.path.join(self.path, ".lock")
+
+
+class Feature(NamedTuple):
+    """One feature's folder."""
+
+    name: str
+    path: str
+
+    def file(self, name: str) -> str:
+        return os.path.join(self.path, name)
+
+    @property
+    def lock(self) -> str:
+        return self.file(".lock")
+
+    def has(self, name: str) -> bool:
+        return os.path.isfile(self.file(name))
+
+
+def find(start: str, *, home: str) -> Workspace | None:
+    """The workspace of the project `start` lies in: upward to the top of its checkout, and past a submodule's top.
+
+    A linked worktree without a workspace of its own uses the one of the main checkout.
+    """
+    at = os.path.abspath(start)
+    while True:
+        if _is_workspace(at, home):
+            return Workspace(at)
+        mark = os.path.join(at, ".git")
+        if os.path.isdir(mark):
+            return None
+        if os.path.isfile(mark):
+            main = _main_checkout(at, mark)
+            if main is None or main == at:
+                pass  # a submodule: the project around it is the next place to look
+            else:
+                return Workspace(main) if _is_workspace(main, home) else None
+        above = os.path.dirname(at)
+        if above == at:
+            return None
+        at = above
+
+
+def _is_workspace(root: str, home: str) -> bool:
+    path = os.path.join(root, FOLDER)
+    return os.path.isdir(path) and os.path.realpath(path) != os.path.realpath(home)
+
+
+def _main_checkout(at: str, mark: str) -> str | None:
+    """For a linked worktree, the folder of the main checkout; None for a submodule."""
+    try:
+        with open(mark, encoding="utf-8") as file:
+            words = file.read(_POINTER_BYTES)
+    except (OSError, UnicodeDecodeError):
+        return None
+    if not words.startswith("gitdir:"):
+        return None
+    git_dir = os.path.normpath(os.path.join(at, words[7:].strip()))
+    try:
+        with open(os.path.join(git_dir, "commondir"), encoding="utf-8") as file:
+            common = os.path.normpath(os.path.join(git_dir, file.read().strip()))
+    except OSError:
+        return None
+    return os.path.dirname(common) if os.path.basename(common) == ".git" else None
+
+
+def active(workspace: Workspace | None, *, chosen: str, program: str) -> Feature:
+    """The feature to work on: the one named by flag or environment, else the one `current` points at."""
+    none = f"No active feature found. Run: {program} init"
+    if workspace is None:
+        raise UserError(none, f"No {FOLDER}/ folder was found from here up to the top of the repository.")
+    if chosen:
+        return existing(workspace, chosen, program=program)
+    target = link_target(workspace)
+    if target is None:
+        names = live_names(workspace)
+        raise UserError(none, f"Or choose one: {program} switch {names[0]}" if names else "")
+    if not os.path.isdir(target):
+        raise UserError(none, f"{FOLDER}/current points at {target}, which is not there. See: {program} list")
+    return Feature(os.path.basename(target), target)
+
+
+def existing(workspace: Workspace, name: str, *, program: str) -> Feature:
+    """A feature by its name, which may not be a path; an archived one may be named in full."""
+    check_feature_name(name.removesuffix(ARCHIVED))
+    path = os.path.join(workspace.features, name)
+    if not os.path.isdir(path):
+        from difflib import get_close_matches  # noqa: PLC0415 - only for the error
+
+        close = get_close_matches(name, all_names(workspace), n=1)
+        hint = f"Did you mean '{close[0]}'?" if close else f"See: {program} list"
+        raise UserError(f"Feature '{name}' not found. Run: {program} init {name}", hint)
+    return Feature(name, path)
+
+
+def link_target(workspace: Workspace) -> str | None:
+    """What `current` says: a link, a pointer file (where links do not exist), or a real folder with documents."""
+    current = workspace.current
+    try:
+        target = os.readlink(current)
+    except FileNotFoundError:
+        return None
+    except OSError:
+        return _pointer(workspace)
+    return os.path.normpath(os.path.join(workspace.path, target))
+
+
+def _pointer(workspace: Workspace) -> str | None:
+    current = workspace.current
+    if os.path.isdir(current):
+        return current if os.path.isfile(os.path.join(current, "FEATURE.md")) else None
+    try:
+        with open(current, encoding="utf-8") as file:
+            words = file.read(_POINTER_BYTES).strip()
+    except (OSError, UnicodeDecodeError):
+        return None
+    if not words or "\n" in words:
+        return None
+    relative = words if "/" in words or "\\" in words else f"features/{words}"
+    return os.path.normpath(os.path.join(workspace.path, relative.replace("\\", "/")))
+
+
+def set_current(workspace: Workspace, name: str) -> None:
+    """Point `current` at a feature in one rename; a reader sees the old one or the new one, never nothing."""
+    current = workspace.current
+    if os.path.isdir(current) and not os.path.islink(current):
+        raise Refused(
+            f"{current} is a real folder, not a link; it is left as it is.",
+            f"Move it first, for example: mv {FOLDER}/current {FOLDER}/features/recovered",
+        )
+    relative = f"features/{name}"
+    temp = f"{current}.{os.getpid()}-{os.urandom(4).hex()}.tmp"
+    try:
+        os.symlink(relative, temp)
+    except (OSError, NotImplementedError):  # a disk without links: the pointer file says the same
+        files.write_atomic(current, relative + "\n")
+        return
+    try:
+        os.replace(temp, current)
+    except OSError as error:
+        os.unlink(temp)
+        raise UserError(f"Cannot switch to '{name}': {error.strerror}.", f"Look at {current}.") from error
+    files.sync_folder(workspace.path)
+
+
+def clear_current(workspace: Workspace) -> None:
+    """Leave no feature active."""
+    if os.path.islink(workspace.current) or os.path.isfile(workspace.current):
+        os.unlink(workspace.current)
+
+
+def all_names(workspace: Workspace) -> list[str]:
+    """Every feature folder, archived ones too, sorted; hidden folders and links are not features."""
+    try:
+        entries = list(os.scandir(workspace.features))
+    except OSError:
+        return []
+    return sorted(e.name for e in entries if e.is_dir(follow_symlinks=False) and not e.name.startswith("."))
+
+
+def live_names(workspace: Workspace) -> list[str]:
+    return [name for name in all_names(workspace) if not name.endswith(ARCHIVED)]
+
+
+def read_document(feature: Feature, name: str, *, program: str) -> str:
+    """A required document, or an error that tells how to get it back."""
+    if not feature.has(name):
+        raise UserError(
+            f"Missing required file: {name}",
+            f"Write a fresh one (nothing else is touched): {program} init {feature.name}",
+        )
+    return files.read_text(feature.file(name))
+
+
+def optional_document(feature: Feature, name: str) -> str | None:
+    """A document that may be absent."""
+    return files.read_text(feature.file(name)) if feature.has(name) else None

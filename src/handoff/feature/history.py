@@ -1,0 +1,64 @@
+"""The feature's own log: hand-offs, checks and reviews, one JSON line each, only ever appended."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+from zlib import crc32
+
+from handoff.base.errors import UserError
+from handoff.feature.folder import Feature
+
+FILE = "history.jsonl"
+TAIL_BYTES = 256 * 1024
+
+Entry = dict[str, Any]
+
+
+def append(feature: Feature, entry: Entry) -> None:
+    """Add one line; the file is opened for appending and synced, and the caller holds the feature's lock."""
+    line = (json.dumps(entry, ensure_ascii=False, separators=(",", ":")) + "\n").encode("utf-8", "replace")
+    path = feature.file(FILE)
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            os.write(fd, line)
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+    except OSError as error:
+        raise UserError(f"Cannot write {path}: {error.strerror}.") from error
+
+
+def recent(feature: Feature) -> list[Entry]:
+    """The last entries, oldest first. A line cut short by a crash is passed over."""
+    try:
+        with open(feature.file(FILE), "rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - TAIL_BYTES))
+            data = file.read()
+    except OSError:
+        return []
+    entries: list[Entry] = []
+    for line in data.splitlines():
+        try:
+            entry = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(entry, dict) and isinstance(entry.get("kind"), str):
+            entries.append(entry)
+    return entries
+
+
+def last(entries: list[Entry], *kinds: str) -> Entry | None:
+    """The newest entry of these kinds."""
+    return next((entry for entry in reversed(entries) if entry["kind"] in kinds), None)
+
+
+def digest(text: str | None) -> str:
+    """A short mark that changes when the text does; for noticing edits, not for security."""
+    data = (text or "").encode("utf-8", "surrogatepass")
+    return f"{len(data):x}-{crc32(data):08x}"
+
+

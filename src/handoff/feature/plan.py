@@ -1,0 +1,352 @@
+"""Read STATE.md so that the plan is never misread: what is not understood makes it invalid, with the line and the mend.
+
+A plan is the section `# Execution Plan`. A step is a list item (`- `, `* `, `1. `) with a box: `[ ]` pending,
+`[>]` current, `[x]` done, `[!]` blocked and `[-]` dropped, the last two with a reason. Whatever else looks like a
+step is never skipped in silence: skipping it is how an unfinished plan gets called complete.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from handoff.feature import plan_lines as look
+
+VALID, COMPLETE, EMPTY, INVALID, BLOCKED = "valid", "complete", "not initialized", "invalid", "blocked"
+
+PENDING, CURRENT, DONE, STUCK, DROPPED = " ", ">", "x", "!", "-"
+
+PLAN_SECTION = "Execution Plan"
+SECTIONS = frozenset(
+    {
+        "State", "Current Step", PLAN_SECTION, "Completed Steps", "Remaining Steps",
+        "Known Issues", "Risks", "Architectural Notes", "Drift Warnings",
+    }
+)  # fmt: skip
+
+NOT_PLANNED = ("not yet generated", "not yet generated.")
+NOT_STARTED = "not started"
+
+_STEP = re.compile(r"[ \t]*(?:[-*]|[0-9]+\.) +\[([ >xX!-])\]").match
+_NOTE = re.compile(r"\((check|done|blocked|dropped|reason):[ \t]*")
+
+
+class Step(NamedTuple):
+    """One step as it stands in the file."""
+
+    number: int
+    line: int
+    mark: str
+    text: str
+    indent: int = 0
+    check: str = ""
+    reason: str = ""
+    done: str = ""
+
+
+class Problem(NamedTuple):
+    """A line that makes the plan untrustworthy, and how to mend it."""
+
+    line: int
+    fault: str
+    mend: str
+
+    def __str__(self) -> str:
+        return f"line {self.line}: {self.fault} {self.mend}"
+
+
+class Plan(NamedTuple):
+    """What STATE.md says. `marks` are (line, mark, raw line), one for every step, in file order."""
+
+    verdict: str
+    marks: tuple[tuple[int, str, str], ...]
+    problems: tuple[Problem, ...]
+    warnings: tuple[str, ...]
+    position: int | None
+    current_text: str
+    risks: tuple[str, ...]
+
+    def step(self, index: int) -> Step:
+        """The step at a place in the plan, counted from 0."""
+        line, mark, raw = self.marks[index]
+        return read_step(index + 1, line, mark, raw)
+
+    @property
+    def current(self) -> Step | None:
+        """The step to work on: the one marked `[>]`, else the first pending one."""
+        return None if self.position is None else self.step(self.position)
+
+    def count(self, mark: str) -> int:
+        return sum(1 for _, found, _ in self.marks if found == mark)
+
+    @property
+    def done(self) -> int:
+        return self.count(DONE)
+
+    @property
+    def left(self) -> int:
+        """Steps that are neither done nor dropped."""
+        return sum(1 for _, mark, _ in self.marks if mark not in (DONE, DROPPED))
+
+    @property
+    def guard(self) -> str:
+        """Why nothing may be continued from this plan; empty when it may."""
+        if self.verdict == INVALID:
+            if any("multiple current steps" in problem.fault for problem in self.problems):
+                return "Invalid execution plan: multiple current steps ([>]) found."
+            return "Invalid execution plan: some lines cannot be trusted."
+        if self.verdict == COMPLETE:
+            return "No remaining steps to continue."
+        if self.verdict == BLOCKED:
+            return "Every remaining step is blocked."
+        return "Execution plan not initialized." if self.verdict == EMPTY else ""
+
+
+def read_step(number: int, line: int, mark: str, raw: str) -> Step:
+    """Take one step line apart: text, check, reason, evidence."""
+    match = _STEP(raw)
+    body = raw[match.end() :].strip() if match else raw.strip()
+    notes: dict[str, str] = {}
+    text, rest = body, body
+    while (note := _NOTE.search(rest)) is not None:
+        end = look.closing(rest, note.start())
+        value = rest[note.end() : end].strip()
+        notes.setdefault(note.group(1), value)
+        rest = rest[: note.start()].rstrip() + " " + rest[end + 1 :].lstrip()
+        text = rest.strip()
+    reason = notes.get("blocked") or notes.get("dropped") or notes.get("reason") or ""
+    indent = len(raw) - len(raw.lstrip(" \t"))
+    return Step(number, line, mark, text, indent, notes.get("check", ""), reason, notes.get("done", ""))
+
+
+def parse(text: str) -> Plan:
+    """Read a whole STATE.md."""
+    lines = look.split(text)
+    if not text.strip():
+        return _invalid((Problem(1, "STATE.md is empty.", "Restore it, or run init again to write a fresh one."),))
+    ends = look.Regions(text, lines)
+    problems = [Problem(*found) for found in ends.problems]
+    spans, heading_faults = _sections(lines, ends)
+    problems += heading_faults or _stray_steps(lines, spans, ends)
+    plans = [span for span in spans if span[0] == PLAN_SECTION]
+    if not plans:
+        if not problems:
+            problems.append(Problem(1, "There is no section '# Execution Plan'.", "Add that heading above the steps."))
+        return _invalid(tuple(sorted(problems)))
+    problems += [
+        Problem(start, "A second '# Execution Plan' begins here.", "Move its steps into the first one and delete it.")
+        for _, start, _ in plans[1:]
+    ]
+    _, start, end = plans[0]
+    marks, asleep, odd = _steps(lines, start, end, ends)
+    problems += odd
+    problems += _current_faults(marks)
+    current_text = _first_line(lines, spans, "Current Step") or "Unknown"
+    return _judge(lines[start:end], start, marks, asleep, problems, current_text, _risks(lines, spans))
+
+
+def _judge(
+    body: list[str],
+    start: int,
+    marks: list[tuple[int, str, str]],
+    asleep: list[int],
+    problems: list[Problem],
+    current_text: str,
+    risks: tuple[str, ...],
+) -> Plan:
+    warnings: list[str] = []
+    position = _position(marks)
+    left = sum(1 for _, mark, _ in marks if mark not in (DONE, DROPPED))
+    if not marks and not problems:
+        if _is_unplanned(body):
+            return Plan(EMPTY, (), (), (), None, current_text, risks)
+        bullet = next((n for n, line in enumerate(body, 1) if look.is_item(line)), 0)
+        if bullet:
+            problems.append(Problem(start + bullet, "The plan has list items but no boxes.", "Begin each step with '- [ ] '."))
+        else:
+            return Plan(EMPTY, (), (), (), None, current_text, risks)
+    if marks and not left:
+        problems += [
+            Problem(n, "An open box stands inside a code block or a comment.", "Delete it, or make it a step of the plan.")
+            for n in asleep
+        ]
+    if problems:
+        verdict = INVALID
+    elif not left:
+        verdict = COMPLETE
+    else:
+        verdict = BLOCKED if position is None else VALID
+    if verdict == VALID:
+        warnings = _warnings(body, marks, asleep, position, current_text)
+    return Plan(verdict, tuple(marks), tuple(sorted(problems)), tuple(warnings), position, current_text, risks)
+
+
+def _invalid(problems: tuple[Problem, ...]) -> Plan:
+    return Plan(INVALID, (), problems, (), None, "Unknown", ())
+
+
+def _sections(lines: list[str], regions: look.Regions) -> tuple[list[tuple[str, int, int]], list[Problem]]:
+    """The top-level sections as (title, first line after the heading, last line), counted from 1 and exclusive."""
+    spans: list[tuple[str, int, int]] = []
+    faults: list[Problem] = []
+    title, begin = "", 0
+    for number, line in enumerate(lines, 1):
+        if "#" not in line and "lan" not in line and "LAN" not in line:
+            continue  # neither a heading nor a line that could say 'Execution Plan'; large files stay quick
+        kind = look.heading(lines, number - 1)
+        if not kind or regions.covers(number):
+            continue
+        level, found = kind
+        if level == 1 and line.strip().startswith("# "):
+            spans.append((title, begin, number - 1))
+            title, begin = found, number
+            if found in SECTIONS:
+                continue
+        if " ".join(found.strip(" :*_#").split()).casefold() == PLAN_SECTION.casefold():
+            faults.append(
+                Problem(number, "This heading is almost '# Execution Plan'.", "Write it exactly: # Execution Plan")
+            )
+    spans.append((title, begin, len(lines)))
+    return spans, faults
+
+
+def _stray_steps(lines: list[str], spans: list[tuple[str, int, int]], regions: look.Regions) -> list[Problem]:
+    """Steps under a heading we do not know: they would be forgotten."""
+    found: list[Problem] = []
+    for title, start, end in spans:
+        if title in SECTIONS and title != "State":
+            continue
+        for number in range(start + 1, end + 1):
+            line = lines[number - 1]
+            if look.has_box(line) and not regions.covers(number) and look.step_like(line):
+                where = f"under '# {title}'" if title else "above every heading"
+                found.append(
+                    Problem(number, f"A step stands {where}, outside the plan.", _stray_mend(title, start))
+                )
+                break
+    return found
+
+
+def _stray_mend(title: str, heading_line: int) -> str:
+    if not title or title == "State":
+        return "Move it below '# Execution Plan'."
+    return f"Write line {heading_line} as '## {title}' inside '# Execution Plan', or move the steps there."
+
+
+def _steps(
+    lines: list[str], start: int, end: int, regions: look.Regions
+) -> tuple[list[tuple[int, str, str]], list[int], list[Problem]]:
+    """Every step of the section, the open boxes inside code or comments, and the lines that are not understood."""
+    marks: list[tuple[int, str, str]] = []
+    asleep: list[int] = []
+    problems: list[Problem] = []
+    add, match, covers = marks.append, _STEP, regions.covers if regions else None
+    for number in range(start + 1, end + 1):
+        line = lines[number - 1]
+        step = match(line)
+        if step is not None:
+            mark = step.group(1)
+            if covers is not None and covers(number):
+                if mark not in "xX":
+                    asleep.append(number)
+                continue
+            if mark == "X":
+                mark = DONE
+            elif mark in "!-" and not read_step(0, number, mark, line).reason:
+                word = "blocked" if mark == STUCK else "dropped"
+                problems.append(
+                    Problem(number, f"[{mark}] needs its reason.", f"Add '({word}: why)' to the line, or change the box.")
+                )
+            add((number, mark, line))
+        elif look.has_box(line):
+            fault = look.step_like(line)
+            if not fault:
+                continue
+            if covers is not None and covers(number):
+                if look.open_box(line):
+                    asleep.append(number)
+                continue
+            problems.append(Problem(number, *fault))
+    return marks, asleep, problems
+
+
+def _current_faults(marks: list[tuple[int, str, str]]) -> list[Problem]:
+    """More than one `[>]`, unless each stands inside the one before it (a parent and its part)."""
+    currents = [(line, raw) for line, mark, raw in marks if mark == CURRENT]
+    if len(currents) <= 1:
+        return []
+    depth = {line: len(raw) - len(raw.lstrip(" \t")) for line, raw in currents}
+    chain = all(depth[a] < depth[b] for (a, _), (b, _) in zip(currents, currents[1:], strict=False))
+    if chain and _nested(marks, currents[0][0], currents[-1][0], depth):
+        return []
+    where = ", ".join(str(line) for line, _ in currents)
+    return [
+        Problem(currents[1][0], f"There are multiple current steps ([>]), on lines {where}.", "Keep [>] on one of them.")
+    ]
+
+
+def _nested(marks: list[tuple[int, str, str]], first: int, last: int, depth: dict[int, int]) -> bool:
+    """Whether nothing between the outer and the inner `[>]` leaves the outer one's part of the list."""
+    outer = depth[first]
+    return all(
+        len(raw) - len(raw.lstrip(" \t")) > outer for line, _, raw in marks if first < line <= last
+    )
+
+
+def _position(marks: list[tuple[int, str, str]]) -> int | None:
+    """Where work goes on: the innermost `[>]`, else the first pending step."""
+    current = pending = None
+    for index, (_, mark, _) in enumerate(marks):
+        if mark == CURRENT:
+            current = index
+        elif mark == PENDING and pending is None:
+            pending = index
+    return current if current is not None else pending
+
+
+def _warnings(
+    body: list[str],
+    marks: list[tuple[int, str, str]],
+    asleep: list[int],
+    position: int | None,
+    current_text: str,
+) -> list[str]:
+    found = []
+    if position is not None and marks[position][1] != CURRENT:
+        found.append("No step is marked [>]; the first pending one is taken as current.")
+    if any(line.strip().casefold() in NOT_PLANNED for line in body):
+        found.append("The plan still says 'Not yet generated.' above real steps; delete that line.")
+    if asleep:
+        where = ", ".join(map(str, asleep[:5]))
+        found.append(f"Open boxes inside code or comments are not steps (line {where}).")
+    wanted = " ".join(current_text.split()).casefold()
+    for index, (line, mark, raw) in enumerate(marks):
+        if index != position and mark in (PENDING, CURRENT) and wanted in raw.casefold():
+            step = read_step(index + 1, line, mark, raw)
+            if " ".join(step.text.split()).casefold() == wanted and not _same_text(marks, position, wanted):
+                found.append(f"'Current Step' names step {step.number}, but the plan is at another step; the plan counts.")
+            break
+    return found
+
+
+def _same_text(marks: list[tuple[int, str, str]], position: int | None, wanted: str) -> bool:
+    return position is not None and wanted in marks[position][2].casefold()
+
+
+def _is_unplanned(body: list[str]) -> bool:
+    return any(line.strip().casefold() in NOT_PLANNED for line in body)
+
+
+def _first_line(lines: list[str], spans: list[tuple[str, int, int]], title: str) -> str:
+    for found, start, end in spans:
+        if found == title:
+            return next((line.strip() for line in lines[start:end] if line.strip()), "")
+    return ""
+
+
+def _risks(lines: list[str], spans: list[tuple[str, int, int]]) -> tuple[str, ...]:
+    for found, start, end in spans:
+        if found == "Risks":
+            items = (line.strip().lstrip("-* ").strip() for line in lines[start:end])
+            return tuple(item for item in items if item and item.rstrip(".").casefold() != "none")
+    return ()

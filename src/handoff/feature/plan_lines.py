@@ -1,0 +1,176 @@
+"""How single lines of a plan look: headings, code fences, comments, and everything that resembles a box."""
+
+from __future__ import annotations
+
+import re
+
+_BREAK = re.compile(r"\r\n|\n|\r")
+_FENCE = re.compile(r"[ \t>]*(`{3,}|~{3,})(.*)$")
+_WORDS = "todo|done|wip|pending|current|next|blocked|dropped|doing|open|ok|in progress|skip|skipped|cancelled|canceled"
+# An optional chain of quote marks, list marks and emphasis, then something that people use as a box.
+_LIKE = re.compile(
+    r"^(?P<lead>(?:[ \t\u00a0\u2003\u3000]|>|[-*+\u2022\u2013\u2014](?=\W)|\(?[0-9a-zA-Z]{1,4}[.)](?=\W)|[*_`~]|#+(?=[ \t]))*)"
+    r"(?P<box>\[(?P<in>[^\]\w]{0,3}|[ \u00a0]*[xX\u00d7\u2713\u2714vV][ \u00a0]*|[a-zA-Z]|" + _WORDS + r")\](?![(\[:])"
+    r"|\uff3b.{0,2}\uff3d|\( ?[xX]? ?\)|[\u2610\u2611\u2612\u2705\u2b1c\u2b1b\u25fb\u25a1\u2714\u274c\u274e])",
+    re.IGNORECASE,
+)
+_CELL = re.compile(r"\[(?:[^\]\w]{0,3}|[xX]|" + _WORDS + r")\](?![(\[:])|[\u2610\u2611\u2612]", re.IGNORECASE)
+_ODD = re.compile(r"[\[(\uff3b\u2610\u2611\u2612\u2705\u2b1c\u2b1b\u25fb\u25a1\u2714\u274c\u274e]").search
+_ITEM = re.compile(r"[ \t]*(?:[-*+]|[0-9]+[.)])[ \t]+\S").match
+_LEGEND = (
+    "pending", "current", "in progress", "done", "complete", "next", "todo", "to do", "active", "finished",
+    "not started", "blocked", "dropped", "step", "the ", "a ", "an ", "for ", "is ", "means", "marks",
+)  # fmt: skip
+_CHEERS = "\u2705\u2714\u274c\u274e"  # without a list mark before them these decorate prose
+_CONFLICT = ("<<<<<<< ", ">>>>>>> ")
+
+Fault = tuple[str, str]
+
+
+def split(text: str) -> list[str]:
+    """Lines without their ends; LF, CRLF and lone CR all end a line, nothing else does."""
+    if "\r" not in text:
+        return text.removeprefix("\ufeff").split("\n")
+    return _BREAK.split(text.removeprefix("\ufeff"))
+
+
+def heading(lines: list[str], index: int) -> tuple[int, str] | None:
+    """(level, title) if the line is a heading; an underlined or bold 'Execution Plan' counts as one too."""
+    line = lines[index].strip()
+    if line.startswith("#"):
+        hashes = len(line) - len(line.lstrip("#"))
+        return (hashes, line[hashes:].strip()) if line[hashes:] else None
+    below = lines[index + 1].strip() if index + 1 < len(lines) else ""
+    if line and below and (not below.strip("=") or (len(below) > 2 and not below.strip("-"))):  # noqa: PLR2004
+        return 9, line
+    bare = line.strip("*_: ")
+    return (9, bare) if bare.casefold() == "execution plan" else None
+
+
+class Regions:
+    """Closed code fences and comments; an unclosed one covers nothing and is a fault, so that no step hides in it."""
+
+    def __init__(self, text: str, lines: list[str]) -> None:
+        self.problems: list[tuple[int, str, str]] = []
+        self._covered: set[int] = set()
+        if "```" in text or "~~~" in text:
+            self._fences(lines)
+        if "<!--" in text:
+            self._comments(lines)
+        if "<<<<<<<" in text or ">>>>>>>" in text:
+            self._conflicts(lines)
+
+    def __bool__(self) -> bool:
+        return bool(self._covered)
+
+    def covers(self, number: int) -> bool:
+        return number in self._covered
+
+    def _fences(self, lines: list[str]) -> None:
+        opened, mark = 0, ""
+        for number, line in enumerate(lines, 1):
+            if "```" not in line and "~~~" not in line:
+                continue
+            match = _FENCE.match(line)
+            if match is None:
+                continue
+            run, info = match.group(1), match.group(2)
+            if not opened:
+                if run[0] == "`" and "`" in info:
+                    continue
+                opened, mark = number, run
+            elif run[0] == mark[0] and len(run) >= len(mark) and not info.strip():
+                self._covered.update(range(opened, number + 1))
+                opened = 0
+        if opened:
+            self.problems.append((opened, "This code fence is never closed.", f"Close it with {mark} below the example."))
+
+    def _comments(self, lines: list[str]) -> None:
+        opened = 0
+        for number, line in enumerate(lines, 1):
+            if number in self._covered:
+                continue
+            if not opened and "<!--" in line:
+                opened = number
+                if "-->" in line[line.index("<!--") :]:
+                    # Text beside a one-line comment is still read; only a line that is all comment is covered.
+                    if line.strip().startswith("<!--") and line.strip().endswith("-->"):
+                        self._covered.add(number)
+                    opened = 0
+            elif opened and "-->" in line:
+                self._covered.update(range(opened, number + 1))
+                opened = 0
+        if opened:
+            self.problems.append((opened, "This comment is never closed.", "Close it with -->."))
+
+    def _conflicts(self, lines: list[str]) -> None:
+        for number, line in enumerate(lines, 1):
+            if line.startswith(_CONFLICT) or line in ("<<<<<<<", ">>>>>>>"):
+                self.problems.append((number, "A merge conflict is left here.", "Resolve it: keep one side, delete the marks."))
+
+
+def has_box(line: str) -> bool:
+    """A quick look: could there be anything like a box?"""
+    return _ODD(line) is not None
+
+
+def is_item(line: str) -> bool:
+    return _ITEM(line) is not None
+
+
+def step_like(line: str) -> Fault | None:
+    """Why a line that resembles a step is not one, and the mend; None for ordinary text."""
+    stripped = line.strip()
+    if stripped.startswith("|") or (stripped.startswith("> |")):
+        return ("Steps in a table are not read.", "Write each as its own line: - [ ] text") if _CELL.search(line) else None
+    match = _LIKE.match(line)
+    if match is None:
+        return None
+    lead, inside = match.group("lead"), match.group("in")
+    quoted = "`" in lead or ">" in lead
+    rest = line[match.end() :].lstrip("`*_ \t=:-\u2013\u2014").casefold()
+    if quoted and rest.startswith(_LEGEND):
+        return None
+    bare = not lead.strip()
+    if inside is None and bare and match.group("box") in _CHEERS:
+        return None
+    if inside is not None and len(inside) == 1 and inside.isalpha() and inside not in "xXvV" and bare:
+        return None
+    return _fault_of(lead, inside, match.group("box"))
+
+
+def _fault_of(lead: str, inside: str | None, box: str) -> Fault:
+    plain = "- [ ] text, - [>] text or - [x] text"
+    if inside is None:
+        return f"'{box}' is not a box that is understood.", f"Write {plain}."
+    if inside not in (" ", ">", "x", "X", "!", "-"):
+        return f"The box '[{inside}]' is not understood.", f"Write {plain}; [!] and [-] carry a reason."
+    if "`" in lead or "**" in lead or "_" in lead:
+        return "The box is inside quotes or bold.", f"Write {plain}."
+    if ">" in lead:
+        return "The step stands in a quotation.", f"Write {plain}, without '>'."
+    if "+" in lead or ")" in lead or "\u2022" in lead or "\u2013" in lead or "\u2014" in lead:
+        return "This list mark is not understood.", f"Write {plain}."
+    if not lead.strip():
+        return "The box has no list mark before it.", f"Write {plain}."
+    return "The step is not written as it must be.", f"Write {plain}, with one space before the box."
+
+
+def open_box(line: str) -> bool:
+    """Whether a step-like line is not ticked."""
+    match = _LIKE.match(line)
+    inside = match.group("in") if match else None
+    return inside is None or inside.strip().casefold() not in ("x", "\u2713", "\u2714")
+
+
+def closing(text: str, start: int) -> int:
+    """Where the parenthesis opened at `start` closes; the end of the text if it never does."""
+    depth = 0
+    for index in range(start, len(text)):
+        if text[index] == "(":
+            depth += 1
+        elif text[index] == ")":
+            depth -= 1
+            if not depth:
+                return index
+    return len(text)

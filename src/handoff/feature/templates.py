@@ -1,0 +1,92 @@
+"""The words an assistant reads: packaged templates, the project's own versions of them, strict placeholders."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from handoff.base import files
+from handoff.base.errors import UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from handoff.feature.folder import Workspace
+
+KINDS = ("generate", "start", "spec", "design", "tasks", "continue", "context")
+NAMES = (
+    *(f"default_{kind}.md" for kind in ("feature", "spec", "design", "state", "session")),
+    *(f"default_{kind}_prompt.md" for kind in KINDS),
+)
+STATE_FIELD = "handoff_state"
+_FIELD = re.compile(r"\{\{[ \t]*([A-Za-z_][A-Za-z0-9_]*)[ \t]*\}\}")
+_STAMP = "<!-- handoff template "
+
+
+class Template(NamedTuple):
+    """A template's text, and the file it came from when the project has its own."""
+
+    name: str
+    text: str
+    path: str = ""
+
+
+def packaged(name: str) -> str:
+    """The text this version brings."""
+    return files.read_text(os.path.join(os.path.dirname(__file__), "templates", name))
+
+
+def load(name: str, workspace: Workspace | None, warn: Callable[[str], None]) -> Template:
+    """The project's own version where there is a usable one, else ours; an unusable one is said aloud."""
+    path = os.path.join(workspace.templates, name) if workspace is not None else ""
+    if path and os.path.isfile(path):
+        try:
+            text = without_stamp(files.read_text(path))
+        except UserError as error:
+            warn(f"failed to read override template {path}: {error.message} The packaged one is used.")
+        else:
+            if text.strip():
+                return Template(name, text, path)
+            warn(f"the override template {path} is empty. The packaged one is used.")
+    return Template(name, packaged(name))
+
+
+def render(template: Template, values: Mapping[str, str]) -> str:
+    """Fill the placeholders; a name we do not know is an error with its line, never an empty spot."""
+
+    def fill(match: re.Match[str]) -> str:
+        name = match.group(1)
+        if name not in values:
+            from difflib import get_close_matches  # noqa: PLC0415 - only for the error
+
+            line = template.text.count("\n", 0, match.start()) + 1
+            close = get_close_matches(name, values, n=1)
+            known = ", ".join(sorted(values))
+            raise UserError(
+                f"{template.path or template.name}:{line}: unknown placeholder '{{{{{name}}}}}'.",
+                (f"Did you mean '{{{{{close[0]}}}}}'? " if close else "") + f"Known: {known}.",
+            )
+        return values[name]
+
+    text = _FIELD.sub(fill, template.text)
+    if template.path and STATE_FIELD in values and values[STATE_FIELD] not in text:
+        # An override written before the state was carried along still gets it, at the end.
+        text = f"{text.rstrip()}\n\n{values[STATE_FIELD]}\n"
+    return re.sub(r"\n{3,}", "\n\n", text)
+
+
+def stamp(name: str, version: str) -> str:
+    """The first line of an exported template: which version it was copied from."""
+    return f"{_STAMP}{name} {version} -->\n"
+
+
+def stamped_version(text: str) -> str:
+    """The version in an exported template's first line; empty when it has none."""
+    if not text.startswith(_STAMP):
+        return ""
+    return text[len(_STAMP) :].partition(" -->")[0].rpartition(" ")[2]
+
+
+def without_stamp(text: str) -> str:
+    return text.partition("\n")[2] if text.startswith(_STAMP) else text

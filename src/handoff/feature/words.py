@@ -1,0 +1,103 @@
+"""Blocks of text that templates share: reading lists, language, working rules, what the repository offers."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from handoff.feature.folder import DOCUMENTS
+
+if TYPE_CHECKING:
+    from handoff.feature.folder import Feature
+
+_SOURCES = (
+    "README.md", "AGENTS.md", "CLAUDE.md", "docs/", "Cargo.toml", "package.json", "pyproject.toml", "go.mod",
+    "Makefile", ".github/workflows/", "src/", "tests/",
+)  # fmt: skip
+_MARKS = (
+    "Write one step a line: `- [ ] text` pending, `- [>] text` current (exactly one), `- [x] text` done, "
+    "`- [!] text  (blocked: why)`, `- [-] text  (dropped: why)`. Nothing else counts as a step: no tables, no `+`, "
+    "no `1)`, no headings with `# ` inside the plan."
+)
+
+
+def language(name: str) -> str:
+    """In which language the documents are written."""
+    return (
+        "## Language\n"
+        f"- Write the prose of the documents in {name}.\n"
+        "- Code, identifiers, paths, commands and settings stay as the project writes them.\n"
+        "- The headings of STATE.md stay in English: Current Step, Execution Plan, Completed Steps, Remaining Steps, "
+        "Known Issues, Risks, Architectural Notes, Drift Warnings. The boxes are never translated."
+    )
+
+
+def repository_language(name: str) -> str:
+    """For documents of the repository itself."""
+    return (
+        "## Language\n"
+        f"- Write in {name}, unless the repository's documents are in another language: then follow them.\n"
+        "- Code, identifiers, paths and commands stay as they are."
+    )
+
+
+def present_sources(root: str) -> list[str]:
+    """What the repository already tells a newcomer, in reading order."""
+    return [
+        name
+        for name in _SOURCES
+        if (os.path.isdir if name.endswith("/") else os.path.isfile)(os.path.join(root, name))
+    ]
+
+
+def missing_sources(root: str) -> tuple[list[str], list[str]]:
+    """(worth having, nice to have) among the sources that are absent."""
+    wanted = [name for name in ("README.md", "AGENTS.md") if not os.path.isfile(os.path.join(root, name))]
+    return wanted, [] if os.path.isdir(os.path.join(root, "docs")) else ["docs/"]
+
+
+def bullets(items: list[str], *, none: str = "- nothing") -> str:
+    return "\n".join(f"- {item}" for item in items) or none
+
+
+def reading_list(root: str, feature: Feature, documents: tuple[str, ...], extra: list[str]) -> str:
+    """Paths from the project's top, in the order to read them."""
+    folder = os.path.relpath(feature.path, root)
+    names = [name for name in ("AGENTS.md", "README.md") if os.path.isfile(os.path.join(root, name))]
+    names += [name for name in extra if name not in names]
+    names += [f"{folder}/{name}" for name in documents if feature.has(name)]
+    return bullets([f"`{name}`" for name in names])
+
+
+def artifact_status(readiness: dict[str, str]) -> str:
+    """One line a document."""
+    return bullets([f"{name}: {readiness[name]}" for name in DOCUMENTS if name in readiness])
+
+
+def planning_rules() -> str:
+    return f"## How the plan is written\n{_MARKS}\nA step may carry its proof: `(check: command)`."
+
+
+def working_rules(folder: str, program: str) -> str:
+    """What a working session does after each step, and before it ends."""
+    return (
+        "1. Do the current step and nothing else. One step at a time.\n"
+        f"2. Prove it. If this machine has `{program}`: `{program} step done` runs the step's check, ticks the box with "
+        "the commit, and moves `[>]` on. It refuses on red: mend the cause, never the check.\n"
+        f"   Without it: run the check or the tests yourself, then edit `{folder}/STATE.md`: `[x]` on the step, "
+        "`[>]` on the next.\n"
+        "3. Commit only the files this step needed.\n"
+        "4. Go on with the next step until the plan is done or you are stuck. Stuck means: mark the step "
+        "`[!]` with `(blocked: why)` and stop.\n\n"
+        "## Rules\n"
+        "- Follow the patterns of the code that is there; keep its behaviour unless the step says otherwise.\n"
+        "- Mend causes, not symptoms. No error is swallowed, no test is weakened, skipped or removed to get green.\n"
+        "- No unrelated refactoring, no dependency upgrades, no new architecture.\n"
+        "- Report only results you saw. Where you must assume, say so in SESSION.md.\n"
+        f"- {_MARKS}\n\n"
+        "## Before you stop, for any reason\n"
+        f"- `{folder}/STATE.md` tells the truth: what is done, which step is current, new risks.\n"
+        f"- Rewrite `{folder}/SESSION.md`: what was implemented, what is in progress, the next micro-step, what the next "
+        "session must know, open questions.\n"
+        f"- Decisions go to `{folder}/DECISIONS.md`, each with its reason."
+    )
