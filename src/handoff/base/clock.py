@@ -29,6 +29,15 @@ class SystemClock:
         time.sleep(seconds)
 
 
+def boot_id() -> str:
+    """Which run of the machine this is: monotonic times compare only within one. Empty where nobody says."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()
+    except (OSError, ValueError):
+        return ""
+
+
 def stamp(seconds: float) -> str:
     """A moment as UTC text that sorts: 2026-11-15T08:30:00Z."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))

@@ -1,0 +1,38 @@
+"""Which driver answers for a URL."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from handoff.base.errors import UserError
+
+if TYPE_CHECKING:
+    from handoff.base.clock import Clock
+    from handoff.base.settings import Settings
+    from handoff.store.database import Database
+
+_SQLITE_PREFIX = "sqlite:///"
+_POSTGRES_PREFIXES = ("postgresql://", "postgres://")
+
+
+def database_url(settings: Settings) -> str:
+    """HANDOFF_DATABASE_URL, or the SQLite file in $HANDOFF_HOME."""
+    return settings.get("HANDOFF_DATABASE_URL") or _SQLITE_PREFIX + os.path.join(settings.home, "handoff.db")
+
+
+def open_database(url: str, *, clock: Clock) -> Database:
+    """Open what the URL names, create or migrate it where needed."""
+    if url.startswith(_SQLITE_PREFIX) and len(url) > len(_SQLITE_PREFIX):
+        from handoff.store.sqlite import SqliteDatabase  # noqa: PLC0415 - only the driver that is used
+
+        return SqliteDatabase(url[len(_SQLITE_PREFIX) :], clock=clock)
+    if url.startswith(_POSTGRES_PREFIXES):
+        from handoff.store.postgres import PostgresDatabase  # noqa: PLC0415 - only the driver that is used
+
+        return PostgresDatabase(url, clock=clock)
+    shown = url.partition("://")[0] if "://" in url else url
+    raise UserError(
+        f"'{shown}' is not a database handoff knows.",
+        "Set HANDOFF_DATABASE_URL to sqlite:////absolute/path.db or postgresql://user@host/name, or unset it.",
+    )

@@ -1,0 +1,278 @@
+"""Postgres: the same rows for many machines. The only importer of psycopg."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+from handoff.base.errors import Conflict, HandoffError, UserError
+from handoff.store import migrate
+from handoff.store.database import PATIENCE_SECONDS, POSTGRES, Row, load_queries
+
+try:
+    import psycopg
+    from psycopg import errors
+    from psycopg.rows import dict_row
+except ImportError as missing:
+    raise UserError(
+        "HANDOFF_DATABASE_URL names a Postgres database, but its driver is not installed.",
+        "Run: pip install 'handoff-relay[postgres]'",
+    ) from missing
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from types import TracebackType
+
+    from handoff.base.clock import Clock
+
+CONNECT_SECONDS = 10
+LOCK_SECONDS = 30
+SCHEMA = "handoff"
+_LOCK_NUMBER = 20310
+_SETTINGS = (
+    f"SET search_path TO {SCHEMA}",
+    f"SET lock_timeout = '{LOCK_SECONDS}s'",
+    # A client that died or froze in the middle must not hold the writer's place for ever.
+    "SET idle_in_transaction_session_timeout = '60s'",
+    "SET client_min_messages = warning",
+    "SET TIME ZONE 'UTC'",
+)
+_WRITER = f"SELECT pg_advisory_xact_lock({_LOCK_NUMBER}, hashtext(current_schema()))".encode()
+# Its own statement: what it reads must be seen after the lock was given, not when it was asked for.
+_FACTS = "SELECT version, extract(epoch FROM clock_timestamp())::float8 AS now FROM schema_version"
+
+
+class PostgresTransaction:
+    """One transaction on one connection; see `database.Transaction`."""
+
+    __slots__ = ("_database", "_now", "_write")
+
+    def __init__(self, database: PostgresDatabase, now: float, *, write: bool) -> None:
+        self._database = database
+        self._now = now
+        self._write = write
+
+    def query(self, name: str, **values: Any) -> list[Row]:
+        return self._database.run(name, values).fetchall()
+
+    def one(self, name: str, **values: Any) -> Row | None:
+        rows = self.query(name, **values)
+        return rows[0] if rows else None
+
+    def execute(self, name: str, **values: Any) -> int:
+        return self._database.run(name, values).rowcount
+
+    def execute_many(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        self._database.run_many(name, rows)
+
+    def now(self) -> float:
+        return self._now
+
+    def lease_now(self) -> float:
+        """The server has one clock for all hosts; no host's own clock plays a part."""
+        return self.now()
+
+    def transaction(self, *, write: bool = True) -> PostgresTransaction:
+        assert self._write or not write, "a reading transaction cannot become a writing one"  # noqa: S101 - our own misuse
+        return self
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """The outer block commits."""
+
+
+class _Block:
+    """`with database.transaction()`: begin, then commit or roll back."""
+
+    __slots__ = ("_database", "_write")
+
+    def __init__(self, database: PostgresDatabase, *, write: bool) -> None:
+        self._database = database
+        self._write = write
+
+    def __enter__(self) -> PostgresTransaction:
+        now = self._database.begin(write=self._write)
+        return PostgresTransaction(self._database, now, write=self._write)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self._database.commit()
+        else:
+            self._database.rollback()
+
+
+class PostgresDatabase:
+    """The schema `handoff` in the database the URL names, created or migrated when opened."""
+
+    kind = POSTGRES
+
+    def __init__(self, url: str, *, clock: Clock, steps: list[migrate.Step] | None = None) -> None:
+        self._url = url
+        self.place = _without_password(url)
+        self.clock = clock
+        self.shift = 0.0
+        self._steps = steps
+        self._version = steps[-1].number if steps else migrate.VERSION
+        self._texts = load_queries()
+        self._queries: dict[str, bytes] = {}
+        self._connection = self._connect()
+        try:
+            found = self._found_version()
+            migrate.refuse_newer(found, self._version, self.place)
+            if found != self._version:
+                self._bring_up_to_date()
+        except psycopg.Error as error:
+            raise self._explained(error) from error
+
+    # --- opening ------------------------------------------------------------------------------
+
+    def _connect(self) -> psycopg.Connection[Row]:
+        try:
+            connection = psycopg.connect(
+                self._url, autocommit=True, row_factory=dict_row, connect_timeout=CONNECT_SECONDS,
+                application_name="handoff", keepalives_idle=30, keepalives_interval=10, keepalives_count=3,
+            )  # fmt: skip
+            for setting in _SETTINGS:
+                connection.execute(setting)
+        except psycopg.Error as error:
+            raise UserError(
+                f"Cannot reach the database {self.place}: {_first_line(error)}.",
+                "Check HANDOFF_DATABASE_URL and that the server runs, or unset it to use the local file.",
+            ) from error
+        return connection
+
+    def _found_version(self) -> int:
+        try:
+            row = self._connection.execute("SELECT version FROM schema_version").fetchone()
+        except (errors.UndefinedTable, errors.InvalidSchemaName):
+            return 0
+        return int(row["version"]) if row else 0
+
+    def _bring_up_to_date(self) -> None:
+        connection = self._connection
+        with connection.transaction():
+            # The first processes of a new database race for its schema; this lock outlives neither commit nor crash.
+            connection.execute(f"SELECT pg_advisory_xact_lock({_LOCK_NUMBER}, 0)".encode())
+            connection.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}".encode())
+            connection.execute(
+                f"SELECT pg_advisory_xact_lock({_LOCK_NUMBER}, hashtext('{SCHEMA}'))".encode()
+            )  # no writer of the older version is in the middle of something
+            connection.execute("CREATE TABLE IF NOT EXISTS schema_version (version BIGINT NOT NULL)")
+            row = connection.execute("SELECT version FROM schema_version").fetchone()
+            found = int(row["version"]) if row else 0
+            migrate.refuse_newer(found, self._version, self.place)
+            for step in self._steps or migrate.load_steps():
+                if step.number > found:
+                    for statement in migrate.statements(step.text):
+                        connection.execute(in_postgres_words(statement))
+            connection.execute("DELETE FROM schema_version")
+            connection.execute("INSERT INTO schema_version VALUES (%s)", [self._version])
+
+    # --- transactions -------------------------------------------------------------------------
+
+    def transaction(self, *, write: bool = True) -> _Block:
+        return _Block(self, write=write)
+
+    def begin(self, *, write: bool) -> float:
+        """Writers take turns, as SQLite's do: the same text then has the same meaning on both databases."""
+        if self._connection.closed:
+            self._connection = self._connect()
+        deadline = self.clock.monotonic() + PATIENCE_SECONDS
+        while True:
+            try:
+                if write:
+                    self._connection.execute("BEGIN")
+                    self._connection.execute(_WRITER)
+                else:
+                    self._connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+                facts = self._connection.execute(_FACTS).fetchone()
+                break
+            except (errors.LockNotAvailable, errors.DeadlockDetected) as error:
+                self.rollback()
+                if self.clock.monotonic() > deadline:
+                    raise Conflict(
+                        f"Another process has kept {self.place} busy for minutes.",
+                        "Look for a hung handoff process; nothing was changed.",
+                    ) from error
+            except psycopg.Error as error:
+                self.rollback()
+                raise self._explained(error) from error
+        if facts is None or facts["version"] != self._version:
+            self.rollback()
+            raise Conflict(f"{self.place} was upgraded while this process ran.", "Start the command again.")
+        return float(facts["now"]) + self.shift
+
+    def commit(self) -> None:
+        try:
+            self._connection.execute("COMMIT")
+        except psycopg.Error as error:
+            self.rollback()
+            raise self._explained(error) from error
+
+    def rollback(self) -> None:
+        if not self._connection.closed:
+            try:
+                self._connection.execute("ROLLBACK")
+            except psycopg.Error:  # the server rolls back what it no longer hears of
+                self._connection.close()
+
+    def run(self, name: str, values: Mapping[str, Any]) -> psycopg.Cursor[Row]:
+        try:
+            return self._connection.execute(self._text(name), values)
+        except psycopg.Error as error:
+            raise self._explained(error) from error
+
+    def run_many(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        try:
+            with self._connection.cursor() as cursor:
+                cursor.executemany(self._text(name), rows)
+        except psycopg.Error as error:
+            raise self._explained(error) from error
+
+    def _text(self, name: str) -> bytes:
+        text = self._queries.get(name)
+        if text is None:
+            text = self._queries[name] = in_postgres_words(self._texts[name])
+        return text
+
+    def _explained(self, error: Exception) -> Exception:
+        if isinstance(error, HandoffError):
+            return error
+        if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
+            return UserError(
+                f"The database {self.place} did not answer: {_first_line(error)}.",
+                "Run the command again: what was written before is not written twice.",
+            )
+        if isinstance(error, errors.InsufficientPrivilege | errors.ReadOnlySqlTransaction):
+            return UserError(
+                f"The database {self.place} refused: {_first_line(error)}.", "Ask for the right to create and write."
+            )
+        return error
+
+    def change_mark(self) -> int:
+        row = self._connection.execute("SELECT coalesce(max(seq), 0) AS mark FROM event").fetchone()
+        return int(row["mark"]) if row else 0
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def in_postgres_words(statement: str) -> bytes:
+    """Our SQL text as psycopg wants it: named parameters and the one type whose word differs."""
+    import re  # noqa: PLC0415 - psycopg has paid for it
+
+    text = statement.replace("INTEGER PRIMARY KEY AUTOINCREMENT", "BIGINT GENERATED BY DEFAULT AS IDENTITY PRIMARY KEY")
+    return re.sub(r"(?<!:):([a-z_]+)", r"%(\1)s", text.replace("%", "%%")).encode()
+
+
+def _without_password(url: str) -> str:
+    scheme, _, rest = url.partition("://")
+    login, at, place = rest.rpartition("@")
+    return f"{scheme}://{login.partition(':')[0]}{at}{place}".partition("?")[0]
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")

@@ -1,0 +1,463 @@
+-- Every statement the board runs, for both databases. One name, one line of meaning, one statement.
+
+-- name: read_clock
+-- the anchor of the clock leases are judged by (SQLite)
+SELECT boot, monotonic, steady FROM clock WHERE one = 1
+
+-- name: set_clock
+-- anchor it anew: the machine has been started again
+INSERT INTO clock (one, boot, monotonic, steady) VALUES (1, :boot, :monotonic, :steady)
+ON CONFLICT (one) DO UPDATE SET boot = excluded.boot, monotonic = excluded.monotonic, steady = excluded.steady
+
+-- name: add_task
+-- a new task
+INSERT INTO task (project, scope, id, generation, kind, batch, title, brief, role, agent, workspace, owns,
+                  check_command, baseline, state, open_needs, max_attempts, priority, not_before, estimate_minutes,
+                  created_at, changed_at)
+VALUES (:project, :scope, :id, :generation, :kind, :batch, :title, :brief, :role, :agent, :workspace, :owns,
+        :check_command, :baseline, :state, :open_needs, :max_attempts, :priority, :not_before, :estimate_minutes,
+        :now, :now)
+RETURNING *
+
+-- name: add_tasks
+-- the same, for many at once
+INSERT INTO task (project, scope, id, generation, kind, batch, title, brief, role, agent, workspace, owns,
+                  check_command, baseline, state, open_needs, max_attempts, priority, not_before, estimate_minutes,
+                  created_at, changed_at)
+VALUES (:project, :scope, :id, :generation, :kind, :batch, :title, :brief, :role, :agent, :workspace, :owns,
+        :check_command, :baseline, :state, :open_needs, :max_attempts, :priority, :not_before, :estimate_minutes,
+        :now, :now)
+
+-- name: get_task
+-- one task by its key
+SELECT * FROM task WHERE key = :key
+
+-- name: find_task
+-- the newest tasks of that id, whatever batch they are in
+SELECT * FROM task WHERE project = :project AND id = :id ORDER BY key DESC LIMIT 50
+
+-- name: last_generation
+-- how often an id has been used
+SELECT coalesce(max(generation), 0) AS generation FROM task
+WHERE project = :project AND scope = :scope AND id = :id
+
+-- name: list_live_tasks
+-- tasks that have not ended
+SELECT * FROM task WHERE ended_at IS NULL AND (:project = '' OR project = :project) ORDER BY key LIMIT :most
+
+-- name: list_tasks
+-- tasks of any state, newest first
+SELECT * FROM task WHERE (:project = '' OR project = :project) ORDER BY key DESC LIMIT :most
+
+-- name: list_tasks_in_state
+-- tasks of one state, newest first
+SELECT * FROM task WHERE state = :state AND (:project = '' OR project = :project) ORDER BY key DESC LIMIT :most
+
+-- name: list_batch_tasks
+-- the sub-tasks and the fan-in of a batch
+SELECT * FROM task WHERE batch = :batch ORDER BY key
+
+-- name: list_batch_keys
+-- what key each task of a batch was given
+SELECT key, id, scope FROM task WHERE batch = :batch
+
+-- name: list_projects
+-- projects that have tasks
+SELECT project, count(*) AS tasks, sum(CASE WHEN ended_at IS NULL THEN 1 ELSE 0 END) AS live
+FROM task GROUP BY project ORDER BY project
+
+-- name: edit_task
+-- change what a task asks for while nobody works on it
+UPDATE task SET title = :title, brief = :brief, priority = :priority, not_before = :not_before, changed_at = :now
+WHERE key = :key AND state IN ('waiting', 'ready', 'blocked') RETURNING *
+
+-- name: move_task
+-- a change of state that concerns no session
+UPDATE task SET state = :state, reason = :reason, blocked_by = :blocked_by, held_by = NULL, lease_until = NULL,
+                changed_at = :now, ended_at = :ended_at, result = :result
+WHERE key = :key AND state = :seen AND fence = :fence RETURNING *
+
+-- name: finish_held_task
+-- done, by the session that holds the task's fence
+UPDATE task SET state = 'done', result = :result, evidence = :evidence, reason = '', blocked_by = NULL,
+                lease_until = NULL, changed_at = :now, ended_at = :now,
+                busy_seconds = busy_seconds + CASE WHEN state = 'running' THEN :lease_now - held_since ELSE 0 END
+WHERE key = :key AND fence = :fence AND held_by IS NOT NULL AND state IN ('running', 'ready', 'blocked') RETURNING *
+
+-- name: finish_free_task
+-- done, by a person, while nobody works on it
+UPDATE task SET state = 'done', result = :result, evidence = :evidence, reason = '', blocked_by = NULL,
+                held_by = NULL, changed_at = :now, ended_at = :now
+WHERE key = :key AND state IN ('waiting', 'ready', 'blocked', 'gated') RETURNING *
+
+-- name: let_go_task
+-- the session that holds the fence gives the task up: blocked, ready again, or behind a gate
+UPDATE task SET state = :state, reason = :reason, held_by = NULL, lease_until = NULL, changed_at = :now,
+                busy_seconds = busy_seconds + CASE WHEN state = 'running' THEN :lease_now - held_since ELSE 0 END
+WHERE key = :key AND fence = :fence AND held_by IS NOT NULL AND state IN ('running', 'ready') RETURNING *
+
+-- name: claim_task
+-- hand a ready task to a session: the fence grows
+UPDATE task SET state = 'running', fence = fence + 1, held_by = :session, held_host = :host, held_agent = :agent,
+                held_since = :lease_now, lease_seconds = :lease_seconds, lease_until = :lease_now + :lease_seconds,
+                seen_at = :now, changed_at = :now, started_at = coalesce(started_at, :now), reason = ''
+WHERE key = :key AND state = 'ready' RETURNING *
+
+-- name: next_task
+-- the ready task that comes next and may run now: not stopped, within every limit
+SELECT task.key, task.agent FROM task
+WHERE task.state = 'ready' AND task.not_before <= :now
+  AND (:project = '' OR task.project = :project)
+  AND (:agent = '' OR task.agent = '' OR task.agent = :agent)
+  AND (:role = '' OR task.role = '' OR task.role = :role)
+  AND NOT EXISTS (SELECT 1 FROM stop WHERE
+      scope = 'all'
+      OR (scope = 'project' AND stop.project = task.project)
+      OR (scope = 'task' AND stop.project = task.project AND name = task.id)
+      OR (scope = 'batch' AND stop.project = task.project
+          AND name = (SELECT batch.id FROM batch WHERE batch.key = task.batch)))
+  AND (:max_project = 0 OR (SELECT count(*) FROM task busy
+       WHERE busy.state = 'running' AND busy.project = task.project) < :max_project)
+  AND (:max_agent = 0 OR (SELECT count(*) FROM task busy
+       WHERE busy.state = 'running'
+         AND busy.held_agent = CASE WHEN task.agent = '' THEN :agent ELSE task.agent END) < :max_agent)
+ORDER BY task.priority DESC, task.key LIMIT 1
+
+-- name: count_running
+-- how many tasks run on this host, in this project, with this agent
+SELECT coalesce(sum(CASE WHEN held_host = :host THEN 1 ELSE 0 END), 0) AS machine,
+       coalesce(sum(CASE WHEN project = :project THEN 1 ELSE 0 END), 0) AS project,
+       coalesce(sum(CASE WHEN held_agent = :agent THEN 1 ELSE 0 END), 0) AS agent
+FROM task WHERE state = 'running'
+
+-- name: count_ready
+-- how many tasks wait for a session, and how many of them may start now
+SELECT count(*) AS ready, coalesce(sum(CASE WHEN not_before <= :now THEN 1 ELSE 0 END), 0) AS due
+FROM task WHERE state = 'ready' AND (:project = '' OR project = :project)
+
+-- name: renew_lease
+-- a sign of life from the session that holds the fence
+UPDATE task SET lease_until = :lease_now + CASE WHEN :lease_seconds > 0 THEN :lease_seconds ELSE lease_seconds END,
+                lease_seconds = CASE WHEN :lease_seconds > 0 THEN :lease_seconds ELSE lease_seconds END, seen_at = :now
+WHERE key = :key AND fence = :fence AND state = 'running' RETURNING *
+
+-- name: revive_task
+-- a session thought dead is alive, and nobody has taken its task
+UPDATE task SET state = 'running', held_since = :lease_now, lease_until = :lease_now + lease_seconds,
+                seen_at = :now, changed_at = :now, reason = ''
+WHERE key = :key AND fence = :fence AND held_by IS NOT NULL AND state = 'ready' RETURNING *
+
+-- name: list_expired
+-- running tasks whose session has been silent too long
+SELECT * FROM task WHERE state = 'running' AND lease_until < :lease_now ORDER BY lease_until LIMIT :most
+
+-- name: list_held_on
+-- running tasks of sessions on this host that named their process
+SELECT task.*, session.pid AS pid, session.process_start AS process_start, session.boot AS boot
+FROM task JOIN session ON session.id = task.held_by
+WHERE task.state = 'running' AND task.held_host = :host AND session.pid > 0
+
+-- name: free_expired_task
+-- the session is gone: the task is ready for another attempt, the fence stays until somebody takes it
+UPDATE task SET state = 'ready', attempt = attempt + 1, reason = :reason, lease_until = NULL, changed_at = :now,
+                busy_seconds = busy_seconds + :lease_now - held_since
+WHERE key = :key AND fence = :fence AND state = 'running' AND lease_until = :lease_until
+  AND attempt < max_attempts RETURNING *
+
+-- name: block_expired_task
+-- the session is gone and the attempts are used up
+UPDATE task SET state = 'blocked', reason = :reason, lease_until = NULL, changed_at = :now,
+                busy_seconds = busy_seconds + :lease_now - held_since
+WHERE key = :key AND fence = :fence AND state = 'running' AND lease_until = :lease_until
+  AND attempt >= max_attempts RETURNING *
+
+-- name: retry_task
+-- a person lets a blocked task try again
+UPDATE task SET state = CASE WHEN open_needs > 0 THEN 'waiting' ELSE 'ready' END, reason = '', blocked_by = NULL,
+                held_by = NULL, attempt = 1, counted = :counted, changed_at = :now
+WHERE key = :key AND state = 'blocked' RETURNING *
+
+-- name: count_out_task
+-- a sub-task leaves its batch's count, once
+UPDATE task SET counted = 1 WHERE key = :key AND counted = 0 AND batch IS NOT NULL AND kind = 'sub-task'
+
+-- name: add_need
+-- one task waits for another
+INSERT INTO need (task, needs, met) VALUES (:task, :needs, :met) ON CONFLICT (task, needs) DO NOTHING
+
+-- name: list_needs
+-- what a task waits for
+SELECT task.key, task.id, task.scope, task.state, need.met FROM need JOIN task ON task.key = need.needs
+WHERE need.task = :task ORDER BY task.key
+
+-- name: list_dependents
+-- tasks that wait for this one
+SELECT task.key, task.id, task.state, task.fence FROM need JOIN task ON task.key = need.task
+WHERE need.needs = :needs AND need.met = 0 ORDER BY task.key
+
+-- name: lower_open_needs
+-- everybody who waits for this task has one need less
+UPDATE task SET open_needs = open_needs - 1
+WHERE key IN (SELECT task FROM need WHERE needs = :needs AND met = 0)
+
+-- name: meet_needs
+-- and will not be counted again
+UPDATE need SET met = 1 WHERE needs = :needs AND met = 0
+
+-- name: wake_dependents
+-- those without open needs are ready
+UPDATE task SET state = 'ready', changed_at = :now
+WHERE state = 'waiting' AND open_needs <= 0 AND key IN (SELECT task FROM need WHERE needs = :needs) RETURNING *
+
+-- name: wake_freed
+-- a waiting task without open needs is ready (repair)
+UPDATE task SET state = 'ready', changed_at = :now WHERE state = 'waiting' AND open_needs <= 0 RETURNING *
+
+-- name: block_victim
+-- a task whose need cannot be met is blocked too
+UPDATE task SET state = 'blocked', reason = :reason, blocked_by = :blocked_by, changed_at = :now
+WHERE key = :key AND state = 'waiting' RETURNING *
+
+-- name: list_victims
+-- tasks that are blocked because this one was
+SELECT * FROM task WHERE blocked_by = :blocked_by AND state = 'blocked' ORDER BY key
+
+-- name: add_batch
+-- a new batch
+INSERT INTO batch (project, id, workspace, state, total, remaining, next_task, rationale, estimated_speedup,
+                   serial_minutes, manifest, created_at, due_at)
+VALUES (:project, :id, :workspace, 'open', :total, :total, :next_task, :rationale, :estimated_speedup,
+        :serial_minutes, :manifest, :now, :due_at)
+RETURNING *
+
+-- name: set_fan_in
+-- which task brings the batch together
+UPDATE batch SET fan_in = :fan_in WHERE key = :key RETURNING *
+
+-- name: get_batch
+-- one batch by its key
+SELECT * FROM batch WHERE key = :key
+
+-- name: find_batch
+-- the newest batch of that id
+SELECT * FROM batch WHERE project = :project AND id = :id ORDER BY key DESC LIMIT 1
+
+-- name: list_batches
+-- batches, newest first
+SELECT * FROM batch WHERE (:project = '' OR project = :project) AND (:live = 0 OR ended_at IS NULL)
+ORDER BY key DESC LIMIT :most
+
+-- name: count_out
+-- one sub-task less; who brings it to 0 opens the fan-in
+UPDATE batch SET remaining = remaining - 1 WHERE key = :key RETURNING *
+
+-- name: count_in
+-- a sub-task that was counted out is to be done after all
+UPDATE batch SET remaining = remaining + 1 WHERE key = :key AND state = 'open' RETURNING *
+
+-- name: join_batch
+-- the batch is whole: open its fan-in, once
+UPDATE batch SET state = 'joining', joined_at = :now WHERE key = :key AND state = 'open' AND remaining <= 0 RETURNING *
+
+-- name: open_fan_in
+-- the fan-in is ready to be claimed
+UPDATE task SET state = 'ready', open_needs = 0, changed_at = :now WHERE key = :key AND state = 'waiting' RETURNING *
+
+-- name: end_batch
+-- the batch is over
+UPDATE batch SET state = :state, ended_at = :now WHERE key = :key AND ended_at IS NULL RETURNING *
+
+-- name: list_joinable_batches
+-- batches whose fan-in is due and was not opened (repair)
+SELECT key FROM batch WHERE state = 'open' AND remaining <= 0 LIMIT :most
+
+-- name: recount_batches
+-- open batches whose counter disagrees with their rows (deep repair)
+SELECT batch.key, count(task.key) AS uncounted FROM batch
+LEFT JOIN task ON task.batch = batch.key AND task.kind = 'sub-task' AND task.counted = 0
+WHERE batch.state = 'open' GROUP BY batch.key, batch.remaining HAVING count(task.key) <> batch.remaining
+
+-- name: set_remaining
+-- put a counter right
+UPDATE batch SET remaining = :remaining WHERE key = :key AND state = 'open'
+
+-- name: mark_overdue_batches
+-- batches that have passed their time; each is told once
+UPDATE batch SET overdue_at = :now WHERE state = 'open' AND overdue_at IS NULL AND due_at < :now RETURNING *
+
+-- name: count_overdue_batches
+-- whether there is such a batch
+SELECT count(*) AS count FROM batch WHERE state = 'open' AND overdue_at IS NULL AND due_at < :now
+
+-- name: list_idle_fan_ins
+-- fan-ins that have been ready for long and nobody takes
+SELECT * FROM task WHERE state = 'ready' AND kind = 'fan-in' AND changed_at < :before ORDER BY changed_at LIMIT :most
+
+-- name: count_freed
+-- waiting tasks without open needs
+SELECT count(*) AS count FROM task WHERE state = 'waiting' AND open_needs <= 0
+
+-- name: put_session
+-- a session says who it is; a known one is brought up to date
+INSERT INTO session (id, kind, project, agent, workspace, host, boot, pid, process_start, started_at, seen_at)
+VALUES (:id, :kind, :project, :agent, :workspace, :host, :boot, :pid, :process_start, :now, :now)
+ON CONFLICT (id) DO UPDATE SET kind = excluded.kind, project = excluded.project, agent = excluded.agent,
+    workspace = excluded.workspace, host = excluded.host, boot = excluded.boot, pid = excluded.pid,
+    process_start = excluded.process_start, seen_at = excluded.seen_at, ended_at = NULL, ending = ''
+RETURNING *
+
+-- name: get_session
+-- one session
+SELECT * FROM session WHERE id = :id
+
+-- name: list_live_sessions
+-- sessions that have not ended
+SELECT * FROM session WHERE ended_at IS NULL ORDER BY started_at LIMIT :most
+
+-- name: give_session_task
+-- the session holds this task now
+UPDATE session SET task = :task, fence = :fence, seen_at = :now WHERE id = :id
+
+-- name: free_session
+-- the session has let its task go
+UPDATE session SET task = NULL, seen_at = :now WHERE id = :id AND task = :task AND fence = :fence
+
+-- name: see_session
+-- a sign of life
+UPDATE session SET seen_at = :now WHERE id = :id AND ended_at IS NULL
+
+-- name: end_session
+-- the session is over
+UPDATE session SET ended_at = :now, ending = :ending, task = NULL WHERE id = :id AND ended_at IS NULL RETURNING *
+
+-- name: list_idle_sessions
+-- sessions that hold nothing and have been silent for long
+SELECT * FROM session WHERE ended_at IS NULL AND task IS NULL AND seen_at < :before ORDER BY seen_at LIMIT :most
+
+-- name: add_gate
+-- ask a person
+INSERT INTO gate (task, question, on_yes, state, opened_at, due_at)
+VALUES (:task, :question, :on_yes, 'open', :now, :due_at) RETURNING *
+
+-- name: get_gate
+-- one gate
+SELECT * FROM gate WHERE key = :key
+
+-- name: open_gate_of
+-- the gate a task waits at
+SELECT * FROM gate WHERE task = :task AND state = 'open'
+
+-- name: last_gate_of
+-- the latest gate of a task, open or answered
+SELECT * FROM gate WHERE task = :task ORDER BY key DESC LIMIT 1
+
+-- name: list_gates
+-- gates with the names of their tasks, the oldest first
+SELECT gate.*, task.project AS project, task.id AS task_id, task.scope AS scope
+FROM gate JOIN task ON task.key = gate.task
+WHERE (:state = '' OR gate.state = :state) AND (:project = '' OR task.project = :project)
+ORDER BY gate.key LIMIT :most
+
+-- name: answer_gate
+-- yes or no, once
+UPDATE gate SET state = :state, answered_at = :now, answered_by = :answered_by, reason = :reason
+WHERE key = :key AND state = 'open' RETURNING *
+
+-- name: mark_overdue_gates
+-- gates nobody answered in time; each is told once
+UPDATE gate SET overdue_at = :now WHERE state = 'open' AND overdue_at IS NULL AND due_at < :now RETURNING *
+
+-- name: count_overdue_gates
+-- whether there is such a gate
+SELECT count(*) AS count FROM gate WHERE state = 'open' AND overdue_at IS NULL AND due_at < :now
+
+-- name: put_stop
+-- nothing in this scope is claimed for now
+INSERT INTO stop (scope, project, name, reason, stopped_by, at)
+VALUES (:scope, :project, :name, :reason, :stopped_by, :now)
+ON CONFLICT (scope, project, name) DO NOTHING
+
+-- name: drop_stop
+-- claims may go on
+DELETE FROM stop WHERE scope = :scope AND project = :project AND name = :name
+
+-- name: list_stops
+-- what is stopped
+SELECT * FROM stop ORDER BY at
+
+-- name: add_event
+-- one line of the journal
+INSERT INTO event (at, kind, project, task, task_id, batch, session, fence, body)
+VALUES (:at, :kind, :project, :task, :task_id, :batch, :session, :fence, :body)
+
+-- name: read_events
+-- the journal after a line
+SELECT * FROM event WHERE seq > :since AND (:project = '' OR project = :project) ORDER BY seq LIMIT :most
+
+-- name: read_last_events
+-- the end of the journal, newest first
+SELECT * FROM event WHERE (:project = '' OR project = :project) ORDER BY seq DESC LIMIT :most
+
+-- name: read_task_events
+-- the journal of one task
+SELECT * FROM event WHERE task = :task AND seq > :since ORDER BY seq LIMIT :most
+
+-- name: post_inbox
+-- a message for the supervisor
+INSERT INTO inbox (kind, project, task, body, created_at) VALUES (:kind, :project, :task, :body, :now) RETURNING *
+
+-- name: read_inbox
+-- messages nobody has taken
+SELECT * FROM inbox WHERE taken_at IS NULL ORDER BY key LIMIT :most
+
+-- name: take_inbox
+-- take one message, once
+UPDATE inbox SET taken_at = :now, taken_by = :taken_by WHERE key = :key AND taken_at IS NULL RETURNING *
+
+-- name: add_measure
+-- what a batch took; a repeated report changes nothing
+INSERT INTO measure (batch, project, sub_tasks, estimated_minutes, session_minutes, wall_minutes, estimated_speedup,
+                     speedup, serial_share, summary, at)
+VALUES (:batch, :project, :sub_tasks, :estimated_minutes, :session_minutes, :wall_minutes, :estimated_speedup,
+        :speedup, :serial_share, :summary, :now)
+ON CONFLICT (batch) DO NOTHING
+
+-- name: get_measure
+-- what one batch took
+SELECT * FROM measure WHERE batch = :batch
+
+-- name: list_measures
+-- the latest figures of a project
+SELECT * FROM measure WHERE (:project = '' OR project = :project) ORDER BY at DESC, batch DESC LIMIT :most
+
+-- name: sum_batch_work
+-- estimates and session times of a batch's sub-tasks
+SELECT count(*) AS sub_tasks, coalesce(sum(estimate_minutes), 0) AS estimated_minutes,
+       coalesce(sum(busy_seconds), 0) AS busy_seconds, min(started_at) AS started_at, max(ended_at) AS ended_at
+FROM task WHERE batch = :batch AND kind = 'sub-task'
+
+-- name: list_prunable
+-- ended tasks older than a moment
+SELECT * FROM task WHERE ended_at < :before AND (:project = '' OR project = :project)
+  AND NOT EXISTS (SELECT 1 FROM batch WHERE batch.key = task.batch AND batch.ended_at IS NULL)
+ORDER BY key LIMIT :most
+
+-- name: prune_needs
+-- forget the edges of a task
+DELETE FROM need WHERE task = :key OR needs = :key
+
+-- name: prune_gates
+-- forget the gates of a task
+DELETE FROM gate WHERE task = :key
+
+-- name: prune_task
+-- forget an ended task; its journal stays
+DELETE FROM task WHERE key = :key AND ended_at IS NOT NULL
+
+-- name: prune_sessions
+-- forget sessions that ended before a moment
+DELETE FROM session WHERE ended_at < :before
+
+-- name: prune_inbox
+-- forget messages taken before a moment
+DELETE FROM inbox WHERE taken_at < :before

@@ -1,0 +1,316 @@
+"""SQLite: one file, one writer at a time, and nobody ever sees "database is locked"."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Self
+
+from handoff.base.clock import boot_id, stamp
+from handoff.base.errors import Conflict, UserError
+from handoff.base.files import locked, make_folder, sync_folder
+from handoff.store import migrate
+from handoff.store.database import PATIENCE_SECONDS, SQLITE, Row, load_queries
+
+try:  # where it is installed its library is mostly newer than Python's own
+    import pysqlite3.dbapi2 as library  # type: ignore[import-not-found,unused-ignore]
+except ImportError:
+    import sqlite3 as library
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from types import TracebackType
+
+    from handoff.base.clock import Clock
+
+BUSY_SECONDS = 30.0
+_OLDEST = (3, 35, 0)
+_PAUSE_SECONDS = 0.02
+_NETWORK_SYSTEMS = frozenset({"nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs", "afs", "virtiofs"})
+
+
+def has_fixed_wal(version: tuple[int, ...]) -> bool:
+    """Whether this SQLite is free of the WAL-reset bug (3.7.0 to 3.51.2; mended in 3.51.3, 3.50.7 and 3.44.6)."""
+    return version >= (3, 51, 3) or (3, 50, 7) <= version < (3, 51) or (3, 44, 6) <= version < (3, 45)
+
+
+class SqliteTransaction:
+    """One transaction on one connection; see `database.Transaction`."""
+
+    __slots__ = ("_database", "_lease_now", "_now", "_write")
+
+    def __init__(self, database: SqliteDatabase, *, write: bool) -> None:
+        self._database = database
+        self._write = write
+        self._now: float | None = None
+        self._lease_now: float | None = None
+
+    def query(self, name: str, **values: Any) -> list[Row]:
+        rows: list[Row] = self._database.run(name, values).fetchall()
+        return rows
+
+    def one(self, name: str, **values: Any) -> Row | None:
+        rows = self.query(name, **values)
+        return rows[0] if rows else None
+
+    def execute(self, name: str, **values: Any) -> int:
+        return int(self._database.run(name, values).rowcount)
+
+    def execute_many(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        self._database.run(name, rows)
+
+    def now(self) -> float:
+        if self._now is None:
+            self._now = self._database.clock.now() + self._database.shift
+        return self._now
+
+    def lease_now(self) -> float:
+        if self._lease_now is None:
+            self._lease_now = self._steady() + self._database.shift
+        return self._lease_now
+
+    def _steady(self) -> float:
+        """Wall time at the anchor plus what the monotonic clock has counted since: jumps and sleep do not age a lease."""
+        clock = self._database.clock
+        boot, monotonic, wall = boot_id(), clock.monotonic(), clock.now()
+        anchor = self.one("read_clock")
+        if anchor and anchor["boot"] == boot and monotonic >= anchor["monotonic"]:
+            return float(anchor["steady"] + monotonic - anchor["monotonic"])
+        steady = max(wall, anchor["steady"]) if anchor else wall
+        if self._write:
+            self.execute("set_clock", boot=boot, monotonic=monotonic, steady=steady)
+        return steady
+
+    def transaction(self, *, write: bool = True) -> SqliteTransaction:
+        assert self._write or not write, "a reading transaction cannot become a writing one"  # noqa: S101 - our own misuse
+        return self
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """The outer block commits."""
+
+
+class _Block:
+    """`with database.transaction()`: begin, then commit or roll back."""
+
+    __slots__ = ("_database", "_write")
+
+    def __init__(self, database: SqliteDatabase, *, write: bool) -> None:
+        self._database = database
+        self._write = write
+
+    def __enter__(self) -> SqliteTransaction:
+        self._database.begin(write=self._write)
+        return SqliteTransaction(self._database, write=self._write)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self._database.commit()
+        else:
+            self._database.rollback()
+
+
+class SqliteDatabase:
+    """The database file at `path`, created or migrated when opened."""
+
+    kind = SQLITE
+
+    def __init__(self, path: str, *, clock: Clock, steps: list[migrate.Step] | None = None) -> None:
+        self.place = path
+        self.clock = clock
+        self.shift = 0.0
+        self._steps = steps
+        self._version = steps[-1].number if steps else migrate.VERSION
+        self._queries = load_queries()
+        if library.sqlite_version_info < _OLDEST:
+            raise UserError(
+                f"SQLite {library.sqlite_version} is too old: handoff needs 3.35 or newer.",
+                "Run: pip install pysqlite3, or use a newer Python.",
+            )
+        make_folder(os.path.dirname(path) or ".")
+        try:
+            self._connection = library.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=True)
+        except library.Error as error:
+            raise self._explained(error) from error
+        try:
+            self._prepare()
+        except BaseException:
+            self._connection.close()
+            raise
+
+    # --- opening ------------------------------------------------------------------------------
+
+    def _prepare(self) -> None:
+        connection = self._connection
+        try:
+            version = self._pragma("user_version")
+            if version != self._version:
+                migrate.refuse_newer(version, self._version, self.place)
+                self._bring_up_to_date()
+            mode = self._pragma("journal_mode")
+            if mode == "wal" and not has_fixed_wal(library.sqlite_version_info):
+                raise UserError(
+                    f"{self.place} is in WAL mode, and SQLite {library.sqlite_version} can damage such a file.",
+                    "Run: pip install 'pysqlite3>=0.6.1', or use a Python with SQLite 3.51.3 or newer.",
+                )
+            connection.execute("PRAGMA synchronous = " + ("NORMAL" if mode == "wal" else "FULL"))
+        except library.Error as error:
+            raise self._explained(error) from error
+        connection.row_factory = _as_dict
+
+    def _pragma(self, name: str) -> Any:
+        return self._patiently(lambda: self._connection.execute(f"PRAGMA {name}").fetchone()[0])
+
+    def _bring_up_to_date(self) -> None:
+        with locked(self.place + ".lock", what="the database's schema"):
+            version = self._pragma("user_version")
+            migrate.refuse_newer(version, self._version, self.place)
+            if version == self._version:
+                return
+            if version == 0:
+                self._refuse_foreign()
+                if has_fixed_wal(library.sqlite_version_info) and not _on_network(self.place):
+                    self._pragma("journal_mode = WAL")
+            self.begin(write=True, known=version)
+            try:
+                if version:
+                    self._back_up(version)
+                for step in self._steps or migrate.load_steps():
+                    if step.number > version:
+                        for statement in migrate.statements(step.text):
+                            self._connection.execute(statement)
+                self._connection.execute(f"PRAGMA user_version = {self._version}")
+            except BaseException:
+                self.rollback()
+                raise
+            self.commit()
+
+    def _refuse_foreign(self) -> None:
+        if self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+            raise UserError(
+                f"{self.place} is a SQLite database, but not one of handoff's.",
+                "Move it away, or set HANDOFF_HOME or HANDOFF_DATABASE_URL to another place.",
+            )
+
+    def _back_up(self, version: int) -> None:
+        """A copy of the file as it was, made while we hold the write lock, whole or not there at all."""
+        place = f"{self.place}.backup-schema{version}-{stamp(self.clock.now()).replace(':', '')}"
+        temp = f"{place}.{os.getpid()}.tmp"
+        source, target = library.connect(self.place, timeout=BUSY_SECONDS), library.connect(temp)
+        try:
+            source.backup(target)
+        finally:
+            source.close()
+            target.close()
+        os.rename(temp, place)
+        sync_folder(os.path.dirname(place) or ".")
+
+    # --- transactions -------------------------------------------------------------------------
+
+    def transaction(self, *, write: bool = True) -> _Block:
+        return _Block(self, write=write)
+
+    def begin(self, *, write: bool, known: int | None = None) -> None:
+        """Take the write lock at once, so that nothing later in the transaction can meet another writer."""
+        expected = self._version if known is None else known
+        try:
+            self._patiently(lambda: self._connection.execute("BEGIN IMMEDIATE" if write else "BEGIN"))
+            found = self._patiently(lambda: self._connection.execute("PRAGMA user_version").fetchone())
+        except library.Error as error:
+            self.rollback()
+            raise self._explained(error) from error
+        version = found["user_version"] if isinstance(found, dict) else found[0]
+        if version != expected:
+            self.rollback()
+            raise Conflict(f"{self.place} was upgraded while this process ran.", "Start the command again.")
+
+    def commit(self) -> None:
+        try:
+            self._patiently(lambda: self._connection.execute("COMMIT"))
+        except library.Error as error:
+            self.rollback()
+            raise self._explained(error) from error
+
+    def rollback(self) -> None:
+        if self._connection.in_transaction:
+            self._connection.execute("ROLLBACK")
+
+    def run(self, name: str, values: Any) -> Any:
+        """Run one named query; a list of values runs it once for each."""
+        connection = self._connection
+        statement = self._queries[name]
+        try:
+            if isinstance(values, dict):
+                return self._patiently(lambda: connection.execute(statement, values))
+            return self._patiently(lambda: connection.executemany(statement, values))
+        except library.Error as error:
+            raise self._explained(error) from error
+
+    def _patiently(self, attempt: Callable[[], Any]) -> Any:
+        """SQLite waits by itself; where it gives up early (a recovery, an unlucky reader) we go on waiting."""
+        deadline: float | None = None
+        while True:
+            try:
+                return attempt()
+            except library.OperationalError as error:
+                if "locked" not in str(error) and "busy" not in str(error):
+                    raise
+                now = self.clock.monotonic()
+                deadline = now + PATIENCE_SECONDS if deadline is None else deadline
+                if now > deadline:
+                    self.rollback()
+                    raise Conflict(
+                        f"Another process has kept {self.place} busy for minutes.",
+                        "Look for a hung handoff process; nothing was changed.",
+                    ) from error
+                self.clock.sleep(_PAUSE_SECONDS)
+
+    def _explained(self, error: Exception) -> Exception:
+        """SQLite's few words, with the file's name and what to do."""
+        text = str(error)
+        if "full" in text or "disk I/O" in text:
+            return UserError(
+                f"Cannot write {self.place}: {text}.",
+                "Free some space on that disk and run the command again. Nothing was changed.",
+            )
+        if "readonly" in text or "unable to open" in text:
+            return UserError(
+                f"Cannot use {self.place}: {text}.",
+                "Check who owns the folder and whether it may be written, or set HANDOFF_HOME. Nothing was changed.",
+            )
+        if "not a database" in text or "malformed" in text:
+            return UserError(
+                f"{self.place} is damaged or not a SQLite database: {text}.",
+                "Move it away; backups lie beside it as *.backup-*. A new one is made by the next command.",
+            )
+        return error
+
+    def change_mark(self) -> int:
+        row = self._patiently(lambda: self._connection.execute("PRAGMA data_version").fetchone())
+        return int(row["data_version"])
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def _as_dict(cursor: Any, row: tuple[Any, ...]) -> Row:
+    return {column[0]: value for column, value in zip(cursor.description, row, strict=True)}
+
+
+def _on_network(path: str) -> bool:
+    """Whether the file lies on a network file system, where WAL's shared memory does not work."""
+    best, kind = "", ""
+    try:
+        with open("/proc/self/mounts", encoding="utf-8", errors="surrogateescape") as file:
+            for line in file:
+                fields = line.split(" ")
+                mount = fields[1].replace("\\040", " ")
+                inside = os.path.realpath(path).startswith(mount.rstrip("/") + "/")
+                if inside and len(mount) >= len(best):
+                    best, kind = mount, fields[2]
+    except OSError:
+        return False
+    return kind in _NETWORK_SYSTEMS
