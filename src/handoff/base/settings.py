@@ -16,6 +16,20 @@ DEFAULT_BUDGET = 8000
 DEFAULT_CONFIG = '# handoff configuration\nlanguage = "English"\n'
 PROGRAM = "handoff"
 
+# What a person or a script may set; docs/reference/settings.md is written from it, and a test compares it with the code.
+VARIABLES = {
+    "HANDOFF_HOME": "folder of the relay's database, queue files and logs; `~/.handoff` when unset",
+    "HANDOFF_FEATURE": "feature to use instead of the active one, so that two terminals can work on two features",
+    "HANDOFF_DATABASE_URL": "database of the relay, for example `postgresql://…`; the SQLite file in the home when unset",
+    "HANDOFF_TASK": "task the present session holds; set for sessions, so that they need not name it",
+    "HANDOFF_SESSION": "id of the present session",
+    "HANDOFF_FENCE": "fence of the present session; a write with an old one is refused",
+    "NO_COLOR": "no colours, whatever the terminal can do",
+    "CLICOLOR_FORCE": "colours also where the output is not a terminal",
+    "CLICOLOR": "`0` means no colours",
+    "COLUMNS": "width of the terminal, when it must be another than the real one",
+}
+
 
 class Settings(NamedTuple):
     """What the environment said, read once."""

@@ -1,0 +1,208 @@
+"""Write what the code can say better than a person: the reference pages and the terminal picture."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from handoff.base import errors, settings
+from handoff.surfaces.cli import bug, main
+from handoff.surfaces.cli.catalog import CATALOG
+from handoff.surfaces.cli.dispatch import load
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+DOCS = os.path.dirname(os.path.abspath(__file__))
+PROGRAM = "handoff"
+NOTE = "<!-- Written by `make docs` from the code. Please do not edit by hand. -->\n"
+
+
+def commands_page() -> str:
+    """docs/reference/commands.md: every command with its words."""
+    lines = [
+        "# Commands", "", NOTE,
+        "Every command takes `-C DIR` (work as if started there), `--feature NAME` (instead of the active one, also by",
+        "`HANDOFF_FEATURE`) and `--help`. Every command that shows something takes `--json`: then standard output holds JSON",
+        "alone. Exit codes: [exit-codes.md](exit-codes.md).", "",
+    ]  # fmt: skip
+    shelves = dict.fromkeys(entry.shelf for entry in CATALOG.values())
+    for shelf in shelves:
+        lines += [f"## {shelf}", ""]
+        for name, entry in CATALOG.items():
+            if entry.shelf == shelf:
+                command, parser = load(name, PROGRAM)
+                lines += _command(parser, f"{PROGRAM} {name}", _sentence(entry.help), command.epilog, depth=3)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _command(parser: argparse.ArgumentParser, name: str, meaning: str, epilog: str, *, depth: int) -> Iterator[str]:
+    positional, options, nested = _words(parser)
+    yield f"{'#' * depth} {name}"
+    yield ""
+    yield meaning
+    yield ""
+    yield "```"
+    yield " ".join([name, *(_usage(action) for action in (*options, *positional)), *(["…"] if nested else [])])
+    yield "```"
+    yield ""
+    if positional or options:
+        yield "| word | meaning |"
+        yield "|---|---|"
+        for action in (*positional, *options):
+            yield f"| `{_shown(action)}` | {_help(parser, action)} |"
+        yield ""
+    if epilog:
+        yield "```text"
+        yield epilog.strip("\n")
+        yield "```"
+        yield ""
+    for word, (inner, words) in nested.items():
+        yield from _command(inner, f"{name} {word}", _sentence(words), inner.epilog or "", depth=depth + 1)
+
+
+Nested = dict[str, tuple[argparse.ArgumentParser, str]]
+
+
+def _words(parser: argparse.ArgumentParser) -> tuple[list[argparse.Action], list[argparse.Action], Nested]:
+    """Positional words, options (without those every command has) and nested commands."""
+    positional: list[argparse.Action] = []
+    options: list[argparse.Action] = []
+    nested: Nested = {}
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            told = {choice.dest: choice.help or "" for choice in action._choices_actions}
+            nested = {word: (inner, told.get(word, "")) for word, inner in action.choices.items()}
+        elif action.help == argparse.SUPPRESS or action.dest in ("help", "directory", "feature", "json"):
+            continue
+        elif action.option_strings:
+            options.append(action)
+        else:
+            positional.append(action)
+    return positional, options, nested
+
+
+def _value(action: argparse.Action) -> str:
+    if isinstance(action.metavar, tuple):
+        return " ".join(action.metavar)
+    if action.choices is not None and action.metavar is None:
+        return "|".join(str(choice) for choice in action.choices)
+    return action.metavar or (action.dest.upper() if action.option_strings else action.dest)
+
+
+def _shown(action: argparse.Action) -> str:
+    value = _value(action).replace("|", "\\|")
+    if not action.option_strings:
+        return value
+    return ", ".join(action.option_strings) + ("" if action.nargs == 0 else f" {value}")
+
+
+def _usage(action: argparse.Action) -> str:
+    value = _value(action)
+    if not action.option_strings:
+        many = action.nargs in ("*", "+", argparse.REMAINDER)
+        value += " …" if many else ""
+        return f"[{value}]" if action.nargs in ("?", "*", argparse.REMAINDER) else value
+    word = action.option_strings[-1] + ("" if action.nargs == 0 else f" {value}")
+    return word if action.required else f"[{word}]"
+
+
+def _help(parser: argparse.ArgumentParser, action: argparse.Action) -> str:
+    return parser._get_formatter()._expand_help(action).replace("|", "\\|").replace("\n", " ")
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")
+
+
+def settings_page() -> str:
+    """docs/reference/settings.md: every key of every settings file, and every variable."""
+    lines = ["# Settings", "", NOTE]
+    for name, (keys, where) in key_tables().items():
+        lines += [f"## {name}", "", where, "", "| key | kind | meaning | default |", "|---|---|---|---|"]
+        lines += [
+            f"| `{key}` | {told.kind} | {told.meaning} | {_default(told.default)} |" for key, told in keys.items()
+        ]
+        lines.append("")
+    lines += [
+        "An unknown key, a value of the wrong kind or a file that is not TOML is an error that names file, line and key.", "",
+        "## Environment", "", "| variable | meaning |", "|---|---|",
+    ]  # fmt: skip
+    lines += [f"| `{name}` | {meaning} |" for name, meaning in sorted(settings.VARIABLES.items())]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def key_tables() -> dict[str, tuple[dict[str, settings.Key], str]]:
+    """Every table of keys in base/settings.py, with the file it describes."""
+    places = {
+        "PROJECT_KEYS": ("Project", "`.handoff/config.toml` in the repository."),
+        "HOME_KEYS": ("Machine", "`config.toml` in `$HANDOFF_HOME`."),
+    }
+    tables = {}
+    for name, value in vars(settings).items():
+        if name.endswith("_KEYS") and isinstance(value, dict):
+            title, where = places[name]
+            tables[title] = (value, where)
+    return tables
+
+
+def _default(value: object) -> str:
+    return "none" if value in (None, "", [], {}) else f"`{value}`"
+
+
+def exit_codes_page() -> str:
+    """docs/reference/exit-codes.md: what a script can rely on."""
+    codes = {0: "Done. For `status` and other questions: answered, whatever the answer is."}
+    for _, kind in inspect.getmembers(errors, inspect.isclass):
+        if issubclass(kind, errors.HandoffError) and kind is not errors.HandoffError:
+            told = f"`{kind.__name__}`: {inspect.getdoc(kind)}"
+            codes[kind.exit_code] = f"{codes[kind.exit_code]} {told}" if kind.exit_code in codes else told
+    codes[bug.BUG] = "A fault of handoff's own. A log that can be pasted into a report was written, and its path shown."
+    codes[main.INTERRUPTED] = "Interrupted with Ctrl-C."
+    codes[main.PIPE_CLOSED] = "The reader of our output has gone (`handoff list | head -1`)."
+    lines = ["# Exit codes", "", NOTE, "| code | meaning |", "|--:|---|"]
+    lines += [f"| {code} | {meaning} |" for code, meaning in sorted(codes.items())]
+    lines += [
+        "", "Errors are two lines on standard error, `Error:` and `Hint:`. With `--json` the same is on standard output as",
+        '`{"error": …, "hint": …, "exit_code": …}`.',
+    ]  # fmt: skip
+    return "\n".join(lines) + "\n"
+
+
+PAGES = {
+    "reference/commands.md": commands_page,
+    "reference/settings.md": settings_page,
+    "reference/exit-codes.md": exit_codes_page,
+}
+
+
+def write(name: str, text: str) -> None:
+    """Put one page in its place."""
+    path = os.path.join(DOCS, name)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    print(f"wrote docs/{name}")
+
+
+def run() -> int:
+    """`python docs/generate.py [reference|picture]`; both when nothing is said."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", nargs="?", choices=("reference", "picture", "all"), default="all")
+    what = parser.parse_args().what
+    if what in ("reference", "all"):
+        for name, page in PAGES.items():
+            write(name, page())
+    if what in ("picture", "all"):
+        sys.path.insert(0, DOCS)
+        import picture  # noqa: PLC0415 - rich is only needed here
+
+        write("picture.svg", picture.draw())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(run())
