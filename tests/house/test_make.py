@@ -1,0 +1,110 @@
+"""`make` and `.ci/run` on machines that lack something: a clear word instead of a riddle."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+from source import ROOT, read
+
+REAL = ("bash", "sh", "env", "dirname", "sed", "printf", "cat", "touch")
+
+
+@pytest.fixture
+def machine(tmp_path):
+    """A PATH that holds a few real programs and whatever the test puts there; every stand-in writes down its call."""
+    place = tmp_path / "bin"
+    place.mkdir()
+    for name in REAL:
+        found = shutil.which(name)
+        if found:
+            (place / name).symlink_to(found)
+    return place
+
+
+def _stand_in(machine, name: str, *lines: str) -> None:
+    path = machine / name
+    path.write_text("\n".join(["#!/bin/sh", f'echo "{name} $*" >>"{machine}/calls"', *lines, ""]))
+    path.chmod(0o755)
+
+
+def _calls(machine) -> list[str]:
+    path = machine / "calls"
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def _run(machine, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        list(words), cwd=ROOT, env={"PATH": str(machine), **environment}, capture_output=True, text=True, check=False
+    )
+
+
+def _ci(machine) -> subprocess.CompletedProcess[str]:
+    return _run(machine, os.path.join(ROOT, ".ci", "run"))
+
+
+def test_make_alone_tells_what_there_is():
+    done = subprocess.run(["make"], cwd=ROOT, capture_output=True, text=True, check=True)
+    for target in ("demo", "test", "lint", "bench", "docs"):
+        assert f"make {target}" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("failing", "words"),
+    [("version_info", "needs Python 3.11 or newer"), ("ensurepip", "apt-get install python3-venv")],
+)
+def test_an_unfit_python_is_told_with_its_mend(machine, tmp_path, failing, words):
+    _stand_in(machine, "oldpython", f'case "$*" in *{failing}*) exit 1;; esac')
+    venv = str(tmp_path / "venv")
+    done = _run(machine, shutil.which("make"), f"VENV={venv}", "PYTHON=oldpython", f"{venv}/bin/python")
+    assert done.returncode != 0
+    assert words in done.stderr
+    assert not os.path.exists(venv)
+
+
+def _furnish(machine, *names: str) -> None:
+    for name in names:
+        _stand_in(machine, name)
+    (machine / "python3").symlink_to(sys.executable)
+
+
+def test_ci_runs_both_verdicts_and_lets_nothing_be_absent(machine):
+    _furnish(machine, "git", "bwrap", "tmux", "apt-get", "id")
+    _stand_in(machine, "make", f'echo "demand $HANDOFF_TEST_REQUIRE_ALL" >>"{machine}/calls"')
+    done = _ci(machine)
+    assert done.returncode == 0, done.stderr
+    assert _calls(machine) == ["make lint", "demand 1", "make test", "demand 1"]
+
+
+def test_ci_stops_at_the_first_red_verdict(machine):
+    _furnish(machine, "git", "bwrap", "tmux")
+    _stand_in(machine, "make", "exit 2")
+    assert _ci(machine).returncode == 2
+    assert _calls(machine) == ["make lint"]
+
+
+def test_ci_installs_only_what_is_missing(machine):
+    _furnish(machine, "git", "make", "tmux", "apt-get")
+    _stand_in(machine, "id", "echo 0")
+    done = _ci(machine)
+    assert done.returncode == 0, done.stderr
+    installs = [call for call in _calls(machine) if call.startswith("apt-get install")]
+    assert [call.split()[-1] for call in installs] == ["bubblewrap"]
+
+
+def test_ci_says_what_to_install_when_it_may_not(machine):
+    _furnish(machine, "git", "make")
+    _stand_in(machine, "id", "echo 1000")
+    _stand_in(machine, "sudo", "exit 1")
+    done = _ci(machine)
+    assert done.returncode == 1
+    assert "Please install first: bubblewrap tmux" in done.stderr
+
+
+def test_constraints_are_plain_names_and_versions():
+    lines = [line for line in read("constraints.txt").splitlines() if line and not line.startswith("#")]
+    assert lines
+    assert all(line.count("==") == 1 and " " not in line and "/" not in line for line in lines)

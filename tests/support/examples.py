@@ -1,0 +1,81 @@
+"""Run the `console` blocks of a Markdown page as a newcomer would, and compare what the page promises."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_BLOCK = re.compile(r"^```console\n(.*?)^```", re.DOTALL | re.MULTILINE)
+_EXIT = re.compile(r"\s+# exit (\d+)$")
+_SECONDS = 60
+
+
+class Example(NamedTuple):
+    """One command line of a page, the exit code it promises, and the lines it shows (`…` stands for anything)."""
+
+    line: str
+    code: int
+    shown: tuple[str, ...]
+
+
+def examples(text: str) -> Iterator[Example]:
+    """Every `$ ` line with its `> ` continuation lines and the output below it; `# exit N` promises another code."""
+    for block in _BLOCK.findall(text):
+        words: list[str] = []
+        shown: list[str] = []
+        for line in [*block.splitlines(), "$ "]:
+            if line.startswith("$ "):
+                if words:
+                    yield _example("\n".join(words), shown)
+                words, shown = [line[2:]], []
+            elif line.startswith("> ") and not shown:
+                words.append(line[2:])
+            else:
+                shown.append(line)
+
+
+def _example(line: str, shown: list[str]) -> Example:
+    match = _EXIT.search(line)
+    return Example(_EXIT.sub("", line), int(match[1]) if match else 0, tuple(text for text in shown if text.strip()))
+
+
+class Shell:
+    """A person's shell in one folder: it remembers the folder and what was exported."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self.environment = {**os.environ, "PATH": f"{os.path.dirname(sys.executable)}{os.pathsep}{os.environ['PATH']}"}
+        self._memory = os.path.join(os.environ["HOME"], "shell-memory")
+
+    def run(self, line: str) -> tuple[int, str]:
+        """Exit code and both streams, in order."""
+        script = f"{line}\ncode=$?\n{{ pwd; env -0; }} >'{self._memory}'\nexit $code\n"
+        done = subprocess.run(
+            ["bash", "-o", "pipefail", "-c", script], cwd=self.folder, env=self.environment, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=_SECONDS, check=False,
+        )  # fmt: skip
+        if os.path.exists(self._memory):
+            with open(self._memory, encoding="utf-8") as file:
+                self.folder, _, rest = file.read().partition("\n")
+            self.environment = dict(pair.split("=", 1) for pair in rest.split("\0") if "=" in pair)
+            os.unlink(self._memory)
+        return done.returncode, done.stdout.decode("utf-8", "replace")
+
+
+def missing(shown: tuple[str, ...], output: str) -> list[str]:
+    """The promised lines that the output does not hold, in their order."""
+    lost = []
+    lines = iter(output.splitlines())
+    for promise in shown:
+        if promise.strip() == "…":
+            continue
+        pattern = re.compile(".*".join(re.escape(part) for part in promise.rstrip().split("…")))
+        if not any(pattern.search(line) for line in lines):
+            lost.append(promise)
+    return lost
