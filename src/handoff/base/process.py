@@ -152,6 +152,43 @@ def pass_through(argv: Sequence[str], *, environment: Mapping[str, str], stdin: 
         raise UserError(f"'{argv[0]}' was not found.", "Install it or mend PATH.") from None
 
 
+def launch(
+    argv: Sequence[str],
+    *,
+    environment: Mapping[str, str],
+    cwd: str | None = None,
+    stdin: bytes = b"",
+    patience: float = 3.0,
+) -> int | None:
+    """Start a program that may outlive us (an editor, a terminal); its exit code if it ends within `patience`, else None.
+
+    Its output goes nowhere: a clipboard program stays in the background and would keep a pipe open.
+    """
+    import subprocess  # noqa: PLC0415 - see run
+
+    nowhere = subprocess.DEVNULL
+    try:
+        child = subprocess.Popen(
+            list(argv),
+            cwd=cwd,
+            env=dict(environment),
+            stdin=subprocess.PIPE,
+            stdout=nowhere,
+            stderr=nowhere,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise UserError(
+            f"Cannot start {argv[0]}: {error.strerror}.", "Install it, mend PATH, or choose another."
+        ) from None
+    try:
+        child.communicate(stdin, timeout=patience)
+    except subprocess.TimeoutExpired:
+        child.returncode = 0  # it goes on without us: the interpreter must not wait for it or warn
+        return None
+    return child.returncode
+
+
 def end_group(pid: int) -> None:
     """End the process group led by `pid`, which `run` made for one child."""
     try:

@@ -1,0 +1,125 @@
+"""Done is derived: run the task's check ourselves and hold the changed paths against its ownership."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from handoff.git.repo import git
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from handoff.checks.commands import Verdict
+    from handoff.engine.app import App
+
+_KEPT_STAMPS = 5000
+_DOCUMENTS = ".handoff/"  # the feature's own documents are every session's to write
+
+
+class Evidence(NamedTuple):
+    """What was found when a session said that it is done."""
+
+    head: str
+    changed: tuple[str, ...]
+    outside: tuple[str, ...]
+    verdict: Verdict | None
+
+    @property
+    def green(self) -> bool:
+        return not self.outside and (self.verdict is None or self.verdict.green)
+
+    def record(self) -> dict[str, Any]:
+        """The evidence as the board keeps it."""
+        found: dict[str, Any] = {
+            "head": self.head,
+            "changed": list(self.changed[:200]),
+            "changed_count": len(self.changed),
+        }
+        if self.outside:
+            found["outside"] = list(self.outside[:200])
+        if self.verdict is not None:
+            v = self.verdict
+            found["check"] = {
+                "command": v.command,
+                "verdict": v.word,
+                "green": v.green,
+                "seconds": round(v.seconds, 3),
+                "tail": v.tail,
+            }
+        return found
+
+
+def stamps_of(workspace: str, paths: Iterable[str]) -> dict[str, str]:
+    """Size and time of files that were already changed, so that they are not held against the next session."""
+    found: dict[str, str] = {}
+    for path in paths:
+        found[path] = _stamp(os.path.join(workspace, path))
+        if len(found) >= _KEPT_STAMPS:
+            break
+    return found
+
+
+def _stamp(path: str) -> str:
+    try:
+        info = os.lstat(path)
+    except OSError:
+        return "gone"
+    return f"{info.st_size}-{info.st_mtime_ns}"
+
+
+def changed_since(app: App, workspace: str, base: str) -> tuple[str, ...] | None:
+    """Every path that differs from the commit `base`, committed or not, tracked or new; None where git cannot tell."""
+    environment = app.git_environment
+    against_base = (
+        "diff",
+        "--name-only",
+        "-z",
+        "--no-renames",
+        "--no-ext-diff",
+        "--ignore-submodules=none",
+        base,
+        "--",
+    )
+    tracked = git(workspace, *(against_base if base else ("ls-files", "-z")), environment=environment)
+    untracked = git(workspace, "ls-files", "--others", "--exclude-standard", "-z", environment=environment)
+    if tracked.code or untracked.code:
+        return None
+    return tuple(dict.fromkeys(path for path in (tracked.text + untracked.text).split("\0") if path))
+
+
+def already_changed(app: App, workspace: str, head: str) -> dict[str, str]:
+    """The paths that differ from HEAD now, with their stamps: what a new task finds lying about."""
+    changed = changed_since(app, workspace, head)
+    return stamps_of(workspace, changed or ())
+
+
+def outside_of(
+    workspace: str,
+    changed: Iterable[str],
+    *,
+    owns: Iterable[str],
+    others: Iterable[Iterable[str]],
+    stamps: dict[str, str],
+) -> tuple[str, ...]:
+    """Changed paths that neither this task nor a neighbour in the same checkout owns, and that were not lying about before."""
+    from handoff.git.ownership import Ownership  # noqa: PLC0415 - only tasks with an ownership pay for it
+
+    mine = Ownership.parse(owns)
+    candidates = [path for path in changed if not path.startswith(_DOCUMENTS) and not mine.covers(path)]
+    candidates = [path for path in candidates if stamps.get(path) != _stamp(os.path.join(workspace, path))]
+    for patterns in others:
+        if not candidates:
+            break
+        neighbour = Ownership.parse(patterns)
+        candidates = [path for path in candidates if not neighbour.covers(path)]
+    return tuple(candidates)
+
+
+def run_task_check(app: App, workspace: str, command: str) -> Verdict:
+    """The task's check, run by us in its workspace."""
+    from handoff.base.settings import PROJECT_KEYS, load_config  # noqa: PLC0415 - only tasks with a check
+    from handoff.checks.commands import run_check  # noqa: PLC0415
+
+    timeout = load_config(os.path.join(workspace, ".handoff", "config.toml"), PROJECT_KEYS).number("check_timeout")
+    return run_check(command, folder=workspace, environment=app.settings.environment, timeout=timeout, clock=app.clock)

@@ -1,0 +1,92 @@
+"""Where the relay keeps things for people: the home's settings, the projects and their folders."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from handoff.base.errors import ConfigError, UserError
+from handoff.base.ids import check_id, slug
+from handoff.base.settings import HOME_CONFIG, HOME_KEYS, load_config
+from handoff.git.repo import find_top
+
+if TYPE_CHECKING:
+    from handoff.base.settings import Config
+    from handoff.engine.app import App
+
+RESERVED = frozenset({"sessions", "logs", "locks", "backups", "done", "config"})
+_LEAST_NAME = 2
+
+
+class Project(NamedTuple):
+    """A project as the relay names it, and the checkout the command was started in."""
+
+    name: str
+    workspace: str
+    folder: str
+
+    @property
+    def queue(self) -> str:
+        return os.path.join(self.folder, "queue")
+
+    def batch_folder(self, batch_id: str) -> str:
+        return os.path.join(self.folder, "batches", batch_id)
+
+
+def find_project(app: App, *, name: str = "", workspace: str = "") -> Project:
+    """The project a command means: the one named, else the checkout's name (not that of the folder inside it)."""
+    start = os.path.abspath(os.path.expanduser(workspace or "."))
+    if not os.path.isdir(start):
+        raise UserError(f"There is no folder {start}.", "Name the checkout with --workspace, or leave the option out.")
+    top = find_top(start) or start
+    if name:
+        chosen = check_id(name, "project")
+        if chosen in RESERVED:
+            raise UserError(
+                f"'{chosen}' cannot name a project: handoff keeps its own files there.", "Choose another name."
+            )
+    else:
+        chosen = name_of(top)
+    return Project(chosen, top, os.path.join(app.settings.home, chosen))
+
+
+def name_of(top: str) -> str:
+    """A checkout's project name; a worktree has the name of the checkout it belongs to."""
+    name = slug(os.path.basename(_main_checkout(top)))
+    if len(name) < _LEAST_NAME or name in RESERVED:
+        name = f"{name}-project" if name else "project"
+    return name
+
+
+def _main_checkout(top: str) -> str:
+    marker = os.path.join(top, ".git")
+    if not os.path.isfile(marker):
+        return top
+    try:
+        with open(marker, encoding="utf-8", errors="surrogateescape") as file:
+            target = file.read(4096).removeprefix("gitdir:").strip()
+    except OSError:
+        return top
+    common, found, _ = os.path.join(top, target).rpartition("/worktrees/")
+    return os.path.dirname(os.path.normpath(common)) if found else top
+
+
+def home_config(app: App) -> Config:
+    """The settings in $HANDOFF_HOME/config.toml; an unknown key or a wrong value is an error that names its line."""
+    config = load_config(os.path.join(app.settings.home, HOME_CONFIG), HOME_KEYS)
+    for agent, value in config.values["max_running_agent"].items():
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise ConfigError(
+                f"{config.path}: max_running_agent.{agent} must be a whole number above 0, not {value!r}.",
+                "For example: max_running_agent = { claude = 3 }",
+            )
+    return config
+
+
+def stop_files(app: App, project: Project, batch_id: str = "") -> str:
+    """The first sentinel file that says stop (STOP_AUTO, done, a batch's STOP), or nothing."""
+    home = app.settings.home
+    places = [os.path.join(home, "done"), os.path.join(home, "STOP_AUTO"), os.path.join(project.folder, "STOP_AUTO")]
+    if batch_id:
+        places.append(os.path.join(project.batch_folder(batch_id), "STOP"))
+    return next((place for place in places if os.path.lexists(place)), "")
