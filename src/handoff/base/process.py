@@ -204,3 +204,17 @@ def find(name: str, *, path: str) -> str | None:
         if os.access(candidate, os.X_OK) and os.path.isfile(candidate):
             return candidate
     return None
+
+
+def feed(argv: Sequence[str], data: bytes, *, environment: Mapping[str, str], timeout: float = 5.0) -> int:
+    """Give a program its input and nothing else: what it leaves running in the background keeps none of our streams."""
+    import subprocess  # noqa: PLC0415 - see run
+
+    try:
+        done = subprocess.run(
+            list(argv), env=dict(environment), input=data, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            timeout=timeout, check=False, start_new_session=True,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired):
+        return NOT_FOUND
+    return done.returncode

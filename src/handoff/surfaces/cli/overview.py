@@ -1,0 +1,78 @@
+"""The help of the whole command, and what `handoff` alone answers: what to do next in this folder."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from handoff.base.errors import HandoffError
+from handoff.surfaces.cli.catalog import CATALOG
+
+if TYPE_CHECKING:
+    from handoff.surfaces.cli.command import Context
+
+
+def help_text(program: str) -> str:
+    """Every command with its line, shelf by shelf."""
+    lines = [
+        f"usage: {program} [-C DIR] [--feature NAME] COMMAND ...",
+        "",
+        "The relay between AI coding sessions: nothing lost, nobody's work swept up, done means checked.",
+    ]
+    shelf = ""
+    for name, entry in CATALOG.items():
+        if entry.shelf != shelf:
+            shelf = entry.shelf
+            lines += ["", f"{shelf}:"]
+        lines.append(f"  {name:<14} {entry.help}")
+    lines += [
+        "",
+        "Everywhere:",
+        "  -C DIR         work as if started in DIR",
+        "  --feature NAME use this feature instead of the active one (env: HANDOFF_FEATURE)",
+        "  --version      print the version",
+        "",
+        f"Help for one command: {program} COMMAND --help",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def what_now(ctx: Context) -> int:
+    """Tell what to do next in this folder."""
+    from handoff.engine import status  # noqa: PLC0415 - start-up
+
+    program, out = ctx.settings.program, ctx.out
+    if status.workspace_of(ctx.app) is None:
+        out.data({"feature": None, "next": {"command": f"{program} init my-feature"}})
+        out.line("No feature is kept here yet.", "title")
+        out.line()
+        out.line(f"  {program} init my-feature     keep a feature's goal, plan and notes between sessions")
+        out.line(f"  {program} demo                see it work in a scratch repository")
+        out.line(f"  {program} --help              every command")
+        return 0
+    try:
+        view = status.look(ctx.app)
+    except HandoffError as error:
+        out.data({"feature": None, "error": error.message, "hint": error.hint})
+        out.line(error.message)
+        if error.hint:
+            out.line(error.hint)
+        out.line(f"Every command: {program} --help")
+        return 0
+    advice = status.advise(view, program)
+    plan = view.plan
+    out.data(
+        {
+            "feature": view.feature.name,
+            "status": advice.status,
+            "blocked": advice.blocked,
+            "next": {"command": advice.command, "focus": advice.focus},
+        }
+    )
+    out.line(f"{view.feature.name}: {advice.status}" + (f", {plan.done} of {len(plan.marks)} steps done" if plan.marks else ""), "title")
+    if advice.blocked:
+        out.line(f"  Why blocked: {advice.blocked}", "warn")
+    out.line(f"  Next:  {advice.command}")
+    out.line(f"  About: {advice.focus}")
+    out.line(f"  More:  {program} status, {program} --help")
+    return 0
