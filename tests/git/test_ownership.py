@@ -163,9 +163,11 @@ def test_globs_and_exclusions_choose_what_gits_pathspec_chooses(names, paths, gl
     # A pattern without wildcards also means a folder to git; ours then needs the slash.
     globs = [glob if set(glob) & set("*?[\\") else glob + "/**" for glob in globs]
     shut = [glob if set(glob) & set("*?[\\") else glob + "/**" for glob in shut]
-    specs = [f":(top,glob){glob}" for glob in globs] + [f":(top,glob,exclude){glob}" for glob in shut]
+    # Asked apart: git 2.39 forgets an exclusion shorter than the folder all other pathspecs share.
+    chosen = _listed(names, paths, [f":(top,glob){glob}" for glob in globs])
+    dropped = _listed(names, paths, [f":(top,glob){glob}" for glob in shut]) if shut else set()
     owned = owns(*globs, *("!" + glob for glob in shut))
-    assert {path for path in paths if owned.covers(path)} == _listed(names, paths, specs)
+    assert {path for path in paths if owned.covers(path)} == chosen - dropped
 
 
 @settings(max_examples=300, deadline=None)
