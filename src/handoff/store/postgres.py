@@ -51,17 +51,17 @@ class PostgresTransaction:
         self._now = now
         self._write = write
 
-    def query(self, name: str, **values: Any) -> list[Row]:
+    def query(self, name: str, /, **values: Any) -> list[Row]:
         return self._database.run(name, values).fetchall()
 
-    def one(self, name: str, **values: Any) -> Row | None:
+    def one(self, name: str, /, **values: Any) -> Row | None:
         rows = self.query(name, **values)
         return rows[0] if rows else None
 
-    def execute(self, name: str, **values: Any) -> int:
+    def execute(self, name: str, /, **values: Any) -> int:
         return self._database.run(name, values).rowcount
 
-    def execute_many(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    def execute_many(self, name: str, /, rows: Sequence[Mapping[str, Any]]) -> None:
         self._database.run_many(name, rows)
 
     def now(self) -> float:
@@ -225,7 +225,7 @@ class PostgresDatabase:
         except psycopg.Error as error:
             raise self._explained(error) from error
 
-    def run_many(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    def run_many(self, name: str, /, rows: Sequence[Mapping[str, Any]]) -> None:
         try:
             with self._connection.cursor() as cursor:
                 cursor.executemany(self._text(name), rows)

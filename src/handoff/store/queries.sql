@@ -222,6 +222,14 @@ WHERE key = :key AND state = 'waiting' RETURNING *
 -- tasks that are blocked because this one was
 SELECT * FROM task WHERE blocked_by = :blocked_by AND state = 'blocked' ORDER BY key
 
+-- name: waive_need
+-- one need counts as met
+UPDATE need SET met = 1 WHERE task = :task AND needs = :needs AND met = 0
+
+-- name: lower_one_need
+-- and the task has one less
+UPDATE task SET open_needs = open_needs - 1 WHERE key = :key
+
 -- name: add_batch
 -- a new batch
 INSERT INTO batch (project, id, workspace, state, total, remaining, next_task, rationale, estimated_speedup,

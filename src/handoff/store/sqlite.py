@@ -44,18 +44,18 @@ class SqliteTransaction:
         self._now: float | None = None
         self._lease_now: float | None = None
 
-    def query(self, name: str, **values: Any) -> list[Row]:
+    def query(self, name: str, /, **values: Any) -> list[Row]:
         rows: list[Row] = self._database.run(name, values).fetchall()
         return rows
 
-    def one(self, name: str, **values: Any) -> Row | None:
+    def one(self, name: str, /, **values: Any) -> Row | None:
         rows = self.query(name, **values)
         return rows[0] if rows else None
 
-    def execute(self, name: str, **values: Any) -> int:
+    def execute(self, name: str, /, **values: Any) -> int:
         return int(self._database.run(name, values).rowcount)
 
-    def execute_many(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    def execute_many(self, name: str, /, rows: Sequence[Mapping[str, Any]]) -> None:
         self._database.run(name, rows)
 
     def now(self) -> float:

@@ -1,0 +1,39 @@
+"""The states of a task and the moves between them: one table, nothing else."""
+
+from __future__ import annotations
+
+WAITING = "waiting"
+"""Something it needs is not done, or its batch is not whole."""
+READY = "ready"
+"""Anybody may claim it."""
+RUNNING = "running"
+"""A session holds it."""
+GATED = "gated"
+"""A person is asked for a yes or a no."""
+BLOCKED = "blocked"
+"""It cannot go on by itself; the reason is in the row."""
+DONE = "done"
+CANCELLED = "cancelled"
+
+MOVES: dict[str, tuple[str, ...]] = {
+    WAITING: (READY, BLOCKED, DONE, CANCELLED),
+    READY: (RUNNING, GATED, BLOCKED, DONE, CANCELLED),
+    RUNNING: (READY, GATED, BLOCKED, DONE, CANCELLED),
+    GATED: (READY, BLOCKED, DONE, CANCELLED),
+    BLOCKED: (READY, WAITING, DONE, CANCELLED),
+    DONE: (),
+    CANCELLED: (),
+}
+STATES = tuple(MOVES)
+ENDED = tuple(state for state, onward in MOVES.items() if not onward)
+LIVE = tuple(state for state, onward in MOVES.items() if onward)
+
+
+def may_move(before: str, after: str) -> bool:
+    """Whether the table allows it."""
+    return after in MOVES[before]
+
+
+def has_ended(state: str) -> bool:
+    """Whether nothing can follow: the id may be used again."""
+    return not MOVES[state]

