@@ -1,0 +1,349 @@
+"""Bring back what a snapshot holds: files, index, refs, stash, reflogs, settings. Nothing is overwritten unsaved."""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import TYPE_CHECKING, NamedTuple
+
+from handoff.base.errors import Conflict, UserError
+from handoff.base.files import write_atomic
+from handoff.git import snapshots_source as sources
+from handoff.git.snapshots_store import LINK, POINTER, PROGRAM
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from handoff.git.snapshots_source import Source
+    from handoff.git.snapshots_store import Store
+
+_CHUNK = 200
+_NOBODY = "0" * 40
+
+
+class Change(NamedTuple):
+    """One path that differs between two trees: what restoring would do to it."""
+
+    kind: str  # add, change, delete
+    path: str
+    mode: str
+    sha: str
+
+
+class Restored(NamedTuple):
+    """What a restore did, for people to read."""
+
+    written: tuple[str, ...] = ()
+    deleted: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def tree_of(store: Store, commit: str) -> str:
+    """The tree of a snapshot commit."""
+    return store.ask("rev-parse", f"{commit}^{{tree}}").strip()
+
+
+def parts_of(store: Store, commit: str) -> tuple[str, str]:
+    """The commits that hold a snapshot's index and its refs; nothing where it has none."""
+    index = refs = ""
+    for parent in store.ask("rev-parse", f"{commit}^@").split():
+        subject = store.read(parent).partition(b"\n\n")[2]
+        if subject.startswith(b"index"):
+            index = parent
+        elif subject.startswith(b"refs"):
+            refs = parent
+    return index, refs
+
+
+def changes(store: Store, old: str, new: str, paths: Sequence[str] = ()) -> list[Change]:
+    """What must happen to tree `old` so that it becomes `new`, within `paths`."""
+    words = ["diff-tree", "-r", "-z", "--raw", "--no-renames", old, new, "--", *paths]
+    fields = iter(store.ask(*words).split("\0"))
+    kinds = {"A": "add", "D": "delete"}
+    found = []
+    for facts in fields:
+        path = next(fields, "")
+        if path:
+            _, mode, _, sha, letter = facts.split(" ")
+            found.append(Change(kinds.get(letter[0], "change"), path, mode, sha))
+    return found
+
+
+def blobs(store: Store, shas: Iterable[str]) -> Iterator[bytes]:
+    """The bytes of many blobs, in order, a handful of processes for all."""
+    listed = list(shas)
+    for at in range(0, len(listed), _CHUNK):
+        part = listed[at : at + _CHUNK]
+        data = store.git("cat-file", "--batch", stdin=("\n".join(part) + "\n").encode()).out
+        place = 0
+        for sha in part:
+            end = data.index(b"\n", place)
+            words = data[place:end].split(b" ")
+            if len(words) < 3:  # noqa: PLR2004 - name, kind, size
+                raise UserError(f"The snapshot store lacks {sha}.", f"Check it: git --git-dir {store.path} fsck")
+            size = int(words[2])
+            yield data[end + 1 : end + 1 + size]
+            place = end + 2 + size
+
+
+def put_files(store: Store, top: str, wanted: Sequence[Change], *, exact: bool) -> Restored:
+    """Write the changed files one by one, each whole or not at all; delete only when `exact`."""
+    deleted: list[str] = []
+    notes: list[str] = []
+    obstacles = {change.path for change in wanted if change.kind == "delete"}
+    if exact:
+        deleted = [path for path in sorted(obstacles, reverse=True) if _unlink(top, path)]
+    writes = [change for change in wanted if change.kind != "delete" and change.mode != POINTER]
+    for change, data in zip(writes, blobs(store, (change.sha for change in writes)), strict=True):
+        _clear_way(top, change.path, obstacles, notes)
+        _put(os.path.join(top, change.path), change.mode, data)
+    notes += [f"{change.path} is a submodule: only its pointer is kept" for change in wanted if change.mode == POINTER]
+    return Restored(tuple(change.path for change in writes), tuple(deleted), tuple(notes))
+
+
+def _put(path: str, mode: str, data: bytes) -> None:
+    temp = f"{path}.{os.getpid()}-{os.urandom(3).hex()}.handoff"
+    if mode == LINK:
+        os.symlink(data, os.fsencode(temp))
+    else:
+        wanted = 0o777 if mode == PROGRAM else 0o666
+        fd = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, wanted)
+        with os.fdopen(fd, "wb") as file:
+            file.write(data)
+            _keep_mode(path, file.fileno(), runs=mode == PROGRAM)
+            file.flush()
+            os.fsync(file.fileno())
+    os.replace(temp, path)
+
+
+def _keep_mode(path: str, fd: int, *, runs: bool) -> None:
+    """A file that was readable by its owner alone stays so."""
+    try:
+        old = os.lstat(path)
+    except OSError:
+        return
+    if stat.S_ISREG(old.st_mode) and bool(old.st_mode & stat.S_IXUSR) == runs:
+        os.fchmod(fd, stat.S_IMODE(old.st_mode))
+
+
+def _clear_way(top: str, path: str, obstacles: set[str], notes: list[str]) -> None:
+    """Make room for `path`: parents become folders, a folder in its place goes if all it held is in the snapshot."""
+    at = top
+    for part in path.split("/")[:-1]:
+        at = os.path.join(at, part)
+        if os.path.islink(at) or (os.path.lexists(at) and not os.path.isdir(at)):
+            os.unlink(at)
+        if not os.path.isdir(at):
+            os.mkdir(at)
+    full = os.path.join(top, path)
+    if not os.path.isdir(full) or os.path.islink(full):
+        return
+    for name in sorted((one for one in obstacles if one.startswith(path + "/")), reverse=True):
+        _unlink(top, name)
+    for folder, _, _ in os.walk(full, topdown=False):
+        try:
+            os.rmdir(folder)
+        except OSError:
+            continue
+    if os.path.isdir(full):  # something no snapshot holds (a nested .git, a socket): put aside, never deleted
+        aside = f"{full}.{os.urandom(3).hex()}.aside"
+        os.rename(full, aside)
+        notes.append(f"{path} was a folder with things no snapshot holds; it is now {os.path.basename(aside)}")
+
+
+def _unlink(top: str, path: str) -> bool:
+    """Remove one file by its real place, never through a link, and the folders it leaves empty."""
+    at = top
+    for part in path.split("/")[:-1]:
+        at = os.path.join(at, part)
+        if os.path.islink(at):
+            return False
+    full = os.path.join(top, path)
+    try:
+        os.unlink(full)
+    except OSError:
+        return False
+    folder = os.path.dirname(full)
+    while folder != top:
+        try:
+            os.rmdir(folder)
+        except OSError:
+            break
+        folder = os.path.dirname(folder)
+    return True
+
+
+# --- the other parts ----------------------------------------------------------------------------------
+
+
+def give_objects(store: Store, source: Source, commits: Sequence[str]) -> None:
+    """Copy what the commits need into the checkout's own objects, so that its git can use them."""
+    wanted = [sha for sha in commits if sha]
+    if not wanted or _complete(store, source, wanted):
+        return
+    theirs = {value for value in sources.refs(source).values() if sources.is_sha(value)}
+    known = [sha for sha in store.readable(sorted(theirs)) if _complete(store, source, [sha])]
+    target = os.path.join(source.objects, "pack", "pack")
+    for excluded in (known, []):
+        lines = [*wanted, *(f"^{sha}" for sha in excluded)]
+        answer = store.git(
+            "pack-objects", "-q", "--revs", "--non-empty", "--delta-base-offset", target,
+            stdin=("\n".join(lines) + "\n").encode(),
+        )  # fmt: skip
+        if answer.code:
+            raise UserError(f"Cannot bring the snapshot's objects back: {answer.error_text}", f"Look at {store.path}.")
+        if _complete(store, source, wanted):
+            return
+    raise UserError(f"{source.objects} cannot be mended.", "Clone the repository anew and restore with --into.")
+
+
+def _complete(store: Store, source: Source, commits: Sequence[str]) -> bool:
+    return store.git("rev-list", "--objects", "--quiet", *commits, "--", objects=source.objects).code == 0
+
+
+def put_index(store: Store, source: Source, commit: str) -> None:
+    """Make the checkout's index what the snapshot's was: staged blobs, conflict stages, flags."""
+    if not commit:
+        return
+    give_objects(store, source, [commit])
+    lock = source.index_file + ".lock"
+    temp = source.index_file + f".{os.getpid()}.handoff"
+    try:
+        answer = store.git("read-tree", f"{commit}^{{tree}}", index=temp)
+        if answer.code:
+            raise UserError(f"Cannot rebuild the index: {answer.error_text}")
+        _put_extras(store, source, commit, temp)
+        store.git("update-index", "-q", "--refresh", index=temp, top=source.top)
+        try:
+            os.link(temp, lock)  # git's own lock: whoever writes the index now keeps it, and we stop
+        except FileExistsError:
+            raise Conflict(
+                f"{lock} exists: git is at work there.", "Wait for it, or remove the file if git died."
+            ) from None
+        os.replace(lock, source.index_file)
+    finally:
+        for path in (temp, temp + ".lock"):
+            if os.path.lexists(path):
+                os.unlink(path)
+
+
+def _put_extras(store: Store, source: Source, commit: str, index: str) -> None:
+    answer = store.git("cat-file", "blob", f"{commit}^1:extras")
+    if answer.code:
+        return
+    stages, flags = [], {"--assume-unchanged": b"", "--skip-worktree": b""}
+    for line in answer.out.split(b"\0"):
+        facts, _, name = line.partition(b"\t")
+        tag, mode, sha, stage = facts.split(b" ")
+        if stage != b"0":
+            stages.append(mode + b" " + sha + b" " + stage + b"\t" + name + b"\0")
+        if tag.islower():
+            flags["--assume-unchanged"] += name + b"\0"
+        if tag.upper() == b"S":
+            flags["--skip-worktree"] += name + b"\0"
+    if stages:
+        store.git("update-index", "-z", "--index-info", index=index, top=source.top, stdin=b"".join(stages))
+    for flag, names in flags.items():
+        if names:
+            store.git("update-index", flag, "-z", "--stdin", index=index, top=source.top, stdin=names)
+
+
+def _side_files(store: Store, commit: str) -> dict[str, tuple[str, str]]:
+    listed = store.ask("ls-tree", "-r", "-z", commit)
+    found = {}
+    for line in listed.split("\0"):
+        facts, tab, name = line.partition("\t")
+        if tab:
+            mode, _, sha = facts.split(" ")
+            found[name] = (mode, sha)
+    return found
+
+
+def put_refs(store: Store, source: Source, commit: str, *, head: bool = True) -> list[str]:
+    """Bring back deleted and moved refs, stash entries and reflog lines. Refs made since stay."""
+    if not commit:
+        return []
+    give_objects(store, source, [commit])
+    files = _side_files(store, commit)
+    for name, (_, sha) in files.items():
+        if name.startswith("tags/"):
+            store.git("hash-object", "-t", "tag", "-w", "--stdin", objects=source.objects, stdin=store.read(sha))
+    lines = os.fsdecode(store.read(files["refs"][1])).splitlines()
+    now = sources.refs(source)
+    notes, moves = [], []
+    for line in lines[1:]:
+        value, _, name = line.partition(" ")
+        if value.startswith("ref:") or name == "refs/stash" or now.get(name) == value:
+            continue
+        moves.append(f"update {name} {value} {now.get(name, _NOBODY)}")
+        notes.append(f"{name} -> {value[:10]}")
+    if moves:
+        answer = store.look(source, "update-ref", "--stdin", stdin=os.fsencode("\n".join(moves) + "\n"))
+        if answer.code:
+            raise Conflict(f"The refs could not be put back: {answer.error_text}", "Run the restore again.")
+    wanted = lines[0].partition(" ")[2]
+    if head and wanted and wanted != (sources.head(source).branch or sources.head(source).commit):
+        words = (
+            ["symbolic-ref", "HEAD", wanted]
+            if wanted.startswith("refs/")
+            else ["update-ref", "--no-deref", "HEAD", wanted]
+        )
+        store.look(source, *words)
+        notes.append(f"HEAD -> {wanted}")
+    logs = {name[5:]: store.read(sha) for name, (_, sha) in files.items() if name.startswith("logs/")}
+    return notes + _put_stash(store, source, logs.pop("refs/stash", b"")) + _put_logs(source, logs)
+
+
+def _put_stash(store: Store, source: Source, log: bytes) -> list[str]:
+    have = {sha for sha, _ in sources.stashes(sources.logs(source).get("refs/stash", b""))}
+    notes = []
+    for sha, message in sources.stashes(log):
+        if sha not in have:
+            store.look(source, "stash", "store", "-m", message or "restored", sha)
+            notes.append(f"stash entry {message or sha[:10]}")
+    return notes
+
+
+def _put_logs(source: Source, logs: dict[str, bytes]) -> list[str]:
+    notes = []
+    for name, saved in logs.items():
+        base = source.folder if name == "HEAD" else source.common
+        path = os.path.join(base, "logs", name)
+        now = sources.logs(source).get(name, b"").splitlines()
+        old = saved.splitlines()
+        missing = [line for line in old if line not in set(now)]
+        if missing:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            write_atomic(path, b"\n".join([*old, *(line for line in now if line not in set(old))]) + b"\n")
+            notes.append(f"{len(missing)} reflog lines of {name}")
+    return notes
+
+
+def put_settings(store: Store, source: Source, commit: str) -> list[str]:
+    """Make configuration, hooks and unfinished operations what they were; hooks planted since are moved aside."""
+    if not commit:
+        return []
+    files = _side_files(store, commit)
+    now = sources.settings_files(source)
+    notes = []
+    for name, (mode, sha) in files.items():
+        if name == "refs" or name.startswith(("logs/", "tags/")):
+            continue
+        data, runs = store.read(sha), mode == PROGRAM
+        if now.get(name) != (data, runs):
+            path = _settings_path(source, name)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            write_atomic(path, data, mode=0o755 if runs else 0o644)
+            notes.append(name)
+    for name in now:
+        if name.startswith("hooks/") and name not in files:
+            path = _settings_path(source, name)
+            os.rename(path, path + ".planted.sample")
+            notes.append(f"{name} (put aside)")
+    return notes
+
+
+def _settings_path(source: Source, name: str) -> str:
+    if name.startswith("state/"):
+        return os.path.join(source.folder, name[6:])
+    return os.path.join(source.folder if name == "config.worktree" else source.common, name)
