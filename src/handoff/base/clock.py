@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import time
-from typing import Protocol
 
+from handoff.base.record import TYPE_CHECKING
 
-class Clock(Protocol):
-    """Time as an input, so that tests move it instead of sleeping."""
+if TYPE_CHECKING:
+    from typing import Protocol
 
-    def now(self) -> float: ...
+    class Clock(Protocol):
+        """Time as an input, so that tests move it instead of sleeping."""
 
-    def monotonic(self) -> float: ...
+        def now(self) -> float: ...
 
-    def sleep(self, seconds: float) -> None: ...
+        def monotonic(self) -> float: ...
+
+        def sleep(self, seconds: float) -> None: ...
 
 
 class SystemClock:

@@ -7,9 +7,9 @@ import fcntl
 import os
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from handoff.base.errors import Conflict, UserError
+from handoff.base.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import select
-import signal
-from typing import TYPE_CHECKING, NamedTuple
 
 from handoff.base.errors import UserError
+from handoff.base.record import TYPE_CHECKING, Record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -17,7 +16,7 @@ NOT_FOUND = 127
 TIMED_OUT = 124
 
 
-class Completed(NamedTuple):
+class Completed(Record):
     """How a program ended. A negative code is the signal that ended it."""
 
     code: int
@@ -191,6 +190,8 @@ def launch(
 
 def end_group(pid: int) -> None:
     """End the process group led by `pid`, which `run` made for one child."""
+    import signal  # noqa: PLC0415 - start-up
+
     try:
         os.killpg(pid, signal.SIGKILL)
     except ProcessLookupError:

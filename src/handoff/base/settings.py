@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Any, NamedTuple
 
 from handoff.base.errors import ConfigError
+from handoff.base.record import TYPE_CHECKING, Record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Any
 
 DEFAULT_LANGUAGE = "English"
 DEFAULT_BUDGET = 8000
@@ -31,7 +32,7 @@ VARIABLES = {
 }
 
 
-class Settings(NamedTuple):
+class Settings(Record):
     """What the environment said, read once."""
 
     environment: Mapping[str, str]
@@ -95,7 +96,7 @@ def terminal_width(settings: Settings) -> int:
 _KINDS = {"text": str, "number": int, "list": list, "seconds": (int, float), "yes-or-no": bool, "table": dict}
 
 
-class Key(NamedTuple):
+class Key(Record):
     """One allowed key of a settings file."""
 
     kind: str
@@ -136,7 +137,7 @@ HOME_KEYS: dict[str, Key] = {
 }
 
 
-class Config(NamedTuple):
+class Config(Record):
     """A checked settings file: every allowed key has a value."""
 
     path: str

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
-
 from handoff.base.process import shell
+from handoff.base.record import TYPE_CHECKING, Record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,7 +14,7 @@ TAIL_LINES = 40
 _TAIL_CHARS = 6000
 
 
-class Verdict(NamedTuple):
+class Verdict(Record):
     """What a check said: green only on exit 0 within its time."""
 
     command: str

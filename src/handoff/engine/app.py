@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from handoff.base.clock import SystemClock
+from handoff.base.record import TYPE_CHECKING
 from handoff.base.settings import git_environment
 
 if TYPE_CHECKING:

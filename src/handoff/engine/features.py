@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import NamedTuple
 
 from handoff import __version__
 from handoff.base import files
 from handoff.base.errors import Refused, UserError
 from handoff.base.ids import check_feature_name
+from handoff.base.record import Record
 from handoff.base.settings import DEFAULT_CONFIG
 from handoff.engine.app import App
 from handoff.engine.status import need_workspace, workspace_of
@@ -24,7 +24,7 @@ Ask = Callable[[str], bool]
 Warn = Callable[[str], None]
 
 
-class Begun(NamedTuple):
+class Begun(Record):
     """What `init` did."""
 
     name: str
@@ -62,7 +62,9 @@ def begin(app: App, *, name: str | None, force: bool, ask: Ask, warn: Warn) -> B
     is_current = target is not None and os.path.realpath(target) == os.path.realpath(path)
     if not is_current:
         free = not occupied or force or target is None or not os.path.isdir(target)
-        is_current = free or ask(f"The active feature is '{os.path.basename(target or '')}'. Make '{name}' the active one?")
+        is_current = free or ask(
+            f"The active feature is '{os.path.basename(target or '')}'. Make '{name}' the active one?"
+        )
         if is_current:
             folder.set_current(workspace, name)
     return _begun(workspace, name, path, written, active=is_current, already=already)
@@ -105,7 +107,7 @@ def switch(app: App, *, name: str) -> str:
     return feature.name
 
 
-class Listed(NamedTuple):
+class Listed(Record):
     """One line of `list`."""
 
     name: str
@@ -147,7 +149,7 @@ def archive(app: App, *, name: str) -> str:
     return os.path.basename(goal)
 
 
-class Sweep(NamedTuple):
+class Sweep(Record):
     """What `clean` would move, and what it spares."""
 
     workspace: Workspace
@@ -165,7 +167,8 @@ def survey(app: App, *, everything: bool, archived: bool) -> Sweep:
             f"No active feature found. Run: {app.settings.program} init",
             f"Without one, every feature would go. If you mean that: {app.settings.program} clean --force",
         )
-    moving, spared = [], []
+    moving: list[str] = []
+    spared: list[str] = []
     for name in folder.all_names(workspace):
         stays = (name == active and not everything) or (name.endswith(ARCHIVED) and not archived)
         (spared if stays else moving).append(name)
@@ -200,7 +203,7 @@ def _trash_place(app: App, workspace: Workspace, name: str) -> str:
         number += 1
 
 
-class Exported(NamedTuple):
+class Exported(Record):
     """What `export` did."""
 
     folder: str
@@ -213,12 +216,15 @@ def export_templates(app: App, *, force: bool, ask: Ask) -> Exported | None:
     workspace = workspace_of(app) or Workspace(repo.find_top(os.getcwd()) or os.getcwd())
     goal = workspace.templates
     there = [name for name in templates.NAMES if os.path.lexists(os.path.join(goal, name))]
-    if os.path.isdir(goal) and os.listdir(goal) and not force and not ask(f"{goal} is not empty. Overwrite the templates?"):
+    if (
+        os.path.isdir(goal)
+        and os.listdir(goal)
+        and not force
+        and not ask(f"{goal} is not empty. Overwrite the templates?")
+    ):
         return None
     files.make_folder(goal)
-    changed = [
-        name for name in there if files.read_bytes(os.path.join(goal, name)) != _stamped(name).encode("utf-8")
-    ]
+    changed = [name for name in there if files.read_bytes(os.path.join(goal, name)) != _stamped(name).encode("utf-8")]
     kept = ""
     if changed:
         kept = _trash_place(app, workspace, "templates")
@@ -234,7 +240,7 @@ def _stamped(name: str) -> str:
     return templates.stamp(name, __version__) + templates.packaged(name)
 
 
-class TemplateDiff(NamedTuple):
+class TemplateDiff(Record):
     """How one override differs from the packaged template of this version."""
 
     name: str

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import NamedTuple
 
 from handoff.base import files
 from handoff.base.clock import stamp
 from handoff.base.errors import Refused, UserError
+from handoff.base.record import Record
 from handoff.base.settings import PROJECT_KEYS, load_config
 from handoff.engine import others
 from handoff.engine.app import App
@@ -23,6 +23,7 @@ _COMMITS = 15
 _CHECKS = 5
 _RECORDED = frozenset({"generate", "start", "continue"})
 _CONTEXT_BYTES = 200_000
+_WISHES = ("Requirements", "Tech Constraints", "Deliverables", "Acceptance Criteria", "Non-Goals", "Constraints")
 
 _TITLES = {
     "generate": "Planning prompt", "start": "Start prompt", "continue": "Continuation prompt", "spec": "Spec prompt",
@@ -39,7 +40,7 @@ _READ = {
 }
 
 
-class Prompt(NamedTuple):
+class Prompt(Record):
     """A prompt ready to be pasted, and what a person should know about it."""
 
     kind: str
@@ -69,11 +70,13 @@ def build(app: App, *, kind: str, tokens: int | None = None, embed: bool = True,
         view = look(app)
         _guard(view, program)
     else:
-        view = _lenient_look(app, needed={"design": ("FEATURE.md", "SPEC.md"), "tasks": ("SPEC.md",)}.get(kind, ("FEATURE.md",)))
+        view = _lenient_look(
+            app, needed={"design": ("FEATURE.md", "SPEC.md"), "tasks": ("SPEC.md",)}.get(kind, ("FEATURE.md",))
+        )
         if kind == "generate":
             _refuse_lost_progress(view)
-    facts = git_facts(app, view)
-    moved = drift(app, view, facts)
+    facts = git_facts(app)
+    moved = drift(app, view, facts, handing=True)
     warnings: list[str] = list(view.plan.warnings) if kind in ("start", "continue") else []
     prompt = _compose(app, view, kind, facts, moved, tokens, embed, warnings.append)
     if record and kind in _RECORDED:
@@ -86,7 +89,9 @@ def raw(app: App, *, kind: str) -> Prompt:
     warnings: list[str] = []
     workspace = workspace_of(app)
     root = workspace.root if workspace else os.getcwd()
-    config = load_config(workspace.config if workspace else os.path.join(root, folder.FOLDER, "config.toml"), PROJECT_KEYS)
+    config = load_config(
+        workspace.config if workspace else os.path.join(root, folder.FOLDER, "config.toml"), PROJECT_KEYS
+    )
     name = app.settings.feature
     path = os.path.join(root, folder.FOLDER, "current")
     if workspace is not None:
@@ -94,7 +99,9 @@ def raw(app: App, *, kind: str) -> Prompt:
         if target and os.path.isdir(target):
             name, path = os.path.basename(target), target
     feature = folder.Feature(name or "current", path)
-    values = _values(root, feature, config.text("language"), kind, {}, config.texts("context_files"), app.settings.program)
+    values = _values(
+        root, feature, config.text("language"), kind, {}, config.texts("context_files"), app.settings.program
+    )
     if not os.path.isdir(path):
         values["read_files"] = words.bullets([f"`{folder.FOLDER}/current/{doc}`" for doc in _READ[kind]])
     template = templates.load(f"default_{kind}_prompt.md", workspace, warnings.append)
@@ -131,7 +138,9 @@ def _compose(
             warn(f"{taken} value(s) that look like secrets were replaced by [redacted] in the prompt.")
         text = templates.render(template, {**values, templates.STATE_FIELD: state})
         if room < 0:
-            warn(f"The budget of {limit} tokens is too small for the state; the prompt has about {budget.estimate(text)}.")
+            warn(
+                f"The budget of {limit} tokens is too small for the state; the prompt has about {budget.estimate(text)}."
+            )
     focus = view.plan.current.text if view.plan.current else ""
     text = text.rstrip() + "\n"
     return Prompt(kind, _TITLES[kind], text, budget.estimate(text), focus, left_out, ())
@@ -140,7 +149,9 @@ def _compose(
 def _state_block(fitted: budget.Fitted, where: str) -> str:
     if not fitted.text:
         return f"# Where things stand\nRead the documents in `{where}/`; none of them fits into this prompt's budget."
-    parts = [f"# Where things stand\nTaken from the files of `{where}/` and from git; enough to work without opening them."]
+    parts = [
+        f"# Where things stand\nTaken from the files of `{where}/` and from git; enough to work without opening them."
+    ]
     parts.append(fitted.text)
     if fitted.left_out:
         parts.append("## Not in this prompt\n" + words.bullets(list(fitted.left_out)))
@@ -148,7 +159,13 @@ def _state_block(fitted: budget.Fitted, where: str) -> str:
 
 
 def _values(
-    root: str, feature: folder.Feature, language: str, kind: str, readiness: dict[str, str], extra: list[str], program: str
+    root: str,
+    feature: folder.Feature,
+    language: str,
+    kind: str,
+    readiness: dict[str, str],
+    extra: list[str],
+    program: str,
 ) -> dict[str, str]:
     where = os.path.relpath(feature.path, root)
     wanted, nice = words.missing_sources(root)
@@ -163,11 +180,18 @@ def _values(
         "context_gaps": gaps,
         "existing_context_sources": present,
         "missing_context_sources": gaps,
-        "read_files": words.reading_list(root, feature, _READ[kind], extra),
+        "read_files": words.reading_list(root, feature, _worth_reading(kind, readiness), extra),
         "artifact_status": words.artifact_status(readiness) if readiness else "- not looked at",
         "planning_mode": "Carry the plan out as it is. Plan again only where it contradicts the code, and say so first.",
         "workflow_instructions": words.working_rules(where, program) if working else words.planning_rules(),
     }
+
+
+def _worth_reading(kind: str, readiness: dict[str, str]) -> tuple[str, ...]:
+    """The documents of a reading list; a working session is not sent to empty scaffolds."""
+    if kind not in ("start", "continue"):
+        return _READ[kind]
+    return tuple(name for name in _READ[kind] if readiness.get(name) not in (documents.SCAFFOLD, documents.MISSING))
 
 
 def _parts(app: App, view: View, kind: str, facts: repo.Facts | None, moved: Drift) -> list[Part]:
@@ -178,7 +202,14 @@ def _parts(app: App, view: View, kind: str, facts: repo.Facts | None, moved: Dri
     if plan.marks and kind not in ("spec", "design"):
         left = f"{plan.done} of {len(plan.marks)} done"
         parts.append(
-            Part(f"Plan ({left})", excerpts.plan_text(plan), 2, f"{where}/STATE.md", 0.5, lambda n: excerpts.plan_window(plan, n))
+            Part(
+                f"Plan ({left})",
+                excerpts.plan_text(plan),
+                2,
+                f"{where}/STATE.md",
+                0.5,
+                lambda n: excerpts.plan_window(plan, n),
+            )
             if len(plan.marks) < 2000  # noqa: PLR2004 - a huge plan is never shown whole
             else Part(f"Plan ({left})", excerpts.plan_window(plan, 2000), 2, f"{where}/STATE.md", 0.5, None)
         )
@@ -186,7 +217,10 @@ def _parts(app: App, view: View, kind: str, facts: repo.Facts | None, moved: Dri
         parts.append(_document(view, "Last session's notes", "SESSION.md", 4, 0.5))
     decisions = folder.optional_document(view.feature, "DECISIONS.md")
     if decisions:
-        parts.append(Part("Decisions", decisions.strip(), 6, f"{where}/DECISIONS.md", 0.4, lambda n: _tail(decisions, n)))
+        decisions = documents.nested(decisions)
+        parts.append(
+            Part("Decisions", decisions, 6, f"{where}/DECISIONS.md", 0.4, lambda n: _tail(decisions, n))
+        )
     parts += [
         _document(view, f"{name[:-3].capitalize()}", name, priority, 0.6, about)
         for name, priority in (("SPEC.md", 7), ("DESIGN.md", 8))
@@ -205,20 +239,21 @@ def _parts(app: App, view: View, kind: str, facts: repo.Facts | None, moved: Dri
 
 
 def _goal(view: View) -> Part:
+    """What the person wants, without the scaffold's example lines."""
+    scaffold = set(templates.packaged("default_feature.md").splitlines())
     text = view.texts["FEATURE.md"] or ""
-    goal = documents.body_of(text, "Goal") or text.strip()
-    rest = [
-        f"**{section.title}**\n{section.text}"
-        for section in documents.sections(text)
-        if section.title in ("Requirements", "Tech Constraints", "Acceptance Criteria", "Non-Goals") and section.text.strip()
-    ]
-    whole = "\n\n".join([goal, *rest]) if documents.readiness("FEATURE.md", text) == documents.READY else goal
+    parts = [documents.body_of(text, "Goal") or text.strip()]
+    for section in documents.sections(text):
+        own = [line for line in section.text.splitlines() if line not in scaffold]
+        if section.title in _WISHES and any(map(str.strip, own)):
+            parts.append(f"### {section.title}\n" + "\n".join(own).strip())
+    whole = "\n\n".join(parts)
     path = f"{view.folder}/FEATURE.md"
     return Part("Goal", whole, 1, path, 0.35, lambda n: budget.head(whole, n, path))
 
 
 def _document(view: View, title: str, name: str, priority: int, share: float, about: str = "") -> Part:
-    text = (view.texts[name] or "").strip()
+    text = documents.nested(view.texts[name] or "")
     path = f"{view.folder}/{name}"
     if about:
         return Part(title, text, priority, path, share, lambda n: excerpts.relevant(text, about, n, path))
@@ -255,7 +290,9 @@ def _git_parts(app: App, facts: repo.Facts | None, moved: Drift) -> list[Part]:
     if facts.head:
         since = moved.since if moved.since and moved.since.get("head") and moved.commits else None
         revisions = f"{since['head']}..HEAD" if since else "HEAD"
-        found = repo.commits(facts.top, revisions, environment=app.git_environment, limit=_COMMITS if since else 5) or ()
+        found = (
+            repo.commits(facts.top, revisions, environment=app.git_environment, limit=_COMMITS if since else 5) or ()
+        )
         if found:
             title = "Commits since the last hand-off" if since else "Last commits"
             parts.append(Part(title, words.bullets([f"{c.sha[:10]} {c.subject}" for c in found]), 5, "git log", 0.3))
@@ -278,7 +315,9 @@ def _context_parts(view: View) -> list[Part]:
         if os.path.isfile(path) and os.path.getsize(path) <= _CONTEXT_BYTES:
             parts.append(Part(f"File {name}", files.read_text(path).strip(), 9, name, 0.5))
         elif not os.path.isfile(path):
-            raise UserError(f"{view.workspace.config}: context_files names '{name}', which is not there.", "Mend the list.")
+            raise UserError(
+                f"{view.workspace.config}: context_files names '{name}', which is not there.", "Mend the list."
+            )
     return parts
 
 
@@ -300,12 +339,16 @@ def _guard(view: View, program: str) -> None:
     if plan.verdict == plans.EMPTY:
         raise UserError(f"{plan.guard} Run `{program} generate` first.", "It prints the prompt that makes the plan.")
     if plan.verdict == plans.INVALID:
-        raise UserError(plan.guard + problem_lines(view), f"Mend these lines of {view.folder}/STATE.md, then: {program} validate")
+        raise UserError(
+            plan.guard + problem_lines(view), f"Mend these lines of {view.folder}/STATE.md, then: {program} validate"
+        )
     if plan.verdict == plans.BLOCKED:
         stuck = [plan.step(i) for i, (_, mark, _) in enumerate(plan.marks) if mark == plans.STUCK]
         reasons = "".join(f"\n  step {step.number}: {step.reason}" for step in stuck[:5])
         raise Refused(plan.guard + reasons, f"When one is settled: {program} step start {stuck[0].number}")
-    raise UserError(plan.guard, f"Archive it: {program} archive {view.feature.name}, or add a step: {program} step add TEXT")
+    raise UserError(
+        plan.guard, f"Archive it: {program} archive {view.feature.name}, or add a step: {program} step add TEXT"
+    )
 
 
 def problem_lines(view: View) -> str:

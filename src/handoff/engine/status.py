@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import NamedTuple
 
 from handoff.base.errors import UserError
+from handoff.base.record import Record
 from handoff.base.settings import PROJECT_KEYS, Config, load_config
 from handoff.engine.app import App
 from handoff.feature import documents, folder, history
@@ -16,7 +16,7 @@ from handoff.git import repo
 _LISTED = 8
 
 
-class View(NamedTuple):
+class View(Record):
     """One consistent look at a feature: every file was read once."""
 
     workspace: Workspace
@@ -39,7 +39,7 @@ class View(NamedTuple):
         return found
 
 
-class Drift(NamedTuple):
+class Drift(Record):
     """What happened to the repository since the last hand-off or review."""
 
     since: history.Entry | None
@@ -106,28 +106,32 @@ def look(app: App) -> View:
     return View(workspace, feature, config, plan, texts, history.recent(feature))
 
 
-def git_facts(app: App, view: View) -> repo.Facts | None:
+def git_facts(app: App) -> repo.Facts | None:
     """The checkout we stand in; None outside a repository."""
     top = repo.find_top(os.getcwd())
     return repo.facts(top, environment=app.git_environment) if top else None
 
 
-def baseline(view: View, facts: repo.Facts | None) -> history.Entry | None:
-    """The hand-off to compare with: printing the same prompt twice is one hand-off, not two."""
+def baseline(view: View, facts: repo.Facts | None, *, handing: bool) -> history.Entry | None:
+    """The hand-off to compare with. While handing on, the same prompt printed twice is one hand-off, not two."""
     marks = history.digest(view.texts["STATE.md"]), history.digest(view.texts["SESSION.md"])
     entries = [entry for entry in view.entries if entry["kind"] in ("handoff", "accept")]
-    while entries:
+    while handing and entries:
         newest = entries[-1]
-        same = facts is not None and newest.get("head") == facts.head and (newest.get("state"), newest.get("session")) == marks
+        same = (
+            facts is not None
+            and newest.get("head") == facts.head
+            and (newest.get("state"), newest.get("session")) == marks
+        )
         if newest["kind"] == "accept" or not same or len(entries) == 1:
             return newest
         entries.pop()
-    return None
+    return entries[-1] if entries else None
 
 
-def drift(app: App, view: View, facts: repo.Facts | None) -> Drift:
+def drift(app: App, view: View, facts: repo.Facts | None, *, handing: bool = False) -> Drift:
     """Compare now with the last hand-off or review. Costs git calls only when HEAD has moved."""
-    since = baseline(view, facts)
+    since = baseline(view, facts, handing=handing)
     handed = history.last(view.entries, "handoff")
     lost = max(0, int(handed.get("done", 0)) - view.plan.done) if handed else 0
     if since is None or facts is None or not since.get("head") or since["head"] == facts.head:
@@ -152,7 +156,7 @@ def _named_paths(view: View) -> set[str]:
     return names
 
 
-class Advice(NamedTuple):
+class Advice(Record):
     """What to do next: a command that works from here, and what it is about."""
 
     status: str
@@ -189,7 +193,9 @@ def advise(view: View, program: str) -> Advice:
     if plan.verdict == plans.COMPLETE:
         return Advice(
             "execution complete",
-            f"{program} archive {view.feature.name}" if not view.feature.name.endswith(folder.ARCHIVED) else f"{program} list",
+            f"{program} archive {view.feature.name}"
+            if not view.feature.name.endswith(folder.ARCHIVED)
+            else f"{program} list",
             "Every step is done or dropped: archive the feature or start a new one.",
         )
     if plan.verdict == plans.BLOCKED:

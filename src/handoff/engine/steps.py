@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 from handoff.base import files
 from handoff.base.clock import stamp
 from handoff.base.errors import Conflict, Refused, UserError
+from handoff.base.record import Record
 from handoff.checks.commands import Verdict, run_check
 from handoff.engine.app import App
 from handoff.engine.status import View, active_feature, git_facts, look
@@ -18,7 +18,7 @@ from handoff.git import repo
 UNCHECKED = "unchecked"
 
 
-class Done(NamedTuple):
+class Done(Record):
     """A finished step, its evidence, and what comes next."""
 
     step: plans.Step
@@ -41,7 +41,7 @@ def finish(app: App, *, number: int | None, command: str, unchecked: bool, say: 
             f"Give one: {app.settings.program} step done --check CMD, or '(check: CMD)' on the step, or check = \"CMD\" in "
             f".handoff/config.toml. On your word alone: --unchecked.",
         )
-    before = git_facts(app, view)
+    before = git_facts(app)
     verdict = None
     if check:
         say(f"Checking step {step.number}: {check}")
@@ -58,7 +58,7 @@ def finish(app: App, *, number: int | None, command: str, unchecked: bool, say: 
                 f"The check is {verdict.word}: {check}\n{verdict.tail}".rstrip(),
                 f"Step {step.number} stays open. Mend the cause and run: {app.settings.program} step done",
             )
-    after = git_facts(app, view)
+    after = git_facts(app)
     if before and after and before.head != after.head:
         raise Conflict(
             f"HEAD moved from {before.short} to {after.short} while the check ran, so the verdict is for another tree.",
@@ -68,7 +68,9 @@ def finish(app: App, *, number: int | None, command: str, unchecked: bool, say: 
 
     def edit(text: str) -> str:
         now = plans.parse(text)
-        if now.verdict != plans.INVALID and (len(now.marks) < step.number or now.step(step.number - 1).text != step.text):
+        if now.verdict != plans.INVALID and (
+            len(now.marks) < step.number or now.step(step.number - 1).text != step.text
+        ):
             raise Conflict(f"Step {step.number} was changed by somebody else while the check ran.", "Run it again.")
         return plan_edit.finish(text, step.number, evidence)
 
@@ -185,7 +187,7 @@ def _append(app: App, feature: folder.Feature, name: str, heading: str, line: st
 def accept(app: App) -> history.Entry:
     """Stamp 'reviewed at this commit', so that staleness is counted from here."""
     view = look(app)
-    facts = git_facts(app, view)
+    facts = git_facts(app)
     if facts is None or not facts.head:
         raise UserError("There is no commit to accept.", "Run it inside a git repository with at least one commit.")
     entry: history.Entry = {

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+
+from handoff.base.record import Record
 
 _LEAST = 40  # below this a part says nothing useful
 _NAME_TOKENS = 25  # what naming one left-out part costs
 
 
-class Part(NamedTuple):
+class Part(Record):
     """One block of the hand-off. `shrink` makes it fit fewer tokens; `path` is where all of it can be read."""
 
     title: str
@@ -20,7 +21,7 @@ class Part(NamedTuple):
     shrink: Callable[[int], str] | None = None
 
 
-class Fitted(NamedTuple):
+class Fitted(Record):
     """The parts that fit, in their order, and the names of what was cut or left out."""
 
     text: str

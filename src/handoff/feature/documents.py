@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from handoff.base.record import Record
 from handoff.feature.plan_lines import split
 
 FEATURE_SENTINEL = "Describe the concrete objective of this feature."
@@ -12,7 +11,7 @@ SESSION_SENTINEL = "None yet."
 READY, REVIEW, SCAFFOLD, MISSING = "ready", "needs review", "scaffolded", "missing"
 
 
-class Section(NamedTuple):
+class Section(Record):
     """A heading with the text below it."""
 
     title: str
@@ -49,7 +48,8 @@ def _stands(text: str, sentinel: str) -> bool:
 def sections(text: str) -> list[Section]:
     """Cut a document at its headings; what stands above the first one has no title. Fences are respected."""
     found: list[Section] = []
-    title, level, body = "", 0, []
+    title, level = "", 0
+    body: list[str] = []
     fence = ""
     for line in split(text):
         stripped = line.lstrip()
@@ -64,6 +64,13 @@ def sections(text: str) -> list[Section]:
             body.append(line)
     found.append(Section(title, level, "\n".join(body).strip("\n")))
     return [section for section in found if section.title or section.text.strip()]
+
+
+def nested(text: str) -> str:
+    """A document to stand inside another: its own title dropped, its headings below ours."""
+    parts = [part for part in sections(text) if part.level != 1 or part.text.strip()]
+    shown = (f"### {part.title}\n{part.text}" if part.title and part.level > 1 else part.text for part in parts)
+    return "\n\n".join(part.strip("\n") for part in shown if part.strip()).strip()
 
 
 def body_of(text: str, title: str) -> str:

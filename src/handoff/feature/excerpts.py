@@ -13,7 +13,9 @@ _COMMON = frozenset({"and", "the", "for", "with", "that", "this", "from", "into"
 def words_of(text: str) -> set[str]:
     """The words worth matching: identifiers, requirement numbers, names; no fillers."""
     plain = "".join(c if c.isalnum() or c in "_" else " " for c in text.casefold())
-    return {word for word in plain.split() if (len(word) >= _SHORT or any(map(str.isdigit, word))) and word not in _COMMON}
+    return {
+        word for word in plain.split() if (len(word) >= _SHORT or any(map(str.isdigit, word))) and word not in _COMMON
+    }
 
 
 def relevant(text: str, about: str, tokens: int, path: str) -> str:
@@ -21,7 +23,8 @@ def relevant(text: str, about: str, tokens: int, path: str) -> str:
     wanted = words_of(about)
     parts = [part for part in sections(text) if part.text.strip()]
     scores = {
-        index: 3 * len(wanted & words_of(part.title)) + len(wanted & words_of(part.text)) for index, part in enumerate(parts)
+        index: 3 * len(wanted & words_of(part.title)) + len(wanted & words_of(part.text))
+        for index, part in enumerate(parts)
     }
     note = f"[only the sections nearest to the current step; all of it is in {path}]"
     room = tokens - estimate(note) - 1
@@ -66,7 +69,9 @@ def plan_window(plan: plans.Plan, tokens: int) -> str:
             first, last = min(first, index), max(last, index)
     shown = [f"{index + 1:>3}. {lines[index]}" for index in sorted(lines)]
     if first > 0:
-        shown.insert(0, f"     ({first} steps before, {sum(1 for m in plan.marks[:first] if m[1] == plans.DONE)} of them done)")
+        shown.insert(
+            0, f"     ({first} steps before, {sum(1 for m in plan.marks[:first] if m[1] == plans.DONE)} of them done)"
+        )
     if last < total - 1:
         shown.append(f"     ({total - 1 - last} more steps after)")
     return "\n".join(shown)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import NamedTuple
 
 from handoff.base import files
 from handoff.base.errors import Refused, UserError
 from handoff.base.ids import check_feature_name
+from handoff.base.record import Record
 
 FOLDER = ".handoff"
 DOCUMENTS = ("FEATURE.md", "SPEC.md", "DESIGN.md", "STATE.md", "SESSION.md")
@@ -16,7 +16,7 @@ ARCHIVED = ".archived"
 _POINTER_BYTES = 4096
 
 
-class Workspace(NamedTuple):
+class Workspace(Record):
     """One `.handoff/` folder; `root` is the project it belongs to."""
 
     root: str
@@ -50,7 +50,7 @@ class Workspace(NamedTuple):
         return os.path.join(self.path, ".lock")
 
 
-class Feature(NamedTuple):
+class Feature(Record):
     """One feature's folder."""
 
     name: str

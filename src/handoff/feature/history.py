@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any
 from zlib import crc32
 
 from handoff.base.errors import UserError
-from handoff.feature.folder import Feature
+from handoff.base.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from handoff.feature.folder import Feature
+
+    Entry = dict[str, Any]
 
 FILE = "history.jsonl"
 TAIL_BYTES = 256 * 1024
-
-Entry = dict[str, Any]
 
 
 def append(feature: Feature, entry: Entry) -> None:
@@ -60,5 +64,3 @@ def digest(text: str | None) -> str:
     """A short mark that changes when the text does; for noticing edits, not for security."""
     data = (text or "").encode("utf-8", "surrogatepass")
     return f"{len(data):x}-{crc32(data):08x}"
-
-

@@ -8,8 +8,8 @@ step is never skipped in silence: skipping it is how an unfinished plan gets cal
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
+from handoff.base.record import Record
 from handoff.feature import plan_lines as look
 
 VALID, COMPLETE, EMPTY, INVALID, BLOCKED = "valid", "complete", "not initialized", "invalid", "blocked"
@@ -28,10 +28,10 @@ NOT_PLANNED = ("not yet generated", "not yet generated.")
 NOT_STARTED = "not started"
 
 _STEP = re.compile(r"[ \t]*(?:[-*]|[0-9]+\.) +\[([ >xX!-])\]").match
-_NOTE = re.compile(r"\((check|done|blocked|dropped|reason):[ \t]*")
+_NOTE = r"\((check|done|blocked|dropped|reason):[ \t]*"
 
 
-class Step(NamedTuple):
+class Step(Record):
     """One step as it stands in the file."""
 
     number: int
@@ -44,7 +44,7 @@ class Step(NamedTuple):
     done: str = ""
 
 
-class Problem(NamedTuple):
+class Problem(Record):
     """A line that makes the plan untrustworthy, and how to mend it."""
 
     line: int
@@ -55,7 +55,7 @@ class Problem(NamedTuple):
         return f"line {self.line}: {self.fault} {self.mend}"
 
 
-class Plan(NamedTuple):
+class Plan(Record):
     """What STATE.md says. `marks` are (line, mark, raw line), one for every step, in file order."""
 
     verdict: str
@@ -108,7 +108,7 @@ def read_step(number: int, line: int, mark: str, raw: str) -> Step:
     body = raw[match.end() :].strip() if match else raw.strip()
     notes: dict[str, str] = {}
     text, rest = body, body
-    while (note := _NOTE.search(rest)) is not None:
+    while ":" in rest and (note := re.search(_NOTE, rest)) is not None:
         end = look.closing(rest, note.start())
         value = rest[note.end() : end].strip()
         notes.setdefault(note.group(1), value)
@@ -162,12 +162,16 @@ def _judge(
             return Plan(EMPTY, (), (), (), None, current_text, risks)
         bullet = next((n for n, line in enumerate(body, 1) if look.is_item(line)), 0)
         if bullet:
-            problems.append(Problem(start + bullet, "The plan has list items but no boxes.", "Begin each step with '- [ ] '."))
+            problems.append(
+                Problem(start + bullet, "The plan has list items but no boxes.", "Begin each step with '- [ ] '.")
+            )
         else:
             return Plan(EMPTY, (), (), (), None, current_text, risks)
     if marks and not left:
         problems += [
-            Problem(n, "An open box stands inside a code block or a comment.", "Delete it, or make it a step of the plan.")
+            Problem(
+                n, "An open box stands inside a code block or a comment.", "Delete it, or make it a step of the plan."
+            )
             for n in asleep
         ]
     if problems:
@@ -220,9 +224,7 @@ def _stray_steps(lines: list[str], spans: list[tuple[str, int, int]], regions: l
             line = lines[number - 1]
             if look.has_box(line) and not regions.covers(number) and look.step_like(line):
                 where = f"under '# {title}'" if title else "above every heading"
-                found.append(
-                    Problem(number, f"A step stands {where}, outside the plan.", _stray_mend(title, start))
-                )
+                found.append(Problem(number, f"A step stands {where}, outside the plan.", _stray_mend(title, start)))
                 break
     return found
 
@@ -255,7 +257,9 @@ def _steps(
             elif mark in "!-" and not read_step(0, number, mark, line).reason:
                 word = "blocked" if mark == STUCK else "dropped"
                 problems.append(
-                    Problem(number, f"[{mark}] needs its reason.", f"Add '({word}: why)' to the line, or change the box.")
+                    Problem(
+                        number, f"[{mark}] needs its reason.", f"Add '({word}: why)' to the line, or change the box."
+                    )
                 )
             add((number, mark, line))
         elif look.has_box(line):
@@ -281,16 +285,16 @@ def _current_faults(marks: list[tuple[int, str, str]]) -> list[Problem]:
         return []
     where = ", ".join(str(line) for line, _ in currents)
     return [
-        Problem(currents[1][0], f"There are multiple current steps ([>]), on lines {where}.", "Keep [>] on one of them.")
+        Problem(
+            currents[1][0], f"There are multiple current steps ([>]), on lines {where}.", "Keep [>] on one of them."
+        )
     ]
 
 
 def _nested(marks: list[tuple[int, str, str]], first: int, last: int, depth: dict[int, int]) -> bool:
     """Whether nothing between the outer and the inner `[>]` leaves the outer one's part of the list."""
     outer = depth[first]
-    return all(
-        len(raw) - len(raw.lstrip(" \t")) > outer for line, _, raw in marks if first < line <= last
-    )
+    return all(len(raw) - len(raw.lstrip(" \t")) > outer for line, _, raw in marks if first < line <= last)
 
 
 def _position(marks: list[tuple[int, str, str]]) -> int | None:
@@ -324,7 +328,9 @@ def _warnings(
         if index != position and mark in (PENDING, CURRENT) and wanted in raw.casefold():
             step = read_step(index + 1, line, mark, raw)
             if " ".join(step.text.split()).casefold() == wanted and not _same_text(marks, position, wanted):
-                found.append(f"'Current Step' names step {step.number}, but the plan is at another step; the plan counts.")
+                found.append(
+                    f"'Current Step' names step {step.number}, but the plan is at another step; the plan counts."
+                )
             break
     return found
 

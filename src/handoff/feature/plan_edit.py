@@ -9,9 +9,9 @@ from handoff.feature import plan as plans
 from handoff.feature.plan import CURRENT, DONE, DROPPED, PENDING, STUCK, Plan, Step
 from handoff.feature.plan_lines import closing
 
-_ENDS = re.compile(r"(\r\n|\n|\r)")
-_BOX = re.compile(r"([ \t]*(?:[-*]|[0-9]+\.) +\[)([ >xX!-])(\])")
-_LEAD = re.compile(r"([ \t]*)([-*]|[0-9]+\.)( +)\[")
+_ENDS = r"(\r\n|\n|\r)"
+_BOX = r"([ \t]*(?:[-*]|[0-9]+\.) +\[)([ >xX!-])(\])"
+_LEAD = r"([ \t]*)([-*]|[0-9]+\.)( +)\["
 
 
 def finish(text: str, number: int, evidence: str) -> str:
@@ -147,7 +147,7 @@ class _Document:
     """Lines with their own ends, so that only the changed line differs."""
 
     def __init__(self, text: str) -> None:
-        self._parts = _ENDS.split(text)
+        self._parts = re.split(_ENDS, text)
 
     @property
     def count(self) -> int:
@@ -162,7 +162,7 @@ class _Document:
     def change(
         self, number: int, *, mark: str, drop: tuple[str, ...] = (), note: tuple[str, str] | None = None
     ) -> None:
-        raw = _BOX.sub(lambda m: m.group(1) + mark + m.group(3), self.line(number), count=1)
+        raw = re.sub(_BOX, lambda m: m.group(1) + mark + m.group(3), self.line(number), count=1)
         for kind in drop:
             raw = _without(raw, kind)
         if note is not None:
@@ -171,7 +171,7 @@ class _Document:
         self._parts[2 * (number - 1)] = raw
 
     def insert_after(self, step_line: int, model: str, mark: str, text: str, last: int) -> None:
-        lead = _LEAD.match(model)
+        lead = re.match(_LEAD, model)
         indent, bullet, space = lead.groups() if lead else ("", "-", " ")
         if bullet not in "-*":
             bullet = f"{int(bullet[:-1]) + 1}."

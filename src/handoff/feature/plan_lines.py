@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import re
 
-_BREAK = re.compile(r"\r\n|\n|\r")
-_FENCE = re.compile(r"[ \t>]*(`{3,}|~{3,})(.*)$")
-_WORDS = "todo|done|wip|pending|current|next|blocked|dropped|doing|open|ok|in progress|skip|skipped|cancelled|canceled"
-# An optional chain of quote marks, list marks and emphasis, then something that people use as a box.
-_LIKE = re.compile(
-    r"^(?P<lead>(?:[ \t\u00a0\u2003\u3000]|>|[-*+\u2022\u2013\u2014](?=\W)|\(?[0-9a-zA-Z]{1,4}[.)](?=\W)|[*_`~]|#+(?=[ \t]))*)"
-    r"(?P<box>\[(?P<in>[^\]\w]{0,3}|[ \u00a0]*[xX\u00d7\u2713\u2714vV][ \u00a0]*|[a-zA-Z]|" + _WORDS + r")\](?![(\[:])"
-    r"|\uff3b.{0,2}\uff3d|\( ?[xX]? ?\)|[\u2610\u2611\u2612\u2705\u2b1c\u2b1b\u25fb\u25a1\u2714\u274c\u274e])",
-    re.IGNORECASE,
+# Patterns are compiled when a line first needs them (`re` remembers): most plans never do, and start-up counts.
+_BREAK = r"\r\n|\n|\r"
+_FENCE = r"[ \t>]*(`{3,}|~{3,})(.*)$"
+_WORDS = (
+    "(?i:todo|done|wip|pending|current|next|blocked|dropped|doing|open|ok|in progress|skip|skipped|cancelled|canceled)"
 )
-_CELL = re.compile(r"\[(?:[^\]\w]{0,3}|[xX]|" + _WORDS + r")\](?![(\[:])|[\u2610\u2611\u2612]", re.IGNORECASE)
-_ODD = re.compile(r"[\[(\uff3b\u2610\u2611\u2612\u2705\u2b1c\u2b1b\u25fb\u25a1\u2714\u274c\u274e]").search
-_ITEM = re.compile(r"[ \t]*(?:[-*+]|[0-9]+[.)])[ \t]+\S").match
+# An optional chain of quote marks, list marks and emphasis, then something that people use as a box.
+_LIKE = (
+    r"(?P<lead>(?:[ \t\u00a0\u2003\u3000]|>|[-*+\u2022\u2013\u2014](?=\W)|\(?[0-9a-zA-Z]{1,4}[.)](?=\W)|[*_`~]|#+(?=[ \t]))*)"
+    r"(?P<box>\[(?P<in>[^\]\w]{0,3}|[ \u00a0]*[xX\u00d7\u2713\u2714vV][ \u00a0]*|[a-zA-Z]|" + _WORDS + r")\](?![(\[:])"
+    r"|\uff3b.{0,2}\uff3d|\( ?[xX]? ?\)|[\u2610\u2611\u2612\u2705\u2b1c\u2b1b\u25fb\u25a1\u2714\u274c\u274e])"
+)
+_CELL = r"\[(?:[^\]\w]{0,3}|[xX]|" + _WORDS + r")\](?![(\[:])|[\u2610\u2611\u2612]"
+_ITEM = r"[ \t]*(?:[-*+]|[0-9]+[.)])[ \t]+\S"
 _LEGEND = (
     "pending", "current", "in progress", "done", "complete", "next", "todo", "to do", "active", "finished",
     "not started", "blocked", "dropped", "step", "the ", "a ", "an ", "for ", "is ", "means", "marks",
@@ -31,7 +32,7 @@ def split(text: str) -> list[str]:
     """Lines without their ends; LF, CRLF and lone CR all end a line, nothing else does."""
     if "\r" not in text:
         return text.removeprefix("\ufeff").split("\n")
-    return _BREAK.split(text.removeprefix("\ufeff"))
+    return re.split(_BREAK, text.removeprefix("\ufeff"))
 
 
 def heading(lines: list[str], index: int) -> tuple[int, str] | None:
@@ -71,7 +72,7 @@ class Regions:
         for number, line in enumerate(lines, 1):
             if "```" not in line and "~~~" not in line:
                 continue
-            match = _FENCE.match(line)
+            match = re.match(_FENCE, line)
             if match is None:
                 continue
             run, info = match.group(1), match.group(2)
@@ -83,7 +84,9 @@ class Regions:
                 self._covered.update(range(opened, number + 1))
                 opened = 0
         if opened:
-            self.problems.append((opened, "This code fence is never closed.", f"Close it with {mark} below the example."))
+            self.problems.append(
+                (opened, "This code fence is never closed.", f"Close it with {mark} below the example.")
+            )
 
     def _comments(self, lines: list[str]) -> None:
         opened = 0
@@ -106,24 +109,30 @@ class Regions:
     def _conflicts(self, lines: list[str]) -> None:
         for number, line in enumerate(lines, 1):
             if line.startswith(_CONFLICT) or line in ("<<<<<<<", ">>>>>>>"):
-                self.problems.append((number, "A merge conflict is left here.", "Resolve it: keep one side, delete the marks."))
+                self.problems.append(
+                    (number, "A merge conflict is left here.", "Resolve it: keep one side, delete the marks.")
+                )
 
 
 def has_box(line: str) -> bool:
     """A quick look: could there be anything like a box?"""
-    return _ODD(line) is not None
+    return "[" in line or "(" in line or not line.isascii()
 
 
 def is_item(line: str) -> bool:
-    return _ITEM(line) is not None
+    return re.match(_ITEM, line) is not None
 
 
 def step_like(line: str) -> Fault | None:
     """Why a line that resembles a step is not one, and the mend; None for ordinary text."""
     stripped = line.strip()
-    if stripped.startswith("|") or (stripped.startswith("> |")):
-        return ("Steps in a table are not read.", "Write each as its own line: - [ ] text") if _CELL.search(line) else None
-    match = _LIKE.match(line)
+    if stripped.startswith(("|", "> |")):
+        return (
+            ("Steps in a table are not read.", "Write each as its own line: - [ ] text")
+            if re.search(_CELL, line)
+            else None
+        )
+    match = re.match(_LIKE, line)
     if match is None:
         return None
     lead, inside = match.group("lead"), match.group("in")
@@ -158,7 +167,7 @@ def _fault_of(lead: str, inside: str | None, box: str) -> Fault:
 
 def open_box(line: str) -> bool:
     """Whether a step-like line is not ticked."""
-    match = _LIKE.match(line)
+    match = re.match(_LIKE, line)
     inside = match.group("in") if match else None
     return inside is None or inside.strip().casefold() not in ("x", "\u2713", "\u2714")
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, NamedTuple
 
 from handoff.base import files
 from handoff.base.errors import UserError
+from handoff.base.record import TYPE_CHECKING, Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -20,11 +20,11 @@ NAMES = (
     *(f"default_{kind}_prompt.md" for kind in KINDS),
 )
 STATE_FIELD = "handoff_state"
-_FIELD = re.compile(r"\{\{[ \t]*([A-Za-z_][A-Za-z0-9_]*)[ \t]*\}\}")
+_FIELD = r"\{\{[ \t]*([A-Za-z_][A-Za-z0-9_]*)[ \t]*\}\}"
 _STAMP = "<!-- handoff template "
 
 
-class Template(NamedTuple):
+class Template(Record):
     """A template's text, and the file it came from when the project has its own."""
 
     name: str
@@ -69,7 +69,7 @@ def render(template: Template, values: Mapping[str, str]) -> str:
             )
         return values[name]
 
-    text = _FIELD.sub(fill, template.text)
+    text = re.sub(_FIELD, fill, template.text)
     if template.path and STATE_FIELD in values and values[STATE_FIELD] not in text:
         # An override written before the state was carried along still gets it, at the end.
         text = f"{text.rstrip()}\n\n{values[STATE_FIELD]}\n"

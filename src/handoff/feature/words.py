@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
+from handoff.base.record import TYPE_CHECKING
 from handoff.feature.folder import DOCUMENTS
 
 if TYPE_CHECKING:
@@ -44,9 +44,7 @@ def repository_language(name: str) -> str:
 def present_sources(root: str) -> list[str]:
     """What the repository already tells a newcomer, in reading order."""
     return [
-        name
-        for name in _SOURCES
-        if (os.path.isdir if name.endswith("/") else os.path.isfile)(os.path.join(root, name))
+        name for name in _SOURCES if (os.path.isdir if name.endswith("/") else os.path.isfile)(os.path.join(root, name))
     ]
 
 

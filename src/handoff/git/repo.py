@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
 
 from handoff.base.errors import UserError
 from handoff.base.process import Completed, capture
+from handoff.base.record import TYPE_CHECKING, Record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-class Facts(NamedTuple):
+class Facts(Record):
     """The state of one checkout at one moment. Paths are relative to its top."""
 
     top: str
@@ -33,7 +33,7 @@ class Facts(NamedTuple):
         return self.head[:10]
 
 
-class Commit(NamedTuple):
+class Commit(Record):
     """One commit as a line of a list."""
 
     sha: str

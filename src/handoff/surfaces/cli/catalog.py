@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from handoff.base.record import Record
 
 
-class Entry(NamedTuple):
+class Entry(Record):
     """One command: its module here, its line in the help, and the shelf it stands on."""
 
     module: str

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from handoff.base.errors import UsageError
+from handoff.base.record import TYPE_CHECKING, Record
 
 if TYPE_CHECKING:
+    from typing import NoReturn
+
     from handoff.base.settings import Settings
     from handoff.engine.app import App
     from handoff.surfaces.cli.output import Output
 
 
-class Context(NamedTuple):
+class Context(Record):
     """What every command gets: the composed App, and the only way to print."""
 
     app: App
@@ -29,7 +31,7 @@ Arguments = Callable[["Parser"], None]
 Run = Callable[[Context, argparse.Namespace], "int | None"]
 
 
-class Command(NamedTuple):
+class Command(Record):
     """One command: how its words are parsed, what it does, and whether it shows something (then it has --json)."""
 
     arguments: Arguments
@@ -38,12 +40,19 @@ class Command(NamedTuple):
     epilog: str = ""
 
 
+class _Formatter(argparse.RawDescriptionHelpFormatter):
+    """Help of a fixed width: asking for the terminal's would import shutil for every command."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=28, width=100)
+
+
 class Parser(argparse.ArgumentParser):
     """argparse with our errors instead of its exits, and no abbreviated options."""
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         kwargs.setdefault("allow_abbrev", False)
-        kwargs.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        kwargs.setdefault("formatter_class", _Formatter)
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]
 
     def error(self, message: str) -> NoReturn:

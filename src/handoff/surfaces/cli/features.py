@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
+from handoff.base.record import TYPE_CHECKING
 from handoff.engine import features
 from handoff.surfaces.cli.command import Command, no_arguments
 
@@ -15,19 +15,25 @@ if TYPE_CHECKING:
 
 
 def _init_arguments(parser: Parser) -> None:
-    parser.add_argument("name", nargs="?", metavar="feature", help="the feature's name, for example login-form (default: current)")
-    parser.add_argument("--force", action="store_true", help="make it the active feature without asking; no file is replaced")
+    parser.add_argument(
+        "name", nargs="?", metavar="feature", help="the feature's name, for example login-form (default: current)"
+    )
+    parser.add_argument(
+        "--force", action="store_true", help="make it the active feature without asking; no file is replaced"
+    )
 
 
 def _init(ctx: Context, arguments: Namespace) -> None:
-    done = features.begin(
-        ctx.app, name=arguments.name, force=arguments.force, ask=ctx.out.ask, warn=ctx.out.warning
-    )
+    done = features.begin(ctx.app, name=arguments.name, force=arguments.force, ask=ctx.out.ask, warn=ctx.out.warning)
     program, out = ctx.settings.program, ctx.out
     where = os.path.relpath(done.path, done.root)
     out.data({**done._asdict(), "folder": where})
     if done.already and not done.written:
-        out.line(f"Feature '{done.name}' is there already; nothing was changed." if done.active else f"Feature '{done.name}' is there.")
+        out.line(
+            f"Feature '{done.name}' is there already; nothing was changed."
+            if done.active
+            else f"Feature '{done.name}' is there."
+        )
     elif done.already:
         out.line(f"Feature '{done.name}': wrote what was missing: {', '.join(done.written)}.")
     else:

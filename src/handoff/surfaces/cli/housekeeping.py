@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from handoff.base.record import TYPE_CHECKING
 from handoff.engine import features
 from handoff.surfaces.cli.command import Command, no_arguments
 
@@ -54,7 +53,9 @@ def _clean(ctx: Context, arguments: Namespace) -> None:
 
 
 def _export_arguments(parser: Parser) -> None:
-    parser.add_argument("--force", action="store_true", help="overwrite without asking; changed versions go to the trash first")
+    parser.add_argument(
+        "--force", action="store_true", help="overwrite without asking; changed versions go to the trash first"
+    )
     parser.add_argument("--diff", action="store_true", help="show what your versions miss of the newer packaged ones")
 
 

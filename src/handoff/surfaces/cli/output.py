@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Any, TextIO
+
+from handoff.base.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from typing import Any, TextIO
+
     from handoff.base.settings import Settings
 
 _STYLES = {

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from handoff.base.errors import HandoffError
+from handoff.base.record import TYPE_CHECKING
 from handoff.surfaces.cli.catalog import CATALOG
 
 if TYPE_CHECKING:
@@ -69,7 +68,11 @@ def what_now(ctx: Context) -> int:
             "next": {"command": advice.command, "focus": advice.focus},
         }
     )
-    out.line(f"{view.feature.name}: {advice.status}" + (f", {plan.done} of {len(plan.marks)} steps done" if plan.marks else ""), "title")
+    out.line(
+        f"{view.feature.name}: {advice.status}"
+        + (f", {plan.done} of {len(plan.marks)} steps done" if plan.marks else ""),
+        "title",
+    )
     if advice.blocked:
         out.line(f"  Why blocked: {advice.blocked}", "warn")
     out.line(f"  Next:  {advice.command}")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from handoff.base.errors import UsageError
+from handoff.base.record import TYPE_CHECKING
 from handoff.engine import handoffs
 from handoff.feature.templates import KINDS
 from handoff.surfaces.cli.command import Command
@@ -20,13 +19,17 @@ _EPILOG = "The prompt carries the state of the feature; it works in an assistant
 
 
 def _prompt_options(parser: Parser) -> None:
-    parser.add_argument("--copy", action="store_true", help="also put the prompt on the clipboard; it is printed in any case")
+    parser.add_argument(
+        "--copy", action="store_true", help="also put the prompt on the clipboard; it is printed in any case"
+    )
     parser.add_argument("--raw", action="store_true", help="print the prompt alone on standard output")
 
 
 def _state_options(parser: Parser) -> None:
     _prompt_options(parser)
-    parser.add_argument("--budget", type=int, metavar="TOKENS", help="estimated tokens the prompt may have (default: 8000)")
+    parser.add_argument(
+        "--budget", type=int, metavar="TOKENS", help="estimated tokens the prompt may have (default: 8000)"
+    )
     parser.add_argument("--no-embed", action="store_true", help="the short form: name the documents, do not quote them")
     parser.add_argument("--no-record", action="store_true", help="do not remember this as a hand-off")
 
@@ -70,7 +73,9 @@ def _show(ctx: Context, arguments: Namespace, prompt: Prompt) -> None:
         if prompt.focus:
             out.line(f"- about: {prompt.focus}")
         size = f"- about {prompt.tokens} tokens"
-        out.line(size + (f"; {len(prompt.left_out)} part(s) cut, named at the end of the prompt" if prompt.left_out else ""))
+        out.line(
+            size + (f"; {len(prompt.left_out)} part(s) cut, named at the end of the prompt" if prompt.left_out else "")
+        )
         out.line("- paste everything below into a new session of your assistant")
         out.line()
     if not out.json_wanted:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-from handoff.engine import others, status, steps
+from handoff.base.record import TYPE_CHECKING
+from handoff.engine import others, status
 from handoff.feature import folder
 from handoff.feature import plan as plans
 from handoff.surfaces.cli.command import Command, no_arguments
 
 if TYPE_CHECKING:
     from argparse import Namespace
+    from typing import Any
 
     from handoff.engine.status import View
     from handoff.surfaces.cli.command import Context, Parser
@@ -21,7 +21,13 @@ _SENTENCES = {
     plans.COMPLETE: "Execution plan is complete. No remaining steps.",
     plans.BLOCKED: "Every remaining step is blocked.",
 }
-_STYLES = {plans.VALID: "good", plans.COMPLETE: "good", plans.INVALID: "bad", plans.BLOCKED: "warn", plans.EMPTY: "warn"}
+_STYLES = {
+    plans.VALID: "good",
+    plans.COMPLETE: "good",
+    plans.INVALID: "bad",
+    plans.BLOCKED: "warn",
+    plans.EMPTY: "warn",
+}
 _SHOWN_PROBLEMS = 20
 
 
@@ -66,7 +72,7 @@ def _status(ctx: Context, arguments: Namespace) -> int | None:
 def show(ctx: Context, view: View) -> None:
     """The whole picture of a feature, for a person or as JSON."""
     out, plan = ctx.out, view.plan
-    facts = status.git_facts(ctx.app, view)
+    facts = status.git_facts(ctx.app)
     moved = status.drift(ctx.app, view, facts)
     advice = status.advise(view, ctx.settings.program)
     at_work = others.at_work(ctx.app, view.workspace.root)
@@ -116,7 +122,11 @@ def show(ctx: Context, view: View) -> None:
 def _progress(ctx: Context, view: View) -> None:
     plan, out = view.plan, ctx.out
     if plan.marks:
-        extra = [f"{plan.count(mark)} {word}" for mark, word in ((plans.STUCK, "blocked"), (plans.DROPPED, "dropped")) if plan.count(mark)]
+        extra = [
+            f"{plan.count(mark)} {word}"
+            for mark, word in ((plans.STUCK, "blocked"), (plans.DROPPED, "dropped"))
+            if plan.count(mark)
+        ]
         out.line(f"  Completed steps: {plan.done} of {len(plan.marks)}" + (f" ({', '.join(extra)})" if extra else ""))
         out.line(f"  Remaining steps: {plan.left}")
     current = plan.current
@@ -148,7 +158,9 @@ def _validate(ctx: Context, arguments: Namespace) -> int:
     plan, out, program = view.plan, ctx.out, ctx.settings.program
     advice = status.advise(view, program)
     trusted = plan.verdict in (plans.VALID, plans.COMPLETE, plans.BLOCKED)
-    out.data({**_plan_data(view), "feature": view.feature.name, "documents": view.readiness(), "blocked": advice.blocked})
+    out.data(
+        {**_plan_data(view), "feature": view.feature.name, "documents": view.readiness(), "blocked": advice.blocked}
+    )
     out.line(f"Execution plan: {plan.verdict}", _STYLES[plan.verdict])
     out.line(f"Details: {_sentence(view)}")
     for problem in plan.problems:
@@ -165,7 +177,11 @@ def _validate(ctx: Context, arguments: Namespace) -> int:
     for name in folder.DOCUMENTS:
         out.line(f"  {name}: {view.readiness()[name]}")
     if not trusted:
-        hint = f"Mend the lines named in {view.folder}/STATE.md." if plan.problems else f"Make the plan: {program} generate"
+        hint = (
+            f"Mend the lines named in {view.folder}/STATE.md."
+            if plan.problems
+            else f"Make the plan: {program} generate"
+        )
         message = plan.guard if plan.verdict == plans.INVALID else f"{plan.guard} Run `{program} generate` first."
         out.error(message, hint)
     return 0 if trusted else 1
@@ -173,6 +189,8 @@ def _validate(ctx: Context, arguments: Namespace) -> int:
 
 def _accept(ctx: Context, arguments: Namespace) -> None:
     del arguments
+    from handoff.engine import steps  # noqa: PLC0415 - start-up of status
+
     entry = steps.accept(ctx.app)
     ctx.out.data(entry)
     ctx.out.line(f"Reviewed at {entry['head'][:10]}. Changes are counted from here.")

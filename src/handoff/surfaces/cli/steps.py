@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
+from handoff.base.record import TYPE_CHECKING
 from handoff.engine import steps
 from handoff.surfaces.cli.command import Command
 
@@ -17,9 +17,16 @@ if TYPE_CHECKING:
 
 def _step_arguments(parser: Parser) -> None:
     verbs = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    done = verbs.add_parser("done", help="run the step's check; green ticks the box and moves [>] on, red changes nothing")
+    done = verbs.add_parser(
+        "done", help="run the step's check; green ticks the box and moves [>] on, red changes nothing"
+    )
     _number(done)
-    done.add_argument("--check", default="", metavar="CMD", help="the command that proves it (default: the step's, else config.toml's)")
+    done.add_argument(
+        "--check",
+        default="",
+        metavar="CMD",
+        help="the command that proves it (default: the step's, else config.toml's)",
+    )
     done.add_argument("--unchecked", action="store_true", help="no check: tick it on your word, and say so in the plan")
     block = verbs.add_parser("block", help="mark the step as waiting for something outside, with the reason")
     block.add_argument("reason", help="what it waits for")
@@ -32,13 +39,17 @@ def _step_arguments(parser: Parser) -> None:
     drop.add_argument("reason", help="why it is no longer wanted")
     _number(drop)
     start = verbs.add_parser("start", help="make a step the current one; a blocked step is unblocked")
-    start.add_argument("number", type=int, metavar="N", help="the step's number, as status --json and the prompt count them")
+    start.add_argument(
+        "number", type=int, metavar="N", help="the step's number, as status --json and the prompt count them"
+    )
     for verb in (done, block, add, drop, start):
         verb.add_argument("--json", action="store_true", help="print JSON alone on standard output")
 
 
 def _number(parser: Parser) -> None:
-    parser.add_argument("--step", type=int, dest="number", metavar="N", help="the step's number (default: the current step)")
+    parser.add_argument(
+        "--step", type=int, dest="number", metavar="N", help="the step's number (default: the current step)"
+    )
 
 
 def _step(ctx: Context, arguments: Namespace) -> None:
