@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 from handoff.base.process import feed, find
-from handoff.engine.app import App
+
+if TYPE_CHECKING:
+    from handoff.engine.app import App
 
 _OSC52_LIMIT = 74_000  # what common terminals accept in one sequence
 

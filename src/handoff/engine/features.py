@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from handoff import __version__
 from handoff.base import files
@@ -11,11 +12,13 @@ from handoff.base.errors import Refused, UserError
 from handoff.base.ids import check_feature_name
 from handoff.base.record import Record
 from handoff.base.settings import DEFAULT_CONFIG
-from handoff.engine.app import App
 from handoff.engine.status import need_workspace, workspace_of
 from handoff.feature import folder, templates, words
 from handoff.feature.folder import ARCHIVED, DOCUMENTS, Workspace
 from handoff.git import repo
+
+if TYPE_CHECKING:
+    from handoff.engine.app import App
 
 DEFAULT_NAME = "current"
 EXCLUDE_LINE = ".handoff/"

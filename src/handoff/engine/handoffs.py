@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from handoff.base import files
 from handoff.base.clock import stamp
@@ -11,13 +11,17 @@ from handoff.base.errors import Refused, UserError
 from handoff.base.record import Record
 from handoff.base.settings import PROJECT_KEYS, load_config
 from handoff.engine import others
-from handoff.engine.app import App
 from handoff.engine.status import Drift, View, active_feature, drift, git_facts, look, workspace_of
 from handoff.feature import budget, documents, excerpts, folder, history, templates, words
 from handoff.feature import plan as plans
 from handoff.feature.budget import Part
 from handoff.feature.redaction import redact
 from handoff.git import repo
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from handoff.engine.app import App
 
 _COMMITS = 15
 _CHECKS = 5
@@ -218,9 +222,7 @@ def _parts(app: App, view: View, kind: str, facts: repo.Facts | None, moved: Dri
     decisions = folder.optional_document(view.feature, "DECISIONS.md")
     if decisions:
         decisions = documents.nested(decisions)
-        parts.append(
-            Part("Decisions", decisions, 6, f"{where}/DECISIONS.md", 0.4, lambda n: _tail(decisions, n))
-        )
+        parts.append(Part("Decisions", decisions, 6, f"{where}/DECISIONS.md", 0.4, lambda n: _tail(decisions, n)))
     parts += [
         _document(view, f"{name[:-3].capitalize()}", name, priority, 0.6, about)
         for name, priority in (("SPEC.md", 7), ("DESIGN.md", 8))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from handoff.engine.app import App
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from handoff.engine.app import App
 
 
 def at_work(app: App, root: str) -> list[str]:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 from handoff.base.errors import UserError
 from handoff.base.record import Record
 from handoff.base.settings import PROJECT_KEYS, Config, load_config
-from handoff.engine.app import App
 from handoff.feature import documents, folder, history
 from handoff.feature import plan as plans
-from handoff.feature.folder import Feature, Workspace
 from handoff.git import repo
+
+if TYPE_CHECKING:
+    from handoff.engine.app import App
+    from handoff.feature.folder import Feature, Workspace
 
 _LISTED = 8
 

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from handoff.base import files
 from handoff.base.clock import stamp
 from handoff.base.errors import Conflict, Refused, UserError
 from handoff.base.record import Record
 from handoff.checks.commands import Verdict, run_check
-from handoff.engine.app import App
 from handoff.engine.status import View, active_feature, git_facts, look
 from handoff.feature import folder, history, plan_edit
 from handoff.feature import plan as plans
-from handoff.git import repo
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from handoff.engine.app import App
+    from handoff.git import repo
 
 UNCHECKED = "unchecked"
 

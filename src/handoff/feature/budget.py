@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from handoff.base.record import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _LEAST = 40  # below this a part says nothing useful
 _NAME_TOKENS = 25  # what naming one left-out part costs

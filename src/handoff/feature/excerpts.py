@@ -12,7 +12,7 @@ _COMMON = frozenset({"and", "the", "for", "with", "that", "this", "from", "into"
 
 def words_of(text: str) -> set[str]:
     """The words worth matching: identifiers, requirement numbers, names; no fillers."""
-    plain = "".join(c if c.isalnum() or c in "_" else " " for c in text.casefold())
+    plain = "".join(c if c.isalnum() or c == "_" else " " for c in text.casefold())
     return {
         word for word in plain.split() if (len(word) >= _SHORT or any(map(str.isdigit, word))) and word not in _COMMON
     }

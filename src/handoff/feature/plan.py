@@ -7,6 +7,7 @@ step is never skipped in silence: skipping it is how an unfinished plan gets cal
 
 from __future__ import annotations
 
+import itertools
 import re
 
 from handoff.base.record import Record
@@ -280,7 +281,7 @@ def _current_faults(marks: list[tuple[int, str, str]]) -> list[Problem]:
     if len(currents) <= 1:
         return []
     depth = {line: len(raw) - len(raw.lstrip(" \t")) for line, raw in currents}
-    chain = all(depth[a] < depth[b] for (a, _), (b, _) in zip(currents, currents[1:], strict=False))
+    chain = all(depth[a] < depth[b] for (a, _), (b, _) in itertools.pairwise(currents))
     if chain and _nested(marks, currents[0][0], currents[-1][0], depth):
         return []
     where = ", ".join(str(line) for line, _ in currents)

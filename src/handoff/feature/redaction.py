@@ -19,7 +19,7 @@ _HINTS = (
     "eyJ",
     "://",
 )
-_SECRET = (
+_SECRETS = (
     r"sk-[A-Za-z0-9_-]{20,}|gh[pousr]_[A-Za-z0-9]{30,}|github_pat_[A-Za-z0-9_]{40,}|A[KS]IA[0-9A-Z]{16}"
     r"|xox[abposr]-[A-Za-z0-9-]{10,}|AIza[0-9A-Za-z_-]{35}|glpat-[A-Za-z0-9_-]{20,}"
     r"|eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}"
@@ -33,4 +33,4 @@ def redact(text: str) -> tuple[str, int]:
     """The text without what looks like a secret, and how many were taken out."""
     if not any(hint in text for hint in _HINTS):  # the pattern is only compiled when it may be needed
         return text, 0
-    return re.subn(_SECRET, MASK, text)
+    return re.subn(_SECRETS, MASK, text)
