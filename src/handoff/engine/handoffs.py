@@ -11,7 +11,17 @@ from handoff.base.errors import Refused, UserError
 from handoff.base.record import Record
 from handoff.base.settings import PROJECT_KEYS, load_config
 from handoff.engine import others
-from handoff.engine.status import Drift, View, active_feature, drift, git_facts, look, workspace_of
+from handoff.engine.status import (
+    Drift,
+    View,
+    active_feature,
+    drift,
+    git_facts,
+    is_same_handoff,
+    look,
+    picture,
+    workspace_of,
+)
 from handoff.feature import budget, documents, excerpts, folder, history, templates, words
 from handoff.feature import plan as plans
 from handoff.feature.budget import Part
@@ -377,19 +387,10 @@ def _refuse_lost_progress(view: View) -> None:
 
 
 def _remember(app: App, view: View, kind: str, facts: repo.Facts | None) -> None:
-    entry: history.Entry = {
-        "kind": "handoff",
-        "time": stamp(app.clock.now()),
-        "prompt": kind,
-        "head": facts.head if facts else "",
-        "branch": facts.branch if facts else "",
-        "dirty": len(facts.dirty) if facts else 0,
-        "done": view.plan.done,
-        "step": view.plan.current.text if view.plan.current else "",
-        "state": history.digest(view.texts["STATE.md"]),
-        "session": history.digest(view.texts["SESSION.md"]),
-    }
-    newest = view.entries[-1] if view.entries else {}
-    if {**newest, "time": ""} != {**entry, "time": ""}:  # the same hand-off printed again is not a new one
-        with files.locked(view.feature.lock, what=f"feature '{view.feature.name}'"):
-            history.append(view.feature, entry)
+    newest = view.entries[-1] if view.entries else None
+    if newest is not None and newest.get("prompt") == kind and is_same_handoff(newest, view, facts):
+        return  # the same hand-off printed again is not a new one
+    step = view.plan.current.text if view.plan.current else ""
+    entry = {"kind": "handoff", "time": stamp(app.clock.now()), "prompt": kind, "step": step, **picture(view, facts)}
+    with files.locked(view.feature.lock, what=f"feature '{view.feature.name}'"):
+        history.append(view.feature, entry)

@@ -116,20 +116,28 @@ def git_facts(app: App) -> repo.Facts | None:
 
 
 def baseline(view: View, facts: repo.Facts | None, *, handing: bool) -> history.Entry | None:
-    """The hand-off to compare with. While handing on, the same prompt printed twice is one hand-off, not two."""
-    marks = history.digest(view.texts["STATE.md"]), history.digest(view.texts["SESSION.md"])
+    """The hand-off or review to compare with. While handing on, the same prompt printed twice is one hand-off."""
     entries = [entry for entry in view.entries if entry["kind"] in ("handoff", "accept")]
-    while handing and entries:
-        newest = entries[-1]
-        same = (
-            facts is not None
-            and newest.get("head") == facts.head
-            and (newest.get("state"), newest.get("session")) == marks
-        )
-        if newest["kind"] == "accept" or not same or len(entries) == 1:
-            return newest
+    if handing and len(entries) > 1 and entries[-1] is view.entries[-1] and is_same_handoff(entries[-1], view, facts):
         entries.pop()
     return entries[-1] if entries else None
+
+
+def is_same_handoff(entry: history.Entry, view: View, facts: repo.Facts | None) -> bool:
+    """Whether nothing has happened since a hand-off was recorded."""
+    return entry["kind"] == "handoff" and all(entry.get(key) == value for key, value in picture(view, facts).items())
+
+
+def picture(view: View, facts: repo.Facts | None) -> history.Entry:
+    """What is recorded of a moment, to see later what changed."""
+    return {
+        "head": facts.head if facts else "",
+        "branch": facts.branch if facts else "",
+        "dirty": len(facts.dirty) if facts else 0,
+        "done": view.plan.done,
+        "state": history.digest(view.texts["STATE.md"]),
+        "session": history.digest(view.texts["SESSION.md"]),
+    }
 
 
 def drift(app: App, view: View, facts: repo.Facts | None, *, handing: bool = False) -> Drift:

@@ -9,7 +9,7 @@ from handoff.base.clock import stamp
 from handoff.base.errors import Conflict, Refused, UserError
 from handoff.base.record import Record
 from handoff.checks.commands import Verdict, run_check
-from handoff.engine.status import View, active_feature, git_facts, look
+from handoff.engine.status import View, active_feature, git_facts, look, picture
 from handoff.feature import folder, history, plan_edit
 from handoff.feature import plan as plans
 
@@ -194,15 +194,7 @@ def accept(app: App) -> history.Entry:
     facts = git_facts(app)
     if facts is None or not facts.head:
         raise UserError("There is no commit to accept.", "Run it inside a git repository with at least one commit.")
-    entry: history.Entry = {
-        "kind": "accept",
-        "time": stamp(app.clock.now()),
-        "head": facts.head,
-        "branch": facts.branch,
-        "dirty": len(facts.dirty),
-        "state": history.digest(view.texts["STATE.md"]),
-        "session": history.digest(view.texts["SESSION.md"]),
-    }
+    entry: history.Entry = {"kind": "accept", "time": stamp(app.clock.now()), **picture(view, facts)}
     with files.locked(view.feature.lock, what=f"feature '{view.feature.name}'"):
         history.append(view.feature, entry)
     return entry

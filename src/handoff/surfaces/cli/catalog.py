@@ -43,10 +43,11 @@ CATALOG: dict[str, Entry] = {
     "completion": Entry("tool", "print the completion script for your shell", TOOL),
     "upgrade": Entry("tool", "upgrade with the tool that installed handoff", TOOL),
     "version": Entry("tool", "print the version", TOOL),
-    "demo": Entry("tool", "show three sessions handing one feature on, in a scratch repository", TOOL),
     "snapshot": Entry("snapshots", "keep this checkout as it is now: files, index, refs, stash", GIT),
     "snapshots": Entry("snapshots", "list what can be brought back", GIT),
     "diff": Entry("snapshots", "compare a snapshot with another one or with what is there now", GIT),
     "restore": Entry("snapshots", "bring back what a snapshot holds; what is there now is kept first", GIT),
     "undo": Entry("snapshots", "take back the last restore, landing or removal, or all a session did", GIT),
+    "rehearse": Entry("rehearse", "run the scripted agent in this folder: no model, no cost", TOOL),
+    "demo": Entry("demo", "show three sessions handing one feature on, in a scratch repository", TOOL),
 }

@@ -17,12 +17,9 @@ def help_text(program: str) -> str:
         "",
         "The relay between AI coding sessions: nothing lost, nobody's work swept up, done means checked.",
     ]
-    shelf = ""
-    for name, entry in CATALOG.items():
-        if entry.shelf != shelf:
-            shelf = entry.shelf
-            lines += ["", f"{shelf}:"]
-        lines.append(f"  {name:<14} {entry.help}")
+    for shelf in dict.fromkeys(entry.shelf for entry in CATALOG.values()):
+        lines += ["", f"{shelf}:"]
+        lines += [f"  {name:<14} {entry.help}" for name, entry in CATALOG.items() if entry.shelf == shelf]
     lines += [
         "",
         "Everywhere:",

@@ -1,0 +1,193 @@
+"""Completion scripts for five shells, written from the same parsers the commands use."""
+
+from __future__ import annotations
+
+import argparse
+
+from handoff.base.record import TYPE_CHECKING, Record
+from handoff.surfaces.cli.catalog import CATALOG
+from handoff.surfaces.cli.dispatch import load
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+FEATURE_COMMANDS = ("switch", "archive")
+
+
+class Words(Record):
+    """What may follow one command: its options, fixed words, and whether a feature's name fits."""
+
+    name: str
+    help: str
+    options: tuple[str, ...]
+    choices: tuple[str, ...]
+    features: bool
+
+
+def table(program: str) -> list[Words]:
+    """Every command with what may follow it."""
+    found = []
+    for name, entry in CATALOG.items():
+        _, parser = load(name, program)
+        options: list[str] = []
+        choices: list[str] = []
+        for action in parser._actions:  # noqa: SLF001 - argparse offers no other way to list them
+            options += action.option_strings
+            if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
+                choices += list(action.choices)
+                for verb in action.choices.values():
+                    options += [word for sub in verb._actions for word in sub.option_strings]  # noqa: SLF001
+            elif action.choices and not action.option_strings:
+                choices += [str(choice) for choice in action.choices]
+        found.append(Words(name, entry.help, tuple(sorted(set(options))), tuple(choices), name in FEATURE_COMMANDS))
+    return found
+
+
+def script(shell: str, program: str) -> str:
+    """The completion script of one shell."""
+    rows = table(program)
+    names = " ".join(row.name for row in rows)
+    return _WRITERS[shell](program, rows, names)
+
+
+def _identifier(program: str) -> str:
+    return "".join(c if c.isalnum() else "_" for c in program)
+
+
+def _cases(rows: Iterable[Words], features: str) -> list[tuple[str, str]]:
+    """(command, words that may follow), the feature names asked for when they are needed."""
+    return [(row.name, " ".join([*row.choices, *row.options, *([features] if row.features else [])])) for row in rows]
+
+
+def _bash(program: str, rows: list[Words], names: str) -> str:
+    ask = f"$({program} completion --values features 2>/dev/null)"
+    cases = "\n".join(f'    {name}) words="{words}" ;;' for name, words in _cases(rows, ask))
+    me = _identifier(program)
+    return f"""# bash completion for {program}
+_{me}() {{
+  local cur=${{COMP_WORDS[COMP_CWORD]}} prev=${{COMP_WORDS[COMP_CWORD-1]}} words="" cmd="" i
+  if [[ $prev == --feature ]]; then
+    COMPREPLY=($(compgen -W "{ask}" -- "$cur")); return
+  fi
+  for ((i = 1; i < COMP_CWORD; i++)); do
+    case ${{COMP_WORDS[i]}} in
+      -C|--feature) ((i++)) ;;
+      -*) ;;
+      *) cmd=${{COMP_WORDS[i]}}; break ;;
+    esac
+  done
+  case $cmd in
+    "") words="{names} -C --feature --version --help" ;;
+{cases}
+  esac
+  COMPREPLY=($(compgen -W "$words" -- "$cur"))
+}}
+complete -o default -F _{me} {program}
+"""
+
+
+def _zsh(program: str, rows: list[Words], names: str) -> str:
+    del names
+    me = _identifier(program)
+    listed = "\n".join(f"    '{row.name}:{_quoted(row.help)}'" for row in rows)
+    cases = "\n".join(
+        f"      {row.name}) compadd -- {' '.join([*row.choices, *row.options])}"
+        + (f' ${{(f)"$({program} completion --values features 2>/dev/null)"}}' if row.features else "")
+        + " ;;"
+        for row in rows
+    )
+    return f"""#compdef {program}
+_{me}() {{
+  local -a commands
+  commands=(
+{listed}
+  )
+  if [[ ${{words[CURRENT-1]}} == --feature ]]; then
+    compadd -- ${{(f)"$({program} completion --values features 2>/dev/null)"}}
+  elif (( CURRENT == 2 )); then
+    _describe 'command' commands
+  else
+    case ${{words[2]}} in
+{cases}
+      *) _files ;;
+    esac
+  fi
+}}
+if [[ $funcstack[1] == _{me} ]]; then _{me} "$@"; else compdef _{me} {program}; fi
+"""
+
+
+def _fish(program: str, rows: list[Words], names: str) -> str:
+    lines = [f"# fish completion for {program}", f"complete -c {program} -f"]
+    lines.append(f"complete -c {program} -l feature -x -a '({program} completion --values features 2>/dev/null)'")
+    for row in rows:
+        lines.append(
+            f"complete -c {program} -n 'not __fish_seen_subcommand_from {names}' -a {row.name} -d '{_quoted(row.help)}'"
+        )
+        seen = f"complete -c {program} -n '__fish_seen_subcommand_from {row.name}'"
+        if row.choices:
+            lines.append(f"{seen} -a '{' '.join(row.choices)}'")
+        if row.features:
+            lines.append(f"{seen} -a '({program} completion --values features 2>/dev/null)'")
+        lines += [f"{seen} -l {word[2:]}" for word in row.options if word.startswith("--")]
+    return "\n".join(lines) + "\n"
+
+
+def _powershell(program: str, rows: list[Words], names: str) -> str:
+    cases = "\n".join(
+        f"    '{row.name}' {{ @({', '.join(repr(word) for word in (*row.choices, *row.options))})"
+        + (f" + @({program} completion --values features 2>$null)" if row.features else "")
+        + " }"
+        for row in rows
+    )
+    listed = ", ".join(f"'{name}'" for name in names.split())
+    return f"""# PowerShell completion for {program}
+Register-ArgumentCompleter -Native -CommandName '{program}' -ScriptBlock {{
+  param($wordToComplete, $commandAst, $cursorPosition)
+  $said = @($commandAst.CommandElements | ForEach-Object {{ $_.ToString() }})
+  $command = $said | Select-Object -Skip 1 | Where-Object {{ $_ -notlike '-*' }} | Select-Object -First 1
+  if ($command -eq $wordToComplete) {{ $command = $null }}
+  $words = switch ($command) {{
+{cases}
+    default {{ @({listed}) }}
+  }}
+  $words | Where-Object {{ $_ -like "$wordToComplete*" }} |
+    ForEach-Object {{ [System.Management.Automation.CompletionResult]::new($_, $_, 'ParameterValue', $_) }}
+}}
+"""
+
+
+def _elvish(program: str, rows: list[Words], names: str) -> str:
+    cases = "\n".join(
+        f"    &{row.name}={{ put {' '.join([*row.choices, *row.options])}"
+        + (f"; e:{program} completion --values features | from-lines" if row.features else "")
+        + " }"
+        for row in rows
+    )
+    return f"""# elvish completion for {program}
+set edit:completion:arg-completer[{program}] = {{|@words|
+  var after = [
+{cases}
+  ]
+  if (== (count $words) 2) {{
+    put {names}
+  }} elif (has-key $after $words[1]) {{
+    $after[$words[1]]
+  }}
+}}
+"""
+
+
+def _quoted(text: str) -> str:
+    return text.replace("'", "").replace(":", " -")
+
+
+_WRITERS = {
+    "bash": _bash,
+    "zsh": _zsh,
+    "fish": _fish,
+    "powershell": _powershell,
+    "power-shell": _powershell,
+    "elvish": _elvish,
+}
+SHELLS = tuple(_WRITERS)
