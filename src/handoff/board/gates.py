@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from handoff.board.tasks import Task
     from handoff.store.database import Store, Transaction
 
-OPEN, APPROVED, REJECTED = "open", "approved", "rejected"
+OPEN, APPROVED, REJECTED, WITHDRAWN = "open", "approved", "rejected", "withdrawn"
 MOST = 1000
 
 

@@ -45,6 +45,7 @@ def finish(
         row: Row | None
         if fence is None:
             row = transaction.one("finish_free_task", **values)
+            transaction.execute("withdraw_gate", task=key, now=transaction.now())
         else:
             row = transaction.one("finish_held_task", **values, fence=fence, lease_now=transaction.lease_now())
         if row is None:
@@ -159,6 +160,8 @@ def _move(transaction: Transaction, task: Task, *, state: str, reason: str, ende
     if row is None:
         raise stale(tasks.get(transaction, key=task.key), None)
     _free_session(transaction, task)
+    if task.state == states.GATED:
+        transaction.execute("withdraw_gate", task=task.key, now=transaction.now())
     return Task(**row)
 
 

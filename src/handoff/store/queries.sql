@@ -371,6 +371,10 @@ ORDER BY gate.key LIMIT :most
 UPDATE gate SET state = :state, answered_at = :now, answered_by = :answered_by, reason = :reason
 WHERE key = :key AND state = 'open' RETURNING *
 
+-- name: withdraw_gate
+-- the task went on or ended without an answer
+UPDATE gate SET state = 'withdrawn', answered_at = :now WHERE task = :task AND state = 'open'
+
 -- name: mark_overdue_gates
 -- gates nobody answered in time; each is told once
 UPDATE gate SET overdue_at = :now WHERE state = 'open' AND overdue_at IS NULL AND due_at < :now RETURNING *
