@@ -11,9 +11,9 @@ from bench.startup import ROUNDS, WARM_UP, clean_environment, once
 
 # Why these: docs/decisions/0001-start-up.md weighs each pair.
 LIBRARIES = (
-    "typing", "re", "argparse", "click", "json", "tomllib", "msgspec", "dataclasses", "jinja2", "pathlib", "subprocess",
+    "typing", "handoff.base.record", "re", "argparse", "click", "json", "tomllib", "msgspec", "dataclasses", "jinja2", "pathlib", "subprocess",
     "sqlite3", "rich.console",
-    "argparse, typing", "click, jinja2, msgspec",
+    "argparse, handoff.base.record", "click, jinja2, msgspec",
 )  # fmt: skip
 
 

@@ -20,7 +20,7 @@ BIG_BYTES = 2_000_000
 
 
 class Case(NamedTuple):
-    """One command line, where it runs, and how many times `python -c pass` it may take."""
+    """One command line, where it runs, and how many times `python -c pass` it may take (0: no budget, only told)."""
 
     name: str
     argv: list[str]
@@ -52,26 +52,26 @@ def run(words: list[str], folder: str, environment: dict[str, str]) -> None:
 
 
 def plan(steps: int, *, padding: int = 0) -> str:
-    """A STATE.md in the middle of its work."""
+    """A plan in the middle of its work, and as many bytes of notes below it."""
     marks = ["x"] * (steps // 2) + [">"] + [" "] * (steps - steps // 2 - 1)
     lines = [f"- [{mark}] Step {number}: do one small thing and prove it" for number, mark in enumerate(marks, 1)]
-    notes = "A note about the architecture that a session left behind.\n" * (padding // 58)
-    return "\n".join(
-        ["# State", "", "# Current Step", "", f"Step {steps // 2 + 1}: do one small thing and prove it", "",
-         "# Execution Plan", "", *lines, "", "# Risks", "", "None", "", "# Architectural Notes", "", notes]
-    )  # fmt: skip
+    note = "A sentence about the architecture that a session left behind.\n"
+    return "\n".join(lines) + ("\n\n# Architectural Notes\n" + note * (padding // len(note)) if padding else "")
 
 
 def workspace(folder: str, environment: dict[str, str], state: str) -> str:
-    """A repository with one commit and one feature whose plan is `state`."""
+    """A repository with one commit and one feature: what `init` writes, with the plan `state` in it."""
     os.makedirs(folder)
     run(["git", "init", "-q", "-b", "main"], folder, environment)
     run([*program(), "init", "login"], folder, environment)
     feature = os.path.join(folder, ".handoff", "features", "login")
     with open(os.path.join(feature, "FEATURE.md"), "w", encoding="utf-8") as file:
         file.write("# Feature: login\n\n# Goal\n\nA person can sign in with a one-time link.\n")
-    with open(os.path.join(feature, "STATE.md"), "w", encoding="utf-8") as file:
-        file.write(state)
+    path = os.path.join(feature, "STATE.md")
+    with open(path, encoding="utf-8") as file:
+        scaffold = file.read()
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(scaffold.replace("Not yet generated.", state))
     run(["git", "add", "-A"], folder, environment)
     run(["git", "commit", "-q", "-m", "first"], folder, environment)
     return folder
@@ -83,6 +83,7 @@ def cases(folder: str, environment: dict[str, str]) -> list[Case]:
         file.write("[user]\n\tname = Bench\n\temail = bench@example.invalid\n")
     small = workspace(os.path.join(folder, "small"), environment, plan(12))
     notes = workspace(os.path.join(folder, "notes"), environment, plan(200, padding=BIG_BYTES))
+    steps = workspace(os.path.join(folder, "steps"), environment, plan(BIG_BYTES // 51))
     wanted = [
         Case("--version", ["--version"], small, 2),
         Case("status", ["status"], small, 4),
@@ -91,6 +92,8 @@ def cases(folder: str, environment: dict[str, str]) -> list[Case]:
         Case("status, STATE.md of 2 MB", ["status"], notes, 8),
         Case("next, STATE.md of 2 MB", ["next"], notes, 8),
         Case("continue --raw, STATE.md of 2 MB", ["continue", "--raw"], notes, 8),
+        Case("status, 2 MB of steps", ["status"], steps, 0),
+        Case("continue --raw, 2 MB of steps", ["continue", "--raw"], steps, 0),
     ]
     return [case for case in wanted if case.argv[0].startswith("-") or case.argv[0] in CATALOG]
 
@@ -132,4 +135,7 @@ def rows() -> list[tuple[str, str, str]]:
     """The table: what, how many times `python -c pass`, and what it may take."""
     ground, measured = measure()
     shown = [("python -c pass", f"{ground * 1000:.0f} ms", "the measure")]
-    return shown + [(f"handoff {case.name}", f"{ratio:.2f}x", f"{case.budget:g}x") for case, ratio in measured]
+    return shown + [
+        (f"handoff {case.name}", f"{ratio:.2f}x", f"{case.budget:g}x" if case.budget else "-")
+        for case, ratio in measured
+    ]

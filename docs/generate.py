@@ -162,7 +162,7 @@ def exit_codes_page() -> str:
             codes[kind.exit_code] = f"{codes[kind.exit_code]} {told}" if kind.exit_code in codes else told
     codes[bug.BUG] = "A fault of handoff's own. A log that can be pasted into a report was written, and its path shown."
     codes[main.INTERRUPTED] = "Interrupted with Ctrl-C."
-    codes[main.PIPE_CLOSED] = "The reader of our output has gone (`handoff list | head -1`)."
+    codes[main.PIPE_CLOSED] = "The reader of our output has gone (`handoff list` into `head`)."
     lines = ["# Exit codes", "", NOTE, "| code | meaning |", "|--:|---|"]
     lines += [f"| {code} | {meaning} |" for code, meaning in sorted(codes.items())]
     lines += [

@@ -30,20 +30,32 @@ Send the link by mail
 # Execution Plan
 
 - [x] Make a one-time link
-- [>] Send the link by mail  (check: python3 -m unittest -q test_mail)
+- [>] Send the link by mail  (check: python3 test_mail.py)
 - [ ] Refuse a link after ten minutes
 
 # Risks
 
 None
 """
-TEST = "import unittest\n\nclass Mail(unittest.TestCase):\n    def test_sent(self):\n        self.assertTrue(True)\n"
+TEST = """import mail
+
+if not hasattr(mail, "text") or "/login/42" not in mail.text("/login/42"):
+    raise SystemExit("test_mail: the link is not in the mail")
+print("test_mail: ok")
+"""
 GOAL = "# Feature: login\n\n# Goal\n\nA person signs in with a link that works once.\n"
 SPEC = "# Feature Summary\n\nNo passwords: a link by mail, valid for ten minutes, usable once.\n"
 DESIGN = "# Design Summary\n\nOne table of links; a signed token; the mailer is an interface.\n"
 SESSION = "# What Was Implemented\n\nLinks are made and stored.\n\n# Next Micro-Step\n\nSend the link by mail.\n"
 
-SHOWN = ("handoff status", "handoff step done", "handoff next", "handoff continue --raw | head -12")
+# Command lines in order, with the exit code each must have: the red one is part of the story.
+SHOWN = (
+    ("handoff status", 0),
+    ("handoff step done", 3),
+    ("""echo 'def text(link): return f"Sign in: {link}"' >> mail.py""", 0),
+    ("handoff step done", 0),
+    ("handoff continue --raw | sed -n '/^# Where things stand/,/^## Git/p' | head -16", 0),
+)
 
 
 def prepare(folder: str, environment: dict[str, str]) -> None:
@@ -59,7 +71,7 @@ def prepare(folder: str, environment: dict[str, str]) -> None:
     _quiet("git add -A && git commit -q -m 'Plan the login'", folder, environment)
 
 
-def record(line: str, folder: str, environment: dict[str, str]) -> str:
+def record(line: str, code: int, folder: str, environment: dict[str, str]) -> str:
     """What a person's terminal would show for one command line."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, WIDTH, 0, 0))
@@ -83,7 +95,7 @@ def record(line: str, folder: str, environment: dict[str, str]) -> str:
             break
         chunks.append(chunk)
     os.close(ours)
-    if child.wait() not in (0, 141):
+    if child.wait() != code:
         raise SystemExit(f"{line} failed:\n{b''.join(chunks).decode()}")
     return b"".join(chunks).decode().replace("\r\n", "\n")
 
@@ -95,7 +107,7 @@ def draw() -> str:
         folder = os.path.join(home, "project")
         os.makedirs(folder)
         prepare(folder, environment)
-        shown = "\n".join(f"{PROMPT}{line}\n{record(line, folder, environment)}" for line in SHOWN)
+        shown = "\n".join(f"{PROMPT}{line}\n{record(line, code, folder, environment)}" for line, code in SHOWN)
         shown = shown.replace(folder, "~/project").replace(home, "~")
     console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True, color_system="truecolor")
     console.print(Text.from_ansi(shown.rstrip("\n")))

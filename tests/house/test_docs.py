@@ -1,0 +1,184 @@
+"""The documentation is tested: every command, key, variable and exit code is in it, and every link leads somewhere."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import os
+import re
+import sys
+import tomllib
+
+import pytest
+from source import ROOT, imported, package_modules, project_files, read
+
+from handoff.base import errors, settings
+from handoff.surfaces.cli.catalog import CATALOG
+from handoff.surfaces.cli.dispatch import load
+
+LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)(?:\s+\"[^\"]*\")?\)")
+MARKDOWN = tuple(name for name in project_files() if name.endswith(".md") and not name.startswith(("src/", "tests/")))
+
+
+def _parsers(parser: argparse.ArgumentParser):
+    yield parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for inner in dict.fromkeys(action.choices.values()):
+                yield from _parsers(inner)
+
+
+@pytest.mark.parametrize("name", CATALOG)
+def test_every_command_explains_itself(name):
+    command, parser = load(name, "handoff")
+    for inner in _parsers(parser):
+        silent = [
+            action.option_strings or action.dest
+            for action in inner._actions
+            if not action.help and not isinstance(action, argparse._SubParsersAction)
+        ]
+        assert not silent, f"{inner.prog}: no help for {silent}"
+        assert inner.format_help().startswith("usage: ")
+        told = {
+            choice.dest
+            for a in inner._actions
+            if isinstance(a, argparse._SubParsersAction)
+            for choice in a._choices_actions
+        }
+        nested = {word for a in inner._actions if isinstance(a, argparse._SubParsersAction) for word in a.choices}
+        assert told == nested, f"{inner.prog}: nested commands without help: {nested - told}"
+    assert command.shows == any(action.dest == "json" for action in parser._actions)
+
+
+@pytest.mark.parametrize("name", CATALOG)
+def test_every_command_is_in_the_reference(name):
+    assert re.search(rf"^### handoff {re.escape(name)}$", read("docs/reference/commands.md"), re.MULTILINE), (
+        "run: make docs"
+    )
+
+
+def test_the_reference_is_what_the_code_says():
+    sys.path.insert(0, os.path.join(ROOT, "docs"))
+    try:
+        import generate  # noqa: PLC0415 - a script of docs/, not a package
+    finally:
+        sys.path.pop(0)
+    old = [name for name, page in generate.PAGES.items() if read(f"docs/{name}") != page()]
+    assert not old, f"run `make docs`: {old}"
+
+
+def test_every_setting_is_documented():
+    page = read("docs/reference/settings.md")
+    tables = [value for name, value in vars(settings).items() if name.endswith("_KEYS") and isinstance(value, dict)]
+    assert tables
+    assert not [key for table in tables for key in table if f"| `{key}` |" not in page]
+
+
+def test_every_variable_the_code_reads_is_documented():
+    pattern = re.compile(r"^HANDOFF_[A-Z_]+$")
+    read_by_us = {
+        node.value
+        for module in package_modules()
+        for node in _constants(module.tree)
+        if isinstance(node.value, str) and pattern.match(node.value)
+    }
+    assert read_by_us <= set(settings.VARIABLES), "add its meaning to base/settings.py VARIABLES"
+
+
+def _constants(tree: ast.Module):
+    return (node for node in ast.walk(tree) if isinstance(node, ast.Constant))
+
+
+def test_every_error_has_its_exit_code_documented():
+    page = read("docs/reference/exit-codes.md")
+    kinds = [
+        value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, errors.HandoffError)
+    ]
+    for kind in kinds:
+        assert re.search(rf"^\| {kind.exit_code} \|", page, re.MULTILINE), kind
+        assert kind is errors.HandoffError or kind.__name__ in page
+
+
+def _anchors(text: str) -> set[str]:
+    found = set()
+    for line in text.splitlines():
+        if line.startswith("#"):
+            title = line.lstrip("#").strip().lower()
+            found.add(re.sub(r"[^\w\- ]", "", title).replace(" ", "-"))
+    return found
+
+
+@pytest.mark.parametrize("name", MARKDOWN)
+def test_every_link_leads_somewhere(name):
+    text = re.sub(r"```.*?```", "", read(name), flags=re.DOTALL)
+    lost = []
+    for target in LINK.findall(text):
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        there = os.path.normpath(os.path.join(os.path.dirname(name), path)) if path else name
+        if not os.path.exists(os.path.join(ROOT, there)) or (
+            anchor and there.endswith(".md") and anchor not in _anchors(read(there))
+        ):
+            lost.append(target)
+    assert not lost, lost
+
+
+def test_every_page_of_the_docs_can_be_reached_from_the_index():
+    seen: set[str] = set()
+    waiting = ["docs/index.md", "README.md"]
+    while waiting:
+        name = waiting.pop()
+        if name in seen or not name.endswith(".md"):
+            continue
+        seen.add(name)
+        links = (target.partition("#")[0] for target in LINK.findall(read(name)) if not re.match(r"[a-z]+:", target))
+        waiting += [os.path.normpath(os.path.join(os.path.dirname(name), link)) for link in links if link]
+    assert not [name for name in MARKDOWN if name.startswith("docs/") and name not in seen]
+
+
+@pytest.mark.parametrize("name", ["README.md", "README.zh.md"])
+def test_the_first_screen_shows_the_product_and_the_two_commands(name):
+    text = read(name)
+    screen = "\n".join(text.splitlines()[:30])
+    assert "make demo" in screen
+    assert "make test" in screen
+    assert "docs/picture.svg" in screen
+    assert len(text.splitlines()) <= 150
+
+
+def test_both_readmes_name_the_same_commands():
+    def commands(name: str) -> list[str]:
+        return re.findall(r"^\$ (.*)$", read(name), re.MULTILINE)
+
+    assert commands("README.md") == commands("README.zh.md")
+
+
+def test_the_page_for_agents_fits_on_one_screen():
+    assert len(read("AGENTS.md").splitlines()) <= 60
+
+
+def test_the_picture_fetches_nothing():
+    picture = read("docs/picture.svg")
+    assert "@font-face" not in picture
+    assert "url(http" not in picture
+    assert "<image" not in picture
+
+
+def test_no_room_imports_what_the_package_does_not_ask_for():
+    """Every third-party import is declared, so that `pip install` gives a working command."""
+    wanted = {name.split("[")[0].split(">")[0].split("=")[0].strip().lower() for name in _declared()}
+    renamed = {"sse_starlette": "sse-starlette", "pysqlite3": "pysqlite3-binary"}
+    foreign = {
+        (module.name, top)
+        for module in package_modules()
+        for _, name in imported(module.tree)
+        if (top := name.partition(".")[0]) not in sys.stdlib_module_names and top != "handoff"
+    }
+    lost = {(module, top) for module, top in foreign if renamed.get(top, top).lower() not in wanted}
+    assert not lost, lost
+
+
+def _declared() -> list[str]:
+    project = tomllib.loads(read("pyproject.toml"))["project"]
+    return [*project["dependencies"], *(name for names in project["optional-dependencies"].values() for name in names)]
