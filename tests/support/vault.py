@@ -72,5 +72,8 @@ def tree_facts(top: str) -> dict[str, tuple[str, bytes | str]]:
                 found[key] = ("link", os.readlink(path))
             elif os.path.isfile(path):
                 with open(path, "rb") as file:
-                    found[key] = ("program" if os.access(path, os.X_OK) and os.stat(path).st_mode & 0o100 else "file", file.read())
+                    found[key] = (
+                        "program" if os.access(path, os.X_OK) and os.stat(path).st_mode & 0o100 else "file",
+                        file.read(),
+                    )
     return found

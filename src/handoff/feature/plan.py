@@ -141,6 +141,8 @@ def parse(text: str) -> Plan:
     _, start, end = plans[0]
     marks, asleep, odd = _steps(lines, start, end, ends)
     problems += odd
+    if ends:
+        asleep += _asleep_below(lines, spans, start, ends)
     problems += _current_faults(marks)
     current_text = _first_line(lines, spans, "Current Step") or "Unknown"
     return _judge(lines[start:end], start, marks, asleep, problems, current_text, _risks(lines, spans))
@@ -230,6 +232,17 @@ def _stray_steps(lines: list[str], spans: list[tuple[str, int, int]], regions: l
     return found
 
 
+def _asleep_below(lines: list[str], spans: list[tuple[str, int, int]], plan: int, regions: look.Regions) -> list[int]:
+    """Open boxes inside code or comments under a heading that may have been meant as part of the plan."""
+    return [
+        number
+        for title, start, end in spans
+        if title not in SECTIONS and start > plan
+        for number in range(start + 1, end + 1)
+        if regions.covers(number) and look.has_box(lines[number - 1]) and look.open_box(lines[number - 1])
+    ]
+
+
 def _stray_mend(title: str, heading_line: int) -> str:
     if not title or title == "State":
         return "Move it below '# Execution Plan'."
@@ -243,6 +256,7 @@ def _steps(
     marks: list[tuple[int, str, str]] = []
     asleep: list[int] = []
     problems: list[Problem] = []
+    legend: list[tuple[str, Problem]] = []
     add, match, covers = marks.append, _STEP, regions.covers if regions else None
     for number in range(start + 1, end + 1):
         line = lines[number - 1]
@@ -271,8 +285,19 @@ def _steps(
                 if look.open_box(line):
                     asleep.append(number)
                 continue
-            problems.append(Problem(number, *fault))
+            if look.quoted_box(line):
+                legend.append((look.legend_mark(line), Problem(number, *fault)))
+            else:
+                problems.append(Problem(number, *fault))
+    if not _is_legend(legend, unplanned=not marks and _is_unplanned(lines[start:end])):
+        problems += [problem for _, problem in legend]
     return marks, asleep, problems
+
+
+def _is_legend(quoted: list[tuple[str, Problem]], *, unplanned: bool) -> bool:
+    """Quoted boxes that explain the marks: all of them in a scaffold, else several different ones, each with its word."""
+    marks = [mark for mark, _ in quoted]
+    return unplanned or ("" not in marks and len(set(marks)) > 1)
 
 
 def _current_faults(marks: list[tuple[int, str, str]]) -> list[Problem]:

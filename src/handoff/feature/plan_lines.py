@@ -18,10 +18,13 @@ _LIKE = (
 )
 _CELL = r"\[(?:[^\]\w]{0,3}|[xX]|" + _WORDS + r")\](?![(\[:])|[\u2610\u2611\u2612]"
 _ITEM = r"[ \t]*(?:[-*+]|[0-9]+[.)])[ \t]+\S"
-_LEGEND = (
-    "pending", "current", "in progress", "done", "complete", "next", "todo", "to do", "active", "finished",
-    "not started", "blocked", "dropped", "step", "the ", "a ", "an ", "for ", "is ", "means", "marks",
-)  # fmt: skip
+_LEGEND = {
+    " ": ("pending", "todo", "to do", "open", "not started", "not done"),
+    ">": ("current", "in progress", "active", "now", "being worked"),
+    "x": ("done", "complete", "finished"),
+    "!": ("blocked",),
+    "-": ("dropped",),
+}
 _CHEERS = "\u2705\u2714\u274c\u274e"  # without a list mark before them these decorate prose
 _CONFLICT = ("<<<<<<< ", ">>>>>>> ")
 
@@ -136,16 +139,28 @@ def step_like(line: str) -> Fault | None:
     if match is None:
         return None
     lead, inside = match.group("lead"), match.group("in")
-    quoted = "`" in lead or ">" in lead
-    rest = line[match.end() :].lstrip("`*_ \t=:-\u2013\u2014").casefold()
-    if quoted and rest.startswith(_LEGEND):
-        return None
     bare = not lead.strip()
     if inside is None and bare and match.group("box") in _CHEERS:
         return None
     if inside is not None and len(inside) == 1 and inside.isalpha() and inside not in "xXvV" and bare:
         return None
     return _fault_of(lead, inside, match.group("box"))
+
+
+def quoted_box(line: str) -> bool:
+    """Whether the box of a step-like line is quoted, as an example would be."""
+    match = re.match(_LIKE, line)
+    return match is not None and ("`" in match.group("lead") or ">" in match.group("lead"))
+
+
+def legend_mark(line: str) -> str:
+    """The mark a line explains (`[ ]` pending), or nothing when it explains none."""
+    match = re.match(_LIKE, line)
+    if match is None or not quoted_box(line):
+        return ""
+    mark = (match.group("in") or "").lower()
+    rest = line[match.end() :].lstrip("`*_ \t=:-\u2013\u2014").casefold()
+    return mark if rest.startswith(_LEGEND.get(mark, ("\0",))) else ""
 
 
 def _fault_of(lead: str, inside: str | None, box: str) -> Fault:
@@ -168,7 +183,9 @@ def _fault_of(lead: str, inside: str | None, box: str) -> Fault:
 def open_box(line: str) -> bool:
     """Whether a step-like line is not ticked."""
     match = re.match(_LIKE, line)
-    inside = match.group("in") if match else None
+    if match is None:
+        return False
+    inside = match.group("in")
     return inside is None or inside.strip().casefold() not in ("x", "\u2713", "\u2714")
 
 
