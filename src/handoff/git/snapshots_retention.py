@@ -82,3 +82,14 @@ def faults(store: Store) -> list[str]:
     return (
         [] if answer.code == 0 else [line for line in answer.error_text.splitlines() + answer.text.splitlines() if line]
     )
+
+
+def oldest(snapshots: Sequence[Snapshot], rules: Rules) -> list[Snapshot]:
+    """The oldest tenth of what may go when the store is too large; the newest of every workspace never goes."""
+    counted: dict[str, int] = {}
+    found = []
+    for one in sorted(snapshots, key=lambda item: item.time, reverse=True):
+        counted[one.workspace] = counted.get(one.workspace, 0) + 1
+        if counted[one.workspace] > min(rules.newest, 3):
+            found.append(one)
+    return found[-max(1, len(found) // 10) :] if found else []

@@ -50,4 +50,6 @@ CATALOG: dict[str, Entry] = {
     "undo": Entry("snapshots", "take back the last restore, landing or removal, or all a session did", GIT),
     "rehearse": Entry("rehearse", "run the scripted agent in this folder: no model, no cost", TOOL),
     "demo": Entry("demo", "show three sessions handing one feature on, in a scratch repository", TOOL),
+    "workspace": Entry("workspaces", "make, list and remove folders in which sessions work apart", GIT),
+    "gc": Entry("workspaces", "remove snapshots past their time and unfinished workspaces; says what first", GIT),
 }
