@@ -18,7 +18,7 @@ def test_what_the_page_shows_is_what_happens(name, tmp_path):
     shell = Shell(str(tmp_path))
     for example in examples(read(name)):
         code, output = shell.run(example.line)
-        assert "Traceback" not in output, f"$ {example.line}\n{output}"
+        assert "/handoff/surfaces/" not in output, f"a traceback of ours: $ {example.line}\n{output}"
         assert code == example.code, f"$ {example.line}\nexit {code}\n{output}"
         lost = missing(example.shown, output)
         assert not lost, f"$ {example.line}\npromised: {lost}\nsaid:\n{output}"

@@ -34,7 +34,7 @@ def examples(text: str) -> Iterator[Example]:
                 if words:
                     yield _example("\n".join(words), shown)
                 words, shown = [line[2:]], []
-            elif line.startswith("> ") and not shown:
+            elif (line == ">" or line.startswith("> ")) and not shown:
                 words.append(line[2:])
             else:
                 shown.append(line)

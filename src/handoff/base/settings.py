@@ -22,6 +22,8 @@ VARIABLES = {
     "HANDOFF_HOME": "folder of the relay's database, queue files and logs; `~/.handoff` when unset",
     "HANDOFF_FEATURE": "feature to use instead of the active one, so that two terminals can work on two features",
     "HANDOFF_DATABASE_URL": "database of the relay, for example `postgresql://…`; the SQLite file in the home when unset",
+    "HANDOFF_PROJECT": "project the task belongs to, when it is not the repository's own name",
+    "HANDOFF_NO_PBCOPY": "when set, text is never put on the clipboard",
     "HANDOFF_TASK": "task the present session holds; set for sessions, so that they need not name it",
     "HANDOFF_SESSION": "id of the present session",
     "HANDOFF_FENCE": "fence of the present session; a write with an old one is refused",
