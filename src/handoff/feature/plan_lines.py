@@ -184,7 +184,7 @@ def open_box(line: str) -> bool:
     """Whether a step-like line is not ticked."""
     match = re.match(_LIKE, line)
     if match is None:
-        return False
+        return "|" in line and re.search(_CELL, line) is not None
     inside = match.group("in")
     return inside is None or inside.strip().casefold() not in ("x", "\u2713", "\u2714")
 
