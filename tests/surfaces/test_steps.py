@@ -1,0 +1,184 @@
+"""Steps are finished on evidence; staleness shows; two processes do not lose each other's edits."""
+
+from __future__ import annotations
+
+import subprocess
+
+import psutil
+from workspaces import PLAN, put, ready
+
+
+def test_red_changes_nothing_and_green_ticks_with_commit_and_time(cli, repo):
+    base = ready(cli, repo)
+    before = repo.read(f"{base}/STATE.md")
+    refused = cli("step", "done", code=3)
+    assert "The check is red (exit 1): test -f form.txt" in refused.err
+    assert repo.read(f"{base}/STATE.md") == before
+    put(repo.path, "form.txt", "")
+    answer = cli("step", "done")
+    assert "Now: 3. Limit the rate (R2)" in answer.out
+    after = repo.read(f"{base}/STATE.md")
+    assert f"- [x] Write the form  (check: test -f form.txt)  (done: {repo.head()[:10]}+changes 20" in after
+    assert "- [>] Limit the rate (R2)" in after
+    prompt = cli("continue", "--raw").out
+    assert "red (exit 1)" in prompt
+    assert "green" in prompt
+
+
+def test_a_step_without_a_check_is_not_done_on_anybodys_word_unless_said(cli, repo):
+    base = ready(cli, repo, state="# Execution Plan\n- [>] a\n")
+    assert "has no check" in cli("step", "done", code=3).err
+    cli("step", "done", "--unchecked")
+    assert "unchecked)" in repo.read(f"{base}/STATE.md")
+
+
+def test_the_default_check_of_the_config_proves_a_step(cli, repo):
+    base = ready(cli, repo, state="# Execution Plan\n- [>] a\n")
+    put(repo.path, ".handoff/config.toml", 'check = "false"\n')
+    cli("step", "done", code=3)
+    put(repo.path, ".handoff/config.toml", 'check = "true"\n')
+    assert "The plan is complete." in cli("step", "done").out
+    assert "[x] a" in repo.read(f"{base}/STATE.md")
+
+
+def test_a_check_that_never_ends_is_ended_with_what_it_started(cli, repo):
+    ready(cli, repo, state="# Execution Plan\n- [>] a  (check: sleep 300 & echo $! > pid; wait)\n")
+    put(repo.path, ".handoff/config.toml", "check_timeout = 0.5\n")
+    assert "no answer within" in cli("step", "done", code=3).err
+    pid = int(repo.read("pid"))
+    assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+
+
+def test_block_drop_add_and_start_edit_one_line_each(cli, repo):
+    base = ready(cli, repo)
+    cli("step", "block", "no key yet")
+    assert "- [!] Write the form  (check: test -f form.txt)  (blocked: no key yet)" in repo.read(f"{base}/STATE.md")
+    cli("step", "drop", "not needed", "--step", "3")
+    status = cli("status", "--json").json
+    assert status["plan"]["verdict"] == "blocked"
+    assert status["next"]["command"] == "handoff step start 2"
+    refused = cli("continue", code=3)
+    assert "step 2: no key yet" in refused.err
+    cli("step", "start", "2")
+    cli("step", "add", "Write the docs", "--check", "true")
+    assert "- [ ] Write the docs  (check: true)\n" in repo.read(f"{base}/STATE.md")
+    assert cli("status", "--json").json["plan"]["current"]["number"] == 2
+    cli("step", "start", "9", code=1)
+    cli("step", "done", "--step", "1", code=4)
+
+
+def test_an_invalid_plan_is_not_edited_and_the_line_is_named(cli, repo):
+    base = ready(cli, repo, state=PLAN.replace("- [ ] Limit", "+ [ ] Limit"))
+    before = repo.read(f"{base}/STATE.md")
+    for words in (["done"], ["block", "x"], ["add", "x"], ["drop", "x"]):
+        assert "9" in cli("step", *words, code=None).err
+        assert repo.read(f"{base}/STATE.md") == before
+    answer = cli("validate", code=1)
+    assert "STATE.md:9:" in answer.out
+
+
+def test_validate_says_yes_or_no_by_its_exit_code(cli, repo):
+    base = ready(cli, repo)
+    assert cli("validate").out.startswith("Execution plan: valid\n")
+    put(repo.path, f"{base}/STATE.md", "# Execution Plan\n- [x] a\n")
+    assert cli("validate").out.startswith("Execution plan: complete\n")
+    put(repo.path, f"{base}/STATE.md", "# Execution Plan\nNot yet generated.\n")
+    assert "Execution plan not initialized. Run `handoff generate` first." in cli("validate", code=1).err
+
+
+def test_status_tells_what_changed_since_the_hand_off_until_it_is_accepted(cli, repo):
+    base = ready(cli, repo, state=PLAN)
+    cli("ignore")
+    cli("continue", "--raw")
+    put(repo.path, "src/login.py", "x = 1\n")
+    repo.commit("change it")
+    drift = cli("status", "--json").json["drift"]
+    assert drift == [
+        "1 commit since the last hand-off.",
+        "Files named in the plan changed since then: src/login.py.",
+        "SESSION.md was not updated since; the notes are older than the code.",
+    ]
+    assert "change it" in cli("continue", "--raw").out
+    put(repo.path, "other.py", "")
+    repo.commit("more")
+    cli("accept")
+    assert cli("status", "--json").json["drift"] == []
+    put(repo.path, f"{base}/STATE.md", PLAN.replace("[x]", "[ ]"))
+    assert "1 more finished steps" in cli("status", "--json").json["drift"][0]
+
+
+def test_a_hand_off_at_a_commit_that_is_gone_is_said(cli, repo):
+    ready(cli, repo)
+    cli("ignore")
+    put(repo.path, "a", "1")
+    repo.commit("to be lost")
+    cli("continue", "--raw")
+    repo.git("reset", "-q", "--hard", "HEAD~1")
+    repo.git("reflog", "expire", "--expire=now", "--all")
+    repo.git("gc", "-q", "--prune=now")
+    assert "no longer in this history" in cli("status", "--json").json["drift"][0]
+
+
+def test_notes_and_decisions_are_appended_and_keep_what_was_there(cli, repo):
+    base = ready(cli, repo)
+    before = repo.read(f"{base}/SESSION.md")
+    cli("note", "mind the gap")
+    cli("note", "two\nlines")
+    after = repo.read(f"{base}/SESSION.md")
+    assert after.startswith(before)
+    assert after.count("## Notes") == 1
+    assert ": two\n  lines\n" in after
+    cli("decide", "use it", "--because", "it is there")
+    cli("decide", "use that", "--because", "it is better")
+    assert repo.read(f"{base}/DECISIONS.md").count("Because: ") == 2
+    cli("decide", "no reason", code=2)
+    cli("note", "  ", code=1)
+
+
+def test_many_processes_editing_one_feature_lose_nothing(cli, repo):
+    base = ready(cli, repo, state="# Execution Plan\n- [>] a\n")
+    children = [cli.start("note", f"note-{n}-end") for n in range(8)]
+    children += [cli.start("step", "add", f"step-{n}-end") for n in range(8)]
+    children += [cli.start("decide", f"choice-{n}-end", "--because", "x") for n in range(4)]
+    for child in children:
+        _, err = child.communicate(timeout=90)
+        assert child.returncode == 0, err
+    session, state = repo.read(f"{base}/SESSION.md"), repo.read(f"{base}/STATE.md")
+    assert all(f"note-{n}-end" in session for n in range(8))
+    assert all(f"- [ ] step-{n}-end" in state for n in range(8))
+    assert repo.read(f"{base}/DECISIONS.md").count("choice-") == 4
+
+
+def test_follow_survives_a_half_written_file_and_ends_when_the_plan_is_complete(cli, repo):
+    base = ready(cli, repo)
+    child = cli.start("status", "--follow", stderr=subprocess.STDOUT)
+    seen = b""
+    while b"1/3" not in seen:
+        seen += child.stdout.read1(4096)
+    put(repo.path, f"{base}/STATE.md", "")
+    while b"STATE.md line 1" not in seen:
+        seen += child.stdout.read1(4096)
+    put(repo.path, f"{base}/STATE.md", "# Execution Plan\n- [x] a\n- [>] 漢字の手順\n")
+    while "漢字の手順".encode() not in seen:
+        seen += child.stdout.read1(4096)
+    put(repo.path, f"{base}/STATE.md", "# Execution Plan\n- [x] a\n- [x] b\n")
+    rest, _ = child.communicate(timeout=60)
+    assert child.returncode == 0
+    assert b"complete" in rest
+
+
+def test_json_stands_alone_on_standard_output(cli, repo):
+    ready(cli, repo)
+    for words in (
+        ["status"],
+        ["next"],
+        ["validate"],
+        ["list"],
+        ["continue"],
+        ["run"],
+        ["version"],
+        ["accept"],
+        ["export", "--diff"],
+    ):
+        assert cli(*words, "--json").json is not None
+    assert cli("switch", "nope", "--json", code=1).json["exit_code"] == 1
