@@ -9,7 +9,7 @@ import pytest
 
 from handoff.base.errors import UserError
 from handoff.engine.manifest import read_manifest
-from handoff.engine.manifest_reader import find_circle, plain_path
+from handoff.engine.manifest_reader import plain_path
 
 GOOD = {
     "schema_version": 2,
@@ -237,14 +237,21 @@ def test_a_part_that_only_reads_owns_nothing(tmp_path):
     assert read_manifest(write(tmp_path, with_change(change))).sub_tasks[1].owns == ()
 
 
-def test_a_circle_of_ten_thousand_is_found_without_recursion():
-    edges = {str(i): (str(i + 1),) for i in range(10_000)}
-    edges["10000"] = ("5",)
-    circle = find_circle(edges)
-    assert circle[0] == circle[-1] == "5"
-    assert len(circle) == 9_997
-    edges["10000"] = ()
-    assert find_circle(edges) == []
+def test_a_circle_of_ten_thousand_parts_is_named(tmp_path):
+    parts = [
+        {
+            "id": f"p-{i}",
+            "brief": "x",
+            "file_ownership": [{"type": "exact", "path": f"f{i}"}],
+            "depends_on": [f"p-{i + 1}"],
+        }
+        for i in range(10_000)
+    ]
+    parts[-1]["depends_on"] = ["p-9990"]
+    with pytest.raises(UserError, match=r"p-9990 -> p-9991 -> .* -> p-9990"):
+        read_manifest(write(tmp_path, with_change(top("sub_tasks", parts))))
+    parts[-1]["depends_on"] = []
+    assert len(read_manifest(write(tmp_path, with_change(top("sub_tasks", parts)))).sub_tasks) == 10_000
 
 
 @pytest.mark.parametrize(("path", "plain"), [("./a//b", "a/b"), ("a/./b/", "a/b/"), ("a", "a"), ("./", "")])

@@ -188,6 +188,24 @@ def launch(
     return child.returncode
 
 
+def start_of(pid: int) -> str:
+    """When a process began, as a text that tells it from a later one with the same number; empty when there is none."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[19].decode("ascii")
+    except FileNotFoundError:
+        if os.path.isdir("/proc/self"):
+            return ""
+    except (OSError, IndexError):
+        return ""
+    import psutil  # noqa: PLC0415 - only where there is no /proc
+
+    try:
+        return str(psutil.Process(pid).create_time())
+    except psutil.Error:
+        return ""
+
+
 def end_group(pid: int) -> None:
     """End the process group led by `pid`, which `run` made for one child."""
     import signal  # noqa: PLC0415 - start-up

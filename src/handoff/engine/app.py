@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
+
 from handoff.base.clock import SystemClock
 from handoff.base.record import TYPE_CHECKING
-from handoff.base.settings import git_environment
+from handoff.base.settings import HOME_CONFIG, HOME_KEYS, git_environment, load_config
 
 if TYPE_CHECKING:
     from handoff.base.clock import Clock
     from handoff.base.settings import Settings
+    from handoff.store.database import Database
 
 
 class App:
@@ -18,12 +21,33 @@ class App:
         self.settings = settings
         self.clock: Clock = clock or SystemClock()
         self._git_environment: dict[str, str] | None = None
+        self._database: Database | None = None
 
     @property
     def git_environment(self) -> dict[str, str]:
         if self._git_environment is None:
             self._git_environment = git_environment(self.settings)
         return self._git_environment
+
+    @property
+    def database(self) -> Database:
+        """The relay's rows. It belongs to the thread that first asks; another thread composes its own App."""
+        if self._database is None:
+            from handoff.store.drivers import open_database  # noqa: PLC0415 - only the relay's commands
+
+            self._database = open_database(self.database_url, clock=self.clock)
+        return self._database
+
+    @property
+    def database_url(self) -> str:
+        """HANDOFF_DATABASE_URL, else database_url in the home's config.toml, else the SQLite file in the home."""
+        from handoff.store.drivers import database_url  # noqa: PLC0415 - only the relay's commands
+
+        if not self.settings.get("HANDOFF_DATABASE_URL"):
+            config = load_config(os.path.join(self.settings.home, HOME_CONFIG), HOME_KEYS)
+            if config.text("database_url"):
+                return config.text("database_url")
+        return database_url(self.settings)
 
     def with_feature(self, name: str) -> App:
         """The same App, looking at another feature."""

@@ -13,8 +13,13 @@ _LAST_COMMITS = 3
 _SHOWN_DIRTY = 200
 
 
-def take_baseline(app: App, workspace: str, *, tests: str = "", timeout: float = 900.0) -> dict[str, Any]:
-    """The facts of the checkout now; `tests` are run here, and their verdict is part of the baseline."""
+def take_baseline(
+    app: App, workspace: str, *, tests: str = "", stamps: bool = False, timeout: float = 900.0
+) -> dict[str, Any]:
+    """The facts of the checkout now; `tests` are run here, and their verdict is part of the baseline.
+
+    `stamps` also notes every file that is changed already, so that it is not held against the session later.
+    """
     state = facts(workspace, environment=app.git_environment)
     found: dict[str, Any] = {"at": app.clock.now(), "workspace": workspace}
     if state is not None:
@@ -24,6 +29,10 @@ def take_baseline(app: App, workspace: str, *, tests: str = "", timeout: float =
         if state.head:
             last = commits(workspace, "HEAD", environment=app.git_environment, limit=_LAST_COMMITS) or ()
             found["commits"] = [f"{commit.sha[:10]} {commit.subject}" for commit in last]
+        if stamps and state.dirty:
+            from handoff.engine.evidence import already_changed  # noqa: PLC0415 - only tasks with an ownership
+
+            found["stamps"] = already_changed(app, workspace, state.head)
     if tests:
         from handoff.checks.commands import run_check  # noqa: PLC0415 - only when tests are asked for
 

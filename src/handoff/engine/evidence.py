@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from handoff.git.repo import git
+from handoff.base.errors import Refused, UserError
+from handoff.board import tasks
+from handoff.git.repo import facts, git
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
+    from handoff.board.tasks import Task
     from handoff.checks.commands import Verdict
     from handoff.engine.app import App
 
@@ -94,26 +97,64 @@ def already_changed(app: App, workspace: str, head: str) -> dict[str, str]:
     return stamps_of(workspace, changed or ())
 
 
-def outside_of(
-    workspace: str,
-    changed: Iterable[str],
-    *,
-    owns: Iterable[str],
-    others: Iterable[Iterable[str]],
-    stamps: dict[str, str],
-) -> tuple[str, ...]:
+def gather(app: App, task: Task) -> Evidence:
+    """Look at the task's workspace as it is now, and run its check there."""
+    workspace, patterns = task.workspace, task.patterns
+    if not (patterns or task.check_command) or task.ended:
+        return Evidence("", (), (), None)
+    if not os.path.isdir(workspace):
+        raise UserError(
+            f"The workspace of '{task.label}' is gone: {workspace}.", "Bring it back, or: handoff block REASON"
+        )
+    state = facts(workspace, environment=app.git_environment)
+    changed: tuple[str, ...] = ()
+    outside: tuple[str, ...] = ()
+    if patterns and state is not None:
+        baseline = task.baseline_facts
+        found = changed_since(app, workspace, str(baseline.get("head", "")))
+        if found is None:
+            raise Refused(
+                f"'{task.label}' cannot be judged: the commit {baseline.get('head')} it began at is not in {workspace}.",
+                "Fetch it, or let a person close the task: handoff cancel",
+            )
+        changed = found
+        outside = _outside(app, task, changed, stamps=baseline.get("stamps", {}))
+    verdict = None
+    if task.check_command and not outside:
+        verdict = run_task_check(app, workspace, task.check_command)
+    return Evidence(state.head if state else "", changed, outside, verdict)
+
+
+def _outside(app: App, task: Task, changed: Iterable[str], *, stamps: dict[str, str]) -> tuple[str, ...]:
     """Changed paths that neither this task nor a neighbour in the same checkout owns, and that were not lying about before."""
     from handoff.git.ownership import Ownership  # noqa: PLC0415 - only tasks with an ownership pay for it
 
-    mine = Ownership.parse(owns)
-    candidates = [path for path in changed if not path.startswith(_DOCUMENTS) and not mine.covers(path)]
-    candidates = [path for path in candidates if stamps.get(path) != _stamp(os.path.join(workspace, path))]
-    for patterns in others:
-        if not candidates:
-            break
+    mine = Ownership.parse(task.patterns)
+    left = [path for path in changed if not path.startswith(_DOCUMENTS) and not mine.covers(path)]
+    left = [path for path in left if stamps.get(path) != _stamp(os.path.join(task.workspace, path))]
+    if not left:
+        return ()
+    for patterns in _neighbours(app, task):
         neighbour = Ownership.parse(patterns)
-        candidates = [path for path in candidates if not neighbour.covers(path)]
-    return tuple(candidates)
+        left = [path for path in left if not neighbour.covers(path)]
+    return tuple(left)
+
+
+def _neighbours(app: App, task: Task) -> Iterator[tuple[str, ...]]:
+    """What others may write in the same checkout: live tasks there, and the parts of this batch, finished or not."""
+    others = tasks.listing(app.database, project=task.project)
+    if task.batch is not None:
+        others += tasks.of_batch(app.database, batch=task.batch)
+    plain: dict[str, None] = {}
+    for other in {other.key: other for other in others}.values():
+        if other.key == task.key or other.workspace != task.workspace:
+            continue
+        if any(pattern.startswith("!") for pattern in other.patterns):
+            yield other.patterns
+        else:
+            plain.update(dict.fromkeys(other.patterns))
+    if plain:
+        yield tuple(plain)
 
 
 def run_task_check(app: App, workspace: str, command: str) -> Verdict:

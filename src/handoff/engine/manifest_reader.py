@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from handoff.base.errors import UserError
 from handoff.base.ids import check_id
+from handoff.board.batches import find_circle
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -328,31 +329,6 @@ def plain_path(path: str) -> str:
     """The path without './' and doubled slashes; a trailing slash stays."""
     parts = [part for part in path.split("/") if part not in ("", ".")]
     return "/".join(parts) + ("/" if path.endswith(("/", "/.")) and parts else "")
-
-
-def find_circle(edges: dict[str, tuple[str, ...]]) -> list[str]:
-    """One circle of a graph as its names in order, first repeated at the end; empty when there is none."""
-    done: set[str] = set()
-    for start in list(edges):
-        if start in done:
-            continue
-        path: list[str] = [start]
-        on_path = {start}
-        open_edges = [iter(edges[start])]
-        while open_edges:
-            step = next(open_edges[-1], None)
-            if step is None:
-                open_edges.pop()
-                last = path.pop()
-                on_path.discard(last)
-                done.add(last)
-            elif step in on_path:
-                return [*path[path.index(step) :], step]
-            elif step not in done:
-                path.append(step)
-                on_path.add(step)
-                open_edges.append(iter(edges[step]))
-    return []
 
 
 def spell(place: Place) -> str:

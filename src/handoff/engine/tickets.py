@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from handoff.base.errors import UserError
 from handoff.base.files import make_folder, read_text, write_atomic
+from handoff.base.ids import new_id
 from handoff.git.repo import find_top
 
 if TYPE_CHECKING:
@@ -17,19 +18,32 @@ _SUFFIX = ".session"
 
 
 class Ticket(NamedTuple):
-    """One claim: who holds what, with which fence, and in which folder and terminal it was made."""
+    """One claim: who holds what, with which fence, and in which folder and terminal it was made.
+
+    Without a task it is a claim whose answer has not arrived yet; `pid` is the command that asked.
+    """
 
     session: str
-    fence: int
+    fence: int = 0
+    key: int = 0
     project: str = ""
     task: str = ""
-    scope: str = ""
     workspace: str = ""
     terminal: str = ""
+    pid: int = 0
 
-    @property
-    def name(self) -> str:
-        return f"{self.scope}/{self.task}" if self.scope else self.task
+
+def begin(app: App, *, session: str = "", workspace: str) -> Ticket:
+    """Write down who is about to claim. A claim that was killed before it heard the answer is taken up again."""
+    named = session or app.settings.get("HANDOFF_SESSION")
+    ticket = Ticket(named or new_id("session"), workspace=workspace, terminal=terminal(), pid=os.getpid())
+    if not named:
+        for old in _all(app):
+            if not old.task and old.workspace == workspace and not _is_running(old.pid) and _take_over(app, old):
+                ticket = ticket._replace(session=old.session)
+                break
+    keep(app, ticket)
+    return ticket
 
 
 def keep(app: App, ticket: Ticket) -> None:
@@ -37,13 +51,13 @@ def keep(app: App, ticket: Ticket) -> None:
     folder = os.path.join(app.settings.home, _FOLDER)
     make_folder(folder, mode=0o700)
     text = "".join(f"{name}={value}\n" for name, value in ticket._asdict().items())
-    write_atomic(os.path.join(folder, ticket.session + _SUFFIX), text, mode=0o600)
+    write_atomic(_path(app, ticket.session), text, mode=0o600)
 
 
 def drop(app: App, session: str) -> None:
     """Forget a claim that has ended."""
     try:
-        os.unlink(os.path.join(app.settings.home, _FOLDER, session + _SUFFIX))
+        os.unlink(_path(app, session))
     except OSError:
         return
 
@@ -58,33 +72,35 @@ def terminal() -> str:
     return ""
 
 
-def find(app: App, *, session: str = "", fence: int | None = None, task: str = "", project: str = "") -> Ticket:
+def find(app: App, *, session: str = "", fence: int | None = None, task: str = "", project: str = "") -> Ticket | None:
     """The claim a command means: its options, else the environment, else the one claim made in this folder."""
     explicit = session or app.settings.get("HANDOFF_SESSION")
     if explicit:
-        known = next((ticket for ticket in _all(app) if ticket.session == explicit), Ticket(explicit, 0))
-        number = fence if fence is not None else _fence_of_environment(app) if not session else None
+        known = next((ticket for ticket in _all(app) if ticket.session == explicit), Ticket(explicit))
+        number = fence if fence is not None else None if session else _fence_of_environment(app)
         if number is None and not known.fence:
             raise UserError(
                 f"The fence of session {explicit} is not known here.", "Give it: --fence N (claim printed it)."
             )
-        chosen = known._replace(fence=known.fence if number is None else number)
-        return chosen._replace(
-            project=project or chosen.project, task=task or chosen.task or app.settings.get("HANDOFF_TASK")
-        )
+        return known if number is None else known._replace(fence=number)
     here = find_top(".") or os.path.abspath(".")
-    mine = [ticket for ticket in _all(app) if not project or ticket.project == project]
-    mine = [ticket for ticket in mine if (task in (ticket.task, ticket.name) if task else ticket.workspace == here)]
+    mine = [ticket for ticket in _all(app) if ticket.task and (not project or ticket.project == project)]
+    mine = [ticket for ticket in mine if (ticket.task == task if task else ticket.workspace == here)]
     if len(mine) > 1:
         tty = terminal()
         mine = [ticket for ticket in mine if tty and ticket.terminal == tty] or mine
     if len(mine) > 1:
-        names = ", ".join(f"{ticket.name} ({ticket.session})" for ticket in mine)
+        names = ", ".join(f"{ticket.task} ({ticket.session})" for ticket in mine)
         raise UserError(f"Several tasks are claimed here: {names}.", "Say which: --task TASK or --session SESSION.")
-    if not mine:
-        where = f"task '{task}'" if task else f"the folder {here}"
-        raise UserError(f"No claim of yours is known for {where}.", f"Take a task first: {app.settings.program} claim")
-    return mine[0]._replace(fence=mine[0].fence if fence is None else fence)
+    if mine and fence is not None:
+        return mine[0]._replace(fence=fence)
+    return mine[0] if mine else None
+
+
+def _path(app: App, session: str) -> str:
+    if "/" in session or session.startswith("."):
+        raise UserError(f"'{session}' is not the id of a session.", "claim prints it: session-…")
+    return os.path.join(app.settings.home, _FOLDER, session + _SUFFIX)
 
 
 def _fence_of_environment(app: App) -> int | None:
@@ -94,6 +110,28 @@ def _fence_of_environment(app: App) -> int | None:
     if not text.isdigit():
         raise UserError(f"HANDOFF_FENCE is not a number: {text!r}.", "Unset it, or give --fence N.")
     return int(text)
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return pid > 0
+
+
+def _take_over(app: App, ticket: Ticket) -> bool:
+    """Only one of several commands may take up what a dead one began: the rename decides."""
+    path = _path(app, ticket.session)
+    taken = f"{path}.{os.getpid()}"
+    try:
+        os.rename(path, taken)
+        os.unlink(taken)
+    except OSError:
+        return False
+    return True
 
 
 def _all(app: App) -> list[Ticket]:
@@ -109,8 +147,8 @@ def _all(app: App) -> list[Ticket]:
         except UserError:
             continue  # it was just dropped by its own session
         values = dict(line.split("=", 1) for line in text.split("\n") if "=" in line)
-        fence = values.pop("fence", "")
-        if values.get("session") and fence.isdigit():
-            known = {key: value for key, value in values.items() if key in Ticket._fields}
-            found.append(Ticket(fence=int(fence), **known))
+        numbers = {key: int(values[key]) for key in ("fence", "key", "pid") if values.get(key, "").isdigit()}
+        texts = {key: values.get(key, "") for key in ("session", "project", "task", "workspace", "terminal")}
+        if texts["session"]:
+            found.append(Ticket(**numbers, **texts))  # type: ignore[arg-type]
     return found

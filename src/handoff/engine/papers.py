@@ -1,0 +1,169 @@
+"""What the files about a task say: its baton, its address, its markers. Pure text; `views` puts it on disk."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from handoff.base.clock import stamp
+from handoff.engine.baseline import baseline_text
+from handoff.engine.baton import fenced, listed, quoted, render, template
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from handoff.base.settings import Config
+    from handoff.board.batches import Batch
+    from handoff.board.metrics import Measure
+    from handoff.board.tasks import Task
+    from handoff.engine.app import App
+
+RECORDED = "recorded: yes"
+"""The line that tells a file we wrote from a marker somebody touched by hand."""
+
+
+def baton(app: App, config: Config, task: Task, *, parts: Sequence[Task] = (), batch: Batch | None = None) -> str:
+    """The document for the session that takes the task."""
+    folder = task.workspace or "."
+    facts = task.baseline_facts
+    reading = [f"`{name}`" for name in config.texts("reading_list") if os.path.exists(os.path.join(folder, name))]
+    values = {
+        "task": task.id,
+        "project": task.project,
+        "program": app.settings.program,
+        "brief": task.brief.strip(),
+        "history": _history(task),
+        "baseline": baseline_text(facts) if facts else f"- Workspace: `{folder}`",
+        "reading": listed(reading),
+        "ownership": listed([f"`{pattern}`" for pattern in task.patterns], most=100),
+        "checks": f"`{task.check_command}` ends with exit 0." if task.check_command else "",
+        "parts": _parts(task, parts),
+        "report": _report(app, task, batch),
+    }
+    return render(template(), values)
+
+
+def _history(task: Task) -> str:
+    lines = []
+    if task.attempt > 1:
+        lines.append(f"This is attempt {task.attempt} of {task.max_attempts}.")
+    if task.reason and task.state in ("ready", "waiting", "running"):
+        lines.append(f"The attempt before ended so: {task.reason}")
+        lines.append("Look at what it left behind (git status, git diff) before you begin.")
+    return "\n".join(lines)
+
+
+def _parts(task: Task, parts: Sequence[Task]) -> str:
+    if task.kind != "fan-in" or not parts:
+        return ""
+    lines = []
+    for part in parts:
+        said = part.result or part.reason
+        owned = ", ".join(f"`{pattern}`" for pattern in part.patterns[:10]) or "nothing"
+        line = f"`{part.id}`: {part.state}" + (f", {_one_line(said)}" if said else "")
+        lines.append(f"{line}\n  - asked: {_one_line(part.brief)}\n  - owned: {owned}")
+    return (
+        listed(lines, most=200)
+        + "\n\nBring the parts together: look at every part's changes, mend what does not fit, run the whole"
+        + " test suite, and commit only what the parts own."
+    )
+
+
+def _report(app: App, task: Task, batch: Batch | None) -> str:
+    """The exact commands of this task, with its fence once somebody holds it."""
+    if task.ended:
+        return f"Nothing: this task is {task.state}." + (f"\n\n{task.result}" if task.result else "")
+    program = app.settings.program
+    target = f"--project {task.project} --task {task.label}"
+    lines = []
+    if app.settings.get("HANDOFF_HOME"):
+        lines.append(f"export HANDOFF_HOME={quoted(app.settings.home)}")
+    if batch is not None:
+        role = "fan-in" if task.kind == "fan-in" else task.id
+        env = os.path.join(app.settings.home, task.project, "batches", batch.id, f"{role}.env")
+        lines.append(f". {quoted(env)}")
+    if task.state == "running":
+        target += f" --session {task.held_by} --fence {task.fence}"
+    else:
+        lines.append(f"{program} claim {target}        # first: now the task is yours")
+        target = ""
+    words = f"{program} heartbeat {target}".rstrip()
+    lines.append(f"{words:<40} # now and then, and after each long step")
+    words = f"{program} done {target}".rstrip()
+    lines.append(f"{words} --summary 'what you did'")
+    lines.append(f"{program} block {target}".rstrip() + " 'what you need'   # when you cannot go on")
+    text = fenced("\n".join(lines), "sh")
+    if batch is not None and task.kind == "sub-task":
+        text += f"\n\nThis is a part of batch `{batch.id}`. Leave commits to its fan-in unless you are told otherwise."
+    return text + "\n\nExit 4 means that another session holds the task now: stop writing."
+
+
+def _one_line(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= 200 else line[:197] + "..."  # noqa: PLR2004 - one line on a screen
+
+
+def uri_file(workspace: str, uri: str) -> str:
+    """Two lines, as launchers of the older tool read them."""
+    return f"WORKSPACE={workspace}\nURI={uri}\n"
+
+
+def blocked_paper(task: Task) -> str:
+    """Why the task is blocked, and how it goes on."""
+    head = str(task.baseline_facts.get("head", ""))[:10]
+    return (
+        f"# BLOCKED: project `{task.project}` / task `{task.id}`\n\n"
+        f"Generated: {stamp(task.changed_at)}\nHEAD: {head or 'unknown'}\n\n## Reason\n\n{task.reason.strip() or 'none given'}\n\n"
+        f"## What next\n\nMend the cause, then: handoff retry {task.id} --project {task.project}\n\n<!-- {RECORDED} -->\n"
+    )
+
+
+def done_marker(task: Task, *, sub_task: bool = False) -> str:
+    """The content of `.done`: the older tool's three lines, and that we wrote it."""
+    key = "sub_task_id" if sub_task else "task_id"
+    when = stamp(task.ended_at or task.changed_at)
+    return f"{key}: {task.id}\ncompleted_at: {when}\nsummary: {_one_line(task.result)}\n{RECORDED}\n"
+
+
+def blocked_marker(task: Task) -> str:
+    """The content of a sub-task's `.blocked`."""
+    return (
+        f"sub_task_id: {task.id}\nblocked_at: {stamp(task.changed_at)}\nreason: {_one_line(task.reason)}\n{RECORDED}\n"
+    )
+
+
+def env_file(role: str, batch_id: str, sub_task: str = "", *, guard: str = "") -> str:
+    """What a tab sources: its role, its batch and, where the guard is installed, the guarded git first on PATH."""
+    lines = [f"export HANDOFF_ROLE={role}", f"export HANDOFF_BATCH_ID={batch_id}"]
+    if sub_task:
+        lines.append(f"export HANDOFF_SUB_TASK_ID={sub_task}")
+    if guard:
+        lines.append(f'export PATH={quoted(guard)}:"$PATH"')
+    return "\n".join(lines) + "\n"
+
+
+def manifest_file(batch: Batch) -> str:
+    """The manifest as it was given, with what the older tool adds and the workspace it forgot."""
+    import json  # noqa: PLC0415 - start-up: only batches
+
+    added = {"created_at": stamp(batch.created_at), "workspace": batch.workspace, "project": batch.project}
+    return json.dumps({**json.loads(batch.manifest), **added}, ensure_ascii=False, indent=2) + "\n"
+
+
+def measure_line(measure: Measure, batch_id: str) -> str:
+    """One line of metrics.jsonl, in the older tool's words."""
+    import json  # noqa: PLC0415 - start-up: only batches
+
+    line = {
+        "batch_id": batch_id,
+        "n_sub_tasks": measure.sub_tasks,
+        "estimated_minutes_sum": round(measure.estimated_minutes, 2),
+        "actual_minutes_sum": round(measure.session_minutes, 2),
+        "amdahl_estimated": round(measure.estimated_speedup, 3),
+        "amdahl_actual": round(measure.speedup, 3),
+        "wall_minutes": round(measure.wall_minutes, 2),
+        "serial_share": None if measure.serial_share is None else round(measure.serial_share, 3),
+        "summary": measure.summary,
+        "completed_at": stamp(measure.at),
+    }
+    return json.dumps(line, ensure_ascii=False) + "\n"

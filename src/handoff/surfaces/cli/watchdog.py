@@ -1,0 +1,129 @@
+"""The watchdog by hand and as a timer: watchdog, install, uninstall."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from handoff.surfaces.cli.command import Command
+
+if TYPE_CHECKING:
+    import argparse
+
+    from handoff.engine.service import Step
+    from handoff.engine.watch import Round
+    from handoff.surfaces.cli.command import Context, Parser
+
+
+def _watchdog_arguments(parser: Parser) -> None:
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument("--once", action="store_true", help="look once (this is the default)")
+    group.add_argument("--watch", action="store_true", help="look again and again; end it with Ctrl-C")
+    parser.add_argument(
+        "--every", type=float, metavar="SECONDS", default=15.0, help="pause between two looks (default: 15)"
+    )
+    parser.add_argument("--deep", action="store_true", help="also recount the open batches")
+
+
+def _watchdog(ctx: Context, arguments: argparse.Namespace) -> None:
+    from handoff.engine import watch  # noqa: PLC0415 - start-up: --help needs none of it
+
+    first = True
+    while True:
+        found = watch.look(ctx.app, deep=arguments.deep)
+        if first or not found.quiet or ctx.out.json_wanted:
+            _tell(ctx, found)
+        first = False
+        if not arguments.watch:
+            return
+        ctx.app.clock.sleep(max(0.1, arguments.every))
+
+
+def _tell(ctx: Context, found: Round) -> None:
+    report = found.report
+    ctx.out.data(
+        {
+            "freed": [_line(task) for task in report.freed],
+            "blocked": [_line(task) for task in report.blocked],
+            "opened_fan_ins": [task.label for task in report.opened_fan_ins],
+            "woken": [task.label for task in report.woken],
+            "idle_fan_ins": [task.label for task in report.idle_fan_ins],
+            "overdue_batches": [batch.id for batch in report.overdue_batches],
+            "overdue_gates": [gate.question for gate in report.overdue_gates],
+            "ended_sessions": list(report.ended_sessions),
+            "taken_in": list(found.taken_in),
+            "refused": list(found.refused),
+            "files": found.files,
+            "projects": found.projects,
+        }
+    )
+    say, program = ctx.out.line, ctx.settings.program
+    for task in report.freed:
+        say(f"{task.project}/{task.label}: {task.reason}; ready for attempt {task.attempt} of {task.max_attempts}")
+    for task in report.blocked:
+        say(
+            f"{task.project}/{task.label}: blocked, {task.reason}. To try again: {program} retry {task.label} --project {task.project}"
+        )
+    for task in report.opened_fan_ins:
+        say(f"{task.project}/{task.label}: its batch is whole, the fan-in is ready")
+    for task in report.woken:
+        say(f"{task.project}/{task.label}: what it waited for is done, it is ready")
+    for task in report.idle_fan_ins:
+        say(
+            f"{task.project}/{task.label}: this fan-in is ready and nobody takes it: {program} open {task.label} --project {task.project}"
+        )
+    for batch in report.overdue_batches:
+        say(
+            f"{batch.project}/{batch.id}: this batch has passed its time: {program} heartbeat status {batch.id} --project {batch.project}"
+        )
+    for gate in report.overdue_gates:
+        say(f"A gate is overdue: {gate.question} ({program} gates)")
+    for line in found.taken_in:
+        say(f"A touched marker was taken in: {line}")
+    for line in found.refused:
+        say(f"A touched marker was not believed: {line}")
+    count = len(report.freed) + len(report.blocked)
+    say(
+        f"[watchdog] looked at {found.projects} projects: {count} silent sessions, {len(report.opened_fan_ins)} fan-ins opened, {found.files} files mended"
+    )
+
+
+def _line(task: Any) -> dict[str, Any]:
+    return {"task": task.label, "project": task.project, "attempt": task.attempt, "reason": task.reason}
+
+
+def _service_arguments(parser: Parser) -> None:
+    parser.add_argument(
+        "what",
+        nargs="?",
+        choices=("watchdog",),
+        default="watchdog",
+        help="what to set up (default: the watchdog's timer)",
+    )
+
+
+def _install(ctx: Context, arguments: argparse.Namespace) -> int:
+    from handoff.engine import service  # noqa: PLC0415 - start-up
+
+    del arguments
+    return _show_steps(ctx, service.install(ctx.app))
+
+
+def _uninstall(ctx: Context, arguments: argparse.Namespace) -> int:
+    from handoff.engine import service  # noqa: PLC0415 - start-up
+
+    del arguments
+    return _show_steps(ctx, service.uninstall(ctx.app))
+
+
+def _show_steps(ctx: Context, steps: list[Step]) -> int:
+    ctx.out.data([step._asdict() for step in steps])
+    for step in steps:
+        ctx.out.line(step.words, "" if step.done else "warn")
+    return 0 if all(step.done for step in steps) else 1
+
+
+COMMANDS = {
+    "watchdog": Command(_watchdog_arguments, _watchdog),
+    "install": Command(_service_arguments, _install),
+    "uninstall": Command(_service_arguments, _uninstall),
+}
