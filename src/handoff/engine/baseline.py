@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
+from handoff.base.record import TYPE_CHECKING
 from handoff.git.repo import commits, facts
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from handoff.engine.app import App
 
 _LAST_COMMITS = 3

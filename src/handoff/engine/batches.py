@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
 
 from handoff.base.clock import age
 from handoff.base.errors import Conflict, Refused, UserError
+from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board import batches, metrics, outcomes, states, tasks
 from handoff.engine import tasks as journey
 from handoff.engine.baseline import take_baseline
@@ -29,7 +29,7 @@ _SPECIAL = "*?[\\"
 _SHOWN_OVERLAPS = 20
 
 
-class Opened(NamedTuple):
+class Opened(Record):
     """A batch that was just opened; `ready` are the parts that can begin now."""
 
     batch: Batch
@@ -214,7 +214,7 @@ def parts_of(app: App, batch: Batch) -> list[Task]:
     return [part for part in tasks.of_batch(app.database, batch=batch.key) if part.kind == tasks.SUB_TASK]
 
 
-class Standing(NamedTuple):
+class Standing(Record):
     """How far a batch is."""
 
     batch: Batch

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, NamedTuple
 
 from handoff.base.errors import Refused, UserError
+from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board import tasks
 from handoff.git.repo import facts, git
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from typing import Any
 
     from handoff.board.tasks import Task
     from handoff.checks.commands import Verdict
@@ -20,7 +21,7 @@ _KEPT_STAMPS = 5000
 _DOCUMENTS = ".handoff/"  # the feature's own documents are every session's to write
 
 
-class Evidence(NamedTuple):
+class Evidence(Record):
     """What was found when a session said that it is done."""
 
     head: str

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
 
 from handoff.base.errors import ConfigError, UserError
 from handoff.base.ids import check_id, slug
+from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.settings import HOME_CONFIG, HOME_KEYS, load_config
 from handoff.git.repo import find_top
 
@@ -18,7 +18,7 @@ RESERVED = frozenset({"sessions", "logs", "locks", "backups", "done", "config"})
 _LEAST_NAME = 2
 
 
-class Project(NamedTuple):
+class Project(Record):
     """A project as the relay names it, and the checkout the command was started in."""
 
     name: str

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from handoff.base.errors import UserError
 from handoff.base.files import read_text
+from handoff.base.record import TYPE_CHECKING
 from handoff.engine.manifest_reader import Fault, Manifest, Place, Reader, spell
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
 _SHOWN_FAULTS = 20
 

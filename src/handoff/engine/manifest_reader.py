@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, NamedTuple
 
 from handoff.base.errors import UserError
 from handoff.base.ids import check_id
+from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.batches import find_circle
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Any
 
 SCHEMA_VERSION = 2
 DEFAULT_TIMEOUT_HOURS = 3.0
@@ -27,14 +28,14 @@ _SUB_TASK_KEYS = (
 Place = tuple[str | int, ...]
 
 
-class Owned(NamedTuple):
+class Owned(Record):
     """One entry of an ownership: exact path, prefix or glob, relative to the top of the repository."""
 
     kind: str
     path: str
 
 
-class SubTask(NamedTuple):
+class SubTask(Record):
     """One part of a batch, checked."""
 
     id: str
@@ -47,7 +48,7 @@ class SubTask(NamedTuple):
     check: str
 
 
-class Manifest(NamedTuple):
+class Manifest(Record):
     """A batch as its file describes it, checked."""
 
     source: str
@@ -66,7 +67,7 @@ class Manifest(NamedTuple):
     raw: dict[str, Any]
 
 
-class Fault(NamedTuple):
+class Fault(Record):
     """One thing that is wrong: where, what, and how to mend it."""
 
     place: Place

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, NamedTuple
 
 from handoff.base.errors import ConfigError, UserError
 from handoff.base.process import find, launch, run
+from handoff.base.record import TYPE_CHECKING, Record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,7 +30,7 @@ _AGENT_COMMANDS = {
 _SECONDS = 20.0
 
 
-class Job(NamedTuple):
+class Job(Record):
     """What is to be opened."""
 
     project: str
@@ -44,7 +44,7 @@ class Job(NamedTuple):
         return f"Continue task `{self.task}` of project `{self.project}`: read {self.document} and do what it says."
 
 
-class Opened(NamedTuple):
+class Opened(Record):
     """What really happened, in words a person can check."""
 
     way: str

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from handoff.base.clock import stamp
+from handoff.base.record import TYPE_CHECKING
 from handoff.engine.baseline import baseline_text
 from handoff.engine.baton import fenced, listed, quoted, render, template
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, NamedTuple
 
 from handoff.base.errors import Refused, UserError
 from handoff.base.files import make_folder, read_bytes, write_atomic
 from handoff.base.process import find, run
+from handoff.base.record import TYPE_CHECKING, Record
 
 if TYPE_CHECKING:
     from handoff.engine.app import App
@@ -20,14 +20,14 @@ _UNIT = "handoff-watchdog"
 _SECONDS = 30.0
 
 
-class Step(NamedTuple):
+class Step(Record):
     """One thing that was done or could not be done."""
 
     words: str
     done: bool = True
 
 
-class Plan(NamedTuple):
+class Plan(Record):
     """The files of the timer, and the commands that switch it on and off."""
 
     files: dict[str, str]

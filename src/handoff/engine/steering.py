@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, NamedTuple
 
 from handoff.base.errors import UserError
+from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board import batches, gates, journal, metrics, outcomes, sentinels, states, tasks
 from handoff.engine import tasks as journey
 from handoff.engine import tickets, views
@@ -13,6 +13,8 @@ from handoff.engine.home import find_project, home_config
 from handoff.engine.openers import Job, open_task
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from handoff.board.batches import Batch
     from handoff.board.gates import Gate, Waiting
     from handoff.board.journal import Event
@@ -77,7 +79,7 @@ def cancel(app: App, task: Task, *, reason: str = "") -> Outcome:
     return outcome
 
 
-class Picture(NamedTuple):
+class Picture(Record):
     """Everything there is to know about one task."""
 
     task: Task
@@ -110,7 +112,7 @@ def _read(text: str) -> dict[str, Any]:
     return dict(json.loads(text or "{}"))
 
 
-class Board(NamedTuple):
+class Board(Record):
     """The queue of a project, or of all."""
 
     tasks: list[Task]
@@ -161,7 +163,7 @@ def open_(app: App, task: Task, *, way: str = "") -> Opened:
     return open_task(app, home_config(app), Job(task.project, task.id, task.workspace, document, task.agent), way=way)
 
 
-class Pruned(NamedTuple):
+class Pruned(Record):
     """What `prune` forgets: tasks that ended long ago, and files that no longer say anything."""
 
     tasks: list[Task]

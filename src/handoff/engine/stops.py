@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from handoff.base.files import make_folder, write_atomic
+from handoff.base.record import TYPE_CHECKING
 from handoff.board import sentinels
 from handoff.engine.papers import RECORDED
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, NamedTuple
 
 from handoff.base.errors import Conflict, Refused, UserError
 from handoff.base.ids import check_id
+from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board import journal, leases, outcomes, sessions, states, tasks
 from handoff.engine import stops, tickets, views
 from handoff.engine.baseline import take_baseline
@@ -15,6 +15,7 @@ from handoff.engine.openers import Job, uri_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
     from handoff.board.leases import Claim
     from handoff.board.outcomes import Outcome
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 _SHOWN = 20
 
 
-class Request(NamedTuple):
+class Request(Record):
     """What `dump` was asked to write down."""
 
     task: str
@@ -149,7 +150,7 @@ def take(
     return claim
 
 
-class Hold(NamedTuple):
+class Hold(Record):
     """A task, and with which fence the caller speaks for it; without one it is a person who holds nothing."""
 
     task: Task
@@ -194,7 +195,7 @@ def beat(app: App, hold: Hold, *, lease: float = 0.0) -> Task:
 # --- reporting -------------------------------------------------------------------------------------------
 
 
-class Finished(NamedTuple):
+class Finished(Record):
     """A report that was believed, and why."""
 
     outcome: Outcome

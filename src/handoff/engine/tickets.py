@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
 
 from handoff.base.errors import UserError
 from handoff.base.files import make_folder, read_text, write_atomic
 from handoff.base.ids import new_id
+from handoff.base.record import TYPE_CHECKING, Record
 from handoff.git.repo import find_top
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ _FOLDER = "sessions"
 _SUFFIX = ".session"
 
 
-class Ticket(NamedTuple):
+class Ticket(Record):
     """One claim: who holds what, with which fence, and in which folder and terminal it was made.
 
     Without a task it is a claim whose answer has not arrived yet; `pid` is the command that asked.

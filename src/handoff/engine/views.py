@@ -7,10 +7,10 @@ it from there, so a crash between a row and its files is mended without anybody 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from handoff.base.errors import UserError
 from handoff.base.files import locked, make_folder, read_bytes, sync_folder, write_atomic
+from handoff.base.record import TYPE_CHECKING
 from handoff.board import batches, journal, metrics, states, tasks
 from handoff.engine import papers
 from handoff.engine.home import home_config

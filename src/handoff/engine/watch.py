@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
 
 from handoff.base.clock import boot_id, stamp
 from handoff.base.errors import HandoffError, UserError
 from handoff.base.files import make_folder, read_bytes, write_atomic
 from handoff.base.process import start_of
+from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board import batches, tasks, watchdog
 from handoff.engine import stops, views
 from handoff.engine import tasks as journey
@@ -28,7 +28,7 @@ _TEMP_SECONDS = 3600.0
 _FINISHED = {".done": "done", ".blocked": "blocked"}
 
 
-class Marker(NamedTuple):
+class Marker(Record):
     """A file somebody touched to say that a task is done or blocked."""
 
     path: str
@@ -38,7 +38,7 @@ class Marker(NamedTuple):
     says: str
 
 
-class Round(NamedTuple):
+class Round(Record):
     """What one round found and did."""
 
     report: Report
@@ -190,7 +190,7 @@ def _remember_look(folder: str, moment: float) -> None:
 # --- files nobody owns ---------------------------------------------------------------------------------------
 
 
-class Orphan(NamedTuple):
+class Orphan(Record):
     """Files of a task the board does not know, or left by a command that was killed."""
 
     project: str

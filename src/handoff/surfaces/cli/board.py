@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from handoff.base.clock import age, stamp
 from handoff.base.errors import UsageError
+from handoff.base.record import TYPE_CHECKING
 from handoff.engine import steering
 from handoff.engine.home import find_project
 from handoff.surfaces.cli.command import Command
 
 if TYPE_CHECKING:
     import argparse
+    from typing import Any
 
     from handoff.board.journal import Event
     from handoff.board.tasks import Task

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import TYPE_CHECKING
 
 from handoff.base.errors import UsageError, UserError
+from handoff.base.record import TYPE_CHECKING
 from handoff.engine import tasks, views
 from handoff.engine.home import find_project
 from handoff.surfaces.cli.command import Command
@@ -70,6 +70,10 @@ def _dump_arguments(parser: Parser) -> None:
     parser.add_argument(
         "--open", dest="open_now", action="store_true", help="open the task in a tab at once (see: handoff open)"
     )
+    _batch_arguments(parser)
+
+
+def _batch_arguments(parser: Parser) -> None:
     group = parser.add_argument_group("batches")
     group.add_argument(
         "--open-batch", metavar="FILE", help="open the batch a manifest describes (JSON or TOML, schema 2)"

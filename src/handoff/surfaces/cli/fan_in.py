@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from handoff.base.clock import age
 from handoff.base.errors import Conflict, UserError
 from handoff.base.ids import check_id
+from handoff.base.record import TYPE_CHECKING
 from handoff.engine import batches, tasks
 from handoff.engine.home import find_project
 from handoff.surfaces.cli.reports import show_finished

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from handoff.base.clock import age
+from handoff.base.record import TYPE_CHECKING
 from handoff.engine import steering
 from handoff.engine.home import find_project
 from handoff.surfaces.cli.command import Command

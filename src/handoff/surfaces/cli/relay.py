@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from handoff.base.clock import age
 from handoff.base.errors import UsageError
+from handoff.base.record import TYPE_CHECKING
 from handoff.engine import tasks, views
 from handoff.surfaces.cli.command import Command
 from handoff.surfaces.cli.reports import show_finished

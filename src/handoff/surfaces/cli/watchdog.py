@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
+from handoff.base.record import TYPE_CHECKING
 from handoff.surfaces.cli.command import Command
 
 if TYPE_CHECKING:
     import argparse
+    from typing import Any
 
     from handoff.engine.service import Step
     from handoff.engine.watch import Round
