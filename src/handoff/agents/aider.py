@@ -1,0 +1,52 @@
+"""aider: no hooks, no events, and exit code 0 whatever happens; its words are read instead."""
+
+from __future__ import annotations
+
+import os
+
+from handoff.agents.contract import SAID, TOOL, TROUBLE, Abilities, Adapter, Event, Launch
+from handoff.base.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from handoff.agents.contract import Order
+
+_TROUBLES = (
+    "litellm.", "servers are down", "api provider", "authenticationerror", "ratelimiterror", "badrequesterror",
+    "internalservererror", "apiconnectionerror", "retrying in",
+)  # fmt: skip
+
+
+def abilities(version: str) -> Abilities:
+    """Supervised only: the sandbox and the comparison afterwards."""
+    del version
+    return Abilities()
+
+
+def launch(order: Order) -> Launch:
+    """One message, no commits of its own, no history in the repository."""
+    prompt = os.path.join(order.folder, "aider-prompt.md")
+    named = [path for path in order.owned if os.path.isfile(path)]
+    argv = (
+        order.program, "--message-file", prompt, "--yes-always", "--no-auto-commits", "--no-dirty-commits",
+        "--no-gitignore", "--no-pretty", "--no-fancy-input", "--analytics-disable", "--no-check-update",
+        "--input-history-file", os.devnull, "--chat-history-file", os.path.join(order.folder, "aider-chat.md"),
+        *(("--model", order.model) if order.model else ()), *order.words, *named,
+    )  # fmt: skip
+    return Launch(argv, {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}, {prompt: order.prompt})
+
+
+def read(line: str) -> tuple[Event, ...]:
+    """Its words; trouble is only known by them."""
+    text = line.strip()
+    lower = text.lower()
+    if any(sign in lower for sign in _TROUBLES):
+        return (Event(TROUBLE, text),)
+    if text.startswith("Applied edit to "):
+        return (Event(TOOL, text),)
+    return (Event(SAID, text),) if text else ()
+
+
+ADAPTER = Adapter(
+    "aider", "aider", ("aider",), abilities, launch, read,
+    secrets=("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY"),
+)  # fmt: skip

@@ -1,0 +1,156 @@
+"""What an agent is to the relay: data plus pure functions. Everything with a side effect lives once, in the supervisor."""
+
+from __future__ import annotations
+
+from handoff.base.record import TYPE_CHECKING, Record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+# What may come out of a session, best first.
+OK, FAILED, LIMIT, KILLED, LOST = "ok", "failed", "limit", "killed", "lost"
+
+# What a line of a client's output means.
+STARTED, TOOL, SAID, USAGE, RESULT, TROUBLE, WAIT = "started", "tool", "said", "usage", "result", "trouble", "wait"
+
+# Who really stops a write outside the ownership.
+BY_CLIENT, BY_SANDBOX, BY_NOBODY = "client", "sandbox", "none"
+
+
+class Abilities(Record):
+    """What one version of a client can do; each one was tried on the real program."""
+
+    start_context: bool = False
+    deny_edit: bool = False
+    refuse_stop: bool = False
+    end_event: bool = False
+    choose_id: bool = False
+    resume: bool = False
+    mcp: bool = False
+    turn_limit: bool = False
+    money_limit: bool = False
+    fence: str = BY_SANDBOX
+
+    @property
+    def calls_in(self) -> bool:
+        """Whether a session must call in before it counts as live: a client with hooks whose hooks are silent is cut off."""
+        return self.start_context
+
+
+class Limits(Record):
+    """How much a session may use; 0 is no limit."""
+
+    minutes: float = 0.0
+    turns: int = 0
+    money: float = 0.0
+
+
+class Order(Record):
+    """What an adapter is told when a session is to start."""
+
+    program: str
+    prompt: str
+    workspace: str
+    folder: str
+    session: str
+    client_id: str = ""
+    hook: tuple[str, ...] = ()
+    mcp: tuple[str, ...] = ()
+    owned: tuple[str, ...] = ()
+    sandboxed: bool = False
+    model: str = ""
+    version: str = ""
+    limits: Limits = Limits()
+    words: tuple[str, ...] = ()
+
+
+class Launch(Record):
+    """What the supervisor starts: the words, what is added to the environment, the files to write first."""
+
+    argv: tuple[str, ...]
+    environment: Mapping[str, str] = {}
+    files: Mapping[str, str] = {}
+
+
+class Event(Record):
+    """One thing a client said, the same for every vendor."""
+
+    kind: str
+    text: str = ""
+    client_id: str = ""
+    ok: bool | None = None
+    turns: int = 0
+    money: float = 0.0
+    until: float = 0.0
+
+
+class Ending(Record):
+    """What is known when a session's process is gone."""
+
+    code: int | None
+    result: Event | None = None
+    trouble: str = ""
+    tail: str = ""
+    wait_until: float = 0.0
+
+
+class Outcome(Record):
+    """How a session came out, why, and for a limit until when to wait."""
+
+    kind: str
+    reason: str = ""
+    until: float = 0.0
+
+
+if TYPE_CHECKING:
+    Start = Callable[[Order], Launch]
+    Read = Callable[[str], "tuple[Event, ...]"]
+
+
+class Adapter(Record):
+    """One client. `programs` are the names it is looked for by; `dialect` is how its hooks speak, if it has any."""
+
+    name: str
+    title: str
+    programs: tuple[str, ...]
+    abilities: Callable[[str], Abilities]
+    launch: Start
+    read: Read
+    resume: Start | None = None
+    outcome: Callable[[Ending, float], Outcome] | None = None
+    dialect: str = ""
+    floor: str = ""
+    version_words: tuple[str, ...] = ("--version",)
+    secrets: tuple[str, ...] = ()
+
+
+def version_of(text: str) -> str:
+    """The first word that looks like a version in what `--version` printed."""
+    for word in text.replace("(", " ").replace(")", " ").replace(",", " ").split():
+        bare = word.removeprefix("v")
+        if bare[:1].isdigit() and "." in bare:
+            return bare.rstrip(".")
+    return ""
+
+
+def at_least(version: str, floor: str) -> bool:
+    """Whether a version is not older than `floor`; an unknown version is given the benefit of the doubt."""
+    if not version or not floor:
+        return True
+    return _numbers(version) >= _numbers(floor)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    digits = ("".join(c for c in part if c.isdigit()) for part in version.partition("-")[0].split("."))
+    return tuple(int(part) for part in digits if part)
+
+
+def shell_line(words: tuple[str, ...]) -> str:
+    """Words as one line a shell reads back; hooks are configured as lines."""
+    return " ".join(_quoted(word) for word in words)
+
+
+def _quoted(word: str) -> str:
+    if word and word.isascii() and all(c.isalnum() or c in "-_./:=@%+," for c in word):
+        return word
+    return "'" + word.replace("'", "'\"'\"'") + "'"

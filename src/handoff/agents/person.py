@@ -1,0 +1,32 @@
+"""A person: no process of ours. The prompt is opened or printed, and the person reports with `handoff done` or `block`."""
+
+from __future__ import annotations
+
+from handoff.agents.contract import BY_NOBODY, Abilities, Adapter, Event, Launch
+from handoff.base.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from handoff.agents.contract import Order
+
+NAME = "person"
+
+
+def abilities(version: str) -> Abilities:
+    """Nothing is enforced; the evidence is asked for when the person reports."""
+    del version
+    return Abilities(fence=BY_NOBODY)
+
+
+def launch(order: Order) -> Launch:
+    """Nothing is started."""
+    del order
+    return Launch(())
+
+
+def read(line: str) -> tuple[Event, ...]:
+    """A person prints nothing."""
+    del line
+    return ()
+
+
+ADAPTER = Adapter(NAME, "a person", (), abilities, launch, read, version_words=())

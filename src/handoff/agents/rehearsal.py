@@ -1,0 +1,41 @@
+"""The scripted agent as an adapter: the script runner under the same supervisor as every other client."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from handoff.agents.contract import SAID, TROUBLE, Abilities, Adapter, Event, Launch
+from handoff.base.errors import UserError
+from handoff.base.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from handoff.agents.contract import Order
+
+
+def abilities(version: str) -> Abilities:
+    """It follows its script; a script may call the hook program like a real client."""
+    del version
+    return Abilities()
+
+
+def launch(order: Order) -> Launch:
+    """The first word is the script to follow."""
+    if not order.words:
+        raise UserError("The scripted agent needs a script.", "Name it after `--`: … --agent scripted -- script.toml")
+    prompt = os.path.join(order.folder, "prompt.md")
+    argv = (sys.executable, "-m", "handoff.surfaces.cli.main", "rehearse", order.words[0], "--prompt", prompt)
+    return Launch(argv, {}, {prompt: order.prompt})
+
+
+def read(line: str) -> tuple[Event, ...]:
+    """What it told; its complaints begin with Error."""
+    text = line.strip()
+    if text.startswith("Error: "):
+        return (Event(TROUBLE, text.removeprefix("Error: ")),)
+    return (Event(SAID, text),) if text else ()
+
+
+ADAPTER = Adapter(
+    "scripted", "the scripted agent", (sys.executable,), abilities, launch, read, version_words=()
+)  # fmt: skip
