@@ -33,7 +33,6 @@ VARIABLES = {
     "HANDOFF_PORT": "first port that workspace may use, so that two sessions can run the same server",
     "HANDOFF_PORT_LAST": "last port that workspace may use",
     "HANDOFF_DATABASE_SUFFIX": "text to put behind database names, so that two sessions do not share one",
-    "HANDOFF_NO_PBCOPY": "anything: never use a clipboard program to open a task",
     "NO_COLOR": "no colours, whatever the terminal can do",
     "CLICOLOR_FORCE": "colours also where the output is not a terminal",
     "CLICOLOR": "`0` means no colours",

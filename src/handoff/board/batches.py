@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
-
 from handoff.base.errors import Conflict, UserError
 from handoff.base.ids import check_id
+from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board import journal, states, tasks
 from handoff.board.tasks import FAN_IN, SUB_TASK, Task
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from typing import Any
 
     from handoff.store.database import Store, Transaction
 
@@ -20,7 +20,7 @@ MOST = 1000
 _HOUR = 3600.0
 
 
-class Batch(NamedTuple):
+class Batch(Record):
     """A batch as it was at one moment. `remaining` sub-tasks are to be counted out before the fan-in opens."""
 
     key: int
@@ -43,7 +43,7 @@ class Batch(NamedTuple):
     ended_at: float | None
 
 
-class SubTask(NamedTuple):
+class SubTask(Record):
     """One part of a batch to be opened."""
 
     id: str

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
-
 from handoff.base.errors import Conflict, UserError
+from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board import journal, outcomes, states, tasks
 
 if TYPE_CHECKING:
@@ -15,7 +14,7 @@ OPEN, APPROVED, REJECTED, WITHDRAWN = "open", "approved", "rejected", "withdrawn
 MOST = 1000
 
 
-class Gate(NamedTuple):
+class Gate(Record):
     """A question about a task. `on_yes` is the state a yes gives it: ready (go on) or done (that was all)."""
 
     key: int
@@ -31,7 +30,7 @@ class Gate(NamedTuple):
     reason: str
 
 
-class Waiting(NamedTuple):
+class Waiting(Record):
     """A gate with the name of its task."""
 
     gate: Gate

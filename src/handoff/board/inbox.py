@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
-
+from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.tasks import write_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Any
 
     from handoff.store.database import Store
 
 MOST = 100
 
 
-class Message(NamedTuple):
+class Message(Record):
     """One message; it is taken once."""
 
     key: int

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from handoff.base.record import TYPE_CHECKING, Record
 
 if TYPE_CHECKING:
+    from typing import Any, Protocol
+
     from handoff.store.database import Store, Transaction
+else:
+    Protocol = object  # only the type checker needs it
 
 MOST = 1000
 
@@ -27,7 +31,7 @@ class Subject(Protocol):
     def fence(self) -> int: ...
 
 
-class Event(NamedTuple):
+class Event(Record):
     """One line of the journal. `kind` is a noun and a past: task.claimed."""
 
     seq: int

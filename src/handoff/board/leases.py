@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
-
 from handoff.base.errors import Conflict, Refused, UserError
+from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board import journal, outcomes, sentinels, states, tasks
 from handoff.board.sessions import Session, Who, register
 from handoff.board.tasks import Task, stale
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
 LEASE_SECONDS = 900.0
 
 
-class Limits(NamedTuple):
+class Limits(Record):
     """How many tasks may run at once; 0 is no limit. They are counted inside the claim's own transaction."""
 
     machine: int = 0
@@ -23,7 +22,7 @@ class Limits(NamedTuple):
     agent: int = 0
 
 
-class Claim(NamedTuple):
+class Claim(Record):
     """A task in a session's hands. Every write of the session carries the fence."""
 
     task: Task

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from handoff.base.record import TYPE_CHECKING, Record
 
 if TYPE_CHECKING:
     from handoff.board.batches import Batch
@@ -12,7 +12,7 @@ SAMPLES = 20
 _MINUTE = 60.0
 
 
-class Measure(NamedTuple):
+class Measure(Record):
     """The figures of one finished batch. One row a batch: a repeated report changes nothing."""
 
     batch: int
@@ -28,7 +28,7 @@ class Measure(NamedTuple):
     at: float
 
 
-class Calibration(NamedTuple):
+class Calibration(Record):
     """How many minutes an estimated minute takes: the median of the latest batches, and its middle half."""
 
     factor: float

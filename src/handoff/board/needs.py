@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from handoff.base.record import TYPE_CHECKING
 from handoff.board import journal, states
 from handoff.board.tasks import SUB_TASK, Task
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
-
 from handoff.base.errors import Conflict, UserError
+from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board import batches, journal, metrics, needs, states, tasks
 from handoff.board.tasks import FAN_IN, Task, stale
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Any
 
     from handoff.store.database import Row, Store, Transaction
 
 
-class Outcome(NamedTuple):
+class Outcome(Record):
     """What a report changed: the task, who became ready by it, the fan-in it opened. A repeat changes nothing."""
 
     task: Task

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
-
 from handoff.base.errors import UserError
+from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board import journal
 
 if TYPE_CHECKING:
@@ -15,7 +14,7 @@ ALL, PROJECT, BATCH, TASK = "all", "project", "batch", "task"
 SCOPES = (ALL, PROJECT, BATCH, TASK)
 
 
-class Stop(NamedTuple):
+class Stop(Record):
     """One stop. `name` is the batch's or the task's id."""
 
     scope: str

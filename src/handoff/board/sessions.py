@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
-
+from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board import journal
 
 if TYPE_CHECKING:
@@ -13,7 +12,7 @@ PERSON, TAB, AGENT, SUPERVISOR = "person", "tab", "agent", "supervisor"
 MOST = 1000
 
 
-class Who(NamedTuple):
+class Who(Record):
     """How a session introduces itself. A process is (host, boot, pid, start): never a name, never a pid alone."""
 
     id: str
@@ -27,7 +26,7 @@ class Who(NamedTuple):
     process_start: str = ""
 
 
-class Session(NamedTuple):
+class Session(Record):
     """A session as the board knows it."""
 
     id: str

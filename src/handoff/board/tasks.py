@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
-
 from handoff.base.errors import Conflict, UserError
 from handoff.base.ids import check_id
+from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board import journal, states
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from typing import Any
 
     from handoff.store.database import Row, Store, Transaction
 
@@ -18,7 +18,7 @@ MAX_ATTEMPTS = 3
 MOST = 1000
 
 
-class Task(NamedTuple):
+class Task(Record):
     """A task as it was at one moment. `key` is its number for ever; `id` is what people say."""
 
     key: int
@@ -173,7 +173,7 @@ def of_batch(store: Store, *, batch: int) -> list[Task]:
     return sorted(found, key=lambda task: (task.kind == FAN_IN, task.key))
 
 
-class Need(NamedTuple):
+class Need(Record):
     """Something a task waits for."""
 
     key: int

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
-
+from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board import batches, journal, leases, sessions
 from handoff.board.batches import Batch
 from handoff.board.gates import Gate
 from handoff.board.tasks import Task
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from handoff.store.database import Row, Store, Transaction
 
 FAN_IN_SECONDS = 600.0
@@ -18,7 +18,7 @@ SESSION_SECONDS = 86_400.0
 MOST = 500
 
 
-class Process(NamedTuple):
+class Process(Record):
     """A process of a session, as it was when the session began."""
 
     host: str
@@ -27,10 +27,11 @@ class Process(NamedTuple):
     start: str
 
 
-IsAlive = Callable[[Process], bool]
+if TYPE_CHECKING:
+    IsAlive = Callable[[Process], bool]
 
 
-class Report(NamedTuple):
+class Report(Record):
     """What one look found and mended. Empty means: all is well."""
 
     freed: tuple[Task, ...] = ()
@@ -52,7 +53,7 @@ class Report(NamedTuple):
         return not any(self)
 
 
-class _Found(NamedTuple):
+class _Found(Record):
     expired: list[Task]
     held_here: list[Row]
     idle_fan_ins: list[Task]

@@ -39,6 +39,7 @@ def find_project(app: App, *, name: str = "", workspace: str = "") -> Project:
     if not os.path.isdir(start):
         raise UserError(f"There is no folder {start}.", "Name the checkout with --workspace, or leave the option out.")
     top = find_top(start) or start
+    name = name or app.settings.get("HANDOFF_PROJECT")
     if name:
         chosen = check_id(name, "project")
         if chosen in RESERVED:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Protocol
+
+from handoff.base.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from contextlib import AbstractContextManager
+    from typing import Any, Protocol
 
-Row = dict[str, Any]
+    Row = dict[str, Any]
+else:  # only the type checker needs them, and importing `typing` takes as long as talking to the database
+    Row, Protocol = dict, object
 
 SQLITE, POSTGRES = "sqlite", "postgres"
 PATIENCE_SECONDS = 120.0
@@ -29,15 +33,12 @@ class Transaction(Protocol):
 
     def now(self) -> float:
         """The database's wall clock, for what people read."""
-        ...
 
     def lease_now(self) -> float:
         """The clock leases are judged by: no jump of a host's wall clock moves it."""
-        ...
 
     def transaction(self, *, write: bool = True) -> AbstractContextManager[Transaction]:
         """This same transaction, so that a verb works alone and as a part of a larger one."""
-        ...
 
 
 class Store(Protocol):
@@ -57,11 +58,9 @@ class Database(Protocol):
 
     def transaction(self, *, write: bool = True) -> AbstractContextManager[Transaction]:
         """One writer at a time, on both databases; readers (`write=False`) see one moment and stop nobody."""
-        ...
 
     def change_mark(self) -> int:
         """A number that changes when another process has committed something."""
-        ...
 
     def close(self) -> None: ...
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-from typing import NamedTuple
 
 from handoff.base.errors import UserError
+from handoff.base.record import Record
 
 VERSION = 1
 """The schema this program speaks: the number of the newest migration."""
 
 
-class Step(NamedTuple):
+class Step(Record):
     """One migration: its number, its file's name, its statements."""
 
     number: int

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Self
 
 from handoff.base.clock import boot_id, stamp
 from handoff.base.errors import Conflict, UserError
 from handoff.base.files import locked, make_folder, sync_folder
+from handoff.base.record import TYPE_CHECKING
 from handoff.store import migrate
 from handoff.store.database import PATIENCE_SECONDS, SQLITE, Row, load_queries
 
@@ -19,6 +19,7 @@ except ImportError:
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from types import TracebackType
+    from typing import Any, Self
 
     from handoff.base.clock import Clock
 
