@@ -10,6 +10,7 @@ from handoff.base.record import TYPE_CHECKING, Record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from typing import NoReturn
 
 _CHUNK = 65536
 NOT_FOUND = 127
@@ -188,6 +189,7 @@ def launch(
     return child.returncode
 
 
+<<<<<<< HEAD
 def start_of(pid: int) -> str:
     """When a process began, as a text that tells it from a later one with the same number; empty when there is none."""
     try:
@@ -204,6 +206,16 @@ def start_of(pid: int) -> str:
         return str(psutil.Process(pid).create_time())
     except psutil.Error:
         return ""
+=======
+def replace(argv: Sequence[str]) -> NoReturn:
+    """Become another program, with the environment as it is."""
+    try:
+        os.execvp(argv[0], list(argv))  # noqa: S606 - a shell would only stand between
+    except FileNotFoundError:
+        raise UserError(f"'{argv[0]}' was not found.", "Install it or mend PATH.") from None
+    except OSError as error:
+        raise UserError(f"Cannot start {argv[0]}: {error.strerror}.") from error
+>>>>>>> 1671a10 (Run sessions inside a wall: bubblewrap, Landlock or sandbox-exec, whichever is there)
 
 
 def end_group(pid: int) -> None:
