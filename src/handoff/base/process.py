@@ -189,7 +189,6 @@ def launch(
     return child.returncode
 
 
-<<<<<<< HEAD
 def start_of(pid: int) -> str:
     """When a process began, as a text that tells it from a later one with the same number; empty when there is none."""
     try:
@@ -206,7 +205,8 @@ def start_of(pid: int) -> str:
         return str(psutil.Process(pid).create_time())
     except psutil.Error:
         return ""
-=======
+
+
 def replace(argv: Sequence[str]) -> NoReturn:
     """Become another program, with the environment as it is."""
     try:
@@ -215,7 +215,6 @@ def replace(argv: Sequence[str]) -> NoReturn:
         raise UserError(f"'{argv[0]}' was not found.", "Install it or mend PATH.") from None
     except OSError as error:
         raise UserError(f"Cannot start {argv[0]}: {error.strerror}.") from error
->>>>>>> 1671a10 (Run sessions inside a wall: bubblewrap, Landlock or sandbox-exec, whichever is there)
 
 
 def end_group(pid: int) -> None:
