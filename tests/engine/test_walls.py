@@ -104,7 +104,7 @@ def test_node_and_npm_run(session):
 
 
 @pytest.mark.slow
-def test_cargo_checks(session, monkeypatch):
+def test_cargo_checks_a_small_crate(session, monkeypatch):
     cargo = shutil.which("cargo")
     rustup = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(cargo or ""))), ".rustup")
     if os.path.isdir(rustup):  # the home of this test has no toolchain of its own

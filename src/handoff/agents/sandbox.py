@@ -6,6 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, NamedTuple
 
+from handoff.agents.sandbox_cage import Cage
 from handoff.base.process import capture, find
 
 if TYPE_CHECKING:
@@ -40,20 +41,6 @@ _RUN_KEPT = (
     "/run/opengl-driver",
 )
 _SHORTEST_ROOT = 3
-
-
-class Cage(NamedTuple):
-    """What a session may touch. Everything else on the disk can be read, not written; `hidden` cannot even be read."""
-
-    workspace: str
-    temp: str
-    home: str
-    writable: tuple[str, ...] = ()
-    hidden: tuple[str, ...] = ()
-    visible: tuple[str, ...] = ()
-    frozen: tuple[str, ...] = ()
-    network: bool = True
-    terminal: bool = False
 
 
 class Wrapped(NamedTuple):

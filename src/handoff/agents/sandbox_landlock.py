@@ -12,7 +12,7 @@ from handoff.base.process import replace
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from handoff.agents.sandbox import Cage
+    from handoff.agents.sandbox_cage import Cage
 
 OLDEST = 3  # before it, a file outside could still be truncated
 _CREATE, _ADD, _RESTRICT = 444, 445, 446

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from handoff.agents.sandbox import NOTHING, Cage, Wrapped, layer, wrap
+from handoff.agents.sandbox import NOTHING, Wrapped, layer, wrap
+from handoff.agents.sandbox_cage import Cage
 from handoff.base.errors import UserError
 from handoff.git.repo import find_top
 from handoff.git.snapshots_place import STORE, find_place

@@ -1,0 +1,19 @@
+"""What a session inside its wall may touch."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Cage(NamedTuple):
+    """What a session may touch. Everything else on the disk can be read, not written; `hidden` cannot even be read."""
+
+    workspace: str
+    temp: str
+    home: str
+    writable: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
+    visible: tuple[str, ...] = ()
+    frozen: tuple[str, ...] = ()
+    network: bool = True
+    terminal: bool = False
