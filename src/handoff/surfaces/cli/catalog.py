@@ -65,6 +65,7 @@ CATALOG: dict[str, Entry] = {
     "completion": Entry("tool", "print the completion script for your shell", TOOL),
     "upgrade": Entry("tool", "upgrade with the tool that installed handoff", TOOL),
     "version": Entry("tool", "print the version", TOOL),
+    "safe-commit": Entry("commits", "commit exactly the named paths, whoever else works in this checkout", GIT),
     "snapshot": Entry("snapshots", "keep this checkout as it is now: files, index, refs, stash", GIT),
     "snapshots": Entry("snapshots", "list what can be brought back", GIT),
     "diff": Entry("snapshots", "compare a snapshot with another one or with what is there now", GIT),

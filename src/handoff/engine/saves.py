@@ -1,0 +1,87 @@
+"""Saving work in git: the safe commit with roles and ownership, and a snapshot before anything that destroys."""
+
+from __future__ import annotations
+
+import os
+
+from handoff.base.errors import HandoffError, UserError
+from handoff.base.record import TYPE_CHECKING
+from handoff.git.commits import Landed, Wish, commit
+from handoff.git.repo import find_top
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from handoff.engine.app import App
+
+SUB_TASK = "sub-task"
+
+
+class NotInThisRole(HandoffError):
+    """The session's role may not do this here; the code is the one the git guard uses."""
+
+    exit_code = 99
+
+
+def safe_commit(
+    app: App, *, paths: Sequence[str], message: Sequence[str], wish: Wish, owns: Sequence[str] = (), cwd: str = ""
+) -> Landed:
+    """Commit the named paths of the checkout around `cwd`, if role and ownership allow."""
+    settings = app.settings
+    cwd = cwd or os.getcwd()
+    top = find_top(cwd)
+    if top is None:
+        raise UserError("This is not a git repository.", "Go to your project, or use: handoff -C DIR …")
+    refuse_by_role(app, top)
+    limit, wait = settings.get("HANDOFF_SAFE_COMMIT_RETRY_LIMIT"), settings.get("HANDOFF_SAFE_COMMIT_RETRY_WAIT")
+    patience = _number(limit, 5) * _number(wait, 10) if limit or wait else None
+    wish = wish._replace(
+        session=settings.get("HANDOFF_SESSION"),
+        owned=ownership(app, owns),
+        lock=settings.get("HANDOFF_SAFE_COMMIT_LOCK"),
+        patience=patience,
+    )
+    return commit(top, paths, message, environment=app.git_environment, now=app.clock.now(), cwd=cwd, wish=wish)
+
+
+def refuse_by_role(app: App, top: str) -> None:
+    """A sub-task commits in its own workspace only."""
+    if app.settings.get("HANDOFF_ROLE") != SUB_TASK or own_workspace(app, top):
+        return
+    raise NotInThisRole(
+        f"A sub-task does not commit in the shared checkout {top}; nothing was changed.",
+        "Leave the files as they are and finish the task: the fan-in takes what you own.",
+    )
+
+
+def own_workspace(app: App, top: str) -> bool:
+    """Whether the checkout is the session's own: a worktree, or a clone with objects of its own."""
+    place = app.settings.get("HANDOFF_WORKSPACE")
+    if not place or os.path.realpath(place) != os.path.realpath(top):
+        return False
+    git = os.path.join(top, ".git")
+    return os.path.isfile(git) or os.path.exists(os.path.join(git, "objects", "info", "alternates"))
+
+
+def ownership(app: App, owns: Sequence[str]) -> Callable[[bytes], bool] | None:
+    """What the session may commit: patterns given, or HANDOFF_OWNS (one on a line, or a file of them); None is everything."""
+    patterns = list(owns)
+    given = app.settings.get("HANDOFF_OWNS")
+    if not patterns and given:
+        if os.path.isabs(given):
+            from handoff.base.files import read_bytes  # noqa: PLC0415 - start-up
+
+            given = os.fsdecode(read_bytes(given))
+        patterns = [line for line in given.split("\n") if line.strip()]
+    if not patterns:
+        return None
+    from handoff.git.ownership import Ownership  # noqa: PLC0415 - start-up
+
+    return Ownership.parse(patterns).covers
+
+
+def _number(text: str, default: float) -> float:
+    try:
+        return max(0.0, float(text)) if text else default
+    except ValueError:
+        return default

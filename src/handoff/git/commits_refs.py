@@ -1,0 +1,145 @@
+"""Where HEAD stands, and moving a branch only if it still stands there."""
+
+from __future__ import annotations
+
+import os
+
+from handoff.base.errors import UserError
+from handoff.base.record import TYPE_CHECKING, Record
+
+if TYPE_CHECKING:
+    from handoff.git.commits_repo import Repository
+
+_HEADS = "refs/heads/"
+_ID_CHARS = frozenset("0123456789abcdef")
+
+
+class Head(Record):
+    """HEAD: the branch it is on (empty when detached) and the commit (empty before the first)."""
+
+    ref: str
+    commit: str
+
+    @property
+    def branch(self) -> str:
+        return self.ref.removeprefix(_HEADS)
+
+
+class Log(Record):
+    """A line for the reflog: who, with moment and zone, and what."""
+
+    who: str
+    message: str
+
+
+def head(repo: Repository) -> Head:
+    """Read HEAD; git is only asked where refs are not plain files."""
+    text = _text(os.path.join(repo.folder, "HEAD"))
+    ref = text[5:].strip() if text.startswith("ref: ") else ""
+    if not _plain(repo, ref):
+        ref = repo.git("symbolic-ref", "-q", "HEAD").text.strip()
+        return Head(ref, repo.git("rev-parse", "-q", "--verify", "HEAD^{commit}").text.strip())
+    return Head(ref, _value(repo, ref) if ref else text.strip())
+
+
+def _plain(repo: Repository, ref: str) -> bool:
+    """Whether we may read and write this ref as a file."""
+    if repo.settings.get("extensions.refstorage", "files") != "files" or os.path.islink(f"{repo.folder}/HEAD"):
+        return False
+    if not ref:
+        return _is_id(_text(os.path.join(repo.folder, "HEAD")).strip())
+    loose = _text(os.path.join(repo.common, ref)).strip()
+    return ref.startswith(_HEADS) and (not loose or _is_id(loose))
+
+
+def _value(repo: Repository, ref: str) -> str:
+    loose = _text(os.path.join(repo.common, ref)).strip()
+    if loose:
+        return loose
+    wanted = " " + ref
+    for line in _text(os.path.join(repo.common, "packed-refs")).splitlines():
+        if line.endswith(wanted) and _is_id(line[: -len(wanted)]):
+            return line[: -len(wanted)]
+    return ""
+
+
+def move(repo: Repository, old: Head, new: str, log: Log, *, ask_git: bool) -> bool:
+    """Compare and swap: True if HEAD's branch stood at `old` and now stands at `new`."""
+    if ask_git or not old.commit or not _plain(repo, old.ref):
+        return _move_with_git(repo, old, new, log)
+    path = os.path.join(repo.common, old.ref) if old.ref else os.path.join(repo.folder, "HEAD")
+    try:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        fd = os.open(path + ".lock", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+    except FileExistsError:
+        return _move_with_git(repo, old, new, log)  # git waits a moment for the other one, and says who it was
+    moved = False
+    try:
+        try:
+            if head(repo) != old:
+                return False
+            os.write(fd, new.encode() + b"\n")
+            if repo.sync:
+                os.fsync(fd)
+        finally:
+            os.close(fd)
+        _write_logs(repo, old, new, log)
+        os.rename(path + ".lock", path)
+        moved = True
+    finally:
+        if not moved:
+            os.unlink(path + ".lock")
+    return True
+
+
+def _move_with_git(repo: Repository, old: Head, new: str, log: Log) -> bool:
+    name, email, moment = _split(log.who)
+    answer = repo.git(
+        "update-ref", "-m", log.message, "HEAD", new, old.commit or "0" * len(new),
+        GIT_COMMITTER_NAME=name, GIT_COMMITTER_EMAIL=email, GIT_COMMITTER_DATE=moment,
+    )  # fmt: skip
+    if answer.code == 0:
+        return True
+    if head(repo) != old:
+        return False
+    raise UserError(
+        f"The branch could not be moved: {answer.error_text}",
+        "If no git is running, remove the .lock file named above; your files and the index are as they were.",
+    )
+
+
+def _write_logs(repo: Repository, old: Head, new: str, log: Log) -> None:
+    wanted = repo.settings.get("core.logallrefupdates", "true").lower() not in ("false", "no", "off", "0")
+    line = f"{old.commit} {new} {log.who}\t{log.message}\n".encode("utf-8", "surrogateescape")
+    places = [os.path.join(repo.folder, "logs", "HEAD")]
+    if old.ref:
+        places.append(os.path.join(repo.common, "logs", old.ref))
+    for place in places:
+        if not wanted and not os.path.exists(place):
+            continue
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+        try:
+            fd = os.open(place, flags, 0o644)
+        except FileNotFoundError:
+            os.makedirs(os.path.dirname(place), exist_ok=True)
+            fd = os.open(place, flags, 0o644)
+        os.write(fd, line)
+        os.close(fd)
+
+
+def _split(who: str) -> tuple[str, str, str]:
+    name, _, rest = who.partition(" <")
+    email, _, moment = rest.partition("> ")
+    return name, email, moment
+
+
+def _is_id(text: str) -> bool:
+    return len(text) in (40, 64) and _ID_CHARS.issuperset(text)
+
+
+def _text(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            return file.read()
+    except OSError:
+        return ""
