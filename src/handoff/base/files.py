@@ -6,13 +6,8 @@ import errno
 import fcntl
 import os
 import time
-from contextlib import contextmanager
 
 from handoff.base.errors import Conflict, UserError
-from handoff.base.record import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 LOCK_PATIENCE_SECONDS = 30.0
 _LOCK_PAUSE_SECONDS = 0.02
@@ -105,29 +100,41 @@ def sync_folder(folder: str) -> None:
         os.close(fd)
 
 
-@contextmanager
-def locked(path: str, *, what: str, patience: float = LOCK_PATIENCE_SECONDS) -> Iterator[None]:
+class locked:  # noqa: N801 - reads as a word at its place of use; `contextlib` costs as much as the rest of this file
     """Hold the lock file `path` for one short edit; the kernel frees it if we die."""
-    try:
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    except OSError as error:
-        raise UserError(f"Cannot lock {what}: {path}: {error.strerror}.", _hint_for(error)) from error
-    try:
-        deadline = time.monotonic() + patience
+
+    def __init__(self, path: str, *, what: str, patience: float = LOCK_PATIENCE_SECONDS) -> None:
+        self._path, self._what, self._patience = path, what, patience
+        self._fd = -1
+
+    def __enter__(self) -> None:
+        try:
+            self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise UserError(f"Cannot lock {self._what}: {self._path}: {error.strerror}.", _hint_for(error)) from error
+        try:
+            self._wait()
+        except BaseException:
+            os.close(self._fd)
+            raise
+
+    def _wait(self) -> None:
+        deadline = time.monotonic() + self._patience
         while True:
             try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
+                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 if time.monotonic() > deadline:
                     raise Conflict(
-                        f"Another process has been editing {what} for {patience:.0f} s.",
-                        f"Look for a hung handoff process; the lock is {path}.",
+                        f"Another process has been editing {self._what} for {self._patience:.0f} s.",
+                        f"Look for a hung handoff process; the lock is {self._path}.",
                     ) from None
                 time.sleep(_LOCK_PAUSE_SECONDS)
-        yield
-    finally:
-        os.close(fd)
+            else:
+                return
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._fd)
 
 
 def _unlink_quietly(path: str) -> None:

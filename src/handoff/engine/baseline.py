@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from handoff.base.record import TYPE_CHECKING
-from handoff.git.repo import commits, facts
 
 if TYPE_CHECKING:
     from typing import Any
@@ -21,6 +20,8 @@ def take_baseline(
 
     `stamps` also notes every file that is changed already, so that it is not held against the session later.
     """
+    from handoff.git.repo import commits, facts  # noqa: PLC0415 - start-up: who only reads a baseline asks git nothing
+
     state = facts(workspace, environment=app.git_environment)
     found: dict[str, Any] = {"at": app.clock.now(), "workspace": workspace}
     if state is not None:

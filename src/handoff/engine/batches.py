@@ -8,6 +8,7 @@ from handoff.base.clock import age
 from handoff.base.errors import Conflict, Refused, UserError
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board import batches, metrics, outcomes, states, tasks
+from handoff.engine import holding, views
 from handoff.engine import tasks as journey
 from handoff.engine.baseline import take_baseline
 from handoff.engine.home import home_config
@@ -20,9 +21,10 @@ if TYPE_CHECKING:
     from handoff.board.metrics import Calibration
     from handoff.board.tasks import Task
     from handoff.engine.app import App
+    from handoff.engine.holding import Hold
     from handoff.engine.home import Project
     from handoff.engine.manifest_reader import Manifest, Owned, SubTask
-    from handoff.engine.tasks import Finished, Hold
+    from handoff.engine.tasks import Finished
     from handoff.store.database import Transaction
 
 _SPECIAL = "*?[\\"
@@ -113,7 +115,7 @@ def open_batch(app: App, project: Project, path: str) -> Opened:
         manifest=_as_json({"timeout_hours": manifest.timeout_hours, **manifest.raw}),
         baseline=take_baseline(app, workspace, stamps=True),
     )  # fmt: skip
-    journey.refresh_or_tell(app, project.name, f"Batch {batch.id} is recorded")
+    views.refresh_or_tell(app, project.name, f"Batch {batch.id} is recorded")
     ready = tuple(sub.id for sub in manifest.sub_tasks if not sub.depends_on)
     return Opened(batch, ready, manifest.unknown)
 
@@ -170,8 +172,8 @@ def part_of(app: App, batch: Batch, name: str) -> Task:
 def hold_part(app: App, batch: Batch, name: str) -> Hold:
     """The part a report is about, with the caller's fence if the caller claimed it."""
     part = part_of(app, batch, name)
-    hold = journey.held(app, task=part.label, project=batch.project)
-    return hold if hold.task.key == part.key else journey.Hold(part, None, "")
+    hold = holding.held(app, task=part.label, project=batch.project)
+    return hold if hold.task.key == part.key else holding.Hold(part, None, "")
 
 
 # --- the fan-in --------------------------------------------------------------------------------------------
@@ -193,7 +195,7 @@ def complete(app: App, batch: Batch, *, minutes: float | None, summary: str) -> 
             f"Batch '{batch.id}' is not whole: {', '.join(missing[:20])} not finished.",
             f"Wait for them, or take them out: {app.settings.program} cancel {batch.id}/{missing[0]}",
         )
-    hold = journey.held(app, task=task.label, project=batch.project)
+    hold = holding.held(app, task=task.label, project=batch.project)
 
     def figures(transaction: Transaction) -> None:
         if minutes is not None:  # one row a batch: what is said here comes first and wins over what was measured
@@ -239,5 +241,5 @@ def calibration(app: App, project: str) -> Calibration:
 def cancel(app: App, batch: Batch, *, reason: str) -> Batch:
     """Take a whole batch back; what is finished stays finished."""
     ended = outcomes.cancel_batch(app.database, key=batch.key, reason=reason)
-    journey.refresh_or_tell(app, batch.project, f"Batch {batch.id} is cancelled")
+    views.refresh_or_tell(app, batch.project, f"Batch {batch.id} is cancelled")
     return ended

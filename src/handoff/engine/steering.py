@@ -7,10 +7,10 @@ import os
 from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board import batches, gates, journal, metrics, outcomes, sentinels, states, tasks
-from handoff.engine import tasks as journey
 from handoff.engine import tickets, views
 from handoff.engine.home import find_project, home_config
 from handoff.engine.openers import Job, open_task
+from handoff.engine.paths import document
 
 if TYPE_CHECKING:
     from typing import Any
@@ -47,14 +47,14 @@ def known_projects(app: App) -> list[str]:
 def approve(app: App, task: Task, *, reason: str = "") -> Outcome:
     """Yes, to the gate the task waits at."""
     outcome = gates.approve(app.database, key=task.key, answered_by=person(app), reason=reason)
-    journey.refresh_or_tell(app, task.project, f"The gate of {task.label} is approved")
+    views.refresh_or_tell(app, task.project, f"The gate of {task.label} is approved")
     return outcome
 
 
 def reject(app: App, task: Task, *, reason: str) -> Outcome:
     """No: the reason is what the next attempt reads."""
     outcome = gates.reject(app.database, key=task.key, reason=reason, answered_by=person(app))
-    journey.refresh_or_tell(app, task.project, f"The gate of {task.label} is rejected")
+    views.refresh_or_tell(app, task.project, f"The gate of {task.label} is rejected")
     return outcome
 
 
@@ -66,7 +66,7 @@ def waiting(app: App, *, project: str = "", every: bool = False) -> list[Waiting
 def retry(app: App, task: Task) -> Outcome:
     """Let a blocked task try again."""
     outcome = outcomes.retry(app.database, key=task.key, session=person(app))
-    journey.refresh_or_tell(app, task.project, f"Task {task.label} may try again")
+    views.refresh_or_tell(app, task.project, f"Task {task.label} may try again")
     return outcome
 
 
@@ -75,7 +75,7 @@ def cancel(app: App, task: Task, *, reason: str = "") -> Outcome:
     outcome = outcomes.cancel(app.database, key=task.key, reason=reason, session=person(app))
     if task.held_by:
         tickets.drop(app, task.held_by)
-    journey.refresh_or_tell(app, task.project, f"Task {task.label} is cancelled")
+    views.refresh_or_tell(app, task.project, f"Task {task.label} is cancelled")
     return outcome
 
 
@@ -102,7 +102,7 @@ def picture(app: App, task: Task) -> Picture:
             left = task.lease_until - transaction.lease_now()
     return Picture(
         task, batch, tasks.needs_of(store, key=task.key), gates.of_task(store, key=task.key),
-        journal.of_task(store, key=task.key), views.document(app, task), left, _read(task.evidence),
+        journal.of_task(store, key=task.key), document(app, task), left, _read(task.evidence),
     )  # fmt: skip
 
 
@@ -157,10 +157,10 @@ def open_(app: App, task: Task, *, way: str = "") -> Opened:
     if task.state == states.WAITING:
         raise UserError(f"Task '{task.label}' still waits.", f"See: {app.settings.program} show {task.label}")
     views.refresh(app, task.project)
-    document = views.document(app, task)
-    if not os.path.exists(document):
+    path = document(app, task)
+    if not os.path.exists(path):
         views.refresh(app, task.project, whole=True)
-    return open_task(app, home_config(app), Job(task.project, task.id, task.workspace, document, task.agent), way=way)
+    return open_task(app, home_config(app), Job(task.project, task.id, task.workspace, path, task.agent), way=way)
 
 
 class Pruned(Record):

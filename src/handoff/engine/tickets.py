@@ -8,7 +8,6 @@ from handoff.base.errors import UserError
 from handoff.base.files import make_folder, read_text, write_atomic
 from handoff.base.ids import new_id
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.git.repo import find_top
 
 if TYPE_CHECKING:
     from handoff.engine.app import App
@@ -83,9 +82,8 @@ def find(app: App, *, session: str = "", fence: int | None = None, task: str = "
                 f"The fence of session {explicit} is not known here.", "Give it: --fence N (claim printed it)."
             )
         return known if number is None else known._replace(fence=number)
-    here = find_top(".") or os.path.abspath(".")
     mine = [ticket for ticket in _all(app) if ticket.task and (not project or ticket.project == project)]
-    mine = [ticket for ticket in mine if (ticket.task == task if task else ticket.workspace == here)]
+    mine = [ticket for ticket in mine if ticket.task == task] if task else _nearest(mine)
     if len(mine) > 1:
         tty = terminal()
         mine = [ticket for ticket in mine if tty and ticket.terminal == tty] or mine
@@ -95,6 +93,14 @@ def find(app: App, *, session: str = "", fence: int | None = None, task: str = "
     if mine and fence is not None:
         return mine[0]._replace(fence=fence)
     return mine[0] if mine else None
+
+
+def _nearest(found: list[Ticket]) -> list[Ticket]:
+    """The claims made in the innermost checkout around this folder."""
+    here = os.getcwd() + "/"
+    around = [ticket for ticket in found if ticket.workspace and here.startswith(ticket.workspace.rstrip("/") + "/")]
+    inmost = max((len(ticket.workspace) for ticket in around), default=0)
+    return [ticket for ticket in around if len(ticket.workspace) == inmost]
 
 
 def _path(app: App, session: str) -> str:

@@ -11,10 +11,11 @@ import os
 from handoff.base.errors import UserError
 from handoff.base.files import locked, make_folder, read_bytes, sync_folder, write_atomic
 from handoff.base.record import TYPE_CHECKING
-from handoff.board import batches, journal, metrics, states, tasks
+from handoff.board import journal, states, tasks
 from handoff.engine import papers
 from handoff.engine.home import home_config
 from handoff.engine.openers import Job, uri_for
+from handoff.engine.paths import document
 
 if TYPE_CHECKING:
     from handoff.board.batches import Batch
@@ -41,9 +42,14 @@ def refresh(app: App, project: str, *, whole: bool = False) -> int:
         return _refresh(app, project, folder, whole=whole)
 
 
-def document(app: App, task: Task) -> str:
-    """Where a task's baton lies."""
-    return os.path.join(app.settings.home, task.project, "queue", f"{task.id}.md")
+def refresh_or_tell(app: App, project: str, done: str) -> None:
+    """Bring the files up to date; when the disk refuses, say what is safe already."""
+    try:
+        refresh(app, project)
+    except UserError as error:
+        raise UserError(
+            f"{done}, but its files are not: {error.message}", f"Mend that, then: {app.settings.program} sync-files"
+        ) from error
 
 
 def _refresh(app: App, project: str, folder: str, *, whole: bool) -> int:
@@ -53,6 +59,8 @@ def _refresh(app: App, project: str, folder: str, *, whole: bool) -> int:
     opened: dict[int, None] = {}
     joined: dict[int, None] = {}
     if seen < 0:
+        from handoff.board import batches  # noqa: PLC0415 - start-up
+
         newest = journal.last(store, project=project, most=1)
         seen = newest[-1].seq if newest else 0
         names.update((task.id, None) for task in tasks.listing(store, project=project, most=1_000_000))
@@ -100,6 +108,8 @@ class _Writer:
 
     def batch(self, key: int) -> Batch:
         if key not in self._batches:
+            from handoff.board import batches  # noqa: PLC0415 - start-up: most tasks are in no batch
+
             self._batches[key] = batches.get(self.app.database, key=key)
         return self._batches[key]
 
@@ -157,7 +167,9 @@ class _Writer:
         for name, on in marks.items():
             self.files[os.path.join(self.folder(batch), name)] = papers.RECORDED + "\n" if on else None
         self.files[os.path.join(self.folder(batch), "fan-in.env")] = papers.env_file("fan-in", batch.id)
-        if batch.state == batches.DONE:
+        if batch.state == states.DONE:
+            from handoff.board import batches, metrics  # noqa: PLC0415 - start-up
+
             rows = metrics.listing(self.app.database, project=batch.project, most=_MEASURES)
             lines = [
                 papers.measure_line(row, batches.get(self.app.database, key=row.batch).id) for row in reversed(rows)

@@ -10,7 +10,7 @@ from handoff.base.files import make_folder, read_bytes, write_atomic
 from handoff.base.process import start_of
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board import batches, tasks, watchdog
-from handoff.engine import stops, views
+from handoff.engine import holding, stops, views
 from handoff.engine import tasks as journey
 from handoff.engine.home import RESERVED
 from handoff.engine.papers import RECORDED
@@ -108,7 +108,7 @@ def _take_in(app: App, marker: Marker, taken_in: list[str], refused: list[str]) 
     task = _task_of(app, marker)
     if task is None or task.ended or task.state == marker.says:
         return
-    hold = journey.Hold(task, task.fence if task.state == "running" else None, task.held_by or "")
+    hold = holding.Hold(task, task.fence if task.state == "running" else None, task.held_by or "")
     try:
         if marker.says == "done":
             journey.finish(app, hold, summary=_words(marker.path))

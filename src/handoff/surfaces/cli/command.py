@@ -40,6 +40,10 @@ class Command(Record):
     epilog: str = ""
 
 
+# Our words are English; looking for translations of argparse's own would import `locale` and search the disk each time.
+argparse._ = str  # type: ignore[attr-defined]
+
+
 class _Formatter(argparse.RawDescriptionHelpFormatter):
     """Help of a fixed width: asking for the terminal's would import shutil for every command."""
 

@@ -7,8 +7,9 @@ import sys
 
 from handoff.base.errors import UsageError, UserError
 from handoff.base.record import TYPE_CHECKING
-from handoff.engine import tasks, views
+from handoff.engine import writing
 from handoff.engine.home import find_project
+from handoff.engine.paths import document
 from handoff.surfaces.cli.command import Command
 
 if TYPE_CHECKING:
@@ -133,8 +134,8 @@ def _brief(arguments: argparse.Namespace, *, needed: bool = True) -> str:
     return arguments.brief or ""
 
 
-def _request(arguments: argparse.Namespace, brief: str) -> tasks.Request:
-    return tasks.Request(
+def _request(arguments: argparse.Namespace, brief: str) -> writing.Request:
+    return writing.Request(
         arguments.task, brief, tuple(arguments.after), arguments.agent, arguments.role, tuple(arguments.owns),
         arguments.check, arguments.tests, arguments.priority,
     )  # fmt: skip
@@ -150,12 +151,12 @@ def _write(ctx: Context, arguments: argparse.Namespace, project: Project) -> Non
         from handoff.engine.home import home_config  # noqa: PLC0415 - start-up
         from handoff.engine.papers import baton  # noqa: PLC0415
 
-        task = tasks.preview(ctx.app, project, request)
+        task = writing.preview(ctx.app, project, request)
         ctx.out.data({"dry_run": True, **_as_data(ctx, task)})
-        ctx.out.note(f"Dry run: nothing is written. The document would be {views.document(ctx.app, task)}")
+        ctx.out.note(f"Dry run: nothing is written. The document would be {document(ctx.app, task)}")
         ctx.out.line(baton(ctx.app, home_config(ctx.app), task))
         return
-    task = tasks.write_down(ctx.app, project, request)
+    task = writing.write_down(ctx.app, project, request)
     program = ctx.settings.program
     ctx.out.data(_as_data(ctx, task))
     if task.state == "waiting":
@@ -164,7 +165,7 @@ def _write(ctx: Context, arguments: argparse.Namespace, project: Project) -> Non
         )
     else:
         ctx.out.line(f"Task {task.label} of project {task.project} is ready.", "good")
-    ctx.out.line(f"  {views.document(ctx.app, task)}")
+    ctx.out.line(f"  {document(ctx.app, task)}")
     _tell_stops(ctx, project)
     if arguments.open_now:
         from handoff.surfaces.cli.board import open_and_tell  # noqa: PLC0415 - start-up
@@ -185,14 +186,15 @@ def _tell_stops(ctx: Context, project: Project) -> None:
 
 def _report(ctx: Context, arguments: argparse.Namespace, project: Project) -> None:
     """--status done|blocked: the brief that was written stays; a task nobody wrote down before is recorded with it."""
+    from handoff.engine import holding, tasks  # noqa: PLC0415 - start-up
     from handoff.surfaces.cli.reports import show_finished  # noqa: PLC0415 - start-up
 
     try:
-        hold = tasks.held(ctx.app, task=arguments.task, project=project.name)
+        hold = holding.held(ctx.app, task=arguments.task, project=project.name)
     except UserError:
         if arguments.dry_run or not arguments.brief:
             raise
-        hold = tasks.Hold(tasks.write_down(ctx.app, project, _request(arguments, _brief(arguments))), None, "")
+        hold = holding.Hold(writing.write_down(ctx.app, project, _request(arguments, _brief(arguments))), None, "")
     if arguments.dry_run:
         ctx.out.line(f"Dry run: task {hold.task.label} would be reported {arguments.status}.")
         ctx.out.data({"dry_run": True, "task": hold.task.label, "status": arguments.status})
@@ -240,7 +242,7 @@ def _open_batch(ctx: Context, arguments: argparse.Namespace) -> None:
 
 
 def _report_part(ctx: Context, arguments: argparse.Namespace, project: Project) -> None:
-    from handoff.engine import batches, watch  # noqa: PLC0415 - start-up
+    from handoff.engine import batches, tasks, watch  # noqa: PLC0415 - start-up
 
     batch = batches.find_batch(ctx.app, project, arguments.batch_id)
     hold = batches.hold_part(ctx.app, batch, arguments.task)
@@ -295,7 +297,7 @@ def _cleanup(ctx: Context, arguments: argparse.Namespace) -> None:
 def _as_data(ctx: Context, task: Task) -> dict[str, object]:
     return {
         "task": task.label, "project": task.project, "state": task.state, "fence": task.fence,
-        "workspace": task.workspace, "document": views.document(ctx.app, task), "reason": task.reason,
+        "workspace": task.workspace, "document": document(ctx.app, task), "reason": task.reason,
     }  # fmt: skip
 
 

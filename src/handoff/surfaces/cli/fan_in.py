@@ -6,7 +6,7 @@ from handoff.base.clock import age
 from handoff.base.errors import Conflict, UserError
 from handoff.base.ids import check_id
 from handoff.base.record import TYPE_CHECKING
-from handoff.engine import batches, tasks
+from handoff.engine import batches, holding, tasks
 from handoff.engine.home import find_project
 from handoff.surfaces.cli.reports import show_finished
 
@@ -36,10 +36,10 @@ def keep_alive(ctx: Context, arguments: Namespace, name: str) -> int:
     fan_in = batches.fan_in_of(ctx.app, batch)
     if fan_in.state == "ready":
         claim = tasks.take(ctx.app, task=fan_in.label, project=batch.project, session=arguments.session)
-        hold = tasks.Hold(claim.task, claim.fence, claim.session.id)
+        hold = holding.Hold(claim.task, claim.fence, claim.session.id)
         ctx.out.line(f"You hold {fan_in.label} (session {hold.session}, fence {hold.fence}).")
     else:
-        hold = tasks.held(
+        hold = holding.held(
             ctx.app, task=fan_in.label, project=batch.project, session=arguments.session, fence=arguments.fence
         )
     begun = ctx.app.clock.monotonic()
@@ -47,7 +47,7 @@ def keep_alive(ctx: Context, arguments: Namespace, name: str) -> int:
         if batches.fan_in_of(ctx.app, batch).ended:
             return 0
         try:
-            tasks.beat(ctx.app, hold)
+            holding.beat(ctx.app, hold)
         except Conflict:
             if batches.fan_in_of(ctx.app, batch).ended:
                 return 0

@@ -5,14 +5,14 @@ from __future__ import annotations
 from handoff.base.clock import age
 from handoff.base.errors import UsageError
 from handoff.base.record import TYPE_CHECKING
-from handoff.engine import tasks, views
+from handoff.engine import holding
+from handoff.engine.paths import document
 from handoff.surfaces.cli.command import Command
-from handoff.surfaces.cli.reports import show_finished
 
 if TYPE_CHECKING:
     import argparse
 
-    from handoff.engine.tasks import Hold
+    from handoff.engine.holding import Hold
     from handoff.surfaces.cli.command import Context, Parser
 
 
@@ -24,7 +24,7 @@ def _holder_arguments(parser: Parser) -> None:
 
 
 def _hold(ctx: Context, arguments: argparse.Namespace, task: str = "") -> Hold:
-    return tasks.held(
+    return holding.held(
         ctx.app,
         task=arguments.task or task,
         project=arguments.project,
@@ -59,17 +59,19 @@ def _claim_arguments(parser: Parser) -> None:
 
 
 def _claim(ctx: Context, arguments: argparse.Namespace) -> None:
+    from handoff.engine import tasks  # noqa: PLC0415 - start-up: a heartbeat needs none of it
+
     claim = tasks.take(
         ctx.app, task=arguments.task or arguments.name, project=arguments.project, agent=arguments.agent,
         role=arguments.role, session=arguments.session, lease=arguments.lease,
     )  # fmt: skip
     task = claim.task
-    document = views.document(ctx.app, task)
+    path = document(ctx.app, task)
     ctx.out.data(
         {
             "task": task.label, "project": task.project, "session": claim.session.id, "fence": claim.fence,
             "lease_seconds": claim.lease_seconds, "attempt": task.attempt, "workspace": task.workspace,
-            "document": document, "brief": task.brief, "repeated": claim.repeated,
+            "document": path, "brief": task.brief, "repeated": claim.repeated,
         }
     )  # fmt: skip
     if arguments.export:
@@ -85,12 +87,12 @@ def _claim(ctx: Context, arguments: argparse.Namespace) -> None:
         "good",
     )
     if arguments.show:
-        with open(document, encoding="utf-8", errors="surrogateescape") as file:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
             ctx.out.line("\n" + file.read().rstrip())
         return
     program = ctx.settings.program
     ctx.out.lines(
-        f"  {document}",
+        f"  {path}",
         f"A silence of {age(claim.lease_seconds)} gives it to somebody else; {program} heartbeat shows that you live.",
         f"Report with: {program} done, {program} block REASON or {program} release",
     )
@@ -135,7 +137,7 @@ def _heartbeat(ctx: Context, arguments: argparse.Namespace) -> int | None:
         if len(words) > 1:
             raise UsageError(f"There is no heartbeat {words[0]}.", f"There are: {', '.join(_SUB_VERBS)}")
         return fan_in.keep_alive(ctx, arguments, words[0])
-    task = tasks.beat(ctx.app, _hold(ctx, arguments), lease=arguments.lease)
+    task = holding.beat(ctx.app, _hold(ctx, arguments), lease=arguments.lease)
     ctx.out.data({"task": task.label, "fence": task.fence, "lease_seconds": task.lease_seconds})
     ctx.out.line(f"{task.label} is yours for another {age(task.lease_seconds)}.")
     return None
@@ -161,6 +163,9 @@ def _done_arguments(parser: Parser) -> None:
 
 
 def _done(ctx: Context, arguments: argparse.Namespace) -> None:
+    from handoff.engine import tasks  # noqa: PLC0415 - start-up
+    from handoff.surfaces.cli.reports import show_finished  # noqa: PLC0415 - start-up
+
     hold = _hold(ctx, arguments, arguments.name)
     if hold.task.check_command and not hold.task.ended:
         ctx.out.note(f"Running: {hold.task.check_command}")
@@ -173,6 +178,8 @@ def _block_arguments(parser: Parser) -> None:
 
 
 def _block(ctx: Context, arguments: argparse.Namespace) -> None:
+    from handoff.engine import tasks  # noqa: PLC0415 - start-up
+
     outcome = tasks.block(ctx.app, _hold(ctx, arguments), reason=arguments.reason)
     task = outcome.task
     ctx.out.data(
@@ -199,6 +206,8 @@ def _release_arguments(parser: Parser) -> None:
 
 
 def _release(ctx: Context, arguments: argparse.Namespace) -> None:
+    from handoff.engine import tasks  # noqa: PLC0415 - start-up
+
     task = tasks.release(ctx.app, _hold(ctx, arguments, arguments.name), reason=arguments.reason)
     ctx.out.data({"task": task.label, "project": task.project, "state": task.state})
     ctx.out.line(f"{task.label} is free; the next session gets it as it is.")

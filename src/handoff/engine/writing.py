@@ -1,0 +1,86 @@
+"""Write a task down: everything is checked and the baseline taken before the first byte is written."""
+
+from __future__ import annotations
+
+import os
+
+from handoff.base.errors import UserError
+from handoff.base.ids import check_id
+from handoff.base.record import TYPE_CHECKING, Record
+from handoff.board import states, tasks
+from handoff.engine import views
+from handoff.engine.baseline import take_baseline
+from handoff.engine.home import home_config
+from handoff.engine.openers import Job, uri_for
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from handoff.board.tasks import Task
+    from handoff.engine.app import App
+    from handoff.engine.home import Project
+
+
+class Request(Record):
+    """What `dump` was asked to write down."""
+
+    task: str
+    brief: str
+    after: tuple[str, ...] = ()
+    agent: str = ""
+    role: str = ""
+    owns: tuple[str, ...] = ()
+    check: str = ""
+    tests: str = ""
+    priority: int = 0
+
+
+def prepare(app: App, project: Project, request: Request) -> dict[str, Any]:
+    """Check everything a new task needs and take its baseline; nothing is written."""
+    check_id(request.task, "task")
+    if not request.brief.strip():
+        raise UserError(
+            "The brief is empty.", "Say what the next session must do: --next 'TEXT', or --next - to read it."
+        )
+    config = home_config(app)
+    uri_for(config, Job(project.name, request.task, project.workspace, ""))
+    if request.owns:
+        from handoff.git.ownership import Ownership  # noqa: PLC0415 - only tasks with an ownership
+
+        Ownership.parse(request.owns)
+    return {
+        "project": project.name, "id": request.task, "brief": request.brief.strip(), "role": request.role,
+        "agent": request.agent, "workspace": project.workspace, "owns": request.owns,
+        "check_command": request.check, "priority": request.priority, "max_attempts": int(config.number("max_attempts")),
+        "baseline": take_baseline(app, project.workspace, tests=tests_command(project.workspace, request.tests),
+                                  stamps=bool(request.owns)),
+    }  # fmt: skip
+
+
+def write_down(app: App, project: Project, request: Request) -> Task:
+    """Record a task and write its files; a live task of that id is not overwritten."""
+    values = prepare(app, project, request)
+    task = tasks.add(app.database, **values, after=request.after)
+    views.refresh_or_tell(app, project.name, f"Task {task.label} is recorded")
+    return task
+
+
+def preview(app: App, project: Project, request: Request) -> Task:
+    """The task as it would be written, for a dry run; nothing is created, not even the database."""
+    values = prepare(app, project, request)
+    fields: dict[str, Any] = dict.fromkeys(tasks.Task._fields, "")
+    fields.update(
+        dict.fromkeys(("key", "generation", "open_needs", "counted", "fence", "estimate_minutes", "not_before"), 0)
+    )
+    fields.update(batch=None, ended_at=None, attempt=1, changed_at=app.clock.now(), kind=tasks.TASK)
+    row = tasks.new_values(**values, state=states.WAITING if request.after else states.READY)
+    return tasks.Task(**{**fields, **row})
+
+
+def tests_command(workspace: str, tests: str) -> str:
+    """`--tests` is a command; a bare path of a test file or folder means pytest, as the older tool has it."""
+    first = tests.partition("::")[0].partition(" ")[0]
+    path = os.path.join(workspace, first)
+    if first and os.path.exists(path) and (os.path.isdir(path) or not os.access(path, os.X_OK)):
+        return f"python -m pytest {tests}"
+    return tests
