@@ -13,7 +13,7 @@ from handoff.git.commits_message import write_commit
 from handoff.git.commits_paths import locate, look
 from handoff.git.commits_prepare import Draft, Wish, prepare, still_true
 from handoff.git.commits_queue import turn
-from handoff.git.commits_refs import Head, Log, head, move
+from handoff.git.commits_refs import Head, Log, head, mend, move
 from handoff.git.commits_repo import Repository
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ def commit(
     for _ in range(ATTEMPTS):
         draft = prepare(repo, named, words, wish, now)
         with turn(queue, lock=wish.lock, patience=wish.patience):
+            mend(repo)
             mended = index.mend(repo)
             landed = _land(repo, draft, wish)
         if landed is not None:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from handoff.git.commits_repo import Repository
 
 _HEADS = "refs/heads/"
+_LOCK_PREFIX = "ref-"
 _ID_CHARS = frozenset("0123456789abcdef")
 
 
@@ -67,29 +68,54 @@ def move(repo: Repository, old: Head, new: str, log: Log, *, ask_git: bool) -> b
     """Compare and swap: True if HEAD's branch stood at `old` and now stands at `new`."""
     if ask_git or not old.commit or not _plain(repo, old.ref):
         return _move_with_git(repo, old, new, log)
-    path = os.path.join(repo.common, old.ref) if old.ref else os.path.join(repo.folder, "HEAD")
+    path = _file(repo, old.ref)
+    # The lock is a second name of a file in our folder: after a `kill -9` it can be told from another git's.
+    own = os.path.join(repo.common, "handoff", f"{_LOCK_PREFIX}{os.getpid()}-{os.urandom(4).hex()}")
+    with open(own, "x", encoding="ascii") as file:
+        file.write(new + "\n")
+        if repo.sync:
+            file.flush()
+            os.fsync(file.fileno())
     try:
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        fd = os.open(path + ".lock", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
-    except FileExistsError:
-        return _move_with_git(repo, old, new, log)  # git waits a moment for the other one, and says who it was
-    moved = False
-    try:
         try:
-            if head(repo) != old:
-                return False
-            os.write(fd, new.encode() + b"\n")
-            if repo.sync:
-                os.fsync(fd)
-        finally:
-            os.close(fd)
+            os.link(own, path + ".lock")
+        except FileExistsError:
+            return _move_with_git(repo, old, new, log)  # git waits a moment for the other one, and says who it was
+        if head(repo) != old:
+            os.unlink(path + ".lock")
+            return False
         _write_logs(repo, old, new, log)
         os.rename(path + ".lock", path)
-        moved = True
+        return True
     finally:
-        if not moved:
-            os.unlink(path + ".lock")
-    return True
+        os.unlink(own)
+
+
+def mend(repo: Repository) -> None:
+    """Free the branch a killed process had locked. Only for who holds the turn."""
+    folder = os.path.join(repo.common, "handoff")
+    left = [os.path.join(folder, name) for name in os.listdir(folder) if name.startswith(_LOCK_PREFIX)]
+    if not left:
+        return
+    text = _text(os.path.join(repo.folder, "HEAD"))
+    for ref in ("", text[5:].strip() if text.startswith("ref: ") else ""):
+        lock = _file(repo, ref) + ".lock"
+        if any(_same(lock, own) for own in left):
+            os.unlink(lock)
+    for own in left:
+        os.unlink(own)
+
+
+def _file(repo: Repository, ref: str) -> str:
+    return os.path.join(repo.common, ref) if ref else os.path.join(repo.folder, "HEAD")
+
+
+def _same(one: str, two: str) -> bool:
+    try:
+        return os.path.samefile(one, two)
+    except OSError:
+        return False
 
 
 def _move_with_git(repo: Repository, old: Head, new: str, log: Log) -> bool:
