@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from handoff.base.process import feed, find
+from handoff.base.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from handoff.engine.app import App

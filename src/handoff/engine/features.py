@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from handoff import __version__
 from handoff.base import files
 from handoff.base.errors import Refused, UserError
 from handoff.base.ids import check_feature_name
-from handoff.base.record import Record
+from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.settings import DEFAULT_CONFIG
 from handoff.engine.status import need_workspace, workspace_of
 from handoff.feature import folder, templates, words

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from handoff.base import files
 from handoff.base.clock import stamp
 from handoff.base.errors import Refused, UserError
-from handoff.base.record import Record
+from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.settings import PROJECT_KEYS, load_config
 from handoff.engine import others
 from handoff.engine.status import (

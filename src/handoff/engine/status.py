@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from handoff.base.errors import UserError
-from handoff.base.record import Record
+from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.settings import PROJECT_KEYS, Config, load_config
 from handoff.feature import documents, folder, history
 from handoff.feature import plan as plans

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from handoff.base import files
 from handoff.base.clock import stamp
 from handoff.base.errors import Conflict, Refused, UserError
-from handoff.base.record import Record
+from handoff.base.record import TYPE_CHECKING, Record
 from handoff.checks.commands import Verdict, run_check
 from handoff.engine.status import View, active_feature, git_facts, look, picture
 from handoff.feature import folder, history, plan_edit

@@ -29,6 +29,8 @@ NOT_PLANNED = ("not yet generated", "not yet generated.")
 NOT_STARTED = "not started"
 
 _STEP = re.compile(r"[ \t]*(?:[-*]|[0-9]+\.) +\[([ >xX!-])\]").match
+_COMPARED = 2000  # steps compared with 'Current Step', for a warning only
+_PLAIN = frozenset(f"{bullet} [{mark}]" for bullet in "-*" for mark in " >x")
 _NOTE = r"\((check|done|blocked|dropped|reason):[ \t]*"
 
 
@@ -66,6 +68,7 @@ class Plan(Record):
     position: int | None
     current_text: str
     risks: tuple[str, ...]
+    counts: dict[str, int] = {}  # noqa: RUF012 - never written to
 
     def step(self, index: int) -> Step:
         """The step at a place in the plan, counted from 0."""
@@ -78,7 +81,7 @@ class Plan(Record):
         return None if self.position is None else self.step(self.position)
 
     def count(self, mark: str) -> int:
-        return sum(1 for _, found, _ in self.marks if found == mark)
+        return self.counts.get(mark, 0)
 
     @property
     def done(self) -> int:
@@ -87,7 +90,7 @@ class Plan(Record):
     @property
     def left(self) -> int:
         """Steps that are neither done nor dropped."""
-        return sum(1 for _, mark, _ in self.marks if mark not in (DONE, DROPPED))
+        return len(self.marks) - self.count(DONE) - self.count(DROPPED)
 
     @property
     def guard(self) -> str:
@@ -127,7 +130,7 @@ def parse(text: str) -> Plan:
         return _invalid((Problem(1, "STATE.md is empty.", "Restore it, or run init again to write a fresh one."),))
     ends = look.Regions(text, lines)
     problems = [Problem(*found) for found in ends.problems]
-    spans, heading_faults = _sections(lines, ends)
+    spans, heading_faults = _sections(text, lines, ends)
     problems += heading_faults or _stray_steps(lines, spans, ends)
     plans = [span for span in spans if span[0] == PLAN_SECTION]
     if not plans:
@@ -143,23 +146,27 @@ def parse(text: str) -> Plan:
     problems += odd
     if ends:
         asleep += _asleep_below(lines, spans, start, ends)
-    problems += _current_faults(marks)
+    every = [mark for _, mark, _ in marks]
+    problems += _current_faults(marks, every)
     current_text = _first_line(lines, spans, "Current Step") or "Unknown"
-    return _judge(lines[start:end], start, marks, asleep, problems, current_text, _risks(lines, spans))
+    body = lines[start:end] if not marks or "enerated" in text else []
+    return _judge(body, start, marks, every, asleep, problems, current_text, _risks(lines, spans))
 
 
 def _judge(
     body: list[str],
     start: int,
     marks: list[tuple[int, str, str]],
+    every: list[str],
     asleep: list[int],
     problems: list[Problem],
     current_text: str,
     risks: tuple[str, ...],
 ) -> Plan:
     warnings: list[str] = []
-    position = _position(marks)
-    left = sum(1 for _, mark, _ in marks if mark not in (DONE, DROPPED))
+    position = _position(every)
+    counts = {mark: every.count(mark) for mark in (PENDING, CURRENT, DONE, STUCK, DROPPED)}
+    left = len(every) - counts[DONE] - counts[DROPPED]
     if not marks and not problems:
         if _is_unplanned(body):
             return Plan(EMPTY, (), (), (), None, current_text, risks)
@@ -185,21 +192,21 @@ def _judge(
         verdict = BLOCKED if position is None else VALID
     if verdict == VALID:
         warnings = _warnings(body, marks, asleep, position, current_text)
-    return Plan(verdict, tuple(marks), tuple(sorted(problems)), tuple(warnings), position, current_text, risks)
+    return Plan(verdict, tuple(marks), tuple(sorted(problems)), tuple(warnings), position, current_text, risks, counts)
 
 
 def _invalid(problems: tuple[Problem, ...]) -> Plan:
     return Plan(INVALID, (), problems, (), None, "Unknown", ())
 
 
-def _sections(lines: list[str], regions: look.Regions) -> tuple[list[tuple[str, int, int]], list[Problem]]:
+def _sections(text: str, lines: list[str], regions: look.Regions) -> tuple[list[tuple[str, int, int]], list[Problem]]:
     """The top-level sections as (title, first line after the heading, last line), counted from 1 and exclusive."""
     spans: list[tuple[str, int, int]] = []
     faults: list[Problem] = []
     title, begin = "", 0
-    for number, line in enumerate(lines, 1):
-        if "#" not in line and "lan" not in line and "LAN" not in line:
-            continue  # neither a heading nor a line that could say 'Execution Plan'; large files stay quick
+    # Only headings, and lines that could say 'Execution Plan': large files stay quick.
+    for number in look.holding(lines, text, ("#", "lan", "LAN")):
+        line = lines[number - 1]
         kind = look.heading(lines, number - 1)
         if not kind or regions.covers(number):
             continue
@@ -253,16 +260,18 @@ def _steps(
     lines: list[str], start: int, end: int, regions: look.Regions
 ) -> tuple[list[tuple[int, str, str]], list[int], list[Problem]]:
     """Every step of the section, the open boxes inside code or comments, and the lines that are not understood."""
+    plain = None if regions else _plain_steps(lines, start, end)
+    if plain is not None:
+        return plain, [], []
     marks: list[tuple[int, str, str]] = []
     asleep: list[int] = []
     problems: list[Problem] = []
     legend: list[tuple[str, Problem]] = []
     add, match, covers = marks.append, _STEP, regions.covers if regions else None
-    for number in range(start + 1, end + 1):
-        line = lines[number - 1]
+    for number, line in enumerate(lines[start:end], start + 1):
         step = match(line)
         if step is not None:
-            mark = step.group(1)
+            mark = step[1]
             if covers is not None and covers(number):
                 if mark not in "xX":
                     asleep.append(number)
@@ -294,17 +303,29 @@ def _steps(
     return marks, asleep, problems
 
 
+def _plain_steps(lines: list[str], start: int, end: int) -> list[tuple[int, str, str]] | None:
+    """The quick way for a section in which every line is an ordinary step; None when there is anything else."""
+    while end > start and not lines[end - 1].strip():
+        end -= 1
+    while start < end and not lines[start].strip():
+        start += 1
+    block = lines[start:end]
+    if not _PLAIN.issuperset({line[:5] for line in block}):
+        return None
+    return list(zip(range(start + 1, end + 1), [line[3] for line in block], block, strict=True))
+
+
 def _is_legend(quoted: list[tuple[str, Problem]], *, unplanned: bool) -> bool:
     """Quoted boxes that explain the marks: all of them in a scaffold, else several different ones, each with its word."""
     marks = [mark for mark, _ in quoted]
     return unplanned or ("" not in marks and len(set(marks)) > 1)
 
 
-def _current_faults(marks: list[tuple[int, str, str]]) -> list[Problem]:
+def _current_faults(marks: list[tuple[int, str, str]], every: list[str]) -> list[Problem]:
     """More than one `[>]`, unless each stands inside the one before it (a parent and its part)."""
-    currents = [(line, raw) for line, mark, raw in marks if mark == CURRENT]
-    if len(currents) <= 1:
+    if every.count(CURRENT) <= 1:
         return []
+    currents = [(line, raw) for line, mark, raw in marks if mark == CURRENT]
     depth = {line: len(raw) - len(raw.lstrip(" \t")) for line, raw in currents}
     chain = all(depth[a] < depth[b] for (a, _), (b, _) in itertools.pairwise(currents))
     if chain and _nested(marks, currents[0][0], currents[-1][0], depth):
@@ -323,15 +344,11 @@ def _nested(marks: list[tuple[int, str, str]], first: int, last: int, depth: dic
     return all(len(raw) - len(raw.lstrip(" \t")) > outer for line, _, raw in marks if first < line <= last)
 
 
-def _position(marks: list[tuple[int, str, str]]) -> int | None:
+def _position(every: list[str]) -> int | None:
     """Where work goes on: the innermost `[>]`, else the first pending step."""
-    current = pending = None
-    for index, (_, mark, _) in enumerate(marks):
-        if mark == CURRENT:
-            current = index
-        elif mark == PENDING and pending is None:
-            pending = index
-    return current if current is not None else pending
+    if CURRENT in every:
+        return len(every) - 1 - every[::-1].index(CURRENT)
+    return every.index(PENDING) if PENDING in every else None
 
 
 def _warnings(
@@ -344,29 +361,21 @@ def _warnings(
     found = []
     if position is not None and marks[position][1] != CURRENT:
         found.append("No step is marked [>]; the first pending one is taken as current.")
-    if any(line.strip().casefold() in NOT_PLANNED for line in body):
+    if _is_unplanned(body):
         found.append("The plan still says 'Not yet generated.' above real steps; delete that line.")
     if asleep:
         where = ", ".join(map(str, asleep[:5]))
         found.append(f"Open boxes inside code or comments are not steps (line {where}).")
-    wanted = " ".join(current_text.split()).casefold()
-    for index, (line, mark, raw) in enumerate(marks):
-        if index != position and mark in (PENDING, CURRENT) and wanted in raw.casefold():
-            step = read_step(index + 1, line, mark, raw)
-            if " ".join(step.text.split()).casefold() == wanted and not _same_text(marks, position, wanted):
-                found.append(
-                    f"'Current Step' names step {step.number}, but the plan is at another step; the plan counts."
-                )
-            break
+    if position is not None and current_text not in marks[position][2]:
+        for index, (line, mark, raw) in enumerate(marks[:_COMPARED]):
+            if current_text in raw and mark == PENDING and read_step(0, line, mark, raw).text == current_text:
+                found.append(f"'Current Step' names step {index + 1}, but the plan is at another; the plan counts.")
+                break
     return found
 
 
-def _same_text(marks: list[tuple[int, str, str]], position: int | None, wanted: str) -> bool:
-    return position is not None and wanted in marks[position][2].casefold()
-
-
 def _is_unplanned(body: list[str]) -> bool:
-    return any(line.strip().casefold() in NOT_PLANNED for line in body)
+    return any("enerated" in line and line.strip().casefold() in NOT_PLANNED for line in body)
 
 
 def _first_line(lines: list[str], spans: list[tuple[str, int, int]], title: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 
 from handoff import __version__
@@ -16,6 +17,7 @@ def main(argv: list[str] | None = None) -> int:
     if words in (["--version"], ["-V"]):  # the one answer that needs nothing else imported
         sys.stdout.write(f"handoff {__version__}\n")
         return 0
+    gc.set_threshold(50_000, 20, 100)  # a command lives for milliseconds: looking for garbage costs more than it frees
     from handoff.surfaces.cli import dispatch  # noqa: PLC0415 - after the fast answer
 
     try:
