@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import inspect
+import ast
 import os
 import sys
 from typing import TYPE_CHECKING
 
-from handoff.base import errors, settings
+import handoff
+from handoff.base import settings
 from handoff.surfaces.cli import bug, main
 from handoff.surfaces.cli.catalog import CATALOG
 from handoff.surfaces.cli.dispatch import load
@@ -156,10 +157,9 @@ def _default(value: object) -> str:
 def exit_codes_page() -> str:
     """docs/reference/exit-codes.md: what a script can rely on."""
     codes = {0: "Done. For `status` and other questions: answered, whatever the answer is."}
-    for _, kind in inspect.getmembers(errors, inspect.isclass):
-        if issubclass(kind, errors.HandoffError) and kind is not errors.HandoffError:
-            told = f"`{kind.__name__}`: {inspect.getdoc(kind)}"
-            codes[kind.exit_code] = f"{codes[kind.exit_code]} {told}" if kind.exit_code in codes else told
+    for code, name, meaning in error_kinds():
+        told = f"`{name}`: {' '.join(meaning.split())}"
+        codes[code] = f"{codes[code]} {told}" if code in codes else told
     codes[bug.BUG] = "A fault of handoff's own. A log that can be pasted into a report was written, and its path shown."
     codes[main.INTERRUPTED] = "Interrupted with Ctrl-C."
     codes[main.PIPE_CLOSED] = "The reader of our output has gone (`handoff list` into `head`)."
@@ -170,6 +170,38 @@ def exit_codes_page() -> str:
         '`{"error": …, "hint": …, "exit_code": …}`.',
     ]  # fmt: skip
     return "\n".join(lines) + "\n"
+
+
+def error_kinds() -> list[tuple[int, str, str]]:
+    """Exit code, name and meaning of every error class in the source, also those a floor above the ground adds."""
+    kinds: dict[str, tuple[list[str], int | None, str]] = {}
+    for at, _, names in os.walk(os.path.dirname(handoff.__file__)):
+        for name in names:
+            if name.endswith(".py"):
+                with open(os.path.join(at, name), encoding="utf-8") as file:
+                    tree = ast.parse(file.read())
+                kinds.update({node.name: _kind(node) for node in tree.body if isinstance(node, ast.ClassDef)})
+    found = []
+    for name, (_, _, meaning) in kinds.items():
+        code = _exit_code(name, kinds)
+        if code is not None and name != "HandoffError":
+            found.append((code, name, meaning))
+    return sorted(found)
+
+
+def _kind(node: ast.ClassDef) -> tuple[list[str], int | None, str]:
+    code = None
+    for line in node.body:
+        if isinstance(line, ast.Assign) and ast.unparse(line.targets[0]) == "exit_code":
+            code = int(ast.unparse(line.value))
+    return [ast.unparse(base) for base in node.bases], code, ast.get_docstring(node) or ""
+
+
+def _exit_code(name: str, kinds: dict[str, tuple[list[str], int | None, str]]) -> int | None:
+    bases, code, _ = kinds.get(name, ([], None, ""))
+    if code is not None:
+        return code
+    return next((found for base in bases if (found := _exit_code(base, kinds)) is not None), None)
 
 
 PAGES = {

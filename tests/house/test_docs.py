@@ -10,7 +10,7 @@ import sys
 import tomllib
 
 import pytest
-from source import ROOT, imported, package_modules, project_files, read
+from source import ROOT, dotted, imported, package_modules, project_files, read
 
 from handoff.base import errors, settings
 from handoff.surfaces.cli.catalog import CATALOG
@@ -91,12 +91,18 @@ def _constants(tree: ast.Module):
 
 def test_every_error_has_its_exit_code_documented():
     page = read("docs/reference/exit-codes.md")
-    kinds = [
-        value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, errors.HandoffError)
-    ]
-    for kind in kinds:
-        assert re.search(rf"^\| {kind.exit_code} \|", page, re.MULTILINE), kind
-        assert kind is errors.HandoffError or kind.__name__ in page
+    codes = {
+        (node.value.value, f"{module.name}:{node.lineno}")
+        for module in package_modules()
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Assign)
+        and [dotted(target) for target in node.targets] == ["exit_code"]
+        and isinstance(node.value, ast.Constant)
+    }
+    assert len(codes) > 3
+    assert not {(code, place) for code, place in codes if not re.search(rf"^\| {code} \|", page, re.MULTILINE)}
+    names = [name for name, value in vars(errors).items() if isinstance(value, type) and name != "HandoffError"]
+    assert not [name for name in names if issubclass(getattr(errors, name), errors.HandoffError) and name not in page]
 
 
 def _anchors(text: str) -> set[str]:

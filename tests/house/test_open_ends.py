@@ -109,7 +109,7 @@ def test_test_names_are_sentences():
         for module in modules_of_tests()
         if module.name.rsplit("/", 1)[-1].startswith("test_")
         for node in functions(module.tree)
-        if node.name.startswith("test_") and node.name.count("_") < 3
+        if node.name.startswith("test_") and node.name.count("_") < 2
     ]
     assert not short, short
 
