@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 
+from databases import quick_folder
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -67,7 +68,7 @@ def _do(database, verb, key, fence):
     )
 )
 def test_whatever_is_asked_only_the_moves_of_the_table_happen_and_the_counter_stays_true(steps):
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=quick_folder()) as folder:
         database = open_database(f"sqlite:///{folder}/handoff.db", clock=SystemClock())
         batch = batches.open_batch(
             database, project="shop", id="split", fan_in=SubTask("join", "x"),

@@ -157,15 +157,14 @@ def why_idle(store: Store, *, who: Who, project: str = "", limits: Limits | None
 def _take(transaction: Transaction, *, key: int, agent: str, who: Who, lease_seconds: float) -> Claim:
     if lease_seconds <= 0:
         raise UserError(f"A lease must be some seconds long, not {lease_seconds:g}.")
-    session = register(transaction, who=who)
     (row,) = transaction.query(
         "claim_task", key=key, session=who.id, host=who.host, agent=agent, lease_seconds=float(lease_seconds),
         lease_now=transaction.lease_now(), now=transaction.now(),
     )  # fmt: skip
     task = Task(**row)
-    transaction.execute("give_session_task", id=who.id, task=task.key, fence=task.fence, now=transaction.now())
+    session = register(transaction, who=who, task=task.key, fence=task.fence)
     journal.append(transaction, "task.claimed", task=task)
-    return Claim(task, session._replace(task=task.key, fence=task.fence), task.fence, float(lease_seconds))
+    return Claim(task, session, task.fence, float(lease_seconds))
 
 
 def _held_already(transaction: Transaction, who: Who) -> Claim | None:

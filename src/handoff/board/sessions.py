@@ -46,16 +46,16 @@ class Session(Record):
     ending: str
 
 
-def register(store: Store, *, who: Who) -> Session:
-    """Make a session known, or bring what is known of it up to date."""
+def register(store: Store, *, who: Who, task: int | None = None, fence: int = 0) -> Session:
+    """Make a session known, or bring what is known of it up to date; with the task it was just given."""
     with store.transaction() as transaction:
-        known = transaction.one("get_session", id=who.id)
-        (row,) = transaction.query("put_session", **who._asdict(), now=transaction.now())
-        if known is None or known["ended_at"] is not None:
+        (row,) = transaction.query("put_session", **who._asdict(), task=task, fence=fence, now=transaction.now())
+        session = Session(**row)
+        if session.started_at == session.seen_at:
             journal.append(
                 transaction, "session.started", project=who.project, session=who.id, kind=who.kind, host=who.host
             )
-        return Session(**row)
+        return session
 
 
 def get(store: Store, *, id: str) -> Session | None:  # noqa: A002 - the word people use

@@ -57,7 +57,8 @@ class Database(Protocol):
     """Seconds added to the database's clock as this handle sees it: rehearsals and tests move time, they do not wait."""
 
     def transaction(self, *, write: bool = True) -> AbstractContextManager[Transaction]:
-        """One writer at a time, on both databases; readers (`write=False`) see one moment and stop nobody."""
+        """One writer at a time, on both databases. A reader (`write=False`) sees one moment; it must be short,
+        because with SQLite's rollback journal a writer waits for it."""
 
     def change_mark(self) -> int:
         """A number that changes when another process has committed something."""

@@ -29,6 +29,9 @@ LOCK_SECONDS = 30
 SCHEMA = "handoff"
 _LOCK_NUMBER = 20310
 _SETTINGS = (
+    # Every statement has its index. On a young database, without statistics, the planner would rather sort.
+    "SET enable_bitmapscan = off",
+    "SET jit = off",
     f"SET search_path TO {SCHEMA}",
     f"SET lock_timeout = '{LOCK_SECONDS}s'",
     # A client that died or froze in the middle must not hold the writer's place for ever.
@@ -36,9 +39,10 @@ _SETTINGS = (
     "SET client_min_messages = warning",
     "SET TIME ZONE 'UTC'",
 )
-_WRITER = f"SELECT pg_advisory_xact_lock({_LOCK_NUMBER}, hashtext(current_schema()))".encode()
-# Its own statement: what it reads must be seen after the lock was given, not when it was asked for.
+# One message, several statements: the facts are read after the lock was given, not when it was asked for.
 _FACTS = "SELECT version, extract(epoch FROM clock_timestamp())::float8 AS now FROM schema_version"
+_WRITE = f"BEGIN; SELECT pg_advisory_xact_lock({_LOCK_NUMBER}, hashtext(current_schema())); {_FACTS}".encode()
+_READ = f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {_FACTS}".encode()
 
 
 class PostgresTransaction:
@@ -124,8 +128,11 @@ class PostgresDatabase:
             migrate.refuse_newer(found, self._version, self.place)
             if found != self._version:
                 self._bring_up_to_date()
-        except psycopg.Error as error:
-            raise self._explained(error) from error
+        except BaseException as error:
+            self._connection.close()
+            if isinstance(error, psycopg.Error):
+                raise self._explained(error) from error
+            raise
 
     # --- opening ------------------------------------------------------------------------------
 
@@ -135,8 +142,7 @@ class PostgresDatabase:
                 self._url, autocommit=True, row_factory=dict_row, connect_timeout=CONNECT_SECONDS,
                 application_name="handoff", keepalives_idle=30, keepalives_interval=10, keepalives_count=3,
             )  # fmt: skip
-            for setting in _SETTINGS:
-                connection.execute(setting)
+            connection.execute("; ".join(_SETTINGS).encode())
         except psycopg.Error as error:
             raise UserError(
                 f"Cannot reach the database {self.place}: {_first_line(error)}.",
@@ -183,12 +189,7 @@ class PostgresDatabase:
         deadline = self.clock.monotonic() + PATIENCE_SECONDS
         while True:
             try:
-                if write:
-                    self._connection.execute("BEGIN")
-                    self._connection.execute(_WRITER)
-                else:
-                    self._connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-                facts = self._connection.execute(_FACTS).fetchone()
+                facts = self._last_row(_WRITE if write else _READ)
                 break
             except (errors.LockNotAvailable, errors.DeadlockDetected) as error:
                 self.rollback()
@@ -231,6 +232,12 @@ class PostgresDatabase:
                 cursor.executemany(self._text(name), rows)
         except psycopg.Error as error:
             raise self._explained(error) from error
+
+    def _last_row(self, statements: bytes) -> Row | None:
+        cursor = self._connection.execute(statements)
+        while cursor.nextset():
+            pass
+        return cursor.fetchone()
 
     def _text(self, name: str) -> bytes:
         text = self._queries.get(name)

@@ -99,7 +99,8 @@ WHERE key = :key AND fence = :fence AND held_by IS NOT NULL AND state IN ('runni
 -- name: claim_task
 -- hand a ready task to a session: the fence grows
 UPDATE task SET state = 'running', fence = fence + 1, held_by = :session, held_host = :host, held_agent = :agent,
-                held_since = :lease_now, lease_seconds = :lease_seconds, lease_until = :lease_now + :lease_seconds,
+                held_since = :lease_now, lease_seconds = :lease_seconds,
+                lease_until = :lease_now + CAST(:lease_seconds AS DOUBLE PRECISION),
                 seen_at = :now, changed_at = :now, started_at = coalesce(started_at, :now), reason = ''
 WHERE key = :key AND state = 'ready' RETURNING *
 
@@ -307,11 +308,14 @@ SELECT count(*) AS count FROM task WHERE state = 'waiting' AND open_needs <= 0
 
 -- name: put_session
 -- a session says who it is; a known one is brought up to date
-INSERT INTO session (id, kind, project, agent, workspace, host, boot, pid, process_start, started_at, seen_at)
-VALUES (:id, :kind, :project, :agent, :workspace, :host, :boot, :pid, :process_start, :now, :now)
+INSERT INTO session (id, kind, project, agent, workspace, host, boot, pid, process_start, task, fence,
+                     started_at, seen_at)
+VALUES (:id, :kind, :project, :agent, :workspace, :host, :boot, :pid, :process_start, :task, :fence, :now, :now)
 ON CONFLICT (id) DO UPDATE SET kind = excluded.kind, project = excluded.project, agent = excluded.agent,
     workspace = excluded.workspace, host = excluded.host, boot = excluded.boot, pid = excluded.pid,
-    process_start = excluded.process_start, seen_at = excluded.seen_at, ended_at = NULL, ending = ''
+    process_start = excluded.process_start, seen_at = excluded.seen_at, ended_at = NULL, ending = '',
+    task = coalesce(excluded.task, session.task),
+    fence = CASE WHEN excluded.task IS NULL THEN session.fence ELSE excluded.fence END
 RETURNING *
 
 -- name: get_session
@@ -330,10 +334,6 @@ UPDATE session SET task = :task, fence = :fence, seen_at = :now WHERE id = :id
 -- the session has let its task go
 UPDATE session SET task = NULL, seen_at = :now WHERE id = :id AND task = :task AND fence = :fence
 
--- name: see_session
--- a sign of life
-UPDATE session SET seen_at = :now WHERE id = :id AND ended_at IS NULL
-
 -- name: end_session
 -- the session is over
 UPDATE session SET ended_at = :now, ending = :ending, task = NULL WHERE id = :id AND ended_at IS NULL RETURNING *
@@ -346,10 +346,6 @@ SELECT * FROM session WHERE ended_at IS NULL AND task IS NULL AND seen_at < :bef
 -- ask a person
 INSERT INTO gate (task, question, on_yes, state, opened_at, due_at)
 VALUES (:task, :question, :on_yes, 'open', :now, :due_at) RETURNING *
-
--- name: get_gate
--- one gate
-SELECT * FROM gate WHERE key = :key
 
 -- name: open_gate_of
 -- the gate a task waits at

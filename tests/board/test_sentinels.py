@@ -1,0 +1,42 @@
+"""Sentinels: a stop is a row, put once, taken away once."""
+
+from __future__ import annotations
+
+import pytest
+
+from handoff.base.errors import UserError
+from handoff.board import leases, sentinels, tasks
+from handoff.board.sessions import Who
+
+
+def test_a_stop_is_put_once_and_keeps_its_first_reason(database):
+    assert sentinels.stop(database, reason="deploy", stopped_by="ann")
+    assert not sentinels.stop(database, reason="other")
+    (stop,) = sentinels.listing(database)
+    assert (stop.scope, stop.reason, stop.stopped_by, stop.words) == ("all", "deploy", "ann", "everything")
+    assert sentinels.resume(database)
+    assert not sentinels.resume(database)
+    assert sentinels.listing(database) == []
+
+
+def test_a_stop_of_one_project_leaves_the_others_running(database):
+    for project in ("shop", "bank"):
+        tasks.add(database, project=project, id="login", brief="x")
+    sentinels.stop(database, scope="project", project="shop", reason="deploy")
+    assert leases.claim_next(database, who=Who("s1")).task.project == "bank"
+    assert leases.claim_next(database, who=Who("s2")) is None
+    assert leases.why_idle(database, who=Who("s2"), project="shop") == "project 'shop' is stopped: deploy"
+    assert "stopped" in leases.why_idle(database, who=Who("s2"))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"scope": "world"}, {"scope": "project"}, {"scope": "batch", "project": "shop"},
+        {"scope": "task", "name": "login"}, {"project": "shop"}, {"scope": "project", "project": "shop", "name": "x"},
+    ],
+)  # fmt: skip
+def test_a_stop_of_nothing_is_refused(database, wrong):
+    with pytest.raises(UserError):
+        sentinels.stop(database, **wrong)
+    assert sentinels.listing(database) == []

@@ -1,0 +1,62 @@
+"""queries.sql: every statement is named, explained, used and understood by both databases."""
+
+from __future__ import annotations
+
+import os
+import re
+import sqlite3
+
+import psycopg
+
+import handoff
+from handoff.store import database as store
+from handoff.store import migrate
+from handoff.store.postgres import in_postgres_words
+
+PACKAGE = os.path.dirname(handoff.__file__)
+
+
+def _used_names():
+    found = set()
+    for room in ("board", "store"):
+        for name in os.listdir(os.path.join(PACKAGE, room)):
+            if name.endswith(".py"):
+                with open(os.path.join(PACKAGE, room, name), encoding="utf-8") as file:
+                    found |= set(re.findall(r'"([a-z]+(?:_[a-z]+)+)"', file.read()))
+    return found
+
+
+def test_every_query_has_a_verb_a_noun_and_a_line_of_meaning():
+    text = store.read_sql("queries.sql")
+    names = re.findall(r"^-- name: (.*)$", text, re.MULTILINE)
+    assert len(names) == len(set(names)) == len(store.load_queries())
+    for name, statement in store.load_queries().items():
+        assert re.fullmatch(r"[a-z]+(_[a-z]+)+", name), name
+        assert re.match(r"-- [a-z]", statement), name
+        assert ";" not in statement.partition("\n")[2], name
+
+
+def test_every_query_is_used():
+    assert set(store.load_queries()) - _used_names() == set()
+
+
+def test_both_databases_understand_every_query(place):
+    if place.kind == "sqlite":
+        connection = sqlite3.connect(":memory:")
+        for statement in migrate.statements(store.read_sql("schema.sql")):
+            connection.execute(statement)
+        for text in store.load_queries().values():
+            connection.execute("EXPLAIN " + text, dict.fromkeys(re.findall(r":([a-z_]+)", text)))
+        connection.close()
+        return
+    place.open()
+    with psycopg.connect(place.url, autocommit=True) as connection:
+        connection.execute("SET search_path TO handoff")
+        for name, text in store.load_queries().items():
+            order: list[str] = []
+            typed = re.sub(
+                r"%\(([a-z_]+)\)s",
+                lambda match, order=order: f"${(order.append(match[1]) or len(order))}",
+                in_postgres_words(text).decode(),
+            )
+            connection.execute(f"PREPARE {name} AS {typed}".encode())
