@@ -2,13 +2,37 @@
 
 from __future__ import annotations
 
+import os
+
+from handoff.base.clock import age
+from handoff.base.errors import HandoffError
 from handoff.base.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from handoff.engine.app import App
 
+_SHOWN = 10
+
 
 def at_work(app: App, root: str) -> list[str]:
-    """One line for each live session in the project at `root`."""
-    del app, root
-    return []
+    """One line for each session that holds a task of the project at `root`, but for the one that asks."""
+    if not app.settings.get("HANDOFF_DATABASE_URL") and not os.path.exists(
+        os.path.join(app.settings.home, "handoff.db")
+    ):
+        return []  # the relay was never used here: nothing is opened and nothing made
+    from handoff.board import states, tasks  # noqa: PLC0415 - only where a relay is
+    from handoff.engine.home import name_of  # noqa: PLC0415
+
+    try:
+        held = tasks.listing(app.database, project=name_of(root), state=states.RUNNING, most=_SHOWN)
+    except HandoffError as error:
+        return [f"unknown: {error.message}"]
+    mine = app.settings.get("HANDOFF_SESSION")
+    now = app.clock.now()
+    return [
+        f"{task.held_agent or 'a session'} on task {task.label}"
+        + (f" ({', '.join(task.patterns[:5])})" if task.patterns else "")
+        + (f", seen {age(now - task.seen_at)} ago" if task.seen_at else "")
+        for task in held
+        if task.held_by != mine
+    ]

@@ -1,0 +1,155 @@
+"""`completion`, `upgrade`, `version`, `rehearse`, `demo`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import venv
+
+import pytest
+from sandbox import absent
+from workspaces import ready
+
+import handoff
+
+SHELLS = ("bash", "zsh", "fish", "powershell", "power-shell", "elvish")
+
+
+def test_the_version_is_told_in_three_ways(cli):
+    assert cli("--version").out == f"handoff {handoff.__version__}\n"
+    assert cli("-V").out == f"handoff {handoff.__version__}\n"
+    assert cli("version").out == f"{handoff.__version__}\n"
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_every_shell_has_a_script_that_knows_the_commands(cli, shell):
+    script = cli("completion", shell).out
+    for word in ("continue", "safe-commit", "--values features"):
+        assert word in script
+
+
+def in_shell(name, repo, tmp_path, cli, script):
+    """Run a script in a real shell, with `handoff` on its PATH."""
+    program = shutil.which(name) or absent(name)
+    launcher = tmp_path / "bin" / "handoff"
+    launcher.parent.mkdir(exist_ok=True)
+    launcher.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m handoff.surfaces.cli.main "$@"\n')
+    launcher.chmod(0o755)
+    environment = {**cli.full_environment(), "PATH": f"{launcher.parent}:{os.environ['PATH']}"}
+    return subprocess.run(
+        [program, "-c", script], cwd=repo.path, env=environment, capture_output=True, text=True, timeout=60, check=True
+    ).stdout
+
+
+def test_bash_completes_commands_options_and_feature_names(cli, repo, tmp_path):
+    ready(cli, repo, "login-form")
+    ask = 'source <(handoff completion bash); COMP_WORDS=(handoff {0}); COMP_CWORD={1}; _handoff; echo "${{COMPREPLY[@]}}"'
+    assert "status" in in_shell("bash", repo, tmp_path, cli, ask.format("sta", 1)).split()
+    assert "login-form" in in_shell("bash", repo, tmp_path, cli, ask.format("switch ''", 2)).split()
+    assert in_shell("bash", repo, tmp_path, cli, ask.format("--feature log", 2)).split() == ["login-form"]
+    assert "--budget" in in_shell("bash", repo, tmp_path, cli, ask.format("continue --b", 2)).split()
+
+
+def test_fish_completes_commands_and_feature_names(cli, repo, tmp_path):
+    ready(cli, repo, "login-form")
+    ask = "handoff completion fish | source; complete -C '{}'"
+    assert "status" in in_shell("fish", repo, tmp_path, cli, ask.format("handoff stat"))
+    assert "login-form" in in_shell("fish", repo, tmp_path, cli, ask.format("handoff switch "))
+
+
+def test_zsh_takes_the_script(cli, repo, tmp_path):
+    assert (
+        in_shell(
+            "zsh",
+            repo,
+            tmp_path,
+            cli,
+            "autoload -Uz compinit; compinit -u -D; source <(handoff completion zsh); print $_comps[handoff]",
+        )
+        == "_handoff\n"
+    )
+
+
+def test_elvish_takes_the_script(cli, repo, tmp_path):
+    ready(cli, repo, "login-form")
+    script = cli("completion", "elvish").out.replace("set edit:completion:arg-completer[handoff] =", "var complete~ =")
+    assert "login-form" in in_shell("elvish", repo, tmp_path, cli, script + "\ncomplete handoff switch ''\n")
+    assert "status" in in_shell("elvish", repo, tmp_path, cli, script + "\ncomplete handoff ''\n")
+
+
+def installed(tmp_path, marks: dict[str, str], installer: str = "pip") -> tuple[str, dict[str, str]]:
+    """A real virtual environment in which handoff looks as if another tool had installed it."""
+    root = tmp_path / "env"
+    venv.create(root, with_pip=False, symlinks=True)
+    site = root / "lib" / f"python3.{sys.version_info.minor}" / "site-packages"
+    (site / "handoff.pth").write_text(os.path.dirname(os.path.dirname(handoff.__file__)) + "\n")
+    info = site / f"handoff_relay-{handoff.__version__}.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: handoff-relay\nVersion: {handoff.__version__}\n")
+    (info / "INSTALLER").write_text(installer)
+    for name, text in marks.items():
+        (root / name).write_text(text)
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name in ("uv", "pipx"):
+        (tools / name).write_text(f'#!/bin/sh\necho {name} "$@" > {tmp_path}/ran\n')
+        (tools / name).chmod(0o755)
+    return str(root / "bin" / "python"), {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}"}
+
+
+@pytest.mark.parametrize(
+    ("marks", "installer", "said"),
+    [
+        ({"uv-receipt.toml": ""}, "uv", "uv tool upgrade handoff-relay"),
+        ({"pipx_metadata.json": "{}"}, "pip", "pipx upgrade handoff-relay"),
+    ],
+)
+def test_upgrade_runs_the_tool_that_installed_it(tmp_path, marks, installer, said):
+    python, environment = installed(tmp_path, marks, installer)
+    command = [python, "-m", "handoff.surfaces.cli.main", "upgrade"]
+    dry = subprocess.run([*command, "--dry-run"], env=environment, capture_output=True, text=True, check=True)
+    assert said in dry.stdout
+    assert not (tmp_path / "ran").exists()
+    subprocess.run(command, env=environment, capture_output=True, check=True)
+    assert (tmp_path / "ran").read_text() == said + "\n"
+
+
+def test_upgrade_of_a_plain_pip_installation_names_pip(tmp_path):
+    python, environment = installed(tmp_path, {})
+    command = [python, "-m", "handoff.surfaces.cli.main", "upgrade", "--json"]
+    assert "-m" in subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+
+
+def test_a_script_with_a_fault_is_refused_before_it_acts(cli, repo):
+    path = repo.write("script.toml", '[[act]]\nwrite = "a"\n[[act]]\nwriet = "b"\n')
+    assert "act 2 must have exactly one of" in cli("rehearse", path, code=1).err
+    assert not os.path.exists(f"{repo.path}/a")
+    cli("rehearse", "nowhere.toml", code=1)
+
+
+def test_a_rehearsal_writes_edits_runs_and_fails_as_told(cli, repo):
+    path = repo.write(
+        "script.toml",
+        '[[act]]\nwrite = "d/a"\ntext = "one"\n[[act]]\nreplace = "d/a"\nold = "one"\nnew = "two"\n'
+        '[[act]]\nappend = "d/a"\ntext = "!"\n[[act]]\nrun = "false"\nmay_fail = true\n[[act]]\ndelete = "README.md"\n'
+        '[[act]]\nsay = "hello"\n[[act]]\nexit = 5\n',
+    )
+    answer = cli("rehearse", path, code=5)
+    assert repo.read("d/a") == "two!"
+    assert "hello" in answer.out
+    assert not os.path.exists(f"{repo.path}/README.md")
+    crash = repo.write("crash.toml", "[[act]]\ncrash = true\n")
+    cli("rehearse", crash, code=-9)
+
+
+def test_the_demo_carries_a_feature_over_three_sessions(cli, tmp_path):
+    answer = cli("demo", "--keep", str(tmp_path / "scratch"))
+    assert "agent | killed" in answer.out
+    assert "changed, not staged: words.py" in answer.out
+    assert "Execution plan: complete" in answer.out
+    log = subprocess.run(
+        ["git", "log", "--oneline"], cwd=tmp_path / "scratch" / "words", capture_output=True, text=True, check=True
+    )
+    assert len(log.stdout.splitlines()) == 4
