@@ -17,6 +17,7 @@ from handoff.surfaces.cli.catalog import CATALOG
 ROUNDS = 15
 WARM_UP = 2
 BIG_BYTES = 2_000_000
+TURN = "{turn}"  # stands for the number of the round, where a name must be new each time
 
 
 class Case(NamedTuple):
@@ -84,11 +85,16 @@ def cases(folder: str, environment: dict[str, str]) -> list[Case]:
     small = workspace(os.path.join(folder, "small"), environment, plan(12))
     notes = workspace(os.path.join(folder, "notes"), environment, plan(200, padding=BIG_BYTES))
     steps = workspace(os.path.join(folder, "steps"), environment, plan(BIG_BYTES // 51))
+    if "dump" in CATALOG:
+        run([*program(), "dump", "--task", "held", "--next", "Work."], small, environment)
+        run([*program(), "claim", "held"], small, environment)
     wanted = [
         Case("--version", ["--version"], small, 2),
         Case("status", ["status"], small, 4),
         Case("next", ["next"], small, 4),
         Case("continue --raw", ["continue", "--raw"], small, 4),
+        Case("dump", ["dump", "--task", f"task-{TURN}", "--next", "Send the link by mail."], small, 4),
+        Case("heartbeat", ["heartbeat"], small, 4),
         Case("status, STATE.md of 2 MB", ["status"], notes, 8),
         Case("next, STATE.md of 2 MB", ["next"], notes, 8),
         Case("continue --raw, STATE.md of 2 MB", ["continue", "--raw"], notes, 8),
@@ -120,7 +126,7 @@ def measure() -> tuple[float, list[tuple[Case, float]]]:
         times: list[list[float]] = [[] for _ in chosen]
         for turn in range(WARM_UP + ROUNDS):
             fresh = once([sys.executable, "-c", "pass"], folder, environment)
-            taken = [once([*program(), *case.argv], case.folder, environment) for case in chosen]
+            taken = [once([*program(), *_words(case, turn)], case.folder, environment) for case in chosen]
             if turn >= WARM_UP:
                 base.append(fresh)
                 for kept, seconds in zip(times, taken, strict=True):
@@ -129,6 +135,10 @@ def measure() -> tuple[float, list[tuple[Case, float]]]:
         shutil.rmtree(folder, ignore_errors=True)
     ground = statistics.median(base)
     return ground, [(case, statistics.median(kept) / ground) for case, kept in zip(chosen, times, strict=True)]
+
+
+def _words(case: Case, turn: int) -> list[str]:
+    return [word.replace(TURN, str(turn)) for word in case.argv]
 
 
 def rows() -> list[tuple[str, str, str]]:
