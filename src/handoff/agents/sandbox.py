@@ -6,11 +6,12 @@ import os
 import sys
 from typing import TYPE_CHECKING, NamedTuple
 
-from handoff.agents.sandbox_cage import Cage
 from handoff.base.process import capture, find
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+
+    from handoff.agents.sandbox_cage import Cage
 
 BUBBLEWRAP, LANDLOCK, SEATBELT, NOTHING = "bubblewrap", "landlock", "sandbox-exec", "none"
 LAYERS = (BUBBLEWRAP, LANDLOCK, SEATBELT)
