@@ -71,6 +71,8 @@ CATALOG: dict[str, Entry] = {
     "diff": Entry("snapshots", "compare a snapshot with another one or with what is there now", GIT),
     "restore": Entry("snapshots", "bring back what a snapshot holds; what is there now is kept first", GIT),
     "sandbox": Entry("sandbox", "run a command that can write its own workspace and nothing else", GIT),
+    "land": Entry("landing", "merge sessions' work in memory, check it, then move the branch", GIT),
+    "collisions": Entry("landing", "show which files two live sessions have changed", GIT),
     "undo": Entry("snapshots", "take back the last restore, landing or removal, or all a session did", GIT),
     "rehearse": Entry("rehearse", "run the scripted agent in this folder: no model, no cost", TOOL),
     "demo": Entry("demo", "show three sessions handing one feature on, in a scratch repository", TOOL),

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import argparse
 
     from handoff.engine.snapshots import Report, Vault
+    from handoff.git.landing_target import Landing
     from handoff.git.snapshots import Snapshot
     from handoff.surfaces.cli.command import Context, Parser
 
@@ -147,8 +148,36 @@ def _undo_arguments(parser: Parser) -> None:
 
 def _undo(ctx: Context, arguments: argparse.Namespace) -> int:
     vault = engine.open_vault(ctx.app)
+    if not arguments.session and (back := _landing_to_undo(ctx, vault)):
+        return _undo_landing(ctx, vault, back, dry_run=arguments.dry_run)
     report = engine.undo(ctx.app, vault=vault, session=arguments.session, dry_run=arguments.dry_run)
     return _tell(ctx, report, dry_run=arguments.dry_run)
+
+
+def _landing_to_undo(ctx: Context, vault: Vault) -> Landing | None:
+    """The last landing, if it is younger than every other operation here."""
+    from handoff.engine.landing import last_landing  # noqa: PLC0415 - start-up
+
+    landing = last_landing(ctx.app, vault=vault)
+    if landing is None:
+        return None
+    others = [
+        one.time for one in engine.listing(ctx.app, vault=vault, workspace=vault.place.workspace) if one.operation
+    ]
+    return landing if landing.time >= max(others, default=0.0) else None
+
+
+def _undo_landing(ctx: Context, vault: Vault, landing: Landing, *, dry_run: bool) -> int:
+    from handoff.engine.landing import undo_landing  # noqa: PLC0415 - start-up
+
+    if not dry_run:
+        undo_landing(ctx.app, landing=landing, vault=vault)
+    ctx.out.data({"landing": landing._asdict(), "dry_run": dry_run})
+    verb = "Would move" if dry_run else "Moved"
+    ctx.out.line(
+        f"{verb} {landing.target} back from {landing.new[:10]} to {landing.old[:10]} ({', '.join(landing.members)})."
+    )
+    return 0
 
 
 def _tell(ctx: Context, report: Report, *, dry_run: bool) -> int:
