@@ -128,6 +128,10 @@ def check_parts(*, project: str, id: str, sub_tasks: Sequence[SubTask], fan_in: 
         if part.id in known:
             raise UserError(f"Batch '{id}' has two sub-tasks named '{part.id}'.", "Give each its own id.")
         known.add(part.id)
+        tasks.check_wishes(
+            id=part.id, brief=part.brief, title=part.title, max_attempts=part.max_attempts,
+            estimate_minutes=part.estimate_minutes,
+        )  # fmt: skip
     if fan_in.id in known:
         raise UserError(f"Batch '{id}': '{fan_in.id}' is both a sub-task and the fan-in.", "Rename one of them.")
     for part in sub_tasks:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from handoff.base.errors import Conflict, UserError
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.board import journal, outcomes, states, tasks
+from handoff.board import journal, outcomes, states, tasks, texts
 
 if TYPE_CHECKING:
     from handoff.board.tasks import Task
@@ -48,6 +48,7 @@ def ask(
     due_seconds: float | None = None,
 ) -> Gate:
     """Put the task behind a gate. The session that held it lets it go: a gate holds no process."""
+    texts.check(question, "question")
     if on_yes not in (states.READY, states.DONE):
         raise UserError(f"A yes makes a task ready or done, not '{on_yes}'.")
     with store.transaction() as transaction:

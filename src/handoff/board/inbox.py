@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.board.tasks import write_json
+from handoff.board import texts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,7 +37,7 @@ def post(
             kind=kind,
             project=project,
             task=task,
-            body=write_json(dict(body or {})),
+            body=texts.write(dict(body or {})),
             now=transaction.now(),
         )
         return Message(**row)

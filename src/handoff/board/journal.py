@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from handoff.base.record import TYPE_CHECKING, Record
+from handoff.board import texts
 
 if TYPE_CHECKING:
     from typing import Any, Protocol
@@ -68,7 +69,7 @@ def append(
         batch=task.batch if task else batch,
         session=session or (task.held_by or "" if task else ""),
         fence=task.fence if task else 0,
-        body=_written(body),
+        body=texts.write(body),
     )
 
 
@@ -91,18 +92,5 @@ def of_task(store: Store, *, key: int, seq: int = 0, most: int = MOST) -> list[E
         return [_event(row) for row in transaction.query("read_task_events", task=key, since=seq, most=most)]
 
 
-def _written(body: dict[str, Any]) -> str:
-    if not body:
-        return "{}"
-    import json  # noqa: PLC0415 - start-up
-
-    return json.dumps(body, ensure_ascii=False)
-
-
 def _event(row: dict[str, Any]) -> Event:
-    text = row.pop("body")
-    if text == "{}":
-        return Event(**row, body={})
-    import json  # noqa: PLC0415 - start-up
-
-    return Event(**row, body=json.loads(text))
+    return Event(**{**row, "body": texts.read(row["body"], {})})

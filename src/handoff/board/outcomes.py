@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from handoff.base.errors import Conflict, UserError
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.board import batches, journal, metrics, needs, states, tasks
+from handoff.board import batches, journal, metrics, needs, states, tasks, texts
 from handoff.board.tasks import FAN_IN, Task, stale
 
 if TYPE_CHECKING:
@@ -38,9 +38,10 @@ def finish(
     A session that was thought dead may still finish as long as nobody else has taken the task: no finished work is
     done twice. Stops do not matter here.
     """
+    texts.check(summary, "summary")
     with store.transaction() as transaction:
         values: dict[str, Any] = {
-            "key": key, "result": summary, "evidence": tasks.write_json(evidence or {}), "now": transaction.now(),
+            "key": key, "result": summary, "evidence": texts.write(dict(evidence or {})), "now": transaction.now(),
         }  # fmt: skip
         row: Row | None
         if fence is None:
@@ -66,7 +67,7 @@ def finish(
 
 def block(store: Store, *, key: int, reason: str, fence: int | None = None, session: str = "") -> Outcome:
     """It cannot go on. A blocked sub-task counts as closed, so that the fan-in is reached and can tell of it."""
-    reason = reason.strip()
+    reason = texts.check(reason.strip(), "reason")
     if not reason:
         raise UserError("Say why the task is blocked.", "For example: handoff block 'the API key is missing'")
     with store.transaction() as transaction:

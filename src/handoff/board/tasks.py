@@ -5,7 +5,7 @@ from __future__ import annotations
 from handoff.base.errors import Conflict, UserError
 from handoff.base.ids import check_id
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.board import journal, states
+from handoff.board import journal, states, texts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -70,12 +70,12 @@ class Task(Record):
     @property
     def patterns(self) -> tuple[str, ...]:
         """Which paths its session may change."""
-        return tuple(_read_json(self.owns, []))
+        return tuple(texts.read(self.owns, []))
 
     @property
     def baseline_facts(self) -> dict[str, Any]:
         """What was true of the checkout when the task was written."""
-        return dict(_read_json(self.baseline, {}))
+        return dict(texts.read(self.baseline, {}))
 
     @property
     def ended(self) -> bool:
@@ -105,7 +105,7 @@ def add(
     """Write a task. It is ready at once unless it comes `after` tasks that are not done."""
     check_id(project, "project")
     check_id(id, "task")
-    _check_numbers(max_attempts, estimate_minutes)
+    check_wishes(id=id, brief=brief, title=title, max_attempts=max_attempts, estimate_minutes=estimate_minutes)
     with store.transaction() as transaction:
         refuse_live(transaction, project=project, id=id)
         needs = [find(transaction, project=project, id=name) for name in dict.fromkeys(after)]
@@ -264,8 +264,8 @@ def new_values(
         "scope": scope,
         "kind": kind,
         "batch": batch,
-        "owns": write_json(list(owns)) if owns else "[]",
-        "baseline": write_json(dict(baseline)) if baseline else "{}",
+        "owns": texts.write(list(owns)),
+        "baseline": texts.write(dict(baseline or {})),
     }
 
 
@@ -287,30 +287,16 @@ def holder_hint(task: Task) -> str:
     return f"Stop working on it; see: handoff show {task.label}"
 
 
-def _check_numbers(max_attempts: int, estimate_minutes: float) -> None:
+def check_wishes(*, id: str, brief: str, title: str, max_attempts: int, estimate_minutes: float) -> None:  # noqa: A002
+    """Refuse what no row can hold, before anything is written."""
+    texts.check(brief, f"brief of '{id}'")
+    texts.check(title, f"title of '{id}'")
     if max_attempts < 1:
-        raise UserError(f"max_attempts must be at least 1, not {max_attempts}.")
+        raise UserError(f"max_attempts of '{id}' must be at least 1, not {max_attempts}.")
     if not 0 <= estimate_minutes < float("inf"):
-        raise UserError(f"An estimate must be minutes, not {estimate_minutes}.")
+        raise UserError(f"The estimate of '{id}' must be minutes, not {estimate_minutes}.")
 
 
 def _only(rows: list[Row]) -> Row:
     (row,) = rows
     return row
-
-
-def _read_json(text: str, empty: Any) -> Any:
-    if text in ("", "[]", "{}"):
-        return empty
-    import json  # noqa: PLC0415 - start-up
-
-    return json.loads(text)
-
-
-def write_json(value: Any) -> str:
-    """A value as the text of a column."""
-    if not value:
-        return "[]" if isinstance(value, list) else "{}"
-    import json  # noqa: PLC0415 - start-up
-
-    return json.dumps(value, ensure_ascii=False)
