@@ -37,6 +37,10 @@ class Transaction(Protocol):
     def lease_now(self) -> float:
         """The clock leases are judged by: no jump of a host's wall clock moves it."""
 
+    @property
+    def driver(self) -> Any:
+        """The driver's own connection: the durable engine writes its rows in this same transaction."""
+
     def transaction(self, *, write: bool = True) -> AbstractContextManager[Transaction]:
         """This same transaction, so that a verb works alone and as a part of a larger one."""
 

@@ -75,6 +75,10 @@ class PostgresTransaction:
         """The server has one clock for all hosts; no host's own clock plays a part."""
         return self.now()
 
+    @property
+    def driver(self) -> Any:
+        return self._database.connection
+
     def transaction(self, *, write: bool = True) -> PostgresTransaction:
         assert self._write or not write, "a reading transaction cannot become a writing one"  # noqa: S101 - our own misuse
         return self
@@ -262,6 +266,11 @@ class PostgresDatabase:
     def change_mark(self) -> int:
         row = self._connection.execute("SELECT coalesce(max(seq), 0) AS mark FROM event").fetchone()
         return int(row["mark"]) if row else 0
+
+    @property
+    def connection(self) -> Any:
+        """The driver's own connection, for what must share a transaction."""
+        return self._connection
 
     def close(self) -> None:
         self._connection.close()

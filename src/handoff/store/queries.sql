@@ -469,3 +469,26 @@ DELETE FROM session WHERE ended_at < :before
 -- name: prune_inbox
 -- forget messages taken before a moment
 DELETE FROM inbox WHERE taken_at < :before
+
+-- name: put_executor
+-- a supervisor begins
+INSERT INTO executor (id, host, boot, pid, process_start, state, lease_until, started_at, seen_at)
+VALUES (:id, :host, :boot, :pid, :process_start, 'alive', :lease_now + :lease_seconds, :now, :now) RETURNING *
+
+-- name: renew_executor
+-- a supervisor lives; one that was given up cannot come back
+UPDATE executor SET lease_until = :lease_now + :lease_seconds, seen_at = :now
+WHERE id = :id AND state = 'alive' AND lease_until > :lease_now RETURNING *
+
+-- name: list_executors
+-- supervisors whose work is not yet in other hands
+SELECT executor.*, lease_until - :lease_now AS lease_left FROM executor
+WHERE state <> 'recovered' AND (:host = '' OR host = :host) ORDER BY started_at, id
+
+-- name: move_executor
+-- alive, dead, recovered: each step once
+UPDATE executor SET state = :state WHERE id = :id AND state = :seen RETURNING *
+
+-- name: prune_executors
+-- forget supervisors that were recovered before a moment
+DELETE FROM executor WHERE state = 'recovered' AND seen_at < :before

@@ -81,6 +81,10 @@ class SqliteTransaction:
             self.execute("set_clock", boot=boot, monotonic=monotonic, steady=steady)
         return steady
 
+    @property
+    def driver(self) -> Any:
+        return self._database.connection
+
     def transaction(self, *, write: bool = True) -> SqliteTransaction:
         assert self._write or not write, "a reading transaction cannot become a writing one"  # noqa: S101 - our own misuse
         return self
@@ -292,6 +296,11 @@ class SqliteDatabase:
     def change_mark(self) -> int:
         row = self._patiently(lambda: self._connection.execute("PRAGMA data_version").fetchone())
         return int(row["data_version"])
+
+    @property
+    def connection(self) -> Any:
+        """The driver's own connection, for what must share a transaction."""
+        return self._connection
 
     def close(self) -> None:
         self._connection.close()

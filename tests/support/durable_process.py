@@ -1,0 +1,73 @@
+"""A process that runs durable work for the tests: `URL FOLDER [recover=ID] [again=ID] [die=STEP] [hold=STEP] [enqueue=ID,…] [queue=NAME] [stay=1]`.
+
+Each step adds a line to FOLDER/steps; with die=STEP the process kills itself inside that step, once.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+
+from handoff.base.clock import SystemClock
+from handoff.engine import durable
+from handoff.store.drivers import open_database
+
+STEPS = ("plan", "write", "check")
+
+
+def main(url: str, folder: str, *words: str) -> None:
+    wishes = dict(word.split("=", 1) for word in words)
+    database = open_database(url, clock=SystemClock())
+    ended = threading.Event()
+
+    def note(line: str) -> None:
+        with open(os.path.join(folder, "steps"), "a", encoding="utf-8") as file:
+            file.write(line + "\n")
+
+    def one(name: str) -> str:
+        note(f"{name} enter")
+        marker = os.path.join(folder, f"died-{name}")
+        if wishes.get("die") == name and not os.path.exists(marker):
+            open(marker, "w").close()
+            os.kill(os.getpid(), signal.SIGKILL)
+        if wishes.get("hold") == name:
+            note(f"{name} holds")
+            threading.Event().wait()
+        return name
+
+    def work(label: str, number: int) -> str:
+        done = [durable.step(name, lambda name=name: one(name)) for name in STEPS]
+        note(f"end {label} {number} {'-'.join(done)}")
+        ended.set()
+        return label
+
+    engine = durable.Durable(
+        url, executor=durable.new_executor_id("here", os.getpid()), queue=wishes.get("queue", "phases@here"),
+        lock=os.path.join(folder, "launch.lock"), log=os.path.join(folder, "engine.log"),
+    )  # fmt: skip
+    engine.register({"work": work})
+    engine.launch()
+    print(engine.executor, flush=True)
+    if "recover" in wishes:
+        engine.recover(wishes["recover"])
+        engine.nudge()
+        ended.wait(60)
+        ended.clear()
+    if "again" in wishes:
+        engine.recover(wishes["again"])
+        engine.nudge()
+    for name in filter(None, wishes.get("enqueue", "").split(",")):
+        with database.transaction() as transaction:
+            engine.enqueue(transaction, name="work", id=name, values=(name, 7))
+        engine.nudge()
+        ended.wait(60)
+        ended.clear()
+    if "stay" in wishes:
+        sys.stdin.read()
+    os._exit(0)  # as the supervisor ends: nothing waits for a run in the middle
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
