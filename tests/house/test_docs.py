@@ -79,14 +79,10 @@ def test_every_variable_the_code_reads_is_documented():
     read_by_us = {
         node.value
         for module in package_modules()
-        for node in _constants(module.tree)
-        if isinstance(node.value, str) and pattern.match(node.value)
+        for node in module.nodes
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and pattern.match(node.value)
     }
     assert read_by_us <= set(settings.VARIABLES), "add its meaning to base/settings.py VARIABLES"
-
-
-def _constants(tree: ast.Module):
-    return (node for node in ast.walk(tree) if isinstance(node, ast.Constant))
 
 
 def test_every_error_has_its_exit_code_documented():
@@ -94,7 +90,7 @@ def test_every_error_has_its_exit_code_documented():
     codes = {
         (node.value.value, f"{module.name}:{node.lineno}")
         for module in package_modules()
-        for node in ast.walk(module.tree)
+        for node in module.nodes
         if isinstance(node, ast.Assign)
         and [dotted(target) for target in node.targets] == ["exit_code"]
         and isinstance(node.value, ast.Constant)
@@ -179,7 +175,7 @@ def test_no_room_imports_what_the_package_does_not_ask_for():
     foreign = {
         (module.name, top)
         for module in package_modules()
-        for _, name in imported(module.tree)
+        for _, name in imported(module)
         if (top := name.partition(".")[0]) not in sys.stdlib_module_names and top not in {"handoff", *taken_if_there}
     }
     lost = {(module, top) for module, top in foreign if renamed.get(top, top).lower() not in wanted}

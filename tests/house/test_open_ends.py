@@ -65,12 +65,12 @@ def test_no_function_is_a_stub():
         declared = _declarations(module.tree)
         stubs += [
             f"{module.name}:{node.lineno} {node.name}"
-            for node in functions(module.tree)
+            for node in functions(module)
             if node not in declared and _is_stub(node) and not (node.name.startswith("__") and ast.get_docstring(node))
         ]
         stubs += [
             f"{module.name}:{node.lineno} raises NotImplementedError"
-            for node in ast.walk(module.tree)
+            for node in module.nodes
             if isinstance(node, ast.Raise) and "NotImplementedError" in ast.dump(node)
         ]
     assert not stubs, stubs
@@ -80,7 +80,7 @@ def test_no_test_is_passed_by():
     found = [
         f"{module.name}:{node.lineno} {dotted(node)}"
         for module in modules_of_tests()
-        for node in ast.walk(module.tree)
+        for node in module.nodes
         if isinstance(node, ast.Attribute)
         and (
             dotted(node) in PASSING_BY or (dotted(node) == "pytest.skip" and module.name != "tests/support/sandbox.py")
@@ -92,7 +92,7 @@ def test_no_test_is_passed_by():
 def test_no_test_replaces_our_code():
     found = []
     for module in modules_of_tests():
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             if isinstance(node, ast.Import | ast.ImportFrom):
                 names = (
                     [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
@@ -108,7 +108,7 @@ def test_test_names_are_sentences():
         f"{module.name}:{node.lineno} {node.name}"
         for module in modules_of_tests()
         if module.name.rsplit("/", 1)[-1].startswith("test_")
-        for node in functions(module.tree)
+        for node in functions(module)
         if node.name.startswith("test_") and node.name.count("_") < 2
     ]
     assert not short, short

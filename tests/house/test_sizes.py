@@ -21,7 +21,7 @@ def test_no_function_is_longer_than_60_lines():
     long = [
         f"{module.name}:{node.lineno} {node.name} has {lines} lines"
         for module in package_modules()
-        for node in functions(module.tree)
+        for node in functions(module)
         if (lines := (node.end_lineno or node.lineno) - node.lineno + 1) > FUNCTION_LINES
     ]
     assert not long, "\n".join(long)
@@ -34,7 +34,7 @@ def test_no_module_or_class_has_a_name_that_says_nothing():
         bad += [module.name] if parts & BANNED else []
         bad += [
             f"{module.name}:{node.lineno} {node.name}"
-            for node in ast.walk(module.tree)
+            for node in module.nodes
             if isinstance(node, ast.ClassDef) and node.name.lower().endswith(("manager", "helper", "helpers", "utils"))
         ]
     assert not bad, f"name it by a noun of docs/concepts.md: {bad}"

@@ -17,11 +17,17 @@ _NOT_OURS = {".git", ".venv", "__pycache__", "build", "dist", "node_modules"}
 
 
 class Module(NamedTuple):
-    """One Python file: its name inside the package or the tree, its text, its tree."""
+    """One Python file: its name inside the package or the project, its text, its tree, and every node of it."""
 
     name: str
     text: str
     tree: ast.Module
+    nodes: tuple[ast.AST, ...]
+
+    @classmethod
+    def of(cls, name: str, text: str) -> Module:
+        tree = ast.parse(text, name)
+        return cls(name, text, tree, tuple(ast.walk(tree)))
 
 
 def read(name: str) -> str:
@@ -46,8 +52,7 @@ def _modules(folder: str, base: str) -> Iterator[Module]:
     for path in sorted(_walk(folder)):
         if path.endswith(".py"):
             with open(path, encoding="utf-8") as file:
-                text = file.read()
-            yield Module(os.path.relpath(path, base), text, ast.parse(text, path))
+                yield Module.of(os.path.relpath(path, base), file.read())
 
 
 @cache
@@ -68,16 +73,16 @@ def _walk(folder: str) -> Iterator[str]:
             yield os.path.join(at, name)
 
 
-def functions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+def functions(module: Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
     """Every function and method of a module, inner ones too."""
-    for node in ast.walk(tree):
+    for node in module.nodes:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield node
 
 
-def imported(tree: ast.Module) -> Iterator[tuple[int, str]]:
+def imported(module: Module) -> Iterator[tuple[int, str]]:
     """Line and full dotted name of everything a module imports, wherever the import stands."""
-    for node in ast.walk(tree):
+    for node in module.nodes:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield node.lineno, alias.name

@@ -9,8 +9,8 @@ import sys
 import pytest
 
 READERS = 4
-LOOKS = 450
-REAL_CALLS = 200
+LOOKS = 475
+REAL_CALLS = 100
 
 PREPARE = """
 import os, sys
