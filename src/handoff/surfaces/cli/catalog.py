@@ -66,6 +66,7 @@ CATALOG: dict[str, Entry] = {
     "upgrade": Entry("tool", "upgrade with the tool that installed handoff", TOOL),
     "version": Entry("tool", "print the version", TOOL),
     "safe-commit": Entry("commits", "commit exactly the named paths, whoever else works in this checkout", GIT),
+    "git-guard": Entry("guard", "guard the git of sessions: hooks in this repository, a shim for their PATH", GIT),
     "snapshot": Entry("snapshots", "keep this checkout as it is now: files, index, refs, stash", GIT),
     "snapshots": Entry("snapshots", "list what can be brought back", GIT),
     "diff": Entry("snapshots", "compare a snapshot with another one or with what is there now", GIT),
