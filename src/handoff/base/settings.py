@@ -33,7 +33,6 @@ VARIABLES = {
     "HANDOFF_PORT": "first port that workspace may use, so that two sessions can run the same server",
     "HANDOFF_PORT_LAST": "last port that workspace may use",
     "HANDOFF_DATABASE_SUFFIX": "text to put behind database names, so that two sessions do not share one",
-<<<<<<< HEAD
     "HANDOFF_OWNS": "patterns of the paths the present session may commit, one on a line",
     "HANDOFF_ROLE": "role of the present session in a batch; a sub-task may not do everything a main session may",
     "HANDOFF_BATCH_ID": "batch the present session works for",
@@ -43,18 +42,10 @@ VARIABLES = {
     "HANDOFF_SAFE_COMMIT_RETRY_WAIT": "seconds one such try lasts",
     "HANDOFF_SANDBOX": "which wall sessions run behind, when it must be another than the best one this machine has",
     "HANDOFF_TOKEN": "secret with which a session's hooks prove that they are its own; set for sessions",
-=======
-    "HANDOFF_ROLE": "role of the present session: `main`, `sub-task` or `fan-in`; a sub-task may not commit in the shared checkout",
-    "HANDOFF_OWNS": "what the session may commit: ownership patterns, one on a line, or the absolute path of a file of them",
     "HANDOFF_SHARED": "git folder of the repository the sessions share; the guard lets sessions use repositories of their own",
     "HANDOFF_PROGRAM": "the `handoff` the guard calls for a snapshot; set by `handoff git-guard env`",
     "HANDOFF_NO_SNAPSHOT": "when set, the guard takes no snapshot before commands that destroy",
-    "HANDOFF_EXPECTED_FILES": "files a commit may hold, for the guard's pre-commit hook: a list's path, or names with `:` between",
     "HANDOFF_SAFE_COMMIT": "set for hooks that run inside a safe commit",
-    "HANDOFF_SAFE_COMMIT_LOCK": "lock file of safe-commit; the repository's own when unset",
-    "HANDOFF_SAFE_COMMIT_RETRY_LIMIT": "with the next: how long safe-commit waits in line, as a number of waits; for ever when unset",
-    "HANDOFF_SAFE_COMMIT_RETRY_WAIT": "seconds of one such wait",
->>>>>>> d2e3813 (Guard the git of sessions: a shim that refuses by effect, hooks that --no-verify does not skip)
     "NO_COLOR": "no colours, whatever the terminal can do",
     "CLICOLOR_FORCE": "colours also where the output is not a terminal",
     "CLICOLOR": "`0` means no colours",
