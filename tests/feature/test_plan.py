@@ -69,7 +69,8 @@ def test_structures_that_hide_steps_make_the_plan_invalid(body, line):
 def test_a_plan_below_a_heading_that_is_not_ours_is_invalid_not_empty(heading):
     plan = parse(f"# State\n\n{heading}\n- [x] a\n- [ ] b\n")
     assert plan.verdict == INVALID
-    assert plan.problems
+    assert "# Execution Plan" in plan.problems[0].mend
+    assert plan.problems[0].line == 3 or "ejecución" in heading
 
 
 def test_two_current_steps_are_invalid_and_both_lines_are_named():

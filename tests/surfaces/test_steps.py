@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+import time
 
 import psutil
 from workspaces import PLAN, put, ready
@@ -158,6 +160,8 @@ def test_follow_survives_a_half_written_file_and_ends_when_the_plan_is_complete(
     put(repo.path, f"{base}/STATE.md", "")
     while b"STATE.md line 1" not in seen:
         seen += child.stdout.read1(4096)
+    os.unlink(f"{repo.path}/{base}/STATE.md")
+    time.sleep(1.5)  # longer than it waits for an event: it has looked, and found nothing
     put(repo.path, f"{base}/STATE.md", "# Execution Plan\n- [x] a\n- [>] 漢字の手順\n")
     while "漢字の手順".encode() not in seen:
         seen += child.stdout.read1(4096)
