@@ -228,6 +228,8 @@ def _parts(app: App, view: View, kind: str, facts: repo.Facts | None, moved: Dri
         )
     if documents.readiness("SESSION.md", view.texts["SESSION.md"]) == documents.READY:
         parts.append(_document(view, "Last session's notes", "SESSION.md", 4, 0.5))
+    elif notes := documents.body_of(view.texts["SESSION.md"] or "", "Notes"):  # written by `note` into the scaffold
+        parts.append(Part("Last session's notes", notes, 4, f"{where}/SESSION.md", 0.5, lambda n: _tail(notes, n)))
     decisions = folder.optional_document(view.feature, "DECISIONS.md")
     if decisions:
         decisions = documents.nested(decisions)
