@@ -10,7 +10,7 @@ from handoff.base.record import TYPE_CHECKING, Record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from typing import NoReturn
+    from typing import Any, NoReturn
 
 _CHUNK = 65536
 NOT_FOUND = 127
@@ -248,3 +248,62 @@ def feed(argv: Sequence[str], data: bytes, *, environment: Mapping[str, str], ti
     except (OSError, subprocess.TimeoutExpired):
         return NOT_FOUND
     return done.returncode
+
+
+class Child:
+    """A program we started and wait for without being held up by it; its streams are files or, for a talk, pipes."""
+
+    def __init__(self, popen: Any) -> None:
+        self._popen = popen
+        self.pid: int = popen.pid
+        self.talk: Any = popen.stdin
+        self.heard: Any = popen.stdout
+
+    def ended(self) -> int | None:
+        """Its exit code once it is over (negative: the signal), else None."""
+        code: int | None = self._popen.poll()
+        return code
+
+    def leave(self) -> None:
+        """It goes on without us: the interpreter must not wait for it or warn."""
+        self._popen.returncode = 0
+
+
+def spawn(
+    argv: Sequence[str],
+    *,
+    environment: Mapping[str, str],
+    cwd: str | None = None,
+    out: str = os.devnull,
+    err: str = os.devnull,
+    talk: bool = False,
+) -> Child:
+    """Start a program in a session of its own, with nothing to read and its output added to files only we can read.
+
+    With `talk` its input and output are pipes, for clients that are spoken to line by line.
+    """
+    import subprocess  # noqa: PLC0415 - see run
+
+    def appended(path: str) -> int:
+        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+
+    opened = [appended(err)]
+    try:
+        opened += [] if talk else [appended(out)]
+        popen = subprocess.Popen(
+            list(argv),
+            cwd=cwd,
+            env=dict(environment),
+            stdin=subprocess.PIPE if talk else subprocess.DEVNULL,
+            stdout=subprocess.PIPE if talk else opened[1],
+            stderr=opened[0],
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise UserError(
+            f"Cannot start {argv[0]}: {error.strerror}.", "Install it, mend PATH, or choose another."
+        ) from None
+    finally:
+        for fd in opened:
+            os.close(fd)
+    return Child(popen)

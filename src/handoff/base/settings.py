@@ -26,6 +26,7 @@ VARIABLES = {
     "HANDOFF_NO_PBCOPY": "when set, text is never put on the clipboard",
     "HANDOFF_TASK": "task the present session holds; set for sessions, so that they need not name it",
     "HANDOFF_SESSION": "id of the present session",
+    "HANDOFF_TOKEN": "what a session's hooks call in with; made for each session, worth nothing outside it",
     "HANDOFF_FENCE": "fence of the present session; a write with an old one is refused",
     "HANDOFF_WORKSPACE": "folder of the present session's workspace; set for its setup command and its agent",
     "HANDOFF_WORKSPACE_NAME": "name of that workspace",
@@ -150,6 +151,8 @@ HOME_KEYS: dict[str, Key] = {
     "terminal_command": Key("list", "program that opens a terminal; {command} is the agent_command", []),
     "clipboard_command": Key("list", "program that takes text for the clipboard on its standard input", []),
     "workspace_roots": Key("list", "folders in which a project's checkout is looked for by its name", []),
+    "agents": Key("table", 'agents of your own by name, for example { mine = ["my-agent", "{prompt_file}"] }', {}),
+    "session_minutes": Key("number", "minutes a session of an agent may take when it is not told otherwise", 240),
     "reading_list": Key(
         "list",
         "files every baton tells the session to read first, if they exist",

@@ -126,6 +126,12 @@ def gather(app: App, task: Task) -> Evidence:
     return Evidence(state.head if state else "", changed, outside, verdict)
 
 
+def strays(app: App, task: Task) -> tuple[str, ...]:
+    """What lies changed outside the task's ownership now; no check is run."""
+    found = changed_since(app, task.workspace, str(task.baseline_facts.get("head", "")))
+    return _outside(app, task, found or (), stamps=task.baseline_facts.get("stamps", {}))
+
+
 def _outside(app: App, task: Task, changed: Iterable[str], *, stamps: dict[str, str]) -> tuple[str, ...]:
     """Changed paths that neither this task nor a neighbour in the same checkout owns, and that were not lying about before."""
     from handoff.git.ownership import Ownership  # noqa: PLC0415 - only tasks with an ownership pay for it

@@ -1,0 +1,120 @@
+"""The folder of one session: what it was given, what it said, how it ended. Only its owner can read it."""
+
+from __future__ import annotations
+
+import os
+
+from handoff.agents.keeper import ERRORS, EVENTS, EXIT, LAUNCH, PROCESS
+from handoff.base.errors import UserError
+from handoff.base.files import make_folder, read_text, write_atomic
+from handoff.base.light_json import dumps, loads
+from handoff.base.marked import Running
+from handoff.base.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from handoff.agents.contract import Launch
+
+FACTS, BATON, GRANT, TOKEN, HELLO, CALLS, STOP, OUTCOME = (
+    "session.json", "baton.md", "grant", "token", "hello", "calls", "stop", "outcome.json",
+)  # fmt: skip
+_NAMES = "abcdefghijklmnopqrstuvwxyz0123456789-"
+_WORLD_WRITABLE = 0o002
+
+
+def place(home: str, project: str, session: str) -> str:
+    """Where the folder of a session is."""
+    if not session or not set(session) <= set(_NAMES):
+        raise UserError(f"'{session}' is not the id of a session.", "See: handoff session list")
+    return os.path.join(home, project, "sessions", session)
+
+
+def make(path: str) -> None:
+    """The folder, closed to everybody else; clients refuse homes below a folder that anybody may write."""
+    make_folder(os.path.dirname(path), mode=0o700)
+    make_folder(path, mode=0o700)
+    os.chmod(path, 0o700)
+
+
+def unfit(path: str) -> str:
+    """Why some clients will not work from here: a parent that anybody may write. Empty when all is well."""
+    at = os.path.dirname(path)
+    while at not in ("", "/"):
+        try:
+            if os.stat(at).st_mode & _WORLD_WRITABLE:
+                return at
+        except OSError:
+            return ""
+        at = os.path.dirname(at)
+    return ""
+
+
+def put(path: str, name: str, text: str) -> None:
+    """Write one file of the folder."""
+    whole = os.path.join(path, name)
+    make_folder(os.path.dirname(whole), mode=0o700)
+    write_atomic(whole, text, mode=0o600)
+
+
+def put_launch(path: str, launch: Launch, *, cwd: str, wrapped: list[str]) -> None:
+    """The files a client needs, then the words to start it with."""
+    for name, text in launch.files.items():
+        if os.path.commonpath([path, os.path.abspath(name)]) != path:
+            raise UserError(f"An agent may write only into its session's folder, not {name}.", "Mend the adapter.")
+        put(path, os.path.relpath(name, path), text)
+    put(path, LAUNCH, dumps({"argv": wrapped, "cwd": cwd}))
+
+
+def get(path: str, name: str) -> dict[str, Any]:
+    """One JSON file of the folder; an empty mapping when it is not there."""
+    text = text_of(path, name)
+    try:
+        value = loads(text) if text else {}
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def text_of(path: str, name: str) -> str:
+    """One file of the folder as text; empty when it is not there."""
+    whole = os.path.join(path, name)
+    return read_text(whole) if os.path.exists(whole) else ""
+
+
+def keeper_of(path: str) -> Running:
+    """The keeper of the session, as far as it is known."""
+    facts = get(path, "keeper.json")
+    return Running(int(facts.get("pid", 0)), str(facts.get("start", "")))
+
+
+def client_of(path: str) -> Running:
+    """The client's own process, as far as it is known."""
+    facts = get(path, PROCESS)
+    return Running(int(facts.get("pid", 0)), str(facts.get("start", "")))
+
+
+def exit_of(path: str) -> dict[str, Any]:
+    """What the keeper wrote when all was over."""
+    return get(path, EXIT)
+
+
+def size_of(path: str, *names: str) -> int:
+    """How much has been written, to see whether anything moves."""
+    total = 0
+    for name in names or (EVENTS, ERRORS, CALLS):
+        try:
+            total += os.stat(os.path.join(path, name)).st_size
+        except OSError:
+            continue
+    return total
+
+
+def tail(path: str, name: str, most: int = 2000) -> str:
+    """The end of one of its logs."""
+    try:
+        with open(os.path.join(path, name), "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - most))
+            return file.read().decode("utf-8", "replace").strip()
+    except OSError:
+        return ""

@@ -1,0 +1,142 @@
+"""The keeper: one small process for each session. It starts the client, adopts what the client leaves behind, ends it, and
+writes down how it came out. It outlives a supervisor that is killed, so the exit code is never lost.
+
+Run as `python -m handoff.agents.keeper FOLDER`; the words to start are in FOLDER/launch.json.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+
+from handoff.base.errors import HandoffError
+from handoff.base.files import read_text, write_atomic
+from handoff.base.light_json import dumps, loads
+from handoff.base.marked import Running, descendants, end, marked
+from handoff.base.process import spawn, start_of
+from handoff.base.record import TYPE_CHECKING
+from handoff.base.settings import from_environment
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+LAUNCH, PROCESS, EXIT, EVENTS, ERRORS = "launch.json", "process.json", "exit.json", "events.jsonl", "errors.log"
+GRACE_SECONDS = 5.0
+CANNOT_START = 127
+_PAUSE = 0.02
+_SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER of Linux
+
+
+def main(folder: str) -> int:
+    """Start, wait, clean up, tell."""
+    order = loads(read_text(os.path.join(folder, LAUNCH)))
+    stopping: list[int] = []
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        del frame
+        stopping.append(number)
+
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, stop)
+    adopt_orphans()
+    environment = from_environment().environment
+    try:
+        child = spawn(
+            order["argv"], environment=environment, cwd=order["cwd"],
+            out=os.path.join(folder, EVENTS), err=os.path.join(folder, ERRORS),
+        )  # fmt: skip
+    except HandoffError as error:
+        _tell(folder, {"code": CANNOT_START, "error": error.message, "stragglers": 0, "stopped": False})
+        return 1
+    child.leave()
+    _write(folder, PROCESS, {"pid": child.pid, "start": start_of(child.pid), "keeper": os.getpid()})
+    code = _wait(child.pid, stopping)
+    stragglers = clean_up(from_environment().get("HANDOFF_SESSION"))
+    _tell(folder, {"code": code, "error": "", "stragglers": stragglers, "stopped": bool(stopping)})
+    return 0
+
+
+def adopt_orphans() -> None:
+    """Ask the kernel to give us the children of children that lose their parent; where it cannot, the mark is all we have."""
+    if not sys.platform.startswith("linux"):
+        return
+    import ctypes  # noqa: PLC0415 - only here
+
+    ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
+
+
+def _wait(pid: int, stopping: list[int]) -> int:
+    """Reap until the client itself is over. Told to stop, it is asked first and forced after a while."""
+    asked_at = 0.0
+    while True:
+        found, status = _reap()
+        if found == pid:
+            return os.waitstatus_to_exitcode(status)
+        if found:
+            continue
+        if stopping and not asked_at:
+            asked_at = time.monotonic()
+            _signal_group(pid, signal.SIGTERM)
+        elif asked_at and time.monotonic() - asked_at > GRACE_SECONDS:
+            _signal_group(pid, signal.SIGKILL)
+            end([Running(pid, start_of(pid))])
+        time.sleep(_PAUSE)
+
+
+def clean_up(session: str) -> int:
+    """End everything that is left of the session: asked once, then forced; how many were still there."""
+    deadline = time.monotonic() + GRACE_SECONDS
+    left = _left(session)
+    count = len(left)
+    end(left, signal.SIGTERM)
+    while left and time.monotonic() < deadline:
+        _reap_all()
+        left = _left(session)
+        time.sleep(_PAUSE)
+    while left := _left(session):
+        end(left, signal.SIGKILL)
+        _reap_all()
+        time.sleep(_PAUSE)
+    _reap_all()
+    return count
+
+
+def _left(session: str) -> list[Running]:
+    found = {process.pid: process for process in descendants(os.getpid())}
+    if session:
+        found.update((process.pid, process) for process in marked(session))
+    found.pop(os.getpid(), None)
+    return list(found.values())
+
+
+def _reap() -> tuple[int, int]:
+    try:
+        return os.waitpid(-1, os.WNOHANG)
+    except ChildProcessError:
+        return 0, 0
+
+
+def _reap_all() -> None:
+    while _reap()[0]:
+        continue
+
+
+def _signal_group(pid: int, number: int) -> None:
+    try:
+        os.killpg(pid, number)
+    except (ProcessLookupError, PermissionError):
+        return
+
+
+def _write(folder: str, name: str, value: dict[str, object]) -> None:
+    write_atomic(os.path.join(folder, name), dumps(value), mode=0o600)
+
+
+def _tell(folder: str, value: dict[str, object]) -> None:
+    _write(folder, EXIT, value)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

@@ -1,0 +1,283 @@
+"""One supervisor of one process, the same for every client: start or find it, watch it, bound it, say how it came out."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+from handoff.agents import folder as folders
+from handoff.agents.contract import (
+    FAILED,
+    KILLED,
+    LOST,
+    OK,
+    RESULT,
+    STARTED,
+    TOOL,
+    TROUBLE,
+    USAGE,
+    WAIT,
+    Ending,
+    Limits,
+    Outcome,
+)
+from handoff.agents.keeper import ERRORS, EVENTS, GRACE_SECONDS
+from handoff.agents.outcomes import judge
+from handoff.base.light_json import dumps
+from handoff.base.marked import Running, descendants, end, is_alive, marked
+from handoff.base.process import spawn, start_of
+from handoff.base.record import TYPE_CHECKING, Record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from handoff.agents.contract import Abilities, Adapter, Event
+    from handoff.base.clock import Clock
+    from handoff.base.process import Child
+
+PAUSE_SECONDS = 0.05
+BEAT_SECONDS = 5.0
+_FORCE_AFTER = 3 * GRACE_SECONDS
+_TAIL = 2000
+
+
+class Rules(Record):
+    """What bounds a session: its limits, and how long it may be silent before it counts as hung (0: for ever)."""
+
+    limits: Limits = Limits()
+    silence_seconds: float = 0.0
+
+
+class Seen(Record):
+    """What became known of a session while it ran."""
+
+    client_id: str = ""
+    result: Event | None = None
+    trouble: str = ""
+    tools: int = 0
+    turns: int = 0
+    money: float = 0.0
+    wait_until: float = 0.0
+    called_in: bool = False
+
+
+class Session:
+    """A session under supervision. `step` looks once; `supervise` looks until it is over."""
+
+    def __init__(
+        self, folder: str, name: str, adapter: Adapter, abilities: Abilities, rules: Rules, clock: Clock
+    ) -> None:
+        self.folder = folder
+        self.name = name
+        self.adapter = adapter
+        self.abilities = abilities
+        self.rules = rules
+        self.clock = clock
+        self.seen = Seen()
+        self.begun = clock.monotonic()
+        self.active_at = clock.monotonic()
+        self.stopped = ""
+        self._stopped_at = 0.0
+        self._by_us = False
+        self._offset = 0
+        self._size = 0
+        self._busy = 0.0
+        self._looked_at = 0.0
+        self._child: Child | None = None
+        self._keeper = folders.keeper_of(folder)
+        self._token = folders.text_of(folder, folders.TOKEN).strip()
+
+    # --- beginning ---------------------------------------------------------------------------------------
+
+    def start(self, environment: Mapping[str, str]) -> Running:
+        """Start the keeper, which starts the client; its output goes to files, so that it needs nobody to live."""
+        argv = [sys.executable, "-m", "handoff.agents.keeper", self.folder]
+        self._child = spawn(argv, environment=environment, err=os.path.join(self.folder, "keeper.log"))
+        self._keeper = Running(self._child.pid, start_of(self._child.pid))
+        folders.put(self.folder, "keeper.json", dumps({"pid": self._keeper.pid, "start": self._keeper.start}))
+        return self._keeper
+
+    @property
+    def alive(self) -> bool:
+        """Whether the keeper still runs; a keeper that was started by another supervisor counts as well."""
+        if self._child is not None:
+            return self._child.ended() is None
+        return is_alive(self._keeper)
+
+    # --- watching ----------------------------------------------------------------------------------------
+
+    def step(self) -> bool:
+        """Look once: new events, calls of its hooks, limits. False when the session is over."""
+        alive = self.alive
+        self._read_events()
+        self._hear_calls()
+        self._notice_activity()
+        if alive:
+            self._enforce()
+        return alive
+
+    def _read_events(self) -> None:
+        try:
+            with open(os.path.join(self.folder, EVENTS), "rb") as file:
+                file.seek(self._offset)
+                data = file.read()
+        except OSError:
+            return
+        whole, newline, _ = data.rpartition(b"\n")
+        if not newline and data and not self.alive:
+            whole, newline = data, b"\n"
+        self._offset += len(whole) + len(newline)
+        for line in whole.decode("utf-8", "replace").split("\n") if newline else ():
+            for event in self.adapter.read(line):
+                self._take_in(event)
+
+    def _take_in(self, event: Event) -> None:
+        seen = self.seen
+        if event.client_id:
+            seen = seen._replace(client_id=event.client_id)
+        if event.kind == RESULT:
+            seen = seen._replace(result=event, turns=max(seen.turns, event.turns), money=max(seen.money, event.money))
+        elif event.kind == TROUBLE:
+            seen = seen._replace(trouble=event.text)
+        elif event.kind == USAGE:
+            seen = seen._replace(turns=seen.turns + event.turns, money=seen.money + event.money)
+        elif event.kind == WAIT:
+            seen = seen._replace(wait_until=event.until)
+        elif event.kind == TOOL:
+            seen = seen._replace(tools=seen.tools + 1)
+        if event.kind not in (TROUBLE, STARTED):
+            seen = seen._replace(trouble="") if event.kind == TOOL else seen
+        self.seen = seen
+        if event.kind == TOOL and self.abilities.calls_in:
+            self._hear_calls()
+            if not self.seen.called_in:
+                self.stop("a tool ran before the start hook called in: the client's hooks are not active")
+
+    def _hear_calls(self) -> None:
+        """The handshake: the start hook leaves the session's token in the folder."""
+        if not self.seen.called_in and self._token:
+            said = folders.text_of(self.folder, folders.HELLO).strip()
+            if said == self._token:
+                self.seen = self.seen._replace(called_in=True)
+
+    def _notice_activity(self) -> None:
+        """Anything written, any hook called, any processor time used is a sign of life; the agent need not call anything."""
+        size = folders.size_of(self.folder)
+        if size != self._size:
+            self._size = size
+            self.active_at = self.clock.monotonic()
+        elif self.clock.monotonic() - self._looked_at > BEAT_SECONDS:
+            self._looked_at = self.clock.monotonic()
+            busy = _processor_time(self._keeper.pid)
+            if busy > self._busy + 0.05:
+                self.active_at = self.clock.monotonic()
+            self._busy = busy
+
+    def _enforce(self) -> None:
+        limits, now = self.rules.limits, self.clock.monotonic()
+        asked = folders.text_of(self.folder, folders.STOP).strip()
+        if self.stopped:
+            if now - self._stopped_at > _FORCE_AFTER:
+                self.force()
+        elif asked:
+            self._by_us = True
+            self.stop(asked)
+        elif limits.minutes and now - self.begun > limits.minutes * 60:
+            self.stop(f"the limit of {limits.minutes:g} minutes is reached")
+        elif limits.turns and not self.abilities.turn_limit and max(self.seen.turns, self.seen.tools) > limits.turns:
+            self.stop(f"the limit of {limits.turns} turns is reached")
+        elif limits.money and not self.abilities.money_limit and self.seen.money > limits.money:
+            self.stop(f"the limit of {limits.money:g} USD is reached")
+        elif self.rules.silence_seconds and now - self.active_at > self.rules.silence_seconds:
+            self.stop(f"no sign of life for {self.rules.silence_seconds:g} s")
+
+    # --- ending ------------------------------------------------------------------------------------------
+
+    def stop(self, reason: str) -> None:
+        """Ask the keeper to end the client and everything it started."""
+        if self.stopped:
+            return
+        self.stopped, self._stopped_at = reason, self.clock.monotonic()
+        end([self._keeper], signal.SIGTERM)
+
+    def force(self) -> None:
+        """The keeper does not answer: end every process of the session ourselves."""
+        end([*descendants(self._keeper.pid), self._keeper, *marked(self.name)])
+
+    def close(self) -> Outcome:
+        """The keeper is gone: end what may be left, then judge."""
+        self._end_strays()
+        self._read_events()
+        self._hear_calls()
+        told = folders.exit_of(self.folder)
+        outcome = self._outcome(told)
+        folders.put(
+            self.folder,
+            folders.OUTCOME,
+            dumps(
+                {
+                    **outcome._asdict(), "client_id": self.seen.client_id, "called_in": self.seen.called_in,
+                    "tools": self.seen.tools, "money": self.seen.money, "stragglers": int(told.get("stragglers", 0)),
+                    "code": told.get("code"),
+                }
+            ),
+        )  # fmt: skip
+        return outcome
+
+    def _end_strays(self) -> None:
+        tries = 0
+        while left := marked(self.name):
+            end(left)
+            tries += 1
+            if tries > 200:  # noqa: PLR2004 - ten seconds of processes that cannot be killed: the caller is told below
+                break
+            self.clock.sleep(PAUSE_SECONDS)
+
+    def _outcome(self, told: Mapping[str, object]) -> Outcome:
+        if self.stopped:
+            return Outcome(KILLED if self._by_us else FAILED, self.stopped)
+        if told.get("stopped"):
+            return Outcome(KILLED, "it was told to stop")
+        code = told.get("code")
+        tail = folders.tail(self.folder, ERRORS, _TAIL) or folders.tail(self.folder, EVENTS, _TAIL // 4)
+        ending = Ending(
+            code if isinstance(code, int) else None, self.seen.result, self.seen.trouble or str(told.get("error") or ""),
+            tail, self.seen.wait_until,
+        )  # fmt: skip
+        judged = (self.adapter.outcome or judge)(ending, self.clock.now())
+        if judged.kind == OK and self.abilities.calls_in and not self.seen.called_in:
+            return Outcome(FAILED, "it ended without its start hook ever calling in: the client's hooks are not active")
+        if judged.kind == LOST:
+            return Outcome(LOST, "its keeper was ended before it could say how the client came out")
+        return judged
+
+
+def supervise(session: Session, *, beat: Callable[[], None], every: float) -> Outcome:
+    """Watch until it is over; `beat` is called while there are signs of life, at most once in `every` seconds."""
+    beaten = session.clock.monotonic()
+    while session.step():
+        now = session.clock.monotonic()
+        if now - beaten >= every and session.active_at > beaten:
+            beaten = now
+            beat()
+        session.clock.sleep(PAUSE_SECONDS)
+    return session.close()
+
+
+def _processor_time(pid: int) -> float:
+    """Seconds of processor time of the keeper's whole family."""
+    import psutil  # noqa: PLC0415 - start-up: only supervisors
+
+    total = 0.0
+    try:
+        family = psutil.Process(pid).children(recursive=True)
+    except psutil.Error:
+        return total
+    for process in family:
+        try:
+            times = process.cpu_times()
+        except psutil.Error:
+            continue
+        total += times.user + times.system
+    return total

@@ -1,0 +1,93 @@
+"""Find and end the processes of one session: by the mark in their environment, which children inherit wherever they go."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+from handoff.base.process import start_of
+from handoff.base.record import TYPE_CHECKING, Record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+MARK = "HANDOFF_SESSION"
+
+
+class Running(Record):
+    """One process: its number and when it began, so that a later one with the same number is never meant."""
+
+    pid: int
+    start: str
+
+
+def marked(session: str) -> list[Running]:
+    """The living processes that carry the session's mark, without ourselves."""
+    wanted = f"{MARK}={session}".encode()
+    found = []
+    for pid, block in _environments():
+        if pid != os.getpid() and wanted in block.split(b"\0"):
+            start = start_of(pid)
+            if start and not _is_zombie(pid):
+                found.append(Running(pid, start))
+    return found
+
+
+def descendants(root: int) -> list[Running]:
+    """Everything below a process, whatever its environment says."""
+    import psutil  # noqa: PLC0415 - start-up: only supervisors
+
+    try:
+        below = psutil.Process(root).children(recursive=True)
+    except psutil.Error:
+        return []
+    return [
+        Running(child.pid, start) for child in below if (start := start_of(child.pid)) and not _is_zombie(child.pid)
+    ]
+
+
+def end(processes: Iterable[Running], number: int = signal.SIGKILL) -> int:
+    """Send a signal to exactly these processes; how many it reached."""
+    reached = 0
+    for process in processes:
+        if start_of(process.pid) != process.start:
+            continue
+        try:
+            os.kill(process.pid, number)
+            reached += 1
+        except (ProcessLookupError, PermissionError):
+            continue
+    return reached
+
+
+def is_alive(process: Running) -> bool:
+    """Whether that very process still runs."""
+    return bool(process.pid) and start_of(process.pid) == process.start and not _is_zombie(process.pid)
+
+
+def _environments() -> Iterable[tuple[int, bytes]]:
+    if os.path.isdir("/proc/self"):
+        for name in os.listdir("/proc"):
+            if name.isdigit():
+                try:
+                    with open(f"/proc/{name}/environ", "rb") as file:
+                        yield int(name), file.read()
+                except OSError:
+                    continue
+        return
+    import psutil  # noqa: PLC0415 - only where there is no /proc
+
+    for process in psutil.process_iter():
+        try:
+            pairs = process.environ()
+        except (psutil.Error, OSError):
+            continue
+        yield process.pid, "\0".join(f"{name}={value}" for name, value in pairs.items()).encode()
+
+
+def _is_zombie(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[0] == b"Z"
+    except (OSError, IndexError):
+        return False

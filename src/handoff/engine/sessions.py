@@ -1,0 +1,371 @@
+"""A session's journey: an agent is given a task, watched while it works, and its end is turned into the task's next state."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from handoff.agents import catalog
+from handoff.agents import folder as folders
+from handoff.agents.contract import Limits, Order, version_of
+from handoff.agents.keeper import EVENTS
+from handoff.agents.person import NAME as PERSON
+from handoff.agents.session import Rules, Session, supervise
+from handoff.base.clock import boot_id, stamp
+from handoff.base.errors import Conflict, Refused, UserError
+from handoff.base.ids import new_id
+from handoff.base.light_json import dumps
+from handoff.base.marked import end as end_processes
+from handoff.base.marked import is_alive, marked
+from handoff.base.process import find, run
+from handoff.base.record import TYPE_CHECKING, Record
+from handoff.board import batches, leases, sessions, tasks
+from handoff.engine import hooks, papers, settling, stops
+from handoff.engine import tasks as journey
+from handoff.engine.home import find_project, home_config
+from handoff.feature.redaction import redact
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from handoff.agents.contract import Adapter, Outcome
+    from handoff.base.marked import Running
+    from handoff.base.settings import Config
+    from handoff.board.leases import Claim
+    from handoff.board.tasks import Task
+    from handoff.engine.app import App
+    from handoff.engine.settling import Settled
+
+_PROBE_SECONDS = 20.0
+_SHARE_OF_LEASE = 4
+_SHORTEST_SECRET = 6
+
+
+class Wish(Record):
+    """What a session is to be started with."""
+
+    agent: str
+    task: str = ""
+    project: str = ""
+    model: str = ""
+    limits: Limits = Limits()
+    words: tuple[str, ...] = ()
+    resume: str = ""
+    reason: str = ""
+
+
+class Client(Record):
+    """An agent as it is on this machine."""
+
+    adapter: Adapter
+    program: str
+    version: str
+
+
+class Begun(Record):
+    """A session that runs."""
+
+    session: Session
+    claim: Claim
+    folder: str
+
+
+def client_of(app: App, *, agent: str) -> Client:
+    """The agent's program on this machine, or an error that says what is missing."""
+    config = home_config(app)
+    adapter = catalog.adapter(agent, commands=config.values["agents"], where=config.path)
+    program = next((path for name in adapter.programs if (path := program_of(app, name))), "")
+    if not program and adapter.programs:
+        raise UserError(
+            f"{adapter.title} is not installed: no '{adapter.programs[0]}' on the PATH.",
+            f"Install it, or choose another: {app.settings.program} agents",
+        )
+    return Client(adapter, program, version_on(app, adapter, program))
+
+
+def version_on(app: App, adapter: Adapter, program: str) -> str:
+    """Which version a program says it is; no model is asked."""
+    if not program or not adapter.version_words:
+        return ""
+    said = run(
+        [program, *adapter.version_words], environment=app.settings.environment, timeout=_PROBE_SECONDS, merge=True
+    )
+    return version_of(said.text)
+
+
+def program_of(app: App, name: str) -> str:
+    """Where a program is, or nothing."""
+    if os.path.isabs(name):
+        return name if os.access(name, os.X_OK) else ""
+    return find(name, path=app.settings.path) or ""
+
+
+def start(app: App, *, wish: Wish) -> Begun:
+    """Claim the task for a new session of the agent and start it. Everything is checked before anything is written."""
+    client = client_of(app, agent=wish.agent)
+    if wish.agent == PERSON:
+        raise UserError("A person is not started.", f"Open the task instead: {app.settings.program} open {wish.task}")
+    config = home_config(app)
+    place = find_project(app, name=wish.project)
+    stops.read_files(app, place.name)
+    session = new_id("session")
+    who = sessions.Who(
+        session, kind=sessions.AGENT, project=place.name, agent=wish.agent, workspace=place.workspace,
+        host=os.uname().nodename, boot=boot_id(),
+    )  # fmt: skip
+    claim = _claim(app, config, wish, who)
+    try:
+        begun = _begin(app, config, wish, client, claim, who)
+    except BaseException:
+        leases.release(app.database, key=claim.task.key, fence=claim.fence, reason="the session could not be started")
+        sessions.end(app.database, id=session, ending="not started")
+        raise
+    journey.refresh_or_tell(app, claim.task.project, f"Session {session} runs")
+    return begun
+
+
+def _claim(app: App, config: Config, wish: Wish, who: sessions.Who) -> Claim:
+    seconds = config.number("lease_seconds")
+    agents = config.values["max_running_agent"]
+    limits = leases.Limits(
+        int(config.number("max_running")), int(config.number("max_running_project")), int(agents.get(wish.agent, 0))
+    )
+    if wish.task:
+        key = tasks.find(app.database, project=who.project, id=wish.task).key
+        return leases.claim(app.database, key=key, who=who, lease_seconds=seconds, limits=limits)
+    claim = leases.claim_next(app.database, who=who, project=who.project, lease_seconds=seconds, limits=limits)
+    if claim is None:
+        why = leases.why_idle(app.database, who=who, project=who.project, limits=limits)
+        raise UserError(f"Nothing to take in project {who.project}: {why}.", f"See: {app.settings.program} queue")
+    return claim
+
+
+def _begin(app: App, config: Config, wish: Wish, client: Client, claim: Claim, who: sessions.Who) -> Begun:
+    task, workspace = claim.task, claim.task.workspace or who.workspace
+    if not os.path.isdir(workspace):
+        raise UserError(f"The workspace of '{task.label}' is gone: {workspace}.", "Bring it back, or cancel the task.")
+    end_superseded(app, task, but=who.id)
+    path = folders.place(app.settings.home, task.project, who.id)
+    folders.make(path)
+    token = os.urandom(16).hex()
+    baton = _baton(app, config, task)
+    facts = {
+        "session": who.id, "task": task.label, "key": task.key, "fence": claim.fence, "agent": wish.agent,
+        "version": client.version, "workspace": workspace, "started": stamp(app.clock.now()), "client_id": wish.resume,
+        "model": wish.model,
+    }  # fmt: skip
+    for name, text in (
+        (folders.FACTS, dumps(facts)), (folders.BATON, baton), (folders.TOKEN, token),
+        (folders.GRANT, hooks.grant_text(task, workspace)),
+    ):  # fmt: skip
+        folders.put(path, name, text)
+    order = _order(wish, client, task, workspace, path, who.id, baton)
+    adapter = client.adapter
+    launch = adapter.resume(order) if wish.resume and adapter.resume else adapter.launch(order)
+    folders.put_launch(path, launch, cwd=workspace, wrapped=list(launch.argv))
+    limits = wish.limits if wish.limits.minutes else wish.limits._replace(minutes=config.number("session_minutes"))
+    rules = Rules(limits, config.number("lease_seconds"))
+    session = Session(path, who.id, adapter, adapter.abilities(client.version), rules, app.clock)
+    keeper = session.start({**_environment(app, task, who.id, token), **launch.environment})
+    sessions.register(app.database, who=who._replace(pid=keeper.pid, process_start=keeper.start))
+    return Begun(session, claim, path)
+
+
+def _order(wish: Wish, client: Client, task: Task, workspace: str, path: str, session: str, baton: str) -> Order:
+    able = client.adapter.abilities(client.version)
+    file = os.path.join(path, folders.BATON)
+    if wish.resume:
+        prompt = wish.reason or f"Go on with task '{task.label}'. Your baton is {file}."
+    elif able.start_context:
+        prompt = f"Do task '{task.label}' as the baton says that you were given at the start. It is also in {file}."
+    else:
+        prompt = baton
+    client_id = wish.resume or (_uuid() if able.choose_id else "")
+    own = own_words()
+    return Order(
+        client.program, prompt, workspace, path, session, client_id,
+        hook=(*own, "hook") if client.adapter.dialect else (), mcp=(*own, "mcp") if able.mcp and has_mcp() else (),
+        owned=_owned_places(workspace, task.patterns), model=wish.model, version=client.version, limits=wish.limits,
+        words=wish.words,
+    )  # fmt: skip
+
+
+def own_words() -> tuple[str, ...]:
+    """How our own program is started by others: the script beside the interpreter, else the module."""
+    script = os.path.join(os.path.dirname(sys.executable), "handoff")
+    if os.access(script, os.X_OK):
+        return (script,)
+    return (sys.executable, "-m", "handoff.surfaces.cli.main")
+
+
+def has_mcp() -> bool:
+    """Whether the extra `mcp` is installed; it is not imported, that takes a second."""
+    from importlib.util import find_spec  # noqa: PLC0415 - start-up
+
+    return find_spec("mcp") is not None
+
+
+def _uuid() -> str:
+    from uuid import uuid4  # noqa: PLC0415 - start-up
+
+    return str(uuid4())
+
+
+def _owned_places(workspace: str, patterns: tuple[str, ...]) -> tuple[str, ...]:
+    """The folders and files a pattern can reach, for clients that are fenced by folders: a glob counts with its folder."""
+    found: dict[str, None] = {}
+    for pattern in patterns:
+        if not pattern.startswith("!"):
+            fixed = pattern
+            for sign in "*?[{":
+                fixed = fixed.partition(sign)[0]
+            whole = fixed if fixed == pattern else fixed.rpartition("/")[0]
+            found[os.path.join(workspace, whole).rstrip("/")] = None
+    return tuple(found)
+
+
+def _environment(app: App, task: Task, session: str, token: str) -> Mapping[str, str]:
+    """The person's environment with the session's mark; our own program is on the PATH of whatever the agent runs."""
+    kept = {
+        name: value
+        for name, value in app.settings.environment.items()
+        if not name.startswith("HANDOFF_") or name in ("HANDOFF_HOME", "HANDOFF_DATABASE_URL")
+    }
+    own = os.path.dirname(own_words()[0])
+    return {
+        **kept, "HANDOFF_HOME": app.settings.home, "HANDOFF_SESSION": session, "HANDOFF_PROJECT": task.project,
+        "HANDOFF_TASK": task.label, "HANDOFF_FENCE": str(task.fence), "HANDOFF_TOKEN": token,
+        "PATH": os.pathsep.join((app.settings.path, own)),
+    }  # fmt: skip
+
+
+def _baton(app: App, config: Config, task: Task) -> str:
+    batch = batches.get(app.database, key=task.batch) if task.batch is not None else None
+    parts = [
+        part for part in (tasks.of_batch(app.database, batch=task.batch) if task.batch is not None else ())
+        if part.kind != tasks.FAN_IN
+    ]  # fmt: skip
+    text = papers.baton(app, config, task, batch=batch, parts=parts)
+    left = settling.left_behind(app, task)
+    return text + (f"\n{left}" if left else "")
+
+
+# --- watching and ending -----------------------------------------------------------------------------------
+
+
+def watch(app: App, begun: Begun, *, tell: Callable[[str], None] | None = None) -> Settled:
+    """Stay with the session until it is over; signs of life renew the lease; then settle what comes of the task."""
+    key, fence = begun.claim.task.key, begun.claim.fence
+    every = min(60.0, begun.claim.lease_seconds / _SHARE_OF_LEASE)
+
+    def beat() -> None:
+        try:
+            leases.heartbeat(app.database, key=key, fence=fence)
+        except Conflict as error:
+            if tasks.get(app.database, key=key).held_by not in (None, begun.session.name):
+                begun.session.stop(f"the task was given to somebody else: {error.message}")
+
+    outcome: Outcome = supervise(begun.session, beat=beat, every=every)
+    settled = settling.settle(app, claim=begun.claim, session=begun.session, outcome=outcome)
+    if tell is not None:
+        tell(settled.words)
+    return settled
+
+
+def attach(app: App, *, session: str) -> Begun:
+    """Take up the supervision of a session whose supervisor is gone."""
+    known, path = known_session(app, session)
+    facts = folders.get(path, folders.FACTS)
+    if not facts or known.ended_at is not None:
+        raise UserError(f"Session {session} is over.", f"See: {app.settings.program} session log {session}")
+    config = home_config(app)
+    adapter = catalog.adapter(known.agent, commands=config.values["agents"], where=config.path)
+    able = adapter.abilities(str(facts.get("version", "")))
+    rules = Rules(Limits(minutes=config.number("session_minutes")), config.number("lease_seconds"))
+    running = Session(path, known.id, adapter, able, rules, app.clock)
+    task = tasks.get(app.database, key=int(facts["key"]))
+    claim = leases.Claim(task, known, int(facts["fence"]), task.lease_seconds, repeated=True)
+    return Begun(running, claim, path)
+
+
+def stop(app: App, *, session: str, reason: str = "a person stopped it") -> bool:
+    """Ask a session to end; its supervisor does it, or we do where there is none. False when it was over already."""
+    known, path = known_session(app, session)
+    keeper = folders.keeper_of(path)
+    if not is_alive(keeper) and not marked(known.id):
+        return False
+    folders.put(path, folders.STOP, reason)
+    import signal  # noqa: PLC0415 - only here
+
+    end_processes([keeper], signal.SIGTERM)
+    if not is_alive(keeper):
+        end_processes(marked(known.id))
+    return True
+
+
+def known_session(app: App, session: str) -> tuple[sessions.Session, str]:
+    """A session of ours by its id, or by enough of it."""
+    known = sessions.get(app.database, id=session)
+    if known is None:
+        close = [one for one in sessions.listing(app.database) if session and one.id.startswith(session)]
+        if len(close) != 1:
+            raise UserError(f"There is no session '{session}'.", f"See: {app.settings.program} session list")
+        known = close[0]
+    return known, folders.place(app.settings.home, known.project, known.id)
+
+
+def end_superseded(app: App, task: Task, *, but: str) -> list[Running]:
+    """A session that lost this task and still runs here must not write any more."""
+    ended: list[Running] = []
+    folder = os.path.join(app.settings.home, task.project, "sessions")
+    for name in os.listdir(folder) if os.path.isdir(folder) else ():
+        path = os.path.join(folder, name)
+        if name == but or folders.get(path, folders.FACTS).get("key") != task.key:
+            continue
+        keeper = folders.keeper_of(path)
+        left = [*([keeper] if is_alive(keeper) else []), *marked(name)]
+        if left:
+            folders.put(path, folders.STOP, "another session has its task")
+            end_processes(left)
+            ended += left
+    return ended
+
+
+def resumed(app: App, *, session: str, reason: str = "") -> Wish:
+    """The wish that continues a session's conversation, with the same agent and the same task."""
+    known, path = known_session(app, session)
+    facts, outcome = folders.get(path, folders.FACTS), folders.get(path, folders.OUTCOME)
+    client_id = str(outcome.get("client_id") or facts.get("client_id") or "")
+    if not client_id:
+        raise Refused(
+            f"Session {known.id} left no conversation to resume.",
+            f"Start a fresh one: {app.settings.program} session start {facts.get('task', '')} --agent {known.agent}",
+        )
+    return Wish(
+        known.agent, str(facts.get("task", "")), known.project, str(facts.get("model", "")), resume=client_id,
+        reason=reason,
+    )  # fmt: skip
+
+
+def running(app: App) -> list[sessions.Session]:
+    """The sessions that have not ended."""
+    return sessions.listing(app.database)
+
+
+def transcript(app: App, *, session: str, raw: bool = False, most: int = 400_000) -> list[str]:
+    """What a session said, line by line; values of secrets in our own environment are blanked."""
+    known, path = known_session(app, session)
+    config = home_config(app)
+    adapter = catalog.adapter(known.agent, commands=config.values["agents"], where=config.path)
+    text = folders.tail(path, EVENTS, most)
+    for name in adapter.secrets:
+        value = app.settings.get(name)
+        if len(value) >= _SHORTEST_SECRET:
+            text = text.replace(value, f"<{name}>")
+    text, _ = redact(text)
+    lines = [line for line in text.split("\n") if line.strip()]
+    if raw:
+        return lines
+    return [
+        f"{event.kind}: {event.text}" if event.text else event.kind for line in lines for event in adapter.read(line)
+    ]

@@ -1,0 +1,171 @@
+"""`handoff session start|list|attach|stop|resume|log` and `handoff ask`."""
+
+from __future__ import annotations
+
+from handoff.agents import folder as folders
+from handoff.agents.contract import OK, Limits
+from handoff.agents.keeper import ERRORS, EVENTS
+from handoff.base.clock import age
+from handoff.base.errors import UserError
+from handoff.base.record import TYPE_CHECKING
+from handoff.engine import session_words, sessions
+from handoff.engine import tasks as journey
+from handoff.surfaces.cli.command import Command, common_options
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from handoff.engine.sessions import Wish
+    from handoff.engine.settling import Settled
+    from handoff.surfaces.cli.command import Context, Parser
+
+
+def _session_arguments(parser: Parser) -> None:
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
+    start = verbs.add_parser("start", help="start an agent on a task and stay with it", description="Start an agent on a task and stay with it until it is over.")  # fmt: skip
+    start.add_argument("task", nargs="?", default="", metavar="TASK", help="which task; the next ready one without it")
+    start.add_argument("--agent", required=True, metavar="NAME", help="which agent: see `handoff agents`")
+    start.add_argument("--project", default="", metavar="NAME", help="another project than the one of this folder")
+    start.add_argument("--model", default="", metavar="NAME", help="the model the client is to use")
+    start.add_argument(
+        "--with", dest="words", action="append", default=[], metavar="WORD",
+        help="one more word for the client (may be repeated); for the scripted agent its script",
+    )  # fmt: skip
+    _limit_arguments(start)
+    resume = verbs.add_parser("resume", help="go on with a session's conversation", description="Start the same agent on the same task again, with its old conversation.")  # fmt: skip
+    resume.add_argument("session", metavar="SESSION", help="which session")
+    resume.add_argument("--say", default="", metavar="TEXT", help="what it is told first")
+    _limit_arguments(resume)
+    attach = verbs.add_parser("attach", help="take up a session whose supervisor is gone", description="Stay with a running session whose supervisor is gone, until it is over.")  # fmt: skip
+    attach.add_argument("session", metavar="SESSION", help="which session")
+    stop = verbs.add_parser("stop", help="end a session; its task is free again", description="End a session and everything it started.")  # fmt: skip
+    stop.add_argument("session", metavar="SESSION", help="which session")
+    stop.add_argument("--reason", default="a person stopped it", metavar="TEXT", help="why, for the journal")
+    log = verbs.add_parser("log", help="show what a session said", description="Show what a session said and how it came out.")  # fmt: skip
+    log.add_argument("session", metavar="SESSION", help="which session")
+    log.add_argument("--raw", action="store_true", help="the client's own lines, as they came")
+    listing = verbs.add_parser("list", help="list the sessions that run", description="List the sessions that have not ended.")  # fmt: skip
+    for verb in (start, resume, attach, stop, log, listing):
+        common_options(verb, shows=True)
+
+
+def _limit_arguments(parser: Parser) -> None:
+    parser.add_argument("--minutes", type=float, default=0.0, metavar="N", help="end it after so many minutes")
+    parser.add_argument("--turns", type=int, default=0, metavar="N", help="end it after so many turns")
+    parser.add_argument("--money", type=float, default=0.0, metavar="USD", help="end it when it has cost so much")
+
+
+def _session(ctx: Context, arguments: Namespace) -> int:
+    verbs = {"start": _start, "resume": _resume, "attach": _attach, "stop": _stop, "log": _log, "list": _list}
+    return verbs[arguments.verb](ctx, arguments)
+
+
+def _limits(arguments: Namespace) -> Limits:
+    for name in ("minutes", "turns", "money"):
+        if getattr(arguments, name) < 0:
+            raise UserError(f"--{name} cannot be below 0.", "Leave it out for no limit.")
+    return Limits(arguments.minutes, arguments.turns, arguments.money)
+
+
+def _start(ctx: Context, arguments: Namespace) -> int:
+    wish = sessions.Wish(
+        arguments.agent, arguments.task, arguments.project, arguments.model, _limits(arguments), tuple(arguments.words)
+    )
+    return _run(ctx, wish)
+
+
+def _resume(ctx: Context, arguments: Namespace) -> int:
+    wish = sessions.resumed(ctx.app, session=arguments.session, reason=arguments.say)
+    return _run(ctx, wish._replace(limits=_limits(arguments)))
+
+
+def _run(ctx: Context, wish: Wish) -> int:
+    begun = sessions.start(ctx.app, wish=wish)
+    ctx.out.note(f"Session {begun.session.name} works on '{begun.claim.task.label}'. Its folder: {begun.folder}")
+    return _until_over(ctx, begun)
+
+
+def _attach(ctx: Context, arguments: Namespace) -> int:
+    return _until_over(ctx, sessions.attach(ctx.app, session=arguments.session))
+
+
+def _until_over(ctx: Context, begun: sessions.Begun) -> int:
+    try:
+        settled = sessions.watch(ctx.app, begun)
+    except KeyboardInterrupt:
+        begun.session.stop("interrupted")
+        settled = sessions.watch(ctx.app, begun)
+    return _tell(ctx, settled)
+
+
+def _tell(ctx: Context, settled: Settled) -> int:
+    ctx.out.data(
+        {
+            "session": settled.session, "outcome": settled.outcome.kind, "reason": settled.outcome.reason,
+            "until": settled.outcome.until, "task": settled.task.label, "state": settled.task.state,
+            "outside": list(settled.outside),
+        }
+    )  # fmt: skip
+    ctx.out.line(settled.words)
+    for path in settled.outside[:20]:
+        ctx.out.warning(f"changed outside of what the task owns: {path}")
+    return 0 if settled.outcome.kind == OK else 1
+
+
+def _stop(ctx: Context, arguments: Namespace) -> int:
+    stopped = sessions.stop(ctx.app, session=arguments.session, reason=arguments.reason)
+    ctx.out.data({"session": arguments.session, "stopped": stopped})
+    ctx.out.line("It is being ended." if stopped else "It was over already.")
+    return 0
+
+
+def _log(ctx: Context, arguments: Namespace) -> int:
+    known, path = sessions.known_session(ctx.app, arguments.session)
+    outcome = folders.get(path, folders.OUTCOME)
+    lines = sessions.transcript(ctx.app, session=arguments.session, raw=arguments.raw)
+    ctx.out.data({"session": known.id, "agent": known.agent, "outcome": outcome, "lines": lines, "folder": path})
+    ctx.out.lines(*lines)
+    if outcome:
+        why = f" ({outcome['reason']})" if outcome.get("reason") else ""
+        ctx.out.line(f"It came out {outcome['kind']}{why}.", "strong")
+    ctx.out.note(f"Whole: {path}/{EVENTS}, {path}/{ERRORS}")
+    return 0
+
+
+def _list(ctx: Context, arguments: Namespace) -> int:
+    del arguments
+    now = ctx.app.clock.now()
+    rows = sessions.running(ctx.app)
+    ctx.out.data([row._asdict() for row in rows])
+    for row in rows:
+        what = row.agent or row.kind
+        ctx.out.line(
+            f"{row.id}  {what} in {row.project}, {age(now - row.started_at)} old, seen {age(now - row.seen_at)} ago"
+        )
+    if not rows:
+        ctx.out.line("No session runs.")
+    return 0
+
+
+def _ask_arguments(parser: Parser) -> None:
+    parser.add_argument("question", metavar="QUESTION", help="what a person is to decide; they answer with yes or no")
+    parser.add_argument("--task", default="", metavar="TASK", help="which task, when several are claimed here")
+    parser.add_argument("--project", default="", metavar="NAME", help="another project than the one of this folder")
+    parser.add_argument("--session", default="", metavar="ID", help="your session (env: HANDOFF_SESSION)")
+    parser.add_argument("--fence", type=int, default=None, metavar="N", help="your fence (env: HANDOFF_FENCE)")
+
+
+def _ask(ctx: Context, arguments: Namespace) -> int:
+    hold = journey.held(
+        ctx.app, task=arguments.task, project=arguments.project, session=arguments.session, fence=arguments.fence
+    )
+    gate = session_words.ask_human(ctx.app, hold, question=arguments.question)
+    ctx.out.data({"task": hold.task.label, "gate": gate.key, "question": gate.question})
+    ctx.out.line(f"Task '{hold.task.label}' waits for a person. You hold it no longer: end your session here.")
+    ctx.out.note(
+        f"They answer with: {ctx.settings.program} approve {hold.task.label}, or reject {hold.task.label} REASON"
+    )
+    return 0
+
+
+COMMANDS = {"session": Command(_session_arguments, _session), "ask": Command(_ask_arguments, _ask)}

@@ -1,0 +1,109 @@
+"""`handoff hook DIALECT EVENT`: what an agent's client calls before an edit, at the start, at a stop.
+
+It fails shut: a fault of our own inside one of our sessions is exit 2 with the reason, which every client takes as a no.
+Outside our sessions it is never in anybody's way.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+from handoff.agents.dialects import DIALECTS, EXIT_REFUSED, START, STOP, Call, reply, understand
+from handoff.base.errors import HandoffError
+from handoff.base.light_json import dumps, loads
+from handoff.base.record import TYPE_CHECKING
+from handoff.base.settings import from_environment
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from handoff.agents.dialects import Reply
+
+DEADLINE_SECONDS = 45.0
+"""Shorter than the 60 s we are configured with: a hook that times out lets the edit through on every client."""
+_MOST_BYTES = 64 * 1024 * 1024
+
+
+class _TooLateError(Exception):
+    """Our own deadline has passed."""
+
+
+def main(words: list[str]) -> int:
+    """Answer one call; standard input has the client's words."""
+    settings = from_environment("handoff")
+    ours = bool(settings.get("HANDOFF_SESSION"))
+    call = Call("other", words[1] if len(words) > 1 else "")
+    try:
+        _set_deadline()
+        dialect, name = _checked(words)
+        event = DIALECTS[dialect].events.get(name)
+        text = _heard()
+        if not ours and event != START:
+            return 0
+        raw = loads(text) if text.strip() else {}
+        call = understand(dialect, name, raw if isinstance(raw, dict) else {})
+        from handoff.engine.app import App  # noqa: PLC0415 - after the way out for everybody else
+        from handoff.engine.hooks import answer  # noqa: PLC0415
+
+        if call.folder and not ours and os.path.isdir(call.folder):
+            os.chdir(call.folder)
+        return _say(reply(dialect, call, answer(App(settings), call)))
+    except Exception as error:  # noqa: BLE001 - a guard that breaks must say no, whatever broke
+        return _broken(error, ours=ours, call=call, words=words)
+
+
+def _checked(words: list[str]) -> tuple[str, str]:
+    if len(words) != 2 or words[0] not in DIALECTS:  # noqa: PLR2004 - a dialect and an event
+        known = ", ".join(DIALECTS)
+        raise HandoffError(f"the hook is called as `handoff hook DIALECT EVENT`; dialects: {known}")
+    return words[0], words[1]
+
+
+def _heard() -> str:
+    parts: list[bytes] = []
+    size = 0
+    try:
+        while chunk := os.read(0, 1 << 20):
+            parts.append(chunk)
+            size += len(chunk)
+            if size > _MOST_BYTES:
+                raise HandoffError("the client's call is too large")
+    except OSError:
+        return ""
+    return b"".join(parts).decode("utf-8", "replace")
+
+
+def _say(said: Reply) -> int:
+    if said.out is not None:
+        os.write(1, dumps(said.out).encode() + b"\n")
+    if said.error:
+        os.write(2, said.error.encode("utf-8", "replace") + b"\n")
+    return said.code
+
+
+def _broken(error: Exception, *, ours: bool, call: Call, words: list[str]) -> int:
+    reason = error.message if isinstance(error, HandoffError) else f"{type(error).__name__}: {error}"
+    text = f"handoff: the hook could not answer ({reason})."
+    if not ours:
+        os.write(2, text.encode("utf-8", "replace") + b"\n")
+        return 0
+    os.write(2, f"{text} Nothing is allowed until it works: handoff hooks status\n".encode("utf-8", "replace"))
+    stopping = len(words) > 1 and words[0] in DIALECTS and DIALECTS[words[0]].events.get(words[1]) == STOP
+    if stopping and (call.refused_before or call.event != STOP):
+        return 0  # a session that cannot end is worse than one that ends early: the supervisor looks at it next
+    return EXIT_REFUSED
+
+
+def _set_deadline() -> None:
+    def late(number: int, frame: FrameType | None) -> None:
+        del number, frame
+        raise _TooLateError(f"no answer within {DEADLINE_SECONDS:g} s")
+
+    signal.signal(signal.SIGALRM, late)
+    signal.setitimer(signal.ITIMER_REAL, DEADLINE_SECONDS)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
