@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
+import tomllib
 
 import pytest
 from source import ROOT, read
@@ -108,3 +110,14 @@ def test_constraints_are_plain_names_and_versions():
     lines = [line for line in read("constraints.txt").splitlines() if line and not line.startswith("#")]
     assert lines
     assert all(line.count("==") == 1 and " " not in line and "/" not in line for line in lines)
+
+
+def test_every_direct_dependency_of_the_suite_has_its_version_written_down():
+    project = tomllib.loads(read("pyproject.toml"))["project"]
+    extras = project["optional-dependencies"]
+    chosen = next(name for name in extras["dev"] if name.startswith("handoff-relay["))
+    named = [*project["dependencies"], *extras["dev"]]
+    named += [name for extra in chosen[len("handoff-relay[") : -1].split(",") for name in extras[extra]]
+    names = {re.split(r"[\[<>=!~; ]", name)[0].lower() for name in named} - {"handoff-relay"}
+    fixed = {line.split("==")[0].lower() for line in read("constraints.txt").splitlines()}
+    assert not names - fixed, f"add to constraints.txt: {names - fixed}"
