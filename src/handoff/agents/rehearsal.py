@@ -22,7 +22,10 @@ def abilities(version: str) -> Abilities:
 def launch(order: Order) -> Launch:
     """The first word is the script to follow."""
     if not order.words:
-        raise UserError("The scripted agent needs a script.", "Name it: handoff session start TASK --agent scripted --with SCRIPT.toml")
+        raise UserError(
+            "The scripted agent needs a script.",
+            "Name it: handoff session start TASK --agent scripted --with SCRIPT.toml",
+        )
     prompt = os.path.join(order.folder, "prompt.md")
     argv = (sys.executable, "-m", "handoff.surfaces.cli.main", "rehearse", order.words[0], "--prompt", prompt)
     return Launch(argv, {}, {prompt: order.prompt})

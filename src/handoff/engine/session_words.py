@@ -5,12 +5,12 @@ from __future__ import annotations
 from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING
 from handoff.board import gates, inbox, journal, tasks
-from handoff.engine import tasks as journey
+from handoff.engine import holding, views
 
 if TYPE_CHECKING:
     from handoff.board.gates import Gate
     from handoff.engine.app import App
-    from handoff.engine.tasks import Hold
+    from handoff.engine.holding import Hold
 
 
 def ask_human(app: App, hold: Hold, *, question: str) -> Gate:
@@ -18,8 +18,8 @@ def ask_human(app: App, hold: Hold, *, question: str) -> Gate:
     if not question.strip():
         raise UserError("Say what you want to know.", "For example: handoff ask 'May I drop the old table?'")
     gate = gates.ask(app.database, key=hold.task.key, question=question.strip(), fence=hold.fence)
-    journey.forget(app, hold)
-    journey.refresh_or_tell(app, hold.task.project, f"Task {hold.task.label} waits for a person")
+    holding.forget(app, hold)
+    views.refresh_or_tell(app, hold.task.project, f"Task {hold.task.label} waits for a person")
     return gate
 
 

@@ -20,8 +20,7 @@ from handoff.base.marked import is_alive, marked
 from handoff.base.process import find, run
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board import batches, leases, sessions, tasks
-from handoff.engine import hooks, papers, settling, stops
-from handoff.engine import tasks as journey
+from handoff.engine import hooks, papers, settling, stops, views
 from handoff.engine.home import find_project, home_config
 from handoff.feature.redaction import redact
 
@@ -120,7 +119,7 @@ def start(app: App, *, wish: Wish) -> Begun:
         leases.release(app.database, key=claim.task.key, fence=claim.fence, reason="the session could not be started")
         sessions.end(app.database, id=session, ending="not started")
         raise
-    journey.refresh_or_tell(app, claim.task.project, f"Session {session} runs")
+    views.refresh_or_tell(app, claim.task.project, f"Session {session} runs")
     return begun
 
 

@@ -9,7 +9,7 @@ from handoff.base.clock import stamp
 from handoff.base.errors import Conflict, HandoffError, Refused
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board import journal, leases, sessions, states, tasks
-from handoff.engine import evidence
+from handoff.engine import evidence, holding, views
 from handoff.engine import tasks as journey
 from handoff.git.repo import facts
 
@@ -52,7 +52,7 @@ def settle(app: App, *, claim: Claim, session: Session, outcome: Outcome) -> Set
         journal.append(
             transaction, "session.settled", task=task, session=session.name, outcome=outcome.kind, reason=outcome.reason
         )
-    journey.refresh_or_tell(app, task.project, f"Session {session.name} is over")
+    views.refresh_or_tell(app, task.project, f"Session {session.name} is over")
     return Settled(session.name, outcome, tasks.get(app.database, key=task.key), outside)
 
 
@@ -87,7 +87,7 @@ def _by_evidence(app: App, claim: Claim, task: Task, session: Session, outcome: 
     """A client that cannot report is judged by the task's check; one that could and did not has not finished."""
     if not task.check_command:
         return Outcome(FAILED, _NOT_REPORTED)
-    hold = journey.Hold(task, claim.fence, session.name)
+    hold = holding.Hold(task, claim.fence, session.name)
     try:
         journey.finish(app, hold, summary=outcome.reason or "judged by its check")
     except (Refused, Conflict) as error:

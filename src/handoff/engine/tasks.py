@@ -123,11 +123,7 @@ def finish(
             transaction, key=task.key, fence=hold.fence, summary=summary, evidence=record, session=hold.session
         )
     forget(app, hold)
-<<<<<<< HEAD
     views.refresh_or_tell(app, task.project, f"Task {task.label} is done")
-=======
-    refresh_or_tell(app, task.project, f"Task {task.label} is done")
->>>>>>> b9c3368 (Supervise any agent the same way: a keeper that adopts strays, limits, leases from real activity, an outcome from evidence)
     return Finished(outcome, evidence)
 
 
@@ -136,11 +132,7 @@ def block(app: App, hold: Hold, *, reason: str) -> Outcome:
     with told(app, hold):
         outcome = outcomes.block(app.database, key=hold.task.key, reason=reason, fence=hold.fence, session=hold.session)
     forget(app, hold)
-<<<<<<< HEAD
     views.refresh_or_tell(app, hold.task.project, f"Task {hold.task.label} is blocked")
-=======
-    refresh_or_tell(app, hold.task.project, f"Task {hold.task.label} is blocked")
->>>>>>> b9c3368 (Supervise any agent the same way: a keeper that adopts strays, limits, leases from real activity, an outcome from evidence)
     return outcome
 
 
@@ -151,11 +143,7 @@ def release(app: App, hold: Hold, *, reason: str = "") -> Task:
     with told(app, hold):
         task = leases.release(app.database, key=hold.task.key, fence=hold.fence, reason=reason)
     forget(app, hold)
-<<<<<<< HEAD
     views.refresh_or_tell(app, task.project, f"Task {task.label} is free")
-=======
-    refresh_or_tell(app, task.project, f"Task {task.label} is free")
->>>>>>> b9c3368 (Supervise any agent the same way: a keeper that adopts strays, limits, leases from real activity, an outcome from evidence)
     return task
 
 
@@ -179,34 +167,3 @@ def _refusal(app: App, task: Task, evidence: Evidence, outside: list[str]) -> Re
     tail = f"\n{verdict.tail}" if verdict and verdict.tail else ""
     word = f"`{verdict.command}` is {verdict.word}" if verdict else "its check is red"
     return Refused(f"'{task.label}' is not done: {word}.{tail}", "Mend it and report again; the task is still yours.")
-<<<<<<< HEAD
-=======
-
-
-class _told:  # noqa: N801 - reads as a word at its place of use
-    """When the fence is old, the ticket of this folder is old too: forget it, and let the error tell who holds the task."""
-
-    def __init__(self, app: App, hold: Hold) -> None:
-        self.app, self.hold = app, hold
-
-    def __enter__(self) -> None:
-        return
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, Conflict):
-            forget(self.app, self.hold)
-
-
-def forget(app: App, hold: Hold) -> None:
-    """The claim has ended: its ticket is of no use."""
-    if hold.session:
-        tickets.drop(app, hold.session)
-
-
-def _touch(path: str) -> None:
-    try:
-        with open(path, "ab"):
-            os.utime(path)
-    except OSError:
-        return  # a view for people who look at files; the lease is the truth
->>>>>>> b9c3368 (Supervise any agent the same way: a keeper that adopts strays, limits, leases from real activity, an outcome from evidence)

@@ -17,14 +17,11 @@ def main(argv: list[str] | None = None) -> int:
     if words in (["--version"], ["-V"]):  # the one answer that needs nothing else imported
         sys.stdout.write(f"handoff {__version__}\n")
         return 0
-<<<<<<< HEAD
     gc.set_threshold(50_000, 20, 100)  # a command lives for milliseconds: looking for garbage costs more than it frees
-=======
     if words[:1] == ["hook"]:  # every edit of every agent waits for it: no parser, no catalogue
         from handoff.surfaces.hooks import main as hook  # noqa: PLC0415
 
         return hook(words[1:])
->>>>>>> b9c3368 (Supervise any agent the same way: a keeper that adopts strays, limits, leases from real activity, an outcome from evidence)
     from handoff.surfaces.cli import dispatch  # noqa: PLC0415 - after the fast answer
 
     try:

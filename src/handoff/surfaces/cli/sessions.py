@@ -8,8 +8,7 @@ from handoff.agents.keeper import ERRORS, EVENTS
 from handoff.base.clock import age
 from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING
-from handoff.engine import session_words, sessions
-from handoff.engine import tasks as journey
+from handoff.engine import holding, session_words, sessions
 from handoff.surfaces.cli.command import Command, common_options
 
 if TYPE_CHECKING:
@@ -156,7 +155,7 @@ def _ask_arguments(parser: Parser) -> None:
 
 
 def _ask(ctx: Context, arguments: Namespace) -> int:
-    hold = journey.held(
+    hold = holding.held(
         ctx.app, task=arguments.task, project=arguments.project, session=arguments.session, fence=arguments.fence
     )
     gate = session_words.ask_human(ctx.app, hold, question=arguments.question)
