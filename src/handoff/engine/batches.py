@@ -124,6 +124,11 @@ def _refuse_live_names(app: App, project: Project, manifest: Manifest) -> None:
     """A part is also known by its own id (queue/<id>.md), so two live ones must not share it."""
     wanted = {sub.id for sub in manifest.sub_tasks} | {manifest.fan_in_task}
     for task in tasks.listing(app.database, project=project.name, most=1_000_000):
+        if task.scope == manifest.batch_id:
+            raise Conflict(
+                f"Batch '{manifest.batch_id}' of project '{project.name}' is still open.",
+                f"Use another id, or end it: {app.settings.program} cancel --batch {manifest.batch_id}",
+            )
         if task.id in wanted:
             raise Conflict(
                 f"Task '{task.label}' of project '{project.name}' is still {task.state}, and the batch has one of that id.",

@@ -121,10 +121,14 @@ class Board(Record):
     measures: list[Measure]
 
 
-def board(app: App, *, project: str = "", state: str = "", every: bool = False, most: int = 1000) -> Board:
-    """What is live, in order; with `every`, also what has ended."""
+def check_state(state: str) -> None:
+    """Refuse a word that is no state."""
     if state and state not in states.STATES:
         raise UserError(f"'{state}' is not a state of a task.", f"The states: {', '.join(states.STATES)}")
+
+
+def board(app: App, *, project: str = "", state: str = "", every: bool = False, most: int = 1000) -> Board:
+    """What is live, in order; with `every`, also what has ended."""
     store = app.database
     return Board(
         tasks.listing(store, project=project, state=state, every=every, most=most),

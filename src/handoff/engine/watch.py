@@ -81,7 +81,7 @@ def project_names(app: App) -> list[str]:
                 for entry in entries
                 if entry.name not in RESERVED and not entry.name.startswith((".", "_")) and entry.is_dir()
             )
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return []
 
 

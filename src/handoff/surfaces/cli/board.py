@@ -61,6 +61,7 @@ def _queue_arguments(parser: Parser) -> None:
 
 
 def _queue(ctx: Context, arguments: argparse.Namespace) -> None:
+    steering.check_state(arguments.state)
     project = _chosen(ctx, arguments)
     if project:
         from handoff.engine import stops, views, watch  # noqa: PLC0415 - start-up

@@ -13,6 +13,7 @@ from handoff.surfaces.cli.reports import show_finished
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Callable
+    from typing import NoReturn
 
     from handoff.board.batches import Batch
     from handoff.surfaces.cli.command import Context
@@ -42,6 +43,9 @@ def keep_alive(ctx: Context, arguments: Namespace, name: str) -> int:
         hold = holding.held(
             ctx.app, task=fan_in.label, project=batch.project, session=arguments.session, fence=arguments.fence
         )
+    import signal  # noqa: PLC0415 - start-up
+
+    signal.signal(signal.SIGTERM, _end_well)
     begun = ctx.app.clock.monotonic()
     while ctx.app.clock.monotonic() - begun < _LONGEST_SECONDS:
         if batches.fan_in_of(ctx.app, batch).ended:
@@ -54,6 +58,11 @@ def keep_alive(ctx: Context, arguments: Namespace, name: str) -> int:
             raise
         ctx.app.clock.sleep(_EVERY_SECONDS)
     return 0
+
+
+def _end_well(*_: object) -> NoReturn:
+    """Being told to end is how this command ends; the lease runs out by itself."""
+    raise SystemExit(0)
 
 
 def complete(ctx: Context, arguments: Namespace, name: str) -> int:
