@@ -8,8 +8,9 @@ import subprocess
 import sys
 
 import pytest
-from relay import tree
 from sandbox import Cli
+
+from relay import tree
 
 
 def home() -> str:
@@ -368,3 +369,19 @@ def test_every_answer_is_json_alone_when_asked(cli):
         assert cli(*words, "--json").json is not None, words
     wrong = cli("show", "nobody", "--json", code=1)
     assert wrong.json["exit_code"] == 1
+
+
+def test_a_task_is_taken_from_the_current_step_of_the_plan(cli, repo):
+    cli("init", "shop-login")
+    state = os.path.join(repo.path, ".handoff", "features", "shop-login", "STATE.md")
+    with open(state, "w", encoding="utf-8") as file:
+        file.write(
+            "# Execution Plan\n- [x] Lay the table\n- [>] Build the form  (check: test -f form.txt)\n- [ ] Build the API\n"
+        )
+    said = cli("dump", "--from-step", "--json").json
+    assert said["task"] == "shop-login-step-2"
+    baton = read(queue(), "shop-login-step-2.md")
+    assert "Build the form" in baton.splitlines()[2]
+    assert "step 2 of 3 of feature `shop-login`" in baton
+    assert "`test -f form.txt` ends with exit 0" in baton
+    assert cli("dump", "--from-step", code=4)

@@ -7,10 +7,10 @@ import os
 import signal
 
 import pytest
-from relay import app, here, manifest
 
 from handoff.board import batches as board_batches
 from handoff.board import journal
+from relay import app, here, manifest
 
 
 def home() -> str:

@@ -9,11 +9,11 @@ import itertools
 import os
 
 import pytest
-from relay import Killer, app, here, manifest
 
 from handoff.base.errors import UserError
 from handoff.board import batches, journal, tasks
 from handoff.engine import views
+from relay import Killer, app, here, manifest
 
 pytestmark = pytest.mark.slow
 
@@ -64,7 +64,8 @@ def test_a_killed_claim_is_taken_up_by_the_next_one(killed_at):
         killed = killed_at(point, "claim", name)
         if not killed:
             break
-        assert here("claim", name) == (0 if not _ticket(name) else 4) or _ticket(name)
+        if not _ticket(name):
+            assert here("claim", name) == 0
         assert here("done", "--task", name) == 0
         assert find(name).state == "done"
         assert find(name).attempt == 1

@@ -6,8 +6,9 @@ import json
 import os
 
 import pytest
-from relay import here, manifest, tree
 from sandbox import Cli
+
+from relay import here, manifest, tree
 
 
 def home() -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from handoff.base.errors import UserError
-from handoff.base.ids import check_id
+from handoff.base.ids import check_id, slug
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board import states, tasks
 from handoff.engine import views
@@ -84,3 +84,29 @@ def tests_command(workspace: str, tests: str) -> str:
     if first and os.path.exists(path) and (os.path.isdir(path) or not os.access(path, os.X_OK)):
         return f"python -m pytest {tests}"
     return tests
+
+
+def from_step(app: App, request: Request) -> Request:
+    """The request for the current step of the feature's plan; what was said on the command line wins."""
+    from handoff.engine.status import look  # noqa: PLC0415 - start-up: only --from-step reads the plan
+    from handoff.feature import plan as plans  # noqa: PLC0415
+
+    view = look(app)
+    program = app.settings.program
+    if view.plan.verdict == plans.INVALID:
+        raise UserError(f"{view.folder}/STATE.md: {view.plan.guard}", f"Mend it, then: {program} validate")
+    step = view.plan.current
+    if step is None:
+        raise UserError(view.plan.guard or "The plan has no current step.", f"See: {program} status")
+    feature = os.path.basename(view.feature.path)
+    name = request.task or slug(f"{feature}-step-{step.number}")
+    lines = [
+        step.text,
+        f"This is step {step.number} of {len(view.plan.marks)} of feature `{feature}`.",
+        f"Read its documents in `{view.folder}/` first; SESSION.md tells where the last session stopped.",
+        f"When it is done, tick it too: `{program} step done {step.number}`.",
+    ]
+    if request.brief.strip():
+        lines.insert(1, request.brief.strip())
+    check = request.check or step.check or view.config.text("check")
+    return request._replace(task=name, brief="\n\n".join(lines), check=check)

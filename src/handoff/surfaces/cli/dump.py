@@ -136,13 +136,15 @@ def _brief(arguments: argparse.Namespace, *, needed: bool = True) -> str:
 
 def _request(arguments: argparse.Namespace, brief: str) -> writing.Request:
     return writing.Request(
-        arguments.task, brief, tuple(arguments.after), arguments.agent, arguments.role, tuple(arguments.owns),
+        arguments.task or "", brief, tuple(arguments.after), arguments.agent, arguments.role, tuple(arguments.owns),
         arguments.check, arguments.tests, arguments.priority,
     )  # fmt: skip
 
 
 def _write(ctx: Context, arguments: argparse.Namespace, project: Project) -> None:
-    request = _request(arguments, _brief(arguments))
+    request = _request(arguments, _brief(arguments, needed=not arguments.from_step))
+    if arguments.from_step:
+        request = writing.from_step(ctx.app, request)
     if arguments.batch_fan_in:
         from handoff.engine import batches  # noqa: PLC0415 - start-up
 
