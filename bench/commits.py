@@ -41,6 +41,7 @@ sys.stdout.write(f"{failed}\\n")
 
 def _environment() -> dict[str, str]:
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("GIT_", "HANDOFF_"))}
+    kept.pop("PYTHONDONTWRITEBYTECODE", None)  # a person has the compiled files
     return {**kept, **_PERSON}
 
 

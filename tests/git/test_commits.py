@@ -189,6 +189,45 @@ def test_ownership_refuses_what_is_not_covered_and_changes_nothing(shared):
     save(shared, "src/a", owned=Ownership.parse(["src/"]).covers)
 
 
+def test_of_a_folder_only_what_is_owned_is_taken(shared):
+    shared.write("src/a", "1")
+    shared.write("lib/b", "1")
+    owned = Ownership.parse(["src/"]).covers
+    landed = save(shared, ".", owned=owned)
+    assert changed(shared) == [("A", "src/a")]
+    assert "Left out" in landed.notes[0]
+    with pytest.raises(UserError, match="Not yours"):
+        save(shared, "lib", owned=owned)
+    assert staged(shared) == ["new-theirs.txt", "theirs.txt"]
+
+
+def test_a_file_outside_a_sparse_checkout_is_not_taken_for_deleted(shared):
+    shared.write("big/file", "1")
+    shared.git("add", "big/file")
+    shared.git("commit", "-qm", "big")
+    shared.git("sparse-checkout", "set", "--no-cone", "/*", "!/big/")
+    assert not os.path.exists(os.path.join(shared.path, "big/file"))
+    with pytest.raises(UserError, match="sparse checkout"):
+        save(shared, "big/file")
+
+
+def test_staged_folders_are_opened_too(shared):
+    shared.write("pkg/a", "1")
+    shared.write("pkg/b", "1")
+    shared.git("add", "pkg/a")
+    save(shared, "pkg", staged=True)
+    assert changed(shared) == [("A", "pkg/a")]
+
+
+def test_the_executable_bit_is_left_alone_where_the_disk_has_none(shared):
+    os.chmod(shared.write("run.sh", "1"), 0o755)
+    save(shared, "run.sh")
+    shared.git("config", "core.fileMode", "false")
+    os.chmod(shared.write("run.sh", "2"), 0o644)
+    save(shared, "run.sh")
+    assert "100755" in shared.git("ls-tree", "HEAD", "run.sh")
+
+
 def test_staged_commits_the_staged_part_and_leaves_the_rest_on_the_disk(shared):
     lines = shared.read("both.txt").split("\n")
     shared.write("both.txt", "\n".join(["first", *lines[1:]]))

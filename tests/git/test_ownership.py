@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from handoff.base.errors import UserError
-from handoff.git.ownership import Ownership, overlaps
+from handoff.git.ownership import Ownership, holders, overlaps
 
 
 def owns(*patterns, **flags):
@@ -221,6 +221,12 @@ def test_overlap_is_judged_on_patterns(one, two, meet):
         assert bool(found) is meet, found
         if found:
             assert {found[0].a, found[0].b} == {"a", "b"}
+
+
+def test_who_holds_a_path_is_known_by_name():
+    named = {"a": owns("src/"), "b": owns("src/x", "docs/")}
+    assert holders(named, "src/x") == ["a", "b"]
+    assert holders(named, "free") == []
 
 
 def test_one_owner_may_repeat_itself():

@@ -76,24 +76,12 @@ def _is_repository(full: bytes) -> bool:
     return os.path.lexists(os.path.join(full, b".git"))
 
 
-def expand(repo: Repository, paths: Iterable[bytes]) -> list[bytes]:
-    """Folders become the changed files below them, ignored ones left out."""
-    found: dict[bytes, None] = {}
-    folders = []
-    for path in paths:
-        if path.endswith(b"/"):
-            folders.append(path)
-        else:
-            found[path] = None
-    if folders:
-        specs = [os.fsdecode(path.rstrip(b"/")) or "." for path in folders]
-        out = repo.ask(
-            "status", "--porcelain=v1", "-z", "--no-renames", "-uall", "--ignore-submodules=dirty", "--", *specs
-        )
-        for line in out.split(b"\0"):
-            if len(line) > 3:  # noqa: PLR2004 - two letters and a space come first
-                found[line[3:].rstrip(b"/")] = None
-    return list(found)
+def expand(repo: Repository, folders: Iterable[bytes]) -> list[bytes]:
+    """The changed files below the folders, ignored ones left out."""
+    specs = [os.fsdecode(path.rstrip(b"/")) or "." for path in folders]
+    out = repo.ask("status", "--porcelain=v1", "-z", "--no-renames", "-uall", "--ignore-submodules=dirty", "--", *specs)
+    # Two letters and a space come before each name.
+    return list(dict.fromkeys(line[3:].rstrip(b"/") for line in out.split(b"\0") if line))
 
 
 def take(repo: Repository, paths: Iterable[bytes], tree: str) -> Work:

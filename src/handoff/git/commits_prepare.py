@@ -70,13 +70,15 @@ def prepare(repo: Repository, named: Sequence[bytes], message: Sequence[str], wi
     repo.forget()
     base = head(repo)
     tree = repo.prefetch(base.commit, named) if base.commit else ""
-    paths = _paths(repo, named, tree, wish)
+    paths, left_out = _paths(repo, named, tree, wish)
     old = repo.read(base.commit) if wish.amend and base.commit else b""
     if wish.amend:
         refuse_foreign_amend(repo, base, old, session=wish.session, owned=wish.owned)
     work = _staged(repo, paths) if wish.staged else take(repo, paths, tree)
     before = {path: _file(repo.look_up(tree, path)) if tree else None for path in work.entries}
     notes = _look_around(repo, tree, work, before, wish) if wish.look_around and tree and not wish.staged else ()
+    if left_out:
+        notes = (*notes, f"Left out, because not yours: {_list(left_out)}.")
     _check_paths(repo, work, before, wish)
     ending = None if wish.amend else conclusion(repo, base, work.entries)
     who = people(repo, now)
@@ -89,22 +91,40 @@ def prepare(repo: Repository, named: Sequence[bytes], message: Sequence[str], wi
     return _through_hooks(repo, draft, wish, given=bool(message))
 
 
-def _paths(repo: Repository, named: Sequence[bytes], tree: str, wish: Wish) -> list[bytes]:
-    """Folders opened, also those that only HEAD still has."""
+def _paths(repo: Repository, named: Sequence[bytes], tree: str, wish: Wish) -> tuple[list[bytes], list[bytes]]:
+    """Folders opened, also those that only HEAD still has; of a folder only what is owned, the rest comes second."""
     top = os.fsencode(repo.top)
-    opened = []
+    single: list[bytes] = []
+    folders: list[bytes] = []
     for path in named:
         gone_folder = not path.endswith(b"/") and is_tree(repo.look_up(tree, path) if tree else None)
-        opened.append(path + b"/" if gone_folder and look(os.path.join(top, path)) is None else path)
-    if not wish.staged:
-        return expand(repo, opened)
-    folders = [path for path in opened if path.endswith(b"/")]
+        if path.endswith(b"/"):
+            folders.append(path)
+        elif gone_folder and look(os.path.join(top, path)) is None:
+            folders.append(path + b"/")
+        else:
+            single.append(path)
     if not folders:
-        return opened
+        return single, []
+    found = _staged_below(repo, folders, tree) if wish.staged else expand(repo, folders)
+    found = [path for path in found if path not in single]
+    foreign = [path for path in found if wish.owned is not None and not wish.owned(path)]
+    ours = single + [path for path in found if path not in set(foreign)]
+    if not ours:
+        raise UserError(
+            f"Not yours: {_list(foreign)}." if foreign else "Nothing to commit: nothing changed in the named folders.",
+            "See what changed: git status",
+        )
+    return ours, foreign
+
+
+def _staged_below(repo: Repository, folders: Sequence[bytes], tree: str) -> list[bytes]:
     specs = [os.fsdecode(path.rstrip(b"/")) or "." for path in folders]
-    against = [] if tree else ["4b825dc642cb6eb9a060e54bf8d69288fbee4904"]
-    out = repo.ask("diff", "--cached", "--name-only", "--no-renames", "-z", *against, "--", *specs)
-    return [path for path in opened if not path.endswith(b"/")] + [path for path in out.split(b"\0") if path]
+    if not tree:
+        out = repo.ask("ls-files", "-z", "--", *specs)
+    else:
+        out = repo.ask("diff", "--cached", "--name-only", "--no-renames", "-z", "--", *specs)
+    return [path for path in out.split(b"\0") if path]
 
 
 def _staged(repo: Repository, paths: Sequence[bytes]) -> Work:
@@ -172,6 +192,14 @@ def _check_paths(repo: Repository, work: Work, before: dict[bytes, Entry | None]
         if foreign:
             raise UserError(
                 f"Not yours: {_list(foreign)}.", "Commit only what you own, or ask for the path; nothing was changed."
+            )
+    gone = [path for path, entry in work.entries.items() if entry is None]
+    if gone and not wish.staged and repo.settings.yes("core.sparsecheckout"):
+        listed = repo.ask("ls-files", "-t", "-z", "--", *map(os.fsdecode, gone)).split(b"\0")
+        hidden = [line[2:] for line in listed if line.startswith(b"S ")]
+        if hidden:
+            raise UserError(
+                f"{_list(hidden)} is outside the sparse checkout, not deleted.", "To delete it, take it in first."
             )
     new = [path for path, entry in work.entries.items() if entry is not None and before[path] is None]
     if new and not wish.force and not wish.staged:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     Pattern = str | bytes | Mapping[str, str]
 
-__all__ = ["Fold", "Overlap", "Ownership", "overlaps"]
+__all__ = ["Fold", "Overlap", "Ownership", "holders", "overlaps"]
 
 
 class Overlap(NamedTuple):
@@ -183,6 +183,11 @@ def _from_manifest(entry: Mapping[str, str], fold: Fold) -> Rule:
             'For example {"type": "prefix", "path": "src/"}.',
         )
     return make(kind, path, fold)
+
+
+def holders(named: Mapping[str, Ownership], path: str | bytes) -> list[str]:
+    """Who owns a path, by name: what a session is told when it asks for one."""
+    return [name for name, owned in named.items() if owned.covers(path)]
 
 
 def overlaps(named: Mapping[str, Ownership | Iterable[Pattern]], *, limit: int = 1000) -> list[Overlap]:
