@@ -140,7 +140,7 @@ def test_a_killed_supervisor_leaves_the_agent_working_and_another_takes_it_up(pr
     process.send_signal(signal.SIGKILL)
     process.communicate()
     other = project.cli.start("session", "attach", session, "--json")
-    open(go, "w").close()  # noqa: SIM115
+    open(go, "w").close()
     out, _ = other.communicate(timeout=60)
     end = json.loads(out)
     assert (end["outcome"], end["state"]) == ("ok", "done")

@@ -42,7 +42,6 @@ VARIABLES = {
     "HANDOFF_SAFE_COMMIT_RETRY_LIMIT": "tries a safe commit has at its lock; with the wait below it says how long it stands in line",
     "HANDOFF_SAFE_COMMIT_RETRY_WAIT": "seconds one such try lasts",
     "HANDOFF_SANDBOX": "which wall sessions run behind, when it must be another than the best one this machine has",
-    "HANDOFF_TOKEN": "secret with which a session's hooks prove that they are its own; set for sessions",
     "HANDOFF_SHARED": "git folder of the repository the sessions share; the guard lets sessions use repositories of their own",
     "HANDOFF_PROGRAM": "the `handoff` the guard calls for a snapshot; set by `handoff git-guard env`",
     "HANDOFF_NO_SNAPSHOT": "when set, the guard takes no snapshot before commands that destroy",
