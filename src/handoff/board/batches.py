@@ -173,7 +173,7 @@ def find(store: Store, *, project: str, id: str) -> Batch:  # noqa: A002 - the w
     with store.transaction(write=False) as transaction:
         row = transaction.one("find_batch", project=project, id=id)
     if row is None:
-        raise UserError(f"There is no batch '{id}' in project '{project}'.", "See: handoff tasks")
+        raise UserError(f"There is no batch '{id}' in project '{project}'.", "See: handoff queue")
     return Batch(**row)
 
 

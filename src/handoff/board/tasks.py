@@ -140,7 +140,7 @@ def find(store: Store, *, project: str, id: str, batch: str = "") -> Task:  # no
     )
     if not choices:
         name = f"{batch}/{id}" if batch else id
-        raise UserError(f"There is no task '{name}' in project '{project}'.", "See: handoff tasks --all")
+        raise UserError(f"There is no task '{name}' in project '{project}'.", "See: handoff queue --all")
     if len(choices) > 1 and not choices[0].ended:
         names = ", ".join(task.label for task in choices)
         raise UserError(f"'{id}' names several tasks: {names}.", f"Say which: {choices[0].label}")
@@ -152,7 +152,7 @@ def get(store: Store, *, key: int) -> Task:
     with store.transaction(write=False) as transaction:
         row = transaction.one("get_task", key=key)
     if row is None:
-        raise UserError(f"There is no task number {key}.", "See: handoff tasks --all")
+        raise UserError(f"There is no task number {key}.", "See: handoff queue --all")
     return Task(**row)
 
 
