@@ -19,8 +19,8 @@ from handoff.store.sqlite import has_fixed_wal, library
 Row = tuple[str, str, str]
 OPERATIONS = ("enqueue", "claim", "heartbeat", "done")
 QUICK = bool(os.environ.get("HANDOFF_BENCH_QUICK"))
-ALONE, TOGETHER = 50, 15
-ROUNDS = 2 if QUICK else 5
+ALONE, TOGETHER = 40, 10
+ROUNDS = 1 if QUICK else 3
 PROCESSES = 8
 SIZES = (10, 1_000) if QUICK else (10, 100, 1_000, 10_000)
 LOOKS = 7
@@ -106,6 +106,8 @@ def _open(path: str, kind: str):
     if has_fixed_wal(library.sqlite_version_info):
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")
+    else:
+        connection.execute("PRAGMA journal_mode = PERSIST")
     if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
         connection.executescript(FLOOR_SCHEMA)
     return connection

@@ -59,7 +59,10 @@ def test_a_session_that_asks_again_gets_the_same_task_and_fence(database):
     add(database, "one")
     add(database, "two")
     first = leases.claim_next(database, who=who("s1"))
+    database.shift += 899
     again = leases.claim_next(database, who=who("s1"))
+    database.shift += 899
+    assert watchdog.scan(database).quiet
     assert (again.task.key, again.fence, again.repeated) == (first.task.key, first.fence, True)
     with pytest.raises(Conflict, match="still holds 'one'"):
         leases.claim(database, key=tasks.find(database, project="shop", id="two").key, who=who("s1"))
@@ -138,7 +141,9 @@ def test_a_session_thought_dead_gets_its_task_back_by_a_sign_of_life(database):
     leases.claim(database, key=task.key, who=who("s1"), lease_seconds=60)
     database.shift += 61
     watchdog.scan(database)
+    assert sessions.listing(database) == []
     assert leases.heartbeat(database, key=task.key, fence=1).state == "running"
+    assert [(session.id, session.task) for session in sessions.listing(database)] == [("s1", task.key)]
     assert leases.claim_next(database, who=who("s2")) is None
     assert leases.claim_next(database, who=who("s1")).repeated
 

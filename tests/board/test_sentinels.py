@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from handoff.base.errors import UserError
-from handoff.board import leases, sentinels, tasks
+from handoff.base.errors import Refused, UserError
+from handoff.board import batches, leases, sentinels, tasks
+from handoff.board.batches import SubTask
 from handoff.board.sessions import Who
 
 
@@ -27,6 +28,17 @@ def test_a_stop_of_one_project_leaves_the_others_running(database):
     assert leases.claim_next(database, who=Who("s2")) is None
     assert leases.why_idle(database, who=Who("s2"), project="shop") == "project 'shop' is stopped: deploy"
     assert "stopped" in leases.why_idle(database, who=Who("s2"))
+
+
+def test_a_stop_of_one_sub_task_leaves_its_namesake_in_another_batch_running(database):
+    for name in ("left", "right"):
+        batches.open_batch(
+            database, project="shop", id=name, sub_tasks=[SubTask("api", "x")], fan_in=SubTask(f"{name}-join", "x")
+        )
+    sentinels.stop(database, scope="task", project="shop", name="left/api")
+    assert leases.claim_next(database, who=Who("s1")).task.label == "right/api"
+    with pytest.raises(Refused, match="task 'left/api' is stopped"):
+        leases.claim(database, key=tasks.find(database, project="shop", id="left/api").key, who=Who("s2"))
 
 
 @pytest.mark.parametrize(

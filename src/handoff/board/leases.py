@@ -173,8 +173,11 @@ def _held_already(transaction: Transaction, who: Who) -> Claim | None:
     if row is None or row["task"] is None:
         return None
     session = Session(**row)
-    found = transaction.one("get_task", key=session.task)
-    if found is None or found["state"] != states.RUNNING or found["fence"] != session.fence:
+    found = transaction.one(
+        "renew_lease", key=session.task, fence=session.fence, lease_seconds=0.0, lease_now=transaction.lease_now(),
+        now=transaction.now(),
+    )  # fmt: skip
+    if found is None or found["held_by"] != who.id:
         return None
     task = Task(**found)
     return Claim(task, session, session.fence, task.lease_seconds, repeated=True)

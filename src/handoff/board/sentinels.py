@@ -69,8 +69,8 @@ def stop_of(transaction: Transaction, task: Task) -> Stop | None:
     """The stop that keeps this task from being claimed."""
     batch = transaction.one("get_batch", key=task.batch) if task.batch is not None else None
     for found in listing(transaction):
-        names = {ALL: found.name, PROJECT: found.name, BATCH: batch["id"] if batch else None, TASK: task.id}
-        if found.scope == ALL or (found.project == task.project and names[found.scope] == found.name):
+        names = {PROJECT: ("",), BATCH: (batch["id"],) if batch else (), TASK: (task.id, task.label)}
+        if found.scope == ALL or (found.project == task.project and found.name in names[found.scope]):
             return found
     return None
 

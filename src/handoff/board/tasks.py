@@ -230,8 +230,8 @@ def prune(store: Store, *, before: float, project: str = "", dry_run: bool = Tru
             for task in found:
                 for query in ("prune_needs", "prune_gates", "prune_task"):
                     transaction.execute(query, key=task.key)
-            transaction.execute("prune_sessions", before=before)
-            transaction.execute("prune_inbox", before=before)
+            for query in ("prune_batches", "prune_sessions", "prune_inbox"):
+                transaction.execute(query, before=before)
             if found:
                 journal.append(transaction, "tasks.pruned", project=project, count=len(found))
     return found

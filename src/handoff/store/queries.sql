@@ -114,7 +114,7 @@ WHERE task.state = 'ready' AND task.not_before <= :now
   AND NOT EXISTS (SELECT 1 FROM stop WHERE
       scope = 'all'
       OR (scope = 'project' AND stop.project = task.project)
-      OR (scope = 'task' AND stop.project = task.project AND name = task.id)
+      OR (scope = 'task' AND stop.project = task.project AND name IN (task.id, task.scope || '/' || task.id))
       OR (scope = 'batch' AND stop.project = task.project
           AND name = (SELECT batch.id FROM batch WHERE batch.key = task.batch)))
   AND (:max_project = 0 OR (SELECT count(*) FROM task busy
@@ -328,7 +328,7 @@ SELECT * FROM session WHERE ended_at IS NULL ORDER BY started_at LIMIT :most
 
 -- name: give_session_task
 -- the session holds this task now
-UPDATE session SET task = :task, fence = :fence, seen_at = :now WHERE id = :id
+UPDATE session SET task = :task, fence = :fence, seen_at = :now, ended_at = NULL, ending = '' WHERE id = :id
 
 -- name: free_session
 -- the session has let its task go
@@ -461,6 +461,10 @@ DELETE FROM gate WHERE task = :key
 -- name: prune_task
 -- forget an ended task; its journal stays
 DELETE FROM task WHERE key = :key AND ended_at IS NOT NULL
+
+-- name: prune_batches
+-- forget ended batches without tasks; their figures stay
+DELETE FROM batch WHERE ended_at < :before AND NOT EXISTS (SELECT 1 FROM task WHERE task.batch = batch.key)
 
 -- name: prune_sessions
 -- forget sessions that ended before a moment

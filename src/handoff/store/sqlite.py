@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 BUSY_SECONDS = 30.0
 _OLDEST = (3, 35, 0)
 _PAUSE_SECONDS = 0.02
+_ROLLBACK = "PRAGMA journal_mode = PERSIST; PRAGMA journal_size_limit = 1048576; PRAGMA synchronous = FULL"
 _NETWORK_SYSTEMS = frozenset({"nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs", "afs", "virtiofs"})
 
 
@@ -161,7 +162,10 @@ class SqliteDatabase:
                     f"{self.place} is in WAL mode, and SQLite {library.sqlite_version} can damage such a file.",
                     "Run: pip install 'pysqlite3>=0.6.1', or use a Python with SQLite 3.51.3 or newer.",
                 )
-            connection.execute("PRAGMA synchronous = " + ("NORMAL" if mode == "wal" else "FULL"))
+            if mode == "wal":
+                connection.execute("PRAGMA synchronous = NORMAL")
+            else:  # still a rollback journal, but its file is kept: half the waiting for the disk
+                connection.executescript(_ROLLBACK)
         except library.Error as error:
             raise self._explained(error) from error
         connection.row_factory = _as_dict
@@ -224,7 +228,7 @@ class SqliteDatabase:
         try:
             self._patiently(lambda: self._connection.execute("BEGIN IMMEDIATE" if write else "BEGIN"))
             found = self._patiently(lambda: self._connection.execute("PRAGMA user_version").fetchone())
-        except library.Error as error:
+        except BaseException as error:
             self.rollback()
             raise self._explained(error) from error
         version = found["user_version"] if isinstance(found, dict) else found[0]
@@ -273,7 +277,7 @@ class SqliteDatabase:
                     ) from error
                 self.clock.sleep(_PAUSE_SECONDS)
 
-    def _explained(self, error: Exception) -> Exception:
+    def _explained(self, error: BaseException) -> BaseException:
         """SQLite's few words, with the file's name and what to do."""
         text = str(error)
         if "full" in text or "disk I/O" in text:
