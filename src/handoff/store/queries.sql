@@ -477,11 +477,11 @@ DELETE FROM inbox WHERE taken_at < :before
 -- name: put_executor
 -- a supervisor begins
 INSERT INTO executor (id, host, boot, pid, process_start, state, lease_until, started_at, seen_at)
-VALUES (:id, :host, :boot, :pid, :process_start, 'alive', :lease_now + :lease_seconds, :now, :now) RETURNING *
+VALUES (:id, :host, :boot, :pid, :process_start, 'alive', :lease_now + CAST(:lease_seconds AS DOUBLE PRECISION), :now, :now) RETURNING *
 
 -- name: renew_executor
 -- a supervisor lives; one that was given up cannot come back
-UPDATE executor SET lease_until = :lease_now + :lease_seconds, seen_at = :now
+UPDATE executor SET lease_until = :lease_now + CAST(:lease_seconds AS DOUBLE PRECISION), seen_at = :now
 WHERE id = :id AND state = 'alive' AND lease_until > :lease_now RETURNING *
 
 -- name: list_executors
