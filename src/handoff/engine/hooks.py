@@ -108,9 +108,16 @@ def _owns(grant: Grant, path: str) -> bool:
 
 
 def _is_scratch(app: App, grant: Grant, path: str) -> bool:
+    """The session's own folder, or the temp folder as long as it is nobody's checkout."""
     real = os.path.realpath(path)
-    places = [grant.folder, app.settings.get("TMPDIR") or "/tmp"]  # noqa: S108 - where programs put scratch files
-    return any(real.startswith(os.path.realpath(place) + "/") for place in places)
+    if real.startswith(os.path.realpath(grant.folder) + "/"):
+        return True
+    temp = os.path.realpath(app.settings.get("TMPDIR") or "/tmp")  # noqa: S108 - where programs put scratch files
+    if not real.startswith(temp + "/"):
+        return False
+    from handoff.git.repo import find_top  # noqa: PLC0415 - only edits outside the workspace
+
+    return find_top(os.path.dirname(real)) is None
 
 
 def _outside_workspace(app: App, grant: Grant, path: str) -> str:

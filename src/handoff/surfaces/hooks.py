@@ -6,8 +6,8 @@ Outside our sessions it is never in anybody's way.
 
 from __future__ import annotations
 
+import _signal as signal  # type: ignore[import-not-found]  # without the enums of `signal`: they would be a third of our time
 import os
-import signal
 import sys
 
 from handoff.agents.dialects import DIALECTS, EXIT_REFUSED, START, STOP, Call, reply, understand
