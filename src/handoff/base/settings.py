@@ -26,6 +26,7 @@ VARIABLES = {
     "HANDOFF_NO_PBCOPY": "when set, text is never put on the clipboard",
     "HANDOFF_TASK": "task the present session holds; set for sessions, so that they need not name it",
     "HANDOFF_SESSION": "id of the present session",
+    "HANDOFF_TOKEN": "secret with which a session's hooks prove that they are its own; set for sessions",
     "HANDOFF_FENCE": "fence of the present session; a write with an old one is refused",
     "HANDOFF_WORKSPACE": "folder of the present session's workspace; set for its setup command and its agent",
     "HANDOFF_WORKSPACE_NAME": "name of that workspace",
