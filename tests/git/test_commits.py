@@ -262,6 +262,26 @@ def test_after_git_mv_both_names_or_the_new_one_alone_make_a_rename(shared):
     assert staged(shared) == ["new-theirs.txt", "theirs.txt"]
 
 
+@pytest.mark.slow
+def test_thousands_of_files_in_one_folder_land_together(shared):
+    names = [f"many/{number}.txt" for number in range(1500)]
+    for name in names:
+        shared.write(name, name)
+    save(shared, *names)
+    assert len(changed(shared)) == 1500
+    for name in names[:800]:
+        shared.write(name, "2")
+    shared.git("add", "many")
+    save(shared, *names[:700], staged=True)
+    assert len(changed(shared)) == 700
+    shared.write(".gitattributes", "*.txt text\n")
+    for name in names[:600]:
+        shared.write(name, "3\r\n")
+    save(shared, "many")
+    assert shared.git("show", "HEAD:many/5.txt") == "3\n"
+    assert len(changed(shared)) == 700
+
+
 def test_the_first_commit_and_a_detached_head(tmp_path):
     repo = Repo.create(str(tmp_path / "empty"), commit=False)
     repo.write("a", "1")

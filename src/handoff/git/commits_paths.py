@@ -41,31 +41,37 @@ def locate(repo: Repository, words: Iterable[str], cwd: str) -> list[bytes]:
     """The paths (from the top, as bytes) that words mean in `cwd`; each once, in their order. A folder keeps a slash."""
     found: dict[bytes, None] = {}
     real_top = os.path.realpath(repo.top)
+    real_cwd = os.path.relpath(os.path.realpath(cwd), real_top)
+    parents: dict[str, str] = {}
     for word in words:
         if not word:
             raise UserError("An empty path was given.", "Name the files to commit after --.")
         whole = os.path.join(cwd, word)
         parent, name = os.path.split(whole.rstrip("/") or "/")
-        dots = name in (".", "..")
-        place = os.path.realpath(whole) if dots else os.path.join(os.path.realpath(parent), name)
+        if name in (".", ".."):
+            place = os.path.realpath(whole)
+        else:
+            if parent not in parents:
+                parents[parent] = os.path.realpath(parent)
+            place = os.path.join(parents[parent], name)
         inside = os.path.relpath(place, real_top)
         if inside == ".." or inside.startswith("../"):
             raise UserError(f"'{word}' is outside the checkout {repo.top}.", "Name paths of this repository only.")
         raw = b"" if inside == "." else os.fsencode(inside)
         if raw.split(b"/", 1)[0].lower() == b".git":
             raise UserError(f"'{word}' is git's own; it cannot be committed.")
-        _refuse_through_link(repo, cwd, word, raw)
+        _refuse_through_link(real_cwd, word, raw)
         full = os.path.join(os.fsencode(real_top), raw)
         folder = os.path.isdir(full) and not os.path.islink(full)
         found[raw + b"/" if folder and raw and not _is_repository(full) else raw or b"/"] = None
     return list(found)
 
 
-def _refuse_through_link(repo: Repository, cwd: str, word: str, raw: bytes) -> None:
+def _refuse_through_link(cwd: str, word: str, raw: bytes) -> None:
     """`owned/link/x` is a file somewhere else: it must be named by its own name."""
     if os.path.isabs(word):
         return
-    shown = os.path.normpath(os.path.join(os.path.relpath(os.path.realpath(cwd), os.path.realpath(repo.top)), word))
+    shown = os.path.normpath(os.path.join(cwd, word))
     if ".." not in word.split("/") and os.fsencode(shown) != (raw or b"."):
         raise UserError(
             f"'{word}' lies beyond a symbolic link; the file itself is '{os.fsdecode(raw)}'.", "Name it by that path."
@@ -131,12 +137,10 @@ def _hash_with_git(repo: Repository, paths: list[bytes]) -> list[str]:
     index, _ = copy(repo, f"index-{os.getpid()}-{os.urandom(4).hex()}")
     try:
         repo.ask("update-index", "-z", "--add", "--replace", "--stdin", stdin=b"\0".join(paths) + b"\0", index=index)
-        listed = repo.ask("ls-files", "-s", "-z", "--", *map(os.fsdecode, paths), index=index)
         found = {}
-        for line in listed.split(b"\0"):
+        for line in repo.listed(paths, "-s", index=index):
             facts, _, path = line.partition(b"\t")
-            if path:
-                found[path] = facts.split(b" ")[1].decode()
+            found[path] = facts.split(b" ")[1].decode()
     finally:
         if os.path.exists(index):
             os.unlink(index)

@@ -131,7 +131,7 @@ def _staged(repo: Repository, paths: Sequence[bytes]) -> Work:
     """What the shared index holds for the paths: parts staged by hand stay parts."""
     entries: dict[bytes, Entry | None] = dict.fromkeys(paths)
     if paths:
-        for line in repo.ask("ls-files", "-s", "-z", "--", *map(os.fsdecode, paths)).split(b"\0"):
+        for line in repo.listed(paths, "-s"):
             facts, _, path = line.partition(b"\t")
             if path not in entries:
                 continue
@@ -195,8 +195,7 @@ def _check_paths(repo: Repository, work: Work, before: dict[bytes, Entry | None]
             )
     gone = [path for path, entry in work.entries.items() if entry is None]
     if gone and not wish.staged and repo.settings.yes("core.sparsecheckout"):
-        listed = repo.ask("ls-files", "-t", "-z", "--", *map(os.fsdecode, gone)).split(b"\0")
-        hidden = [line[2:] for line in listed if line.startswith(b"S ")]
+        hidden = [line[2:] for line in repo.listed(gone, "-t") if line.startswith(b"S ")]
         if hidden:
             raise UserError(
                 f"{_list(hidden)} is outside the sparse checkout, not deleted.", "To delete it, take it in first."

@@ -11,7 +11,7 @@ from handoff.base.process import Completed, capture
 from handoff.base.record import TYPE_CHECKING, Record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 try:  # half the start-up of hashlib, which would load OpenSSL for a few small objects
     from _sha1 import sha1  # type: ignore[import-not-found,unused-ignore]
@@ -20,6 +20,7 @@ except ImportError:  # pragma: no cover - a Python without the module
 
 FILE, PROGRAM, LINK, TREE, POINTER = b"100644", b"100755", b"120000", b"40000", b"160000"
 OBJECT_MODE = 0o444
+MANY_NAMES = 500
 _OFF = ("false", "no", "off", "0", "")
 
 
@@ -54,7 +55,9 @@ class Repository:
         self.common = _common_folder(self.folder)
         self.objects = os.path.join(self.common, "objects")
         self._settings: Settings | None = None
+        self._settings_checked = False
         self._trees: dict[str, bytes] = {}
+        self._entries: dict[str, dict[bytes, Entry]] = {}
 
     # --- git --------------------------------------------------------------------------------------
 
@@ -78,8 +81,12 @@ class Repository:
 
     @property
     def settings(self) -> Settings:
+        """git's settings; looked at again once for each commit."""
+        if self._settings is not None and self._settings_checked:
+            return self._settings
         if self._settings is None or any(_stamp(path) != stamp for path, stamp in self._settings.stamps):
             self._settings = self._read_settings()
+        self._settings_checked = True
         return self._settings
 
     def _read_settings(self) -> Settings:
@@ -188,24 +195,37 @@ class Repository:
 
     def forget(self) -> None:
         """Drop what was kept for one commit."""
+        self._settings_checked = False
         self._trees.clear()
+        self._entries.clear()
 
     # --- trees ------------------------------------------------------------------------------------
 
     def tree(self, name: str) -> dict[bytes, Entry]:
-        """The entries of one tree."""
+        """The entries of one tree; kept for one commit, so do not change them."""
         if not name:
             return {}
+        known = self._entries.get(name)
+        if known is not None:
+            return known
         data = self.read(name)
         size = self.id_bytes
-        found = {}
+        found: dict[bytes, Entry] = {}
         at = 0
         while at < len(data):
             space = data.index(b" ", at)
             end = data.index(b"\0", space)
             found[data[space + 1 : end]] = Entry(data[at:space], data[end + 1 : end + 1 + size].hex())
             at = end + 1 + size
+        self._entries[name] = found
         return found
+
+    def listed(self, paths: Sequence[bytes], *flags: str, index: str = "") -> list[bytes]:
+        """What `git ls-files` says about the paths; of very many it is asked at once, not by name."""
+        wanted = set(paths)
+        names = [os.fsdecode(path) for path in paths] if len(paths) <= MANY_NAMES else []
+        out = self.ask("ls-files", "-z", *flags, "--", *names, index=index).split(b"\0")
+        return [line for line in out if line and (names or line.partition(b"\t")[2] in wanted or line[2:] in wanted)]
 
     def write_tree(self, entries: Mapping[bytes, Entry]) -> str:
         """A tree from its entries, in git's order."""
@@ -225,7 +245,7 @@ class Repository:
 
     def graft(self, tree: str, changes: Mapping[bytes, Entry | None]) -> str:
         """The tree with `changes` put in (None removes); only the trees on the way are rebuilt. Empty means no tree left."""
-        entries = self.tree(tree)
+        entries = dict(self.tree(tree))
         below: dict[bytes, dict[bytes, Entry | None]] = {}
         for path, entry in changes.items():
             first, slash, rest = path.partition(b"/")

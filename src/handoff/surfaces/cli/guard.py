@@ -78,9 +78,13 @@ def _env(ctx: Context, role: str) -> int:
 
 
 def _program(ctx: Context) -> str:
-    from handoff.base.process import find  # noqa: PLC0415 - start-up
+    import sys  # noqa: PLC0415 - start-up
 
-    return find(ctx.settings.program, path=ctx.settings.path) or ""
+    from handoff.base.process import find  # noqa: PLC0415
+
+    called = os.path.abspath(sys.argv[0])
+    usable = os.path.basename(called) == ctx.settings.program and os.access(called, os.X_OK)
+    return called if usable else find(ctx.settings.program, path=ctx.settings.path) or ""
 
 
 def _quote(text: str) -> str:
