@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 
 import pytest
 
@@ -56,14 +57,27 @@ def test_a_batch_is_opened_without_a_task_and_all_its_files_are_there(cli, tmp_p
     assert kept["x_ticket"] == "T-9"
     assert kept["timeout_hours"] == 3
     assert "created_at" in kept
-    assert read(os.path.join(folder(), "form.env")) == (
-        "export HANDOFF_ROLE=sub-task\nexport HANDOFF_BATCH_ID=login\nexport HANDOFF_SUB_TASK_ID=form\n"
-    )
+    lines = read(os.path.join(folder(), "form.env")).splitlines()
+    assert lines[:3] == [
+        "export HANDOFF_ROLE=sub-task",
+        "export HANDOFF_BATCH_ID=login",
+        "export HANDOFF_SUB_TASK_ID=form",
+    ]
+    assert lines[-1] == f'export PATH={home()}/guard/sub-task:"$PATH"'
     assert os.path.exists(queue("form.uri"))
     assert not os.path.exists(queue("api.uri"))
     baton = read(queue("form.md"))
     assert baton.startswith("# Task `form` of project `repo`\n\nBuild form.\n")
     assert "`src/form/`" in baton
+
+
+def test_a_tab_that_sources_its_env_has_the_guarded_git(cli, repo, opened):
+    env = os.path.join(folder(), "form.env")
+    words = ["sh", "-c", '. "$1"; git status && git commit --allow-empty -m x', "sh", env]
+    done = subprocess.run(words, cwd=repo.path, capture_output=True, text=True, check=False)
+    assert done.returncode == 99
+    assert "git commit" in done.stderr
+    assert repo.git("rev-list", "--count", "HEAD").strip() == "1"
 
 
 def test_a_batch_of_more_than_three_parts_is_nothing_special(cli, tmp_path):

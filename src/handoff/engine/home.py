@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from handoff.base.settings import Config
     from handoff.engine.app import App
 
-RESERVED = frozenset({"sessions", "logs", "locks", "backups", "done", "config"})
+RESERVED = frozenset(
+    {"sessions", "logs", "locks", "backups", "done", "config", "guard", "hooks", "snapshots", "vault", "workspaces"}
+)
 _LEAST_NAME = 2
 
 

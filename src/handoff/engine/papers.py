@@ -132,11 +132,13 @@ def blocked_marker(task: Task) -> str:
     )
 
 
-def env_file(role: str, batch_id: str, sub_task: str = "", *, guard: str = "") -> str:
-    """What a tab sources: its role, its batch and, where the guard is installed, the guarded git first on PATH."""
+def env_file(role: str, batch_id: str, sub_task: str = "", *, guard: str = "", shared: str = "") -> str:
+    """What a tab sources: its role, its batch, and the guarded git first on PATH."""
     lines = [f"export HANDOFF_ROLE={role}", f"export HANDOFF_BATCH_ID={batch_id}"]
     if sub_task:
         lines.append(f"export HANDOFF_SUB_TASK_ID={sub_task}")
+    if shared:
+        lines.append(f"export HANDOFF_SHARED={quoted(shared)}")
     if guard:
         lines.append(f'export PATH={quoted(guard)}:"$PATH"')
     return "\n".join(lines) + "\n"

@@ -105,6 +105,7 @@ class _Writer:
         self.config = home_config(app)
         self.files: Files = {}
         self._batches: dict[int, Batch] = {}
+        self._guards: dict[tuple[str, str], dict[str, str]] = {}
 
     def batch(self, key: int) -> Batch:
         if key not in self._batches:
@@ -115,6 +116,18 @@ class _Writer:
 
     def folder(self, batch: Batch) -> str:
         return os.path.join(self.app.settings.home, batch.project, "batches", batch.id)
+
+    def guarded(self, role: str, batch: Batch) -> dict[str, str]:
+        """Where the guarded git of a role is, and in which repository it guards."""
+        if (role, batch.workspace) not in self._guards:
+            from handoff.git.commits_repo import Repository  # noqa: PLC0415 - start-up: only batches
+            from handoff.git.guard import place_shim  # noqa: PLC0415
+            from handoff.git.repo import find_top  # noqa: PLC0415
+
+            top = find_top(batch.workspace) if batch.workspace else None
+            shared = Repository(top, self.app.git_environment).common if top else ""
+            self._guards[role, batch.workspace] = {"guard": place_shim(self.app.settings.home, role), "shared": shared}
+        return self._guards[role, batch.workspace]
 
     def add_batch(self, key: int) -> None:
         """Everything of a batch that was just opened."""
@@ -153,7 +166,7 @@ class _Writer:
     def add_part(self, batch: Batch, task: Task) -> None:
         at = os.path.join(self.folder(batch), task.id)
         blocked = task.state in (states.BLOCKED, states.CANCELLED)
-        self.files[at + ".env"] = papers.env_file("sub-task", batch.id, task.id)
+        self.files[at + ".env"] = papers.env_file("sub-task", batch.id, task.id, **self.guarded("sub-task", batch))
         self.files[at + ".done"] = papers.done_marker(task, sub_task=True) if task.state == states.DONE else None
         self.files[at + ".blocked"] = papers.blocked_marker(task) if blocked else None
 
@@ -166,7 +179,9 @@ class _Writer:
         }
         for name, on in marks.items():
             self.files[os.path.join(self.folder(batch), name)] = papers.RECORDED + "\n" if on else None
-        self.files[os.path.join(self.folder(batch), "fan-in.env")] = papers.env_file("fan-in", batch.id)
+        self.files[os.path.join(self.folder(batch), "fan-in.env")] = papers.env_file(
+            "fan-in", batch.id, **self.guarded("fan-in", batch)
+        )
         if batch.state == states.DONE:
             from handoff.board import batches, metrics  # noqa: PLC0415 - start-up
 
