@@ -173,12 +173,7 @@ def test_a_repository_of_its_own_is_a_sub_tasks_own_business(shared, tmp_path):
 
 def test_a_main_session_gets_a_snapshot_before_what_destroys(shared, tmp_path):
     home = tmp_path / "home"
-    program = tmp_path / "bin" / "handoff"
-    program.parent.mkdir()
-    cli = Cli(shared.path)
-    program.write_text('#!/bin/sh\nexec {} "$@"\n'.format(" ".join(f"'{word}'" for word in cli.command())))
-    program.chmod(0o755)
-    session = Session(shared, home, role="main", HANDOFF_PROGRAM=str(program))
+    session = Session(shared, home, role="main", HANDOFF_PROGRAM=_program(tmp_path, shared))
     done = session("git reset -q --hard && git clean -fdq")
     assert done.returncode == 0, done.stderr
     assert not os.path.exists(os.path.join(shared.path, "untracked"))
@@ -188,6 +183,57 @@ def test_a_main_session_gets_a_snapshot_before_what_destroys(shared, tmp_path):
     Cli(shared.path, HANDOFF_HOME=str(home))("restore", first)
     assert shared.read("untracked") == "u\n"
     assert shared.read("theirs") == "dirty\n"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "git commit -am x",
+        "git add -A",
+        "git stash",
+        "git reset --hard",
+        "git clean -fd",
+        "git checkout .",
+        "git rebase other",
+        "git switch -f other",
+    ],
+)
+def test_a_main_session_with_an_ownership_does_not_sweep(shared, tmp_path, line):
+    session = Session(shared, tmp_path / "home", role="main", HANDOFF_OWNS="mine/", HANDOFF_NO_SNAPSHOT="1")
+    before = facts(shared)
+    assert session(line).returncode == REFUSED
+    assert facts(shared) == before
+    assert session("git log -1 && git diff --stat && git branch new && git add theirs").returncode == 0
+
+
+def test_a_bare_commit_of_foreign_files_is_stopped_by_the_hook(shared, tmp_path):
+    guard.install(Repository(shared.path, git_environment(from_environment())))
+    program = _program(tmp_path, shared)
+    shared.write("mine/a", "1")
+    shared.git("add", "mine/a")
+    owned = {"HANDOFF_OWNS": "mine/", "HANDOFF_PROGRAM": program}
+    shared.git("commit", "-qm", "fine", **owned)
+    shared.git("add", "theirs")
+    done = subprocess.run(
+        ["git", "commit", "-qm", "x"],
+        cwd=shared.path,
+        env={**os.environ, **owned},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "theirs" in done.stderr
+    Cli(shared.path)("safe-commit", "-m", "x", "--", "theirs")
+
+
+def _program(folder, repo):
+    """`handoff` as one file, as an installed one is."""
+    program = folder / "bin" / "handoff"
+    program.parent.mkdir()
+    program.write_text('#!/bin/sh\nexec {} "$@"\n'.format(" ".join(f"'{word}'" for word in Cli(repo.path).command())))
+    program.chmod(0o755)
+    return str(program)
 
 
 def test_refusals_are_kept_for_the_person(shared, session, tmp_path):

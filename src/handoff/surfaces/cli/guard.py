@@ -28,9 +28,10 @@ _LATEST = 5
 def _arguments(parser: Parser) -> None:
     parser.add_argument(
         "action",
-        choices=("install", "uninstall", "status", "env"),
-        metavar="install|uninstall|status|env",
-        help="put the hooks in, take them out again, show what stands, or print what a session's shell must set",
+        choices=("install", "uninstall", "status", "env", "check"),
+        metavar="install|uninstall|status|env|check",
+        help="put the hooks in; take them out again; show what stands; print what a session's shell must set; "
+        "read paths (NUL between them) and exit 1 if the session does not own one (env: HANDOFF_OWNS)",
     )
     parser.add_argument(
         "--role",
@@ -44,6 +45,8 @@ def _arguments(parser: Parser) -> None:
 def _git_guard(ctx: Context, arguments: argparse.Namespace) -> int:
     if arguments.action == "env":
         return _env(ctx, arguments.role)
+    if arguments.action == "check":
+        return _check(ctx)
     repo = _repository(ctx)
     if arguments.action == "status":
         return _status(ctx, repo)
@@ -56,6 +59,23 @@ def _git_guard(ctx: Context, arguments: argparse.Namespace) -> int:
     ctx.out.line(text)
     ctx.out.data({"action": arguments.action, "changed": changed})
     return 0
+
+
+def _check(ctx: Context) -> int:
+    import sys  # noqa: PLC0415 - start-up
+
+    from handoff.engine.saves import ownership  # noqa: PLC0415
+
+    covers = ownership(ctx.app, ())
+    paths = [path for path in sys.stdin.buffer.read().split(b"\0") if path]
+    foreign = [os.fsdecode(path) for path in paths if covers is not None and not covers(path)]
+    ctx.out.data({"foreign": foreign})
+    if foreign and not ctx.out.json_wanted:
+        ctx.out.note("handoff git-guard: these files are not this session's:")
+        for path in foreign:
+            ctx.out.note(f"  {path}")
+        ctx.out.note("Instead: commit your own files with: handoff safe-commit -m WHY -- PATHS")
+    return 1 if foreign else 0
 
 
 def _repository(ctx: Context) -> Repository:
