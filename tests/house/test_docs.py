@@ -149,6 +149,14 @@ def test_the_first_screen_shows_the_product_and_the_two_commands(name):
     assert len(text.splitlines()) <= 150
 
 
+@pytest.mark.parametrize("name", ["README.md", "README.zh.md"])
+def test_the_table_of_commands_names_each(name):
+    table = "".join(line for line in read(name).splitlines() if line.startswith("| "))
+    named = {words.split()[0] for words in re.findall(r"`([^`]+)`", table)}
+    assert not set(CATALOG) - named, f"add to the table of {name}: {set(CATALOG) - named}"
+    assert not named - set(CATALOG), f"no such command any more: {named - set(CATALOG)}"
+
+
 def test_both_readmes_name_the_same_commands():
     def commands(name: str) -> list[str]:
         return re.findall(r"^\$ (.*)$", read(name), re.MULTILINE)
