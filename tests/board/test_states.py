@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import tempfile
 
 from databases import quick_folder
@@ -29,6 +31,15 @@ def test_every_state_can_be_reached_and_every_live_one_can_be_left():
 
 def test_only_a_ready_task_starts():
     assert [state for state in states.STATES if states.may_move(state, states.RUNNING)] == ["ready"]
+
+
+def test_the_picture_in_the_documentation_shows_only_moves_of_the_table():
+    page = os.path.join(os.path.dirname(__file__), os.pardir, os.pardir, "docs", "concepts", "board.md")
+    with open(page, encoding="utf-8") as file:
+        moves = re.findall(r"^    (\w+) --> (\w+)", file.read(), re.MULTILINE)
+    assert len(moves) > 10
+    for before, after in moves:
+        assert states.may_move(before, after), (before, after)
 
 
 VERBS = ("claim", "heartbeat", "release", "finish", "finish-free", "block", "cancel", "retry", "ask", "approve",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from handoff.base.errors import UserError
@@ -18,6 +18,7 @@ VALUES = st.recursive(
 )
 
 
+@settings(max_examples=60, deadline=None)
 @given(VALUES)
 def test_every_value_comes_back_the_same(value):
     assert json.loads(texts.write(value)) == value
