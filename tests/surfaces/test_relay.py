@@ -222,6 +222,24 @@ def test_what_was_lying_about_before_and_what_a_neighbour_owns_is_not_held_again
     assert "notes/old.txt" in cli("done", "--task", "api", code=3).err
 
 
+def test_a_session_in_a_worktree_is_judged_where_it_worked(cli, repo, tmp_path):
+    dump(cli, "form", "--owns", "src/", "--check", "test -f src/made.txt")
+    tree = str(tmp_path / "tree")
+    repo.git("worktree", "add", "-q", tree)
+    repo.write("stray.txt", "in the main checkout, which is somebody else's\n")
+    cli("claim", cwd=tree)
+    assert "red" in cli("done", cwd=tree, code=3).err
+    os.makedirs(os.path.join(tree, "src"))
+    for name in ("src/made.txt", "other.txt"):
+        with open(os.path.join(tree, name), "w", encoding="utf-8"):
+            pass
+    refused = cli("done", cwd=tree, code=3).err
+    assert "other.txt" in refused
+    assert "stray.txt" not in refused
+    os.unlink(os.path.join(tree, "other.txt"))
+    assert "form is done" in cli("done", cwd=tree).out
+
+
 def test_the_given_tests_are_run_and_their_verdict_stands_in_the_baton(cli):
     dump(cli, "form", "--tests", "echo 2 failed; exit 1")
     baton = read(queue(), "form.md")

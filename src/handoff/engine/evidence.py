@@ -98,9 +98,9 @@ def already_changed(app: App, workspace: str, head: str) -> dict[str, str]:
     return stamps_of(workspace, changed or ())
 
 
-def gather(app: App, task: Task) -> Evidence:
-    """Look at the task's workspace as it is now, and run its check there."""
-    workspace, patterns = task.workspace, task.patterns
+def gather(app: App, task: Task, *, workspace: str) -> Evidence:
+    """Look at the workspace as it is now, and run the task's check there."""
+    patterns = task.patterns
     if not (patterns or task.check_command) or task.ended:
         return Evidence("", (), (), None)
     if not os.path.isdir(workspace):
@@ -119,7 +119,7 @@ def gather(app: App, task: Task) -> Evidence:
                 "Fetch it, or let a person close the task: handoff cancel",
             )
         changed = found
-        outside = _outside(app, task, changed, stamps=baseline.get("stamps", {}))
+        outside = _outside(app, task, workspace, changed, stamps=baseline.get("stamps", {}))
     verdict = None
     if task.check_command and not outside:
         verdict = run_task_check(app, workspace, task.check_command)
@@ -129,19 +129,21 @@ def gather(app: App, task: Task) -> Evidence:
 def strays(app: App, task: Task) -> tuple[str, ...]:
     """What lies changed outside the task's ownership now; no check is run."""
     found = changed_since(app, task.workspace, str(task.baseline_facts.get("head", "")))
-    return _outside(app, task, found or (), stamps=task.baseline_facts.get("stamps", {}))
+    return _outside(app, task, task.workspace, found or (), stamps=task.baseline_facts.get("stamps", {}))
 
 
-def _outside(app: App, task: Task, changed: Iterable[str], *, stamps: dict[str, str]) -> tuple[str, ...]:
+def _outside(
+    app: App, task: Task, workspace: str, changed: Iterable[str], *, stamps: dict[str, str]
+) -> tuple[str, ...]:
     """Changed paths that neither this task nor a neighbour in the same checkout owns, and that were not lying about before."""
     from handoff.git.ownership import Ownership  # noqa: PLC0415 - only tasks with an ownership pay for it
 
     mine = Ownership.parse(task.patterns)
     left = [path for path in changed if not path.startswith(_DOCUMENTS) and not mine.covers(path)]
-    left = [path for path in left if stamps.get(path) != _stamp(os.path.join(task.workspace, path))]
+    left = [path for path in left if stamps.get(path) != _stamp(os.path.join(workspace, path))]
     if not left:
         return ()
-    for patterns in _neighbours(app, task):
+    for patterns in _neighbours(app, task) if workspace == task.workspace else ():  # its own checkout has no neighbours
         neighbour = Ownership.parse(patterns)
         left = [path for path in left if not neighbour.covers(path)]
     return tuple(left)

@@ -16,11 +16,12 @@ if TYPE_CHECKING:
 
 
 class Hold(Record):
-    """A task, and with which fence the caller speaks for it; without one it is a person who holds nothing."""
+    """A task, with which fence the caller speaks for it (none: a person who holds nothing), and where it was claimed."""
 
     task: Task
     fence: int | None
     session: str
+    workspace: str = ""
 
 
 def held(app: App, *, task: str = "", project: str = "", session: str = "", fence: int | None = None) -> Hold:
@@ -36,7 +37,7 @@ def held(app: App, *, task: str = "", project: str = "", session: str = "", fenc
                 raise UserError(f"Session {ticket.session} holds no task.", f"Take one: {app.settings.program} claim")
             key = known.task
         found = tasks.get(app.database, key=key) if key else _named(app, task, project)
-        return Hold(found, ticket.fence, ticket.session)
+        return Hold(found, ticket.fence, ticket.session, ticket.workspace)
     if not task:
         raise UserError(
             "No claim of yours is known in this folder.",

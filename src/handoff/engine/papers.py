@@ -37,7 +37,7 @@ def baton(app: App, config: Config, task: Task, *, parts: Sequence[Task] = (), b
         "reading": listed(reading),
         "ownership": listed([f"`{pattern}`" for pattern in task.patterns], most=100),
         "checks": f"`{task.check_command}` ends with exit 0." if task.check_command else "",
-        "parts": _parts(task, parts),
+        "parts": _parts(task, parts, app.settings.program),
         "report": _report(app, task, batch),
     }
     return render(template(), values)
@@ -53,7 +53,7 @@ def _history(task: Task) -> str:
     return "\n".join(lines)
 
 
-def _parts(task: Task, parts: Sequence[Task]) -> str:
+def _parts(task: Task, parts: Sequence[Task], program: str) -> str:
     if task.kind != "fan-in" or not parts:
         return ""
     lines = []
@@ -65,7 +65,7 @@ def _parts(task: Task, parts: Sequence[Task]) -> str:
     return (
         listed(lines, most=200)
         + "\n\nBring the parts together: look at every part's changes, mend what does not fit, run the whole"
-        + " test suite, and commit only what the parts own."
+        + f" test suite, and commit only what the parts own: `{program} safe-commit -m MESSAGE -- PATHS`."
     )
 
 

@@ -9,7 +9,7 @@ from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board import journal, leases, outcomes, sessions, tasks
 from handoff.engine import stops, tickets, views
 from handoff.engine.holding import forget, told
-from handoff.engine.home import find_project, home_config
+from handoff.engine.home import find_project, home_config, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -98,7 +98,7 @@ def finish(
     if hold.fence is not None and not task.ended:
         with told(app, hold):
             task = leases.heartbeat(app.database, key=task.key, fence=hold.fence)
-    evidence = _judge(app, task)
+    evidence = _judge(app, task, hold.workspace)
     record = evidence.record()
     refused = [path for path in evidence.outside if not accept_outside]
     if refused or (evidence.verdict is not None and not evidence.verdict.green):
@@ -147,10 +147,12 @@ def release(app: App, hold: Hold, *, reason: str = "") -> Task:
     return task
 
 
-def _judge(app: App, task: Task) -> Evidence:
+def _judge(app: App, task: Task, claimed_in: str) -> Evidence:
     from handoff.engine import evidence  # noqa: PLC0415 - only reports
 
-    return evidence.gather(app, task)
+    # A session that claimed in a worktree of the project has worked there; any other folder says nothing.
+    own = claimed_in not in ("", task.workspace) and os.path.isdir(claimed_in) and name_of(claimed_in) == task.project
+    return evidence.gather(app, task, workspace=claimed_in if own else task.workspace)
 
 
 def _refusal(app: App, task: Task, evidence: Evidence, outside: list[str]) -> Refused:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 
 from handoff.base.errors import UsageError, UserError
@@ -169,12 +170,19 @@ def _write(ctx: Context, arguments: argparse.Namespace, project: Project) -> Non
         ctx.out.line(f"Task {task.label} of project {task.project} is ready.", "good")
     ctx.out.line(f"  {document(ctx.app, task)}")
     _tell_stops(ctx, project)
+    _tell_old_settings(ctx)
     if arguments.open_now:
         from handoff.surfaces.cli.board import open_and_tell  # noqa: PLC0415 - start-up
 
         open_and_tell(ctx, task)
     elif task.state == "ready":
         ctx.out.line(f"Open it with: {program} open {task.label}")
+
+
+def _tell_old_settings(ctx: Context) -> None:
+    home = ctx.settings.home
+    if os.path.exists(os.path.join(home, "config.json")) and not os.path.exists(os.path.join(home, "config.toml")):
+        ctx.out.note(f"{home}/config.json is the older tool's and not read; the settings are in config.toml there.")
 
 
 def _tell_stops(ctx: Context, project: Project) -> None:
