@@ -123,8 +123,7 @@ def _try(fd: int) -> bool:
 
 
 def _sign(fd: int) -> None:
-    os.ftruncate(fd, 0)
-    os.pwrite(fd, b"pid=%d\n" % os.getpid(), 0)
+    os.pwrite(fd, b"pid=%-10d\n" % os.getpid(), 0)  # always as long: nothing to cut off
 
 
 def _who(lock: str) -> str:

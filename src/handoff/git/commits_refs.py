@@ -35,28 +35,25 @@ class Log(Record):
 
 def head(repo: Repository) -> Head:
     """Read HEAD; git is only asked where refs are not plain files."""
+    return _read(repo)[0]
+
+
+def _read(repo: Repository) -> tuple[Head, bool]:
+    """HEAD, and whether we may read and write it as a file."""
     text = _text(os.path.join(repo.folder, "HEAD"))
+    plain = repo.settings.get("extensions.refstorage", "files") == "files"
+    if plain and _is_id(text.strip()):
+        return Head("", text.strip()), True
     ref = text[5:].strip() if text.startswith("ref: ") else ""
-    if not _plain(repo, ref):
-        ref = repo.git("symbolic-ref", "-q", "HEAD").text.strip()
-        return Head(ref, repo.git("rev-parse", "-q", "--verify", "HEAD^{commit}").text.strip())
-    return Head(ref, _value(repo, ref) if ref else text.strip())
+    loose = _text(os.path.join(repo.common, ref)).strip() if ref else ""
+    plain = plain and ref.startswith(_HEADS) and (not loose or _is_id(loose))
+    if plain and not os.path.islink(os.path.join(repo.folder, "HEAD")):
+        return Head(ref, loose or _packed(repo, ref)), True
+    ref = repo.git("symbolic-ref", "-q", "HEAD").text.strip()
+    return Head(ref, repo.git("rev-parse", "-q", "--verify", "HEAD^{commit}").text.strip()), False
 
 
-def _plain(repo: Repository, ref: str) -> bool:
-    """Whether we may read and write this ref as a file."""
-    if repo.settings.get("extensions.refstorage", "files") != "files" or os.path.islink(f"{repo.folder}/HEAD"):
-        return False
-    if not ref:
-        return _is_id(_text(os.path.join(repo.folder, "HEAD")).strip())
-    loose = _text(os.path.join(repo.common, ref)).strip()
-    return ref.startswith(_HEADS) and (not loose or _is_id(loose))
-
-
-def _value(repo: Repository, ref: str) -> str:
-    loose = _text(os.path.join(repo.common, ref)).strip()
-    if loose:
-        return loose
+def _packed(repo: Repository, ref: str) -> str:
     wanted = " " + ref
     for line in _text(os.path.join(repo.common, "packed-refs")).splitlines():
         if line.endswith(wanted) and _is_id(line[: -len(wanted)]):
@@ -66,7 +63,7 @@ def _value(repo: Repository, ref: str) -> str:
 
 def move(repo: Repository, old: Head, new: str, log: Log, *, ask_git: bool) -> bool:
     """Compare and swap: True if HEAD's branch stood at `old` and now stands at `new`."""
-    if ask_git or not old.commit or not _plain(repo, old.ref):
+    if ask_git or not old.commit:
         return _move_with_git(repo, old, new, log)
     path = _file(repo, old.ref)
     # The lock is a second name of a file in our folder: after a `kill -9` it can be told from another git's.
@@ -82,9 +79,10 @@ def move(repo: Repository, old: Head, new: str, log: Log, *, ask_git: bool) -> b
             os.link(own, path + ".lock")
         except FileExistsError:
             return _move_with_git(repo, old, new, log)  # git waits a moment for the other one, and says who it was
-        if head(repo) != old:
+        now, plain = _read(repo)
+        if now != old or not plain:
             os.unlink(path + ".lock")
-            return False
+            return False if plain else _move_with_git(repo, old, new, log)
         _write_logs(repo, old, new, log)
         os.rename(path + ".lock", path)
         return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 import zlib
 
@@ -31,6 +32,17 @@ class Entry(Record):
     sha: str
 
 
+RawEntry = tuple[bytes, bytes]  # mode, and the object's name in bytes
+_patterns: dict[int, re.Pattern[bytes]] = {}
+
+
+def _pattern(size: int) -> re.Pattern[bytes]:
+    """What finds all entries of a tree at once."""
+    if size not in _patterns:
+        _patterns[size] = re.compile(rb"([0-7]+) ([^\0]+)\0([\s\S]{%d})" % size)
+    return _patterns[size]
+
+
 class Settings(Record):
     """git's settings, with the files they came from, so that a change is noticed without asking git again."""
 
@@ -57,7 +69,7 @@ class Repository:
         self._settings: Settings | None = None
         self._settings_checked = False
         self._trees: dict[str, bytes] = {}
-        self._entries: dict[str, dict[bytes, Entry]] = {}
+        self._entries: dict[str, dict[bytes, RawEntry]] = {}
 
     # --- git --------------------------------------------------------------------------------------
 
@@ -201,24 +213,15 @@ class Repository:
 
     # --- trees ------------------------------------------------------------------------------------
 
-    def tree(self, name: str) -> dict[bytes, Entry]:
+    def tree(self, name: str) -> dict[bytes, RawEntry]:
         """The entries of one tree; kept for one commit, so do not change them."""
         if not name:
             return {}
         known = self._entries.get(name)
-        if known is not None:
-            return known
-        data = self.read(name)
-        size = self.id_bytes
-        found: dict[bytes, Entry] = {}
-        at = 0
-        while at < len(data):
-            space = data.index(b" ", at)
-            end = data.index(b"\0", space)
-            found[data[space + 1 : end]] = Entry(data[at:space], data[end + 1 : end + 1 + size].hex())
-            at = end + 1 + size
-        self._entries[name] = found
-        return found
+        if known is None:
+            found = _pattern(self.id_bytes).findall(self.read(name))
+            known = self._entries[name] = {entry: (mode, sha) for mode, entry, sha in found}
+        return known
 
     def listed(self, paths: Sequence[bytes], *flags: str, index: str = "") -> list[bytes]:
         """What `git ls-files` says about the paths; of very many it is asked at once, not by name."""
@@ -227,44 +230,51 @@ class Repository:
         out = self.ask("ls-files", "-z", *flags, "--", *names, index=index).split(b"\0")
         return [line for line in out if line and (names or line.partition(b"\t")[2] in wanted or line[2:] in wanted)]
 
-    def write_tree(self, entries: Mapping[bytes, Entry]) -> str:
-        """A tree from its entries, in git's order."""
-        ordered = sorted(entries.items(), key=lambda item: item[0] + b"/" if item[1].mode == TREE else item[0])
+    def write_tree(self, entries: Mapping[bytes, RawEntry]) -> str:
+        """A tree from its entries, which must be in git's order."""
         return self.write(
-            b"tree", b"".join([b"%s %s\0%s" % (mode, name, bytes.fromhex(sha)) for name, (mode, sha) in ordered])
+            b"tree", b"".join([b"%s %s\0%s" % (mode, name, sha) for name, (mode, sha) in entries.items()])
         )
 
     def look_up(self, tree: str, path: bytes) -> Entry | None:
         """What a tree says about a path, or None."""
-        entry: Entry | None = Entry(TREE, tree)
-        for part in path.split(b"/"):
-            if entry is None or entry.mode != TREE:
+        folder = tree
+        parts = path.split(b"/")
+        for part in parts[:-1]:
+            mode, sha = self.tree(folder).get(part, (b"", b""))
+            if mode != TREE:
                 return None
-            entry = self.tree(entry.sha).get(part)
-        return entry
+            folder = sha.hex()
+        found = self.tree(folder).get(parts[-1])
+        return Entry(found[0], found[1].hex()) if found else None
 
     def graft(self, tree: str, changes: Mapping[bytes, Entry | None]) -> str:
         """The tree with `changes` put in (None removes); only the trees on the way are rebuilt. Empty means no tree left."""
-        entries = dict(self.tree(tree))
+        old = self.tree(tree)
+        entries = dict(old)
+        plain: list[bytes] = []
         below: dict[bytes, dict[bytes, Entry | None]] = {}
         for path, entry in changes.items():
             first, slash, rest = path.partition(b"/")
             if slash:
                 below.setdefault(first, {})[rest] = entry
-            elif entry is None:
-                if first in entries and entries[first].mode != TREE:
-                    del entries[first]
-            else:
-                entries[first] = entry
+            elif entry is not None:
+                plain.append(first)
+                entries[first] = (entry.mode, bytes.fromhex(entry.sha))
+            elif first in entries and entries[first][0] != TREE:
+                del entries[first]
         for name, inside in below.items():
-            old = entries.get(name)
-            if old is not None and old.mode != TREE and all(entry is None for entry in inside.values()):
+            mode, sha = entries.get(name, (b"", b""))
+            if mode and mode != TREE and not any(inside.values()):
                 continue  # a file stands where the removed ones were
-            new = self.graft(old.sha if old is not None and old.mode == TREE else "", inside)
+            new = self.graft(sha.hex() if mode == TREE else "", inside)
             if new:
-                entries[name] = Entry(TREE, new)
+                entries[name] = (TREE, bytes.fromhex(new))
             else:
                 entries.pop(name, None)
+        # What only replaces its like keeps the order.
+        if any((name in entries and entries[name][0] == TREE) != _was_tree(old, name) for name in (*plain, *below)):
+            entries = dict(sorted(entries.items(), key=lambda item: item[0] + b"/" if item[1][0] == TREE else item[0]))
         return self.write_tree(entries) if entries else ""
 
     def prefetch(self, commit: str, paths: Iterable[bytes]) -> str:
@@ -276,6 +286,11 @@ class Repository:
         folders = sorted({path[:at] for path in paths for at in range(len(path)) if path[at : at + 1] == b"/"})
         askable = [os.fsdecode(folder) for folder in folders if b"\n" not in folder]
         return _tree_of(self.fetch([commit, f"{commit}^{{tree}}", *(f"{commit}:{folder}" for folder in askable)])[0])
+
+
+def _was_tree(old: Mapping[bytes, RawEntry], name: bytes) -> bool | None:
+    """Whether the name stood for a folder; None if it was not there."""
+    return old[name][0] == TREE if name in old else None
 
 
 def _tree_of(commit: bytes) -> str:
