@@ -9,7 +9,7 @@ from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING, Record
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any, NoReturn
 
 _CHUNK = 65536
@@ -193,7 +193,8 @@ def start_of(pid: int) -> str:
     """When a process began, as a text that tells it from a later one with the same number; empty when there is none."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read().rpartition(b")")[2].split()[19].decode("ascii")
+            fields = file.read().rpartition(b")")[2].split()
+            return "" if fields[0] in (b"Z", b"X") else fields[19].decode("ascii")  # dead, only not yet laid to rest
     except FileNotFoundError:
         if os.path.isdir("/proc/self"):
             return ""
@@ -307,3 +308,54 @@ def spawn(
         for fd in opened:
             os.close(fd)
     return Child(popen)
+
+
+def detach(argv: Sequence[str], *, environment: Mapping[str, str]) -> int:
+    """Start a program in a session of its own that outlives us; its number. It gets none of our streams."""
+    nowhere = [
+        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+        (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
+        (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
+    ]
+    try:
+        return os.posix_spawnp(argv[0], list(argv), environment, file_actions=nowhere, setsid=True)
+    except OSError as error:
+        raise UserError(
+            f"Cannot start {argv[0]}: {error.strerror}.", "Install it, mend PATH, or choose another."
+        ) from None
+
+
+def is_running(pid: int, start: str = "") -> bool:
+    """Whether that very process still works; one of ours that has ended is laid to rest."""
+    try:
+        if os.waitpid(pid, os.WNOHANG)[0]:
+            return False
+    except ChildProcessError:
+        pass
+    begun = start_of(pid)
+    return bool(begun) and (not start or begun == start)
+
+
+def wait_for_end(pid: int, seconds: float, *, sleep: Callable[[float], None]) -> None:
+    """Return when the process ends, or after `seconds`; whether it is over is for `is_running` to say."""
+    try:
+        fd = os.pidfd_open(pid)
+    except (OSError, AttributeError):  # it is gone, or the kernel has no such handles
+        sleep(min(seconds, 0.05))
+        return
+    try:
+        poll = select.poll()
+        poll.register(fd, select.POLLIN)
+        poll.poll(seconds * 1000)
+    finally:
+        os.close(fd)
+
+
+def command_of(pid: int) -> str:
+    """The words a process was started with, or nothing."""
+    import psutil  # noqa: PLC0415 - only here
+
+    try:
+        return " ".join(psutil.Process(pid).cmdline())
+    except psutil.Error:
+        return ""

@@ -142,6 +142,7 @@ HOME_KEYS: dict[str, Key] = {
     "max_running": Key("number", "most sessions at once on this machine", 8),
     "max_running_project": Key("number", "most sessions at once in one project", 8),
     "max_running_agent": Key("table", "most sessions at once by agent name, for example { claude = 3 }", {}),
+    "starts_per_minute": Key("number", "most sessions a supervisor starts in a minute", 60),
     "lease_seconds": Key("seconds", "how long a silent session is believed alive", 900),
     "max_attempts": Key("number", "how often a task is handed out again before it is blocked", 3),
     "opener": Key("text", "how a task is opened: auto, uri, tmux, terminal, clipboard or print", "auto"),

@@ -67,6 +67,9 @@ class Database(Protocol):
     def change_mark(self) -> int:
         """A number that changes when another process has committed something."""
 
+    def wait_for_change(self, seconds: float) -> bool:
+        """Return when another connection has committed something, or after `seconds` with False."""
+
     def close(self) -> None: ...
 
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 CONNECT_SECONDS = 10
 LOCK_SECONDS = 30
 SCHEMA = "handoff"
+CHANNEL = "handoff_journal"
 _LOCK_NUMBER = 20310
 _SETTINGS = (
     # Every statement has its index. On a young database, without statistics, the planner would rather sort.
@@ -42,6 +43,13 @@ _SETTINGS = (
 # One message, several statements: the facts are read after the lock was given, not when it was asked for.
 _FACTS = "SELECT version, extract(epoch FROM clock_timestamp())::float8 AS now FROM schema_version"
 _WRITE = f"BEGIN; SELECT pg_advisory_xact_lock({_LOCK_NUMBER}, hashtext(current_schema())); {_FACTS}".encode()
+# Every line of the journal wakes the supervisors, on whatever host they are.
+_TELL = (
+    f"""CREATE OR REPLACE FUNCTION tell_journal() RETURNS trigger LANGUAGE plpgsql AS
+    $$ BEGIN PERFORM pg_notify('{CHANNEL}', ''); RETURN NULL; END $$""",
+    "DROP TRIGGER IF EXISTS tell_journal ON event",
+    "CREATE TRIGGER tell_journal AFTER INSERT ON event FOR EACH STATEMENT EXECUTE FUNCTION tell_journal()",
+)
 _READ = f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {_FACTS}".encode()
 
 
@@ -122,6 +130,7 @@ class PostgresDatabase:
         self.place = _without_password(url)
         self.clock = clock
         self.shift = 0.0
+        self._listening = False
         self._steps = steps
         self._version = steps[-1].number if steps else migrate.VERSION
         self._texts = load_queries()
@@ -178,6 +187,9 @@ class PostgresDatabase:
                 if step.number > found:
                     for statement in migrate.statements(step.text):
                         connection.execute(in_postgres_words(statement))
+            journal = connection.execute("SELECT to_regclass('event') AS journal").fetchone()
+            for statement in _TELL if journal and journal["journal"] else ():
+                connection.execute(statement.encode())
             connection.execute("DELETE FROM schema_version")
             connection.execute("INSERT INTO schema_version VALUES (%s)", [self._version])
 
@@ -266,6 +278,19 @@ class PostgresDatabase:
     def change_mark(self) -> int:
         row = self._connection.execute("SELECT coalesce(max(seq), 0) AS mark FROM event").fetchone()
         return int(row["mark"]) if row else 0
+
+    def wait_for_change(self, seconds: float) -> bool:
+        """The server tells of each line of the journal; nothing is asked for."""
+        try:
+            if not self._listening or self._connection.closed:
+                self._connection = self._connect() if self._connection.closed else self._connection
+                self._connection.execute(f"LISTEN {CHANNEL}".encode())
+                self._listening = True
+                return True  # what was committed before we listened
+            return any(True for _ in self._connection.notifies(timeout=seconds, stop_after=1))
+        except psycopg.Error as error:
+            self._listening = False
+            raise self._explained(error) from error
 
     @property
     def connection(self) -> Any:

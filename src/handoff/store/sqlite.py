@@ -128,6 +128,7 @@ class SqliteDatabase:
         self.place = path
         self.clock = clock
         self.shift = 0.0
+        self._mark = -1
         self._steps = steps
         self._version = steps[-1].number if steps else migrate.VERSION
         self._queries = load_queries()
@@ -300,6 +301,18 @@ class SqliteDatabase:
     def change_mark(self) -> int:
         row = self._patiently(lambda: self._connection.execute("PRAGMA data_version").fetchone())
         return int(row["data_version"])
+
+    def wait_for_change(self, seconds: float) -> bool:
+        """Ask the file's own counter fifty times a second: it costs next to nothing and needs no helper."""
+        deadline = self.clock.monotonic() + seconds
+        while True:
+            mark = self.change_mark()
+            if mark != self._mark:
+                self._mark = mark
+                return True
+            if self.clock.monotonic() >= deadline:
+                return False
+            self.clock.sleep(_PAUSE_SECONDS)
 
     @property
     def connection(self) -> Any:

@@ -1,0 +1,237 @@
+"""The supervisor: claims what is ready, runs its phases durably, takes over from the dead, and stops when it is given up."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+
+from handoff.base.clock import boot_id
+from handoff.base.errors import HandoffError
+from handoff.base.files import make_folder
+from handoff.base.ids import new_id
+from handoff.base.process import start_of
+from handoff.base.record import TYPE_CHECKING, Record
+from handoff.board import executors, leases, sessions, states, tasks
+from handoff.engine import durable, phases, phases_process, stops, watch
+from handoff.engine.app import App
+from handoff.engine.home import home_config
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from handoff.board.executors import Executor
+    from handoff.board.leases import Claim
+    from handoff.engine.phases import Crew
+
+FENCED = 4
+_MINUTE = 60.0
+_DAY = 86_400.0
+_KEPT_DAYS = 7.0
+_LEASE_SHARE = 4
+_LONGEST_WAIT = 0.5
+_SHORTEST_WAIT = 0.02
+
+
+class Pace(Record):
+    """How often the supervisor looks after things nobody tells it of, in seconds."""
+
+    lease: float = executors.LEASE_SECONDS
+    reap: float = 2.0
+    watchdog: float = 10.0
+    stops: float = 1.0
+    retention: float = 3600.0
+
+
+class Supervisor:
+    """One supervisor in one process. It is made to be killed: everything it knows is in rows and folders."""
+
+    def __init__(
+        self, app: App, crew: Crew, *, most: int = 0, tell: Callable[[str], None] | None = None, pace: Pace | None = None
+    ) -> None:  # fmt: skip
+        self.app, self.crew = app, crew
+        self.pace = pace or Pace()
+        self.host = os.uname().nodename
+        self.id = durable.new_executor_id(self.host, os.getpid())
+        self._tell = tell or (lambda _: None)
+        config = home_config(app)
+        self._lease_seconds = config.number("lease_seconds")
+        self._starts_a_minute = int(config.number("starts_per_minute"))
+        self._max = most or int(config.number("max_running"))
+        self._max_project = int(config.number("max_running_project"))
+        self._max_agent = config.values["max_running_agent"]
+        self._starts: deque[float] = deque()
+        self._due: dict[str, float] = {}
+        self._leaving = threading.Event()
+        self.draining = False
+        home = app.settings.home
+        make_folder(os.path.join(home, "locks"), mode=0o700)
+        self.engine = durable.Durable(
+            app.database_url, executor=self.id, queue=f"phases@{self.host}",
+            lock=os.path.join(home, "locks", "engine.lock"), log=os.path.join(home, "logs", "engine.log"),
+        )  # fmt: skip
+
+    # --- life ------------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Work until asked to leave. Agents go on without us; the next supervisor attaches to them."""
+        self.begin()
+        try:
+            while not self._leaving.is_set():
+                self.round()
+                if self.draining and not self.busy():
+                    break
+                self._wait()
+        finally:
+            executors.give_up(self.app.database, id=self.id)
+
+    def begin(self) -> None:
+        """Introduce ourselves, start the engine, take over what is left from before."""
+        database = self.app.database
+        executors.begin(
+            database, id=self.id, host=self.host, boot=boot_id(), pid=os.getpid(), process_start=start_of(os.getpid()),
+            lease_seconds=self.pace.lease,
+        )  # fmt: skip
+        threading.Thread(target=self._keep_lease, name="lease", daemon=True).start()
+        self.engine.register({phases.NAME: phases.runner(self.app.settings, self.crew)})
+        self.engine.launch()
+        self.reap()
+        now = self.app.clock.monotonic()
+        self._due = {"reap": now + self.pace.reap, "watchdog": now + self.pace.watchdog, "retention": now}
+        self._tell(f"Supervisor {self.id} works with {', '.join(self.crew.agents)}.")
+
+    def leave(self) -> None:
+        """Stop at the next round; what runs goes on."""
+        self._leaving.set()
+
+    def drain(self) -> None:
+        """Start nothing more and stop when everything that runs here has ended."""
+        self.draining = True
+
+    def busy(self) -> bool:
+        """Whether phases are under way in this process."""
+        return any(work.executor == self.id for work in self.engine.listing())
+
+    def round(self) -> None:
+        """One look at everything: what is due by time, then what may start."""
+        for name, step in (("reap", self.reap), ("watchdog", self.watchdog), ("retention", self.retention)):
+            if self._is_due(name, getattr(self.pace, name)):
+                step()
+        if not self.draining:
+            self.fill()
+
+    def _is_due(self, name: str, every: float) -> bool:
+        now = self.app.clock.monotonic()
+        if now < self._due.get(name, 0.0):
+            return False
+        self._due[name] = now + every
+        return True
+
+    def _wait(self) -> None:
+        now = self.app.clock.monotonic()
+        rest = min([_LONGEST_WAIT, *(moment - now for moment in self._due.values())])
+        self.app.database.wait_for_change(max(_SHORTEST_WAIT, rest))
+
+    def _keep_lease(self) -> None:
+        """Show that we live. When others have given us up, every further write could be the second of its kind: end at once."""
+        app = App(self.app.settings)
+        while not self._leaving.wait(self.pace.lease / _LEASE_SHARE):
+            try:
+                alive = executors.renew(app.database, id=self.id, lease_seconds=self.pace.lease)
+            except HandoffError:
+                continue  # the database is away; the lease tells later whether we were missed
+            if not alive and not self._leaving.is_set():
+                self._tell(f"Supervisor {self.id} was given up by the others and ends; its agents go on.")
+                os._exit(FENCED)
+
+    # --- starting --------------------------------------------------------------------------------------------
+
+    def fill(self) -> int:
+        """Start what may start now: within every limit, the most urgent first; how many."""
+        if self._is_due("stops", self.pace.stops):
+            for name in watch.project_names(self.app):
+                stops.read_files(self.app, name)
+        begun = 0
+        for agent in self.crew.agents:
+            while self._may_start():
+                claim = self._claim(agent)
+                if claim is None:
+                    break
+                self._starts.append(self.app.clock.monotonic())
+                self.engine.nudge()
+                begun += 1
+        return begun
+
+    def _may_start(self) -> bool:
+        now = self.app.clock.monotonic()
+        while self._starts and now - self._starts[0] >= _MINUTE:
+            self._starts.popleft()
+        return len(self._starts) < self._starts_a_minute
+
+    def _claim(self, agent: str) -> Claim | None:
+        """Hand the next task to a new session and enqueue its phase: one transaction, both or neither."""
+        who = sessions.Who(new_id("session"), kind=sessions.AGENT, agent=agent, host=self.host, boot=boot_id())
+        limits = leases.Limits(self._max, self._max_project, int(self._max_agent.get(agent, 0)))
+        with self.app.database.transaction() as transaction:
+            claim = leases.claim_next(transaction, who=who, lease_seconds=self._lease_seconds, limits=limits)
+            if claim is None:
+                return None
+            self.engine.enqueue(
+                transaction, name=phases.NAME, id=phases.id_of(claim.task),
+                values=(claim.task.key, claim.fence, who.id, agent),
+            )  # fmt: skip
+        self._tell(f"{claim.task.project}/{claim.task.label}: started with {agent} (fence {claim.fence})")
+        return claim
+
+    # --- looking after ---------------------------------------------------------------------------------------
+
+    def reap(self) -> int:
+        """Take over from supervisors of this host that are gone; those of other hosts lose their tasks by their leases."""
+        taken = 0
+        for other in executors.listing(self.app.database):
+            if other.id == self.id:
+                continue
+            if other.state == executors.ALIVE and self._is_lost(other):
+                executors.give_up(self.app.database, id=other.id)
+            elif other.state != executors.DEAD:
+                continue
+            if other.host == self.host:
+                taken += self.engine.recover(other.id)
+                if executors.settle(self.app.database, id=other.id):
+                    self._tell(f"Took over from supervisor {other.id}.")
+        if taken:
+            self.engine.nudge()
+        self._end_strays()
+        return taken
+
+    def _is_lost(self, other: Executor) -> bool:
+        """Its lease is over, or its very process is gone from this machine."""
+        if other.lease_left <= 0:
+            return True
+        if other.host != self.host:
+            return False
+        return other.boot != boot_id() or start_of(other.pid) != other.process_start
+
+    def _end_strays(self) -> None:
+        """Agents whose task went on without them while no supervisor looked."""
+        for key, fence, folder in phases_process.running(self.app):
+            try:
+                task = tasks.get(self.app.database, key=key)
+            except HandoffError:
+                phases_process.end(folder)
+                continue
+            gone = task.fence != fence or task.state in (states.CANCELLED, states.WAITING)
+            if gone and phases_process.end(folder):
+                self._tell(f"{task.project}/{task.label}: ended an agent that had lost its task (fence {fence})")
+
+    def watchdog(self) -> None:
+        """One round of the watchdog: silent sessions, due fan-ins, touched files."""
+        found = watch.look(self.app)
+        for task in (*found.report.freed, *found.report.blocked):
+            self._tell(f"{task.project}/{task.label}: {task.state}, {task.reason}")
+
+    def retention(self) -> None:
+        """Forget what the engine would keep for ever."""
+        before = self.app.clock.now() - _KEPT_DAYS * _DAY
+        self.engine.delete(before=before)
+        executors.prune(self.app.database, before=before)

@@ -1,0 +1,155 @@
+"""Working: run a supervisor here, leave one in the background, ask who works, and end it."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from handoff.agents import catalog
+from handoff.base.clock import age, boot_id
+from handoff.base.errors import UserError
+from handoff.base.files import make_folder
+from handoff.base.process import detach as detach_process
+from handoff.base.process import is_running, start_of
+from handoff.base.record import TYPE_CHECKING, Record
+from handoff.board import batches, executors, gates, sentinels, states, tasks
+from handoff.engine.home import home_config
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from handoff.board.executors import Executor
+    from handoff.board.tasks import Task
+    from handoff.engine.app import App
+    from handoff.engine.phases import Crew
+
+_START_SECONDS = 60.0
+_STOP_SECONDS = 30.0
+_PAUSE = 0.05
+_SHOWN = 200
+_APART = """
+out=$1; shift
+exec "$@" < /dev/null >> "$out" 2>&1
+"""
+
+
+class Begun(Record):
+    """A supervisor that works in the background."""
+
+    id: str
+    pid: int
+    log: str
+
+
+class Picture(Record):
+    """Who works and on what, at one moment."""
+
+    supervisors: list[dict[str, Any]]
+    running: list[Task]
+    ready: int
+    gates: int
+    batches: list[dict[str, Any]]
+    stops: list[str]
+
+
+def crew(app: App, *, agents: Sequence[str], words: Sequence[str]) -> Crew:
+    """The agents by name; an unknown one is an error before anything is started."""
+    from handoff.engine.phases import Crew  # noqa: PLC0415 - it brings the engine with it
+
+    config = home_config(app)
+    for name in agents:
+        catalog.adapter(name, commands=config.values.get("agents"), where=config.path)
+    return Crew(tuple(dict.fromkeys(agents)), tuple(words))
+
+
+def run(app: App, crew: Crew, *, most: int, drain: bool, tell: Callable[[str], None]) -> int:
+    """Be a supervisor until a signal says stop; agents go on and the next supervisor attaches to them."""
+    import signal  # noqa: PLC0415 - only here
+
+    from handoff.engine.supervisor import Supervisor  # noqa: PLC0415 - half a second, and only here
+
+    supervisor = Supervisor(app, crew, most=most, tell=tell)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda *_: supervisor.leave())
+    signal.signal(signal.SIGUSR1, lambda *_: supervisor.drain())
+    if drain:
+        supervisor.drain()
+    supervisor.run()
+    tell(f"Supervisor {supervisor.id} has ended.")
+    sys.stdout.flush()
+    os._exit(0)  # phases in the middle are threads that wait for agents: the next supervisor takes them over
+
+
+def detach(app: App, crew: Crew, *, most: int, drain: bool) -> Begun:
+    """The same in the background; returns when it has introduced itself."""
+    folder = os.path.join(app.settings.home, "logs")
+    make_folder(folder)
+    log = os.path.join(folder, "work.log")
+    options = [option for name in crew.agents for option in ("--agent", name)]
+    options += ["--max", str(most)] if most else []
+    options += ["--drain"] if drain else []
+    words = ["--", *crew.words] if crew.words else []
+    pid = detach_process(
+        ["/bin/sh", "-c", _APART, "handoff-work", log,
+         sys.executable, "-m", "handoff.surfaces.cli.main", "work", *options, *words],
+        environment=app.settings.environment,
+    )  # fmt: skip
+    deadline = app.clock.monotonic() + _START_SECONDS
+    while app.clock.monotonic() < deadline:
+        for one in executors.listing(app.database, host=os.uname().nodename):
+            if one.pid == pid and one.state == executors.ALIVE:
+                return Begun(one.id, pid, log)
+        if not is_running(pid):
+            break
+        app.clock.sleep(_PAUSE)
+    raise UserError("The supervisor did not begin.", f"See why: {log}")
+
+
+def status(app: App) -> Picture:
+    """Supervisors, what runs, what waits."""
+    store = app.database
+    with store.transaction(write=False) as transaction:
+        now = transaction.now()
+        found = [
+            {"id": one.id, "host": one.host, "pid": one.pid, "age": age(now - one.started_at),
+             "state": "alive" if _lives(one) else "lost, to be taken over"}
+            for one in executors.listing(transaction)
+        ]  # fmt: skip
+        counts = transaction.one("count_ready", project="", now=now) or {"ready": 0}
+        return Picture(
+            found,
+            tasks.listing(transaction, state=states.RUNNING, most=_SHOWN),
+            int(counts["ready"]),
+            len(gates.listing(transaction)),
+            [{"project": one.project, "id": one.id, "total": one.total, "remaining": one.remaining}
+             for one in batches.listing(transaction, most=_SHOWN)],
+            [f"{stop.words} ({stop.reason or 'no reason given'})" for stop in sentinels.listing(transaction)],
+        )  # fmt: skip
+
+
+def _lives(one: Executor) -> bool:
+    return one.state == executors.ALIVE and one.lease_left > 0 and (one.host != os.uname().nodename or _is_here(one))
+
+
+def _is_here(one: Executor) -> bool:
+    """The very process, on this machine since its last start."""
+    return one.boot == boot_id() and bool(one.process_start) and start_of(one.pid) == one.process_start
+
+
+def stop(app: App, *, drain: bool = False) -> list[str]:
+    """Ask the supervisors of this machine to end, and see them off; with `drain` they end when what runs has ended."""
+    import signal  # noqa: PLC0415 - only here
+
+    found = [one for one in executors.listing(app.database, host=os.uname().nodename) if _is_here(one)]
+    for one in found:
+        os.kill(one.pid, signal.SIGUSR1 if drain else signal.SIGTERM)
+    deadline = app.clock.monotonic() + _STOP_SECONDS
+    while not drain and any(_is_here(one) for one in found):
+        if app.clock.monotonic() > deadline:
+            left = next(one for one in found if _is_here(one))
+            raise UserError(
+                f"Supervisor {left.id} does not end (process {left.pid}).", f"It can be killed: kill -9 {left.pid}"
+            )
+        app.clock.sleep(_PAUSE)
+    return [one.id for one in found]

@@ -1,0 +1,102 @@
+"""`work`: the supervisor in the foreground, in the background, asked how it is, or told to stop."""
+
+from __future__ import annotations
+
+from handoff.base.errors import UserError
+from handoff.base.record import TYPE_CHECKING
+from handoff.surfaces.cli.command import Command
+
+if TYPE_CHECKING:
+    import argparse
+
+    from handoff.surfaces.cli.command import Context, Parser
+
+EXAMPLES = """examples:
+  handoff work --agent claude            claim what is ready and run it, until Ctrl-C
+  handoff work --agent claude --detach   the same in the background
+  handoff work --status                  who works, on what
+  handoff work --stop                    end the supervisors of this machine; agents go on
+  handoff work --stop --drain            the same, after what runs has ended
+"""
+
+
+def _arguments(parser: Parser) -> None:
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--detach", action="store_true", help="work in the background; the log is in the home")
+    what.add_argument("--stop", action="store_true", help="end the supervisors of this machine; their agents go on")
+    what.add_argument("--status", action="store_true", help="show the supervisors and what runs")
+    parser.add_argument(
+        "--agent", action="append", default=[], metavar="NAME", help="agent to start sessions with (may be repeated)"
+    )
+    parser.add_argument("--max", type=int, default=0, metavar="N", help="most sessions at once on this machine")
+    parser.add_argument("--drain", action="store_true", help="start nothing more and end when what runs has ended")
+    parser.add_argument("words", nargs="*", metavar="-- WORD", help="words for the agent; {task} is the task's id")
+
+
+def _work(ctx: Context, arguments: argparse.Namespace) -> int:
+    if arguments.max < 0:
+        raise UserError(f"--max must be at least 1, not {arguments.max}.", "Leave it out for the configured limit.")
+    if arguments.status:
+        return _status(ctx)
+    if arguments.stop:
+        return _stop(ctx, drain=arguments.drain)
+    if not arguments.agent:
+        raise UserError("Say which agent works.", f"For example: {ctx.settings.program} work --agent claude")
+    return _detach(ctx, arguments) if arguments.detach else _run(ctx, arguments)
+
+
+def _run(ctx: Context, arguments: argparse.Namespace) -> int:
+    from handoff.engine import working  # noqa: PLC0415 - start-up: --help and --status need no engine
+    from handoff.surfaces.cli.work_view import view_of  # noqa: PLC0415
+
+    crew = working.crew(ctx.app, agents=arguments.agent, words=arguments.words)
+    with view_of(ctx) as tell:
+        return working.run(ctx.app, crew, most=arguments.max, drain=arguments.drain, tell=tell)
+
+
+def _detach(ctx: Context, arguments: argparse.Namespace) -> int:
+    from handoff.engine import working  # noqa: PLC0415 - start-up
+
+    crew = working.crew(ctx.app, agents=arguments.agent, words=arguments.words)
+    begun = working.detach(ctx.app, crew, most=arguments.max, drain=arguments.drain)
+    ctx.out.data({"pid": begun.pid, "supervisor": begun.id, "log": begun.log})
+    ctx.out.line(f"Supervisor {begun.id} works in the background.", "good")
+    ctx.out.line(f"  log: {begun.log}")
+    ctx.out.line(f"Stop it with: {ctx.settings.program} work --stop")
+    return 0
+
+
+def _stop(ctx: Context, *, drain: bool) -> int:
+    from handoff.engine import working  # noqa: PLC0415 - start-up
+
+    stopped = working.stop(ctx.app, drain=drain)
+    ctx.out.data({"stopped": stopped})
+    for name in stopped:
+        ctx.out.line(
+            f"Supervisor {name} {'ends when what runs has ended' if drain else 'has ended; its agents go on'}."
+        )
+    if not stopped:
+        ctx.out.line("No supervisor works on this machine.")
+    return 0
+
+
+def _status(ctx: Context) -> int:
+    from handoff.engine import working  # noqa: PLC0415 - start-up
+
+    found = working.status(ctx.app)
+    ctx.out.data(found._asdict() | {"running": [task._asdict() for task in found.running]})
+    for one in found.supervisors:
+        ctx.out.line(f"{one['id']}  {one['state']}, since {one['age']}")
+    if not found.supervisors:
+        ctx.out.line(f"No supervisor works. Start one: {ctx.settings.program} work --agent NAME")
+    for task in found.running:
+        ctx.out.line(
+            f"  {task.project}/{task.label}: {task.held_agent or 'a session'} on {task.held_host}, fence {task.fence}"
+        )
+    ctx.out.line(f"{found.ready} ready, {len(found.running)} running, {found.gates} waiting for a yes or no.")
+    for stop in found.stops:
+        ctx.out.line(f"Paused: {stop}")
+    return 0
+
+
+COMMANDS = {"work": Command(_arguments, _work, epilog=EXAMPLES)}

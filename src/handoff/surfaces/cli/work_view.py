@@ -1,0 +1,90 @@
+"""What a person sees while the supervisor works: plain lines, or a live picture on a terminal."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from contextlib import contextmanager
+
+from handoff.base.clock import stamp
+from handoff.base.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+    from handoff.engine.working import Picture
+    from handoff.surfaces.cli.command import Context
+
+_LINES = 8
+_EVERY_SECONDS = 0.5
+
+
+@contextmanager
+def view_of(ctx: Context) -> Iterator[Callable[[str], None]]:
+    """How the supervisor tells what it does: a picture for a person, lines for everything else."""
+    if ctx.out.person and not ctx.out.json_wanted:
+        with _live(ctx) as tell:
+            yield tell
+        return
+
+    def line(text: str) -> None:
+        if ctx.out.json_wanted:
+            ctx.out.data({"at": stamp(ctx.app.clock.now()), "text": text})
+        else:
+            ctx.out.line(f"{stamp(ctx.app.clock.now())} {text}")
+
+    yield line
+
+
+@contextmanager
+def _live(ctx: Context) -> Iterator[Callable[[str], None]]:
+    from rich.live import Live  # noqa: PLC0415 - only for a person
+
+    from handoff.engine import working  # noqa: PLC0415
+    from handoff.engine.app import App  # noqa: PLC0415 - the picture is drawn by a thread of its own
+
+    told: deque[str] = deque(maxlen=_LINES)
+    over = threading.Event()
+
+    def draw() -> None:
+        app = App(ctx.settings)
+        while not over.wait(_EVERY_SECONDS):
+            live.update(picture(working.status(app), list(told)))
+
+    with Live(refresh_per_second=2, transient=True) as live:
+        thread = threading.Thread(target=draw, name="view", daemon=True)
+        thread.start()
+        try:
+            yield told.append
+        finally:
+            over.set()
+            thread.join(2.0)
+
+
+def picture(found: Picture, told: list[str]) -> Any:
+    """Supervisors, running tasks, batches with their bars, the last words."""
+    from rich.console import Group  # noqa: PLC0415 - only for a person
+    from rich.progress_bar import ProgressBar  # noqa: PLC0415
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    head = Text(
+        f"{len(found.supervisors)} supervisors   {found.ready} ready   {len(found.running)} running   "
+        f"{found.gates} gates"
+    )
+    running = Table("task", "agent", "host", "fence", "attempt", box=None, pad_edge=False)
+    for task in found.running:
+        running.add_row(
+            f"{task.project}/{task.label}", task.held_agent, task.held_host, str(task.fence),
+            f"{task.attempt}/{task.max_attempts}",
+        )  # fmt: skip
+    bars = Table.grid(padding=(0, 1))
+    for batch in found.batches:
+        done = batch["total"] - max(0, batch["remaining"])
+        bars.add_row(
+            f"{batch['project']}/{batch['id']}", ProgressBar(batch["total"], done, width=30),
+            f"{done}/{batch['total']}",
+        )  # fmt: skip
+    stops = [Text(f"paused: {stop}", style="yellow") for stop in found.stops]
+    return Group(head, *stops, running, bars, *(Text(line, style="dim") for line in told))
