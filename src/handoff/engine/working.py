@@ -77,7 +77,6 @@ def run(app: App, crew: Crew, *, most: int, drain: bool, tell: Callable[[str], N
         supervisor.drain()
     supervisor.run()
     tell(f"Supervisor {supervisor.id} has ended.")
-    sys.stdout.flush()
     os._exit(0)  # phases in the middle are threads that wait for agents: the next supervisor takes them over
 
 

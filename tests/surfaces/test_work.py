@@ -1,0 +1,57 @@
+"""Conversations with `handoff work`."""
+
+from __future__ import annotations
+
+import os
+
+import psutil
+import pytest
+
+from handoff.base.clock import SystemClock
+
+
+def until(true):
+    clock = SystemClock()
+    while not true():
+        clock.sleep(0.05)
+
+
+def test_a_supervisor_needs_an_agent_it_knows(cli):
+    assert "Say which agent works" in cli("work", code=1).err
+    assert "There is no agent 'nobody'" in cli("work", "--agent", "nobody", code=1).err
+    assert "--max must be" in cli("work", "--agent", "scripted", "--max", "-1", code=1).err
+
+
+def test_where_nobody_works_it_says_so(cli):
+    assert "No supervisor works" in cli("work", "--status").out
+    assert cli("work", "--status", "--json").json["supervisors"] == []
+    assert "No supervisor works on this machine" in cli("work", "--stop").out
+
+
+@pytest.mark.slow
+def test_in_the_background_it_works_is_seen_stops_and_attaches_again(cli, tmp_path):
+    go, starts, script = tmp_path / "go", tmp_path / "starts", tmp_path / "agent.toml"
+    script.write_text(f"""
+[[act]]
+run = "echo x >> {starts}; while ! test -e {go}; do sleep 0.1; done"
+""")
+    cli("dump", "--task", "first", "--next", "do it")
+    begun = cli("work", "--agent", "scripted", "--detach", "--json", "--", str(script)).json
+    until(starts.exists)
+    shown = cli("work", "--status", "--json").json
+    assert [one["id"] for one in shown["supervisors"]] == [begun["supervisor"]]
+    assert [task["id"] for task in shown["running"]] == ["first"]
+    assert begun["supervisor"] in cli("work", "--stop").out
+    assert not psutil.pid_exists(begun["pid"]) or psutil.Process(begun["pid"]).status() == "zombie"
+    again = cli("work", "--agent", "scripted", "--detach", "--json", "--", str(script)).json
+    assert again["supervisor"] != begun["supervisor"]
+    go.write_text("")
+    until(lambda: "done" in cli("show", "first").out)
+    assert starts.read_text() == "x\n", "the living agent was kept"
+    assert cli("work", "--stop", "--drain", "--json").json["stopped"] == [again["supervisor"]]
+    until(lambda: not psutil.pid_exists(again["pid"]) or psutil.Process(again["pid"]).status() == "zombie")
+    with open(begun["log"], encoding="utf-8") as file:
+        said = file.read()
+    assert "first: started with scripted (fence 1)" in said
+    assert "Took over from supervisor" in said
+    assert os.path.dirname(begun["log"]).endswith("logs")
