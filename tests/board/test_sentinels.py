@@ -37,8 +37,9 @@ def test_a_stop_of_one_sub_task_leaves_its_namesake_in_another_batch_running(dat
         )
     sentinels.stop(database, scope="task", project="shop", name="left/api")
     assert leases.claim_next(database, who=Who("s1")).task.label == "right/api"
-    with pytest.raises(Refused, match="task 'left/api' is stopped"):
+    with pytest.raises(Refused, match="Task 'left/api' is stopped") as caught:
         leases.claim(database, key=tasks.find(database, project="shop", id="left/api").key, who=Who("s2"))
+    assert caught.value.hint == "Go on with: handoff resume --task left/api --project shop"
 
 
 @pytest.mark.parametrize(

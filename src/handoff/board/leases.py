@@ -70,7 +70,7 @@ def claim(
         if held is not None:
             raise Conflict(
                 f"Session {who.id} still holds '{held.task.label}'.",
-                f"First: handoff done, block or release {held.task.label} --fence {held.fence}",
+                f"Finish it, or give it back: handoff release {held.task.label} --fence {held.fence}",
             )
         task = tasks.get(transaction, key=key)
         _refuse_unready(transaction, task)
@@ -194,7 +194,8 @@ def _refuse_unready(transaction: Transaction, task: Task) -> None:
         raise Refused(f"Task '{task.label}' is to start later.", f"See: handoff show {task.label}")
     stop = sentinels.stop_of(transaction, task)
     if stop is not None:
-        raise Refused(f"{stop.words} is stopped: {stop.reason or 'no reason given'}.", "Go on with: handoff resume")
+        words = stop.words[:1].upper() + stop.words[1:]
+        raise Refused(f"{words} is stopped: {stop.reason or 'no reason given'}.", f"Go on with: {stop.way_back}")
 
 
 def _refuse_over_limit(transaction: Transaction, task: Task, who: Who, limits: Limits) -> None:

@@ -33,6 +33,15 @@ class Stop(Record):
             TASK: f"task '{self.name}'",
         }[self.scope]
 
+    @property
+    def way_back(self) -> str:
+        """The command that lets claims go on."""
+        what = {ALL: "--everything", PROJECT: "", BATCH: f"--batch {self.name}", TASK: f"--task {self.name}"}[
+            self.scope
+        ]
+        where = f"--project {self.project}" if self.project else ""
+        return " ".join(word for word in ("handoff resume", what, where) if word)
+
 
 def stop(
     store: Store, *, scope: str = ALL, project: str = "", name: str = "", reason: str = "", stopped_by: str = ""

@@ -244,7 +244,7 @@ def refuse_live(transaction: Transaction, *, project: str, id: str, scope: str =
         if task.scope == scope and not task.ended:
             raise Conflict(
                 f"Task '{task.label}' of project '{project}' is still {task.state}.",
-                f"Use another id, or end it first: handoff done {task.label} (or cancel, show).",
+                f"Use another id, or take that one back: handoff cancel {task.label}",
             )
 
 
