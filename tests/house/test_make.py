@@ -67,8 +67,11 @@ def test_an_unfit_python_is_told_with_its_mend(machine, tmp_path, failing, words
     assert not os.path.exists(venv)
 
 
+EVERYDAY = ("ssh-keygen", "gcc", "cargo", "npm", "zsh", "fish", "elvish")
+
+
 def _furnish(machine, *names: str) -> None:
-    for name in names:
+    for name in (*names, *EVERYDAY):
         _stand_in(machine, name)
     (machine / "python3").symlink_to(sys.executable)
 
@@ -104,6 +107,20 @@ def test_ci_says_what_to_install_when_it_may_not(machine):
     done = _ci(machine)
     assert done.returncode == 1
     assert "Please install first: bubblewrap tmux" in done.stderr
+
+
+def test_in_ci_what_is_absent_is_a_failure_and_elsewhere_it_is_passed_by(tmp_path):
+    probe = tmp_path / "test_probe.py"
+    probe.write_text(
+        "from sandbox import absent\n\ndef test_a_probe(monkeypatch):\n    monkeypatch.delenv('HANDOFF_TEST_REQUIRE_ALL')\n    absent('a unicorn')\n"
+    )
+    for value, told in (("1", "a unicorn is absent, and HANDOFF_TEST_REQUIRE_ALL is set"), ("", "1 skipped")):
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", ROOT, "-c",
+             os.path.join(ROOT, "pyproject.toml"), "--confcutdir", ROOT, str(probe)],
+            cwd=ROOT, env={**os.environ, "HANDOFF_TEST_REQUIRE_ALL": value}, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert told in done.stdout, done.stdout
 
 
 def test_constraints_are_plain_names_and_versions():
