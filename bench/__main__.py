@@ -38,6 +38,7 @@ def facts() -> list[str]:
         f"Python {platform.python_version()}",
         f"git {git[2] if len(git) > 2 else 'absent'}",
         f"SQLite {sqlite3.sqlite_version}",
+        f"load {os.getloadavg()[0]:.1f}",
     ]
 
 
@@ -51,18 +52,31 @@ def table(rows: list[Row]) -> str:
     return "\n".join([shown[0], "|" + "|".join("-" * (width + 2) for width in widths) + "|", *shown[1:]])
 
 
+def _sentence(told: list[str]) -> str:
+    text = ", ".join(told)
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def written() -> dict[str, str]:
+    """The sections of the page as it is, so that one measurement can be written anew alone."""
+    try:
+        with open(PAGE, encoding="utf-8") as file:
+            parts = file.read().split("\n## ")[1:]
+    except FileNotFoundError:
+        return {}
+    return {part.partition("\n")[0].strip(): "## " + part.rstrip("\n") + "\n" for part in parts}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("--write", action="store_true", help="write docs/performance.md")
+    parser.add_argument("--write", action="store_true", help="write the figures into docs/performance.md")
     parser.add_argument("--only", action="append", metavar="NAME", help="run this measurement alone (may be repeated)")
     options = parser.parse_args()
     known = measurements()
     unknown = set(options.only or ()) - set(known)
     if unknown:
         parser.error(f"no measurement {', '.join(sorted(unknown))}; there are: {', '.join(known)}")
-    if options.write and options.only:
-        parser.error("--write wants every measurement: leave out --only")
-    parts = []
+    sections: dict[str, str] = {}
     print(", ".join(facts()) + "\n", flush=True)
     for name in options.only or known:
         module = import_module(f"bench.{name}")
@@ -71,10 +85,11 @@ def main() -> int:
         title = (module.__doc__ or name).strip().splitlines()[0]
         shown = table(module.rows())
         print(f"{name}: {title}\n{shown}\n", flush=True)
-        parts.append(f"## {name}\n\n{title}\n\n{shown}\n")
+        sections[name] = f"## {name}\n\n{title}\n\n{_sentence(facts())}\n\n{shown}\n"
     if options.write:
+        kept = {name: text for name, text in written().items() if name in known}
         with open(PAGE, "w", encoding="utf-8") as file:
-            file.write("\n".join([HEAD, ", ".join(facts()).capitalize() + ".\n", *parts]))
+            file.write("\n".join([HEAD, *(text for _, text in sorted({**kept, **sections}.items()))]))
         print("Wrote docs/performance.md")
     return 0
 
