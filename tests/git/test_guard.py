@@ -69,7 +69,12 @@ CHANGING = [
     "git remote add x .", "git worktree add ../w", "git gc --prune=now", "git reflog expire --expire=now --all",
     "git add -A", "git add .", "git add -u", "git read-tree other", "git symbolic-ref HEAD refs/heads/other",
     "git update-index --assume-unchanged theirs", "git notes add -m x", "git replace HEAD other", "git pack-refs --all",
-    "git fetch . HEAD:new", "git maintenance run", "git apply --index x", "git sparse-checkout set x",
+    "git fetch . HEAD:new", "git maintenance run",
+    "git -c help.autocorrect=immediate comit -am x", "git commit --dry-run --no-dry-run -am x",
+    "git push --dry-run --no-dry-run . HEAD:refs/heads/new", "git clean -f -e -n", "git clean -fdxen",
+    "git remote -v add x .", "git config -z user.name x", "git config --type=path a.b x", "git add --al", "git add -fA",
+    "git add ./", "git add :/", 'git add "$PWD"', "git init --separate-git-dir=../moved", "git subtree add x",
+    "git fetch . +HEAD:refs/heads/other", "git apply --index x", "git sparse-checkout set x",
 ]  # fmt: skip
 
 
@@ -89,7 +94,8 @@ READING = [
     "git config user.name", "git config --get user.name", "git config --list", "git remote -v", "git worktree list",
     "git reflog", "git show HEAD:theirs", "git push --dry-run . HEAD:new", "git symbolic-ref HEAD", "git fetch .",
     "git ls-files", "git --version", "git add theirs", "git -c alias.s=status s", "git submodule status",
-    "git notes list", "git commit --dry-run -a", "git hash-object theirs", "git rev-parse HEAD", "git format-patch -1 --stdout",
+    "git notes list", "git config -f .git/config user.none; test $? = 1", "git init -q ../fresh", "git clean -fdn",
+    "git remote", "git remote show", "git branch -vv", "git tag -n", "git commit --dry-run -a", "git hash-object theirs", "git rev-parse HEAD", "git format-patch -1 --stdout",
 ]  # fmt: skip
 
 
