@@ -165,13 +165,15 @@ def find_batch(app: App, project: Project, name: str) -> Batch:
 
 def part_of(app: App, batch: Batch, name: str) -> Task:
     """The sub-task a report names: its id, or its id with `-done` or `-blocked`, as the older tool has it."""
-    parts = {part.id: part for part in tasks.of_batch(app.database, batch=batch.key) if part.kind == tasks.SUB_TASK}
-    short = name.removesuffix("-done") if name.endswith("-done") else name.removesuffix("-blocked")
-    part = parts.get(name) or parts.get(short)
-    if part is None:
-        known = ", ".join(list(parts)[:20])
-        raise UserError(f"Batch '{batch.id}' has no sub-task '{name}'.", f"Its sub-tasks: {known}")
-    return part
+    for candidate in dict.fromkeys((name, name.removesuffix("-done"), name.removesuffix("-blocked"))):
+        try:
+            found = tasks.find(app.database, project=batch.project, id=candidate, batch=batch.id)
+        except UserError:
+            continue
+        if found.batch == batch.key:
+            return found
+    known = ", ".join(part.id for part in parts_of(app, batch)[:20])
+    raise UserError(f"Batch '{batch.id}' has no sub-task '{name}'.", f"Its sub-tasks: {known}")
 
 
 def hold_part(app: App, batch: Batch, name: str) -> Hold:

@@ -63,8 +63,9 @@ def _refresh(app: App, project: str, folder: str, *, whole: bool) -> int:
 
         newest = journal.last(store, project=project, most=1)
         seen = newest[-1].seq if newest else 0
-        names.update((task.id, None) for task in tasks.listing(store, project=project, most=1_000_000))
         opened.update((batch.key, None) for batch in batches.listing(store, project=project, most=1_000_000))
+        live = tasks.listing(store, project=project, most=1_000_000)
+        names.update((task.id, None) for task in live if task.batch not in opened)
     else:
         while events := journal.since(store, seq=seen, project=project, most=_EVENTS):
             seen = events[-1].seq

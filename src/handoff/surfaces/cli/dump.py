@@ -169,6 +169,8 @@ def _write(ctx: Context, arguments: argparse.Namespace, project: Project) -> Non
     else:
         ctx.out.line(f"Task {task.label} of project {task.project} is ready.", "good")
     ctx.out.line(f"  {document(ctx.app, task)}")
+    if task.patterns and "head" not in task.baseline_facts:
+        ctx.out.warning(f"{project.workspace} is not in a git repository: what the session changes cannot be judged.")
     _tell_stops(ctx, project)
     _tell_old_settings(ctx)
     if arguments.open_now:
