@@ -508,6 +508,8 @@ def test_only_ones_own_unpublished_commit_is_amended(shared):
     shared.git("commit", "-q", "--allow-empty", "-m", "theirs", "--author", "Other <o@example.invalid>")
     with pytest.raises(UserError, match="its author is Other"):
         save(shared, "mine.txt", message="x", amend=True)
+    with pytest.raises(UserError, match="this session did not make it"):
+        save(shared, "mine.txt", message="x", amend=True, session="s1")
     assert again.commit != first.commit
     assert staged(shared)[:1] == ["new-theirs.txt"] or shared.git("show", "--format=", "--name-only") != ""
 

@@ -155,7 +155,8 @@ def _private(repo: Repository, draft: Draft, name: str) -> tuple[str, index.Stam
 def _after(repo: Repository, draft: Draft, landed: Landed, wish: Wish, mended: str, now: float) -> Landed:
     """With the turn given back: notes, the hooks that only look, git's own housekeeping."""
     notes = [note for note in (mended, *draft.notes) if note]
-    note_maker(repo, landed.commit, wish.session)
+    if wish.session:
+        note_maker(repo, landed.commit, wish.session)
     for name in hooks.AFTER:
         if name == "post-rewrite" and draft.kind != "amend":
             continue

@@ -110,9 +110,9 @@ def refuse_foreign_amend(
     maker = made_by(repo, base.commit)
     mine = people(repo, 0).author.rsplit(" ", 2)[0]
     reason = ""
-    if maker is not None and maker != session:
-        reason = f"another session made it ({maker or 'a person'})"
-    elif maker is None and author_of(old).rsplit(" ", 2)[0] != mine:
+    if maker != session:
+        reason = f"another session made it ({maker})" if maker else "this session did not make it"
+    elif author_of(old).rsplit(" ", 2)[0] != mine:
         reason = f"its author is {author_of(old).rsplit(' ', 2)[0]}"
     elif repo.git("for-each-ref", "--count=1", "--contains", base.commit, "refs/remotes").out:
         reason = "it is already on a remote branch"
@@ -137,9 +137,9 @@ def note_maker(repo: Repository, commit: str, session: str) -> None:
     os.close(fd)
 
 
-def made_by(repo: Repository, commit: str) -> str | None:
-    """The session that made a commit, or None if nobody noted it."""
-    found = None
+def made_by(repo: Repository, commit: str) -> str:
+    """The session that made a commit; empty for a person."""
+    found = ""
     for line in _text(_made(repo)).splitlines():
         sha, _, session = line.partition(" ")
         if sha == commit:
