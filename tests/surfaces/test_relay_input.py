@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import resource
+import signal
 
 import pytest
 from sandbox import Cli
@@ -158,3 +160,38 @@ def test_a_home_that_cannot_be_made_is_an_error_that_names_it(repo, tmp_path):
     cli = Cli(repo.path, HANDOFF_HOME=str(tmp_path / "file" / "home"))
     for words in (D, ("claim",), ("queue",), ("watchdog",)):
         assert str(tmp_path / "file") in cli(*words, code=1).err
+
+
+@pytest.mark.parametrize("most", [0, 512, 8192])
+def test_a_full_disk_is_an_error_and_leaves_no_half_task(cli, known, most):
+    before = cli("queue", "--json").json["tasks"]
+
+    def small_disk():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+
+    for words in (
+        ("dump", "--task", "big-one", "--next", "y" * 9000),
+        ("claim", "known"),
+        ("done", "known"),
+        ("queue",),
+    ):
+        process = cli.start(*words, preexec_fn=small_disk)
+        _, error = process.communicate()
+        assert process.returncode in ((1,) if words[0] != "queue" else (0, 1)), error
+        assert b"Traceback" not in error
+        assert b"fault of its own" not in error
+    assert cli("queue", "--json").json["tasks"] == before
+
+
+def test_files_that_cannot_be_written_do_not_hide_that_the_task_is_recorded(cli, known):
+    queue = os.path.join(home(), "repo", "queue")
+    os.rename(queue, queue + "-aside")
+    with open(queue, "w", encoding="utf-8"):
+        pass
+    said = cli(*D, code=1)
+    assert "Task next-one is recorded, but its files are not" in said.err
+    assert "sync-files" in said.err
+    os.unlink(queue)
+    cli("sync-files")
+    assert os.path.exists(os.path.join(queue, "next-one.md"))

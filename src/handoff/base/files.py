@@ -87,6 +87,25 @@ def make_folder(path: str, *, mode: int = 0o755) -> None:
         raise UserError(f"Cannot create the folder {path}: {error.strerror}.", _hint_for(error)) from error
 
 
+def remove(path: str) -> bool:
+    """Take a file away; False when it was not there."""
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise UserError(f"Cannot remove {path}: {error.strerror}.", _hint_for(error)) from error
+    return True
+
+
+def move(path: str, target: str) -> None:
+    """Give a file another place on the same disk."""
+    try:
+        os.replace(path, target)
+    except OSError as error:
+        raise UserError(f"Cannot move {path} to {target}: {error.strerror}.", _hint_for(error)) from error
+
+
 def sync_folder(folder: str) -> None:
     """Make a rename or a new name inside `folder` survive a power cut."""
     fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)

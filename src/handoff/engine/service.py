@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
-from handoff.base.errors import Refused, UserError
-from handoff.base.files import make_folder, read_bytes, write_atomic
+from handoff.base.errors import Refused
+from handoff.base.files import make_folder, read_bytes, remove, write_atomic
 from handoff.base.process import find, run
 from handoff.base.record import TYPE_CHECKING, Record
 
@@ -69,10 +69,7 @@ def uninstall(app: App) -> list[Step]:
         return [Step("Nothing is installed.")]
     steps = _run_all(app, wanted.switch_off)
     for path in present:
-        try:
-            os.unlink(path)
-        except OSError as error:
-            raise UserError(f"Cannot remove {path}: {error.strerror}.") from error
+        remove(path)
         steps.append(Step(f"Removed {path}."))
     return steps
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from handoff.base.errors import UserError
+from handoff.base.files import remove
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board import batches, gates, journal, metrics, outcomes, sentinels, states, tasks
 from handoff.engine import tickets, views
@@ -192,5 +193,5 @@ def prune(app: App, *, project: str = "", days: float = 30.0, execute: bool = Fa
                 files.append(path)
     if execute:
         for path in files:
-            os.unlink(path)
+            remove(path)
     return Pruned(found, files)

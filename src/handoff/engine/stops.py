@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from handoff.base.files import make_folder, write_atomic
+from handoff.base.files import make_folder, remove, write_atomic
 from handoff.base.record import TYPE_CHECKING
 from handoff.board import sentinels
 from handoff.engine.papers import RECORDED
@@ -81,7 +81,6 @@ def resume(app: App, *, scope: str, project: str, name: str) -> bool:
     if scope == sentinels.ALL:
         places.append(os.path.join(app.settings.home, "done"))
     for path in places:
-        if path and os.path.lexists(path):
-            os.unlink(path)
+        if path and remove(path):
             removed = True
     return sentinels.resume(app.database, scope=scope, project=project, name=name) or removed

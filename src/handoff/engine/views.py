@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from handoff.base.errors import UserError
-from handoff.base.files import locked, make_folder, read_bytes, sync_folder, write_atomic
+from handoff.base.files import locked, make_folder, read_bytes, remove, sync_folder, write_atomic
 from handoff.base.record import TYPE_CHECKING
 from handoff.board import journal, states, tasks
 from handoff.engine import papers
@@ -216,10 +216,7 @@ def _put(files: Files) -> int:
     else:
         _put_many(new)
     for path in gone:
-        try:
-            os.unlink(path)
-        except FileNotFoundError:
-            continue
+        remove(path)
     return len(new) + len(gone)
 
 

@@ -6,7 +6,7 @@ import os
 
 from handoff.base.clock import boot_id, stamp
 from handoff.base.errors import HandoffError, UserError
-from handoff.base.files import make_folder, read_bytes, write_atomic
+from handoff.base.files import make_folder, move, read_bytes, remove, write_atomic
 from handoff.base.process import start_of
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board import batches, tasks, watchdog
@@ -115,7 +115,7 @@ def _take_in(app: App, marker: Marker, taken_in: list[str], refused: list[str]) 
         else:
             journey.block(app, hold, reason=_words(marker.path) or "a .blocked marker was touched")
     except HandoffError as error:
-        os.replace(marker.path, marker.path + "-refused")
+        move(marker.path, marker.path + "-refused")
         refused.append(f"{task.label}: {error.message}")
     else:
         taken_in.append(f"{task.label} is {marker.says}: {marker.path}")
@@ -182,9 +182,12 @@ def _last_look(folder: str) -> float:
 def _remember_look(folder: str, moment: float) -> None:
     path = os.path.join(folder, _STAMP)
     temp = f"{path}.{os.getpid()}.tmp"
-    with open(temp, "w", encoding="utf-8") as file:  # not synced: a lost stamp costs one longer round
-        file.write(f"{moment:.3f}")
-    os.rename(temp, path)
+    try:
+        with open(temp, "w", encoding="utf-8") as file:  # not synced: a lost stamp costs one longer round
+            file.write(f"{moment:.3f}")
+        os.rename(temp, path)
+    except OSError:
+        remove(temp)
 
 
 # --- files nobody owns ---------------------------------------------------------------------------------------
@@ -236,7 +239,7 @@ def put_aside(app: App, found: list[Orphan]) -> str:
         for path in orphan.files:
             folder = os.path.join(base, orphan.project)
             make_folder(folder)
-            os.replace(path, os.path.join(folder, os.path.basename(path)))
+            move(path, os.path.join(folder, os.path.basename(path)))
     return base + ".json"
 
 
