@@ -37,7 +37,7 @@ def order(**changes) -> Order:
     values = {
         "program": "/bin/client", "prompt": "do it", "workspace": "/ws", "folder": "/s", "session": "session-1",
         "client_id": "0000-1", "hook": ("/bin/handoff", "hook"), "mcp": ("/bin/handoff", "mcp"),
-        "owned": ("/ws/src",), "limits": Limits(turns=7, money=1.5), "version": "9.0.0",
+        "owned": ("/ws/src",), "writable": ("/h",), "limits": Limits(turns=7, money=1.5), "version": "9.0.0",
     }  # fmt: skip
     return Order(**{**values, **changes})
 
@@ -92,6 +92,7 @@ def test_codex_writes_only_where_the_task_owns_unless_an_outer_sandbox_does_it()
     assert tomllib.loads(grant)["permissions"]["task"]["filesystem"] == {
         ":root": "read",
         "/s": "write",
+        "/h": "write",
         "/ws/src": "write",
     }
     for setting in settings:

@@ -1,4 +1,7 @@
-"""Codex: hooks by command-line settings, its own sandbox with one rule for each path."""
+"""Codex: hooks by command-line settings, its own sandbox with one rule for each path.
+
+The relay's home stays writable inside that sandbox, because a session reports from there.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +64,7 @@ def _options(order: Order) -> tuple[str, ...]:
     if order.sandboxed or not order.owned:
         words.append("--dangerously-bypass-approvals-and-sandbox")
     else:
-        grant = {":root": "read", order.folder: "write", **dict.fromkeys(order.owned, "write")}
+        grant = {":root": "read", **dict.fromkeys((order.folder, *order.writable, *order.owned), "write")}
         words += ["-c", 'default_permissions="task"', "-c", f"permissions.task.filesystem={_toml(grant)}"]
     if order.hook:
         words.append("--dangerously-bypass-hook-trust")

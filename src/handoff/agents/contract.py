@@ -57,6 +57,7 @@ class Order(Record):
     hook: tuple[str, ...] = ()
     mcp: tuple[str, ...] = ()
     owned: tuple[str, ...] = ()
+    writable: tuple[str, ...] = ()
     sandboxed: bool = False
     model: str = ""
     version: str = ""

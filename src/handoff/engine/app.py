@@ -49,6 +49,12 @@ class App:
                 return config.text("database_url")
         return database_url(self.settings)
 
+    def close(self) -> None:
+        """Give the database back; a thread that composes its own App ends with this."""
+        if self._database is not None:
+            self._database.close()
+            self._database = None
+
     def with_feature(self, name: str) -> App:
         """The same App, looking at another feature."""
         return App(self.settings._replace(feature=name), self.clock)

@@ -7,12 +7,13 @@ import sys
 
 from handoff.agents import catalog
 from handoff.agents import folder as folders
-from handoff.agents.contract import Limits, Order, version_of
+from handoff.agents.contract import Limits, Order, shell_line, version_of
 from handoff.agents.keeper import EVENTS
 from handoff.agents.person import NAME as PERSON
 from handoff.agents.session import Rules, Session, supervise
 from handoff.base.clock import boot_id, stamp
 from handoff.base.errors import Conflict, Refused, UserError
+from handoff.base.files import make_folder
 from handoff.base.ids import new_id
 from handoff.base.light_json import dumps
 from handoff.base.marked import end as end_processes
@@ -21,6 +22,7 @@ from handoff.base.process import find, run
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board import batches, leases, sessions, tasks
 from handoff.engine import hooks, papers, settling, stops, views
+from handoff.engine.app import App
 from handoff.engine.home import find_project, home_config
 from handoff.feature.redaction import redact
 
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
     from handoff.base.settings import Config
     from handoff.board.leases import Claim
     from handoff.board.tasks import Task
-    from handoff.engine.app import App
     from handoff.engine.settling import Settled
 
 _PROBE_SECONDS = 20.0
@@ -158,7 +159,7 @@ def _begin(app: App, config: Config, wish: Wish, client: Client, claim: Claim, w
         (folders.GRANT, hooks.grant_text(task, workspace)),
     ):  # fmt: skip
         folders.put(path, name, text)
-    order = _order(wish, client, task, workspace, path, who.id, baton)
+    order = _order(app, wish, client, task, workspace, path, who.id, baton)
     adapter = client.adapter
     launch = adapter.resume(order) if wish.resume and adapter.resume else adapter.launch(order)
     folders.put_launch(path, launch, cwd=workspace, wrapped=list(launch.argv))
@@ -170,7 +171,9 @@ def _begin(app: App, config: Config, wish: Wish, client: Client, claim: Claim, w
     return Begun(session, claim, path)
 
 
-def _order(wish: Wish, client: Client, task: Task, workspace: str, path: str, session: str, baton: str) -> Order:
+def _order(
+    app: App, wish: Wish, client: Client, task: Task, workspace: str, path: str, session: str, baton: str
+) -> Order:
     able = client.adapter.abilities(client.version)
     file = os.path.join(path, folders.BATON)
     if wish.resume:
@@ -184,7 +187,7 @@ def _order(wish: Wish, client: Client, task: Task, workspace: str, path: str, se
     return Order(
         client.program, prompt, workspace, path, session, client_id,
         hook=(*own, "hook") if client.adapter.dialect else (), mcp=(*own, "mcp") if able.mcp and has_mcp() else (),
-        owned=_owned_places(workspace, task.patterns), model=wish.model, version=client.version, limits=wish.limits,
+        owned=_owned_places(workspace, task.patterns), writable=(app.settings.home, _temp(app)), model=wish.model, version=client.version, limits=wish.limits,
         words=wish.words,
     )  # fmt: skip
 
@@ -218,9 +221,17 @@ def _owned_places(workspace: str, patterns: tuple[str, ...]) -> tuple[str, ...]:
             fixed = pattern
             for sign in "*?[{":
                 fixed = fixed.partition(sign)[0]
-            whole = fixed if fixed == pattern else fixed.rpartition("/")[0]
-            found[os.path.join(workspace, whole).rstrip("/")] = None
+            whole = fixed if fixed == pattern else fixed.rpartition("/")[0] + "/"
+            place = os.path.join(workspace, whole)
+            if not os.path.lexists(place):  # no sandbox can open a door to what is not there
+                place = place if place.endswith("/") else os.path.dirname(place)
+                make_folder(place)
+            found[place.rstrip("/")] = None
     return tuple(found)
+
+
+def _temp(app: App) -> str:
+    return app.settings.get("TMPDIR") or "/tmp"  # noqa: S108 - where programs put scratch files
 
 
 def _environment(app: App, task: Task, session: str, token: str) -> Mapping[str, str]:
@@ -244,7 +255,8 @@ def _baton(app: App, config: Config, task: Task) -> str:
         part for part in (tasks.of_batch(app.database, batch=task.batch) if task.batch is not None else ())
         if part.kind != tasks.FAN_IN
     ]  # fmt: skip
-    text = papers.baton(app, config, task, batch=batch, parts=parts)
+    calls = App(app.settings._replace(program=shell_line(own_words())), app.clock)  # a login shell forgets our PATH
+    text = papers.baton(calls, config, task, batch=batch, parts=parts)
     left = settling.left_behind(app, task)
     return text + (f"\n{left}" if left else "")
 

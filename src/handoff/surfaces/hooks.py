@@ -33,6 +33,8 @@ class _TooLateError(Exception):
 def main(words: list[str]) -> int:
     """Answer one call; standard input has the client's words."""
     settings = from_environment("handoff")
+    if os.path.isabs(sys.argv[0]) and os.access(sys.argv[0], os.X_OK):  # a login shell may not find us by name
+        settings = settings._replace(program=sys.argv[0])
     ours = bool(settings.get("HANDOFF_SESSION"))
     call = Call("other", words[1] if len(words) > 1 else "")
     try:

@@ -67,6 +67,10 @@ CATALOG: dict[str, Entry] = {
     "session": Entry("sessions", "start an agent on a task and watch it; stop, resume, read it", RELAY),
     "ask": Entry("sessions", "ask a person a question about your task and let it wait for the answer", RELAY),
     "hooks": Entry("hooks", "put handoff's hooks into your agent's settings, or take them out", RELAY),
+    "mcp": Entry("mcp", "serve the relay's tools to a client that speaks MCP", RELAY),
+    "instructions": Entry(
+        "instructions", "tell agents about handoff in AGENTS.md and a skill, or take that out", RELAY
+    ),
     "completion": Entry("tool", "print the completion script for your shell", TOOL),
     "upgrade": Entry("tool", "upgrade with the tool that installed handoff", TOOL),
     "version": Entry("tool", "print the version", TOOL),

@@ -26,10 +26,6 @@ def _session_arguments(parser: Parser) -> None:
     start.add_argument("--agent", required=True, metavar="NAME", help="which agent: see `handoff agents`")
     start.add_argument("--project", default="", metavar="NAME", help="another project than the one of this folder")
     start.add_argument("--model", default="", metavar="NAME", help="the model the client is to use")
-    start.add_argument(
-        "--with", dest="words", action="append", default=[], metavar="WORD",
-        help="one more word for the client (may be repeated); for the scripted agent its script",
-    )  # fmt: skip
     _limit_arguments(start)
     resume = verbs.add_parser("resume", help="go on with a session's conversation", description="Start the same agent on the same task again, with its old conversation.")  # fmt: skip
     resume.add_argument("session", metavar="SESSION", help="which session")
@@ -49,6 +45,10 @@ def _session_arguments(parser: Parser) -> None:
 
 
 def _limit_arguments(parser: Parser) -> None:
+    parser.add_argument(
+        "--with", dest="words", action="append", default=[], metavar="WORD",
+        help="one more word for the client (may be repeated); for the scripted agent its script",
+    )  # fmt: skip
     parser.add_argument("--minutes", type=float, default=0.0, metavar="N", help="end it after so many minutes")
     parser.add_argument("--turns", type=int, default=0, metavar="N", help="end it after so many turns")
     parser.add_argument("--money", type=float, default=0.0, metavar="USD", help="end it when it has cost so much")
@@ -75,7 +75,7 @@ def _start(ctx: Context, arguments: Namespace) -> int:
 
 def _resume(ctx: Context, arguments: Namespace) -> int:
     wish = sessions.resumed(ctx.app, session=arguments.session, reason=arguments.say)
-    return _run(ctx, wish._replace(limits=_limits(arguments)))
+    return _run(ctx, wish._replace(limits=_limits(arguments), words=tuple(arguments.words)))
 
 
 def _run(ctx: Context, wish: Wish) -> int:

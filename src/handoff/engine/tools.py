@@ -1,0 +1,101 @@
+"""The relay's tools as an agent calls them: one sentence in, one text out; who calls is known from the session's environment."""
+
+from __future__ import annotations
+
+import os
+
+from handoff.base.errors import UserError
+from handoff.base.record import TYPE_CHECKING
+from handoff.board import tasks
+from handoff.engine import evidence, holding, hooks, paths, session_words, writing
+from handoff.engine import tasks as journey
+from handoff.engine.home import find_project
+
+if TYPE_CHECKING:
+    from handoff.engine.app import App
+    from handoff.engine.holding import Hold
+
+
+def _hold(app: App) -> Hold:
+    return holding.held(app)
+
+
+def task(app: App) -> str:
+    """Your task: its baton, with what you may change, how it is checked and how to report."""
+    grant = hooks.read_grant(app)
+    if grant is not None:
+        with open(os.path.join(grant.folder, "baton.md"), encoding="utf-8") as file:
+            return file.read()
+    path = paths.document(app, _hold(app).task)
+    if not os.path.exists(path):
+        raise UserError("Your task has no baton on this machine.", "Write it again: handoff sync-files")
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def claim(app: App, name: str = "") -> str:
+    """Take a task: the named one, or the next ready one. Gives its baton."""
+    taken = journey.take(app, task=name)
+    with open(paths.document(app, taken.task), encoding="utf-8") as file:
+        return f"You hold '{taken.task.label}' as session {taken.session.id} with fence {taken.fence}.\n\n{file.read()}"
+
+
+def note(app: App, text: str) -> str:
+    """Leave a line for whoever goes on with your task."""
+    session_words.add_note(app, _hold(app), text=text)
+    return "Noted."
+
+
+def finish(app: App, summary: str) -> str:
+    """Report your task done. Its check is run and your changes are held against what you own; a no says why."""
+    done = journey.finish(app, _hold(app), summary=summary)
+    green = f" `{done.evidence.verdict.command}` is green." if done.evidence.verdict else ""
+    return f"Task '{done.outcome.task.label}' is done.{green} You may stop."
+
+
+def block(app: App, reason: str) -> str:
+    """Report that your task cannot go on, and what you would need."""
+    outcome = journey.block(app, _hold(app), reason=reason)
+    return f"Task '{outcome.task.label}' is blocked; a person will see the reason. You may stop."
+
+
+def ask_human(app: App, question: str) -> str:
+    """Ask a person a yes-or-no question about your task. You let the task go; a later session has the answer."""
+    session_words.ask_human(app, _hold(app), question=question)
+    return "The question is put. You hold the task no longer: stop here."
+
+
+def request_path(app: App, path: str, reason: str) -> str:
+    """Ask for a path you do not own."""
+    return session_words.request_path(app, _hold(app), path=path, reason=reason)
+
+
+def status(app: App) -> str:
+    """Which tasks there are in this project, in which state, and who holds them."""
+    rows = tasks.listing(app.database, project=_project(app))
+    lines = [
+        f"- {row.label}: {row.state}" + (f", held by {row.held_by}" if row.state == "running" else "")
+        + (f" ({row.reason})" if row.reason else "")
+        for row in rows
+    ]  # fmt: skip
+    return "\n".join(lines) or "No live tasks."
+
+
+def checks(app: App) -> str:
+    """Run your task's check now and see its verdict, before you report."""
+    held = _hold(app).task
+    if not held.check_command:
+        return "This task has no check."
+    verdict = evidence.run_task_check(app, held.workspace, held.check_command)
+    return f"`{verdict.command}` is {verdict.word}." + (f"\n{verdict.tail}" if verdict.tail else "")
+
+
+def handoff(app: App, name: str, brief: str, owns: list[str] | None = None, check: str = "") -> str:
+    """Write the next task down for another session: a short name, what to do, which paths it owns, how it is checked."""
+    project = find_project(app, name=app.settings.get("HANDOFF_PROJECT"))
+    made = writing.write_down(app, project, writing.Request(name, brief, owns=tuple(owns or ()), check=check))
+    return f"Task '{made.label}' is written down and {made.state}."
+
+
+def _project(app: App) -> str:
+    return app.settings.get("HANDOFF_PROJECT") or find_project(app).name

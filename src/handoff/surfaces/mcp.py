@@ -1,0 +1,81 @@
+"""`handoff mcp`: the relay's tools for any client that speaks the Model Context Protocol, over standard input and output."""
+
+from __future__ import annotations
+
+from functools import wraps
+
+from handoff import __version__
+from handoff.base.errors import HandoffError, UserError
+from handoff.base.record import TYPE_CHECKING
+from handoff.engine import handoffs, tools
+from handoff.engine.app import App
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from handoff.base.settings import Settings
+
+TOOLS = (
+    tools.task, tools.claim, tools.note, tools.finish, tools.block, tools.ask_human, tools.request_path, tools.status,
+    tools.checks, tools.handoff,
+)  # fmt: skip
+INSTRUCTIONS = "Call `task` first: it says what you hold and what you may change. Report with `finish` or `block`."
+
+
+def build(settings: Settings) -> Any:
+    """The server with its ten tools, the baton as a resource and the continue prompt."""
+    try:
+        from mcp.server import MCPServer  # noqa: PLC0415 - an extra, and a second of importing
+    except ImportError:
+        raise UserError(
+            "The MCP server needs the package 'mcp'.", "Install it: pip install 'handoff-relay[mcp]'"
+        ) from None
+    server: Any = MCPServer("handoff", version=__version__, instructions=INSTRUCTIONS, log_level="ERROR")
+    for verb in TOOLS:
+        server.tool(name=verb.__name__, description=verb.__doc__)(_bound(settings, verb))
+    server.resource("handoff://baton", name="baton", mime_type="text/markdown", description=tools.task.__doc__)(
+        _bound(settings, tools.task)
+    )
+    server.prompt(name="continue", description="The prompt for the next session of the active feature.")(
+        _bound(settings, _continue)
+    )
+    return server
+
+
+def serve(settings: Settings) -> None:
+    """Speak until the client hangs up."""
+    build(settings).run("stdio")
+
+
+def _continue(app: App) -> str:
+    return handoffs.build(app, kind="continue", record=True).text
+
+
+def _bound(settings: Settings, verb: Callable[..., str]) -> Callable[..., str]:
+    """The verb without its app: each call composes its own, because calls come on any thread."""
+    import inspect  # noqa: PLC0415 - only here
+    from typing import get_type_hints  # noqa: PLC0415
+
+    from mcp.server.mcpserver.exceptions import ToolError  # noqa: PLC0415 - see build
+
+    @wraps(verb)
+    def call(*given: Any, **named: Any) -> str:
+        app = App(settings)
+        try:
+            return verb(app, *given, **named)
+        except HandoffError as error:
+            raise ToolError(f"{error.message} {error.hint}".strip()) from None
+        finally:
+            app.close()
+
+    hints = get_type_hints(verb, localns={"App": App})
+    signature = inspect.signature(verb)
+    parameters = [
+        parameter.replace(annotation=hints[parameter.name])
+        for parameter in list(signature.parameters.values())[1:]
+    ]  # fmt: skip
+    call.__signature__ = signature.replace(parameters=parameters, return_annotation=str)  # type: ignore[attr-defined]
+    call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters} | {"return": str}
+    del call.__wrapped__
+    return call

@@ -1,0 +1,173 @@
+"""Real clients: where they are, what they are told, one project for each test. Nothing leaves the loopback."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from typing import Any
+
+import pytest
+from model_server import ModelServer
+from sandbox import Cli, Repo, absent, hermetic_environment
+
+FOLDER = os.environ.get("HANDOFF_TEST_CLIENTS_DIR") or os.path.join(
+    os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "handoff-test-clients"
+)
+CLIENTS = ("claude", "codex", "gemini", "copilot", "opencode")
+KEY = "sk-test-key-not-a-secret-at-all"
+_PYTHON = "python/lib/*/site-packages"
+_PLACES = {
+    "claude": f"{_PYTHON}/claude_agent_sdk/_bundled/claude",
+    "codex": f"{_PYTHON}/codex_cli_bin/bin/codex",
+    "gemini": "node/node_modules/.bin/gemini",
+    "copilot": "node/node_modules/.bin/copilot",
+    "opencode": "node/node_modules/.bin/opencode",
+}
+
+
+def program(name: str) -> str | None:
+    """Where the client is in the folder of test clients."""
+    import glob  # noqa: PLC0415
+
+    found = glob.glob(os.path.join(FOLDER, _PLACES[name]))
+    return found[0] if found else None
+
+
+@pytest.fixture(params=CLIENTS)
+def client(request):
+    """One client after the other; absent ones are told."""
+    if program(request.param) is None:
+        absent(f"{request.param} (make test-clients installs it)")
+    return request.param
+
+
+@pytest.fixture
+def stage(client, request):
+    """A project with a task, a home outside any temp folder, and the client on the PATH."""
+    root = tempfile.mkdtemp(prefix="run-", dir=FOLDER)
+    made = Stage(client, root)
+    yield made
+    for server in made.servers:
+        server.close()
+    if not os.environ.get("HANDOFF_TEST_KEEP"):
+        shutil.rmtree(root, ignore_errors=True)
+
+
+class Stage:
+    """One client in one scratch project."""
+
+    def __init__(self, client: str, root: str) -> None:
+        self.client, self.root = client, root
+        self.servers: list[ModelServer] = []
+        home = os.path.join(root, "home")
+        for folder in ("bin", "home", "home/.codex", "home/.gemini", "tmp"):
+            os.makedirs(os.path.join(root, folder))
+        os.symlink(program(client) or "", os.path.join(root, "bin", client))
+        node = shutil.which("node")
+        if node:
+            os.symlink(node, os.path.join(root, "bin", "node"))
+        with open(os.path.join(home, ".gemini", "settings.json"), "w", encoding="utf-8") as file:
+            json.dump({"security": {"auth": {"selectedType": "gemini-api-key"}}}, file)
+        self.environment = {
+            **hermetic_environment(home), "PATH": f"{root}/bin:/usr/bin:/bin", "TERM": "dumb", "TMPDIR": f"{root}/tmp",
+            "HANDOFF_HOME": os.path.join(root, "relay"),
+        }  # fmt: skip
+        os.environ.update({name: self.environment[name] for name in ("HOME", "GIT_CONFIG_GLOBAL", "HANDOFF_HOME")})
+        self.repo = Repo.create(os.path.join(root, "project"))
+        self.cli = _Clean(self.repo.path, self.environment)
+        self.cli(
+            "dump",
+            "--task",
+            "demo",
+            "--next",
+            "Write owned/a.txt.",
+            "--owns",
+            "owned/",
+            "--check",
+            "test -f owned/a.txt",
+        )
+
+    def serve(self, *acts: tuple[Any, ...]) -> ModelServer:
+        """The scripted model, and the client told to speak to it."""
+        server = ModelServer(*acts)
+        self.servers.append(server)
+        self.environment.update(self._endpoint(server.url))
+        return server
+
+    def _endpoint(self, url: str) -> dict[str, str]:
+        config = {
+            "provider": {"local": {"npm": "@ai-sdk/openai-compatible", "options": {"baseURL": f"{url}/v1", "apiKey": KEY},
+                                   "models": {"m": {"name": "m", "limit": {"context": 100000, "output": 8000}}}}},
+            "model": "local/m", "small_model": "local/m",
+        }  # fmt: skip
+        return {
+            "claude": {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": KEY, "CLAUDE_CODE_MAX_RETRIES": "1"},
+            "codex": {"CODEX_TEST_KEY": KEY},
+            "gemini": {"GOOGLE_GEMINI_BASE_URL": url, "GEMINI_API_KEY": KEY},
+            "copilot": {"COPILOT_PROVIDER_BASE_URL": f"{url}/v1", "COPILOT_PROVIDER_TYPE": "openai", "COPILOT_MODEL": "gpt-4.1",
+                        "COPILOT_PROVIDER_API_KEY": KEY, "COPILOT_OFFLINE": "true"},
+            "opencode": {"OPENCODE_CONFIG_CONTENT": json.dumps(config), "OPENCODE_DISABLE_MODELS_FETCH": "1"},
+        }[self.client]  # fmt: skip
+
+    def words(self) -> list[str]:
+        """What the client needs beside what the adapter gives it, to speak to the scripted model."""
+        if self.client == "gemini":
+            return ["-m", "gemini-2.5-pro"]  # without a model it asks another one which to take
+        if self.client != "codex":
+            return []
+        url = self.servers[-1].url
+        provider = f'{{name="local",base_url="{url}/v1",env_key="CODEX_TEST_KEY",wire_api="responses",request_max_retries=1,stream_max_retries=1}}'
+        return ["-c", f"model_providers.local={provider}", "-c", 'model_provider="local"', "-m", "gpt-5.5"]
+
+    def start(self) -> Any:
+        """A session that the test goes on beside."""
+        more = [f"--with={word}" for word in self.words()]
+        return self.cli.start("session", "start", "demo", "--agent", self.client, "--minutes", "2", "--json", *more)
+
+    def resume(self, session: str) -> dict[str, Any]:
+        """The same conversation once more."""
+        more = [f"--with={word}" for word in self.words()]
+        return self.cli("session", "resume", session, "--minutes", "2", "--json", *more, code=None).json
+
+    def sessions(self) -> list[str]:
+        return os.listdir(os.path.join(self.environment["HANDOFF_HOME"], "project", "sessions"))
+
+    def note(self, *facts: str) -> None:
+        """Write down what was just shown, for the table of clients."""
+        path = os.environ.get("HANDOFF_TEST_CLIENTS_TABLE")
+        if path:
+            with open(path, "a", encoding="utf-8") as file:
+                file.writelines(f"{self.client}\t{fact}\n" for fact in facts)
+
+    def run(self, *words: str, code: int | None = None) -> dict[str, Any]:
+        """One session on the task, watched to its end."""
+        more = [f"--with={word}" for word in self.words()]
+        answer = self.cli(
+            "session", "start", "demo", "--agent", self.client, "--minutes", "2", "--json", *more, *words, code=code
+        )
+        return answer.json
+
+    def folder(self, end: dict[str, Any]) -> str:
+        return os.path.join(self.environment["HANDOFF_HOME"], "project", "sessions", end["session"])
+
+    def log(self, end: dict[str, Any]) -> str:
+        parts = []
+        for name in ("events.jsonl", "errors.log", "calls", "outcome.json"):
+            path = os.path.join(self.folder(end), name)
+            if os.path.exists(path):
+                with open(path, encoding="utf-8", errors="replace") as file:
+                    parts.append(f"--- {name}\n{file.read()[-6000:]}")
+        return "\n".join(parts)
+
+
+class _Clean(Cli):
+    """The command with nothing but the stage's own environment."""
+
+    def __init__(self, folder: str, environment: dict[str, str]) -> None:
+        super().__init__(folder)
+        self.only = environment
+
+    def full_environment(self) -> dict[str, str]:
+        return dict(self.only)

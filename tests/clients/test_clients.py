@@ -1,0 +1,110 @@
+"""The real clients under the supervisor, with a scripted model: context, fence, stop, failure, limit, kill, strays, resume."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+
+import pytest
+from scripts import processes_with
+
+pytestmark = [pytest.mark.clients, pytest.mark.slow]
+DONE = ("shell", f"{sys.executable} -m handoff.surfaces.cli.main done --summary 'made a'")
+WITHOUT_STOP = ("opencode",)
+TELLS_NO_TIME = ("copilot",)
+
+
+def _write(stage, name: str, text: str = "hello"):
+    return ("write", os.path.join(stage.repo.path, name), text)
+
+
+def test_a_session_gets_its_baton_writes_what_it_owns_and_reports(stage):
+    server = stage.serve(_write(stage, "owned/a.txt"), DONE, ("say", "finished"))
+    end = stage.run()
+    assert "Task `demo` of project" in server.texts(0), stage.log(end)
+    assert (end["outcome"], end["state"], end["outside"]) == ("ok", "done", []), stage.log(end)
+    assert "hello" in stage.repo.read("owned/a.txt")
+    stage.note("baton in the first request", "edit inside allowed", "report by command")
+
+
+def test_an_edit_outside_is_refused_with_the_reason_and_a_stop_is_refused_until_the_report(stage):
+    server = stage.serve(
+        _write(stage, "other/b.txt"), ("say", "I am finished"), _write(stage, "owned/a.txt"), DONE, ("say", "now really"),
+    )  # fmt: skip
+    end = stage.run()
+    assert not os.path.exists(os.path.join(stage.repo.path, "other")), stage.log(end)
+    assert "is not yours to change" in server.all_texts(), stage.log(end)
+    stage.note("edit outside refused, reason read by the model")
+    if stage.client in WITHOUT_STOP:
+        assert (end["outcome"], end["state"]) == ("failed", "ready"), stage.log(end)
+        return
+    assert "neither done nor blocked" in server.all_texts(), stage.log(end)
+    assert (end["outcome"], end["state"]) == ("ok", "done"), stage.log(end)
+    stage.note("stop refused until the report")
+
+
+def test_the_relays_tools_finish_a_task(stage):
+    server = stage.serve(_write(stage, "owned/a.txt"), ("tool", "finish", {"summary": "by tool"}), ("say", "finished"))
+    end = stage.run()
+    assert (end["outcome"], end["state"], end["reason"]) == ("ok", "done", "by tool"), (
+        stage.log(end) + server.all_texts()[-3000:]
+    )
+    stage.note("report by MCP tool")
+
+
+def test_an_api_that_fails_is_a_failure_whatever_the_exit_code(stage):
+    fault = {
+        "type": "error",
+        "error": {"type": "invalid_request_error", "message": "scripted failure", "code": 400, "status": "INVALID"},
+    }
+    stage.serve(("error", 400, fault))
+    end = stage.run()
+    assert end["outcome"] == "failed", stage.log(end)
+    assert end["state"] == "ready"
+    stage.note("API failure seen")
+
+
+def test_a_stopped_session_leaves_no_process_behind(stage):
+    mark = f"610.{os.getpid()}"
+    stage.serve(("shell", f"setsid sleep {mark} >/dev/null 2>&1 & sleep {mark}"), ("say", "finished"))
+    process = stage.start()
+    for _ in range(1200):
+        if processes_with(f"sleep\0{mark}"):
+            break
+        time.sleep(0.05)
+    else:
+        process.kill()
+        raise AssertionError("the shell never ran")
+    stage.cli("session", "stop", stage.sessions()[0], "--reason", "enough")
+    out, err = process.communicate(timeout=60)
+    end = json.loads(out)
+    assert (end["outcome"], end["state"]) == ("killed", "ready"), err
+    assert processes_with(mark) == []
+    stage.note("killed without a trace")
+
+
+def test_a_straggler_is_ended_after_the_client_is_gone(stage):
+    mark = f"611.{os.getpid()}"
+    stage.serve(
+        ("shell", f"setsid sleep {mark} >/dev/null 2>&1 & sleep 0.1"),
+        _write(stage, "owned/a.txt"),
+        DONE,
+        ("say", "finished"),
+    )
+    end = stage.run()
+    assert end["state"] == "done", stage.log(end)
+    assert processes_with(mark) == []
+    stage.note("straggler ended")
+
+
+def test_a_resumed_session_remembers_its_conversation(stage):
+    stage.serve(("say", "the magic word is xyzzy"), *[("say", "still xyzzy")] * 5)
+    first = stage.run()
+    assert (first["outcome"], first["state"]) == ("failed", "ready"), stage.log(first)
+    server = stage.serve(_write(stage, "owned/a.txt"), DONE, ("say", "finished"))
+    end = stage.resume(first["session"])
+    assert "xyzzy" in server.texts(0), stage.log(end)
+    assert end["state"] == "done", stage.log(end)
+    stage.note("resumed with its history")
