@@ -582,6 +582,35 @@ def test_one_who_waits_too_long_in_line_is_told_who_is_inside(shared):
     assert os.listdir(os.path.join(shared.path, ".git/handoff/line")) == []
 
 
+def test_what_the_disk_refuses_is_told_and_changes_nothing(shared):
+    head = shared.head()
+    shared.write("mine.txt", "1")
+    objects = os.path.join(shared.path, ".git", "objects")
+    os.rename(objects, objects + ".away")
+    with open(objects, "w", encoding="utf-8"):
+        pass
+    with pytest.raises(UserError):
+        save(shared, "mine.txt")
+    os.unlink(objects)
+    os.rename(objects + ".away", objects)
+    assert shared.head() == head
+    save(shared, "mine.txt")
+
+
+def test_a_named_lock_is_shared_with_whoever_holds_it(shared, tmp_path):
+    import fcntl  # noqa: PLC0415
+
+    lock = str(tmp_path / "deep" / "lock")
+    shared.write("mine.txt", "1")
+    save(shared, "mine.txt", lock=lock)
+    shared.write("mine.txt", "2")
+    with open(lock, "rb+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with pytest.raises(Conflict, match="still committing"):
+            save(shared, "mine.txt", lock=lock, patience=0.1)
+    save(shared, "mine.txt", lock=lock, patience=0.1)
+
+
 def test_objects_have_the_modes_git_gives_them(shared):
     shared.write("mine.txt", "unusual content 123")
     save(shared, "mine.txt")

@@ -214,6 +214,27 @@ def test_a_killed_waiter_does_not_stop_the_line(shared):
     assert os.listdir(line) == []
 
 
+def test_a_git_that_outlives_its_killed_parent_keeps_the_place_in_line(shared):
+    """The person's reference-transaction hook kills the committer while git is about to move the branch."""
+    hooks = os.path.join(shared.path, ".git", "hooks")
+    os.makedirs(hooks, exist_ok=True)
+    script = os.path.join(hooks, "reference-transaction")
+    with open(script, "w", encoding="utf-8") as file:
+        file.write(
+            '#!/bin/sh\nif [ "$1" = prepared ] && [ -n "$VICTIM" ]; then\n'
+            "kill -9 $(ps -o ppid= -p $PPID)\nsleep 0.5\nfi\nexit 0\n"
+        )
+    os.chmod(script, 0o755)
+    shared.write("mine", "1\n")
+    killed = run_commit(shared, "mine", "killed", VICTIM="1")
+    assert killed.returncode == -signal.SIGKILL
+    shared.write("second", "1\n")
+    again = run_commit(shared, "second", "second")
+    assert again.returncode == 0, again.stderr
+    assert [subject for subject, _ in paths_by_subject(shared)][:2] == ["second", "killed"]
+    assert shared.git("status", "--porcelain") == "M  theirs\n"
+
+
 def test_a_slow_hook_holds_up_nobody_else(repo):
     """One committer's hook waits for an event that only another's commit brings."""
     hooks = os.path.join(repo.path, ".git", "hooks")

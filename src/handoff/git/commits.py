@@ -12,7 +12,7 @@ from handoff.git.commits_merge import clear_state, note_maker
 from handoff.git.commits_message import write_commit
 from handoff.git.commits_paths import locate, look
 from handoff.git.commits_prepare import Draft, Wish, prepare, still_true
-from handoff.git.commits_queue import turn
+from handoff.git.commits_queue import held, turn
 from handoff.git.commits_refs import Head, Log, head, mend, move
 from handoff.git.commits_repo import Repository
 
@@ -61,19 +61,36 @@ def commit(
     named = locate(repo, paths, cwd or repo.top)
     if not named and not (wish.allow_empty or wish.amend):
         raise UserError("No paths were named.", "Name the files to commit after --.")
-    queue = os.path.join(repo.common, "handoff")
     for _ in range(ATTEMPTS):
-        draft = prepare(repo, named, words, wish, now)
-        with turn(queue, lock=wish.lock, patience=wish.patience):
-            mend(repo)
-            mended = index.mend(repo)
-            landed = _land(repo, draft, wish)
+        try:
+            draft = prepare(repo, named, words, wish, now)
+            landed, mended = _in_turn(repo, draft, wish)
+        except OSError as error:
+            raise UserError(
+                f"Nothing was committed: {error.filename or repo.folder}: {error.strerror}.",
+                "Check that the disk has room and that you may read the files and write the git folder.",
+            ) from error
         if landed is not None:
             return _after(repo, draft, landed, wish, mended, now)
     raise Conflict(
         "Others kept changing the same paths; nothing was committed.",
         "Find out who else works on them, then try again.",
     )
+
+
+def _in_turn(repo: Repository, draft: Draft, wish: Wish) -> tuple[Landed | None, str]:
+    """Wait in line, mend what a killed process left, land."""
+    with (
+        held(wish.lock, patience=wish.patience),
+        turn(os.path.join(repo.common, "handoff"), patience=wish.patience) as lock,
+    ):
+        repo.turn = lock
+        try:
+            mend(repo)
+            mended = index.mend(repo)
+            return _land(repo, draft, wish), mended
+        finally:
+            repo.turn = -1
 
 
 def _land(repo: Repository, draft: Draft, wish: Wish) -> Landed | None:
@@ -83,7 +100,7 @@ def _land(repo: Repository, draft: Draft, wish: Wish) -> Landed | None:
         tree = draft.tree
         if now != draft.base:
             tree = repo.prefetch(now.commit, draft.work.entries) if now.commit else ""
-            if not still_true(repo, draft, now, tree):
+            if not still_true(repo, draft, now, tree) or draft.carried:
                 return None
         changes = {**draft.carried, **draft.work.entries}
         new_tree = repo.graft(tree, changes)

@@ -181,6 +181,13 @@ def _link(source: str, target: str) -> bool:
         os.link(source, target)
     except FileExistsError:
         return False
+    except OSError:  # a disk without second names
+        try:
+            fd = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        except FileExistsError:
+            return False
+        os.write(fd, _read(source))
+        os.close(fd)
     return True
 
 

@@ -17,14 +17,28 @@ _PAUSE_SECONDS = 0.01
 
 
 @contextmanager
-def turn(folder: str, *, lock: str = "", patience: float | None = None) -> Iterator[int]:
+def held(lock: str, *, patience: float | None = None) -> Iterator[None]:
+    """Hold a lock file that somebody named, if any: whoever shares it takes turns with us."""
+    if not lock:
+        yield
+        return
+    holder = _open(lock, os.path.dirname(lock) or ".")
+    try:
+        _wait(holder, None if patience is None else time.monotonic() + patience, lock)
+        _sign(holder)
+        yield
+    finally:
+        os.close(holder)
+
+
+@contextmanager
+def turn(folder: str, *, patience: float | None = None) -> Iterator[int]:
     """Wait in line for the repository whose queue lives in `folder`, then hold it.
 
-    The one lock that excludes is `lock`. The tickets only keep the order: each waiter holds its own and waits for the
-    one before it, so a waiter that dies lets the next look further ahead. The lock is inherited by the git processes
-    started meanwhile: if we are killed, nobody comes in before they have ended.
+    The one lock excludes. The tickets only keep the order: each waiter holds its own and waits for the one before it,
+    so a waiter that dies lets the next look further ahead.
     """
-    lock = lock or os.path.join(folder, "commit.lock")
+    lock = os.path.join(folder, "commit.lock")
     line = os.path.join(folder, "line")
     holder = _open(lock, line)
     ticket = -1
@@ -33,10 +47,10 @@ def turn(folder: str, *, lock: str = "", patience: float | None = None) -> Itera
     try:
         if _tickets(line) or not _try(holder):
             name, ticket = _take_ticket(line)
-            _wait_for_those_before(line, name, deadline, lock)
+            if name:
+                _wait_for_those_before(line, name, deadline, lock)
             _wait(holder, deadline, lock)
         _sign(holder)
-        os.set_inheritable(holder, True)
         _leave(line, name, ticket)
         name, ticket = "", -1
         yield holder
@@ -80,6 +94,8 @@ def _take_ticket(line: str) -> tuple[str, int]:
                 os.link(temp, os.path.join(line, name))
             except FileExistsError:
                 continue  # somebody else came at the same moment
+            except OSError:  # a disk without second names: no order then, but the lock still excludes
+                return "", fd
             return name, fd
     finally:
         os.unlink(temp)

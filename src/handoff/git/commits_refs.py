@@ -77,7 +77,7 @@ def move(repo: Repository, old: Head, new: str, log: Log, *, ask_git: bool) -> b
         os.makedirs(os.path.dirname(path), exist_ok=True)
         try:
             os.link(own, path + ".lock")
-        except FileExistsError:
+        except OSError:  # locked, or a disk without second names
             return _move_with_git(repo, old, new, log)  # git waits a moment for the other one, and says who it was
         now, plain = _read(repo)
         if now != old or not plain:
@@ -118,10 +118,17 @@ def _same(one: str, two: str) -> bool:
 
 def _move_with_git(repo: Repository, old: Head, new: str, log: Log) -> bool:
     name, email, moment = _split(log.who)
-    answer = repo.git(
-        "update-ref", "-m", log.message, "HEAD", new, old.commit or "0" * len(new),
-        GIT_COMMITTER_NAME=name, GIT_COMMITTER_EMAIL=email, GIT_COMMITTER_DATE=moment,
-    )  # fmt: skip
+    try:
+        # If we are killed now, git goes on alone: it keeps our place in line until it has ended.
+        if repo.turn >= 0:
+            os.set_inheritable(repo.turn, True)
+        answer = repo.git(
+            "update-ref", "-m", log.message, "HEAD", new, old.commit or "0" * len(new),
+            GIT_COMMITTER_NAME=name, GIT_COMMITTER_EMAIL=email, GIT_COMMITTER_DATE=moment,
+        )  # fmt: skip
+    finally:
+        if repo.turn >= 0:
+            os.set_inheritable(repo.turn, False)
     if answer.code == 0:
         return True
     if head(repo) != old:

@@ -68,6 +68,7 @@ class Repository:
         self.objects = os.path.join(self.common, "objects")
         self._settings: Settings | None = None
         self._settings_checked = False
+        self.turn = -1  # the lock of the line while it is held
         self._trees: dict[str, bytes] = {}
         self._entries: dict[str, dict[bytes, RawEntry]] = {}
 
@@ -163,9 +164,12 @@ class Repository:
                 view = view[os.write(fd, view) :]
             if self.sync:
                 os.fsync(fd)
+            os.rename(temp, path)
+        except OSError:
+            os.unlink(temp)
+            raise
         finally:
             os.close(fd)
-        os.rename(temp, path)
         return name
 
     def read(self, name: str) -> bytes:
