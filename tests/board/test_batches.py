@@ -105,6 +105,17 @@ def test_a_retry_after_the_fan_in_opened_does_not_open_it_again(database):
     assert [event.kind for event in journal.since(database)].count("batch.joined") == 1
 
 
+def test_a_fan_in_blocked_before_its_time_is_ready_after_a_retry(database):
+    open_batch(database, "api")
+    fan_in = task(database, "split-join")
+    outcomes.block(database, key=fan_in.key, reason="wait for me")
+    assert finish(database, "api").fan_in is None
+    assert batches.find(database, project="shop", id="split").state == "joining"
+    assert outcomes.retry(database, key=fan_in.key).task.state == "ready"
+    finish(database, "split-join")
+    assert batches.find(database, project="shop", id="split").state == "done"
+
+
 @pytest.mark.parametrize(
     ("parts", "message"),
     [

@@ -70,7 +70,7 @@ def _do(database, verb, key, fence):
         watchdog.scan(database)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.lists(
         st.tuples(st.sampled_from(VERBS), st.sampled_from((0, 0, 1, 2, 3, 4)), st.sampled_from((0, 0, 0, 1))),
@@ -112,6 +112,8 @@ def _check(database, batch, now):
     if found.state == "open":
         assert found.remaining == sum(1 for task in subs if not task.counted)
         assert found.remaining > 0
+    else:
+        assert now[found.fan_in].state != states.WAITING
     for task in now.values():
         assert (task.ended_at is not None) == (task.state in states.ENDED)
         assert (task.lease_until is not None) == (task.state == states.RUNNING)

@@ -216,7 +216,7 @@ def join(transaction: Transaction, *, key: int) -> Task | None:
         return None
     opened = transaction.one("open_fan_in", key=row["fan_in"], now=transaction.now())
     journal.append(transaction, "batch.joined", project=row["project"], batch=key, id=row["id"])
-    if opened is None:  # a person has closed the fan-in by hand
+    if opened is None or opened["state"] != states.READY:  # a person has closed or blocked the fan-in by hand
         return None
     task = Task(**opened)
     journal.append(transaction, "task.readied", task=task)

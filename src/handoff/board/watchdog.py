@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.board import batches, journal, leases, sessions
+from handoff.board import batches, journal, leases, sessions, states
 from handoff.board.batches import Batch
 from handoff.board.gates import Gate
 from handoff.board.tasks import Task
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 FAN_IN_SECONDS = 600.0
 SESSION_SECONDS = 86_400.0
 MOST = 500
+_AT_ONCE = 50
 
 
 class Process(Record):
@@ -83,11 +84,13 @@ def scan(
     fan_ins: list[Task] = []
     gone = [(task, "no sign of life before the lease ended") for task in found.expired]
     gone += [(task, f"its process {row_pid} on {host} is gone") for task, row_pid in _dead(found, host, is_alive)]
-    for task, reason in gone:
-        outcome = leases.hand_back(store, task=task, reason=reason)
-        if outcome is not None:
-            (blocked if outcome.task.state == "blocked" else freed).append(outcome.task)
-            fan_ins += [outcome.fan_in] if outcome.fan_in else []
+    for start in range(0, len(gone), _AT_ONCE):
+        with store.transaction() as transaction:
+            for task, reason in gone[start : start + _AT_ONCE]:
+                outcome = leases.hand_back(transaction, task=task, reason=reason)
+                if outcome is not None:
+                    (blocked if outcome.task.state == states.BLOCKED else freed).append(outcome.task)
+                    fan_ins += [outcome.fan_in] if outcome.fan_in else []
     woken: list[Task] = []
     if found.repairs or deep:
         opened, woken = _repair(store, deep=deep, most=most)

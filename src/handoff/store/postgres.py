@@ -276,8 +276,9 @@ class PostgresDatabase:
         return error
 
     def change_mark(self) -> int:
-        row = self._connection.execute("SELECT coalesce(max(seq), 0) AS mark FROM event").fetchone()
-        return int(row["mark"]) if row else 0
+        with self.transaction(write=False) as transaction:
+            row = transaction.one("last_event")
+        return int(row["seq"]) if row else 0
 
     def wait_for_change(self, seconds: float) -> bool:
         """The server tells of each line of the journal; nothing is asked for."""

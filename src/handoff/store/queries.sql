@@ -269,8 +269,9 @@ UPDATE batch SET remaining = remaining + 1 WHERE key = :key AND state = 'open' R
 UPDATE batch SET state = 'joining', joined_at = :now WHERE key = :key AND state = 'open' AND remaining <= 0 RETURNING *
 
 -- name: open_fan_in
--- the fan-in is ready to be claimed
-UPDATE task SET state = 'ready', open_needs = 0, changed_at = :now WHERE key = :key AND state = 'waiting' RETURNING *
+-- the fan-in waits for nothing any more; a blocked one stays blocked until somebody retries it
+UPDATE task SET state = CASE WHEN state = 'waiting' THEN 'ready' ELSE state END, open_needs = 0, changed_at = :now
+WHERE key = :key AND ended_at IS NULL RETURNING *
 
 -- name: end_batch
 -- the batch is over
@@ -405,6 +406,10 @@ SELECT * FROM event WHERE seq > :since AND (:project = '' OR project = :project)
 -- name: read_last_events
 -- the end of the journal, newest first
 SELECT * FROM event WHERE (:project = '' OR project = :project) ORDER BY seq DESC LIMIT :most
+
+-- name: last_event
+-- how far the journal goes
+SELECT seq FROM event ORDER BY seq DESC LIMIT 1
 
 -- name: read_task_events
 -- the journal of one task
