@@ -58,7 +58,7 @@ def beat(app: App, hold: Hold, *, lease: float = 0.0) -> Task:
         raise UserError(f"Nobody here holds '{hold.task.label}'.", f"Take it first: {app.settings.program} claim")
     with told(app, hold):
         task = leases.heartbeat(app.database, key=hold.task.key, fence=hold.fence, lease_seconds=lease)
-    _touch(document(app, task).removesuffix(".md") + ".heartbeat")
+    touch(document(app, task).removesuffix(".md") + ".heartbeat")
     return task
 
 
@@ -82,9 +82,10 @@ def forget(app: App, hold: Hold) -> None:
         tickets.drop(app, hold.session)
 
 
-def _touch(path: str) -> None:
+def touch(path: str) -> None:
+    """Show a sign of life to people who look at files; the lease is the truth, so a refusal is no error."""
     try:
         with open(path, "ab"):
             os.utime(path)
     except OSError:
-        return  # a view for people who look at files; the lease is the truth
+        return

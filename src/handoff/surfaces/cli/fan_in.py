@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from handoff.base.clock import age
 from handoff.base.errors import Conflict, UserError
 from handoff.base.ids import check_id
@@ -52,6 +54,7 @@ def keep_alive(ctx: Context, arguments: Namespace, name: str) -> int:
             return 0
         try:
             holding.beat(ctx.app, hold)
+            holding.touch(os.path.join(ctx.settings.home, batch.project, "batches", batch.id, "_fan_in_heartbeat"))
         except Conflict:
             if batches.fan_in_of(ctx.app, batch).ended:
                 return 0
