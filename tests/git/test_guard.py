@@ -172,9 +172,19 @@ def test_a_repository_of_its_own_is_a_sub_tasks_own_business(shared, tmp_path):
     mine = str(tmp_path / "mine")
     shared.git("clone", "-q", "--shared", ".", mine)
     scratch = Repo.create(str(tmp_path / "scratch"))
+    for more in ({"HANDOFF_WORKSPACE": mine}, {}):
+        session = Session(shared, tmp_path / "home", **more)
+        done = session("git commit -q --allow-empty -m x", cwd=scratch.path)
+        assert done.returncode == 0, done.stderr
+
+
+def test_another_sessions_clone_is_not_its_business(shared, tmp_path):
+    mine, theirs = str(tmp_path / "mine"), str(tmp_path / "theirs")
+    shared.git("clone", "-q", "--shared", ".", mine)
+    shared.git("clone", "-q", "--shared", ".", theirs)
     session = Session(shared, tmp_path / "home", HANDOFF_WORKSPACE=mine)
-    done = session("git commit -q --allow-empty -m x", cwd=scratch.path)
-    assert done.returncode == 0, done.stderr
+    for line in (f"git -C {theirs} reset --hard HEAD^", f"cd {theirs} && git commit --allow-empty -m x"):
+        assert session(line, cwd=mine).returncode == REFUSED
 
 
 def test_a_main_session_gets_a_snapshot_before_what_destroys(shared, tmp_path):
