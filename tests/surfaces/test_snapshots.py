@@ -19,6 +19,15 @@ def test_a_lost_file_is_found_compared_and_brought_back(repo, cli):
     assert not os.path.exists(os.path.join(repo.path, "notes.txt"))
 
 
+def test_a_dry_run_does_not_change_what_a_restore_brings_back(repo, cli):
+    repo.write("notes.txt", "precious\n")
+    cli("snapshot")
+    os.unlink(os.path.join(repo.path, "notes.txt"))
+    assert "notes.txt" in cli("restore", "--dry-run").out
+    cli("restore")
+    assert repo.read("notes.txt") == "precious\n"
+
+
 def test_paths_count_from_where_the_person_stands(repo, cli):
     repo.write("src/a.txt", "a\n")
     cli("snapshot")

@@ -99,6 +99,9 @@ def choose(app: App, *, vault: Vault, name: str = "", session: str = "", at: str
         found = [one for one in found if one.time <= moment]
         if not found:
             raise UserError(f"There is no snapshot from before {at}.", "See: handoff snapshots")
+    else:  # what a restore (or only its dry run) kept is its way back, not what a person wants to go back to
+        guards = tuple(f"before {operation} of " for operation in (RESTORE, UNDO))
+        found = [one for one in found if not one.reason.startswith(guards)] or found
     return found[0]
 
 

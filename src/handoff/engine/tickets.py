@@ -83,7 +83,10 @@ def find(app: App, *, session: str = "", fence: int | None = None, task: str = "
             )
         return known if number is None else known._replace(fence=number)
     mine = [ticket for ticket in _all(app) if ticket.task and (not project or ticket.project == project)]
-    mine = [ticket for ticket in mine if ticket.task == task] if task else _nearest(mine)
+    if task:
+        mine = [ticket for ticket in mine if _is_named(ticket, task)]
+    if not task or len(mine) > 1:
+        mine = _nearest(mine) or (mine if task else [])
     if len(mine) > 1:
         tty = terminal()
         mine = [ticket for ticket in mine if tty and ticket.terminal == tty] or mine
@@ -101,6 +104,11 @@ def _nearest(found: list[Ticket]) -> list[Ticket]:
     around = [ticket for ticket in found if ticket.workspace and here.startswith(ticket.workspace.rstrip("/") + "/")]
     inmost = max((len(ticket.workspace) for ticket in around), default=0)
     return [ticket for ticket in around if len(ticket.workspace) == inmost]
+
+
+def _is_named(ticket: Ticket, task: str) -> bool:
+    """A part of a batch may be called by its full name or, as `claim` allows, by its own."""
+    return task in (ticket.task, ticket.task.rpartition("/")[2])
 
 
 def _path(app: App, session: str) -> str:
