@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from handoff.base.errors import Conflict, Refused, UserError
+from handoff.base.errors import Conflict, HandoffError, Refused, UserError
 from handoff.board import journal, leases, outcomes, sentinels, sessions, tasks, watchdog
 from handoff.board.leases import Limits
 from handoff.board.sessions import Who
@@ -178,10 +178,11 @@ def test_a_waiting_task_cannot_be_claimed_and_says_what_it_waits_for(database):
         leases.claim(database, key=late.key, who=who("s1"))
 
 
-def test_a_lease_without_length_is_refused_and_nothing_is_claimed(database):
+@pytest.mark.parametrize("length", [0, -1, 0.5, 1e12, float("inf"), float("nan")])
+def test_a_lease_without_a_sensible_length_is_refused_and_nothing_is_claimed(database, length):
     task = add(database, "login")
     with pytest.raises(UserError, match="some seconds"):
-        leases.claim(database, key=task.key, who=who("s1"), lease_seconds=0)
+        leases.claim(database, key=task.key, who=who("s1"), lease_seconds=length)
     assert tasks.get(database, key=task.key).state == "ready"
     assert sessions.listing(database) == []
 
@@ -203,6 +204,21 @@ def test_a_stop_keeps_tasks_from_being_claimed_but_loses_no_result_and_no_new_ta
     assert outcomes.finish(database, key=held.key, fence=1).task.state == "done"
     assert sentinels.resume(database, **stop)
     assert leases.claim_next(database, who=who("s2")).task.id == "login"
+
+
+def test_values_no_row_can_hold_are_errors_in_words_and_change_nothing(database):
+    task = add(database, "login")
+    claim = leases.claim(database, key=task.key, who=who("s1"))
+    for write in (
+        lambda: leases.heartbeat(database, key=task.key, fence=10**30),
+        lambda: outcomes.finish(database, key=task.key, fence=-(10**30)),
+        lambda: leases.release(database, key=task.key, fence=1, reason="caf\udce9"),
+        lambda: tasks.add(database, project="shop", id="path", brief="x", workspace="/caf\udce9"),
+        lambda: tasks.add(database, project="shop", id="much", brief="x", priority=10**30),
+    ):
+        with pytest.raises(HandoffError):
+            write()
+    assert tasks.listing(database, every=True) == [claim.task]
 
 
 def test_each_hand_over_is_a_line_of_the_journal(database):

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from handoff.store.database import Store, Transaction
 
 LEASE_SECONDS = 900.0
+LONGEST_LEASE_SECONDS = 30 * 86_400.0
 
 
 class Limits(Record):
@@ -81,6 +82,7 @@ def claim(
 
 def heartbeat(store: Store, *, key: int, fence: int, lease_seconds: float = 0.0) -> Task:
     """A sign of life renews the lease. A session that was thought dead gets its task back if nobody took it."""
+    _check_length(lease_seconds, least=0.0)
     with store.transaction() as transaction:
         lease_now, now = transaction.lease_now(), transaction.now()
         row = transaction.one(
@@ -155,8 +157,7 @@ def why_idle(store: Store, *, who: Who, project: str = "", limits: Limits | None
 
 
 def _take(transaction: Transaction, *, key: int, agent: str, who: Who, lease_seconds: float) -> Claim:
-    if lease_seconds <= 0:
-        raise UserError(f"A lease must be some seconds long, not {lease_seconds:g}.")
+    _check_length(lease_seconds, least=1.0)
     (row,) = transaction.query(
         "claim_task", key=key, session=who.id, host=who.host, agent=agent, lease_seconds=float(lease_seconds),
         lease_now=transaction.lease_now(), now=transaction.now(),
@@ -165,6 +166,14 @@ def _take(transaction: Transaction, *, key: int, agent: str, who: Who, lease_sec
     session = register(transaction, who=who, task=task.key, fence=task.fence)
     journal.append(transaction, "task.claimed", task=task)
     return Claim(task, session, task.fence, float(lease_seconds))
+
+
+def _check_length(lease_seconds: float, *, least: float) -> None:
+    if not least <= lease_seconds <= LONGEST_LEASE_SECONDS:
+        raise UserError(
+            f"A lease must be some seconds long, not {lease_seconds:g}.",
+            f"Choose 1 to {LONGEST_LEASE_SECONDS:.0f} seconds; a heartbeat extends it.",
+        )
 
 
 def _held_already(transaction: Transaction, who: Who) -> Claim | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -71,6 +72,13 @@ class Database(Protocol):
         """Return when another connection has committed something, or after `seconds` with False."""
 
     def close(self) -> None: ...
+
+
+def unfit(error: Exception) -> UserError:
+    """A value no column can hold, such as a number of thirty digits or a path that is not UTF-8."""
+    if isinstance(error, UnicodeEncodeError):
+        return UserError(f"A text is not UTF-8: {error.object!r:.80}.", "Use a name or a text in UTF-8.")
+    return UserError(f"A value does not fit into the database: {error}.", "Use a smaller number or a plainer text.")
 
 
 def load_queries() -> dict[str, str]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from handoff.base.errors import Conflict, HandoffError, UserError
 from handoff.store import migrate
-from handoff.store.database import PATIENCE_SECONDS, POSTGRES, Row, load_queries
+from handoff.store.database import PATIENCE_SECONDS, POSTGRES, Row, load_queries, unfit
 
 try:
     import psycopg
@@ -239,6 +239,8 @@ class PostgresDatabase:
     def run(self, name: str, values: Mapping[str, Any]) -> psycopg.Cursor[Row]:
         try:
             return self._connection.execute(self._text(name), values)
+        except (psycopg.DataError, UnicodeEncodeError) as error:
+            raise unfit(error) from error
         except psycopg.Error as error:
             raise self._explained(error) from error
 
@@ -246,6 +248,8 @@ class PostgresDatabase:
         try:
             with self._connection.cursor() as cursor:
                 cursor.executemany(self._text(name), rows)
+        except (psycopg.DataError, UnicodeEncodeError) as error:
+            raise unfit(error) from error
         except psycopg.Error as error:
             raise self._explained(error) from error
 

@@ -9,7 +9,7 @@ from handoff.base.errors import Conflict, UserError
 from handoff.base.files import locked, make_folder, sync_folder
 from handoff.base.record import TYPE_CHECKING
 from handoff.store import migrate
-from handoff.store.database import PATIENCE_SECONDS, SQLITE, Row, load_queries
+from handoff.store.database import PATIENCE_SECONDS, SQLITE, Row, load_queries, unfit
 
 try:  # where it is installed its library is mostly newer than Python's own
     import pysqlite3.dbapi2 as library  # type: ignore[import-not-found,unused-ignore]
@@ -256,6 +256,8 @@ class SqliteDatabase:
             if isinstance(values, dict):
                 return self._patiently(lambda: connection.execute(statement, values))
             return self._patiently(lambda: connection.executemany(statement, values))
+        except (OverflowError, UnicodeEncodeError) as error:
+            raise unfit(error) from error
         except library.Error as error:
             raise self._explained(error) from error
 
