@@ -205,6 +205,61 @@ def test_a_snapshot_of_a_checkout_that_is_gone_can_be_put_elsewhere(repo, tmp_pa
     assert set(tree_facts(target)) == {"README.md", "w.txt"}
 
 
+def test_a_folder_of_objects_that_is_gone_is_filled_again(repo, keeper):
+    repo.write("a.txt", "a\n")
+    repo.commit("two")
+    repo.git("repack", "-adq")
+    kept = keeper.take()
+    shutil.rmtree(os.path.join(repo.path, ".git", "objects", "pack"))
+    keeper.restore(kept, staged=True, refs=True)
+    repo.git("fsck", "--strict")
+
+
+def test_a_stash_whose_reflog_expired_is_listed_again(repo, keeper):
+    for number in range(3):
+        repo.write("README.md", f"stashed {number}\n")
+        repo.git("stash", "-q")
+    before = repo.git("stash", "list", "--format=%H %gs")
+    kept = keeper.take()
+    repo.git("reflog", "expire", "--expire=now", "--all")
+    repo.git("gc", "-q", "--prune=now")
+    keeper.restore(kept, refs=True)
+    assert repo.git("stash", "list", "--format=%H %gs") == before
+    repo.git("stash", "clear")
+    keeper.restore(kept, refs=True)
+    assert repo.git("stash", "list", "--format=%H %gs") == before
+    assert repo.git("show", "stash@{1}:README.md") == "stashed 1\n"
+
+
+def test_a_ref_that_replaces_objects_goes(repo, keeper):
+    repo.write("a.txt", "a\n")
+    repo.commit("two")
+    kept = keeper.take()
+    repo.git("replace", "HEAD", "HEAD~1")
+    keeper.restore(kept, refs=True)
+    assert repo.git("replace", "-l") == ""
+
+
+def test_everything_comes_back_into_a_repository_made_anew(repo, keeper):
+    repo.git("branch", "side")
+    repo.write("staged.txt", "staged\n")
+    repo.git("add", "staged.txt")
+    repo.write("staged.txt", "dirty\n")
+    before = (tree_facts(repo.path), repo.git("ls-files", "-s"), repo.git("for-each-ref"), repo.read(".git/config"))
+    kept = keeper.take()
+    shutil.rmtree(repo.path)
+    os.makedirs(repo.path)
+    repo.git("init", "-q", "-b", "other")
+    Keeper(repo.path).restore(kept, exact=True, staged=True, refs=True, settings=True)
+    assert before == (
+        tree_facts(repo.path),
+        repo.git("ls-files", "-s"),
+        repo.git("for-each-ref"),
+        repo.read(".git/config"),
+    )
+    repo.git("fsck", "--strict")
+
+
 _KILLED = """
 import os, sys
 from vault import Keeper
@@ -224,6 +279,7 @@ engine.restore(keeper.app, vault=keeper.vault, chosen=chosen, want=engine.Want(e
 """
 
 
+@pytest.mark.slow
 def test_a_restore_killed_at_any_step_loses_nothing_and_can_be_repeated(repo, keeper):
     repo.write("a.txt", "one\n")
     repo.write("d/b.txt", "one\n")
@@ -249,7 +305,7 @@ def test_a_restore_killed_at_any_step_loses_nothing_and_can_be_repeated(repo, ke
         if code.returncode == 0:
             break
         killed += 1
-        limit += 3
+        limit += 5
     assert killed > 5
     assert tree_facts(repo.path) == wanted
     assert keeper.sound()

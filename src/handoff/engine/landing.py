@@ -154,23 +154,32 @@ def _members(app: App, vault: Vault, names: Sequence[str], tip: str, message: st
             raise UserError(f"There is no workspace and no branch '{name}'.", "See: handoff workspace list")
         branches.append((len(found), name, commit))
         found.append(None)
-    bases = [_base(vault, commit, tip) for _, _, commit in branches]
+    bases = _bases(vault, [commit for _, _, commit in branches], tip)
     paths = work.many_touches(
         vault.store, [(base, commit) for base, (_, _, commit) in zip(bases, branches, strict=True)]
     )
     for (at, name, commit), base, touched in zip(branches, bases, paths, strict=True):
-        found[at] = work.Member(name, base, commit, touched, message or f"Land {name}\n\nHandoff-Branch: {name}\n")
+        words = message or f"Land {name}\n\nHandoff-Branch: {name}\n"
+        found[at] = work.Member(name, base, commit, frozenset(one.path for one in touched), touched, words)
     return [one for one in found if one is not None]
 
 
-def _base(vault: Vault, commit: str, tip: str) -> str:
-    parent = vault.store.read(commit).split(b"\n")[1].decode()
-    if parent == f"parent {tip}":
-        return tip
-    answer = vault.store.git("merge-base", commit, tip)
-    if answer.code:
-        raise UserError(f"{commit[:10]} has no history in common with the target.", "Land it by hand.")
-    return answer.text.strip()
+def _bases(vault: Vault, commits: Sequence[str], tip: str) -> list[str]:
+    """Where each branch left the target's history; one process for all that grew straight from the tip."""
+    if not commits:
+        return []
+    listed = vault.store.ask("rev-list", "--no-walk=unsorted", "--parents", *commits)
+    parents = dict(line.split(" ", 1) for line in listed.splitlines() if " " in line)
+    found = []
+    for commit in commits:
+        if parents.get(commit) == tip:
+            found.append(tip)
+            continue
+        answer = vault.store.git("merge-base", commit, tip)
+        if answer.code:
+            raise UserError(f"{commit[:10]} has no history in common with the target.", "Land it by hand.")
+        found.append(answer.text.strip())
+    return found
 
 
 def _from_workspace(app: App, vault: Vault, workspace: Workspace, message: str) -> work.Member:
@@ -199,7 +208,7 @@ def _from_workspace(app: App, vault: Vault, workspace: Workspace, message: str) 
     commit = vault.store.write_commit(tree, [workspace.base], f"Work of {workspace.name}\n", moment=0)
     words = message or _message(own, workspace)
     return work.Member(
-        workspace.name, workspace.base, commit, frozenset(one.path for one in taken), words,
+        workspace.name, workspace.base, commit, frozenset(one.path for one in taken), tuple(taken), words,
         tuple(f"{path} ({why})" for path, why in left.items()),
     )  # fmt: skip
 

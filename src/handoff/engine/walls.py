@@ -31,7 +31,6 @@ def wall_of_workspace(
 ) -> Wall:
     """The wall around one workspace: the person's checkout, $HANDOFF_HOME and the other sessions are outside."""
     git = os.path.join(workspace.tree, ".git")
-    source = open_source(workspace.tree)
     hidden = [app.settings.home]
     visible = [os.path.join(workspace.project, STORE, "objects")]
     frozen: list[str] = []
@@ -43,9 +42,9 @@ def wall_of_workspace(
             os.path.join(git, "hooks"),
             os.path.join(git, "objects", "info", "alternates"),
         ]
-    elif source.common != git:
-        writable.append(source.common)  # a linked worktree cannot work without the shared git folder
-        frozen = [os.path.join(source.common, "config"), os.path.join(source.common, "hooks")]
+    elif (common := open_source(workspace.tree).common) != git:
+        writable.append(common)  # a linked worktree cannot work without the shared git folder
+        frozen = [os.path.join(common, "config"), os.path.join(common, "hooks")]
     else:
         frozen = [os.path.join(git, "config"), os.path.join(git, "hooks")]
     return _wall(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from handoff.base.errors import UserError
 from handoff.git.snapshots_store import LINK, POINTER
+from handoff.git.snapshots_trees import Trees
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -31,6 +32,7 @@ class Member(NamedTuple):
     base: str
     commit: str
     paths: frozenset[str]
+    touches: tuple[Touch, ...] = ()
     message: str = ""
     left_out: tuple[str, ...] = ()
 
@@ -72,31 +74,34 @@ def touches(store: Store, old: str, new: str) -> list[Touch]:
     return found
 
 
-def many_touches(store: Store, pairs: Sequence[tuple[str, str]]) -> list[frozenset[str]]:
-    """The changed paths of many pairs of commits, in one process."""
+def many_touches(store: Store, pairs: Sequence[tuple[str, str]]) -> list[tuple[Touch, ...]]:
+    """What changed between many pairs of commits, in one process."""
     if not pairs:
         return []
-    asked = "".join(f"{store_tree} {other}\n" for store_tree, other in pairs)
-    text = store.git("diff-tree", "--stdin", "-r", "-z", "--name-only", "--no-renames", stdin=asked.encode()).text
-    found: list[set[str]] = []
-    expected = [f"{old} {new}" for old, new in pairs]
-    at = 0
-    current: set[str] = set()
-    for word in text.split("\0"):
-        first, newline, rest = word.partition("\n")
-        # A pair without differences prints nothing; one with differences starts with its own line.
-        if newline and at < len(expected) and first in expected[at:]:
-            while expected[at] != first:
-                found.append(set())
-                at += 1
-            current = set()
-            found.append(current)
-            at += 1
-            word = rest  # noqa: PLW2901 - the first path stands behind the header
-        if word:
-            current.add(word)
-    found += [set() for _ in range(len(pairs) - len(found))]
-    return [frozenset(one) for one in found]
+    unique = list(dict.fromkeys(sha for pair in pairs for sha in pair))
+    # Named as trees: two commits on one line would mean something else.
+    listed = store.git(
+        "cat-file", "--batch-check=%(objectname)", stdin="".join(f"{sha}^{{tree}}\n" for sha in unique).encode()
+    )
+    trees = dict(zip(unique, listed.text.split("\n"), strict=False))
+    expected = [f"{trees[old]} {trees[new]}" for old, new in pairs]
+    asked = "\n".join(expected) + "\n"
+    answer = store.git("diff-tree", "--stdin", "-r", "-z", "--raw", "--no-renames", stdin=asked.encode())
+    if answer.code:
+        raise UserError(f"git diff-tree failed: {answer.error_text}", f"Look at {store.path}.")
+    found: dict[str, list[Touch]] = {}
+    current: list[Touch] = []
+    words = iter(answer.text.split("\0"))
+    for word in words:
+        header, newline, rest = word.partition("\n")
+        if newline and not word.startswith(":"):  # a pair with differences begins with its own line
+            current = found.setdefault(header, [])
+        facts = rest if newline and not word.startswith(":") else word
+        path = next(words, "")
+        if path:
+            _, mode, _, sha, _ = facts.split(" ")
+            current.append(Touch(path, mode, sha))
+    return [tuple(found.get(pair, ())) for pair in expected]
 
 
 def escapes(path: str, target: str) -> bool:
@@ -167,7 +172,24 @@ def merge(store: Store, target: str, members: Sequence[Member], *, moment: int, 
     conflicts: list[Conflicted] = []
     skipped: list[str] = []
     landed: list[Member] = []
+    taken: set[str] = set()
+    folders: set[str] = set()
+    trees = Trees(store)
+    apart = [path for member in members if member.base == target for path in member.paths]
+    trees.load(_tree(store, target), apart)
     for member in members:
+        if member.base == target and member.touches and not _meets(member.paths, taken, folders):
+            # Nobody touched these paths: no merge is needed, the trees above them are rebuilt here.
+            changes = {one.path: None if one.mode == _NOTHING else (one.mode, one.sha) for one in member.touches}
+            tree = trees.rebuild(_tree(store, tip), changes) or store.write_tree([])
+            tip = write_commit(
+                store, tree, tip, member.message or f"Land {member.name}\n", moment=moment, person=person
+            )
+            steps.append(Step(member.name, tip))
+            landed.append(member)
+            taken |= member.paths
+            folders |= _folders(member.paths)
+            continue
         ours = tip
         if member.base != target and not _shares_history(store, member.base, tip):
             # The base exists only for this member (the person's dirty tree): let git see it as the common past.
@@ -182,6 +204,10 @@ def merge(store: Store, target: str, members: Sequence[Member], *, moment: int, 
         tip = write_commit(store, tree, tip, member.message or f"Land {member.name}\n", moment=moment, person=person)
         steps.append(Step(member.name, tip))
         landed.append(member)
+        trees = Trees(store)  # git wrote trees of its own: read them anew
+        trees.load(_tree(store, tip), apart)
+        taken |= member.paths
+        folders |= _folders(member.paths)
     return Merged(target, tip, tuple(steps), tuple(conflicts), tuple(skipped))
 
 
@@ -216,12 +242,19 @@ def collisions(store: Store, members: Sequence[Member]) -> tuple[list[Conflicted
     return hard, soft
 
 
+def _folders(paths: Iterable[str]) -> set[str]:
+    return {path[:at] for path in paths for at in range(len(path)) if path[at] == "/"}
+
+
+def _meets(paths: frozenset[str], taken: set[str], folders: set[str]) -> bool:
+    return bool(paths & taken or paths & folders or _folders(paths) & taken)
+
+
 def _meeting(one: frozenset[str], other: frozenset[str]) -> set[str]:
     """Paths both touch, or that one has as a file where the other has a folder."""
     found = set(one & other)
     for mine, theirs in ((one, other), (other, one)):
-        folders = {path[:at] for path in theirs for at in range(len(path)) if path[at] == "/"}
-        found |= mine & folders
+        found |= mine & _folders(theirs)
     return found
 
 

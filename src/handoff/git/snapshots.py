@@ -82,18 +82,17 @@ def _take(
     try:
         scan.open()
         index = parts.index(folder)
-        scan.update(wish.paths, ignored=wish.ignored)
-        tree = scan.tree() if scan.seeded or scan.touched or not before.tree else before.tree
+        tree = scan.update(wish.paths, ignored=wish.ignored, tree=before.tree)
         seed = store.write_commit(tree, [], "seed\n", moment=0) if scan.seeded else ""
         if seed and not parts.own([seed], index.commit):
             # An object the index names cannot be read: take every byte from the disk instead.
             scan.start_over()
-            scan.update(None, ignored=wish.ignored)
-            tree = scan.tree()
+            tree = scan.update(None, ignored=wish.ignored)
         refs = parts.refs(head)
         state = State(tree, index.commit, index.sum, refs.commit, refs.sum, source.top)
         if previous and state == before and not (wish.force or wish.operation or parts.troubles):
-            scan.keep()
+            if not wish.ignored:
+                scan.keep()
             return read_snapshot(store, previous)
         parents = [parent for parent in (index.commit, refs.commit) if parent]
         message = _message(workspace, source, head, wish, now=now, faults=(scan.unread, parts.troubles))
@@ -103,8 +102,10 @@ def _take(
             store.sync()
         store.point(ref, sha)
         store.point(LAST + workspace, sha)
-        scan.keep()
-        state.save(folder)
+        # First what the tree is, then what the index knows: killed in between, more is looked at, never less.
+        state._replace(tree="" if wish.ignored else tree).save(folder)
+        if not wish.ignored:
+            scan.keep()
     finally:
         scan.close()
     return parse_snapshot(sha, ref, message)._replace(fresh=True)

@@ -182,12 +182,13 @@ def give_objects(store: Store, source: Source, commits: Sequence[str]) -> None:
     if not wanted or _complete(store, source, wanted):
         return
     theirs = {value for value in sources.refs(source).values() if sources.is_sha(value)}
-    known = [sha for sha in store.readable(sorted(theirs)) if _complete(store, source, [sha])]
+    known = list(store.readable(sorted(theirs)))  # believed whole at first; checked below, and not believed again
     target = os.path.join(source.objects, "pack", "pack")
+    os.makedirs(os.path.dirname(target), exist_ok=True)
     for excluded in (known, []):
         lines = [*wanted, *(f"^{sha}" for sha in excluded)]
         answer = store.git(
-            "pack-objects", "-q", "--revs", "--non-empty", "--delta-base-offset", target,
+            "pack-objects", "-q", "--revs", "--non-empty", "--delta-base-offset", "--window=0", target,
             stdin=("\n".join(lines) + "\n").encode(),
         )  # fmt: skip
         if answer.code:
@@ -277,6 +278,11 @@ def put_refs(store: Store, source: Source, commit: str, *, head: bool = True) ->
             continue
         moves.append(f"update {name} {value} {now.get(name, _NOBODY)}")
         notes.append(f"{name} -> {value[:10]}")
+    saved = {line.partition(" ")[2] for line in lines[1:]}
+    for name in now:
+        if name.startswith("refs/replace/") and name not in saved:  # such a ref changes what every other one means
+            moves.append(f"delete {name} {now[name]}")
+            notes.append(f"{name} removed")
     if moves:
         answer = store.look(source, "update-ref", "--stdin", stdin=os.fsencode("\n".join(moves) + "\n"))
         if answer.code:
@@ -291,17 +297,18 @@ def put_refs(store: Store, source: Source, commit: str, *, head: bool = True) ->
         store.look(source, *words)
         notes.append(f"HEAD -> {wanted}")
     logs = {name[5:]: store.read(sha) for name, (_, sha) in files.items() if name.startswith("logs/")}
-    return notes + _put_stash(store, source, logs.pop("refs/stash", b"")) + _put_logs(source, logs)
+    return notes + _put_logs(source, logs) + _put_stash(source, logs.get("refs/stash", b""))
 
 
-def _put_stash(store: Store, source: Source, log: bytes) -> list[str]:
-    have = {sha for sha, _ in sources.stashes(sources.logs(source).get("refs/stash", b""))}
-    notes = []
-    for sha, message in sources.stashes(log):
-        if sha not in have:
-            store.look(source, "stash", "store", "-m", message or "restored", sha)
-            notes.append(f"stash entry {message or sha[:10]}")
-    return notes
+def _put_stash(source: Source, log: bytes) -> list[str]:
+    """The stash is its reflog: with the lines back, the ref must name the newest of them."""
+    entries = sources.stashes(sources.logs(source).get("refs/stash", b""))
+    newest = entries[-1][0] if entries else ""
+    if not log or not newest or sources.refs(source).get("refs/stash") == newest:
+        return []
+    os.makedirs(os.path.join(source.common, "refs"), exist_ok=True)
+    write_atomic(os.path.join(source.common, "refs", "stash"), newest + "\n")
+    return [f"the stash ({len(entries)} entries)"]
 
 
 def _put_logs(source: Source, logs: dict[str, bytes]) -> list[str]:

@@ -8,6 +8,7 @@ import stat
 from typing import TYPE_CHECKING
 
 from handoff.base.errors import UserError
+from handoff.git.snapshots_trees import apply_changes, is_light, read_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -27,10 +28,12 @@ class Scan:
         self.store = store
         self.source = source
         self.kept = os.path.join(folder, "index")
+        self.pending = os.path.join(folder, "pending")
         self.index = os.path.join(folder, f"index.{os.getpid()}.work")
         self.ignore_files = [path for path in ignore_files if os.path.isfile(path)]
         self.seeded = False
-        self.touched = False
+        self._empty = False
+        self.left: list[str] = []
         self.unread: list[str] = []
         self._named: set[str] = set()
 
@@ -40,54 +43,90 @@ class Scan:
         for name in os.listdir(folder):
             if name.startswith("index.") and name != os.path.basename(self.index):
                 os.unlink(os.path.join(folder, name))  # left by somebody who died; we hold the lock
-        if _is_index(self.kept):
-            _copy(self.kept, self.index)
-        else:
+        if not _is_index(self.kept):
             self._seed()
 
     def start_over(self) -> None:
         """Forget what the index claims and read every file."""
         names = self._git("ls-files", "-z").out
-        os.unlink(self.index)
+        if os.path.exists(self.index):
+            os.unlink(self.index)
         self._named = {name for name in os.fsdecode(names).split("\0") if name}
-        self.seeded = False
+        self.seeded, self._empty = False, True
 
-    def update(self, paths: Sequence[str] | None, *, ignored: bool = False) -> None:
-        """Bring the private index up to date: everything, or only the named paths."""
+    def update(self, paths: Sequence[str] | None, *, ignored: bool = False, tree: str = "") -> str:
+        """The working tree as a tree object: everything looked at, or only the named paths on top of `tree`."""
+        light = bool(tree) and not (self.seeded or self._empty or ignored or self._named)
+        known = set(self._pending())
         changed = self._scan(ignored=ignored) if paths is None or self.seeded else set()
         if paths is not None:
             changed |= self._expand(paths)
+        changed |= known
+        if light and not changed:
+            return tree
+        if light and is_light(self.source.top, changed):
+            self.left = sorted(changed)
+            return self._light(tree, self.left)
+        self._own_copy()
         changed |= self._named
-        self.touched = self.touched or bool(changed)
         gone, present = self._sort(changed)
         if gone:
             zero = "0" * 40
             lines = "".join(f"0 {zero}\t{name}\0" for name in gone)
             self._git("update-index", "-z", "--index-info", stdin=os.fsencode(lines))
         self._add(present)
-
-    def tree(self) -> str:
-        """The working tree as a tree object."""
         answer = self._git("write-tree", *(("--missing-ok",) if self.seeded else ()))
         if answer.code:
             raise UserError(f"Cannot write the snapshot's tree: {answer.error_text}", f"Look at {self.store.path}.")
+        self.left = []
         return answer.text.strip()
 
+    def _light(self, tree: str, names: list[str]) -> str:
+        """A few files: hash them here and rebuild the trees above them. The private index learns of them later."""
+        gone, present = self._sort(names)
+        changes: dict[str, tuple[str, str] | None] = dict.fromkeys(gone)
+        for name in present:
+            try:
+                changes[name] = read_file(self.store, os.path.join(self.source.top, name))
+            except OSError:
+                self.unread.append(name)
+        return apply_changes(self.store, tree, changes)
+
+    def _own_copy(self) -> None:
+        if not (self.seeded or self._empty) and not os.path.exists(self.index) and os.path.exists(self.kept):
+            _copy(self.kept, self.index)
+
+    def _pending(self) -> list[str]:
+        """Paths taken since the private index was last brought up to date."""
+        try:
+            with open(self.pending, "rb") as file:
+                return [name for name in os.fsdecode(file.read()).split("\0") if name]
+        except OSError:
+            return []
+
     def keep(self) -> None:
-        """Use this index as the starting point of the next snapshot."""
-        if os.path.exists(self.index):
+        """Use this index as the starting point of the next snapshot, and remember what it does not know yet."""
+        if self.left != self._pending():
+            temp = self.index + ".pending"
+            with open(temp, "wb") as file:
+                file.write(_nul(self.left))
+            if os.path.exists(self.index):  # the index knows more than the list says: first the index, then the list
+                os.replace(self.index, self.kept)
+            os.replace(temp, self.pending)
+        elif os.path.exists(self.index):
             os.replace(self.index, self.kept)
 
     def close(self) -> None:
         """Leave nothing behind."""
-        for path in (self.index, self.index + ".lock"):
+        for path in (self.index, self.index + ".lock", self.index + ".pending"):
             if os.path.lexists(path):
                 os.unlink(path)
 
     # --- the parts --------------------------------------------------------------------------------
 
     def _git(self, *words: str, stdin: bytes | None = None) -> Completed:
-        return self.store.git(*words, index=self.index, top=self.source.top, stdin=stdin)
+        index = self.index if self.seeded or self._empty or os.path.exists(self.index) else self.kept
+        return self.store.git(*words, index=index, top=self.source.top, stdin=stdin)
 
     def _seed(self) -> None:
         """Start from the session's index: its stat data spares us from reading every file. What it hides, we look at."""

@@ -171,11 +171,19 @@ class Store:
         path = os.path.join(folder, sha[2:])
         if os.path.exists(path):
             return sha
-        os.makedirs(folder, exist_ok=True)
         temp = os.path.join(folder, f"tmp_obj_{os.getpid()}{os.urandom(3).hex()}")
-        with open(temp, "xb") as file:
-            file.write(zlib.compress(content, 1))
-        os.chmod(temp, 0o444)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        try:
+            fd = os.open(temp, flags, 0o444)
+        except FileNotFoundError:
+            os.makedirs(folder, exist_ok=True)
+            fd = os.open(temp, flags, 0o444)
+        try:
+            view = memoryview(zlib.compress(content, 1))
+            while view:
+                view = view[os.write(fd, view) :]
+        finally:
+            os.close(fd)
         os.rename(temp, path)
         return sha
 
@@ -218,7 +226,7 @@ class Store:
             return True
         lines = [*wanted, *(f"^{sha}" for sha in known)]
         answer = self.git(
-            "pack-objects", "-q", "--revs", "--non-empty", "--delta-base-offset", "--threads=2",
+            "pack-objects", "-q", "--revs", "--non-empty", "--delta-base-offset", "--window=0",
             os.path.join(self.objects, "pack", "pack"),
             stdin=("\n".join(lines) + "\n").encode(),
             borrow=borrow,
@@ -305,7 +313,7 @@ class Store:
         """Let every workspace's next snapshot read all files again."""
         for folder, _, files in os.walk(os.path.join(self.path, "handoff")):
             for name in files:
-                if name in ("index", "state"):
+                if name in ("index", "state", "pending"):
                     os.unlink(os.path.join(folder, name))
         last = os.path.join(self.path, "refs", "handoff", "last")
         for name in os.listdir(last) if os.path.isdir(last) else ():

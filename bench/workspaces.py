@@ -1,0 +1,186 @@
+"""Workspaces, snapshots and landing beside plain git on the same repository in the same run. Ratios count."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+FILES = 2_000 if os.environ.get("HANDOFF_BENCH_QUICK") else 10_000
+BRANCHES = 50
+_PERSON = "[user]\n\tname = B\n\temail = b@example.invalid\n[init]\n\tdefaultBranch = main\n[gc]\n\tauto = 0\n"
+
+
+def _git(top: str, *words: str, **options) -> str:
+    return subprocess.run(["git", *words], cwd=top, check=True, capture_output=True, text=True, **options).stdout
+
+
+def _repository(folder: str) -> str:
+    top = os.path.join(folder, "repo")
+    for number in range(FILES):
+        path = os.path.join(top, f"d{number % 100}", f"f{number}.txt")
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(f"{number}\n" * 100)
+        os.utime(path, (1_700_000_000, 1_700_000_000))
+    _git(top, "init", "-q")
+    _git(top, "add", "-A")
+    _git(top, "commit", "-qm", "all")
+    _git(top, "repack", "-adq")
+    return top
+
+
+@contextlib.contextmanager
+def _home(folder: str):
+    kept = dict(os.environ)
+    config = os.path.join(folder, "gitconfig")
+    with open(config, "w", encoding="utf-8") as file:
+        file.write(_PERSON)
+    os.environ.update(HANDOFF_HOME=os.path.join(folder, "home"), GIT_CONFIG_GLOBAL=config, GIT_CONFIG_NOSYSTEM="1")
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(kept)
+
+
+def _times(*works, turns: int = 7) -> list[float]:
+    """The median of each work, taken in turns so that a busy moment hits all of them."""
+    taken: list[list[float]] = [[] for _ in works]
+    for turn in range(turns):
+        for number, work in enumerate(works):
+            begin = time.perf_counter()
+            work(turn)
+            taken[number].append(time.perf_counter() - begin)
+    return [statistics.median(one) for one in taken]
+
+
+def rows() -> list[tuple[str, str, str]]:
+    """Each promise of the plan, measured."""
+    with tempfile.TemporaryDirectory(prefix="handoff-bench-") as folder, _home(folder):
+        top = _repository(folder)
+        return [*_workspaces(folder, top), *_snapshots(top), *_landing(top)]
+
+
+def _app():
+    from handoff.base.settings import from_environment  # noqa: PLC0415 - after the environment is set
+    from handoff.engine.app import App  # noqa: PLC0415
+
+    return App(from_environment())
+
+
+def _workspaces(folder: str, top: str) -> list[tuple[str, str, str]]:
+    from handoff.engine import snapshots, workspaces  # noqa: PLC0415
+    from handoff.git.snapshots import Wish  # noqa: PLC0415
+    from handoff.git.workspaces import Order  # noqa: PLC0415
+
+    app = _app()
+    vault = snapshots.open_vault(app, folder=top)
+    begin = time.perf_counter()
+    snapshots.snapshot(app, vault=vault, wish=Wish("first"))
+    first = time.perf_counter() - begin
+
+    def ours(turn: int) -> None:
+        workspaces.add_workspace(app, order=Order(f"w{turn}"), vault=vault)
+
+    def sparse(turn: int) -> None:
+        workspaces.add_workspace(app, order=Order(f"s{turn}", sparse=("d1",)), vault=vault)
+
+    def theirs(turn: int) -> None:
+        _git(top, "worktree", "add", "-q", "-b", f"t{turn}", os.path.join(folder, f"t{turn}"))
+
+    mine, small, git = _times(ours, sparse, theirs, turns=3)
+    _git(top, "worktree", "list")
+    for turn in range(3):
+        _git(top, "worktree", "remove", "--force", os.path.join(folder, f"t{turn}"))
+        _git(top, "branch", "-q", "-D", f"t{turn}")
+        for name in (f"w{turn}", f"s{turn}"):
+            shutil.rmtree(os.path.join(os.environ["HANDOFF_HOME"], "repo", "workspaces", name))
+    return [
+        (f"workspace (clone) of {FILES:,} files", _ratio(mine, git, "git worktree add"), "2x"),
+        ("the same, one folder of it (sparse)", _ratio(small, git, "git worktree add"), ""),
+        (f"first snapshot of a project, {FILES:,} files", f"{first * 1000:.0f} ms, once", ""),
+    ]
+
+
+def _snapshots(top: str) -> list[tuple[str, str, str]]:
+    from handoff.engine import snapshots  # noqa: PLC0415
+    from handoff.git.snapshots import Wish  # noqa: PLC0415
+
+    app = _app()
+    vault = snapshots.open_vault(app, folder=top)
+
+    def change(turn: int) -> None:
+        with open(os.path.join(top, "d7", "f7.txt"), "w", encoding="utf-8") as file:
+            file.write(f"{turn} {time.perf_counter_ns()}\n")
+
+    def found(turn: int) -> None:
+        change(turn)
+        snapshots.snapshot(app, vault=vault, wish=Wish("found"))
+
+    def named(turn: int) -> None:
+        change(turn)
+        snapshots.snapshot(app, vault=vault, wish=Wish("named", paths=["d7/f7.txt"]))
+
+    def idle(_turn: int) -> None:
+        snapshots.snapshot(app, vault=vault, wish=Wish("idle"))
+
+    def status(turn: int) -> None:
+        change(turn)
+        _git(top, "status", "--porcelain")
+
+    found(0)
+    scan, hook, still, git = _times(found, named, idle, status)
+    _git(top, "checkout", "-q", "--", ".")
+    return [
+        (f"snapshot, 1 of {FILES:,} files changed, found by a scan", _ratio(scan, git, "git status"), "3x"),
+        ("snapshot, the changed file named by the caller", _ratio(hook, git, "git status"), ""),
+        ("snapshot, nothing changed", _ratio(still, git, "git status"), ""),
+    ]
+
+
+def _landing(top: str) -> list[tuple[str, str, str]]:
+    from handoff.engine import landing  # noqa: PLC0415
+
+    names = []
+    for number in range(BRANCHES):
+        name = f"b{number}"
+        names.append(name)
+        blob = _git(top, "hash-object", "-w", "--stdin", input=f"{name}\n").strip()
+        index = os.path.join(top, ".git", "bench-index")
+        environment = {**os.environ, "GIT_INDEX_FILE": index}
+        _git(top, "read-tree", "main", env=environment)
+        _git(top, "update-index", "--add", "--cacheinfo", f"100644,{blob},d{number}/new.txt", env=environment)
+        tree = _git(top, "write-tree", env=environment).strip()
+        commit = _git(top, "commit-tree", "-p", "main", "-m", name, tree).strip()
+        _git(top, "branch", name, commit)
+    app = _app()
+    begin = time.perf_counter()
+    for name in names:
+        _git(top, "merge-tree", "--write-tree", "main", name)
+    git = time.perf_counter() - begin
+    from handoff.engine import snapshots  # noqa: PLC0415
+
+    begin = time.perf_counter()
+    outcome = landing.land(app, names=names, vault=snapshots.open_vault(app, folder=top))
+    mine = time.perf_counter() - begin
+    assert outcome.landing is not None
+    assert len(outcome.merged.steps) == BRANCHES
+    return [
+        (f"landing {BRANCHES} branches, checkout included", _ratio(mine, git, f"{BRANCHES} x git merge-tree"), "3x")
+    ]
+
+
+def _ratio(mine: float, theirs: float, what: str) -> str:
+    return f"{mine / theirs:.2f}x {what} ({mine * 1000:.0f} ms)"
+
+
+if __name__ == "__main__":
+    for row in rows():
+        print(" | ".join(row))
+    sys.exit(0)
