@@ -82,7 +82,8 @@ def claim(
 
 def heartbeat(store: Store, *, key: int, fence: int, lease_seconds: float = 0.0) -> Task:
     """A sign of life renews the lease. A session that was thought dead gets its task back if nobody took it."""
-    _check_length(lease_seconds, least=0.0)
+    if lease_seconds != 0:  # 0 keeps the length it has
+        _check_length(lease_seconds)
     with store.transaction() as transaction:
         lease_now, now = transaction.lease_now(), transaction.now()
         row = transaction.one(
@@ -157,7 +158,7 @@ def why_idle(store: Store, *, who: Who, project: str = "", limits: Limits | None
 
 
 def _take(transaction: Transaction, *, key: int, agent: str, who: Who, lease_seconds: float) -> Claim:
-    _check_length(lease_seconds, least=1.0)
+    _check_length(lease_seconds)
     (row,) = transaction.query(
         "claim_task", key=key, session=who.id, host=who.host, agent=agent, lease_seconds=float(lease_seconds),
         lease_now=transaction.lease_now(), now=transaction.now(),
@@ -168,11 +169,11 @@ def _take(transaction: Transaction, *, key: int, agent: str, who: Who, lease_sec
     return Claim(task, session, task.fence, float(lease_seconds))
 
 
-def _check_length(lease_seconds: float, *, least: float) -> None:
-    if not least <= lease_seconds <= LONGEST_LEASE_SECONDS:
+def _check_length(lease_seconds: float) -> None:
+    if not 0 < lease_seconds <= LONGEST_LEASE_SECONDS:
         raise UserError(
             f"A lease must be some seconds long, not {lease_seconds:g}.",
-            f"Choose 1 to {LONGEST_LEASE_SECONDS:.0f} seconds; a heartbeat extends it.",
+            f"Choose at most {LONGEST_LEASE_SECONDS:.0f} seconds; a heartbeat extends it.",
         )
 
 
