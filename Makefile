@@ -7,7 +7,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check -q
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-fast lint format bench docs clean
+.PHONY: help demo test test-fast test-clients lint format bench docs clean
 
 help:                       ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## */\1|/p' Makefile | while IFS='|' read -r name text; do printf '  make %-10s %s\n' "$$name" "$$text"; done
@@ -33,10 +33,17 @@ demo: $(VENV)/.app          ## a feature carried over three sessions, no API key
 	@$(BIN)/python -m handoff.surfaces.cli.main demo
 
 test: $(VENV)/.dev          ## the whole suite
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not clients"
 
 test-fast: $(VENV)/.dev     ## the suite without the slow tests
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not clients"
+
+test-clients: $(VENV)/.dev  ## real agent clients against a scripted model; installs them in a cache folder
+	$(BIN)/python tests/support/real_clients.py install
+	@rm -f $(VENV)/clients.tsv
+	HANDOFF_TEST_CLIENTS=all HANDOFF_TEST_CLIENTS_TABLE=$(abspath $(VENV))/clients.tsv \
+	  $(BIN)/python -m pytest -n 2 -m clients tests/clients
+	$(BIN)/python tests/support/real_clients.py table $(VENV)/clients.tsv docs/clients.md
 
 lint: $(VENV)/.dev          ## style, types, floors
 	$(BIN)/ruff check .

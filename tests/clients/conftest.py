@@ -10,32 +10,15 @@ from typing import Any
 
 import pytest
 from model_server import ModelServer
+from real_clients import FOLDER, chosen, program
 from sandbox import Cli, Repo, absent, hermetic_environment
 
-FOLDER = os.environ.get("HANDOFF_TEST_CLIENTS_DIR") or os.path.join(
-    os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "handoff-test-clients"
-)
-CLIENTS = ("claude", "codex", "gemini", "copilot", "opencode")
 KEY = "sk-test-key-not-a-secret-at-all"
-_PYTHON = "python/lib/*/site-packages"
-_PLACES = {
-    "claude": f"{_PYTHON}/claude_agent_sdk/_bundled/claude",
-    "codex": f"{_PYTHON}/codex_cli_bin/bin/codex",
-    "gemini": "node/node_modules/.bin/gemini",
-    "copilot": "node/node_modules/.bin/copilot",
-    "opencode": "node/node_modules/.bin/opencode",
-}
+PRESENT = chosen()
+collect_ignore = [] if PRESENT else ["test_clients.py"]
 
 
-def program(name: str) -> str | None:
-    """Where the client is in the folder of test clients."""
-    import glob  # noqa: PLC0415
-
-    found = glob.glob(os.path.join(FOLDER, _PLACES[name]))
-    return found[0] if found else None
-
-
-@pytest.fixture(params=CLIENTS)
+@pytest.fixture(params=PRESENT)
 def client(request):
     """One client after the other; absent ones are told."""
     if program(request.param) is None:

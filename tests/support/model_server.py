@@ -94,6 +94,8 @@ def _tool_names(body: dict[str, Any]) -> list[str]:
             names += [one["name"] for one in tool["functionDeclarations"]]
         elif "function" in tool:
             names.append(tool["function"]["name"])
+        elif tool.get("type") == "namespace":
+            names += [one["name"] for one in tool.get("tools", [])]
         elif "name" in tool:
             names.append(tool["name"])
     return names
@@ -192,9 +194,11 @@ def _responses(talk: Any, body: dict[str, Any], text: str, call: Any) -> None:
     elif call:
         item = {"type": "function_call", "id": f"fc_{number}", "call_id": f"call_{number}", "name": call[0],
                 "arguments": json.dumps(call[1])}  # fmt: skip
-        space = next((one["name"] for one in body.get("tools", []) if one.get("type") == "namespace"), None)
-        if space and call[0].startswith(space):
-            item["namespace"] = space
+        for one in body.get("tools", []):
+            if one.get("type") == "namespace" and call[0] in [inner["name"] for inner in one.get("tools", [])]:
+                item["namespace"] = one["name"]
+            if one.get("type") == "tool_search" and call[0] not in _tool_names(body):
+                item["namespace"] = "mcp__handoff"  # a model would have searched for it first
     response = {"id": f"resp_{number}", "object": "response", "status": "completed", "output": [item], "model": body.get("model", "m"),
                 "usage": {**USAGE, "total_tokens": 15, "input_tokens_details": {"cached_tokens": 0},
                           "output_tokens_details": {"reasoning_tokens": 0}}}  # fmt: skip

@@ -54,6 +54,8 @@ class Order(Record):
     folder: str
     session: str
     client_id: str = ""
+    state: str = ""
+    """Where the client keeps its conversations; the first session's folder when one is resumed."""
     hook: tuple[str, ...] = ()
     mcp: tuple[str, ...] = ()
     owned: tuple[str, ...] = ()

@@ -48,7 +48,7 @@ def resume(order: Order) -> Launch:
 
 
 def _launch(order: Order, which: tuple[str, ...]) -> Launch:
-    home = os.path.join(order.folder, "copilot")
+    home = os.path.join(order.state or order.folder, "copilot")
     servers = {}
     if order.mcp:
         servers["handoff"] = {

@@ -57,12 +57,13 @@ def put(path: str, name: str, text: str) -> None:
     write_atomic(whole, text, mode=0o600)
 
 
-def put_launch(path: str, launch: Launch, *, cwd: str, wrapped: list[str]) -> None:
+def put_launch(path: str, launch: Launch, *, cwd: str, wrapped: list[str], state: str = "") -> None:
     """The files a client needs, then the words to start it with."""
     for name, text in launch.files.items():
-        if os.path.commonpath([path, os.path.abspath(name)]) != path:
+        root = next((one for one in (path, state) if one and os.path.abspath(name).startswith(one + "/")), "")
+        if not root:
             raise UserError(f"An agent may write only into its session's folder, not {name}.", "Mend the adapter.")
-        put(path, os.path.relpath(name, path), text)
+        put(root, os.path.relpath(name, root), text)
     put(path, LAUNCH, dumps({"argv": wrapped, "cwd": cwd}))
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
 LAUNCH, PROCESS, EXIT, EVENTS, ERRORS = "launch.json", "process.json", "exit.json", "events.jsonl", "errors.log"
-GRACE_SECONDS = 5.0
+GRACE_SECONDS = 3.0
 CANNOT_START = 127
 _PAUSE = 0.02
 _SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER of Linux

@@ -85,7 +85,7 @@ def _launch(order: Order, which: tuple[str, ...]) -> Launch:
         argv,
         {
             **quiet, "npm_config_offline": "true", "OPENCODE_CONFIG_DIR": folder,
-            "OPENCODE_DB": os.path.join(folder, "opencode.db"),
+            "OPENCODE_DB": os.path.join(order.state or order.folder, "opencode", "opencode.db"),
         },
         files,
     )  # fmt: skip

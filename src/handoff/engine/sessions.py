@@ -51,6 +51,7 @@ class Wish(Record):
     limits: Limits = Limits()
     words: tuple[str, ...] = ()
     resume: str = ""
+    state: str = ""
     reason: str = ""
 
 
@@ -152,7 +153,7 @@ def _begin(app: App, config: Config, wish: Wish, client: Client, claim: Claim, w
     facts = {
         "session": who.id, "task": task.label, "key": task.key, "fence": claim.fence, "agent": wish.agent,
         "version": client.version, "workspace": workspace, "started": stamp(app.clock.now()), "client_id": wish.resume,
-        "model": wish.model,
+        "model": wish.model, "state": wish.state or path,
     }  # fmt: skip
     for name, text in (
         (folders.FACTS, dumps(facts)), (folders.BATON, baton), (folders.TOKEN, token),
@@ -162,7 +163,7 @@ def _begin(app: App, config: Config, wish: Wish, client: Client, claim: Claim, w
     order = _order(app, wish, client, task, workspace, path, who.id, baton)
     adapter = client.adapter
     launch = adapter.resume(order) if wish.resume and adapter.resume else adapter.launch(order)
-    folders.put_launch(path, launch, cwd=workspace, wrapped=list(launch.argv))
+    folders.put_launch(path, launch, cwd=workspace, wrapped=list(launch.argv), state=wish.state)
     limits = wish.limits if wish.limits.minutes else wish.limits._replace(minutes=config.number("session_minutes"))
     rules = Rules(limits, config.number("lease_seconds"))
     session = Session(path, who.id, adapter, adapter.abilities(client.version), rules, app.clock)
@@ -185,7 +186,7 @@ def _order(
     client_id = wish.resume or (_uuid() if able.choose_id else "")
     own = own_words()
     return Order(
-        client.program, prompt, workspace, path, session, client_id,
+        client.program, prompt, workspace, path, session, client_id, state=wish.state,
         hook=(*own, "hook") if client.adapter.dialect else (), mcp=(*own, "mcp") if able.mcp and has_mcp() else (),
         owned=_owned_places(workspace, task.patterns), writable=(app.settings.home, _temp(app)), model=wish.model, version=client.version, limits=wish.limits,
         words=wish.words,
@@ -354,7 +355,7 @@ def resumed(app: App, *, session: str, reason: str = "") -> Wish:
         )
     return Wish(
         known.agent, str(facts.get("task", "")), known.project, str(facts.get("model", "")), resume=client_id,
-        reason=reason,
+        state=str(facts.get("state") or path), reason=reason,
     )  # fmt: skip
 
 
