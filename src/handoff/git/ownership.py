@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
 
 from handoff.base.errors import UserError
+from handoff.base.record import TYPE_CHECKING, Record
 from handoff.git.ownership_index import GlobIndex
 from handoff.git.ownership_patterns import (
     EXACT,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["Fold", "Overlap", "Ownership", "holders", "overlaps"]
 
 
-class Overlap(NamedTuple):
+class Overlap(Record):
     """Two owners whose patterns both name `example`, which need not exist."""
 
     a: str
@@ -51,7 +51,7 @@ class _Side:
         self.rules = tuple(rules)
         self.names = {rule.path: rule for rule in self.rules if rule.kind == EXACT}
         self.folders = {rule.path: rule for rule in self.rules if rule.kind == PREFIX}
-        self.globs: GlobIndex[Rule] = GlobIndex()
+        self.globs: GlobIndex = GlobIndex()
         self._compiled: dict[Rule, re.Pattern[bytes]] = {}
         for rule in self.rules:
             if rule.kind == GLOB:
@@ -65,9 +65,10 @@ class _Side:
         for base in bases(path)[1:] if self.folders else ():
             if rule := self.folders.get(base):
                 return rule
-        for rule in self.globs.near(path):
-            if self._matches(rule, path):
-                return rule
+        found: Rule
+        for found in self.globs.near(path):
+            if self._matches(found, path):
+                return found
         return None
 
     def holds_folder(self, folder: bytes) -> Rule | None:
@@ -75,9 +76,10 @@ class _Side:
         for base in (*bases(folder), folder):
             if rule := self.folders.get(base):
                 return rule
-        for rule in self.globs.reaching(folder):
-            if isinstance(rule.parts[-1], Deep) and self._matches(rule, folder + b"x"):
-                return rule
+        found: Rule
+        for found in self.globs.reaching(folder):
+            if isinstance(found.parts[-1], Deep) and self._matches(found, folder + b"x"):
+                return found
         return None
 
     def _matches(self, rule: Rule, path: bytes) -> bool:

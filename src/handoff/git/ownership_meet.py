@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Literal, NamedTuple
 
+from handoff.base.record import TYPE_CHECKING, Record
 from handoff.git.ownership_patterns import ALL, EXACT, GLOB, NAME, PREFIX, Deep, Rule, Star, regex
+
+if TYPE_CHECKING:
+    from typing import Literal
 
 _SLASH = 0x2F
 _SLASH_SET = 1 << _SLASH
@@ -14,7 +17,7 @@ BUDGET = 20_000
 _NICE = b"xabcdefghijklmnopqrstuvwyzXABCDEFGHIJKLMNOPQRSTUVWYZ0123456789_-.,+ "
 
 
-class Machine(NamedTuple):
+class Machine(Record):
     """A small automaton over bytes: moves by a set of bytes, free moves, and the one accepting state (the last)."""
 
     moves: tuple[tuple[tuple[int, int], ...], ...]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
-
+from handoff.base.record import TYPE_CHECKING, Record
 from handoff.git.ownership_index import GlobIndex
 from handoff.git.ownership_meet import meeting
 from handoff.git.ownership_patterns import EXACT, GLOB, Rule, bases, beginning, ending, fixed_head
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
     Owners = Mapping[str, tuple[tuple[Rule, ...], tuple[Rule, ...]]]
 
 
-class Held(NamedTuple):
+class Held(Record):
     """A rule and whose it is."""
 
     owner: str
@@ -86,7 +85,7 @@ def _mixed_pairs(plain: list[Held], globs: list[Held]) -> Iterator[tuple[Held, H
     """Names and folders against globs: a glob can only reach what lies in its folder, or a folder above it."""
     if not globs:
         return
-    index: GlobIndex[Held] = GlobIndex()
+    index: GlobIndex = GlobIndex()
     for glob in globs:
         index.add(glob.rule, glob)
     folders: dict[bytes, dict[str, Held]] = {}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
 
 from handoff.base.errors import UserError
+from handoff.base.record import TYPE_CHECKING, Record
 
 if TYPE_CHECKING:
     import re
@@ -23,7 +23,7 @@ _POSIX = {
 }  # fmt: skip
 
 
-class Fold(NamedTuple):
+class Fold(Record):
     """Which spellings are one name on this disk: case-only twins, and composed or decomposed accents."""
 
     case: bool = False
@@ -44,19 +44,22 @@ class Fold(NamedTuple):
         return (normalize("NFC", text.casefold()) if self.case else text).encode("utf-8")
 
 
-class Star(NamedTuple):
+class Star:
     """`*` inside one component."""
 
 
-class Deep(NamedTuple):
+class Deep:
     """`**` as a whole component."""
+
+
+STAR, DEEP = Star(), Deep()
 
 
 Token = int | Star  # an int is the set of bytes that may stand here, as a 256-bit mask
 Part = Deep | bytes | tuple[Token, ...]  # bytes: a component that is spelled out
 
 
-class Rule(NamedTuple):
+class Rule(Record):
     """What one pattern means. `path` is the name (exact), the folder with its slash (prefix) or the glob."""
 
     kind: str
@@ -168,7 +171,7 @@ def _merged(parts: list[Part]) -> tuple[Part, ...]:
 def _plain_part(name: bytes) -> Part:
     if b"*" not in name and b"?" not in name:
         return name
-    tokens: list[Token] = [Star() if byte == ord("*") else NAME if byte == ord("?") else 1 << byte for byte in name]
+    tokens: list[Token] = [STAR if byte == ord("*") else NAME if byte == ord("?") else 1 << byte for byte in name]
     return _part(tokens, name)
 
 
@@ -178,10 +181,10 @@ def _composed(body: bytes, fold: Fold) -> bytes:
 
 def _part(tokens: list[Token], source: bytes) -> Part:
     if len(source) > 1 and not source.strip(b"*"):
-        return Deep()
+        return DEEP
     single: list[Token] = []
     for token in tokens:
-        if not (token == Star() and single and single[-1] == Star()):
+        if not (token is STAR and single and single[-1] is STAR):
             single.append(token)
     known = tuple(single)
     return fixed_head(known) if all(_single(token) is not None for token in known) else known
@@ -195,7 +198,7 @@ def _tokens(body: bytes, fold: Fold, shown: str) -> list[tuple[Token, bytes]]:
         start = at
         at += 1
         if byte == ord("*"):
-            found.append((Star(), b"*"))
+            found.append((STAR, b"*"))
             continue
         if byte == ord("?"):
             found.append((NAME, b"?"))
