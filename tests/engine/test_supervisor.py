@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 
 import pytest
@@ -118,10 +119,10 @@ def test_agents_that_die_hang_or_fail_are_replaced_and_the_rest_goes_on(ground):
 @pytest.mark.slow
 def test_a_frozen_supervisor_is_given_up_and_ends_itself_when_it_wakes(ground):
     ground.add("long", {"run": f"while ! test -e {ground.folder}/go; do sleep 0.1; done"})
-    first = ground.supervisor(lease=2.0)
+    first = ground.supervisor(lease=6.0)
     ground.until(lambda: ground.begun("long"), "the agent works")
     os.kill(first.pid, signal.SIGSTOP)
-    ground.supervisor(lease=2.0)
+    ground.supervisor(lease=6.0)
     try:
         with open(os.path.join(ground.folder, "go"), "w", encoding="utf-8"):
             pass
@@ -175,3 +176,38 @@ def test_a_cancelled_task_loses_its_agent_even_when_no_supervisor_looks(file_gro
     ground.supervisor()
     ground.until(lambda: not ground.agents(), "the next supervisor ends what it finds")
     assert (ground.begun("kept"), ground.begun("dropped")) == (1, 1)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_sixty_tasks_are_each_done_once_while_supervisors_are_killed_at_random(file_ground):
+    ground = file_ground
+    ground.settings(
+        f'agents = {{ quick = ["sh", "-c", "echo begin $HANDOFF_TASK $HANDOFF_FENCE >> {ground.traces}"] }}\n'
+        "starts_per_minute = 100000\n"
+    )
+    names = [f"task-{number:02}" for number in range(60)]
+    for name in names:
+        ground.add(name)
+    chance = random.Random(7)
+    supervisors = [ground.supervisor(agent="quick") for _ in range(2)]
+    kills = [chance.uniform(0.1, 1.5) for _ in range(8)]
+
+    def over():
+        for index, process in enumerate(supervisors):
+            if process.poll() is not None:
+                assert process.returncode == -signal.SIGKILL, ground.story()
+                supervisors[index] = ground.supervisor(agent="quick")
+        victim = chance.choice(supervisors)
+        if kills and ground.works(victim):
+            ground.clock.sleep(kills.pop())
+            victim.kill()
+            victim.wait()
+        return ground.done()
+
+    ground.until(over, "all sixty are done", patience=280.0)
+    for name in names:
+        assert ground.begun(name) == 1, ground.story()
+        assert ground.count("task.finished", name) == 1
+    assert ground.count("task.claimed") == 60
+    assert ground.agents() == []

@@ -17,7 +17,7 @@ from handoff.engine.app import App
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PATIENCE = 100.0
-PACE = {"lease": 4.0, "reap": 0.3, "watchdog": 0.5, "stops": 0.2, "retention": 3600.0}
+PACE = {"lease": 20.0, "reap": 0.3, "watchdog": 0.5, "stops": 0.2, "retention": 3600.0}
 
 
 class Ground:
@@ -71,11 +71,12 @@ class Ground:
 
     # --- supervisors -----------------------------------------------------------------------------------------
 
-    def supervisor(self, *points: str, most: int = 0, **pace: float) -> subprocess.Popen[str]:
+    def supervisor(self, *points: str, most: int = 0, agent: str = "scripted", **pace: float) -> subprocess.Popen[str]:
         plan = os.path.join(self.folder, f"plan-{len(self.started)}.json")
         with open(plan, "w", encoding="utf-8") as file:
             json.dump(
-                {"points": points, "folder": self.points, "script": os.path.join(self.scripts, "{task}.toml"),
+                {"points": points, "folder": self.points, "agent": agent,
+                 "words": [os.path.join(self.scripts, "{task}.toml")] if agent == "scripted" else [],
                  "pace": {**PACE, **pace}, "most": most}, file,
             )  # fmt: skip
         log = open(os.path.join(self.folder, f"supervisor-{len(self.started)}.log"), "w", encoding="utf-8")  # noqa: SIM115
@@ -87,6 +88,12 @@ class Ground:
         self.started.append(process)
         return process
 
+    def works(self, process: subprocess.Popen[str]) -> bool:
+        """Whether that supervisor has begun."""
+        path = os.path.join(self.folder, f"supervisor-{self.started.index(process)}.log")
+        with open(path, encoding="utf-8") as file:
+            return " works with " in file.read()
+
     def close(self) -> None:
         for process in self.started:
             process.kill()
@@ -97,8 +104,8 @@ class Ground:
 
     # --- what has come of it ---------------------------------------------------------------------------------
 
-    def until(self, true: Any, what: str) -> None:
-        deadline = self.clock.monotonic() + PATIENCE
+    def until(self, true: Any, what: str, *, patience: float = PATIENCE) -> None:
+        deadline = self.clock.monotonic() + patience
         while not true():
             if self.clock.monotonic() > deadline:
                 raise AssertionError(f"not reached: {what}\n{self.story()}")

@@ -52,7 +52,7 @@ def main(plan_path: str) -> None:
         sys.setprofile(look)
     app = App(from_environment())
     supervisor = Supervisor(
-        app, Crew(("scripted",), (plan["script"],)), most=plan.get("most", 0),
+        app, Crew((plan["agent"],), tuple(plan["words"])), most=plan.get("most", 0),
         tell=lambda text: print(text, flush=True), pace=Pace(**plan["pace"]),
     )  # fmt: skip
     signal.signal(signal.SIGTERM, lambda *_: supervisor.leave())

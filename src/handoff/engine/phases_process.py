@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from handoff.base.errors import UserError
-from handoff.base.files import make_folder, write_atomic
+from handoff.base.files import make_folder
 from handoff.base.process import command_of, detach, end_group, is_running, start_of, wait_for_end
 from handoff.base.record import TYPE_CHECKING, Record
 
@@ -71,10 +71,10 @@ def ensure(app: App, order: Order) -> str:
     if _pid(folder) or os.path.exists(os.path.join(folder, _EXIT)):
         return folder
     make_folder(folder, mode=0o700)
-    for path, text in {os.path.join(folder, _PROMPT): order.prompt, **order.files}.items():
-        write_atomic(path, text, mode=0o600)
     make_folder(_live(app), mode=0o700)
-    write_atomic(os.path.join(_live(app), name_of(order.key, order.fence)), folder, mode=0o600)
+    marker = os.path.join(_live(app), name_of(order.key, order.fence))
+    for path, text in {os.path.join(folder, _PROMPT): order.prompt, **order.files, marker: folder}.items():
+        _put(path, text)
     detach(
         ["/bin/sh", "-c", _SCRIPT, "handoff-session", folder, order.workspace, *order.argv],
         environment=order.environment,
@@ -85,6 +85,13 @@ def ensure(app: App, order: Order) -> str:
             raise UserError(f"The session's process did not begin; see {folder}.")
         app.clock.sleep(0.002)
     return folder
+
+
+def _put(path: str, text: str) -> None:
+    """Write a file that matters only while the process lives; a power cut that loses it ends the process too."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with open(fd, "w", encoding="utf-8", errors="surrogateescape") as file:
+        file.write(text)
 
 
 def _pid(folder: str) -> int:
@@ -108,7 +115,7 @@ def _alive(folder: str) -> bool:
         pass
     if not is_running(pid) or folder not in command_of(pid):
         return False
-    write_atomic(os.path.join(folder, _START), start_of(pid), mode=0o600)
+    _put(os.path.join(folder, _START), start_of(pid))
     return True
 
 

@@ -105,7 +105,7 @@ UPDATE task SET state = 'running', fence = fence + 1, held_by = :session, held_h
 WHERE key = :key AND state = 'ready' RETURNING *
 
 -- name: next_task
--- the ready task that comes next and may run now: not stopped, within every limit
+-- the ready task that comes next and may run now: not stopped, within every limit (|| '' keeps to the few running rows)
 SELECT task.key, task.agent FROM task
 WHERE task.state = 'ready' AND task.not_before <= :now
   AND (:project = '' OR task.project = :project)
@@ -118,7 +118,7 @@ WHERE task.state = 'ready' AND task.not_before <= :now
       OR (scope = 'batch' AND stop.project = task.project
           AND name = (SELECT batch.id FROM batch WHERE batch.key = task.batch)))
   AND (:max_project = 0 OR (SELECT count(*) FROM task busy
-       WHERE busy.state = 'running' AND busy.project = task.project) < :max_project)
+       WHERE busy.state = 'running' AND busy.project || '' = task.project) < :max_project)
   AND (:max_agent = 0 OR (SELECT count(*) FROM task busy
        WHERE busy.state = 'running'
          AND busy.held_agent = CASE WHEN task.agent = '' THEN :agent ELSE task.agent END) < :max_agent)
