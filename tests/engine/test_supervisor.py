@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import random
 import signal
+import subprocess
+import sys
 
 import pytest
 from databases import place, postgres_server  # noqa: F401 - fixtures
@@ -116,12 +118,34 @@ def test_agents_that_die_hang_or_fail_are_replaced_and_the_rest_goes_on(ground):
     assert ground.begun("after") == 1
 
 
+WRITE = """
+import sys
+from handoff.base.clock import SystemClock
+from handoff.store.drivers import open_database
+with open_database(sys.argv[1], clock=SystemClock()).transaction():
+    pass
+"""
+
+
+def freeze_between_writes(ground, pid):
+    """Stop a process at a moment when it holds no lock: on one file nobody can write while it sleeps with one."""
+    while True:
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            subprocess.run([sys.executable, "-c", WRITE, ground.app.database_url], check=True, timeout=10)
+        except subprocess.TimeoutExpired:
+            os.kill(pid, signal.SIGCONT)
+            ground.clock.sleep(0.05)
+        else:
+            return
+
+
 @pytest.mark.slow
 def test_a_frozen_supervisor_is_given_up_and_ends_itself_when_it_wakes(ground):
     ground.add("long", {"run": f"while ! test -e {ground.folder}/go; do sleep 0.1; done"})
     first = ground.supervisor(lease=6.0)
     ground.until(lambda: ground.begun("long"), "the agent works")
-    os.kill(first.pid, signal.SIGSTOP)
+    freeze_between_writes(ground, first.pid)
     ground.supervisor(lease=6.0)
     try:
         with open(os.path.join(ground.folder, "go"), "w", encoding="utf-8"):
