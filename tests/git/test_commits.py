@@ -262,6 +262,20 @@ def test_after_git_mv_both_names_or_the_new_one_alone_make_a_rename(shared):
     assert staged(shared) == ["new-theirs.txt", "theirs.txt"]
 
 
+def test_a_deletion_staged_by_somebody_else_is_not_taken_for_a_move(shared):
+    shared.write("a/__init__.py", "")
+    shared.write("a/licence.txt", "".join(f"line {n}\n" for n in range(50)))
+    shared.git("add", "a")
+    shared.git("commit", "-qm", "a", "--", "a")
+    shared.git("rm", "-q", "a/__init__.py", "a/licence.txt")
+    shared.write("b/__init__.py", "")
+    shared.write("b/licence.txt", "".join(f"line {n}\n" for n in range(49)))
+    shared.git("add", "b")
+    save(shared, "b", look_around=True)
+    assert changed(shared) == [("A", "b/__init__.py"), ("A", "b/licence.txt")]
+    assert "a/__init__.py" in staged(shared)
+
+
 @pytest.mark.slow
 def test_thousands_of_files_in_one_folder_land_together(shared):
     names = [f"many/{number}.txt" for number in range(1500)]

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from handoff.git.commits_repo import Repository
 
 
+_EMPTY_BLOBS = (b"e69de29bb2d1d643", b"473a0f4c3be8a936")  # of both kinds of repositories
+
+
 class Wish(Record):
     """How to commit. Everything has git's usual meaning unless said here."""
 
@@ -162,7 +165,7 @@ def _look_around(
         if words[4].startswith((b"R", b"C")):
             source, path = path, next(fields)
             gone = words[4].startswith(b"R") and look(os.path.join(top, source)) is None
-            if path in work.entries and source not in work.entries and gone and (not wish.owned or wish.owned(source)):
+            if path in work.entries and source not in work.entries and gone and _is_move(words, source, wish):
                 work.entries[source] = work.seen[source] = None
                 before[source] = _file(repo.look_up(tree, source))
                 moved.append(source)
@@ -175,6 +178,16 @@ def _look_around(
             f"{_list(parts)} was staged in part and is committed as on the disk; --staged takes only that part."
         )
     return tuple(notes)
+
+
+def _is_move(words: Sequence[bytes], source: bytes, wish: Wish) -> bool:
+    """Whether a deletion belongs to our new file: by ownership, else only if the content is the same and not empty.
+
+    Somebody else may have staged the deletion of a file that merely resembles ours.
+    """
+    if wish.owned is not None:
+        return wish.owned(source)
+    return words[4] == b"R100" and not words[3].startswith(_EMPTY_BLOBS)
 
 
 def _check_paths(repo: Repository, work: Work, before: dict[bytes, Entry | None], wish: Wish) -> None:
