@@ -15,6 +15,7 @@ from sandbox import Cli, Repo, absent, hermetic_environment
 
 KEY = "sk-test-key-not-a-secret-at-all"
 PRESENT = chosen()
+RELAY = ("claude", "codex", "copilot")
 collect_ignore = [] if PRESENT else ["test_clients.py"]
 
 
@@ -27,8 +28,21 @@ def client(request):
 
 
 @pytest.fixture
-def stage(client, request):
+def stage(client):
     """A project with a task, a home outside any temp folder, and the client on the PATH."""
+    yield from _staged(client)
+
+
+@pytest.fixture
+def relay():
+    """A stage on which several clients take turns."""
+    for name in RELAY:
+        if program(name) is None:
+            absent(f"{name} (make test-clients installs it)")
+    yield from _staged(RELAY[0])
+
+
+def _staged(client: str):
     root = tempfile.mkdtemp(prefix="run-", dir=FOLDER)
     made = Stage(client, root)
     yield made
@@ -47,7 +61,7 @@ class Stage:
         home = os.path.join(root, "home")
         for folder in ("bin", "home", "home/.codex", "home/.gemini", "tmp"):
             os.makedirs(os.path.join(root, folder))
-        os.symlink(program(client) or "", os.path.join(root, "bin", client))
+        self.become(client)
         node = shutil.which("node")
         if node:
             os.symlink(node, os.path.join(root, "bin", "node"))
@@ -71,6 +85,11 @@ class Stage:
             "--check",
             "test -f owned/a.txt",
         )
+
+    def become(self, client: str) -> None:
+        """From here on the sessions are another vendor's."""
+        self.client = client
+        os.symlink(program(client) or "", os.path.join(self.root, "bin", client))
 
     def serve(self, *acts: tuple[Any, ...]) -> ModelServer:
         """The scripted model, and the client told to speak to it."""

@@ -13,7 +13,6 @@ from scripts import processes_with
 pytestmark = [pytest.mark.clients, pytest.mark.slow]
 DONE = ("shell", f"{sys.executable} -m handoff.surfaces.cli.main done --summary 'made a'")
 WITHOUT_STOP = ("opencode",)
-TELLS_NO_TIME = ("copilot",)
 
 
 def _write(stage, name: str, text: str = "hello"):
@@ -108,3 +107,48 @@ def test_a_resumed_session_remembers_its_conversation(stage):
     assert "xyzzy" in server.texts(0), stage.log(end)
     assert end["state"] == "done", stage.log(end)
     stage.note("resumed with its history")
+
+
+def test_a_shell_write_outside_is_stopped_by_the_wall(stage):
+    outside = os.path.join(stage.repo.path, "other.txt")
+    stage.serve(("shell", f"echo x > {outside}"), _write(stage, "owned/a.txt"), DONE, ("say", "finished"))
+    end = stage.run("--wall", "owned")
+    assert not os.path.exists(outside), stage.log(end)
+    assert (end["state"], end["outside"]) == ("done", []), stage.log(end)
+    stage.note("shell write outside stopped by the wall")
+
+
+def test_a_limit_of_the_provider_is_a_wait_and_not_a_failure(stage):
+    words = "Rate limit reached: quota exceeded. Please try again in 2 hours."
+    fault = {
+        "type": "error",
+        "error": {"type": "rate_limit_error", "message": words, "code": 429, "status": "RESOURCE_EXHAUSTED"},
+    }
+    stage.serve(("error", 429, fault))
+    end = stage.run()
+    assert (end["outcome"], end["state"]) == ("limit", "ready"), stage.log(end)
+    assert end["until"] > time.time() + 600, stage.log(end)
+    stage.note("rate limit waited for")
+
+
+def test_a_task_is_carried_on_by_three_vendors(relay):
+    relay.serve(_write(relay, "owned/one.txt"), ("say", "I chose the blue one"), *[("say", "still blue")] * 4)
+    first = relay.run()
+    assert (first["outcome"], first["state"]) == ("failed", "ready"), relay.log(first)
+    relay.become("codex")
+    server = relay.serve(_write(relay, "owned/two.txt"), ("say", "the blue one fits"), *[("say", "it fits")] * 4)
+    second = relay.run()
+    told = server.texts(0)
+    assert "What came before" in told
+    assert "owned/one.txt" in told
+    assert "still blue" in told
+    relay.become("copilot")
+    server = relay.serve(_write(relay, "owned/a.txt"), DONE, ("say", "finished"))
+    third = relay.run()
+    told = server.texts(0)
+    assert "owned/two.txt" in told, relay.log(third)
+    assert "it fits" in told
+    assert (second["state"], third["state"]) == ("ready", "done"), relay.log(third)
+    for name in ("claude", "codex", "copilot"):
+        relay.client = name
+        relay.note("carries on what another vendor began")

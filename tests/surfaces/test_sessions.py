@@ -9,6 +9,7 @@ import subprocess
 import time
 
 import pytest
+from sandbox import absent
 from scripts import DETACHED, handoff, processes_with, write_script
 
 
@@ -27,7 +28,7 @@ class Project:
         self.cli("dump", "--task", name, "--next", "write src/a.txt", "--owns", "src/", *words)
 
     def script(self, *acts) -> str:
-        return write_script(str(self.tmp / "script.toml"), *acts)
+        return write_script(os.path.join(os.environ["HOME"], "script.toml"), *acts)
 
     def run(self, *acts, words=(), code=None):
         return self.cli(
@@ -236,3 +237,38 @@ def _wait_for(look):
             return found
         time.sleep(0.05)
     raise AssertionError("it did not happen")
+
+
+@pytest.fixture
+def walled(project):
+    """A project on a machine that has bubblewrap."""
+    import shutil  # noqa: PLC0415
+
+    if shutil.which("bwrap") is None:
+        absent("bubblewrap")
+    return project
+
+
+def test_a_shell_cannot_write_beyond_what_the_task_owns_behind_its_wall(walled):
+    walled.repo.write("other/kept.txt", "old")
+    walled.repo.commit("more")
+    walled.task("--check", "test -f src/a.txt")
+    end = walled.run(
+        {"run": "echo x > other/kept.txt", "may_fail": True}, {"run": "echo x > new.txt", "may_fail": True},
+        {"write": "src/a.txt", "text": "x"}, {"run": handoff("done", "--summary", "walled")},
+        words=("--wall", "owned"), code=0,
+    )  # fmt: skip
+    assert (end["state"], end["outside"], end["reason"]) == ("done", [], "walled")
+    assert walled.repo.read("other/kept.txt") == "old"
+    assert not os.path.exists(os.path.join(walled.repo.path, "new.txt"))
+
+
+def test_a_wall_around_the_workspace_keeps_the_rest_of_the_disk(walled):
+    outside = f"/var/tmp/handoff-{os.getpid()}.txt"
+    walled.task("--check", "test -f src/a.txt")
+    end = walled.run(
+        {"run": f"echo x > {outside}", "may_fail": True}, {"write": "src/a.txt", "text": "x"},
+        words=("--wall", "workspace"), code=0,
+    )  # fmt: skip
+    assert end["state"] == "done"
+    assert not os.path.exists(outside)

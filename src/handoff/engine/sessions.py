@@ -21,7 +21,7 @@ from handoff.base.marked import is_alive, marked
 from handoff.base.process import find, run
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board import batches, leases, sessions, tasks
-from handoff.engine import hooks, papers, settling, stops, views
+from handoff.engine import hooks, papers, session_walls, settling, stops, views
 from handoff.engine.app import App
 from handoff.engine.home import find_project, home_config
 from handoff.feature.redaction import redact
@@ -53,6 +53,7 @@ class Wish(Record):
     resume: str = ""
     state: str = ""
     reason: str = ""
+    wall: str = session_walls.NONE
 
 
 class Client(Record):
@@ -108,6 +109,7 @@ def start(app: App, *, wish: Wish) -> Begun:
         raise UserError("A person is not started.", f"Open the task instead: {app.settings.program} open {wish.task}")
     config = home_config(app)
     place = find_project(app, name=wish.project)
+    session_walls.check(app, kind=wish.wall, workspace=place.workspace)
     stops.read_files(app, place.name)
     session = new_id("session")
     who = sessions.Who(
@@ -163,11 +165,15 @@ def _begin(app: App, config: Config, wish: Wish, client: Client, claim: Claim, w
     order = _order(app, wish, client, task, workspace, path, who.id, baton)
     adapter = client.adapter
     launch = adapter.resume(order) if wish.resume and adapter.resume else adapter.launch(order)
-    folders.put_launch(path, launch, cwd=workspace, wrapped=list(launch.argv), state=wish.state)
+    words, environment = session_walls.build(
+        app, kind=wish.wall, workspace=workspace, argv=launch.argv, owned=order.owned, kept=adapter.secrets,
+        environment={**_environment(app, task, who.id, token), **launch.environment},
+    )  # fmt: skip
+    folders.put_launch(path, launch, cwd=workspace, wrapped=words, state=wish.state)
     limits = wish.limits if wish.limits.minutes else wish.limits._replace(minutes=config.number("session_minutes"))
     rules = Rules(limits, config.number("lease_seconds"))
     session = Session(path, who.id, adapter, adapter.abilities(client.version), rules, app.clock)
-    keeper = session.start({**_environment(app, task, who.id, token), **launch.environment})
+    keeper = session.start(environment)
     sessions.register(app.database, who=who._replace(pid=keeper.pid, process_start=keeper.start))
     return Begun(session, claim, path)
 
@@ -189,6 +195,7 @@ def _order(
         client.program, prompt, workspace, path, session, client_id, state=wish.state,
         hook=(*own, "hook") if client.adapter.dialect else (), mcp=(*own, "mcp") if able.mcp and has_mcp() else (),
         owned=_owned_places(workspace, task.patterns), writable=(app.settings.home, _temp(app)), model=wish.model, version=client.version, limits=wish.limits,
+        sandboxed=wish.wall != session_walls.NONE,
         words=wish.words,
     )  # fmt: skip
 

@@ -8,7 +8,7 @@ from handoff.agents.keeper import ERRORS, EVENTS
 from handoff.base.clock import age
 from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING
-from handoff.engine import holding, session_words, sessions
+from handoff.engine import holding, session_walls, session_words, sessions
 from handoff.surfaces.cli.command import Command, common_options
 
 if TYPE_CHECKING:
@@ -46,6 +46,10 @@ def _session_arguments(parser: Parser) -> None:
 
 def _limit_arguments(parser: Parser) -> None:
     parser.add_argument(
+        "--wall", choices=session_walls.KINDS, default=session_walls.NONE,
+        help="keep the client inside its workspace, or inside what the task owns (needs bubblewrap; default: none)",
+    )  # fmt: skip
+    parser.add_argument(
         "--with", dest="words", action="append", default=[], metavar="WORD",
         help="one more word for the client (may be repeated); for the scripted agent its script",
     )  # fmt: skip
@@ -68,14 +72,20 @@ def _limits(arguments: Namespace) -> Limits:
 
 def _start(ctx: Context, arguments: Namespace) -> int:
     wish = sessions.Wish(
-        arguments.agent, arguments.task, arguments.project, arguments.model, _limits(arguments), tuple(arguments.words)
+        arguments.agent,
+        arguments.task,
+        arguments.project,
+        arguments.model,
+        _limits(arguments),
+        tuple(arguments.words),
+        wall=arguments.wall,
     )
     return _run(ctx, wish)
 
 
 def _resume(ctx: Context, arguments: Namespace) -> int:
     wish = sessions.resumed(ctx.app, session=arguments.session, reason=arguments.say)
-    return _run(ctx, wish._replace(limits=_limits(arguments), words=tuple(arguments.words)))
+    return _run(ctx, wish._replace(limits=_limits(arguments), words=tuple(arguments.words), wall=arguments.wall))
 
 
 def _run(ctx: Context, wish: Wish) -> int:
