@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from handoff.agents.sandbox_cage import Cage
 
 OLDEST = 3  # before it, a file outside could still be truncated
+# Isolated, so that nothing in the workspace is imported; our own code is found by its place.
+_LAUNCH = "import sys; sys.path.insert(0, sys.argv.pop(1)); from handoff.agents.sandbox_landlock import main; main(sys.argv[1:])"
 _CREATE, _ADD, _RESTRICT = 444, 445, 446
 _NO_NEW_PRIVILEGES, _DIE_WITH_PARENT, _SIGKILL = 38, 1, 9
 _EXECUTE, _WRITE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
@@ -38,7 +40,8 @@ def version() -> int:
 
 def launcher_words(cage: Cage, secrets: Sequence[str]) -> list[str]:
     """How to start a command under Landlock: Python, this file, and the cage in words."""
-    words = [sys.executable, "-I", "-m", "handoff.agents.sandbox_landlock", f"--in={cage.workspace}"]
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    words = [sys.executable, "-I", "-c", _LAUNCH, root, f"--in={cage.workspace}"]
     words += [f"--write={path}" for path in (cage.workspace, cage.temp, *cage.writable)]
     words += [f"--hide={path}" for path in (*cage.hidden, *secrets)]
     words += [f"--read={path}" for path in cage.visible]
@@ -131,7 +134,3 @@ def readable(hidden: Iterable[str]) -> list[str]:
 
     walk("/")
     return found
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])
