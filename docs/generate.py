@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import ast
 import os
+import re
 import sys
 from typing import TYPE_CHECKING
 
@@ -204,6 +205,26 @@ def _exit_code(name: str, kinds: dict[str, tuple[list[str], int | None, str]]) -
     return next((found for base in bases if (found := _exit_code(base, kinds)) is not None), None)
 
 
+CHINESE = {
+    "Begin": "开始", "Hand over": "交接", "Steps": "步骤", "Keep house": "整理", "Relay": "接力", "Git safety": "git 安全",
+    "The tool itself": "工具本身",
+}  # fmt: skip
+TABLE = re.compile(r"(?<=<!-- commands, written by make docs -->\n).*?(?=<!-- end -->)", re.DOTALL)
+
+
+def readme_with_table(name: str) -> str:
+    """A README whose table of commands is that of the code."""
+    with open(os.path.join(os.path.dirname(DOCS), name), encoding="utf-8") as file:
+        text = file.read()
+    chinese = name.endswith(".zh.md")
+    lines = ["| 用途 | 命令 |" if chinese else "| for | commands |", "|---|---|"]
+    for shelf in dict.fromkeys(entry.shelf for entry in CATALOG.values()):
+        words = " ".join(f"`{command}`" for command, entry in CATALOG.items() if entry.shelf == shelf)
+        lines.append(f"| {CHINESE.get(shelf, shelf) if chinese else shelf} | {words} |")
+    return TABLE.sub(lambda _: "\n" + "\n".join(lines) + "\n\n", text)
+
+
+READMES = ("README.md", "README.zh.md")
 PAGES = {
     "reference/commands.md": commands_page,
     "reference/settings.md": settings_page,
@@ -213,11 +234,11 @@ PAGES = {
 
 def write(name: str, text: str) -> None:
     """Put one page in its place."""
-    path = os.path.join(DOCS, name)
+    path = os.path.normpath(os.path.join(DOCS, name))
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path, "w", encoding="utf-8") as file:
         file.write(text)
-    print(f"wrote docs/{name}")
+    print(f"wrote {os.path.relpath(path, os.path.dirname(DOCS))}")
 
 
 def run() -> int:
@@ -228,6 +249,8 @@ def run() -> int:
     if what in ("reference", "all"):
         for name, page in PAGES.items():
             write(name, page())
+        for name in READMES:
+            write(os.path.join(os.pardir, name), readme_with_table(name))
     if what in ("picture", "all"):
         sys.path.insert(0, DOCS)
         import picture  # noqa: PLC0415 - rich is only needed here
