@@ -129,6 +129,12 @@ def test_a_legend_of_the_marks_is_not_a_step():
     assert plan.current.text == "b"
 
 
+def test_quoted_example_steps_are_passed_over_but_keep_the_plan_from_being_complete():
+    examples = "> - [ ] step text\n> - [>] step text\n"
+    assert plan_of(examples + "- [x] a\n- [>] b\n").verdict == VALID
+    assert plan_of(examples + "- [x] a\n").verdict == INVALID
+
+
 def test_a_plan_with_leftovers_of_the_scaffold_is_still_a_plan():
     text = "# Current Step\nNot started\n\n# Execution Plan\nNot yet generated.\n- [x] a\n- [ ] b\n"
     assert parse(text).verdict == VALID

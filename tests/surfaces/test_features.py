@@ -240,3 +240,21 @@ def test_something_in_the_way_gives_a_reason_and_no_half_state(cli, repo):
     put(repo.path, ".handoff", "in the way")
     assert "Cannot create the folder" in cli("init", "one", code=1).err
     assert repo.read(".handoff") == "in the way"
+
+
+def test_advice_can_be_typed_from_where_the_person_stands(cli, repo):
+    cli("init", "one")
+    cli("init", "two")
+    os.makedirs(f"{repo.path}/src/deep")
+    said = cli("next", "--json", cwd=f"{repo.path}/src/deep").json["command"]
+    assert said == "edit ../../.handoff/features/one/FEATURE.md"
+    ready(cli, repo, "two")
+    assert cli("--feature", "two", "next", "--json").json["command"] == "handoff --feature two run --copy"
+
+
+def test_handoffs_own_home_cannot_hold_features(cli, tmp_path):
+    home = tmp_path / "person"
+    home.mkdir()
+    cli.environment.update(HOME=str(home), HANDOFF_HOME=str(home / ".handoff"))
+    assert "own home" in cli("init", "one", code=1, cwd=str(home)).err
+    assert not (home / ".handoff").exists()

@@ -55,6 +55,9 @@ class App:
             self._database.close()
             self._database = None
 
-    def with_feature(self, name: str) -> App:
-        """The same App, looking at another feature."""
-        return App(self.settings._replace(feature=name), self.clock)
+    def with_feature(self, name: str, *, said: bool = False) -> App:
+        """The same App, looking at another feature; if it was said on the command line, hints say it too."""
+        settings = self.settings._replace(feature=name)
+        if said and name and "--feature" not in settings.program:
+            settings = settings._replace(program=f"{settings.program} --feature {name}")
+        return App(settings, self.clock)

@@ -45,6 +45,11 @@ def begin(app: App, *, name: str | None, force: bool, ask: Ask, warn: Warn) -> B
     if name is not None:
         check_feature_name(name)
     workspace = workspace_of(app) or Workspace(repo.find_top(os.getcwd()) or os.getcwd())
+    if os.path.realpath(workspace.path) == os.path.realpath(app.settings.home):
+        raise UserError(
+            f"{workspace.path} is handoff's own home, so this folder cannot hold features.",
+            "Run it inside a project's folder.",
+        )
     occupied = os.path.lexists(workspace.current)
     if name is None and occupied and not force:
         target = folder.link_target(workspace)

@@ -177,7 +177,7 @@ class Advice(Record):
 
 def advise(view: View, program: str) -> Advice:
     """The one next thing. The command named never runs into a guard."""
-    plan, where = view.plan, view.folder
+    plan, where = view.plan, os.path.relpath(view.feature.path)  # from where the person stands
     if plan.verdict == plans.INVALID:
         first = plan.problems[0]
         return Advice(

@@ -266,7 +266,7 @@ def _steps(
     marks: list[tuple[int, str, str]] = []
     asleep: list[int] = []
     problems: list[Problem] = []
-    legend: list[tuple[str, Problem]] = []
+    legend: list[Problem] = []
     add, match, covers = marks.append, _STEP, regions.covers if regions else None
     for number, line in enumerate(lines[start:end], start + 1):
         step = match(line)
@@ -294,12 +294,12 @@ def _steps(
                 if look.open_box(line):
                     asleep.append(number)
                 continue
-            if look.quoted_box(line):
-                legend.append((look.legend_mark(line), Problem(number, *fault)))
-            else:
-                problems.append(Problem(number, *fault))
-    if not _is_legend(legend, unplanned=not marks and _is_unplanned(lines[start:end])):
-        problems += [problem for _, problem in legend]
+            problem = Problem(number, *fault)
+            (legend if look.quoted_box(line) else problems).append(problem)
+    if _is_legend(lines, legend, unplanned=not marks and _is_unplanned(lines[start:end])):
+        asleep += [problem.line for problem in legend if _may_be_meant(lines[problem.line - 1])]
+    else:
+        problems += legend
     return marks, asleep, problems
 
 
@@ -315,10 +315,15 @@ def _plain_steps(lines: list[str], start: int, end: int) -> list[tuple[int, str,
     return list(zip(range(start + 1, end + 1), [line[3] for line in block], block, strict=True))
 
 
-def _is_legend(quoted: list[tuple[str, Problem]], *, unplanned: bool) -> bool:
+def _is_legend(lines: list[str], quoted: list[Problem], *, unplanned: bool) -> bool:
     """Quoted boxes that explain the marks: all of them in a scaffold, else several different ones, each with its word."""
-    marks = [mark for mark, _ in quoted]
+    marks = [look.legend_mark(lines[problem.line - 1], examples=True) for problem in quoted]
     return unplanned or ("" not in marks and len(set(marks)) > 1)
+
+
+def _may_be_meant(line: str) -> bool:
+    """An open box shown as an example without its word might be a real step: it keeps the plan from being complete."""
+    return look.open_box(line) and not look.legend_mark(line)
 
 
 def _current_faults(marks: list[tuple[int, str, str]], every: list[str]) -> list[Problem]:

@@ -25,6 +25,7 @@ _LEGEND = {
     "!": ("blocked",),
     "-": ("dropped",),
 }
+_EXAMPLES = ("step", "task", "item", "text", "description", "some", "<", "...", "\u2026")
 _CHEERS = "\u2705\u2714\u274c\u274e"  # without a list mark before them these decorate prose
 _CONFLICT = ("<<<<<<< ", ">>>>>>> ")
 
@@ -169,14 +170,15 @@ def quoted_box(line: str) -> bool:
     return match is not None and ("`" in match.group("lead") or ">" in match.group("lead"))
 
 
-def legend_mark(line: str) -> str:
-    """The mark a line explains (`[ ]` pending), or nothing when it explains none."""
+def legend_mark(line: str, *, examples: bool = False) -> str:
+    """The mark a line explains (`[ ]` pending) or, if `examples`, shows (`[ ]` step); nothing when it does neither."""
     match = re.match(_LIKE, line)
     if match is None or not quoted_box(line):
         return ""
     mark = (match.group("in") or "").lower()
     rest = line[match.end() :].lstrip("`*_ \t=:-\u2013\u2014").casefold()
-    return mark if rest.startswith(_LEGEND.get(mark, ("\0",))) else ""
+    known = _LEGEND.get(mark, ("\0",))
+    return mark if rest.startswith(known + _EXAMPLES if examples else known) else ""
 
 
 def _fault_of(lead: str, inside: str | None, box: str) -> Fault:

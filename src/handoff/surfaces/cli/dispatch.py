@@ -43,7 +43,7 @@ def _dispatch(words: list[str], app: App, out: Output) -> int:
     if given.get("directory"):
         app = _move(app, str(given["directory"]))
     if given.get("feature") is not None:
-        app = app.with_feature(str(given["feature"]))
+        app = app.with_feature(str(given["feature"]), said=True)
     if chosen in ("-h", "--help", "help"):
         from handoff.surfaces.cli import overview  # noqa: PLC0415 - only when somebody asks
 
@@ -60,7 +60,7 @@ def _dispatch(words: list[str], app: App, out: Output) -> int:
     if getattr(arguments, "directory", None):
         app = _move(app, arguments.directory)
     if getattr(arguments, "feature", None) is not None:
-        app = app.with_feature(arguments.feature)
+        app = app.with_feature(arguments.feature, said=True)
     out.json_wanted = getattr(arguments, "json", False)
     return command.run(Context(app, out), arguments) or 0
 
