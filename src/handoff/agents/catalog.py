@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 GROUP = "handoff.agents"
 OURS = {
     "claude": "claude", "codex": "codex", "gemini": "gemini", "copilot": "copilot", "opencode": "opencode",
-    "aider": "aider", "scripted": "rehearsal", "person": "person",
+    "aider": "aider", "acp": "acp", "scripted": "rehearsal", "person": "person",
 }  # fmt: skip
 
 

@@ -1,0 +1,202 @@
+"""The driver of an ACP agent: speaks the protocol on its standard input and output and does its writes, if they are allowed.
+
+Run as `python -m handoff.agents.acp_driver FOLDER`; what to start and to say is in FOLDER/acp.json.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from handoff.agents.acp import TALK
+from handoff.agents.contract import RESULT, SAID, STARTED, TOOL
+from handoff.agents.keeper import ERRORS
+from handoff.base.files import make_folder, read_text
+from handoff.base.light_json import dumps, loads
+from handoff.base.process import run, spawn
+from handoff.base.record import TYPE_CHECKING
+from handoff.base.settings import from_environment
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from handoff.base.process import Child
+
+PROTOCOL = 1
+_HOOK_SECONDS = 60.0
+_NO_METHOD, _REFUSED = -32601, -32000
+_EDITS = ("edit", "delete", "move")
+
+
+class HungUpError(Exception):
+    """The agent ended in the middle of the talk."""
+
+
+class Driver:
+    """One talk with one agent."""
+
+    def __init__(self, folder: str) -> None:
+        self.talk = loads(read_text(os.path.join(folder, TALK)))
+        self.environment = from_environment().environment
+        self.agent: Child = spawn(
+            self.talk["argv"], environment=self.environment, cwd=self.talk["cwd"],
+            err=os.path.join(folder, ERRORS), talk=True,
+        )  # fmt: skip
+        self.number = 0
+        self.session = ""
+
+    def run(self) -> int:
+        """Begin, prompt, prompt again while the stop is refused, end."""
+        try:
+            self.ask("initialize", protocolVersion=PROTOCOL,
+                     clientCapabilities={"fs": {"readTextFile": False, "writeTextFile": True}})  # fmt: skip
+            servers = []
+            if self.talk["mcp"]:
+                words = self.talk["mcp"]
+                env = [
+                    {"name": name, "value": value}
+                    for name, value in self.environment.items()
+                    if name.startswith("HANDOFF_")
+                ]
+                servers.append({"name": "handoff", "command": words[0], "args": words[1:], "env": env})
+            made = self.ask("session/new", cwd=self.talk["cwd"], mcpServers=servers)
+            self.session = str(made.get("sessionId") or "")
+            tell(STARTED, id=self.session)
+            text = self._with_context(str(self.talk["prompt"]))
+            while text:
+                answer = self.ask("session/prompt", sessionId=self.session, prompt=[{"type": "text", "text": text}])
+                reason = str(answer.get("stopReason") or "")
+                text = "" if reason in ("cancelled", "refusal") else self._stop_refused()
+            self.hook("end", {})
+        except HungUpError as error:
+            tell(RESULT, ok=False, text=str(error))
+            return 1
+        tell(RESULT, ok=reason == "end_turn", text="" if reason == "end_turn" else f"the agent stopped: {reason}")
+        self.agent.talk.close()
+        return 0
+
+    def _with_context(self, prompt: str) -> str:
+        code, out, error = self.hook("start", {"cwd": self.talk["cwd"]})
+        if code:
+            raise HungUpError(error or "the start hook failed")
+        context = str(loads(out).get("context") or "") if out.strip() else ""
+        return f"{context}\n\n{prompt}" if context else prompt
+
+    def _stop_refused(self) -> str:
+        code, _, error = self.hook("stop", {"cwd": self.talk["cwd"]})
+        return error if code else ""
+
+    def hook(self, event: str, value: dict[str, Any]) -> tuple[int, str, str]:
+        """Ask the hook program, as every other client does."""
+        if not self.talk["hook"]:
+            return 0, "", ""
+        done = run(
+            [*self.talk["hook"], "acp", event], environment=self.environment, cwd=self.talk["cwd"],
+            stdin=dumps(value).encode(), timeout=_HOOK_SECONDS,
+        )  # fmt: skip
+        return done.code, done.text, done.error_text
+
+    # --- the protocol ------------------------------------------------------------------------------------
+
+    def ask(self, method: str, **parameters: Any) -> dict[str, Any]:
+        """Send a request and answer the agent's own until the response comes."""
+        self.number += 1
+        number = self.number
+        self.send({"jsonrpc": "2.0", "id": number, "method": method, "params": parameters})
+        while True:
+            message = self.hear()
+            if "method" in message:
+                self.answer(message)
+            elif message.get("id") == number:
+                if "error" in message:
+                    fault = message["error"]
+                    data = fault.get("data")
+                    more = f": {data.get('details') or data.get('message') or ''}" if isinstance(data, dict) else ""
+                    raise HungUpError(f"{method}: {fault.get('message')}{more}".rstrip(": "))
+                result = message.get("result")
+                return result if isinstance(result, dict) else {}
+
+    def send(self, message: dict[str, Any]) -> None:
+        try:
+            self.agent.talk.write(dumps(message).encode() + b"\n")
+            self.agent.talk.flush()
+        except OSError as error:
+            raise HungUpError("the agent has hung up") from error
+
+    def hear(self) -> dict[str, Any]:
+        while True:
+            line = self.agent.heard.readline()
+            if not line:
+                raise HungUpError("the agent ended before it had answered")
+            try:
+                value = loads(line.decode("utf-8", "replace"))
+            except ValueError:
+                continue
+            if isinstance(value, dict):
+                return value
+
+    def answer(self, message: dict[str, Any]) -> None:
+        """A request or a notification of the agent."""
+        method, given = message["method"], message.get("params") or {}
+        if method == "session/update":
+            self.update(given.get("update") or {})
+        elif method == "session/request_permission":
+            self.send({"jsonrpc": "2.0", "id": message["id"], "result": {"outcome": self.permission(given)}})
+        elif method == "fs/write_text_file":
+            refused = self.write(str(given.get("path") or ""), str(given.get("content") or ""))
+            body = {"error": {"code": _REFUSED, "message": refused}} if refused else {"result": None}
+            self.send({"jsonrpc": "2.0", "id": message["id"], **body})
+        elif "id" in message:
+            self.send(
+                {"jsonrpc": "2.0", "id": message["id"], "error": {"code": _NO_METHOD, "message": f"no {method} here"}}
+            )
+
+    def update(self, update: dict[str, Any]) -> None:
+        kind = update.get("sessionUpdate")
+        if kind == "agent_message_chunk":
+            content = update.get("content") or {}
+            tell(SAID, text=str(content.get("text") or ""))
+        elif kind == "tool_call":
+            tell(TOOL, text=str(update.get("title") or update.get("kind") or ""))
+
+    def permission(self, given: dict[str, Any]) -> dict[str, str]:
+        """Yes to everything but an edit the hook refuses."""
+        call = given.get("toolCall") or {}
+        paths = [str(place.get("path")) for place in call.get("locations") or [] if place.get("path")]
+        paths += [str(part.get("path")) for part in call.get("content") or [] if part.get("type") == "diff"]
+        edits = call.get("kind") in _EDITS or any(part.get("type") == "diff" for part in call.get("content") or [])
+        refused = next((reason for path in dict.fromkeys(paths) if edits and (reason := self.refusal(path))), "")
+        wanted = ("reject_once", "reject_always") if refused else ("allow_once", "allow_always")
+        if refused:
+            tell(SAID, text=refused)
+        for kind in wanted:
+            for option in given.get("options") or []:
+                if option.get("kind") == kind:
+                    return {"outcome": "selected", "optionId": str(option.get("optionId"))}
+        return {"outcome": "cancelled"}
+
+    def refusal(self, path: str) -> str:
+        code, _, error = self.hook("edit", {"tool": "write", "input": {"path": path}, "cwd": self.talk["cwd"]})
+        return error if code else ""
+
+    def write(self, path: str, content: str) -> str:
+        """Do the agent's write; why not, when it is refused."""
+        refused = self.refusal(path)
+        if refused:
+            return refused
+        try:
+            make_folder(os.path.dirname(path))
+            with open(path, "w", encoding="utf-8", newline="") as file:
+                file.write(content)
+        except OSError as error:
+            return f"cannot write {path}: {error.strerror}"
+        return ""
+
+
+def tell(kind: str, **values: Any) -> None:
+    """One line for the supervisor."""
+    os.write(1, dumps({"type": kind, **values}).encode() + b"\n")
+
+
+if __name__ == "__main__":
+    sys.exit(Driver(sys.argv[1]).run())
