@@ -12,9 +12,10 @@ from sandbox import absent
 
 from handoff.base.errors import ConfigError, UserError
 from handoff.base.settings import from_environment
+from handoff.engine.addresses import Job, uri_for
 from handoff.engine.app import App
 from handoff.engine.home import home_config
-from handoff.engine.openers import Job, open_task, uri_for
+from handoff.engine.openers import open_task
 
 JOB = Job("shop", "form", "/tmp", "/home/a b/q/form.md")
 

@@ -10,11 +10,11 @@ from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board import batches, metrics, outcomes, states, tasks
 from handoff.engine import holding, views
 from handoff.engine import tasks as journey
+from handoff.engine.addresses import Job, uri_for
 from handoff.engine.baseline import take_baseline
 from handoff.engine.home import home_config
 from handoff.engine.manifest import fault_error, read_manifest
 from handoff.engine.manifest_reader import Fault
-from handoff.engine.openers import Job, uri_for
 
 if TYPE_CHECKING:
     from handoff.board.batches import Batch

@@ -7,7 +7,6 @@ import os
 from handoff.base.errors import Refused, UserError
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board import tasks
-from handoff.git.repo import facts, git
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -74,6 +73,8 @@ def _stamp(path: str) -> str:
 
 def changed_since(app: App, workspace: str, base: str) -> tuple[str, ...] | None:
     """Every path that differs from the commit `base`, committed or not, tracked or new; None where git cannot tell."""
+    from handoff.git.repo import git  # noqa: PLC0415 - start-up: only tasks with an ownership
+
     environment = app.git_environment
     against_base = (
         "diff",
@@ -107,6 +108,8 @@ def gather(app: App, task: Task, *, workspace: str) -> Evidence:
         raise UserError(
             f"The workspace of '{task.label}' is gone: {workspace}.", "Bring it back, or: handoff block REASON"
         )
+    from handoff.git.repo import facts  # noqa: PLC0415 - start-up
+
     state = facts(workspace, environment=app.git_environment)
     changed: tuple[str, ...] = ()
     outside: tuple[str, ...] = ()

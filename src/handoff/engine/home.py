@@ -8,7 +8,6 @@ from handoff.base.errors import ConfigError, UserError
 from handoff.base.ids import check_id, slug
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.settings import HOME_CONFIG, HOME_KEYS, load_config
-from handoff.git.repo import find_top
 
 if TYPE_CHECKING:
     from handoff.base.settings import Config
@@ -37,6 +36,8 @@ class Project(Record):
 
 def find_project(app: App, *, name: str = "", workspace: str = "") -> Project:
     """The project a command means: the one named, else the checkout's name (not that of the folder inside it)."""
+    from handoff.git.repo import find_top  # noqa: PLC0415 - start-up: a report knows its project already
+
     start = os.path.abspath(os.path.expanduser(workspace or "."))
     if not os.path.isdir(start):
         raise UserError(f"There is no folder {start}.", "Name the checkout with --workspace, or leave the option out.")

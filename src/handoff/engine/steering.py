@@ -9,8 +9,9 @@ from handoff.base.files import remove
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board import batches, gates, journal, metrics, outcomes, sentinels, states, tasks
 from handoff.engine import tickets, views
+from handoff.engine.addresses import Job
 from handoff.engine.home import find_project, home_config
-from handoff.engine.openers import Job, open_task
+from handoff.engine.openers import open_task
 from handoff.engine.paths import document
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from handoff.base.files import locked, make_folder, read_bytes, remove, sync_fol
 from handoff.base.record import TYPE_CHECKING
 from handoff.board import journal, states, tasks
 from handoff.engine import papers
+from handoff.engine.addresses import Job, uri_for
 from handoff.engine.home import home_config
-from handoff.engine.openers import Job, uri_for
 from handoff.engine.paths import document
 
 if TYPE_CHECKING:

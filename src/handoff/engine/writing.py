@@ -9,9 +9,9 @@ from handoff.base.ids import check_id, slug
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board import states, tasks
 from handoff.engine import views
+from handoff.engine.addresses import Job, uri_for
 from handoff.engine.baseline import take_baseline
-from handoff.engine.home import home_config
-from handoff.engine.openers import Job, uri_for
+from handoff.engine.home import home_config, stop_files
 
 if TYPE_CHECKING:
     from typing import Any
@@ -75,6 +75,14 @@ def preview(app: App, project: Project, request: Request) -> Task:
     fields.update(batch=None, ended_at=None, attempt=1, changed_at=app.clock.now(), kind=tasks.TASK)
     row = tasks.new_values(**values, state=states.WAITING if request.after else states.READY)
     return tasks.Task(**{**fields, **row})
+
+
+def may_be_stopped(app: App, project: Project) -> bool:
+    """Whether it is worth looking for a stop that holds: a sentinel file or a row is there."""
+    if stop_files(app, project):
+        return True
+    with app.database.transaction(write=False) as transaction:
+        return bool(transaction.query("list_stops"))
 
 
 def tests_command(workspace: str, tests: str) -> str:

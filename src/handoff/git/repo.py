@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 
 from handoff.base.errors import UserError
-from handoff.base.process import Completed, capture
 from handoff.base.record import TYPE_CHECKING, Record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from handoff.base.process import Completed
 
 
 class Facts(Record):
@@ -43,6 +44,8 @@ class Commit(Record):
 
 def git(top: str, *words: str, environment: Mapping[str, str]) -> Completed:
     """One git question in the checkout at `top`."""
+    from handoff.base.process import capture  # noqa: PLC0415 - start-up: who only looks for the top starts nothing
+
     return capture(["git", "-C", top, *words], environment=environment)
 
 

@@ -188,6 +188,8 @@ def _tell_old_settings(ctx: Context) -> None:
 
 
 def _tell_stops(ctx: Context, project: Project) -> None:
+    if not writing.may_be_stopped(ctx.app, project):
+        return
     from handoff.engine.stops import read_files  # noqa: PLC0415 - start-up
 
     for stop in read_files(ctx.app, project.name):
