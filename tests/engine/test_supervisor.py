@@ -186,6 +186,18 @@ def test_starts_are_staggered(file_ground):
     assert ground.states()["cc"] == "ready"
 
 
+def test_a_providers_limit_is_waited_for_and_costs_no_attempt(file_ground):
+    ground = file_ground
+    later = int(ground.clock.now()) + 3600
+    ground.settings(f'agents = {{ tired = ["sh", "-c", "echo usage limit reached resetsAt: {later}; exit 1"] }}\n')
+    ground.add("long-night")
+    ground.supervisor(agent="tired")
+    ground.until(lambda: ground.tasks()["long-night"].not_before, "the task waits")
+    task = ground.tasks()["long-night"]
+    assert (task.state, task.not_before, task.attempt) == ("ready", later, 1)
+    assert ground.count("task.claimed") == 1
+
+
 def test_a_cancelled_task_loses_its_agent_even_when_no_supervisor_looks(file_ground):
     ground = file_ground
     kept, dropped = ground.add("kept", {"run": "sleep 1000"}), ground.add("dropped", {"run": "sleep 1000"})

@@ -36,6 +36,10 @@ class Ground:
         with open(self.traces, "w", encoding="utf-8"):
             pass
 
+    def reopen(self) -> None:
+        """Look at the database the environment names now."""
+        self.app = App(from_environment())
+
     # --- what is to be done ----------------------------------------------------------------------------------
 
     def script(self, task: str, *acts: dict[str, Any]) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 
 from handoff.agents import catalog
+from handoff.agents.contract import LIMIT, OK, RESULT, TROUBLE, WAIT, Ending
 from handoff.agents.contract import Order as AgentOrder
+from handoff.agents.outcomes import judge
 from handoff.base.errors import Conflict, HandoffError, Refused
 from handoff.base.process import find
 from handoff.base.record import TYPE_CHECKING, Record
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from handoff.agents.contract import Adapter, Outcome
     from handoff.base.settings import Settings
     from handoff.board.tasks import Task
 
@@ -29,6 +32,7 @@ _GRACE_SECONDS = 30.0
 _ROW_SECONDS = 1.0
 _SHOWN = 300
 _TRIES = 5
+_WORDS_BYTES = 60_000
 
 
 class Crew(Record):
@@ -81,21 +85,40 @@ class Run:
         task = self._mine()
         if task is None:
             phases_process.settle(self.app, self.key, self.fence, self._project())
-            return {"code": None, "tail": "", "why": "the task went on without this session"}
+            return {"code": None, "tail": "", "why": "the task went on without this session", "until": 0.0}
         phases_process.end_superseded(self.app, self.key, self.fence)
         try:
             folder = phases_process.ensure(self.app, self._order(task))
         except (HandoffError, OSError) as error:
-            return {"code": None, "tail": "", "why": f"the session could not be started: {error}"}
+            return {"code": None, "tail": "", "why": f"the session could not be started: {error}", "until": 0.0}
         self._tell_started(task)
         watch = _Watch(self)
         watch.beat(task)  # whoever comes back from a crash finds an old lease
         ended = phases_process.wait(self.app, folder, look=watch.look)
-        return {"code": ended.code, "tail": ended.tail, "why": watch.why}
+        told = self._outcome(folder, ended)
+        until = told.until if told.kind == LIMIT else 0.0
+        why = watch.why or ("" if told.kind == OK else told.reason or told.kind)
+        return {"code": ended.code, "tail": ended.tail, "why": why, "until": until}
+
+    def _adapter(self) -> Adapter:
+        config = home_config(self.app)
+        return catalog.adapter(self.agent, commands=config.values["agents"], where=config.path)
+
+    def _outcome(self, folder: str, ended: phases_process.Ended) -> Outcome:
+        """How the client came out by its own words and its exit code; a limit of its provider is no failure."""
+        adapter = self._adapter()
+        result, trouble, until = None, "", 0.0
+        for line in phases_process.tail(folder, _WORDS_BYTES).split("\n"):
+            for event in adapter.read(line):
+                result = event if event.kind == RESULT else result
+                trouble = event.text if event.kind == TROUBLE else trouble
+                until = event.until if event.kind == WAIT else until
+        ending = Ending(ended.code, result, trouble, ended.tail, until)
+        return (adapter.outcome or judge)(ending, self.app.clock.now())
 
     def _order(self, task: Task) -> phases_process.Order:
-        app, config = self.app, home_config(self.app)
-        adapter = catalog.adapter(self.agent, commands=config.values.get("agents"), where=config.path)
+        app = self.app
+        adapter = self._adapter()
         folder = phases_process.folder_of(app, task.project, self.key, self.fence)
         program = next((path for name in adapter.programs if (path := _program(app, name))), "")
         prompt = self._prompt(task)
@@ -167,11 +190,10 @@ class Run:
         return verdict
 
     def _judge(self, task: Task, ended: dict[str, Any]) -> str:
-        code, why = ended["code"], ended["why"]
-        if code != 0 or why:
-            tail = f": {ended['tail'][-_SHOWN:]}" if ended["tail"] else ""
-            said = why or ("the agent's process is gone" if code is None else f"the agent ended with exit code {code}")
-            return self._hand_back(said + tail)
+        if ended.get("until"):
+            return self._wait_for_provider(task, ended["why"], ended["until"])
+        if ended["why"]:
+            return self._hand_back(ended["why"])
         try:
             journey.finish(self.app, Hold(task, self.fence, self.session), summary=ended["tail"][-_SHOWN:])
         except Refused as error:
@@ -179,6 +201,16 @@ class Run:
         except Conflict as error:
             return error.message
         return "done"
+
+    def _wait_for_provider(self, task: Task, reason: str, until: float) -> str:
+        """The attempt does not count: the same task may start again when the provider's limit is over."""
+        try:
+            with self.app.database.transaction() as transaction:
+                leases.release(transaction, key=task.key, fence=self.fence, reason=reason)
+                tasks.edit(transaction, key=task.key, not_before=until, session=self.session)
+        except Conflict as error:
+            return error.message
+        return reason
 
     def _hand_back(self, reason: str) -> str:
         for _ in range(_TRIES):  # a sign of life in between changes the lease that is compared

@@ -135,12 +135,12 @@ def _code(folder: str) -> int | None:
         return None
 
 
-def tail(folder: str) -> str:
+def tail(folder: str, most: int = _TAIL_BYTES) -> str:
     """The agent's last words."""
     try:
         with open(os.path.join(folder, _LOG), "rb") as file:
             file.seek(0, os.SEEK_END)
-            file.seek(max(0, file.tell() - _TAIL_BYTES))
+            file.seek(max(0, file.tell() - most))
             return file.read().decode("utf-8", "replace").strip()
     except OSError:
         return ""

@@ -96,6 +96,7 @@ class Supervisor:
         self.engine.register({phases.NAME: phases.runner(self.app.settings, self.crew)})
         self.engine.launch()
         self.reap()
+        self.adopt()
         now = self.app.clock.monotonic()
         self._due = {"reap": now + self.pace.reap, "watchdog": now + self.pace.watchdog, "retention": now}
         self._tell(f"Supervisor {self.id} works with {', '.join(self.crew.agents)}.")
@@ -203,6 +204,29 @@ class Supervisor:
             self.engine.nudge()
         self._end_strays()
         return taken
+
+    def adopt(self) -> int:
+        """Run on what our rows and folders say is under way, also where the engine's own rows did not come along."""
+        adopted = 0
+        for key, fence, _ in phases_process.running(self.app):
+            with self.app.database.transaction() as transaction:
+                row = transaction.one("get_task", key=key)
+                if (
+                    row is None
+                    or row["state"] != states.RUNNING
+                    or row["fence"] != fence
+                    or row["held_host"] != self.host
+                ):
+                    continue
+                task = tasks.Task(**row)
+                self.engine.enqueue(
+                    transaction, name=phases.NAME, id=phases.id_of(task),
+                    values=(key, fence, task.held_by or "", task.held_agent),
+                )  # fmt: skip
+                adopted += 1
+        if adopted:
+            self.engine.nudge()
+        return adopted
 
     def _is_lost(self, other: Executor) -> bool:
         """Its lease is over, or its very process is gone from this machine."""

@@ -59,7 +59,7 @@ def crew(app: App, *, agents: Sequence[str], words: Sequence[str]) -> Crew:
 
     config = home_config(app)
     for name in agents:
-        catalog.adapter(name, commands=config.values.get("agents"), where=config.path)
+        catalog.adapter(name, commands=config.values["agents"], where=config.path)
     return Crew(tuple(dict.fromkeys(agents)), tuple(words))
 
 

@@ -59,6 +59,7 @@ CATALOG: dict[str, Entry] = {
     "cancel": Entry("board", "take a task or a batch back", RELAY),
     "prune": Entry("board", "forget what ended long ago (a dry run unless --execute)", RELAY),
     "work": Entry("work", "run the relay by itself: claim what is ready, start agents, survive anything", RELAY),
+    "migrate-database": Entry("database", "move the relay to another database, for example to Postgres", RELAY),
     "watchdog": Entry("watchdog", "find silent sessions and due fan-ins, once or again and again", RELAY),
     "sync-files": Entry("board", "rebuild the files under the home from the relay's rows", RELAY),
     "install": Entry("watchdog", "set up the watchdog as a timer of your system", RELAY),
