@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = """examples:
   handoff work --stop
-  handoff migrate-database sqlite:////home/me/.handoff/handoff.db postgresql://me@server/relay
+  handoff migrate-database sqlite:///$HOME/.handoff/handoff.db postgresql://me@server/relay
   export HANDOFF_DATABASE_URL=postgresql://me@server/relay
 """
 
