@@ -47,8 +47,7 @@ def turn(folder: str, *, patience: float | None = None) -> Iterator[int]:
     try:
         if _tickets(line) or not _try(holder):
             name, ticket = _take_ticket(line)
-            if name:
-                _wait_for_those_before(line, name, deadline, lock)
+            _wait_for_those_before(line, name, deadline, lock)
             _wait(holder, deadline, lock)
         _sign(holder)
         _leave(line, name, ticket)
@@ -82,23 +81,20 @@ def _tickets(line: str) -> list[str]:
 
 
 def _take_ticket(line: str) -> tuple[str, int]:
-    """A number after every other; the file is locked before it has its name, so nobody takes it for abandoned."""
-    temp = os.path.join(os.path.dirname(line), f"ticket.{os.getpid()}-{os.urandom(4).hex()}")
-    fd = os.open(temp, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
-    fcntl.flock(fd, fcntl.LOCK_EX)
-    try:
-        while True:
-            last = _tickets(line)[-1:]
-            name = f"{int(last[0]) + 1 if last and last[0].isdigit() else 1:012d}"
-            try:
-                os.link(temp, os.path.join(line, name))
-            except FileExistsError:
-                continue  # somebody else came at the same moment
-            except OSError:  # a disk without second names: no order then, but the lock still excludes
-                return "", fd
-            return name, fd
-    finally:
-        os.unlink(temp)
+    """A number after every other, held as long as we wait.
+
+    Between its making and its locking somebody may take it for abandoned and remove it: then another may come in
+    before us, which is all that can happen.
+    """
+    while True:
+        last = _tickets(line)[-1:]
+        name = f"{int(last[0]) + 1 if last and last[0].isdigit() else 1:012d}"
+        try:
+            fd = os.open(os.path.join(line, name), os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        except FileExistsError:
+            continue  # somebody else came at the same moment
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        return name, fd
 
 
 def _wait_for_those_before(line: str, name: str, deadline: float | None, lock: str) -> None:
