@@ -196,7 +196,7 @@ class _Engine:
         if url.startswith(_SQLITE):
             from handoff.store import sqlite  # noqa: PLC0415 - only the driver that is used
 
-            library: Any = sqlite.library  # type: ignore[attr-defined]
+            library: Any = sqlite.library  # type: ignore[attr-defined,unused-ignore]
             self.kind = "sqlite"
             self.version = f"SQLite {library.sqlite_version}"
             self.plain = sa.create_engine(url, module=library)

@@ -12,9 +12,11 @@ from handoff.store import migrate
 from handoff.store.database import PATIENCE_SECONDS, SQLITE, Row, load_queries, unfit
 
 try:  # where it is installed its library is mostly newer than Python's own
-    import pysqlite3.dbapi2 as library  # type: ignore[import-not-found,unused-ignore]
+    import pysqlite3.dbapi2 as driver  # type: ignore[import-not-found,unused-ignore]
 except ImportError:
-    import sqlite3 as library
+    # The module behind `sqlite3`, which itself imports datetime for converters nobody here uses: a quarter of the time
+    # an interpreter takes to start.
+    import _sqlite3 as driver
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -23,11 +25,23 @@ if TYPE_CHECKING:
 
     from handoff.base.clock import Clock
 
+VERSION_INFO = tuple(int(part) for part in driver.sqlite_version.split("."))
 BUSY_SECONDS = 30.0
 _OLDEST = (3, 35, 0)
 _PAUSE_SECONDS = 0.02
 _ROLLBACK = "PRAGMA journal_mode = PERSIST; PRAGMA journal_size_limit = 1048576; PRAGMA synchronous = FULL"
 _NETWORK_SYSTEMS = frozenset({"nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs", "afs", "virtiofs"})
+
+
+def __getattr__(name: str) -> Any:
+    """`library`: the whole DB-API module of the driver, for those who need all of it."""
+    if name != "library":
+        raise AttributeError(name)
+    if driver.__name__ != "_sqlite3":
+        return driver
+    import sqlite3  # noqa: PLC0415 - start-up: see above
+
+    return sqlite3
 
 
 def has_fixed_wal(version: tuple[int, ...]) -> bool:
@@ -132,15 +146,15 @@ class SqliteDatabase:
         self._steps = steps
         self._version = steps[-1].number if steps else migrate.VERSION
         self._queries = load_queries()
-        if library.sqlite_version_info < _OLDEST:
+        if VERSION_INFO < _OLDEST:
             raise UserError(
-                f"SQLite {library.sqlite_version} is too old: handoff needs 3.35 or newer.",
+                f"SQLite {driver.sqlite_version} is too old: handoff needs 3.35 or newer.",
                 "Run: pip install pysqlite3, or use a newer Python.",
             )
         make_folder(os.path.dirname(path) or ".")
         try:
-            self._connection = library.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=True)
-        except library.Error as error:
+            self._connection = driver.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=True)
+        except driver.Error as error:
             raise self._explained(error) from error
         try:
             self._prepare()
@@ -158,16 +172,16 @@ class SqliteDatabase:
                 migrate.refuse_newer(version, self._version, self.place)
                 self._bring_up_to_date()
             mode = self._pragma("journal_mode")
-            if mode == "wal" and not has_fixed_wal(library.sqlite_version_info):
+            if mode == "wal" and not has_fixed_wal(VERSION_INFO):
                 raise UserError(
-                    f"{self.place} is in WAL mode, and SQLite {library.sqlite_version} can damage such a file.",
+                    f"{self.place} is in WAL mode, and SQLite {driver.sqlite_version} can damage such a file.",
                     "Run: pip install 'pysqlite3>=0.6.1', or use a Python with SQLite 3.51.3 or newer.",
                 )
             if mode == "wal":
                 connection.execute("PRAGMA synchronous = NORMAL")
             else:  # still a rollback journal, but its file is kept: half the waiting for the disk
                 connection.executescript(_ROLLBACK)
-        except library.Error as error:
+        except driver.Error as error:
             raise self._explained(error) from error
         connection.row_factory = _as_dict
 
@@ -182,7 +196,7 @@ class SqliteDatabase:
                 return
             if version == 0:
                 self._refuse_foreign()
-                if has_fixed_wal(library.sqlite_version_info) and not _on_network(self.place):
+                if has_fixed_wal(VERSION_INFO) and not _on_network(self.place):
                     self._pragma("journal_mode = WAL")
             self.begin(write=True, known=version)
             try:
@@ -209,7 +223,7 @@ class SqliteDatabase:
         """A copy of the file as it was, made while we hold the write lock, whole or not there at all."""
         place = f"{self.place}.backup-schema{version}-{stamp(self.clock.now()).replace(':', '')}"
         temp = f"{place}.{os.getpid()}.tmp"
-        source, target = library.connect(self.place, timeout=BUSY_SECONDS), library.connect(temp)
+        source, target = driver.connect(self.place, timeout=BUSY_SECONDS), driver.connect(temp)
         try:
             source.backup(target)
         finally:
@@ -240,7 +254,7 @@ class SqliteDatabase:
     def commit(self) -> None:
         try:
             self._patiently(lambda: self._connection.execute("COMMIT"))
-        except library.Error as error:
+        except driver.Error as error:
             self.rollback()
             raise self._explained(error) from error
 
@@ -258,7 +272,7 @@ class SqliteDatabase:
             return self._patiently(lambda: connection.executemany(statement, values))
         except (OverflowError, UnicodeEncodeError) as error:
             raise unfit(error) from error
-        except library.Error as error:
+        except driver.Error as error:
             raise self._explained(error) from error
 
     def _patiently(self, attempt: Callable[[], Any]) -> Any:
@@ -267,7 +281,7 @@ class SqliteDatabase:
         while True:
             try:
                 return attempt()
-            except library.OperationalError as error:
+            except driver.OperationalError as error:
                 if "locked" not in str(error) and "busy" not in str(error):
                     raise
                 now = self.clock.monotonic()
