@@ -75,6 +75,15 @@ def test_ownership_comes_from_the_session_when_it_is_set(repo, tmp_path):
     Cli(repo.path, HANDOFF_OWNS=str(patterns))("safe-commit", "-m", "x", "--", "lib/b")
 
 
+def test_twins_are_one_file_where_git_says_the_disk_has_none(repo):
+    repo.write("SRC/a", "1")
+    session = Cli(repo.path, HANDOFF_OWNS="src/")
+    session("safe-commit", "-m", "x", "--", "SRC/a", code=1)
+    repo.git("config", "core.ignorecase", "true")
+    session("safe-commit", "-m", "x", "--", "SRC/a")
+    assert repo.git("show", "--format=", "--name-only", "HEAD") == "SRC/a\n"
+
+
 def test_an_old_lock_folder_or_home_of_another_does_not_matter(repo):
     home = os.path.join(repo.path, "..", "old-home")
     os.makedirs(os.path.join(home, "git-commit.lockdir"))

@@ -6,7 +6,7 @@ import os
 
 from handoff.base.errors import HandoffError, UserError
 from handoff.base.record import TYPE_CHECKING
-from handoff.git.commits import Landed, Wish, commit
+from handoff.git.commits import Landed, Repository, Wish, commit
 from handoff.git.repo import find_top
 
 if TYPE_CHECKING:
@@ -33,15 +33,16 @@ def safe_commit(
     if top is None:
         raise UserError("This is not a git repository.", "Go to your project, or use: handoff -C DIR …")
     refuse_by_role(app, top)
+    repo = Repository(top, app.git_environment)
     limit, wait = settings.get("HANDOFF_SAFE_COMMIT_RETRY_LIMIT"), settings.get("HANDOFF_SAFE_COMMIT_RETRY_WAIT")
     patience = _number(limit, 5) * _number(wait, 10) if limit or wait else None
     wish = wish._replace(
         session=settings.get("HANDOFF_SESSION"),
-        owned=ownership(app, owns),
+        owned=ownership(app, owns, repo),
         lock=settings.get("HANDOFF_SAFE_COMMIT_LOCK"),
         patience=patience,
     )
-    return commit(top, paths, message, environment=app.git_environment, now=app.clock.now(), cwd=cwd, wish=wish)
+    return commit(repo, paths, message, environment=app.git_environment, now=app.clock.now(), cwd=cwd, wish=wish)
 
 
 def refuse_by_role(app: App, top: str) -> None:
@@ -63,8 +64,11 @@ def own_workspace(app: App, top: str) -> bool:
     return os.path.isfile(git) or os.path.exists(os.path.join(git, "objects", "info", "alternates"))
 
 
-def ownership(app: App, owns: Sequence[str]) -> Callable[[bytes], bool] | None:
-    """What the session may commit: patterns given, or HANDOFF_OWNS (one on a line, or a file of them); None is everything."""
+def ownership(app: App, owns: Sequence[str], repo: Repository | None = None) -> Callable[[bytes], bool] | None:
+    """What the session may commit: patterns given, or HANDOFF_OWNS (one on a line, or a file of them); None is everything.
+
+    On a disk where twins are one file, git's settings of the repository say so.
+    """
     patterns = list(owns)
     given = app.settings.get("HANDOFF_OWNS")
     if not patterns and given:
@@ -77,7 +81,12 @@ def ownership(app: App, owns: Sequence[str]) -> Callable[[bytes], bool] | None:
         return None
     from handoff.git.ownership import Ownership  # noqa: PLC0415 - start-up
 
-    return Ownership.parse(patterns).covers
+    twins, forms = (
+        (False, False)
+        if repo is None
+        else (repo.settings.yes("core.ignorecase"), repo.settings.yes("core.precomposeunicode"))
+    )
+    return Ownership.parse(patterns, ignore_case=twins, ignore_form=forms).covers
 
 
 def _number(text: str, default: float) -> float:
