@@ -115,7 +115,7 @@ def left_behind(app: App, task: Task) -> str:
         return ""
     lines = [f"- {_told(event)}" for event in _events(app, task) if event.kind in _TOLD][-_SHOWN:]
     state = facts(task.workspace, environment=app.git_environment)
-    dirty = list(state.dirty[:_SHOWN]) if state is not None else []
+    dirty = (evidence.changed_since(app, task.workspace, state.head) or ())[:_SHOWN] if state is not None else ()
     text = "## What came before\n\n" + "\n".join(lines) + "\n"
     if dirty:
         text += "\nChanged and not committed now:\n\n" + "\n".join(f"- `{path}`" for path in dirty) + "\n"
