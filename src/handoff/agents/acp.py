@@ -37,7 +37,10 @@ def launch(order: Order) -> Launch:
         "argv": list(order.words), "cwd": order.workspace, "prompt": order.prompt, "hook": list(order.hook),
         "mcp": list(order.mcp),
     }  # fmt: skip
-    return Launch((sys.executable, "-m", "handoff.agents.acp_driver", order.folder), {}, {path: dumps(talk)})
+    asking = {
+        "OPENCODE_PERMISSION": dumps({"edit": "ask"})
+    }  # the one known agent that does not ask unless it is told to
+    return Launch((sys.executable, "-m", "handoff.agents.acp_driver", order.folder), asking, {path: dumps(talk)})
 
 
 def read(line: str) -> tuple[Event, ...]:
