@@ -75,6 +75,8 @@ def test_a_killed_claim_is_taken_up_by_the_next_one(killed_at):
 def _ticket(name):
     folder = os.path.join(os.environ["HANDOFF_HOME"], "sessions")
     for entry in os.listdir(folder) if os.path.isdir(folder) else ():
+        if not entry.endswith(".session"):  # what a killed write left behind is no ticket
+            continue
         with open(os.path.join(folder, entry), encoding="utf-8") as file:
             if f"task={name}\n" in file.read():
                 return True
