@@ -6,6 +6,7 @@ import os
 import subprocess
 
 import pytest
+
 from workspaces import put, ready
 
 FILES = ["DESIGN.md", "FEATURE.md", "SESSION.md", "SPEC.md", "STATE.md"]

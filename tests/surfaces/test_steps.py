@@ -7,6 +7,7 @@ import subprocess
 import time
 
 import psutil
+
 from workspaces import PLAN, put, ready
 
 
@@ -186,3 +187,12 @@ def test_json_stands_alone_on_standard_output(cli, repo):
     ):
         assert cli(*words, "--json").json is not None
     assert cli("switch", "nope", "--json", code=1).json["exit_code"] == 1
+
+
+def test_what_only_concerns_this_machine_is_not_committed_with_the_documents(cli, repo):
+    ready(cli, repo)
+    cli("continue", "--raw")
+    repo.commit("with the documents")
+    cli("accept")
+    cli("note", "more")
+    assert repo.git("status", "--porcelain").split() == ["M", ".handoff/features/login/SESSION.md"]

@@ -6,6 +6,7 @@ import json
 import os
 from zlib import crc32
 
+from handoff.base import files
 from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     Entry = dict[str, Any]
 
 FILE = "history.jsonl"
+IGNORED = "# written by handoff: what only concerns this machine\nhistory.jsonl\n.lock\ntrash/\n"
 TAIL_BYTES = 256 * 1024
 
 
@@ -24,6 +26,7 @@ def append(feature: Feature, entry: Entry) -> None:
     """Add one line; the file is opened for appending and synced, and the caller holds the feature's lock."""
     line = (json.dumps(entry, ensure_ascii=False, separators=(",", ":")) + "\n").encode("utf-8", "replace")
     path = feature.file(FILE)
+    _keep_out_of_git(feature)
     try:
         fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
@@ -33,6 +36,14 @@ def append(feature: Feature, entry: Entry) -> None:
             os.close(fd)
     except OSError as error:
         raise UserError(f"Cannot write {path}: {error.strerror}.") from error
+
+
+def _keep_out_of_git(feature: Feature) -> None:
+    """What only concerns this machine (this log, locks, the trash) is not committed with the documents."""
+    folder = os.path.dirname(os.path.dirname(feature.path))
+    path = os.path.join(folder, ".gitignore")
+    if os.path.basename(folder) == ".handoff" and not os.path.lexists(path):
+        files.create_exclusive(path, IGNORED)
 
 
 def recent(feature: Feature) -> list[Entry]:

@@ -114,7 +114,7 @@ def _move(app: App, directory: str) -> App:
     try:
         os.chdir(os.path.expanduser(directory))
     except OSError as error:
-        raise UsageError(f"Cannot work in {directory}: {error.strerror}.") from error
+        raise UsageError(f"Cannot work in {directory}: {error.strerror}.", "Name a folder that is there.") from error
     return app
 
 

@@ -171,8 +171,9 @@ def _validate(ctx: Context, arguments: Namespace) -> int:
         out.line(f"Why blocked: {advice.blocked}")
     out.line("Progress:")
     out.line(f"  Current step: {plan.current.text if plan.current else 'none'}")
-    out.line(f"  Completed steps: {plan.done}")
-    out.line(f"  Remaining steps: {plan.left}")
+    counted = plan.verdict != plans.INVALID
+    out.line(f"  Completed steps: {plan.done if counted else 'not counted'}")
+    out.line(f"  Remaining steps: {plan.left if counted else 'not counted'}")
     out.line("Artifacts:")
     for name in folder.DOCUMENTS:
         out.line(f"  {name}: {view.readiness()[name]}")

@@ -6,7 +6,7 @@ import os
 
 from handoff.base.record import TYPE_CHECKING
 from handoff.engine import steps
-from handoff.surfaces.cli.command import Command
+from handoff.surfaces.cli.command import Command, common_options
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -43,7 +43,7 @@ def _step_arguments(parser: Parser) -> None:
         "number", type=int, metavar="N", help="the step's number, as status --json and the prompt count them"
     )
     for verb in (done, block, add, drop, start):
-        verb.add_argument("--json", action="store_true", help="print JSON alone on standard output")
+        common_options(verb, shows=True)
 
 
 def _number(parser: Parser) -> None:
