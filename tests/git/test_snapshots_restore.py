@@ -184,8 +184,10 @@ def test_planted_hooks_go_and_settings_come_back(repo, keeper):
     config = repo.read(".git/config")
     repo.git("config", "core.sshCommand", "steal")
     os.chmod(repo.write(".git/hooks/pre-commit", "#!/bin/sh\nexit 1\n"), 0o755)
+    repo.write(".git/info/attributes", "* filter=x\n")
     keeper.restore(kept, settings=True)
     assert repo.read(".git/config") == config
+    assert not os.path.exists(os.path.join(repo.path, ".git/info/attributes"))
     assert not os.path.exists(os.path.join(repo.path, ".git/hooks/pre-commit"))
 
 
@@ -229,6 +231,14 @@ def test_a_stash_whose_reflog_expired_is_listed_again(repo, keeper):
     keeper.restore(kept, refs=True)
     assert repo.git("stash", "list", "--format=%H %gs") == before
     assert repo.git("show", "stash@{1}:README.md") == "stashed 1\n"
+
+
+def test_a_ref_file_that_was_emptied_is_written_again(repo, keeper):
+    kept = keeper.take()
+    head = repo.head()
+    repo.write(".git/refs/heads/main", "")
+    keeper.restore(kept, refs=True)
+    assert repo.head() == head
 
 
 def test_a_ref_that_replaces_objects_goes(repo, keeper):

@@ -84,13 +84,15 @@ class Target:
                 if os.path.lexists(full) and (os.path.islink(full) or not os.path.isdir(full)) and at not in changed:
                     blocked.add(at)
                 at = os.path.dirname(at)
+        if not blocked and self.git(checkout.top, "read-tree", "-m", "-u", "-n", old, new).code == 0:
+            return []  # git itself sees nothing dirty among them
         some = list(changed) if len(changed) <= _FEW else []
         status = self.git(
             checkout.top, "--literal-pathspecs", "status", "--porcelain=v1", "-z", "--no-renames", "--untracked-files=no",
             "--", *some,
         )  # fmt: skip
         dirty = {item[3:] for item in status.text.split("\0") if len(item) > 3}  # noqa: PLR2004 - two letters, a space
-        return sorted(blocked | (dirty & changed.keys()))
+        return sorted(blocked | (dirty & changed.keys())) or ["(git names none: see git status)"]
 
     def move(self, landing: Landing) -> None:
         """Swap the branch and bring the checkout along; what cannot be done in full is not done at all."""
@@ -103,9 +105,6 @@ class Target:
                     f"{len(blocked)} files that would change are dirty in {checkout.top}: {', '.join(blocked[:_SHOWN])}",
                     "Commit, stash or move them; nothing was changed.",
                 )
-            probe = self.git(checkout.top, "read-tree", "-m", "-u", "-n", landing.old, landing.new)
-            if probe.code:
-                raise Refused(f"git would not update {checkout.top}: {probe.error_text}", "Nothing was changed.")
         self.save(landing)
         swap = self.swap(landing.target, landing.old, landing.new)
         if not swap:

@@ -98,7 +98,7 @@ def _take(
         message = _message(workspace, source, head, wish, now=now, faults=(scan.unread, parts.troubles))
         sha = store.write_commit(tree, parents, message, moment=int(now))
         ref = f"{SNAP}{workspace}/{int(now * _MICRO):020d}-{os.urandom(2).hex()}"
-        if wish.force or wish.operation:
+        if wish.force or wish.operation not in ("", "start"):  # something is about to be overwritten or removed
             store.sync()
         store.point(ref, sha)
         store.point(LAST + workspace, sha)

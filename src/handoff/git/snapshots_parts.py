@@ -129,7 +129,7 @@ class Parts:
         files = sources.settings_files(self.source)
         lines = [f"HEAD {head.branch or head.commit}", *(f"{value} {name}" for name, value in sorted(found.items()))]
         files["refs"] = ("\n".join(lines).encode("utf-8", "surrogateescape") + b"\n", False)
-        files.update({f"logs/{name}": (data, False) for name, data in logs.items()})
+        files["logs"] = (sources.join_logs(logs), False)  # one object, however many branches there are
         mark = digest(
             b"\0".join(
                 os.fsencode(name) + b"\0" + data + str(run).encode() for name, (data, run) in sorted(files.items())

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from handoff.git.snapshots_store import Store
 
 _CHUNK = 200
+_PLANTED = ("info/attributes", "info/sparse-checkout", "config.worktree")
 _NOBODY = "0" * 40
 
 
@@ -270,6 +271,7 @@ def put_refs(store: Store, source: Source, commit: str, *, head: bool = True) ->
         if name.startswith("tags/"):
             store.git("hash-object", "-t", "tag", "-w", "--stdin", objects=source.objects, stdin=store.read(sha))
     lines = os.fsdecode(store.read(files["refs"][1])).splitlines()
+    _clear_broken(source, [line.partition(" ")[2] for line in lines[1:]])
     now = sources.refs(source)
     notes, moves = [], []
     for line in lines[1:]:
@@ -296,8 +298,19 @@ def put_refs(store: Store, source: Source, commit: str, *, head: bool = True) ->
         )
         store.look(source, *words)
         notes.append(f"HEAD -> {wanted}")
-    logs = {name[5:]: store.read(sha) for name, (_, sha) in files.items() if name.startswith("logs/")}
+    logs = sources.split_logs(store.read(files["logs"][1])) if "logs" in files else {}
     return notes + _put_logs(source, logs) + _put_stash(source, logs.get("refs/stash", b""))
+
+
+def _clear_broken(source: Source, names: Sequence[str]) -> None:
+    """Remove ref files that say nothing git understands: they hold no work, and git will not write over them."""
+    for name in names:
+        path = os.path.join(source.common, name)
+        if os.path.isfile(path):
+            with open(path, encoding="utf-8", errors="replace") as file:
+                text = file.read().strip()
+            if not sources.is_sha(text) and not text.startswith("ref:"):
+                os.unlink(path)
 
 
 def _put_stash(source: Source, log: bytes) -> list[str]:
@@ -334,7 +347,7 @@ def put_settings(store: Store, source: Source, commit: str) -> list[str]:
     now = sources.settings_files(source)
     notes = []
     for name, (mode, sha) in files.items():
-        if name == "refs" or name.startswith(("logs/", "tags/")):
+        if name in ("refs", "logs") or name.startswith("tags/"):
             continue
         data, runs = store.read(sha), mode == PROGRAM
         if now.get(name) != (data, runs):
@@ -343,7 +356,7 @@ def put_settings(store: Store, source: Source, commit: str) -> list[str]:
             write_atomic(path, data, mode=0o755 if runs else 0o644)
             notes.append(name)
     for name in now:
-        if name.startswith("hooks/") and name not in files:
+        if (name.startswith("hooks/") or name in _PLANTED) and name not in files:
             path = _settings_path(source, name)
             os.rename(path, path + ".planted.sample")
             notes.append(f"{name} (put aside)")

@@ -96,6 +96,23 @@ def logs(source: Source) -> dict[str, bytes]:
     return found
 
 
+def join_logs(logs: dict[str, bytes]) -> bytes:
+    """Many reflogs as one text: name, length, lines."""
+    parts = [os.fsencode(name) + b"\0" + str(len(data)).encode() + b"\n" + data for name, data in sorted(logs.items())]
+    return b"".join(parts)
+
+
+def split_logs(data: bytes) -> dict[str, bytes]:
+    """The reflogs `join_logs` put together."""
+    found = {}
+    while data:
+        header, _, rest = data.partition(b"\n")
+        name, _, length = header.partition(b"\0")
+        found[os.fsdecode(name)] = rest[: int(length)]
+        data = rest[int(length) :]
+    return found
+
+
 def log_commits(log: bytes) -> list[str]:
     """The commits a reflog names, newest first, each once."""
     found: dict[str, None] = {}

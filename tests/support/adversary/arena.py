@@ -307,7 +307,11 @@ class Arena:
         except (HandoffError, OSError):
             return False
         now = self.facts()
-        return not any(now.get(key) != self.before[key] for key in self.before if key != "reflog")
+        for name in ("refs", "stash"):  # a newer entry beside the old ones is no loss
+            now[name] = [line for line in _lines(now[name]) if line in _lines(self.before[name])]
+        for name in ("hooks", "info"):  # what was planted is put aside under another name
+            now[name] = {one: value for one, value in now[name].items() if "planted" not in one}
+        return not any(_lines(now.get(key)) != _lines(self.before[key]) for key in self.before if key != "reflog")
 
     # --- facts ----------------------------------------------------------------------------------
 
@@ -326,9 +330,10 @@ class Arena:
             found[f"{who}: files"] = _files(top)
             found[f"{who}: index"] = self.git(top, "ls-files", "-s", "-v", check=False)
         shop = self.shared
-        found["refs"] = self.git(shop, "for-each-ref", "--format=%(refname) %(objectname)", check=False) + self.git(
-            shop, "symbolic-ref", "HEAD", check=False
-        )
+        listed = self.git(shop, "for-each-ref", "--format=%(refname) %(objectname)", check=False)
+        # A worktree's own branch is the session's to move.
+        kept = [line for line in listed.splitlines() if not line.startswith("refs/heads/own ")]
+        found["refs"] = [*kept, self.git(shop, "symbolic-ref", "HEAD", check=False)]
         found["stash"] = self.git(shop, "stash", "list", "--format=%H", check=False)
         found["objects"] = [self.git(shop, "cat-file", "-t", sha, check=False) for sha in (self.gone, self.stashed)]
         found["reflog"] = self.gone in self.git(shop, "reflog", "--format=%H", check=False)
@@ -391,6 +396,10 @@ class Arena:
             return False
         with open(path, encoding="utf-8", errors="replace") as file:
             return "secret" in file.read()
+
+
+def _lines(value: Any) -> Any:
+    return value.splitlines() if isinstance(value, str) else value
 
 
 def _files(top: str) -> dict[str, tuple[int, bytes]]:
