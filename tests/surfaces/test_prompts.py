@@ -204,6 +204,7 @@ def test_a_workspace_of_the_other_tool_works_unchanged(cli, repo):
     assert prompt.startswith("MY OWN PROMPT")
     assert "German" in prompt
     assert "Ship the importer." in prompt
+    assert "### What Was Implemented\nProject set up." in prompt
     for words in (["run", "--raw"], ["start", "--raw"], ["spec", "--raw"], ["design", "--raw"], ["tasks", "--raw"],
                   ["generate", "--raw"], ["next"], ["validate"], ["list"], ["prompt", "context"], ["export", "--diff"]):  # fmt: skip
         cli(*words)

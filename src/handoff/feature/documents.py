@@ -8,6 +8,7 @@ from handoff.feature.plan_lines import split
 FEATURE_SENTINEL = "Describe the concrete objective of this feature."
 UNWRITTEN_SENTINEL = "Not yet generated."
 SESSION_SENTINEL = "None yet."
+_TITLES = ("spec", "design", "session", "state", "decisions")
 READY, REVIEW, SCAFFOLD, MISSING = "ready", "needs review", "scaffolded", "missing"
 
 
@@ -68,9 +69,12 @@ def sections(text: str) -> list[Section]:
 
 def nested(text: str) -> str:
     """A document to stand inside another: its own title dropped, its headings below ours."""
-    parts = [part for part in sections(text) if part.level != 1 or part.text.strip()]
-    shown = (f"### {part.title}\n{part.text}" if part.title and part.level > 1 else part.text for part in parts)
-    return "\n\n".join(part.strip("\n") for part in shown if part.strip()).strip()
+    shown = []
+    for part in sections(text):
+        title = "" if part.level == 1 and part.title.casefold() in _TITLES else part.title
+        if part.text.strip():
+            shown.append(f"### {title}\n{part.text}" if title else part.text)
+    return "\n\n".join(part.strip("\n") for part in shown).strip()
 
 
 def body_of(text: str, title: str) -> str:
