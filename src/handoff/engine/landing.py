@@ -83,6 +83,7 @@ def land(
 def find_collisions(app: App, *, vault: Vault | None = None) -> Collisions:
     """Compare the work of all live workspaces pair by pair, in memory."""
     vault = vault or open_vault(app)
+    target_of(app, vault).finish()
     snapshot(app, vault=vault, wish=Wish("before comparing"))
     names = [one.name for one in all_workspaces(vault.place.project) if one.state == READY and one.kind != SHARED]
     members = _members(app, vault, names, "", "")
@@ -111,8 +112,10 @@ def undo_landing(app: App, *, landing: Landing, vault: Vault | None = None) -> L
 
 
 def last_landing(app: App, *, vault: Vault) -> Landing | None:
-    """The newest landing that can be taken back."""
-    return next((one for one in target_of(app, vault).all() if one.state == "landed"), None)
+    """The newest landing that can be taken back; one that was cut short is finished first."""
+    target = target_of(app, vault)
+    target.finish()
+    return next((one for one in target.all() if one.state == "landed"), None)
 
 
 def target_of(app: App, vault: Vault) -> Target:
