@@ -272,3 +272,16 @@ def test_a_wall_around_the_workspace_keeps_the_rest_of_the_disk(walled):
     )  # fmt: skip
     assert end["state"] == "done"
     assert not os.path.exists(outside)
+
+
+def test_a_session_has_the_guarded_git_and_may_not_sweep_up_others_work(project):
+    project.repo.write("theirs.txt", "unsaved work of somebody else")
+    project.task("--check", "test -f src/a.txt")
+    end = project.run(
+        {"write": "src/a.txt", "text": "x"}, {"run": "git stash -u", "may_fail": True}, {"run": "git add -A", "may_fail": True},
+        {"run": "git status --short"}, {"run": handoff("done", "--summary", "guarded")}, code=0,
+    )  # fmt: skip
+    assert end["reason"] == "guarded"
+    assert project.repo.read("theirs.txt") == "unsaved work of somebody else"
+    assert project.repo.git("stash", "list") == ""
+    assert project.repo.git("diff", "--cached", "--name-only") == ""

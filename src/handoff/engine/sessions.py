@@ -24,10 +24,11 @@ from handoff.board import batches, leases, sessions, tasks
 from handoff.engine import hooks, papers, session_walls, settling, stops, views
 from handoff.engine.app import App
 from handoff.engine.home import find_project, home_config
+from handoff.engine.session_environment import session_environment
 from handoff.feature.redaction import redact
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from handoff.agents.contract import Adapter, Outcome
     from handoff.base.marked import Running
@@ -167,7 +168,12 @@ def _begin(app: App, config: Config, wish: Wish, client: Client, claim: Claim, w
     launch = adapter.resume(order) if wish.resume and adapter.resume else adapter.launch(order)
     words, environment = session_walls.build(
         app, kind=wish.wall, workspace=workspace, argv=launch.argv, owned=order.owned, kept=adapter.secrets,
-        environment={**_environment(app, task, who.id, token), **launch.environment},
+        environment={
+            **session_environment(
+                app, task=task, session=who.id, token=token, workspace=workspace, own=own_words()
+            ),
+            **launch.environment,
+        },
     )  # fmt: skip
     folders.put_launch(path, launch, cwd=workspace, wrapped=words, state=wish.state)
     limits = wish.limits if wish.limits.minutes else wish.limits._replace(minutes=config.number("session_minutes"))
@@ -240,21 +246,6 @@ def _owned_places(workspace: str, patterns: tuple[str, ...]) -> tuple[str, ...]:
 
 def _temp(app: App) -> str:
     return app.settings.get("TMPDIR") or "/tmp"  # noqa: S108 - where programs put scratch files
-
-
-def _environment(app: App, task: Task, session: str, token: str) -> Mapping[str, str]:
-    """The person's environment with the session's mark; our own program is on the PATH of whatever the agent runs."""
-    kept = {
-        name: value
-        for name, value in app.settings.environment.items()
-        if not name.startswith("HANDOFF_") or name in ("HANDOFF_HOME", "HANDOFF_DATABASE_URL")
-    }
-    own = os.path.dirname(own_words()[0])
-    return {
-        **kept, "HANDOFF_HOME": app.settings.home, "HANDOFF_SESSION": session, "HANDOFF_PROJECT": task.project,
-        "HANDOFF_TASK": task.label, "HANDOFF_FENCE": str(task.fence), "HANDOFF_TOKEN": token,
-        "PATH": os.pathsep.join((app.settings.path, own)),
-    }  # fmt: skip
 
 
 def _baton(app: App, config: Config, task: Task) -> str:
