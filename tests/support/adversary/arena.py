@@ -331,8 +331,8 @@ class Arena:
             found[f"{who}: index"] = self.git(top, "ls-files", "-s", "-v", check=False)
         shop = self.shared
         listed = self.git(shop, "for-each-ref", "--format=%(refname) %(objectname)", check=False)
-        # A worktree's own branch is the session's to move.
-        kept = [line for line in listed.splitlines() if not line.startswith("refs/heads/own ")]
+        # A worktree's own branch is the session's to move; the stash is looked at entry by entry below.
+        kept = [line for line in listed.splitlines() if not line.startswith(("refs/heads/own ", "refs/stash "))]
         found["refs"] = [*kept, self.git(shop, "symbolic-ref", "HEAD", check=False)]
         found["stash"] = self.git(shop, "stash", "list", "--format=%H", check=False)
         found["objects"] = [self.git(shop, "cat-file", "-t", sha, check=False) for sha in (self.gone, self.stashed)]
