@@ -15,6 +15,9 @@ from sandbox import Cli, Repo, absent, hermetic_environment
 
 KEY = "sk-test-key-not-a-secret-at-all"
 PRESENT = chosen()
+TABLE = os.environ.get(
+    "HANDOFF_TEST_CLIENTS_TABLE", ""
+)  # read now: inside a test nothing of ours is in the environment
 RELAY = ("claude", "codex", "copilot")
 collect_ignore = [] if PRESENT else ["test_clients.py"]
 
@@ -138,9 +141,8 @@ class Stage:
 
     def note(self, *facts: str) -> None:
         """Write down what was just shown, for the table of clients."""
-        path = os.environ.get("HANDOFF_TEST_CLIENTS_TABLE")
-        if path:
-            with open(path, "a", encoding="utf-8") as file:
+        if TABLE:
+            with open(TABLE, "a", encoding="utf-8") as file:
                 file.writelines(f"{self.client}\t{fact}\n" for fact in facts)
 
     def run(self, *words: str, code: int | None = None) -> dict[str, Any]:

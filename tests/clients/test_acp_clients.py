@@ -9,7 +9,7 @@ import pytest
 from real_clients import program
 from sandbox import absent
 
-pytestmark = [pytest.mark.clients, pytest.mark.slow]
+pytestmark = [pytest.mark.clients, pytest.mark.slow, pytest.mark.timeout(400)]
 DONE = ("shell", f"{sys.executable} -m handoff.surfaces.cli.main done --summary 'made a'")
 WORDS = {"gemini": ["--acp", "-m", "gemini-2.5-pro"], "opencode": ["acp"], "copilot": ["--acp"]}
 

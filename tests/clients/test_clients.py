@@ -10,7 +10,7 @@ import time
 import pytest
 from scripts import processes_with
 
-pytestmark = [pytest.mark.clients, pytest.mark.slow]
+pytestmark = [pytest.mark.clients, pytest.mark.slow, pytest.mark.timeout(400)]
 DONE = ("shell", f"{sys.executable} -m handoff.surfaces.cli.main done --summary 'made a'")
 WITHOUT_STOP = ("opencode",)
 

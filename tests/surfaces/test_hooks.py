@@ -253,3 +253,38 @@ def test_an_entry_of_an_older_version_is_replaced_not_doubled(cli, repo):
 def _read(path: str) -> str:
     with open(path, encoding="utf-8") as file:
         return file.read()
+
+
+PROBE = """
+import sys
+before = set(sys.modules)
+from handoff.surfaces.cli.main import main
+code = main(sys.argv[1:])
+sys.stderr.write("\\n".join(set(sys.modules) - before))
+sys.exit(code)
+"""
+
+
+def test_an_edit_waits_for_no_heavy_module(session):
+    import subprocess  # noqa: PLC0415
+    import sys  # noqa: PLC0415
+
+    raw = json.dumps({"tool_name": "Write", "tool_input": {"file_path": "src/a.py"}, "cwd": session.repo.path})
+    environments = (({}, {"handoff.engine.app", "sqlite3"}), (session.cli.environment, {"sqlite3"}))
+    for environment, more in environments:
+        done = subprocess.run(
+            [sys.executable, "-c", PROBE, "hook", "claude", "PreToolUse"], input=raw, text=True, capture_output=True,
+            env={**os.environ, **environment}, cwd=session.repo.path, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        heavy = {
+            "json",
+            "argparse",
+            "subprocess",
+            "signal",
+            "pathlib",
+            "psutil",
+            "tomllib",
+            "handoff.surfaces.cli.dispatch",
+        }
+        assert not set(done.stderr.split()) & (heavy | more)
