@@ -100,11 +100,20 @@ def place_in(workspace: str, path: str) -> str | None:
 
 
 def _owns(grant: Grant, path: str) -> bool:
-    if path in grant.patterns and not any(pattern.startswith("!") for pattern in grant.patterns):
-        return True  # the most common case needs no matcher
+    if not any(pattern.startswith("!") for pattern in grant.patterns) and _plainly(grant, path):
+        return True
     from handoff.git.ownership import Ownership  # noqa: PLC0415 - start-up
 
     return Ownership.parse(grant.patterns).covers(path)
+
+
+def _plainly(grant: Grant, path: str) -> bool:
+    """Whether a name or a folder without signs says so: the most common case needs no matcher."""
+    for pattern in grant.patterns:
+        base = pattern.removesuffix("**")
+        if pattern == path or (base.endswith("/") and path.startswith(base) and not set(base) & set("*?[]{}\\")):
+            return True
+    return False
 
 
 def _is_scratch(app: App, grant: Grant, path: str) -> bool:
