@@ -89,8 +89,9 @@ def table(notes: str, page: str) -> None:
         "# Clients",
         "",
         (
-            "What the suite has shown with the real programs and a scripted model, nothing more. Written by `make test-clients`"
-            f" on {time.strftime('%Y-%m-%d', time.gmtime())}; an empty cell was not shown in that run."
+            "What the suite has shown with the real programs and a scripted model, nothing more."
+            f" Written from the notes of one run on {time.strftime('%Y-%m-%d', time.gmtime())}; an empty cell was not shown in that"
+            " run: not possible, not run, or not passed. `make test-clients` writes it again."
         ),
         "",
         "| | " + " | ".join(f"{name} {version(name)}" for name in names) + " |",

@@ -1,0 +1,67 @@
+"""The handshake: a client with hooks is live only after its start hook has called in with the session's token."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+from handoff.agents import folder as folders
+from handoff.agents.contract import RESULT, TOOL, Abilities, Adapter, Event, Launch, Limits
+from handoff.agents.session import Rules, Session, supervise
+from handoff.base.clock import SystemClock
+
+
+def _read(line: str):
+    return {"tool": (Event(TOOL, "write"),), "good": (Event(RESULT, ok=True),)}.get(line.strip(), ())
+
+
+ADAPTER = Adapter("odd", "Odd", ("sh",), lambda _: Abilities(), lambda _: Launch(()), _read)
+
+
+@pytest.fixture
+def outcome_of(tmp_path):
+    """How a client that runs this line comes out, if it is one with hooks or one without."""
+
+    def go(line: str, *, hooks: bool, limits: Limits = Limits()):  # noqa: B008 - a constant
+        name = f"session-{os.getpid()}-{len(os.listdir(tmp_path))}"
+        path = str(tmp_path / name)
+        folders.make(path)
+        folders.put(path, folders.TOKEN, "right")
+        folders.put(path, "launch.json", json.dumps({"argv": ["/bin/sh", "-c", line], "cwd": path}))
+        session = Session(path, name, ADAPTER, Abilities(start_context=hooks), Rules(limits), SystemClock())
+        session.start({**os.environ, "HANDOFF_SESSION": name})
+        return supervise(session, beat=lambda: None, every=60.0)
+
+    return go
+
+
+def test_a_tool_before_the_start_hook_ends_the_session(outcome_of):
+    outcome = outcome_of("echo tool; sleep 600", hooks=True)
+    assert outcome.kind == "failed"
+    assert "before the start hook called in" in outcome.reason
+
+
+def test_a_wrong_token_does_not_count_as_calling_in(outcome_of):
+    outcome = outcome_of("echo wrong > hello; echo tool; sleep 600", hooks=True)
+    assert "before the start hook called in" in outcome.reason
+
+
+def test_a_session_that_called_in_may_use_its_tools(outcome_of):
+    assert outcome_of("echo right > hello; echo tool; echo good", hooks=True).kind == "ok"
+
+
+def test_a_good_end_without_ever_calling_in_is_a_failure(outcome_of):
+    outcome = outcome_of("echo good", hooks=True)
+    assert outcome.kind == "failed"
+    assert "hooks are not active" in outcome.reason
+
+
+def test_a_client_without_hooks_need_not_call_in(outcome_of):
+    assert outcome_of("echo tool; echo good", hooks=False).kind == "ok"
+
+
+def test_turns_are_counted_by_us_where_the_client_does_not(outcome_of):
+    outcome = outcome_of("for i in 1 2 3 4; do echo tool; done; sleep 600", hooks=False, limits=Limits(turns=3))
+    assert "limit of 3 turns" in outcome.reason
