@@ -74,7 +74,6 @@ def test_an_agent_goes_on_while_its_relay_moves(ground, empty_postgres, monkeypa
     first.terminate()
     assert first.wait(timeout=60) == 0
     migrate_database(ground.app, source=ground.app.database_url, target=empty_postgres)
-    ground.app.database.close()
     monkeypatch.setenv("HANDOFF_DATABASE_URL", empty_postgres)
     ground.reopen()
     ground.supervisor()

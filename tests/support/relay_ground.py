@@ -38,6 +38,7 @@ class Ground:
 
     def reopen(self) -> None:
         """Look at the database the environment names now."""
+        self.app.database.close()
         self.app = App(from_environment())
 
     # --- what is to be done ----------------------------------------------------------------------------------

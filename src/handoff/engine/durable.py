@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 PROTOCOL = "wf1"
 """The version of our phases: it changes only when their steps change in a way that running ones cannot follow."""
 APPLICATION = "handoff"
+Away = sa.exc.DBAPIError
+"""What every verb here may raise while the database is away."""
 POLL_SECONDS = 1.0
 _SQLITE = "sqlite:///"
 _WITH_SUBSEC = (3, 42, 0)

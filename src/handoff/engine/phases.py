@@ -33,6 +33,7 @@ _ROW_SECONDS = 1.0
 _SHOWN = 300
 _TRIES = 5
 _WORDS_BYTES = 60_000
+_AWAY_SECONDS = 3600.0
 
 
 class Crew(Record):
@@ -53,11 +54,23 @@ def runner(settings: Settings, crew: Crew) -> Callable[..., Any]:
     def run_phase(key: int, fence: int, session: str, agent: str) -> str:
         with _opened(settings) as app:
             run = Run(app, crew, key, fence, session, agent)
-            ended = durable.step("session", run.session_step)
-            durable.step("save", run.save_step)
-            return str(durable.step("settle", lambda: run.settle_step(ended)))
+            ended = durable.step("session", lambda: _patiently(app, run.session_step))
+            durable.step("save", lambda: _patiently(app, run.save_step))
+            return str(durable.step("settle", lambda: _patiently(app, lambda: run.settle_step(ended))))
 
     return run_phase
+
+
+def _patiently(app: App, function: Callable[[], Any]) -> Any:
+    """What a step cannot answer itself is a database or a disk that is away: it is repeated when that is back."""
+    deadline = app.clock.monotonic() + _AWAY_SECONDS
+    while True:
+        try:
+            return function()
+        except HandoffError:
+            if app.clock.monotonic() > deadline:
+                raise
+            app.clock.sleep(_ROW_SECONDS)
 
 
 class _opened:  # noqa: N801 - reads as a word at its place of use

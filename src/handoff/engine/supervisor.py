@@ -31,6 +31,7 @@ _KEPT_DAYS = 7.0
 _LEASE_SHARE = 4
 _LONGEST_WAIT = 0.5
 _SHORTEST_WAIT = 0.02
+_AWAY_PAUSE = 1.0
 
 
 class Pace(Record):
@@ -63,6 +64,7 @@ class Supervisor:
         self._starts: deque[float] = deque()
         self._due: dict[str, float] = {}
         self._leaving = threading.Event()
+        self._trouble = ""
         self.draining = False
         home = app.settings.home
         make_folder(os.path.join(home, "locks"), mode=0o700)
@@ -78,12 +80,23 @@ class Supervisor:
         self.begin()
         try:
             while not self._leaving.is_set():
-                self.round()
-                if self.draining and not self.busy():
-                    break
-                self._wait()
+                try:
+                    self.round()
+                    if self.draining and not self.busy():
+                        break
+                    self._wait()
+                except (HandoffError, durable.Away) as error:
+                    self._sit_out(error)
         finally:
             executors.give_up(self.app.database, id=self.id)
+
+    def _sit_out(self, error: Exception) -> None:
+        """The database is away, or a disk is full: say so once, and go on when it is back."""
+        words = str(error).partition("\n")[0]
+        if words != self._trouble:
+            self._tell(f"Waiting: {words}")
+        self._trouble = words
+        self._leaving.wait(_AWAY_PAUSE)
 
     def begin(self) -> None:
         """Introduce ourselves, start the engine, take over what is left from before."""

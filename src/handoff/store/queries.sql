@@ -485,9 +485,9 @@ INSERT INTO executor (id, host, boot, pid, process_start, state, lease_until, st
 VALUES (:id, :host, :boot, :pid, :process_start, 'alive', :lease_now + CAST(:lease_seconds AS DOUBLE PRECISION), :now, :now) RETURNING *
 
 -- name: renew_executor
--- a supervisor lives; one that was given up cannot come back
+-- a supervisor lives; one that was given up cannot come back, one that nobody missed can
 UPDATE executor SET lease_until = :lease_now + CAST(:lease_seconds AS DOUBLE PRECISION), seen_at = :now
-WHERE id = :id AND state = 'alive' AND lease_until > :lease_now RETURNING *
+WHERE id = :id AND state = 'alive' RETURNING *
 
 -- name: list_executors
 -- supervisors whose work is not yet in other hands
