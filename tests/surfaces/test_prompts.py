@@ -6,9 +6,9 @@ import os
 import re
 
 import pytest
-from workspaces import PLAN, other_tools_workspace, put, ready
 
 from handoff.feature.budget import estimate
+from workspaces import PLAN, other_tools_workspace, put, ready
 
 
 def test_continue_tells_goal_plan_notes_git_and_what_to_write_back(cli, repo):

@@ -16,10 +16,17 @@ _OSC52_LIMIT = 74_000  # what common terminals accept in one sequence
 def copy(app: App, text: str) -> str:
     """How the text reached a clipboard, in words for the person; empty when it did not."""
     data = text.encode("utf-8", "surrogateescape")
-    for argv in _programs(app):
-        if find(argv[0], path=app.settings.path) and feed(argv, data, environment=app.settings.environment) == 0:
-            return f"Copied prompt to clipboard ({argv[0]})."
+    argv = program(app)
+    if argv and feed(argv, data, environment=app.settings.environment) == 0:
+        return f"Copied prompt to clipboard ({argv[0]})."
     return _by_terminal(app, data)
+
+
+def program(app: App) -> list[str]:
+    """The native clipboard program of this machine, ready to be fed; nothing when there is none."""
+    if app.settings.get("HANDOFF_NO_PBCOPY"):
+        return []
+    return next((argv for argv in _programs(app) if find(argv[0], path=app.settings.path)), [])
 
 
 def _programs(app: App) -> list[list[str]]:

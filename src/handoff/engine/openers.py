@@ -7,6 +7,7 @@ import sys
 from handoff.base.errors import ConfigError, UserError
 from handoff.base.process import find, launch, run
 from handoff.base.record import TYPE_CHECKING, Record
+from handoff.engine import clipboard
 from handoff.engine.addresses import Job, fill, uri_for
 
 if TYPE_CHECKING:
@@ -155,18 +156,7 @@ def _open_terminal(app: App, config: Config, job: Job) -> str:
 
 
 def _clipboard_words(app: App, config: Config) -> list[str]:
-    if config.texts("clipboard_command"):
-        return config.texts("clipboard_command")
-    if app.settings.get("HANDOFF_NO_PBCOPY"):
-        return []
-    tools: list[list[str]] = []
-    if sys.platform == "darwin":
-        tools.append(["pbcopy"])
-    if app.settings.get("WAYLAND_DISPLAY"):
-        tools.append(["wl-copy"])
-    if app.settings.get("DISPLAY"):
-        tools += [["xclip", "-selection", "clipboard"], ["xsel", "--clipboard", "--input"]]
-    return next((words for words in tools if _has(app, words[0])), [])
+    return config.texts("clipboard_command") or clipboard.program(app)
 
 
 def _copy(app: App, config: Config, text: str) -> str:

@@ -15,8 +15,11 @@ try:  # where it is installed its library is mostly newer than Python's own
     import pysqlite3.dbapi2 as driver  # type: ignore[import-not-found,unused-ignore]
 except ImportError:
     # The module behind `sqlite3`, which itself imports datetime for converters nobody here uses: a quarter of the time
-    # an interpreter takes to start.
-    import _sqlite3 as driver
+    # an interpreter takes to start. It is private to CPython, so where it is missing the public one serves.
+    try:
+        import _sqlite3 as driver
+    except ImportError:
+        import sqlite3 as driver
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
