@@ -260,15 +260,16 @@ def _steps(
     lines: list[str], start: int, end: int, regions: look.Regions
 ) -> tuple[list[tuple[int, str, str]], list[int], list[Problem]]:
     """Every step of the section, the open boxes inside code or comments, and the lines that are not understood."""
-    plain = None if regions else _plain_steps(lines, start, end)
-    if plain is not None:
-        return plain, [], []
+    numbered = list(enumerate(lines[start:end], start + 1))
     marks: list[tuple[int, str, str]] = []
+    if not regions:  # nearly every line of a large plan is an ordinary step and needs no closer look
+        marks = [(number, line[3], line) for number, line in numbered if line[:5] in _PLAIN]
+        numbered = [pair for pair in numbered if pair[1] and pair[1][:5] not in _PLAIN]
     asleep: list[int] = []
     problems: list[Problem] = []
     legend: list[Problem] = []
     add, match, covers = marks.append, _STEP, regions.covers if regions else None
-    for number, line in enumerate(lines[start:end], start + 1):
+    for number, line in numbered:
         step = match(line)
         if step is not None:
             mark = step[1]
@@ -300,19 +301,7 @@ def _steps(
         asleep += [problem.line for problem in legend if _may_be_meant(lines[problem.line - 1])]
     else:
         problems += legend
-    return marks, asleep, problems
-
-
-def _plain_steps(lines: list[str], start: int, end: int) -> list[tuple[int, str, str]] | None:
-    """The quick way for a section in which every line is an ordinary step; None when there is anything else."""
-    while end > start and not lines[end - 1].strip():
-        end -= 1
-    while start < end and not lines[start].strip():
-        start += 1
-    block = lines[start:end]
-    if not _PLAIN.issuperset({line[:5] for line in block}):
-        return None
-    return list(zip(range(start + 1, end + 1), [line[3] for line in block], block, strict=True))
+    return sorted(marks), asleep, problems
 
 
 def _is_legend(lines: list[str], quoted: list[Problem], *, unplanned: bool) -> bool:
