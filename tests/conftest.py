@@ -6,6 +6,7 @@ import os
 import tempfile
 
 import pytest
+
 from sandbox import Cli, Repo, hermetic_environment
 
 

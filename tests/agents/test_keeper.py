@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import pytest
+
 from scripts import DETACHED, processes_with
 
 ABUSES = {

@@ -6,10 +6,10 @@ import os
 import re
 import tempfile
 
-from databases import quick_folder
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from databases import quick_folder
 from handoff.base.clock import SystemClock
 from handoff.base.errors import HandoffError
 from handoff.board import batches, gates, journal, leases, outcomes, states, tasks, watchdog

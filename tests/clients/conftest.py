@@ -9,6 +9,7 @@ import tempfile
 from typing import Any
 
 import pytest
+
 from model_server import ModelServer
 from real_clients import FOLDER, chosen, program
 from sandbox import Cli, Repo, absent, hermetic_environment

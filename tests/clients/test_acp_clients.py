@@ -6,6 +6,7 @@ import os
 import sys
 
 import pytest
+
 from real_clients import program
 from sandbox import absent
 

@@ -8,6 +8,7 @@ import sys
 import time
 
 import pytest
+
 from scripts import processes_with
 
 pytestmark = [pytest.mark.clients, pytest.mark.slow, pytest.mark.timeout(400)]

@@ -8,8 +8,8 @@ import sys
 import threading
 
 import pytest
-from databases import place, postgres_server  # noqa: F401 - fixtures
 
+from databases import place, postgres_server  # noqa: F401 - fixtures
 from handoff.base.clock import SystemClock
 from handoff.engine import durable
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 
 import pytest
-from sandbox import Repo
 
 from handoff.base.errors import ConfigError, UserError
 from handoff.base.settings import from_environment
 from handoff.engine.app import App
 from handoff.engine.home import find_project, home_config, name_of, stop_files
+from sandbox import Repo
 
 
 @pytest.fixture

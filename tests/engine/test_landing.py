@@ -8,14 +8,14 @@ import subprocess
 import sys
 
 import pytest
-from sandbox import Repo, absent
-from vault import Keeper, tree_facts
 
 from handoff.agents.sandbox import NOTHING, layer
 from handoff.base.errors import Refused, UserError
 from handoff.engine import landing as engine
 from handoff.engine import workspaces
 from handoff.git.workspaces import Order
+from sandbox import Repo, absent
+from vault import Keeper, tree_facts
 
 
 class Desk:

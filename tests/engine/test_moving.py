@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 
 import pytest
-from databases import Place, postgres_server  # noqa: F401 - a fixture
-from relay_ground import Ground
 
+from databases import Place, postgres_server  # noqa: F401 - a fixture
 from handoff.base.errors import Refused, UserError
 from handoff.board import batches, executors, journal, sentinels, tasks
 from handoff.engine.moving import migrate_database
 from handoff.store import moving
+from relay_ground import Ground
 
 
 @pytest.fixture

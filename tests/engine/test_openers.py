@@ -8,7 +8,6 @@ import stat
 import subprocess
 
 import pytest
-from sandbox import absent
 
 from handoff.base.errors import ConfigError, UserError
 from handoff.base.settings import from_environment
@@ -16,6 +15,7 @@ from handoff.engine.addresses import Job, uri_for
 from handoff.engine.app import App
 from handoff.engine.home import home_config
 from handoff.engine.openers import open_task
+from sandbox import absent
 
 JOB = Job("shop", "form", "/tmp", "/home/a b/q/form.md")
 

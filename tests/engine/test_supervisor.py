@@ -9,10 +9,10 @@ import subprocess
 import sys
 
 import pytest
-from databases import place, postgres_server  # noqa: F401 - fixtures
-from relay_ground import Ground
 
+from databases import place, postgres_server  # noqa: F401 - fixtures
 from handoff.board import outcomes, sentinels
+from relay_ground import Ground
 
 POINTS = (
     "supervisor._claim:return",

@@ -10,8 +10,6 @@ import subprocess
 import sys
 
 import pytest
-from sandbox import Repo, absent
-from vault import Keeper
 
 from handoff.agents import sandbox as agents_sandbox
 from handoff.agents.sandbox import BUBBLEWRAP, LANDLOCK, NOTHING, layer
@@ -19,6 +17,8 @@ from handoff.base.settings import from_environment
 from handoff.engine import walls, workspaces
 from handoff.engine.app import App
 from handoff.git.workspaces import Order
+from sandbox import Repo, absent
+from vault import Keeper
 
 
 class Session:

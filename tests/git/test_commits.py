@@ -8,13 +8,13 @@ import subprocess
 import sys
 
 import pytest
-from sandbox import Repo
 
 from handoff.base.clock import SystemClock
 from handoff.base.errors import Conflict, UserError
 from handoff.base.settings import from_environment, git_environment
 from handoff.git.commits import Repository, Wish, commit
 from handoff.git.ownership import Ownership
+from sandbox import Repo
 
 
 def save(repo, *paths, message="work", cwd="", **wish):

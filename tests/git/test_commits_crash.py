@@ -8,10 +8,10 @@ import subprocess
 import sys
 
 import pytest
-from sandbox import Repo
 
 from handoff.base.errors import UserError
 from handoff.git.commits import commit
+from sandbox import Repo
 
 COMMIT = """
 import os, signal, sys

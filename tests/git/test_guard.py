@@ -6,12 +6,12 @@ import os
 import subprocess
 
 import pytest
-from sandbox import Cli, Repo
 
 from handoff.base.files import read_bytes
 from handoff.base.settings import from_environment, git_environment
 from handoff.git import guard
 from handoff.git.commits import Repository
+from sandbox import Cli, Repo
 
 REFUSED = 99
 

@@ -7,10 +7,10 @@ import shutil
 import subprocess
 
 import pytest
-from sandbox import Repo
-from vault import Keeper, tree_facts
 
 from handoff.base.errors import UserError
+from sandbox import Repo
+from vault import Keeper, tree_facts
 
 
 @pytest.fixture

@@ -9,11 +9,11 @@ import subprocess
 import sys
 
 import pytest
-from sandbox import Repo
-from vault import Keeper, tree_facts
 
 from handoff.base.errors import Conflict, UserError
 from handoff.engine import snapshots as engine
+from sandbox import Repo
+from vault import Keeper, tree_facts
 
 
 @pytest.fixture

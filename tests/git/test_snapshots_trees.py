@@ -7,10 +7,10 @@ import random
 import shutil
 
 import pytest
-from vault import Keeper, tree_facts
 
 from handoff.git.snapshots_restore import blobs
 from handoff.git.snapshots_trees import MOST
+from vault import Keeper, tree_facts
 
 
 @pytest.fixture

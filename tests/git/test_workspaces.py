@@ -9,14 +9,14 @@ import subprocess
 import sys
 
 import pytest
-from sandbox import Repo
-from vault import Keeper, tree_facts
 
 from handoff.base.errors import Conflict, UserError
 from handoff.engine import snapshots as snapshot_engine
 from handoff.engine import workspaces as engine
 from handoff.git.snapshots_retention import DAY, Rules, expendable
 from handoff.git.workspaces import Order, all_workspaces
+from sandbox import Repo
+from vault import Keeper, tree_facts
 
 
 @pytest.fixture

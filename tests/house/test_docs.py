@@ -10,11 +10,11 @@ import sys
 import tomllib
 
 import pytest
-from source import ROOT, dotted, imported, package_modules, project_files, read
 
 from handoff.base import errors, settings
 from handoff.surfaces.cli.catalog import CATALOG
 from handoff.surfaces.cli.dispatch import load
+from source import ROOT, dotted, imported, package_modules, project_files, read
 
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)(?:\s+\"[^\"]*\")?\)")
 MARKDOWN = tuple(name for name in project_files() if name.endswith(".md") and not name.startswith(("src/", "tests/")))

@@ -6,6 +6,7 @@ import ast
 from typing import NamedTuple
 
 import pytest
+
 from source import Module, dotted, imported, package_modules
 
 

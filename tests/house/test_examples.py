@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from examples import Shell, examples, missing
 from source import project_files, read
 

@@ -10,6 +10,7 @@ import sys
 import tomllib
 
 import pytest
+
 from source import ROOT, read
 
 REAL = ("bash", "sh", "env", "dirname", "sed", "printf", "cat", "touch")

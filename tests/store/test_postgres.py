@@ -7,8 +7,8 @@ import sys
 
 import psycopg
 import pytest
-from databases import Place, _empty
 
+from databases import Place, _empty
 from handoff.base.clock import SystemClock
 from handoff.base.errors import UserError
 from handoff.board import tasks

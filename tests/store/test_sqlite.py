@@ -8,8 +8,8 @@ import subprocess
 import sys
 
 import pytest
-from databases import MovableClock
 
+from databases import MovableClock
 from handoff.base.clock import SystemClock
 from handoff.base.errors import Conflict, UserError
 from handoff.board import leases, tasks, watchdog

@@ -10,10 +10,10 @@ import tempfile
 from typing import Any
 
 import pytest
-from sandbox import absent
 
 from handoff.base.clock import SystemClock
 from handoff.store.drivers import open_database
+from sandbox import absent
 
 KINDS = ("sqlite", "postgres")
 _MEMORY = "/dev/shm"

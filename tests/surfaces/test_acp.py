@@ -6,8 +6,9 @@ import json
 import os
 import sys
 
-import acp_agent
 import pytest
+
+import acp_agent
 from scripts import handoff
 
 

@@ -6,10 +6,10 @@ import json
 import os
 
 import pytest
-from sandbox import Cli
 
 from handoff.agents.dialects import DIALECTS
 from handoff.engine.hook_files import PLACES, TAG
+from sandbox import Cli
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import os
 import subprocess
 
 import pytest
+
 from sandbox import absent
 
 NAMES = ["ask_human", "block", "checks", "claim", "finish", "handoff", "note", "request_path", "status", "task"]

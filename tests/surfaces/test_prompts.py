@@ -213,3 +213,12 @@ def test_a_workspace_of_the_other_tool_works_unchanged(cli, repo):
         r"- \[x\] Parse the file  \(done: .*unchecked\)\n- \[>\] Store rows\n", repo.read(".handoff/current/STATE.md")
     )
     cli("archive", "old-one")
+
+
+def test_tasks_is_the_planning_prompt_and_with_list_the_relays_tasks(cli, repo):
+    ready(cli, repo)
+    assert cli("tasks", "--raw").out.startswith("# Write the plan")
+    cli("dump", "--task", "fix-it", "--next", "Fix it.")
+    for words in (["--list"], ["--state", "ready"], ["--all"]):
+        assert cli("tasks", *words).out == cli("queue", *(word for word in words if word != "--list")).out
+    assert cli("tasks", "--list", "--json").json == cli("queue", "--json").json

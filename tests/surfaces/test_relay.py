@@ -8,9 +8,9 @@ import subprocess
 import sys
 
 import pytest
-from sandbox import Cli
 
 from relay import tree
+from sandbox import Cli
 
 
 def home() -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 
 import pytest
-from databases import place, postgres_server  # noqa: F401 - fixtures
-from sandbox import Cli
 
+from databases import place, postgres_server  # noqa: F401 - fixtures
 from relay import manifest
+from sandbox import Cli
 
 pytestmark = pytest.mark.slow
 

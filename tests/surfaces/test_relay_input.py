@@ -8,9 +8,9 @@ import resource
 import signal
 
 import pytest
-from sandbox import Cli
 
 from relay import here, manifest, tree
+from sandbox import Cli
 
 
 def home() -> str:

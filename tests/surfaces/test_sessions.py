@@ -9,6 +9,7 @@ import subprocess
 import time
 
 import pytest
+
 from sandbox import absent
 from scripts import DETACHED, handoff, processes_with, write_script
 

@@ -9,10 +9,10 @@ import sys
 import venv
 
 import pytest
-from sandbox import absent
-from workspaces import ready
 
 import handoff
+from sandbox import absent
+from workspaces import ready
 
 SHELLS = ("bash", "zsh", "fish", "powershell", "power-shell", "elvish")
 

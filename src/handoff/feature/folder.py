@@ -182,7 +182,7 @@ def set_current(workspace: Workspace, name: str) -> None:
     temp = f"{current}.{os.getpid()}-{os.urandom(4).hex()}.tmp"
     try:
         os.symlink(relative, temp)
-    except (OSError, NotImplementedError):  # a disk without links: the pointer file says the same
+    except OSError:  # a disk without links: the pointer file says the same
         files.write_atomic(current, relative + "\n")
         return
     try:

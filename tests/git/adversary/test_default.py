@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 
 import pytest
+
 from adversary.arena import DEFAULT, PREVENTED, Arena
 from adversary.techniques import CARELESS, EAGER, MAIN, TECHNIQUES
-from sandbox import absent
-
 from handoff.agents.sandbox import BUBBLEWRAP, layer
+from sandbox import absent
 
 GROUPS = sorted({(technique.kind, role) for technique in TECHNIQUES for role in technique.roles})
 

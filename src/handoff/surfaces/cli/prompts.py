@@ -41,6 +41,24 @@ def _kind(kind: str) -> Callable[[Context, Namespace], None]:
     return run
 
 
+def _tasks_arguments(parser: Parser) -> None:
+    from handoff.surfaces.cli.board import COMMANDS as BOARD  # noqa: PLC0415 - start-up of the other prompts
+
+    _state_options(parser)
+    parser.add_argument("--list", action="store_true", help="list the relay's tasks instead, as the queue command does")
+    BOARD["queue"].arguments(parser)
+
+
+def _tasks(ctx: Context, arguments: Namespace) -> int | None:
+    """The planning prompt, as users of the continuity tool know it; with a word about tasks, the relay's list."""
+    if arguments.list or arguments.state or arguments.every or arguments.project or arguments.all_projects:
+        from handoff.surfaces.cli.board import COMMANDS as BOARD  # noqa: PLC0415
+
+        return BOARD["queue"].run(ctx, arguments)
+    _build(ctx, arguments, "tasks")
+    return None
+
+
 def _run(ctx: Context, arguments: Namespace) -> None:
     _build(ctx, arguments, handoffs.for_run(ctx.app))
 
@@ -93,5 +111,6 @@ def _show(ctx: Context, arguments: Namespace, prompt: Prompt) -> None:
 COMMANDS = {
     "run": Command(_state_options, _run, epilog=_EPILOG),
     **{kind: Command(_state_options, _kind(kind), epilog=_EPILOG) for kind in KINDS if kind != "context"},
+    "tasks": Command(_tasks_arguments, _tasks, epilog=_EPILOG + " The relay's own list: tasks --list."),
     "prompt": Command(_prompt_arguments, _prompt),
 }
