@@ -30,7 +30,6 @@ NOT_STARTED = "not started"
 
 _STEP = re.compile(r"[ \t]*(?:[-*]|[0-9]+\.) +\[([ >xX!-])\]").match
 _COMPARED = 2000  # steps compared with 'Current Step', for a warning only
-_PLAIN = frozenset(f"{bullet} [{mark}]" for bullet in "-*" for mark in " >x")
 _NOTE = r"\((check|done|blocked|dropped|reason):[ \t]*"
 
 
@@ -260,11 +259,11 @@ def _steps(
     lines: list[str], start: int, end: int, regions: look.Regions
 ) -> tuple[list[tuple[int, str, str]], list[int], list[Problem]]:
     """Every step of the section, the open boxes inside code or comments, and the lines that are not understood."""
-    numbered = list(enumerate(lines[start:end], start + 1))
     marks: list[tuple[int, str, str]] = []
-    if not regions:  # nearly every line of a large plan is an ordinary step and needs no closer look
-        marks = [(number, line[3], line) for number, line in numbered if line[:5] in _PLAIN]
-        numbered = [pair for pair in numbered if pair[1] and pair[1][:5] not in _PLAIN]
+    if regions:
+        numbered = list(enumerate(lines[start:end], start + 1))
+    else:
+        numbered = look.take_plain(lines[start:end], start + 1, marks)
     asleep: list[int] = []
     problems: list[Problem] = []
     legend: list[Problem] = []
@@ -301,7 +300,8 @@ def _steps(
         asleep += [problem.line for problem in legend if _may_be_meant(lines[problem.line - 1])]
     else:
         problems += legend
-    return sorted(marks), asleep, problems
+    marks.sort()
+    return marks, asleep, problems
 
 
 def _is_legend(lines: list[str], quoted: list[Problem], *, unplanned: bool) -> bool:

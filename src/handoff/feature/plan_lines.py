@@ -30,6 +30,7 @@ _CHEERS = "\u2705\u2714\u274c\u274e"  # without a list mark before them these de
 _CONFLICT = ("<<<<<<< ", ">>>>>>> ")
 
 Fault = tuple[str, str]
+_PLAIN = frozenset(f"{bullet} [{mark}]" for bullet in "-*" for mark in " >x")
 
 
 def split(text: str) -> list[str]:
@@ -41,18 +42,32 @@ def split(text: str) -> list[str]:
 
 def holding(lines: list[str], text: str, words: tuple[str, ...]) -> list[int]:
     """The numbers of the lines that hold one of the words; in a large file without many of them, without a loop."""
-    often = len(lines) // 20 + 20
-    if "\r" in text or any(text.count(word) > often for word in words):
-        return [number for number, line in enumerate(lines, 1) if any(word in line for word in words)]
+    everywhere = 0 if "\r" in text else len(lines) // 20 + 20  # counting line ends below knows one kind only
     found: set[int] = set()
     for word in words:
-        number, counted, at = 1, 0, text.find(word)
+        number, counted, at, met = 1, 0, text.find(word), 0
         while at >= 0:
+            met += 1
+            if met > everywhere:
+                return [number for number, line in enumerate(lines, 1) if any(word in line for word in words)]
             number += text.count("\n", counted, at)
             found.add(number)
             counted = at
             at = text.find(word, at + len(word))
     return sorted(found)
+
+
+def take_plain(body: list[str], first: int, marks: list[tuple[int, str, str]]) -> list[tuple[int, str]]:
+    """Put the ordinary steps into `marks`, run by run, and return the other lines: a large plan has few of those."""
+    heads = [line[:5] for line in body]
+    others = [index for index, head in enumerate(heads) if head not in _PLAIN]
+    begin = 0
+    for index in [*others, len(body)]:
+        if begin < index:
+            run = [head[3] for head in heads[begin:index]]
+            marks.extend(zip(range(first + begin, first + index), run, body[begin:index], strict=True))
+        begin = index + 1
+    return [(first + index, body[index]) for index in others]
 
 
 def heading(lines: list[str], index: int) -> tuple[int, str] | None:
