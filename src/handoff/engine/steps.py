@@ -76,7 +76,7 @@ def finish(app: App, *, number: int | None, command: str, unchecked: bool, say: 
             raise Conflict(f"Step {step.number} was changed by somebody else while the check ran.", "Run it again.")
         return plan_edit.finish(text, step.number, evidence)
 
-    plan = _edit_state(app, view.feature, edit)
+    plan = _edit_state(view.feature, edit)
     return Done(step, verdict, evidence, plan.current, plan.verdict == plans.COMPLETE)
 
 
@@ -84,7 +84,7 @@ def change(app: App, *, action: str, number: int | None, text: str, check: str =
     """Block, drop, start or add a step; returns the new plan and the step that was touched."""
     view = look(app)
     if action == "add":
-        plan = _edit_state(app, view.feature, lambda state: plan_edit.add(state, text, after=number, check=check))
+        plan = _edit_state(view.feature, lambda state: plan_edit.add(state, text, after=number, check=check))
         where = number if number is not None else len(plan.marks) - 1
         return plan, plan.step(where)
     step = _chosen(view, number, app.settings.program)
@@ -93,7 +93,7 @@ def change(app: App, *, action: str, number: int | None, text: str, check: str =
         "drop": lambda state: plan_edit.drop(state, step.number, text),
         "start": lambda state: plan_edit.begin(state, step.number),
     }
-    plan = _edit_state(app, view.feature, verbs[action])
+    plan = _edit_state(view.feature, verbs[action])
     return plan, plan.step(step.number - 1)
 
 
@@ -111,14 +111,13 @@ def _chosen(view: View, number: int | None, program: str) -> plans.Step:
     return plan.current
 
 
-def _edit_state(app: App, feature: folder.Feature, edit: Callable[[str], str]) -> plans.Plan:
+def _edit_state(feature: folder.Feature, edit: Callable[[str], str]) -> plans.Plan:
     """Change STATE.md under the feature's lock, from what it says at that moment."""
     with files.locked(feature.lock, what=f"feature '{feature.name}'"):
         data = files.read_bytes(feature.file("STATE.md"))
         files.read_text(feature.file("STATE.md"))  # a file that is not UTF-8 is refused with its line
         text = edit(data.decode("utf-8"))
         files.write_atomic(feature.file("STATE.md"), text)
-    del app
     return plans.parse(text)
 
 
@@ -151,14 +150,14 @@ def _log_check(app: App, view: View, verdict: Verdict, facts: repo.Facts | None,
 def note(app: App, *, text: str) -> str:
     """Append a dated note to SESSION.md; returns its path."""
     _, feature = active_feature(app)
-    return _append(app, feature, "SESSION.md", "## Notes", f"- {stamp(app.clock.now())}: {_words(text, 'note')}")
+    return _append(feature, "SESSION.md", "## Notes", f"- {stamp(app.clock.now())}: {_words(text, 'note')}")
 
 
 def decide(app: App, *, text: str, because: str) -> str:
     """Append a dated decision with its reason to DECISIONS.md; returns its path."""
     _, feature = active_feature(app)
     line = f"- {stamp(app.clock.now())}: {_words(text, 'decision')}\n  Because: {_words(because, 'reason')}"
-    return _append(app, feature, "DECISIONS.md", "# Decisions", line)
+    return _append(feature, "DECISIONS.md", "# Decisions", line)
 
 
 def _words(text: str, what: str) -> str:
@@ -168,9 +167,8 @@ def _words(text: str, what: str) -> str:
     return cleaned
 
 
-def _append(app: App, feature: folder.Feature, name: str, heading: str, line: str) -> str:
+def _append(feature: folder.Feature, name: str, heading: str, line: str) -> str:
     """Add a line below its heading (made when missing) at the end of the file; all that was there stays."""
-    del app
     path = feature.file(name)
     with files.locked(feature.lock, what=f"feature '{feature.name}'"):
         text = files.read_bytes(path).decode("utf-8", "surrogateescape") if feature.has(name) else ""

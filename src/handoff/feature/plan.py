@@ -26,7 +26,6 @@ SECTIONS = frozenset(
 )  # fmt: skip
 
 NOT_PLANNED = ("not yet generated", "not yet generated.")
-NOT_STARTED = "not started"
 
 _STEP = re.compile(r"[ \t]*(?:[-*]|[0-9]+\.) +\[([ >xX!-])\]").match
 _COMPARED = 2000  # steps compared with 'Current Step', for a warning only

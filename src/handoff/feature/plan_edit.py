@@ -65,7 +65,7 @@ def add(text: str, what: str, *, after: int | None, check: str = "") -> str:
     index = _index(plan, after) if after is not None else len(plan.marks) - 1
     model = plan.marks[index]
     mark = PENDING if plan.left else CURRENT
-    document.insert_after(model[0], model[2], mark, line, _last_line_of(document, plan, index))
+    document.insert_after(_last_line_of(document, plan, index), model[2], mark, line)
     return document.text()
 
 
@@ -170,12 +170,11 @@ class _Document:
             raw = f"{body}  ({note[0]}: {note[1]}){raw[len(body) :]}"
         self._parts[2 * (number - 1)] = raw
 
-    def insert_after(self, step_line: int, model: str, mark: str, text: str, last: int) -> None:
+    def insert_after(self, last: int, model: str, mark: str, text: str) -> None:
         lead = re.match(_LEAD, model)
         indent, bullet, space = lead.groups() if lead else ("", "-", " ")
         if bullet not in "-*":
             bullet = f"{int(bullet[:-1]) + 1}."
-        del step_line
         new = f"{indent}{bullet}{space}[{mark}] {text}"
         at = 2 * (last - 1)
         end = self._parts[at + 1] if at + 1 < len(self._parts) else self._newline()

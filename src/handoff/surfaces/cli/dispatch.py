@@ -41,7 +41,7 @@ def dispatch(words: list[str]) -> int:
 def _dispatch(words: list[str], app: App, out: Output) -> int:
     chosen, rest, given = _global_options(words)
     if given.get("directory"):
-        app = _move(app, str(given["directory"]))
+        _move(str(given["directory"]))
     if given.get("feature") is not None:
         app = app.with_feature(str(given["feature"]), said=True)
     if chosen in ("-h", "--help", "help"):
@@ -58,7 +58,7 @@ def _dispatch(words: list[str], app: App, out: Output) -> int:
     command, parser = load(chosen, app.settings.program)
     arguments = parser.parse_args(rest)
     if getattr(arguments, "directory", None):
-        app = _move(app, arguments.directory)
+        _move(arguments.directory)
     if getattr(arguments, "feature", None) is not None:
         app = app.with_feature(arguments.feature, said=True)
     out.json_wanted = getattr(arguments, "json", False)
@@ -110,12 +110,11 @@ def _global_options(words: list[str]) -> tuple[str, list[str], dict[str, str]]:
     return "", [], given
 
 
-def _move(app: App, directory: str) -> App:
+def _move(directory: str) -> None:
     try:
         os.chdir(os.path.expanduser(directory))
     except OSError as error:
         raise UsageError(f"Cannot work in {directory}: {error.strerror}.", "Name a folder that is there.") from error
-    return app
 
 
 def _did_you_mean(name: str, program: str) -> str:
