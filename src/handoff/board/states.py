@@ -32,8 +32,3 @@ LIVE = tuple(state for state, onward in MOVES.items() if onward)
 def may_move(before: str, after: str) -> bool:
     """Whether the table allows it."""
     return after in MOVES[before]
-
-
-def has_ended(state: str) -> bool:
-    """Whether nothing can follow: the id may be used again."""
-    return not MOVES[state]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from handoff.base.checkouts import main_checkout
 from handoff.base.errors import ConfigError, UserError
 from handoff.base.ids import check_id, slug
 from handoff.base.record import TYPE_CHECKING, Record
@@ -56,23 +57,10 @@ def find_project(app: App, *, name: str = "", workspace: str = "") -> Project:
 
 def name_of(top: str) -> str:
     """A checkout's project name; a worktree has the name of the checkout it belongs to."""
-    name = slug(os.path.basename(_main_checkout(top)))
+    name = slug(os.path.basename(main_checkout(top) or top))
     if len(name) < _LEAST_NAME or name in RESERVED:
         name = f"{name}-project" if name else "project"
     return name
-
-
-def _main_checkout(top: str) -> str:
-    marker = os.path.join(top, ".git")
-    if not os.path.isfile(marker):
-        return top
-    try:
-        with open(marker, encoding="utf-8", errors="surrogateescape") as file:
-            target = file.read(4096).removeprefix("gitdir:").strip()
-    except OSError:
-        return top
-    common, found, _ = os.path.join(top, target).rpartition("/worktrees/")
-    return os.path.dirname(os.path.normpath(common)) if found else top
 
 
 def home_config(app: App) -> Config:

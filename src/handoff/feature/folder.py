@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from handoff.base import files
+from handoff.base.checkouts import main_checkout
 from handoff.base.errors import Refused, UserError
 from handoff.base.ids import check_feature_name
 from handoff.base.record import Record
@@ -80,7 +81,7 @@ def find(start: str, *, home: str) -> Workspace | None:
         if os.path.isdir(mark):
             return None
         if os.path.isfile(mark):
-            main = _main_checkout(at, mark)
+            main = main_checkout(at)
             if main is None or main == at:
                 pass  # a submodule: the project around it is the next place to look
             else:
@@ -94,24 +95,6 @@ def find(start: str, *, home: str) -> Workspace | None:
 def _is_workspace(root: str, home: str) -> bool:
     path = os.path.join(root, FOLDER)
     return os.path.isdir(path) and os.path.realpath(path) != os.path.realpath(home)
-
-
-def _main_checkout(at: str, mark: str) -> str | None:
-    """For a linked worktree, the folder of the main checkout; None for a submodule."""
-    try:
-        with open(mark, encoding="utf-8") as file:
-            words = file.read(_POINTER_BYTES)
-    except (OSError, UnicodeDecodeError):
-        return None
-    if not words.startswith("gitdir:"):
-        return None
-    git_dir = os.path.normpath(os.path.join(at, words[7:].strip()))
-    try:
-        with open(os.path.join(git_dir, "commondir"), encoding="utf-8") as file:
-            common = os.path.normpath(os.path.join(git_dir, file.read().strip()))
-    except OSError:
-        return None
-    return os.path.dirname(common) if os.path.basename(common) == ".git" else None
 
 
 def active(workspace: Workspace | None, *, chosen: str, program: str) -> Feature:
