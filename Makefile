@@ -38,12 +38,12 @@ test: $(VENV)/.dev          ## the whole suite
 test-fast: $(VENV)/.dev     ## the suite without the slow tests
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not clients"
 
-test-clients: $(VENV)/.dev  ## real agent clients against a scripted model; installs them in a cache folder
-	$(BIN)/python tests/support/real_clients.py install
+test-clients: $(VENV)/.dev  ## real agent clients against a scripted model; CLIENTS="claude codex" for some of them
+	$(BIN)/python tests/support/real_clients.py install $(CLIENTS)
 	@rm -f $(VENV)/clients.tsv
-	HANDOFF_TEST_CLIENTS=all HANDOFF_TEST_CLIENTS_TABLE=$(abspath $(VENV))/clients.tsv \
-	  $(BIN)/python -m pytest -n 2 -m clients tests/clients
-	$(BIN)/python tests/support/real_clients.py table $(VENV)/clients.tsv docs/clients.md
+	HANDOFF_TEST_CLIENTS="$(or $(CLIENTS),all)" HANDOFF_TEST_CLIENTS_TABLE=$(abspath $(VENV))/clients.tsv \
+	  $(BIN)/python -m pytest -n 2 --dist worksteal -m clients tests/clients
+	$(if $(CLIENTS),,$(BIN)/python tests/support/real_clients.py table $(VENV)/clients.tsv docs/clients.md)
 
 lint: $(VENV)/.dev          ## style, types, floors
 	$(BIN)/ruff check .

@@ -20,15 +20,25 @@ TABLE = os.environ.get(
     "HANDOFF_TEST_CLIENTS_TABLE", ""
 )  # read now: inside a test nothing of ours is in the environment
 RELAY = ("claude", "codex", "copilot")
-collect_ignore = [] if PRESENT else ["test_clients.py"]
 
 
-@pytest.fixture(params=PRESENT)
+def pytest_generate_tests(metafunc):
+    """One run for each chosen client; a test file that is not for all of them names its own in `FOR`."""
+    if "client" in metafunc.fixturenames:
+        able = getattr(metafunc.module, "FOR", PRESENT)
+        metafunc.parametrize("client", [name for name in PRESENT if name in able], indirect=True)
+
+
+@pytest.fixture
 def client(request):
     """One client after the other; absent ones are told."""
-    if program(request.param) is None:
-        absent(f"{request.param} (make test-clients installs it)")
+    _need(request.param)
     return request.param
+
+
+def _need(name: str) -> None:
+    if program(name) is None:
+        absent(f"{name} (make test-clients installs it)")
 
 
 @pytest.fixture
@@ -41,8 +51,7 @@ def stage(client):
 def relay():
     """A stage on which several clients take turns."""
     for name in RELAY:
-        if program(name) is None:
-            absent(f"{name} (make test-clients installs it)")
+        _need(name)
     yield from _staged(RELAY[0])
 
 

@@ -7,20 +7,9 @@ import sys
 
 import pytest
 
-from real_clients import program
-from sandbox import absent
-
 pytestmark = [pytest.mark.clients, pytest.mark.slow, pytest.mark.timeout(400)]
 DONE = ("shell", f"{sys.executable} -m handoff.surfaces.cli.main done --summary 'made a'")
-WORDS = {"gemini": ["--acp", "-m", "gemini-2.5-pro"], "opencode": ["acp"], "copilot": ["--acp"]}
-
-
-@pytest.fixture(params=WORDS)
-def client(request):
-    """The clients that speak ACP by themselves."""
-    if program(request.param) is None:
-        absent(f"{request.param} (make test-clients installs it)")
-    return request.param
+FOR = {"gemini": ["--acp", "-m", "gemini-2.5-pro"], "opencode": ["acp"], "copilot": ["--acp"]}
 
 
 def test_an_acp_session_writes_what_it_owns_is_refused_the_rest_and_reports(stage):
@@ -28,7 +17,7 @@ def test_an_acp_session_writes_what_it_owns_is_refused_the_rest_and_reports(stag
         ("write", os.path.join(stage.repo.path, "other/b.txt"), "x"),
         ("write", os.path.join(stage.repo.path, "owned/a.txt"), "x"), DONE, ("say", "finished"), DONE, ("say", "finished"),
     )  # fmt: skip
-    words = [f"--with={word}" for word in (stage.client, *WORDS[stage.client])]
+    words = [f"--with={word}" for word in (stage.client, *FOR[stage.client])]
     end = stage.cli("session", "start", "demo", "--agent", "acp", "--minutes", "1.5", "--json", *words, code=None).json
     assert "Task `demo` of project" in server.texts(0), stage.log(end)
     assert not os.path.exists(os.path.join(stage.repo.path, "other")), stage.log(end)

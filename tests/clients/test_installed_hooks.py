@@ -6,11 +6,8 @@ import subprocess
 
 import pytest
 
-from real_clients import program
-from sandbox import absent
-
 pytestmark = [pytest.mark.clients, pytest.mark.slow, pytest.mark.timeout(400)]
-WORDS = {
+FOR = {
     "claude": ["-p", "hi"],
     "gemini": ["-p", "hi", "--skip-trust", "-m", "gemini-2.5-pro"],
     "copilot": ["-p", "hi", "--allow-all", "--no-auto-update"],
@@ -19,20 +16,12 @@ WORDS = {
 STATE = "# State\n\n# Current Step\n\nStep 1: build it\n\n# Execution Plan\n\n- [>] Step 1: build it\n- [ ] Step 2: ship it\n"
 
 
-@pytest.fixture(params=WORDS)
-def client(request):
-    """The clients whose own settings take our hooks."""
-    if program(request.param) is None:
-        absent(f"{request.param} (make test-clients installs it)")
-    return request.param
-
-
 def test_a_plain_session_of_a_person_starts_with_the_features_prompt(stage):
     server = stage.serve(("say", "hello"))
     stage.cli("init", "login")
     stage.repo.write(".handoff/features/login/STATE.md", STATE)
     stage.cli("hooks", "install", "--agent", stage.client, "--user")
-    words = [*WORDS[stage.client], *stage.words()]
+    words = [*FOR[stage.client], *stage.words()]
     words += ["hi"] if stage.client == "codex" else []
     done = subprocess.run(
         [stage.client, *words], cwd=stage.repo.path, env=stage.environment, stdin=subprocess.DEVNULL, capture_output=True,

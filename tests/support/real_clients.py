@@ -13,57 +13,70 @@ FOLDER = os.environ.get("HANDOFF_TEST_CLIENTS_DIR") or os.path.join(
     os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "handoff-test-clients"
 )
 WANTED = "HANDOFF_TEST_CLIENTS"
-_PYTHON = "python/lib/*/site-packages"
+_SITE = "lib/*/site-packages"
+_SECONDS = 1500
+_DONE = ".installed"
 
 
 class Client(NamedTuple):
-    """One client: what is installed, by which tool, and where its program is then."""
+    """One client: what is installed, by which tool, and where its program is in its own folder then."""
 
     package: str
+    release: str
     tool: str
     place: str
 
 
 CLIENTS = {
-    "claude": Client("claude-agent-sdk==0.2.182", "pip", f"{_PYTHON}/claude_agent_sdk/_bundled/claude"),
-    "codex": Client("openai-codex==0.163.0", "pip", f"{_PYTHON}/codex_cli_bin/bin/codex"),
-    "gemini": Client("@google/gemini-cli@0.61.0", "npm", "node/node_modules/.bin/gemini"),
-    "copilot": Client("@github/copilot@1.0.102", "npm", "node/node_modules/.bin/copilot"),
-    "opencode": Client("opencode-ai@1.18.18", "npm", "node/node_modules/.bin/opencode"),
+    "claude": Client("claude-agent-sdk", "0.2.182", "pip", f"{_SITE}/claude_agent_sdk/_bundled/claude"),
+    "codex": Client("openai-codex", "0.163.0", "pip", f"{_SITE}/codex_cli_bin/bin/codex"),
+    "gemini": Client("@google/gemini-cli", "0.61.0", "npm", "node_modules/.bin/gemini"),
+    "copilot": Client("@github/copilot", "1.0.102", "npm", "node_modules/.bin/copilot"),
+    "opencode": Client("opencode-ai", "1.18.18", "npm", "node_modules/.bin/opencode"),
 }
 
 
+def folder(name: str) -> str:
+    """A client's own folder; another release is another folder, so a new pin is a new installation."""
+    return os.path.join(FOLDER, f"{name}-{CLIENTS[name].release}")
+
+
 def program(name: str) -> str | None:
-    """Where the client is in the folder of test clients."""
-    found = glob.glob(os.path.join(FOLDER, CLIENTS[name].place))
+    """Where the client is, once it was installed to the end."""
+    if not os.path.exists(os.path.join(folder(name), _DONE)):
+        return None
+    found = glob.glob(os.path.join(folder(name), CLIENTS[name].place))
     return found[0] if found else None
 
 
 def chosen() -> list[str]:
-    """The clients to test: those that are there; all of them, present or not, where they are demanded."""
+    """The clients to test: those that are there; where they are demanded by name, present or not."""
     wanted = os.environ.get(WANTED, "")
     if wanted == "all":
         return list(CLIENTS)
     return wanted.split() or [name for name in CLIENTS if program(name)]
 
 
-def install() -> None:
-    """Install what is missing, at the written versions; nothing outside the folder is touched."""
+def install(names: list[str]) -> int:
+    """Install what is missing of these, side by side, at the written versions; nothing outside the folder is touched."""
     os.makedirs(FOLDER, exist_ok=True)
-    missing = [name for name in CLIENTS if program(name) is None]
-    python = [CLIENTS[name].package for name in missing if CLIENTS[name].tool == "pip"]
-    if python:
-        place = os.path.join(FOLDER, "python")
-        subprocess.run([sys.executable, "-m", "venv", place], check=True)
-        subprocess.run([os.path.join(place, "bin", "pip"), "install", "-q", *python], check=True)
-    node = [CLIENTS[name].package for name in missing if CLIENTS[name].tool == "npm"]
-    for package in node:
-        subprocess.run(
-            ["npm", "install", "--no-audit", "--no-fund", "--loglevel=error", "--prefix", os.path.join(FOLDER, "node"), package],
-            check=False,
-        )  # fmt: skip
-    for name in CLIENTS:
-        print(f"{name}: {program(name) or 'could not be installed'}")
+    running = {name: _installer(name) for name in names if program(name) is None}
+    for name, process in running.items():
+        if process.wait(_SECONDS) == 0:
+            open(os.path.join(folder(name), _DONE), "w", encoding="utf-8").close()
+    for name in names:
+        print(f"{name} {CLIENTS[name].release}: {program(name) or 'could not be installed'}", flush=True)
+    return int(any(program(name) is None for name in names))
+
+
+def _installer(name: str) -> subprocess.Popen[bytes]:
+    client, place = CLIENTS[name], folder(name)
+    if client.tool == "pip":
+        subprocess.run([sys.executable, "-m", "venv", "--clear", place], check=True)
+        pip = [os.path.join(place, "bin", "pip"), "install", "-q", "--disable-pip-version-check"]
+        return subprocess.Popen([*pip, f"{client.package}=={client.release}"])
+    npm = ["npm", "install", "--no-audit", "--no-fund", "--loglevel=error", "--prefix", place]
+    return subprocess.Popen([*npm, f"{client.package}@{client.release}"])
 
 
 def version(name: str) -> str:
@@ -105,4 +118,6 @@ def table(notes: str, page: str) -> None:
 
 
 if __name__ == "__main__":
-    install() if sys.argv[1:2] == ["install"] else table(*sys.argv[2:4])
+    if sys.argv[1:2] == ["install"]:
+        sys.exit(install(sys.argv[2:] or list(CLIENTS)))
+    table(*sys.argv[2:4])
