@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from handoff.board.tasks import Task
     from handoff.checks.commands import Verdict
     from handoff.engine.app import App
+    from handoff.git.repo import Facts
 
 _KEPT_STAMPS = 5000
 _DOCUMENTS = ".handoff/"  # the feature's own documents are every session's to write
@@ -27,6 +28,9 @@ class Evidence(Record):
     changed: tuple[str, ...]
     outside: tuple[str, ...]
     verdict: Verdict | None
+    workspace: str = ""
+    tree: str = ""
+    """The tree the check ran on; empty when the workspace was not exactly its commit."""
 
     @property
     def green(self) -> bool:
@@ -126,7 +130,22 @@ def gather(app: App, task: Task, *, workspace: str) -> Evidence:
     verdict = None
     if task.check_command and not outside:
         verdict = run_task_check(app, workspace, task.check_command)
-    return Evidence(state.head if state else "", changed, outside, verdict)
+    head = state.head if state else ""
+    tree = _exact_tree(app, state) if state and verdict and verdict.green else ""
+    return Evidence(head, changed, outside, verdict, workspace, tree)
+
+
+def _exact_tree(app: App, before: Facts) -> str:
+    """The tree of HEAD if the check ran on nothing else: clean before, and neither moved nor edited meanwhile."""
+    from handoff.git.repo import facts, git  # noqa: PLC0415 - start-up
+
+    if not before.head or any(not path.startswith(_DOCUMENTS) for path in before.dirty):
+        return ""
+    now = facts(before.top, environment=app.git_environment)
+    if now is None or now.head != before.head or now.staged or now.unstaged or now.conflicted:
+        return ""
+    answer = git(before.top, "rev-parse", f"{before.head}^{{tree}}", environment=app.git_environment)
+    return answer.text.strip() if answer.code == 0 else ""
 
 
 def strays(app: App, task: Task) -> tuple[str, ...]:

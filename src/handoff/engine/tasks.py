@@ -80,6 +80,8 @@ class Finished(Record):
 
     outcome: Outcome
     evidence: Evidence
+    trouble: str = ""
+    """Why the record in git could not be written; the task is done all the same."""
 
 
 def finish(
@@ -98,6 +100,7 @@ def finish(
     if hold.fence is not None and not task.ended:
         with told(app, hold):
             task = leases.heartbeat(app.database, key=task.key, fence=hold.fence)
+    began = app.clock.now()
     evidence = _judge(app, task, hold.workspace)
     record = evidence.record()
     refused = [path for path in evidence.outside if not accept_outside]
@@ -106,6 +109,7 @@ def finish(
             journal.append(transaction, "task.doubted", task=task, session=hold.session, **record)
         views.refresh(app, task.project)
         raise _refusal(app, task, evidence, refused)
+    trouble = _put_on_record(app, task, evidence, hold.session, began)
     with told(app, hold), app.database.transaction() as transaction:
         if evidence.outside:
             journal.append(
@@ -124,7 +128,16 @@ def finish(
         )
     forget(app, hold)
     views.refresh_or_tell(app, task.project, f"Task {task.label} is done")
-    return Finished(outcome, evidence)
+    return Finished(outcome, evidence, trouble)
+
+
+def _put_on_record(app: App, task: Task, evidence: Evidence, session: str, began: float) -> str:
+    """A note on the commit, before the row: a killed report is made again and finds the same note."""
+    if not evidence.tree:
+        return ""
+    from handoff.engine import records  # noqa: PLC0415 - start-up: only a green check on a committed tree
+
+    return records.finished(app, task, evidence, session=session, began=began)
 
 
 def block(app: App, hold: Hold, *, reason: str) -> Outcome:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 def show_finished(ctx: Context, finished: Finished) -> None:
     """Tell what a believed report changed."""
-    outcome, evidence = finished
+    outcome, evidence = finished.outcome, finished.evidence
     task = outcome.task
     ctx.out.data(
         {
@@ -27,5 +27,7 @@ def show_finished(ctx: Context, finished: Finished) -> None:
     if evidence.verdict is not None:
         proof = f": {evidence.verdict.command} is {evidence.verdict.word} at {evidence.head[:10] or 'no commit'}"
     ctx.out.line(f"{task.label} is done{proof}.", "good")
+    if finished.trouble:
+        ctx.out.warning(finished.trouble)
     for other in (*outcome.woken, *((outcome.fan_in,) if outcome.fan_in else ())):
         ctx.out.line(f"Now ready: {other.label}. Open it with: {ctx.settings.program} open {other.label}")
