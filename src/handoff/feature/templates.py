@@ -7,6 +7,7 @@ import re
 
 from handoff.base import files
 from handoff.base.errors import UserError
+from handoff.base.placeholders import fill
 from handoff.base.record import TYPE_CHECKING, Record
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ NAMES = (
     *(f"default_{kind}_prompt.md" for kind in KINDS),
 )
 STATE_FIELD = "handoff_state"
-_FIELD = r"\{\{[ \t]*([A-Za-z_][A-Za-z0-9_]*)[ \t]*\}\}"
 _STAMP = "<!-- handoff template "
 
 
@@ -54,22 +54,7 @@ def load(name: str, workspace: Workspace | None, warn: Callable[[str], None]) ->
 
 def render(template: Template, values: Mapping[str, str]) -> str:
     """Fill the placeholders; a name we do not know is an error with its line, never an empty spot."""
-
-    def fill(match: re.Match[str]) -> str:
-        name = match.group(1)
-        if name not in values:
-            from difflib import get_close_matches  # noqa: PLC0415 - only for the error
-
-            line = template.text.count("\n", 0, match.start()) + 1
-            close = get_close_matches(name, values, n=1)
-            known = ", ".join(sorted(values))
-            raise UserError(
-                f"{template.path or template.name}:{line}: unknown placeholder '{{{{{name}}}}}'.",
-                (f"Did you mean '{{{{{close[0]}}}}}'? " if close else "") + f"Known: {known}.",
-            )
-        return values[name]
-
-    text = re.sub(_FIELD, fill, template.text)
+    text = fill(template.text, values, where=template.path or template.name)
     if template.path and STATE_FIELD in values and values[STATE_FIELD] not in text:
         # An override written before the state was carried along still gets it, at the end.
         text = f"{text.rstrip()}\n\n{values[STATE_FIELD]}\n"

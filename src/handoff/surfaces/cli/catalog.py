@@ -58,6 +58,7 @@ CATALOG: dict[str, Entry] = {
     "retry": Entry("board", "let a blocked task try again", RELAY),
     "cancel": Entry("board", "take a task or a batch back", RELAY),
     "prune": Entry("board", "forget what ended long ago (a dry run unless --execute)", RELAY),
+    "workflow": Entry("workflows", "list, show, check and draw workflows", RELAY),
     "work": Entry("work", "run the relay by itself: claim what is ready, start agents, survive anything", RELAY),
     "migrate-database": Entry("database", "move the relay to another database, for example to Postgres", RELAY),
     "watchdog": Entry("watchdog", "find silent sessions and due fan-ins, once or again and again", RELAY),

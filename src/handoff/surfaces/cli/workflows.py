@@ -1,0 +1,141 @@
+"""`handoff workflow list|show|check|graph`: workflows as data."""
+
+from __future__ import annotations
+
+from handoff.base.errors import UsageError
+from handoff.base.files import write_atomic
+from handoff.base.record import TYPE_CHECKING
+from handoff.engine.home import find_project
+from handoff.surfaces.cli.command import Command, common_options
+from handoff.workflows import graph, library
+from handoff.workflows.model import CHECKS_MEANING
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from handoff.surfaces.cli.command import Context, Parser
+    from handoff.workflows.model import Phase
+
+_EPILOG = "Your own workflows are .handoff/workflows/NAME.toml: docs/howto/workflows.md"
+
+
+def _arguments(parser: Parser) -> None:
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
+    listing = verbs.add_parser("list", help="list the workflows", description="List the workflows of this project and the packaged ones.")  # fmt: skip
+    show = verbs.add_parser("show", help="show a workflow's phases", description="Show a workflow: each phase with its role, fence, check and what follows.")  # fmt: skip
+    show.add_argument("name", metavar="WORKFLOW", help="name or file")
+    show.add_argument("--toml", action="store_true", help="print its file as it is, to copy and change")
+    show.add_argument("--prompt", default="", metavar="PHASE", help="print the words one phase is given")
+    check = verbs.add_parser("check", help="check a workflow; exit 1 and name the lines if it is wrong", description="Check workflows; exit 1 and name every wrong line.")  # fmt: skip
+    check.add_argument("names", nargs="*", metavar="WORKFLOW", help="names or files (default: all)")
+    picture = verbs.add_parser("graph", help="draw a workflow as text or SVG", description="Draw a workflow as text or SVG.")  # fmt: skip
+    picture.add_argument("name", metavar="WORKFLOW", help="name or file")
+    picture.add_argument("--svg", action="store_true", help="print SVG")
+    picture.add_argument("--output", default="", metavar="FILE", help="write the SVG to a file")
+    for verb in (listing, show, check, picture):
+        common_options(verb, shows=True)
+
+
+def _workflow(ctx: Context, arguments: Namespace) -> int:
+    verbs = {"list": _list, "show": _show, "check": _check, "graph": _graph}
+    return verbs[arguments.verb](ctx, arguments, find_project(ctx.app).workspace)
+
+
+def _list(ctx: Context, arguments: Namespace, root: str) -> int:
+    del arguments
+    rows = []
+    for place in library.listing(root):
+        workflow, problems = library.inspect(root, place.name)
+        rows.append(
+            {
+                "name": place.name, "title": workflow.title, "path": place.path, "packaged": place.packaged,
+                "phases": [phase.name for phase in workflow.phases], "problems": len(problems),
+            }
+        )  # fmt: skip
+    ctx.out.data(rows)
+    for row in rows:
+        said = f"{row['problems']} problems" if row["problems"] else "packaged" if row["packaged"] else "yours"
+        ctx.out.line(f"{row['name']:<16} {said:<11} {row['title']}", "warn" if row["problems"] else "")
+    return 0
+
+
+def _show(ctx: Context, arguments: Namespace, root: str) -> int:
+    workflow = library.load(root, arguments.name)
+    if arguments.toml:
+        ctx.out.data({"name": workflow.name, "path": workflow.path, "text": workflow.text})
+        ctx.out.line(workflow.text.rstrip("\n"))
+        return 0
+    if arguments.prompt:
+        known = [phase.name for phase in workflow.phases]
+        if arguments.prompt not in known:
+            raise UsageError(f"'{workflow.name}' has no phase '{arguments.prompt}'.", f"It has: {', '.join(known)}.")
+        phase = workflow.phase(arguments.prompt)
+        ctx.out.data({"phase": phase.name, "told": list(phase.told), "prompt": phase.prompt, "file": phase.prompt_file})
+        ctx.out.line(phase.prompt.rstrip("\n"))
+        return 0
+    values = workflow._asdict()
+    ctx.out.data({**values, "phases": [phase._asdict() for phase in workflow.phases]})
+    ctx.out.line(f"{workflow.name}: {workflow.title}", "title")
+    ctx.out.line(f"  {workflow.path}; at most {workflow.max_cycles} cycles")
+    for phase in workflow.phases:
+        ctx.out.line()
+        ctx.out.line(f"{phase.name}" + (f": {phase.title}" if phase.title else ""), "strong")
+        for line in _facts(phase):
+            ctx.out.line(f"  {line}")
+    return 0
+
+
+def _facts(phase: Phase) -> list[str]:
+    lines = [f"role      {phase.role}" if phase.role else "role      none: the orchestrator does it"]
+    lines.append(f"writes    {', '.join(phase.may_write)}")
+    if phase.told:
+        lines.append(f"is told   {', '.join(phase.told)}")
+    lines.append(f"check     {phase.check}: {phase.command or CHECKS_MEANING[phase.check]}")
+    if phase.commit:
+        lines.append(f"commit    {phase.commit}: …")
+    said = phase.next.items()
+    lines.append("next      " + ", ".join(target if len(said) == 1 else f"{word} → {target}" for word, target in said))
+    if phase.role:
+        pauses = ", ".join(f"{one:g} s" for one in phase.back_off_seconds)
+        lines.append(f"attempts  {phase.retries}, then {phase.when_used_up}" + (f"; pauses {pauses}" if pauses else ""))
+    limits = [(phase.minutes, "minutes"), (phase.turns, "turns"), (phase.money, "USD")]
+    if any(number for number, _ in limits):
+        lines.append("limits    " + ", ".join(f"{number:g} {unit}" for number, unit in limits if number))
+    if phase.gate:
+        lines.append("gate      a person says yes before it goes on")
+    return lines
+
+
+def _check(ctx: Context, arguments: Namespace, root: str) -> int:
+    names = arguments.names or [place.name for place in library.listing(root)]
+    found = {name: library.inspect(root, name) for name in names}
+    ctx.out.data(
+        {
+            name: [{"path": p.path, "line": p.line, "fault": p.fault, "mend": p.mend} for p in problems]
+            for name, (_, problems) in found.items()
+        }
+    )
+    for name, (workflow, problems) in found.items():
+        for problem in problems:
+            ctx.out.line(f"{problem.path}:{problem.line}: {problem.fault} {problem.mend}".rstrip(), "bad")
+        if not problems:
+            ctx.out.line(f"{name}: {len(workflow.phases)} phases, nothing wrong", "good")
+    return 1 if any(problems for _, problems in found.values()) else 0
+
+
+def _graph(ctx: Context, arguments: Namespace, root: str) -> int:
+    workflow = library.load(root, arguments.name)
+    if arguments.output:
+        write_atomic(arguments.output, graph.as_svg(workflow))
+        ctx.out.data({"name": workflow.name, "file": arguments.output})
+        ctx.out.line(f"Wrote {arguments.output}")
+        return 0
+    ctx.out.data({"name": workflow.name, "text": graph.as_text(workflow), "svg": graph.as_svg(workflow)})
+    if arguments.svg:
+        ctx.out.line(graph.as_svg(workflow).rstrip("\n"))
+    else:
+        ctx.out.lines(*graph.as_text(workflow))
+    return 0
+
+
+COMMANDS = {"workflow": Command(_arguments, _workflow, epilog=_EPILOG)}

@@ -1,0 +1,1 @@
+"""Workflows: named lists of phases, as data."""
