@@ -32,7 +32,7 @@ def outcome_of(tmp_path):
         folders.put(path, "launch.json", json.dumps({"argv": ["/bin/sh", "-c", line], "cwd": path}))
         session = Session(path, name, ADAPTER, Abilities(start_context=hooks), Rules(limits), SystemClock())
         session.start({**os.environ, "HANDOFF_SESSION": name})
-        return supervise(session, beat=lambda: None, every=60.0)
+        return supervise(session, look=lambda: None)
 
     return go
 

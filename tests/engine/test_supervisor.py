@@ -18,12 +18,15 @@ POINTS = (
     "supervisor._claim:return",
     "durable.nudge:return",
     "phases.session_step:call",
-    "process.detach:return",
-    "phases_process.ensure:return",
-    "phases_process.wait:return",
+    "folder.put_launch:return",
+    "session_traces.leave:return",
+    "process.spawn:return",  # the keeper is started, nobody knows it yet
+    "session.start:return",
+    "sessions.wait:return",
     "phases.save_step:call",
     "phases.save_step:return",
     "outcomes.finish:return",  # inside the transaction, before its commit
+    "settling._tell:call",
     "phases.settle_step:return",
     "phases.run_phase:return",
 )
@@ -202,12 +205,12 @@ def test_a_cancelled_task_loses_its_agent_even_when_no_supervisor_looks(file_gro
     ground = file_ground
     kept, dropped = ground.add("kept", {"run": "sleep 1000"}), ground.add("dropped", {"run": "sleep 1000"})
     first = ground.supervisor()
-    ground.until(lambda: len(ground.agents()) == 2, "both agents work")
+    ground.until(lambda: ground.begun("kept") and ground.begun("dropped"), "both agents work")
     outcomes.cancel(ground.app.database, key=kept)
-    ground.until(lambda: len(ground.agents()) == 1, "the waiting supervisor ends it")
+    ground.until(lambda: len(ground.sessions()) == 1, "the waiting supervisor ends it")
     first.kill()
     first.wait()
-    assert len(ground.agents()) == 1, "an agent outlives its supervisor"
+    assert len(ground.sessions()) == 1, "an agent outlives its supervisor"
     outcomes.cancel(ground.app.database, key=dropped)
     ground.supervisor()
     ground.until(lambda: not ground.agents(), "the next supervisor ends what it finds")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -56,6 +57,7 @@ class Ground:
 
     def add(self, task: str, *acts: dict[str, Any], **values: Any) -> int:
         self.script(task, *acts)
+        values.setdefault("check_command", "true")
         return tasks.add(
             self.app.database, project="demo", id=task, brief=f"do {task}", workspace=self.repo, **values
         ).key
@@ -63,10 +65,10 @@ class Ground:
     def add_batch(self, *names: str) -> int:
         for name in (*names, "join"):
             self.script(name, {"write": f"{name}.txt", "text": name})
-        parts = [batches.SubTask(name, f"do {name}") for name in names]
+        parts = [batches.SubTask(name, f"do {name}", check_command=f"test -f {name}.txt") for name in names]
+        join = batches.SubTask("join", "join", check_command="test -f join.txt")
         return batches.open_batch(
-            self.app.database, project="demo", id="night", sub_tasks=parts, fan_in=batches.SubTask("join", "join"),
-            workspace=self.repo,
+            self.app.database, project="demo", id="night", sub_tasks=parts, fan_in=join, workspace=self.repo
         ).key  # fmt: skip
 
     def settings(self, text: str) -> None:
@@ -103,8 +105,10 @@ class Ground:
         for process in self.started:
             process.kill()
             process.wait()
-        for process in self.agents():
-            process.kill()
+        while left := self.agents():
+            for process in left:
+                with contextlib.suppress(psutil.Error):
+                    process.kill()
         self.app.database.close()
 
     # --- what has come of it ---------------------------------------------------------------------------------
@@ -149,10 +153,25 @@ class Ground:
         return sum(line.split()[:2] in (["begin", task], ["begin", f"night/{task}"]) for line in self.trace_lines())
 
     def agents(self) -> list[psutil.Process]:
-        """Agents of this ground that are alive."""
+        """Processes of this ground's sessions that are alive, keepers and what they started."""
+        mark = f"HANDOFF_HOME={self.app.settings.home}".encode()
         found = []
-        for process in psutil.process_iter(["cmdline", "status"]):
-            words = " ".join(process.info["cmdline"] or [])
-            if "handoff-session" in words and self.app.settings.home in words and process.info["status"] != "zombie":
-                found.append(process)
+        for name in os.listdir("/proc"):
+            try:
+                with open(f"/proc/{name}/environ", "rb") as file:
+                    words = file.read().split(b"\0")
+                if mark in words and any(word.startswith(b"HANDOFF_SESSION=") for word in words):
+                    process = psutil.Process(int(name))
+                    if process.status() != "zombie":
+                        found.append(process)
+            except (OSError, ValueError, psutil.Error):
+                continue
+        return found
+
+    def sessions(self) -> set[str]:
+        """The sessions of which anything is alive."""
+        found = set()
+        for process in self.agents():
+            with contextlib.suppress(psutil.Error):
+                found.add(process.environ()["HANDOFF_SESSION"])
         return found

@@ -35,7 +35,7 @@ def test_in_the_background_it_works_is_seen_stops_and_attaches_again(cli, tmp_pa
 [[act]]
 run = "echo x >> {starts}; while ! test -e {go}; do sleep 0.1; done"
 """)
-    cli("dump", "--task", "first", "--next", "do it")
+    cli("dump", "--task", "first", "--next", "do it", "--check", f"test -e {go}")
     begun = cli("work", "--agent", "scripted", "--detach", "--json", "--", str(script)).json
     until(starts.exists)
     shown = cli("work", "--status", "--json").json

@@ -98,11 +98,12 @@ class Ending(Record):
 
 
 class Outcome(Record):
-    """How a session came out, why, and for a limit until when to wait."""
+    """How a session came out, why, for a limit until when to wait, and whether a person asked for its end."""
 
     kind: str
     reason: str = ""
     until: float = 0.0
+    asked: bool = False
 
 
 if TYPE_CHECKING:

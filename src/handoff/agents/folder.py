@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from handoff.agents.keeper import ERRORS, EVENTS, EXIT, LAUNCH, PROCESS
+from handoff.agents.keeper import ERRORS, EVENTS, EXIT, KEEPER, LAUNCH, PROCESS
 from handoff.base.errors import UserError
 from handoff.base.files import make_folder, read_text, write_atomic
 from handoff.base.light_json import dumps, loads
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from handoff.agents.contract import Launch
 
-FACTS, BATON, GRANT, TOKEN, HELLO, CALLS, STOP, OUTCOME = (
-    "session.json", "baton.md", "grant", "token", "hello", "calls", "stop", "outcome.json",
+FACTS, BATON, GRANT, TOKEN, HELLO, CALLS, STOP, STOPPED, OUTCOME = (
+    "session.json", "baton.md", "grant", "token", "hello", "calls", "stop", "stopped", "outcome.json",
 )  # fmt: skip
 _NAMES = "abcdefghijklmnopqrstuvwxyz0123456789-"
 _WORLD_WRITABLE = 0o002
@@ -51,10 +51,10 @@ def unfit(path: str) -> str:
 
 
 def put(path: str, name: str, text: str) -> None:
-    """Write one file of the folder."""
+    """Write one file of the folder. It matters while the session lives; a power cut that loses it ends the session too."""
     whole = os.path.join(path, name)
     make_folder(os.path.dirname(whole), mode=0o700)
-    write_atomic(whole, text, mode=0o600)
+    write_atomic(whole, text, mode=0o600, sync=False)
 
 
 def put_launch(path: str, launch: Launch, *, cwd: str, wrapped: list[str], state: str = "") -> None:
@@ -83,9 +83,14 @@ def text_of(path: str, name: str) -> str:
     return read_text(whole) if os.path.exists(whole) else ""
 
 
+def has_begun(path: str) -> bool:
+    """Whether a keeper has taken the session up; no second one ever does."""
+    return os.path.exists(os.path.join(path, KEEPER))
+
+
 def keeper_of(path: str) -> Running:
     """The keeper of the session, as far as it is known."""
-    facts = get(path, "keeper.json")
+    facts = get(path, KEEPER)
     return Running(int(facts.get("pid", 0)), str(facts.get("start", "")))
 
 

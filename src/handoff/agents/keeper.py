@@ -11,8 +11,8 @@ import signal
 import sys
 import time
 
-from handoff.base.errors import HandoffError
-from handoff.base.files import read_text, write_atomic
+from handoff.base.errors import Away, HandoffError
+from handoff.base.files import create_exclusive, read_text, write_atomic
 from handoff.base.light_json import dumps, loads
 from handoff.base.marked import Running, descendants, end, marked
 from handoff.base.process import spawn, start_of
@@ -20,17 +20,27 @@ from handoff.base.record import TYPE_CHECKING
 from handoff.base.settings import from_environment
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import FrameType
+    from typing import TypeVar
 
-LAUNCH, PROCESS, EXIT, EVENTS, ERRORS = "launch.json", "process.json", "exit.json", "events.jsonl", "errors.log"
+    _Written = TypeVar("_Written")
+
+KEEPER, LAUNCH, PROCESS, EXIT = "keeper.json", "launch.json", "process.json", "exit.json"
+EVENTS, ERRORS = "events.jsonl", "errors.log"
 GRACE_SECONDS = 3.0
 CANNOT_START = 127
 _PAUSE = 0.02
+_FULL_PAUSE = 1.0
 _SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER of Linux
 
 
 def main(folder: str) -> int:
-    """Start, wait, clean up, tell."""
+    """Start, wait, clean up, tell. The first keeper of a folder has it; a second one, started by a supervisor that could not
+    know of the first, ends at once."""
+    me = dumps({"pid": os.getpid(), "start": start_of(os.getpid())})
+    if not _with_room(lambda: create_exclusive(os.path.join(folder, KEEPER), me, mode=0o600, sync=False)):
+        return 0
     order = loads(read_text(os.path.join(folder, LAUNCH)))
     stopping: list[int] = []
 
@@ -131,7 +141,16 @@ def _signal_group(pid: int, number: int) -> None:
 
 
 def _write(folder: str, name: str, value: dict[str, object]) -> None:
-    write_atomic(os.path.join(folder, name), dumps(value), mode=0o600)
+    _with_room(lambda: write_atomic(os.path.join(folder, name), dumps(value), mode=0o600, sync=False))
+
+
+def _with_room(write: Callable[[], _Written]) -> _Written:
+    """Write, and where the disk is full wait for room: how the client came out must not be lost."""
+    while True:
+        try:
+            return write()
+        except Away:
+            time.sleep(_FULL_PAUSE)
 
 
 def _tell(folder: str, value: dict[str, object]) -> None:

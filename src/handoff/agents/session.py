@@ -26,7 +26,7 @@ from handoff.agents.keeper import ERRORS, EVENTS, GRACE_SECONDS
 from handoff.agents.outcomes import judge
 from handoff.base.light_json import dumps
 from handoff.base.marked import Running, descendants, end, is_alive, marked
-from handoff.base.process import spawn, start_of
+from handoff.base.process import spawn, wait_for_end
 from handoff.base.record import TYPE_CHECKING, Record
 
 if TYPE_CHECKING:
@@ -36,7 +36,9 @@ if TYPE_CHECKING:
     from handoff.base.clock import Clock
     from handoff.base.process import Child
 
-PAUSE_SECONDS = 0.05
+PAUSE_SECONDS = 0.2
+_START_PAUSE = 0.005
+_STRAY_PAUSE = 0.05
 BEAT_SECONDS = 5.0
 _FORCE_AFTER = 3 * GRACE_SECONDS
 _TAIL = 2000
@@ -66,8 +68,9 @@ class Session:
     """A session under supervision. `step` looks once; `supervise` looks until it is over."""
 
     def __init__(
-        self, folder: str, name: str, adapter: Adapter, abilities: Abilities, rules: Rules, clock: Clock
-    ) -> None:
+        self, folder: str, name: str, adapter: Adapter, abilities: Abilities, rules: Rules, clock: Clock,
+        ago: float = 0.0,
+    ) -> None:  # fmt: skip
         self.folder = folder
         self.name = name
         self.adapter = adapter
@@ -75,17 +78,17 @@ class Session:
         self.rules = rules
         self.clock = clock
         self.seen = Seen()
-        self.begun = clock.monotonic()
+        self.begun = clock.monotonic() - ago
         self.active_at = clock.monotonic()
-        self.stopped = ""
-        self._stopped_at = 0.0
-        self._by_us = False
+        self.stopped = folders.text_of(folder, folders.STOPPED).strip()
+        self._stopped_at = clock.monotonic()
+        self._asked = False
         self._offset = 0
         self._size = 0
         self._busy = 0.0
         self._looked_at = 0.0
         self._child: Child | None = None
-        self._keeper = folders.keeper_of(folder)
+        self.keeper = folders.keeper_of(folder)
         self._token = folders.text_of(folder, folders.TOKEN).strip()
 
     # --- beginning ---------------------------------------------------------------------------------------
@@ -93,17 +96,20 @@ class Session:
     def start(self, environment: Mapping[str, str]) -> Running:
         """Start the keeper, which starts the client; its output goes to files, so that it needs nobody to live."""
         argv = [sys.executable, "-m", "handoff.agents.keeper", self.folder]
-        self._child = spawn(argv, environment=environment, err=os.path.join(self.folder, "keeper.log"))
-        self._keeper = Running(self._child.pid, start_of(self._child.pid))
-        folders.put(self.folder, "keeper.json", dumps({"pid": self._keeper.pid, "start": self._keeper.start}))
-        return self._keeper
+        child = spawn(argv, environment=environment, err=os.path.join(self.folder, "keeper.log"))
+        while not folders.has_begun(self.folder) and child.ended() is None:
+            self.clock.sleep(_START_PAUSE)
+        self.keeper = folders.keeper_of(self.folder)
+        if self.keeper.pid in (0, child.pid):  # else another supervisor's keeper was quicker
+            self._child = child
+        return self.keeper
 
     @property
     def alive(self) -> bool:
         """Whether the keeper still runs; a keeper that was started by another supervisor counts as well."""
         if self._child is not None:
             return self._child.ended() is None
-        return is_alive(self._keeper)
+        return is_alive(self.keeper)
 
     # --- watching ----------------------------------------------------------------------------------------
 
@@ -169,7 +175,7 @@ class Session:
             self.active_at = self.clock.monotonic()
         elif self.clock.monotonic() - self._looked_at > BEAT_SECONDS:
             self._looked_at = self.clock.monotonic()
-            busy = _processor_time(self._keeper.pid)
+            busy = _processor_time(self.keeper.pid)
             if busy > self._busy + 0.05:
                 self.active_at = self.clock.monotonic()
             self._busy = busy
@@ -178,10 +184,11 @@ class Session:
         limits, now = self.rules.limits, self.clock.monotonic()
         asked = folders.text_of(self.folder, folders.STOP).strip()
         if self.stopped:
+            if not self._asked:  # by a supervisor that may have died before it could say so
+                self._ask_keeper()
             if now - self._stopped_at > _FORCE_AFTER:
                 self.force()
         elif asked:
-            self._by_us = True
             self.stop(asked)
         elif limits.minutes and now - self.begun > limits.minutes * 60:
             self.stop(f"the limit of {limits.minutes:g} minutes is reached")
@@ -199,11 +206,16 @@ class Session:
         if self.stopped:
             return
         self.stopped, self._stopped_at = reason, self.clock.monotonic()
-        end([self._keeper], signal.SIGTERM)
+        folders.put(self.folder, folders.STOPPED, reason)  # first: whoever takes over after a crash knows why
+        self._ask_keeper()
+
+    def _ask_keeper(self) -> None:
+        self._asked = True
+        end([self.keeper], signal.SIGTERM)
 
     def force(self) -> None:
         """The keeper does not answer: end every process of the session ourselves."""
-        end([*descendants(self._keeper.pid), self._keeper, *marked(self.name)])
+        end([*descendants(self.keeper.pid), self.keeper, *marked(self.name)])
 
     def close(self) -> Outcome:
         """The keeper is gone: end what may be left, then judge."""
@@ -232,11 +244,14 @@ class Session:
             tries += 1
             if tries > 200:  # noqa: PLR2004 - ten seconds of processes that cannot be killed: the caller is told below
                 break
-            self.clock.sleep(PAUSE_SECONDS)
+            self.clock.sleep(_STRAY_PAUSE)
 
     def _outcome(self, told: Mapping[str, object]) -> Outcome:
+        asked = folders.text_of(self.folder, folders.STOP).strip()
+        if asked and (self.stopped or told.get("stopped")):
+            return Outcome(KILLED, asked, asked=True)
         if self.stopped:
-            return Outcome(KILLED if self._by_us else FAILED, self.stopped)
+            return Outcome(FAILED, self.stopped)
         if told.get("stopped"):
             return Outcome(KILLED, "it was told to stop")
         code = told.get("code")
@@ -253,15 +268,11 @@ class Session:
         return judged
 
 
-def supervise(session: Session, *, beat: Callable[[], None], every: float) -> Outcome:
-    """Watch until it is over; `beat` is called while there are signs of life, at most once in `every` seconds."""
-    beaten = session.clock.monotonic()
+def supervise(session: Session, *, look: Callable[[], None]) -> Outcome:
+    """Watch until it is over; `look` is called each time round and tells whose the task is."""
     while session.step():
-        now = session.clock.monotonic()
-        if now - beaten >= every and session.active_at > beaten:
-            beaten = now
-            beat()
-        session.clock.sleep(PAUSE_SECONDS)
+        look()
+        wait_for_end(session.keeper.pid, PAUSE_SECONDS, sleep=session.clock.sleep)
     return session.close()
 
 

@@ -22,6 +22,10 @@ class ConfigError(UserError):
     """A settings file cannot be used; the message names file, line and key."""
 
 
+class Away(UserError):
+    """The database or the room on a disk is away for now: the same request will be granted later."""
+
+
 class UsageError(HandoffError):
     """The command line itself is wrong."""
 

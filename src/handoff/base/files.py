@@ -7,10 +7,11 @@ import fcntl
 import os
 import time
 
-from handoff.base.errors import Conflict, UserError
+from handoff.base.errors import Away, Conflict, UserError
 
 LOCK_PATIENCE_SECONDS = 30.0
 _LOCK_PAUSE_SECONDS = 0.02
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def read_bytes(path: str) -> bytes:
@@ -40,8 +41,11 @@ def decode(data: bytes) -> str:
     return (data[3:] if data.startswith(b"\xef\xbb\xbf") else data).decode("utf-8")
 
 
-def write_atomic(path: str, data: bytes | str, *, mode: int = 0o644) -> None:
-    """Put `data` at `path` so that a reader sees the old file or the new one, also after a power cut."""
+def write_atomic(path: str, data: bytes | str, *, mode: int = 0o644, sync: bool = True) -> None:
+    """Put `data` at `path` so that a reader sees the old file or the new one, also after a power cut.
+
+    Without `sync` a power cut may lose it: for files that matter only while a process lives.
+    """
     content = data.encode("utf-8") if isinstance(data, str) else data
     folder, name = os.path.split(path)
     temp = os.path.join(folder, f".{name}.{os.getpid()}-{os.urandom(4).hex()}.tmp")
@@ -51,31 +55,34 @@ def write_atomic(path: str, data: bytes | str, *, mode: int = 0o644) -> None:
             view = memoryview(content)
             while view:
                 view = view[os.write(fd, view) :]
-            os.fsync(fd)
+            if sync:
+                os.fsync(fd)
         finally:
             os.close(fd)
         os.rename(temp, path)
-        sync_folder(folder or ".")
+        if sync:
+            sync_folder(folder or ".")
     except OSError as error:
         _unlink_quietly(temp)
-        raise UserError(f"Cannot write {path}: {error.strerror}.", _hint_for(error)) from error
+        raise failure(f"Cannot write {path}", error) from error
 
 
-def create_exclusive(path: str, data: bytes | str, *, mode: int = 0o644) -> bool:
+def create_exclusive(path: str, data: bytes | str, *, mode: int = 0o644, sync: bool = True) -> bool:
     """Write `path` only if nothing is there; False when something is. The file appears whole."""
     content = data.encode("utf-8") if isinstance(data, str) else data
     folder, name = os.path.split(path)
     temp = os.path.join(folder, f".{name}.{os.getpid()}-{os.urandom(4).hex()}.tmp")
-    write_atomic(temp, content, mode=mode)
+    write_atomic(temp, content, mode=mode, sync=sync)
     try:
         os.link(temp, path)
     except FileExistsError:
         return False
     except OSError as error:
-        raise UserError(f"Cannot write {path}: {error.strerror}.", _hint_for(error)) from error
+        raise failure(f"Cannot write {path}", error) from error
     finally:
         _unlink_quietly(temp)
-    sync_folder(folder or ".")
+    if sync:
+        sync_folder(folder or ".")
     return True
 
 
@@ -84,7 +91,7 @@ def make_folder(path: str, *, mode: int = 0o755) -> None:
     try:
         os.makedirs(path, mode=mode, exist_ok=True)
     except OSError as error:
-        raise UserError(f"Cannot create the folder {path}: {error.strerror}.", _hint_for(error)) from error
+        raise failure(f"Cannot create the folder {path}", error) from error
 
 
 def remove(path: str) -> bool:
@@ -94,7 +101,7 @@ def remove(path: str) -> bool:
     except FileNotFoundError:
         return False
     except OSError as error:
-        raise UserError(f"Cannot remove {path}: {error.strerror}.", _hint_for(error)) from error
+        raise failure(f"Cannot remove {path}", error) from error
     return True
 
 
@@ -103,7 +110,7 @@ def move(path: str, target: str) -> None:
     try:
         os.replace(path, target)
     except OSError as error:
-        raise UserError(f"Cannot move {path} to {target}: {error.strerror}.", _hint_for(error)) from error
+        raise failure(f"Cannot move {path} to {target}", error) from error
 
 
 def sync_folder(folder: str) -> None:
@@ -130,7 +137,7 @@ class locked:  # noqa: N801 - reads as a word at its place of use; `contextlib` 
         try:
             self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as error:
-            raise UserError(f"Cannot lock {self._what}: {self._path}: {error.strerror}.", _hint_for(error)) from error
+            raise failure(f"Cannot lock {self._what}: {self._path}", error) from error
         try:
             self._wait()
         except BaseException:
@@ -163,9 +170,11 @@ def _unlink_quietly(path: str) -> None:
         return
 
 
-def _hint_for(error: OSError) -> str:
-    if error.errno == errno.ENOSPC:
-        return "The disk is full: free some space and run the command again. Nothing was changed."
+def failure(what: str, error: OSError) -> UserError:
+    """What the system refused, in a person's words; where only room is missing, it is `Away`."""
+    words = f"{what}: {error.strerror}."
+    if error.errno in _FULL:
+        return Away(words, "The disk is full: free some space and run the command again. Nothing was changed.")
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return "Check who owns the folder and whether it may be written."
-    return ""
+        return UserError(words, "Check who owns the folder and whether it may be written.")
+    return UserError(words)

@@ -164,7 +164,8 @@ def _take(transaction: Transaction, *, key: int, agent: str, who: Who, lease_sec
         lease_now=transaction.lease_now(), now=transaction.now(),
     )  # fmt: skip
     task = Task(**row)
-    session = register(transaction, who=who, task=task.key, fence=task.fence)
+    where = who._replace(project=who.project or task.project, workspace=who.workspace or task.workspace)
+    session = register(transaction, who=where, task=task.key, fence=task.fence)
     journal.append(transaction, "task.claimed", task=task)
     return Claim(task, session, task.fence, float(lease_seconds))
 

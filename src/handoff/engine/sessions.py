@@ -8,11 +8,10 @@ import sys
 from handoff.agents import catalog
 from handoff.agents import folder as folders
 from handoff.agents.contract import Limits, Order, shell_line, version_of
-from handoff.agents.keeper import EVENTS
 from handoff.agents.person import NAME as PERSON
 from handoff.agents.session import Rules, Session, supervise
 from handoff.base.clock import boot_id, stamp
-from handoff.base.errors import Conflict, Refused, UserError
+from handoff.base.errors import Away, HandoffError, Refused, UserError
 from handoff.base.files import make_folder
 from handoff.base.ids import new_id
 from handoff.base.light_json import dumps
@@ -21,25 +20,22 @@ from handoff.base.marked import is_alive, marked
 from handoff.base.process import find, run
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board import batches, leases, sessions, tasks
-from handoff.engine import hooks, papers, session_walls, settling, stops, views
+from handoff.engine import hooks, papers, session_traces, session_walls, settling, stops, views
 from handoff.engine.app import App
 from handoff.engine.home import find_project, home_config
 from handoff.engine.session_environment import session_environment
-from handoff.feature.redaction import redact
+from handoff.engine.session_log import known_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from handoff.agents.contract import Adapter, Outcome
-    from handoff.base.marked import Running
     from handoff.base.settings import Config
     from handoff.board.leases import Claim
     from handoff.board.tasks import Task
     from handoff.engine.settling import Settled
 
 _PROBE_SECONDS = 20.0
-_SHARE_OF_LEASE = 4
-_SHORTEST_SECRET = 6
 
 
 class Wish(Record):
@@ -73,8 +69,11 @@ class Begun(Record):
     folder: str
 
 
-def client_of(app: App, *, agent: str) -> Client:
-    """The agent's program on this machine, or an error that says what is missing."""
+def client_of(app: App, *, agent: str, versions: dict[str, str] | None = None) -> Client:
+    """The agent's program on this machine, or an error that says what is missing.
+
+    `versions` remembers what programs said, for a supervisor that starts many: some clients take a second to tell.
+    """
     config = home_config(app)
     adapter = catalog.adapter(agent, commands=config.values["agents"], where=config.path)
     program = next((path for name in adapter.programs if (path := program_of(app, name))), "")
@@ -83,7 +82,12 @@ def client_of(app: App, *, agent: str) -> Client:
             f"{adapter.title} is not installed: no '{adapter.programs[0]}' on the PATH.",
             f"Install it, or choose another: {app.settings.program} agents",
         )
-    return Client(adapter, program, version_on(app, adapter, program))
+    if versions is None:
+        return Client(adapter, program, version_on(app, adapter, program))
+    mark = f"{program}@{os.stat(program).st_mtime_ns}" if program else ""
+    if mark not in versions:
+        versions[mark] = version_on(app, adapter, program)
+    return Client(adapter, program, versions[mark])
 
 
 def version_on(app: App, adapter: Adapter, program: str) -> str:
@@ -103,28 +107,44 @@ def program_of(app: App, name: str) -> str:
     return find(name, path=app.settings.path) or ""
 
 
-def start(app: App, *, wish: Wish) -> Begun:
-    """Claim the task for a new session of the agent and start it. Everything is checked before anything is written."""
-    client = client_of(app, agent=wish.agent)
+def start(app: App, *, wish: Wish, claim: Claim | None = None, versions: dict[str, str] | None = None) -> Begun:
+    """Start a session of the agent; without `claim` it takes its task first. Everything is checked before anything is written.
+
+    With a claim (the supervisor makes it together with the durable run) a session that has begun is attached to, living or
+    over: there is never a second one.
+    """
+    if claim is not None and has_begun(app, claim):
+        return attached(app, claim)
+    client = client_of(app, agent=wish.agent, versions=versions)
     if wish.agent == PERSON:
         raise UserError("A person is not started.", f"Open the task instead: {app.settings.program} open {wish.task}")
     config = home_config(app)
+    if claim is not None:
+        session_walls.check(app, kind=wish.wall, workspace=claim.task.workspace)
+        begun = _begin(app, config, wish, client, claim, supervised=True)
+    else:
+        begun = _claim_and_begin(app, config, wish, client)
+    views.refresh_or_tell(app, begun.claim.task.project, f"Session {begun.session.name} runs")
+    return begun
+
+
+def _claim_and_begin(app: App, config: Config, wish: Wish, client: Client) -> Begun:
     place = find_project(app, name=wish.project)
     session_walls.check(app, kind=wish.wall, workspace=place.workspace)
     stops.read_files(app, place.name)
-    session = new_id("session")
     who = sessions.Who(
-        session, kind=sessions.AGENT, project=place.name, agent=wish.agent, workspace=place.workspace,
+        new_id("session"), kind=sessions.AGENT, project=place.name, agent=wish.agent, workspace=place.workspace,
         host=os.uname().nodename, boot=boot_id(),
     )  # fmt: skip
     claim = _claim(app, config, wish, who)
     try:
-        begun = _begin(app, config, wish, client, claim, who)
+        begun = _begin(app, config, wish, client, claim)
     except BaseException:
         leases.release(app.database, key=claim.task.key, fence=claim.fence, reason="the session could not be started")
-        sessions.end(app.database, id=session, ending="not started")
+        sessions.end(app.database, id=who.id, ending="not started")
         raise
-    views.refresh_or_tell(app, claim.task.project, f"Session {session} runs")
+    keeper = begun.session.keeper  # the watchdog frees the task when neither we nor it lives
+    sessions.register(app.database, who=who._replace(pid=keeper.pid, process_start=keeper.start))
     return begun
 
 
@@ -144,44 +164,53 @@ def _claim(app: App, config: Config, wish: Wish, who: sessions.Who) -> Claim:
     return claim
 
 
-def _begin(app: App, config: Config, wish: Wish, client: Client, claim: Claim, who: sessions.Who) -> Begun:
-    task, workspace = claim.task, claim.task.workspace or who.workspace
+def _begin(app: App, config: Config, wish: Wish, client: Client, claim: Claim, *, supervised: bool = False) -> Begun:
+    task, name = claim.task, claim.session.id
+    workspace = task.workspace or claim.session.workspace
     if not os.path.isdir(workspace):
         raise UserError(f"The workspace of '{task.label}' is gone: {workspace}.", "Bring it back, or cancel the task.")
-    end_superseded(app, task, but=who.id)
-    path = folders.place(app.settings.home, task.project, who.id)
+    path = folders.place(app.settings.home, task.project, name)
+    session_traces.end_superseded(app, task, but=name)
     folders.make(path)
-    token = os.urandom(16).hex()
+    token = folders.text_of(path, folders.TOKEN).strip() or os.urandom(16).hex()
     baton = _baton(app, config, task)
+    limits = wish.limits if wish.limits.minutes else wish.limits._replace(minutes=config.number("session_minutes"))
     facts = {
-        "session": who.id, "task": task.label, "key": task.key, "fence": claim.fence, "agent": wish.agent,
+        "session": name, "task": task.label, "key": task.key, "fence": claim.fence, "agent": wish.agent,
         "version": client.version, "workspace": workspace, "started": stamp(app.clock.now()), "client_id": wish.resume,
-        "model": wish.model, "state": wish.state or path,
+        "model": wish.model, "state": wish.state or path, "began": app.clock.now(), "limits": limits._asdict(),
     }  # fmt: skip
-    for name, text in (
+    for file, text in (
         (folders.FACTS, dumps(facts)), (folders.BATON, baton), (folders.TOKEN, token),
         (folders.GRANT, hooks.grant_text(task, workspace)),
     ):  # fmt: skip
-        folders.put(path, name, text)
-    order = _order(app, wish, client, task, workspace, path, who.id, baton)
+        folders.put(path, file, text)
+    order = _order(app, wish, client, task, workspace, path, name, baton)
     adapter = client.adapter
     launch = adapter.resume(order) if wish.resume and adapter.resume else adapter.launch(order)
     words, environment = session_walls.build(
         app, kind=wish.wall, workspace=workspace, argv=launch.argv, owned=order.owned, kept=adapter.secrets,
         environment={
             **session_environment(
-                app, task=task, session=who.id, token=token, workspace=workspace, own=own_words()
+                app, task=task, session=name, token=token, workspace=workspace, own=own_words()
             ),
             **launch.environment,
         },
     )  # fmt: skip
     folders.put_launch(path, launch, cwd=workspace, wrapped=words, state=wish.state)
-    limits = wish.limits if wish.limits.minutes else wish.limits._replace(minutes=config.number("session_minutes"))
-    rules = Rules(limits, config.number("lease_seconds"))
-    session = Session(path, who.id, adapter, adapter.abilities(client.version), rules, app.clock)
-    keeper = session.start(environment)
-    sessions.register(app.database, who=who._replace(pid=keeper.pid, process_start=keeper.start))
+    session_traces.leave(app, claim, path, supervised=supervised)
+    session = _session(app, config, claim, path, adapter)
+    session.start(environment)
     return Begun(session, claim, path)
+
+
+def _session(app: App, config: Config, claim: Claim, path: str, adapter: Adapter) -> Session:
+    """The session as its folder tells of it: whoever takes it up after a crash has the same rules and the same clock."""
+    facts = folders.get(path, folders.FACTS)
+    rules = Rules(Limits(**facts.get("limits", {})), config.number("lease_seconds"))
+    able = adapter.abilities(str(facts.get("version", "")))
+    ago = max(0.0, app.clock.now() - float(facts.get("began", app.clock.now())))
+    return Session(path, claim.session.id, adapter, able, rules, app.clock, ago=ago)
 
 
 def _order(
@@ -264,22 +293,37 @@ def _baton(app: App, config: Config, task: Task) -> str:
 
 
 def watch(app: App, begun: Begun, *, tell: Callable[[str], None] | None = None) -> Settled:
-    """Stay with the session until it is over; signs of life renew the lease; then settle what comes of the task."""
-    key, fence = begun.claim.task.key, begun.claim.fence
-    every = min(60.0, begun.claim.lease_seconds / _SHARE_OF_LEASE)
-
-    def beat() -> None:
-        try:
-            leases.heartbeat(app.database, key=key, fence=fence)
-        except Conflict as error:
-            if tasks.get(app.database, key=key).held_by not in (None, begun.session.name):
-                begun.session.stop(f"the task was given to somebody else: {error.message}")
-
-    outcome: Outcome = supervise(begun.session, beat=beat, every=every)
-    settled = settling.settle(app, claim=begun.claim, session=begun.session, outcome=outcome)
+    """Stay with the session until it is over, keep its tree, and settle what comes of the task."""
+    outcome = wait(app, begun)
+    save(app, begun.claim)
+    settled = settling.settle(app, claim=begun.claim, outcome=outcome)
+    session_traces.forget(app, begun.claim.session.id)
     if tell is not None:
         tell(settled.words)
     return settled
+
+
+def wait(app: App, begun: Begun) -> Outcome:
+    """Stay until nothing of the session runs any more; signs of life renew the lease."""
+    return supervise(begun.session, look=session_traces.Look(app, begun.claim, begun.session))
+
+
+def save(app: App, claim: Claim) -> str:
+    """Keep the whole working tree as the session left it, whatever it did."""
+    path = folders.place(app.settings.home, claim.task.project, claim.session.id)
+    workspace = str(folders.get(path, folders.FACTS).get("workspace") or claim.task.workspace)
+    if not os.path.lexists(os.path.join(workspace, ".git")):
+        return ""
+    from handoff.engine import snapshots  # noqa: PLC0415 - only where there is a repository
+    from handoff.git.snapshots import Wish as Kept  # noqa: PLC0415
+
+    try:
+        vault = snapshots.open_vault(app, folder=workspace)
+        return str(snapshots.snapshot(app, vault=vault, wish=Kept("phase", session=claim.session.id)).sha)
+    except Away:
+        raise
+    except HandoffError as error:
+        return f"not saved: {error.message}"
 
 
 def attach(app: App, *, session: str) -> Begun:
@@ -288,14 +332,21 @@ def attach(app: App, *, session: str) -> Begun:
     facts = folders.get(path, folders.FACTS)
     if not facts or known.ended_at is not None:
         raise UserError(f"Session {session} is over.", f"See: {app.settings.program} session log {session}")
-    config = home_config(app)
-    adapter = catalog.adapter(known.agent, commands=config.values["agents"], where=config.path)
-    able = adapter.abilities(str(facts.get("version", "")))
-    rules = Rules(Limits(minutes=config.number("session_minutes")), config.number("lease_seconds"))
-    running = Session(path, known.id, adapter, able, rules, app.clock)
     task = tasks.get(app.database, key=int(facts["key"]))
-    claim = leases.Claim(task, known, int(facts["fence"]), task.lease_seconds, repeated=True)
-    return Begun(running, claim, path)
+    return attached(app, leases.Claim(task, known, int(facts["fence"]), task.lease_seconds, repeated=True))
+
+
+def has_begun(app: App, claim: Claim) -> bool:
+    """Whether the session of a claim was ever started."""
+    return folders.has_begun(folders.place(app.settings.home, claim.task.project, claim.session.id))
+
+
+def attached(app: App, claim: Claim) -> Begun:
+    """The session of a claim that has begun, living or over."""
+    config = home_config(app)
+    adapter = catalog.adapter(claim.session.agent, commands=config.values["agents"], where=config.path)
+    path = folders.place(app.settings.home, claim.task.project, claim.session.id)
+    return Begun(_session(app, config, claim, path, adapter), claim._replace(repeated=True), path)
 
 
 def stop(app: App, *, session: str, reason: str = "a person stopped it") -> bool:
@@ -313,34 +364,6 @@ def stop(app: App, *, session: str, reason: str = "a person stopped it") -> bool
     return True
 
 
-def known_session(app: App, session: str) -> tuple[sessions.Session, str]:
-    """A session of ours by its id, or by enough of it."""
-    known = sessions.get(app.database, id=session)
-    if known is None:
-        close = [one for one in sessions.listing(app.database) if session and one.id.startswith(session)]
-        if len(close) != 1:
-            raise UserError(f"There is no session '{session}'.", f"See: {app.settings.program} session list")
-        known = close[0]
-    return known, folders.place(app.settings.home, known.project, known.id)
-
-
-def end_superseded(app: App, task: Task, *, but: str) -> list[Running]:
-    """A session that lost this task and still runs here must not write any more."""
-    ended: list[Running] = []
-    folder = os.path.join(app.settings.home, task.project, "sessions")
-    for name in os.listdir(folder) if os.path.isdir(folder) else ():
-        path = os.path.join(folder, name)
-        if name == but or folders.get(path, folders.FACTS).get("key") != task.key:
-            continue
-        keeper = folders.keeper_of(path)
-        left = [*([keeper] if is_alive(keeper) else []), *marked(name)]
-        if left:
-            folders.put(path, folders.STOP, "another session has its task")
-            end_processes(left)
-            ended += left
-    return ended
-
-
 def resumed(app: App, *, session: str, reason: str = "") -> Wish:
     """The wish that continues a session's conversation, with the same agent and the same task."""
     known, path = known_session(app, session)
@@ -355,27 +378,3 @@ def resumed(app: App, *, session: str, reason: str = "") -> Wish:
         known.agent, str(facts.get("task", "")), known.project, str(facts.get("model", "")), resume=client_id,
         state=str(facts.get("state") or path), reason=reason,
     )  # fmt: skip
-
-
-def running(app: App) -> list[sessions.Session]:
-    """The sessions that have not ended."""
-    return sessions.listing(app.database)
-
-
-def transcript(app: App, *, session: str, raw: bool = False, most: int = 400_000) -> list[str]:
-    """What a session said, line by line; values of secrets in our own environment are blanked."""
-    known, path = known_session(app, session)
-    config = home_config(app)
-    adapter = catalog.adapter(known.agent, commands=config.values["agents"], where=config.path)
-    text = folders.tail(path, EVENTS, most)
-    for name in adapter.secrets:
-        value = app.settings.get(name)
-        if len(value) >= _SHORTEST_SECRET:
-            text = text.replace(value, f"<{name}>")
-    text, _ = redact(text)
-    lines = [line for line in text.split("\n") if line.strip()]
-    if raw:
-        return lines
-    return [
-        f"{event.kind}: {event.text}" if event.text else event.kind for line in lines for event in adapter.read(line)
-    ]

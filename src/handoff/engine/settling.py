@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from handoff.agents import folder as folders
-from handoff.agents.contract import FAILED, KILLED, LIMIT, OK, Outcome
+from handoff.agents.contract import FAILED, LIMIT, OK, Outcome
 from handoff.agents.keeper import EVENTS
 from handoff.base.clock import stamp
 from handoff.base.errors import Conflict, HandoffError, Refused
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board import journal, leases, sessions, states, tasks
-from handoff.engine import evidence, holding, views
+from handoff.engine import deciders, evidence, holding, views
 from handoff.engine import tasks as journey
 from handoff.git.repo import facts
 
 if TYPE_CHECKING:
-    from handoff.agents.session import Session
     from handoff.board.leases import Claim
     from handoff.board.tasks import Task
     from handoff.engine.app import App
+    from handoff.store.database import Transaction
 
 _SHOWN = 30
 _NOT_REPORTED = "it ended without reporting the task done or blocked"
@@ -38,22 +38,54 @@ class Settled(Record):
         return f"Session {self.session}: {self.outcome.kind}{why}{wait}. Task '{self.task.label}' is {self.task.state}."
 
 
-def settle(app: App, *, claim: Claim, session: Session, outcome: Outcome) -> Settled:
-    """Turn the end of a session into the task's next state. A report counts first, then the result, then the exit code."""
-    task = tasks.get(app.database, key=claim.task.key)
-    mine = task.fence == claim.fence and task.held_by == session.name and task.state == states.RUNNING
-    if not mine:
-        outcome = _reported(task, claim, outcome)
+def settle(app: App, *, claim: Claim, outcome: Outcome) -> Settled:
+    """Turn the end of a session into the task's next state; a repeat after a crash changes nothing.
+
+    A report counts first, then the result, then the exit code. For some kinds of tasks another module decides.
+    """
+    session, path = claim.session.id, folders.place(app.settings.home, claim.task.project, claim.session.id)
+    task, holds = _as_it_is(app, claim)
+    workspace = str(folders.get(path, folders.FACTS).get("workspace") or task.workspace)
+    decide = deciders.decider_of(task) if task.fence == claim.fence else None
+    decided = decide(app, deciders.Over(task, claim.fence, session, workspace, outcome, holds)) if decide else None
+    if decided is not None:
+        outcome = decided
+    elif holds:
+        outcome = _unreported(app, claim, task, outcome)
     else:
-        outcome, task = _unreported(app, claim, task, session, outcome)
-    outside = _strayed(app, task, session.name)
-    sessions.end(app.database, id=session.name, ending=outcome.kind)
+        outcome = _reported(task, claim, outcome)
+    outside = _strayed(app, task)
     with app.database.transaction() as transaction:
+        sessions.end(transaction, id=session, ending=outcome.kind)
+        _tell(transaction, task, session, outcome, outside)
+    views.refresh_or_tell(app, task.project, f"Session {session} is over")
+    return Settled(session, outcome, tasks.get(app.database, key=task.key), outside)
+
+
+def _tell(transaction: Transaction, task: Task, session: str, outcome: Outcome, outside: tuple[str, ...] = ()) -> None:
+    """Once for each session: a repeat after a crash finds it told."""
+    known = {event.kind for event in journal.of_task(transaction, key=task.key) if event.session == session}
+    if "session.settled" not in known:
         journal.append(
-            transaction, "session.settled", task=task, session=session.name, outcome=outcome.kind, reason=outcome.reason
+            transaction, "session.settled", task=task, session=session, outcome=outcome.kind, reason=outcome.reason
         )
-    views.refresh_or_tell(app, task.project, f"Session {session.name} is over")
-    return Settled(session.name, outcome, tasks.get(app.database, key=task.key), outside)
+    if outside and "session.strayed" not in known:
+        journal.append(transaction, "session.strayed", task=task, session=session, outside=list(outside[:200]))
+
+
+def _as_it_is(app: App, claim: Claim) -> tuple[Task, bool]:
+    """The task, and whether the session holds it. Thought dead by a watchdog, it gets its task back if nobody took it."""
+    with app.database.transaction() as transaction:
+        settled = any(
+            event.kind == "session.settled" and event.session == claim.session.id
+            for event in journal.of_task(transaction, key=claim.task.key)
+        )
+        if not settled:
+            try:
+                return leases.heartbeat(transaction, key=claim.task.key, fence=claim.fence), True
+            except Conflict:
+                pass
+        return tasks.get(transaction, key=claim.task.key), False
 
 
 def _reported(task: Task, claim: Claim, outcome: Outcome) -> Outcome:
@@ -67,27 +99,29 @@ def _reported(task: Task, claim: Claim, outcome: Outcome) -> Outcome:
     return outcome
 
 
-def _unreported(app: App, claim: Claim, task: Task, session: Session, outcome: Outcome) -> tuple[Outcome, Task]:
+def _unreported(app: App, claim: Claim, task: Task, outcome: Outcome) -> Outcome:
     if outcome.kind == OK:
-        outcome = _by_evidence(app, claim, task, session, outcome)
-        if outcome.kind == OK:
-            return outcome, tasks.get(app.database, key=task.key)
-    if outcome.kind == LIMIT:
-        waiting = leases.release(app.database, key=task.key, fence=claim.fence, reason=outcome.reason)
-        return outcome, tasks.edit(app.database, key=waiting.key, not_before=outcome.until, session=session.name)
-    if outcome.kind == KILLED and session.stopped:
-        return outcome, leases.release(app.database, key=task.key, fence=claim.fence, reason=outcome.reason)
-    reason = outcome.reason or outcome.kind
-    now = tasks.get(app.database, key=task.key)
-    leases.hand_back(app.database, task=now, reason=reason)
-    return outcome, tasks.get(app.database, key=task.key)
+        outcome = _by_evidence(app, claim, task, outcome)
+    if outcome.kind == OK:
+        return outcome
+    with app.database.transaction() as transaction:
+        if outcome.kind == LIMIT:
+            leases.release(transaction, key=task.key, fence=claim.fence, reason=outcome.reason)
+            tasks.edit(transaction, key=task.key, not_before=outcome.until, session=claim.session.id)
+        elif outcome.asked:
+            leases.release(transaction, key=task.key, fence=claim.fence, reason=outcome.reason)
+        else:
+            held = tasks.get(transaction, key=task.key)
+            leases.hand_back(transaction, task=held, reason=outcome.reason or outcome.kind)
+        _tell(transaction, task, claim.session.id, outcome)  # in the same breath: no repeat counts an attempt twice
+    return outcome
 
 
-def _by_evidence(app: App, claim: Claim, task: Task, session: Session, outcome: Outcome) -> Outcome:
+def _by_evidence(app: App, claim: Claim, task: Task, outcome: Outcome) -> Outcome:
     """A client that cannot report is judged by the task's check; one that could and did not has not finished."""
     if not task.check_command:
         return Outcome(FAILED, _NOT_REPORTED)
-    hold = holding.Hold(task, claim.fence, session.name)
+    hold = holding.Hold(task, claim.fence, claim.session.id)
     try:
         journey.finish(app, hold, summary=outcome.reason or "judged by its check")
     except (Refused, Conflict) as error:
@@ -95,18 +129,12 @@ def _by_evidence(app: App, claim: Claim, task: Task, session: Session, outcome: 
     return outcome
 
 
-def _strayed(app: App, task: Task, session: str) -> tuple[str, ...]:
-    """What lies changed outside the ownership now that nothing of the session runs any more; told in the journal."""
-    if not task.patterns:
-        return ()
+def _strayed(app: App, task: Task) -> tuple[str, ...]:
+    """What lies changed outside the ownership now that nothing of the session runs any more."""
     try:
-        outside = evidence.strays(app, task)
+        return evidence.strays(app, task) if task.patterns else ()
     except HandoffError:
         return ()
-    if outside:
-        with app.database.transaction() as transaction:
-            journal.append(transaction, "session.strayed", task=task, session=session, outside=list(outside[:200]))
-    return outside
 
 
 def left_behind(app: App, task: Task) -> str:

@@ -7,13 +7,13 @@ import threading
 from collections import deque
 
 from handoff.base.clock import boot_id
-from handoff.base.errors import HandoffError
+from handoff.base.errors import Away, HandoffError, UserError
 from handoff.base.files import make_folder
 from handoff.base.ids import new_id
 from handoff.base.process import start_of
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board import executors, leases, sessions, states, tasks
-from handoff.engine import durable, phases, phases_process, stops, watch
+from handoff.engine import durable, phases, session_traces, stops, watch
 from handoff.engine.app import App
 from handoff.engine.home import home_config
 
@@ -221,20 +221,15 @@ class Supervisor:
     def adopt(self) -> int:
         """Run on what our rows and folders say is under way, also where the engine's own rows did not come along."""
         adopted = 0
-        for key, fence, _ in phases_process.running(self.app):
+        for trace in session_traces.listing(self.app):
             with self.app.database.transaction() as transaction:
-                row = transaction.one("get_task", key=key)
-                if (
-                    row is None
-                    or row["state"] != states.RUNNING
-                    or row["fence"] != fence
-                    or row["held_host"] != self.host
-                ):
+                row = transaction.one("get_task", key=trace.key)
+                task = tasks.Task(**row) if row else None
+                if task is None or task.held_host != self.host or not trace.holds(task) or not trace.supervised:
                     continue
-                task = tasks.Task(**row)
                 self.engine.enqueue(
                     transaction, name=phases.NAME, id=phases.id_of(task),
-                    values=(key, fence, task.held_by or "", task.held_agent),
+                    values=(trace.key, trace.fence, trace.session, task.held_agent),
                 )  # fmt: skip
                 adopted += 1
         if adopted:
@@ -250,16 +245,20 @@ class Supervisor:
         return other.boot != boot_id() or start_of(other.pid) != other.process_start
 
     def _end_strays(self) -> None:
-        """Agents whose task went on without them while no supervisor looked."""
-        for key, fence, folder in phases_process.running(self.app):
+        """Sessions whose task went on without them while no supervisor looked."""
+        for trace in session_traces.listing(self.app):
             try:
-                task = tasks.get(self.app.database, key=key)
-            except HandoffError:
-                phases_process.end(folder)
+                task: tasks.Task | None = tasks.get(self.app.database, key=trace.key)
+            except Away:
+                raise
+            except UserError:
+                task = None  # it was pruned
+            if task is not None and task.fence == trace.fence and task.state not in (states.CANCELLED, states.WAITING):
                 continue
-            gone = task.fence != fence or task.state in (states.CANCELLED, states.WAITING)
-            if gone and phases_process.end(folder):
-                self._tell(f"{task.project}/{task.label}: ended an agent that had lost its task (fence {fence})")
+            if session_traces.end(trace, "its task went on without it"):
+                name = f"{task.project}/{task.label}" if task else f"task {trace.key}"
+                self._tell(f"{name}: ended a session that had lost its task (fence {trace.fence})")
+            session_traces.forget(self.app, trace.session)
 
     def watchdog(self) -> None:
         """One round of the watchdog: silent sessions, due fan-ins, touched files."""

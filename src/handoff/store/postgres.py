@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
-from handoff.base.errors import Conflict, HandoffError, UserError
+from handoff.base.errors import Away, Conflict, HandoffError, UserError
 from handoff.store import migrate
 from handoff.store.database import PATIENCE_SECONDS, POSTGRES, Row, load_queries, unfit
 
@@ -157,7 +157,7 @@ class PostgresDatabase:
             )  # fmt: skip
             connection.execute("; ".join(_SETTINGS).encode())
         except psycopg.Error as error:
-            raise UserError(
+            raise Away(
                 f"Cannot reach the database {self.place}: {_first_line(error)}.",
                 "Check HANDOFF_DATABASE_URL and that the server runs, or unset it to use the local file.",
             ) from error
@@ -269,7 +269,7 @@ class PostgresDatabase:
         if isinstance(error, HandoffError):
             return error
         if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
-            return UserError(
+            return Away(
                 f"The database {self.place} did not answer: {_first_line(error)}.",
                 "Run the command again: what was written before is not written twice.",
             )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from handoff.base.clock import boot_id, stamp
-from handoff.base.errors import Conflict, UserError
+from handoff.base.errors import Away, Conflict, UserError
 from handoff.base.files import locked, make_folder, sync_folder
 from handoff.base.record import TYPE_CHECKING
 from handoff.store import migrate
@@ -301,7 +301,7 @@ class SqliteDatabase:
         """SQLite's few words, with the file's name and what to do."""
         text = str(error)
         if "full" in text or "disk I/O" in text:
-            return UserError(
+            return Away(
                 f"Cannot write {self.place}: {text}.",
                 "Free some space on that disk and run the command again. Nothing was changed.",
             )

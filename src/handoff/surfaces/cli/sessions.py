@@ -8,7 +8,7 @@ from handoff.agents.keeper import ERRORS, EVENTS
 from handoff.base.clock import age
 from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING
-from handoff.engine import holding, session_walls, session_words, sessions
+from handoff.engine import holding, session_log, session_walls, session_words, sessions
 from handoff.surfaces.cli.command import Command, common_options
 
 if TYPE_CHECKING:
@@ -129,9 +129,9 @@ def _stop(ctx: Context, arguments: Namespace) -> int:
 
 
 def _log(ctx: Context, arguments: Namespace) -> int:
-    known, path = sessions.known_session(ctx.app, arguments.session)
+    known, path = session_log.known_session(ctx.app, arguments.session)
     outcome = folders.get(path, folders.OUTCOME)
-    lines = sessions.transcript(ctx.app, session=arguments.session, raw=arguments.raw)
+    lines = session_log.transcript(ctx.app, session=arguments.session, raw=arguments.raw)
     ctx.out.data({"session": known.id, "agent": known.agent, "outcome": outcome, "lines": lines, "folder": path})
     ctx.out.lines(*lines)
     if outcome:
@@ -144,7 +144,7 @@ def _log(ctx: Context, arguments: Namespace) -> int:
 def _list(ctx: Context, arguments: Namespace) -> int:
     del arguments
     now = ctx.app.clock.now()
-    rows = sessions.running(ctx.app)
+    rows = session_log.running(ctx.app)
     ctx.out.data([row._asdict() for row in rows])
     for row in rows:
         what = row.agent or row.kind

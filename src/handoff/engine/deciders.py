@@ -1,0 +1,41 @@
+"""Who decides what comes of a task when its session is over, where the ordinary judgement is not enough."""
+
+from __future__ import annotations
+
+from handoff.base.record import TYPE_CHECKING, Record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from handoff.agents.contract import Outcome
+    from handoff.board.tasks import Task
+    from handoff.engine.app import App
+
+# Kinds of tasks, and the module whose `decide` judges them: `decide(app, over) -> Outcome | None`, None for the ordinary
+# way. It may be called again after a crash, so it looks at what is there before it writes.
+BY_KIND: dict[str, str] = {}
+
+
+class Over(Record):
+    """A session that is over. Nothing of it runs any more, and its working tree is kept as a snapshot."""
+
+    task: Task
+    """The row as it is now."""
+    fence: int
+    session: str
+    workspace: str
+    outcome: Outcome
+    """How the client came out, by its own words and its exit code."""
+    holds: bool
+    """Whether the session still holds the task; otherwise it has reported, or the task went on without it."""
+
+
+def decider_of(task: Task) -> Callable[[App, Over], Outcome | None] | None:
+    """The function for tasks of this kind; it is imported only when it is needed."""
+    module = BY_KIND.get(task.kind)
+    if module is None:
+        return None
+    from importlib import import_module  # noqa: PLC0415 - only for such tasks
+
+    found: Callable[[App, Over], Outcome | None] = import_module(module).decide
+    return found
