@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from handoff.base.errors import Conflict, UserError
-from handoff.board import gates, leases, outcomes, tasks, watchdog
+from handoff.board import answers, gates, journal, leases, outcomes, tasks, watchdog
 from handoff.board.sessions import Who
 
 
@@ -78,3 +78,60 @@ def test_a_gate_nobody_answers_is_told_once(database, held):
     assert [gate.question for gate in watchdog.scan(database).overdue_gates] == ["Ship it?"]
     assert watchdog.scan(database).quiet
     assert gates.approve(database, key=held.task.key).task.state == "ready"
+
+
+@pytest.mark.parametrize(("fallback", "state"), [("yes", "ready"), ("no", "blocked")])
+def test_when_the_time_is_up_what_was_agreed_on_counts_once_and_the_journal_says_so(database, held, fallback, state):
+    gates.ask(database, key=held.task.key, fence=held.fence, question="Ship it?", due_seconds=60, fallback=fallback)
+    assert watchdog.scan(database).quiet
+    database.shift += 61
+    report = watchdog.scan(database)
+    assert ([gate.question for gate in report.defaulted_gates], report.overdue_gates) == (["Ship it?"], ())
+    assert tasks.get(database, key=held.task.key).state == state
+    gate = gates.of_task(database, key=held.task.key)
+    assert (gate.answered_by, "nobody answered" in gate.reason) == ("the time limit", True)
+    (event,) = [one for one in journal.of_task(database, key=held.task.key) if one.kind in gate_ends]
+    assert event.body["by_default"] is True
+    assert watchdog.scan(database).quiet
+    with pytest.raises(Conflict, match=r"already \w+ by the time limit"):
+        gates.approve(database, key=held.task.key)
+
+
+gate_ends = ("gate.approved", "gate.rejected")
+
+
+def test_a_default_needs_a_time_and_is_yes_or_no(database, held):
+    with pytest.raises(UserError, match="needs a time"):
+        gates.ask(database, key=held.task.key, fence=held.fence, question="?", fallback="yes")
+    with pytest.raises(UserError, match="yes or no"):
+        gates.ask(database, key=held.task.key, fence=held.fence, question="?", fallback="perhaps", due_seconds=5)
+    assert tasks.get(database, key=held.task.key).state == "running"
+
+
+def test_an_answer_in_time_keeps_the_default_from_counting(database, held):
+    gates.ask(database, key=held.task.key, fence=held.fence, question="Ship it?", due_seconds=60, fallback="no")
+    gates.approve(database, key=held.task.key, answered_by="ann")
+    database.shift += 61
+    assert watchdog.scan(database).quiet
+    assert tasks.get(database, key=held.task.key).state == "ready"
+
+
+def test_a_yes_may_bring_the_text_as_it_is_to_be(database, held):
+    gates.ask(database, key=held.task.key, fence=held.fence, question="This spec?", subject="old text")
+    gates.approve(database, key=held.task.key, answered_by="ann", answer="new text")
+    (said,) = answers.of_task(database, key=held.task.key)
+    assert (said.question, said.state, said.answer) == ("This spec?", "approved", "new text")
+
+
+def test_a_code_finds_its_gate_once_and_no_list_shows_it(database, held):
+    gate = gates.ask(database, key=held.task.key, fence=held.fence, question="Ship it?")
+    assert len(gate.code) > 18
+    assert gate.code not in str(gate.shown())
+    assert gates.find(database, code=gate.code).key == gate.key
+    gates.approve(database, key=held.task.key)
+    with pytest.raises(Conflict, match="was used"):
+        gates.find(database, code=gate.code)
+    for wrong in ("", "nonsense"):
+        with pytest.raises(UserError, match="answers no gate"):
+            gates.find(database, code=wrong)
+    assert not [event for event in journal.since(database) if gate.code in str(event)]

@@ -1,4 +1,4 @@
-"""`handoff mcp` as a client speaks to it: ten tools, the baton, the prompt."""
+"""`handoff mcp` as a client speaks to it: its tools, the baton, the prompt."""
 
 from __future__ import annotations
 
@@ -10,7 +10,19 @@ import pytest
 
 from sandbox import absent
 
-NAMES = ["ask_human", "block", "checks", "claim", "finish", "handoff", "note", "request_path", "status", "task"]
+NAMES = [
+    "answer_gate",
+    "ask_human",
+    "block",
+    "checks",
+    "claim",
+    "finish",
+    "handoff",
+    "note",
+    "request_path",
+    "status",
+    "task",
+]
 
 
 class Talk:
@@ -88,6 +100,17 @@ def test_a_session_blocks_asks_and_hands_on(talk, cli):
     talk.call("claim")
     assert "is blocked" in talk.call("block", reason="no key")
     assert talk.call("block", reason="again").startswith("ERROR")
+
+
+def test_an_answer_passed_on_needs_the_code_a_person_was_given(talk, cli):
+    talk.call("handoff", name="next-one", brief="go on")
+    talk.call("claim", name="next-one")
+    talk.call("ask_human", question="This text?", text="old", within="2h", default="no")
+    assert talk.call("answer_gate", code="next-one", answer="yes").startswith("ERROR")
+    code = cli("gate", "show", "next-one", "--json").json["code"]
+    assert talk.call("answer_gate", code=code, answer="edit").startswith("ERROR")
+    assert "is ready" in talk.call("answer_gate", code=code, answer="edit", text="new")
+    assert "new" in talk.call("claim")
 
 
 def test_the_continue_prompt_is_offered_when_the_plan_is_ready(talk, cli, repo):

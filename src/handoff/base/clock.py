@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -68,3 +69,19 @@ def age(seconds: float) -> str:
         if seconds < limit:
             return f"{seconds / size:.0f} {unit}"
     return f"{seconds / 86400:.0f} days"
+
+
+_UNITS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400}
+
+
+def span(text: str) -> float:
+    """The seconds a person means by 90s, 30m, 2h or 1d; a plain number is minutes."""
+    bare = text.strip().lower().replace(" ", "")
+    digits = bare.rstrip("abcdefghijklmnopqrstuvwxyz")
+    try:
+        seconds = float(digits) * _UNITS[bare[len(digits) :] or "m"]
+    except (ValueError, KeyError):
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        raise UserError(f"'{text}' is not a span of time.", "For example: 90s, 30m, 2h or 1d")
+    return seconds

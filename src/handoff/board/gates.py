@@ -1,21 +1,32 @@
-"""Gates: a row that waits for a person's yes or no. Nothing else waits."""
+"""Gates: a row that waits for a person's yes, no or edited text. Nothing else waits."""
 
 from __future__ import annotations
+
+import os
 
 from handoff.base.errors import Conflict, UserError
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board import journal, outcomes, states, tasks, texts
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from handoff.board.tasks import Task
     from handoff.store.database import Store, Transaction
 
 OPEN, APPROVED, REJECTED, WITHDRAWN = "open", "approved", "rejected", "withdrawn"
+YES, NO = "yes", "no"
+TIME_IS_UP = "the time limit"
 MOST = 1000
+_CODE_BYTES = 13  # 104 bits: a code is its own proof
 
 
 class Gate(Record):
-    """A question about a task. `on_yes` is the state a yes gives it: ready (go on) or done (that was all)."""
+    """A question about a task. `on_yes` is the state a yes gives it: ready (go on) or done (that was all).
+
+    `subject` is the text a person may change, `answer` the text as they want it, `fallback` what counts as said when
+    nobody answers until `due_at`. `code` answers this gate, once, for whoever knows it: it goes to people, not to logs.
+    """
 
     key: int
     task: int
@@ -28,6 +39,14 @@ class Gate(Record):
     answered_at: float | None
     answered_by: str
     reason: str
+    fallback: str
+    subject: str
+    answer: str
+    code: str
+
+    def shown(self) -> dict[str, Any]:
+        """The gate as a list shows it: without its code."""
+        return {name: value for name, value in self._asdict().items() if name != "code"}
 
 
 class Waiting(Record):
@@ -46,25 +65,35 @@ def ask(
     fence: int | None = None,
     on_yes: str = states.READY,
     due_seconds: float | None = None,
+    fallback: str = "",
+    subject: str = "",
 ) -> Gate:
     """Put the task behind a gate. The session that held it lets it go: a gate holds no process."""
     texts.check(question, "question")
+    texts.check(subject, "text")
+    if fallback not in ("", YES, NO):
+        raise UserError(f"What counts when nobody answers is yes or no, not '{fallback}'.")
+    if fallback and due_seconds is None:
+        raise UserError("A default needs a time after which it counts.", "For example: --within 2h --default no")
     if on_yes not in (states.READY, states.DONE):
         raise UserError(f"A yes makes a task ready or done, not '{on_yes}'.")
     with store.transaction() as transaction:
         task = outcomes.let_go(transaction, tasks.get(transaction, key=key), state=states.GATED, fence=fence)
         due = None if due_seconds is None else transaction.now() + due_seconds
         (row,) = transaction.query(
-            "add_gate", task=key, question=question, on_yes=on_yes, due_at=due, now=transaction.now()
-        )
-        journal.append(transaction, "gate.opened", task=task, question=question)
+            "add_gate", task=key, question=question, on_yes=on_yes, due_at=due, now=transaction.now(),
+            fallback=fallback, subject=subject, code=_new_code(),
+        )  # fmt: skip
+        journal.append(transaction, "gate.opened", task=task, question=question, gate=row["key"], fallback=fallback)
         return Gate(**row)
 
 
-def approve(store: Store, *, key: int, answered_by: str = "", reason: str = "") -> outcomes.Outcome:
-    """Yes, to the gate the task `key` waits at. The second answer to a gate is refused."""
+def approve(store: Store, *, key: int, answered_by: str = "", reason: str = "", answer: str = "") -> outcomes.Outcome:
+    """Yes, to the gate the task `key` waits at, perhaps with the text as it should be. The second answer is refused."""
+    texts.check(reason, "reason")
+    texts.check(answer, "text")
     with store.transaction() as transaction:
-        gate, task = _answer(transaction, key, state=APPROVED, answered_by=answered_by, reason=reason)
+        gate, task = _answer(transaction, key, state=APPROVED, answered_by=answered_by, reason=reason, answer=answer)
         if gate.on_yes == states.DONE:
             return outcomes.finish(transaction, key=key, summary=task.result or gate.question, session=answered_by)
         return outcomes.Outcome(outcomes.let_go(transaction, task, state=states.READY, fence=None))
@@ -77,6 +106,26 @@ def reject(store: Store, *, key: int, reason: str, answered_by: str = "") -> out
     with store.transaction() as transaction:
         _answer(transaction, key, state=REJECTED, answered_by=answered_by, reason=reason)
         return outcomes.block(transaction, key=key, reason=f"rejected: {reason.strip()}", session=answered_by)
+
+
+def find(store: Store, *, code: str) -> Gate:
+    """The gate a one-time code answers; a used or unknown code is refused."""
+    with store.transaction(write=False) as transaction:
+        row = transaction.one("gate_by_code", code=code)
+        if row is not None:
+            return Gate(**row)
+        used = transaction.one("used_code", code=code)
+    if used is None:
+        raise UserError("This code answers no gate.", "Copy it whole from the notification, or see: handoff gates")
+    raise Conflict(f"This code was used: the gate was already {used['state']}.", "See: handoff gates --all")
+
+
+def apply_fallback(transaction: Transaction, *, gate: Gate) -> outcomes.Outcome:
+    """Nobody answered in time: what was agreed on for that case counts as the answer, and the journal says so."""
+    reason = f"nobody answered in time, so '{gate.fallback}' counts"
+    if gate.fallback == YES:
+        return approve(transaction, key=gate.task, answered_by=TIME_IS_UP, reason=reason)
+    return reject(transaction, key=gate.task, reason=reason, answered_by=TIME_IS_UP)
 
 
 def listing(store: Store, *, project: str = "", state: str = OPEN, most: int = MOST) -> list[Waiting]:
@@ -96,7 +145,20 @@ def of_task(store: Store, *, key: int) -> Gate | None:
     return Gate(**row) if row else None
 
 
-def _answer(transaction: Transaction, key: int, *, state: str, answered_by: str, reason: str) -> tuple[Gate, Task]:
+def _new_code() -> str:
+    """Letters and digits a person can type."""
+    number = int.from_bytes(os.urandom(_CODE_BYTES))
+    letters = "abcdefghjkmnpqrstuvwxyz23456789"
+    found = ""
+    while number:
+        number, rest = divmod(number, len(letters))
+        found += letters[rest]
+    return found
+
+
+def _answer(
+    transaction: Transaction, key: int, *, state: str, answered_by: str, reason: str, answer: str = ""
+) -> tuple[Gate, Task]:
     task = tasks.get(transaction, key=key)
     row = transaction.one("open_gate_of", task=key)
     if row is None:
@@ -106,7 +168,11 @@ def _answer(transaction: Transaction, key: int, *, state: str, answered_by: str,
         by = f" by {last['answered_by']}" if last["answered_by"] else ""
         raise Conflict(f"The gate of '{task.label}' was already {last['state']}{by}.", "See: handoff gates")
     (answered,) = transaction.query(
-        "answer_gate", key=row["key"], state=state, answered_by=answered_by, reason=reason, now=transaction.now()
-    )
-    journal.append(transaction, f"gate.{state}", task=task, session=answered_by, reason=reason)
+        "answer_gate", key=row["key"], state=state, answered_by=answered_by, reason=reason, answer=answer,
+        now=transaction.now(),
+    )  # fmt: skip
+    journal.append(
+        transaction, f"gate.{state}", task=task, session=answered_by, reason=reason, gate=row["key"],
+        edited=bool(answer), by_default=answered_by == TIME_IS_UP,
+    )  # fmt: skip
     return Gate(**answered), task

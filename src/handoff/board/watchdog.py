@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.board import batches, journal, leases, sessions, states
+from handoff.board import batches, gates, journal, leases, sessions, states
 from handoff.board.batches import Batch
 from handoff.board.gates import Gate
 from handoff.board.tasks import Task
@@ -48,6 +48,8 @@ class Report(Record):
     overdue_gates: tuple[Gate, ...] = ()
     ended_sessions: tuple[str, ...] = ()
     """Sessions that held nothing and have been silent for long."""
+    defaulted_gates: tuple[Gate, ...] = ()
+    """Gates nobody answered in time, for which something was agreed on: that counts now."""
 
     @property
     def quiet(self) -> bool:
@@ -95,11 +97,11 @@ def scan(
     if found.repairs or deep:
         opened, woken = _repair(store, deep=deep, most=most)
         fan_ins += opened
-    late_batches, late_gates = _tell_overdue(store) if found.overdue else ([], [])
+    late_batches, late_gates, settled = _tell_overdue(store) if found.overdue else ([], [], [])
     ended = [name for name in found.idle_sessions if sessions.end(store, id=name, ending="silent for long")]
     return Report(
         tuple(freed), tuple(blocked), tuple(fan_ins), tuple(woken), tuple(found.idle_fan_ins),
-        tuple(late_batches), tuple(late_gates), tuple(ended),
+        tuple(late_batches), tuple(late_gates), tuple(ended), tuple(settled),
     )  # fmt: skip
 
 
@@ -153,15 +155,22 @@ def _repair(store: Store, *, deep: bool, most: int) -> tuple[list[Task], list[Ta
     return [task for task in opened if task is not None], woken
 
 
-def _tell_overdue(store: Store) -> tuple[list[Batch], list[Gate]]:
-    """Batches and gates that are late. Nothing is started beside what still runs: a person decides."""
+def _tell_overdue(store: Store) -> tuple[list[Batch], list[Gate], list[Gate]]:
+    """Batches and gates that are late. Nothing is started beside what still runs: a person decides, or has decided."""
     with store.transaction() as transaction:
         now = transaction.now()
         late_batches = [Batch(**row) for row in transaction.query("mark_overdue_batches", now=now)]
         for batch in late_batches:
             journal.append(transaction, "batch.delayed", project=batch.project, batch=batch.key, id=batch.id)
-        late_gates = [Gate(**row) for row in transaction.query("mark_overdue_gates", now=now)]
-        for gate in late_gates:
+        late_gates: list[Gate] = []
+        settled: list[Gate] = []
+        for gate in [Gate(**row) for row in transaction.query("mark_overdue_gates", now=now)]:
             row = transaction.one("get_task", key=gate.task)
-            journal.append(transaction, "gate.delayed", task=Task(**row) if row else None, question=gate.question)
-    return late_batches, late_gates
+            task = Task(**row) if row else None
+            if gate.fallback and task is not None and task.state == states.GATED:
+                gates.apply_fallback(transaction, gate=gate)
+                settled.append(gate)
+                continue
+            journal.append(transaction, "gate.delayed", task=task, question=gate.question)
+            late_gates.append(gate)
+    return late_batches, late_gates, settled

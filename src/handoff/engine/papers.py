@@ -1,4 +1,4 @@
-"""What the files about a task say: its baton, its address, its markers. Pure text; `views` puts it on disk."""
+"""What the files about a task say: its baton, its address, its markers. Only text; `views` puts it on disk."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 
 from handoff.base.clock import stamp
 from handoff.base.record import TYPE_CHECKING
+from handoff.board import answers
 from handoff.engine.baseline import baseline_text
 from handoff.engine.baton import fenced, listed, quoted, render, template
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from handoff.base.settings import Config
+    from handoff.board.answers import Answer
     from handoff.board.batches import Batch
     from handoff.board.metrics import Measure
     from handoff.board.tasks import Task
@@ -32,7 +34,7 @@ def baton(app: App, config: Config, task: Task, *, parts: Sequence[Task] = (), b
         "project": task.project,
         "program": app.settings.program,
         "brief": task.brief.strip(),
-        "history": _history(task),
+        "history": _history(task, answers.of_task(app.database, key=task.key)),
         "baseline": baseline_text(facts) if facts else f"- Workspace: `{folder}`",
         "reading": listed(reading),
         "ownership": listed([f"`{pattern}`" for pattern in task.patterns], most=100),
@@ -43,14 +45,24 @@ def baton(app: App, config: Config, task: Task, *, parts: Sequence[Task] = (), b
     return render(template(), values)
 
 
-def _history(task: Task) -> str:
-    lines = []
+def _history(task: Task, said: Sequence[Answer]) -> str:
+    lines = [_answered(answer) for answer in said]
     if task.attempt > 1:
         lines.append(f"This is attempt {task.attempt} of {task.max_attempts}.")
     if task.reason and task.state in ("ready", "waiting", "running"):
         lines.append(f"The attempt before ended so: {task.reason}")
         lines.append("Look at what it left behind (git status, git diff) before you begin.")
     return "\n".join(lines)
+
+
+def _answered(answer: Answer) -> str:
+    """A person's word about this task, with the text they changed: it outranks the brief."""
+    word = {"approved": "yes", "rejected": "no"}.get(answer.state, answer.state)
+    why = f", {answer.reason.strip()}" if answer.reason.strip() else ""
+    line = f"{answer.answered_by or 'A person'} was asked: {_one_line(answer.question)}\nThe answer: {word}{why}"
+    if answer.answer:
+        line += f"\nThe text as it is to be, in place of what was shown:\n\n{fenced(answer.answer)}"
+    return line + "\n"
 
 
 def _parts(task: Task, parts: Sequence[Task], program: str) -> str:

@@ -13,11 +13,19 @@ if TYPE_CHECKING:
     from handoff.engine.holding import Hold
 
 
-def ask_human(app: App, hold: Hold, *, question: str) -> Gate:
-    """Put the task behind a gate with the question; the session lets it go and a later one goes on with the answer."""
+def ask_human(
+    app: App, hold: Hold, *, question: str, subject: str = "", within: float | None = None, fallback: str = ""
+) -> Gate:
+    """Put the task behind a gate with the question; the session lets it go and a later one goes on with the answer.
+
+    `subject` is a text the person may change; after `within` seconds without an answer `fallback` counts.
+    """
     if not question.strip():
         raise UserError("Say what you want to know.", "For example: handoff ask 'May I drop the old table?'")
-    gate = gates.ask(app.database, key=hold.task.key, question=question.strip(), fence=hold.fence)
+    gate = gates.ask(
+        app.database, key=hold.task.key, question=question.strip(), fence=hold.fence, due_seconds=within,
+        fallback=fallback, subject=subject,
+    )  # fmt: skip
     holding.forget(app, hold)
     views.refresh_or_tell(app, hold.task.project, f"Task {hold.task.label} waits for a person")
     return gate

@@ -46,18 +46,41 @@ def known_projects(app: App) -> list[str]:
     return [str(row["project"]) for row in tasks.projects(app.database)]
 
 
-def approve(app: App, task: Task, *, reason: str = "") -> Outcome:
-    """Yes, to the gate the task waits at."""
-    outcome = gates.approve(app.database, key=task.key, answered_by=person(app), reason=reason)
+def approve(app: App, task: Task, *, reason: str = "", answer: str = "", by: str = "") -> Outcome:
+    """Yes, to the gate the task waits at; `answer` is the text as the next session is to have it."""
+    outcome = gates.approve(app.database, key=task.key, answered_by=by or person(app), reason=reason, answer=answer)
     views.refresh_or_tell(app, task.project, f"The gate of {task.label} is approved")
     return outcome
 
 
-def reject(app: App, task: Task, *, reason: str) -> Outcome:
+def reject(app: App, task: Task, *, reason: str, by: str = "") -> Outcome:
     """No: the reason is what the next attempt reads."""
-    outcome = gates.reject(app.database, key=task.key, reason=reason, answered_by=person(app))
+    outcome = gates.reject(app.database, key=task.key, reason=reason, answered_by=by or person(app))
     views.refresh_or_tell(app, task.project, f"The gate of {task.label} is rejected")
     return outcome
+
+
+def answer(app: App, *, code: str, word: str, text: str = "", by: str = "") -> Outcome:
+    """Answer the gate a one-time code belongs to: yes, no with a reason, or edit with the text as it is to be."""
+    gate = gates.find(app.database, code=code.strip().lower())
+    task = tasks.get(app.database, key=gate.task)
+    if word == "yes":
+        return approve(app, task, reason=text, by=by or "a code")
+    if word == "no":
+        return reject(app, task, reason=text or "no reason was given", by=by or "a code")
+    if word != "edit":
+        raise UserError(f"'{word}' is no answer.", "Say yes, no or edit.")
+    if not text.strip():
+        raise UserError("An edit needs the text as it is to be.", "Nothing was answered.")
+    return approve(app, task, answer=text, by=by or "a code")
+
+
+def gate_of(app: App, task: Task) -> Gate:
+    """The latest gate of a task, with the text that may be changed."""
+    gate = gates.of_task(app.database, key=task.key)
+    if gate is None:
+        raise UserError(f"Task '{task.label}' never waited for an answer.", f"See: {app.settings.program} gates")
+    return gate
 
 
 def waiting(app: App, *, project: str = "", every: bool = False) -> list[Waiting]:

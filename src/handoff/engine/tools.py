@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 
+from handoff.base.clock import span
 from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING
 from handoff.board import tasks
-from handoff.engine import evidence, holding, hooks, paths, session_words, writing
+from handoff.engine import evidence, holding, hooks, paths, session_words, steering, writing
 from handoff.engine import tasks as journey
 from handoff.engine.home import find_project
 
@@ -59,10 +60,17 @@ def block(app: App, reason: str) -> str:
     return f"Task '{outcome.task.label}' is blocked; a person will see the reason. You may stop."
 
 
-def ask_human(app: App, question: str) -> str:
-    """Ask a person a yes-or-no question about your task. You let the task go; a later session has the answer."""
-    session_words.ask_human(app, _hold(app), question=question)
+def ask_human(app: App, question: str, text: str = "", within: str = "", default: str = "") -> str:
+    """Ask a person about your task: yes, no, or `text` as they want it. You let the task go; a later session has the answer. After `within` (2h, 30m) without one, `default` (yes or no) counts."""
+    seconds = span(within) if within else None
+    session_words.ask_human(app, _hold(app), question=question, subject=text, within=seconds, fallback=default)
     return "The question is put. You hold the task no longer: stop here."
+
+
+def answer_gate(app: App, code: str, answer: str, text: str = "") -> str:
+    """Pass on a person's answer to a gate: `code` is from their notification, answer is yes, no or edit, `text` the reason or the edited text."""
+    outcome = steering.answer(app, code=code, word=answer, text=text)
+    return f"Answered: task '{outcome.task.label}' is {outcome.task.state}."
 
 
 def request_path(app: App, path: str, reason: str) -> str:

@@ -345,8 +345,8 @@ SELECT * FROM session WHERE ended_at IS NULL AND task IS NULL AND seen_at < :bef
 
 -- name: add_gate
 -- ask a person
-INSERT INTO gate (task, question, on_yes, state, opened_at, due_at)
-VALUES (:task, :question, :on_yes, 'open', :now, :due_at) RETURNING *
+INSERT INTO gate (task, question, on_yes, state, opened_at, due_at, fallback, subject, code)
+VALUES (:task, :question, :on_yes, 'open', :now, :due_at, :fallback, :subject, :code) RETURNING *
 
 -- name: open_gate_of
 -- the gate a task waits at
@@ -363,9 +363,22 @@ FROM gate JOIN task ON task.key = gate.task
 WHERE (:state = '' OR gate.state = :state) AND (:project = '' OR task.project = :project)
 ORDER BY gate.key LIMIT :most
 
+-- name: gate_by_code
+-- the gate a one-time code answers
+SELECT * FROM gate WHERE code = :code AND code <> '' AND state = 'open'
+
+-- name: used_code
+-- the gate such a code has answered already
+SELECT * FROM gate WHERE code = :code AND code <> '' ORDER BY key DESC LIMIT 1
+
+-- name: list_answers
+-- what people said to a task's gates, the latest first
+SELECT question, state, answered_by, reason, answer FROM gate
+WHERE task = :task AND state IN ('approved', 'rejected') ORDER BY key DESC LIMIT :most
+
 -- name: answer_gate
 -- yes or no, once
-UPDATE gate SET state = :state, answered_at = :now, answered_by = :answered_by, reason = :reason
+UPDATE gate SET state = :state, answered_at = :now, answered_by = :answered_by, reason = :reason, answer = :answer
 WHERE key = :key AND state = 'open' RETURNING *
 
 -- name: withdraw_gate

@@ -129,10 +129,16 @@ CREATE TABLE gate (
     overdue_at DOUBLE PRECISION,
     answered_at DOUBLE PRECISION,
     answered_by TEXT NOT NULL DEFAULT '',
-    reason TEXT NOT NULL DEFAULT ''
+    reason TEXT NOT NULL DEFAULT '',
+    fallback TEXT NOT NULL DEFAULT '',
+    subject TEXT NOT NULL DEFAULT '',
+    answer TEXT NOT NULL DEFAULT '',
+    code TEXT NOT NULL DEFAULT ''
 );
 CREATE UNIQUE INDEX gate_open ON gate (task) WHERE state = 'open';
 CREATE INDEX gate_due ON gate (due_at) WHERE state = 'open' AND overdue_at IS NULL;
+CREATE INDEX gate_of_task ON gate (task, key);
+CREATE INDEX gate_by_code ON gate (code) WHERE state = 'open';
 
 -- What must not be claimed for now: everything, a project, a batch or a task.
 CREATE TABLE stop (
@@ -202,3 +208,18 @@ CREATE TABLE executor (
     seen_at DOUBLE PRECISION NOT NULL
 );
 CREATE INDEX executor_open ON executor (host) WHERE state <> 'recovered';
+
+-- How far each channel of notifications has read the journal, and how it fares.
+CREATE TABLE channel (
+    name TEXT PRIMARY KEY,
+    place TEXT NOT NULL,
+    seq BIGINT NOT NULL,
+    state TEXT NOT NULL DEFAULT 'on',
+    busy_until DOUBLE PRECISION NOT NULL DEFAULT 0,
+    next_at DOUBLE PRECISION NOT NULL DEFAULT 0,
+    tries BIGINT NOT NULL DEFAULT 0,
+    sent BIGINT NOT NULL DEFAULT 0,
+    dropped BIGINT NOT NULL DEFAULT 0,
+    sent_at DOUBLE PRECISION,
+    trouble TEXT NOT NULL DEFAULT ''
+);

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 TOOLS = (
     tools.task, tools.claim, tools.note, tools.finish, tools.block, tools.ask_human, tools.request_path, tools.status,
-    tools.checks, tools.handoff,
+    tools.checks, tools.handoff, tools.answer_gate,
 )  # fmt: skip
 INSTRUCTIONS = "Call `task` first: it says what you hold and what you may change. Report with `finish` or `block`."
 
 
 def build(settings: Settings) -> Any:
-    """The server with its ten tools, the baton as a resource and the continue prompt."""
+    """The server with its tools, the baton as a resource and the continue prompt."""
     try:
         from mcp.server import MCPServer  # noqa: PLC0415 - an extra, and a second of importing
     except ImportError:

@@ -109,7 +109,7 @@ def _show(ctx: Context, arguments: argparse.Namespace) -> None:
             **brief_of(task), "brief": task.brief, "workspace": task.workspace, "owns": list(task.patterns),
             "check": task.check_command, "baseline": task.baseline_facts, "evidence": found.evidence,
             "batch": found.batch.id if found.batch else None, "document": found.document,
-            "needs": [need._asdict() for need in found.needs], "gate": found.gate._asdict() if found.gate else None,
+            "needs": [need._asdict() for need in found.needs], "gate": found.gate.shown() if found.gate else None,
             "lease_left_seconds": found.lease_left, "events": [_event_data(event) for event in found.events],
         }
     )  # fmt: skip

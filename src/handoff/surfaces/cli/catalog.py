@@ -53,6 +53,7 @@ CATALOG: dict[str, Entry] = {
     "gates": Entry("gates", "list what waits for your yes or no", RELAY),
     "approve": Entry("gates", "say yes to the gate a task waits at", RELAY),
     "reject": Entry("gates", "say no to it, with the reason", RELAY),
+    "gate": Entry("gates", "show a gate with its text, or answer it by the code of a notification", RELAY),
     "pause": Entry("board", "let nothing new be taken: a project, a batch, a task or everything", RELAY),
     "resume": Entry("board", "let tasks be taken again", RELAY),
     "retry": Entry("board", "let a blocked task try again", RELAY),

@@ -82,3 +82,16 @@ def common_options(parser: Parser, *, shows: bool) -> None:
     )
     if shows:
         group.add_argument("--json", action="store_true", help="print JSON alone on standard output")
+
+
+def read_source(name: str) -> str:
+    """The text a command was given by --from: a file, or standard input for `-`."""
+    if not name:
+        return ""
+    if name == "-":
+        import sys  # noqa: PLC0415 - start-up
+
+        return sys.stdin.read()
+    from handoff.base.files import read_text  # noqa: PLC0415 - start-up
+
+    return read_text(name)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from handoff.agents import folder as folders
 from handoff.agents.contract import OK, Limits
 from handoff.agents.keeper import ERRORS, EVENTS
-from handoff.base.clock import age
+from handoff.base.clock import age, span
 from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING
 from handoff.engine import holding, session_log, session_walls, session_words, sessions
-from handoff.surfaces.cli.command import Command, common_options
+from handoff.surfaces.cli.command import Command, common_options, read_source
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -157,7 +157,16 @@ def _list(ctx: Context, arguments: Namespace) -> int:
 
 
 def _ask_arguments(parser: Parser) -> None:
-    parser.add_argument("question", metavar="QUESTION", help="what a person is to decide; they answer with yes or no")
+    parser.add_argument("question", metavar="QUESTION", help="what a person is to decide; they say yes, no or edit")
+    parser.add_argument(
+        "--from", dest="source", metavar="FILE", default="", help="a text they may change (- is standard input)"
+    )
+    parser.add_argument(
+        "--within", metavar="TIME", default="", help="how long to wait: 30m, 2h, 1d (default: for ever)"
+    )
+    parser.add_argument(
+        "--default", dest="fallback", choices=("yes", "no"), default="", help="what counts when that time is up"
+    )
     parser.add_argument("--task", default="", metavar="TASK", help="which task, when several are claimed here")
     parser.add_argument("--project", default="", metavar="NAME", help="another project than the one of this folder")
     parser.add_argument("--session", default="", metavar="ID", help="your session (env: HANDOFF_SESSION)")
@@ -168,11 +177,14 @@ def _ask(ctx: Context, arguments: Namespace) -> int:
     hold = holding.held(
         ctx.app, task=arguments.task, project=arguments.project, session=arguments.session, fence=arguments.fence
     )
-    gate = session_words.ask_human(ctx.app, hold, question=arguments.question)
+    gate = session_words.ask_human(
+        ctx.app, hold, question=arguments.question, subject=read_source(arguments.source),
+        within=span(arguments.within) if arguments.within else None, fallback=arguments.fallback,
+    )  # fmt: skip
     ctx.out.data({"task": hold.task.label, "gate": gate.key, "question": gate.question})
     ctx.out.line(f"Task '{hold.task.label}' waits for a person. You hold it no longer: end your session here.")
     ctx.out.note(
-        f"They answer with: {ctx.settings.program} approve {hold.task.label}, or reject {hold.task.label} REASON"
+        f"They answer with: {ctx.settings.program} approve {hold.task.label} [--edit], or reject {hold.task.label} REASON"
     )
     return 0
 

@@ -49,6 +49,7 @@ def _tell(ctx: Context, found: Round) -> None:
             "idle_fan_ins": [task.label for task in report.idle_fan_ins],
             "overdue_batches": [batch.id for batch in report.overdue_batches],
             "overdue_gates": [gate.question for gate in report.overdue_gates],
+            "defaulted_gates": [gate.question for gate in report.defaulted_gates],
             "ended_sessions": list(report.ended_sessions),
             "taken_in": list(found.taken_in),
             "refused": list(found.refused),
@@ -77,6 +78,8 @@ def _tell(ctx: Context, found: Round) -> None:
         )
     for gate in report.overdue_gates:
         say(f"A gate is overdue: {gate.question} ({program} gates)")
+    for gate in report.defaulted_gates:
+        say(f"Nobody answered in time: '{gate.fallback}' counts for: {gate.question}")
     for line in found.taken_in:
         say(f"A touched marker was taken in: {line}")
     for line in found.refused:

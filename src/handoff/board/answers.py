@@ -1,0 +1,27 @@
+"""What people answered to a task's gates, for the next session. Light: every baton asks."""
+
+from __future__ import annotations
+
+from handoff.base.record import TYPE_CHECKING, Record
+
+if TYPE_CHECKING:
+    from handoff.store.database import Store
+
+MOST = 5
+
+
+class Answer(Record):
+    """One answered question; `answer` is the text as the person wants it, if they changed it."""
+
+    question: str
+    state: str
+    answered_by: str
+    reason: str
+    answer: str
+
+
+def of_task(store: Store, *, key: int, most: int = MOST) -> list[Answer]:
+    """The last answers, in the order they were given."""
+    with store.transaction(write=False) as transaction:
+        rows = transaction.query("list_answers", task=key, most=most)
+    return [Answer(**row) for row in reversed(rows)]

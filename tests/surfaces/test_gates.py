@@ -1,0 +1,84 @@
+"""A person's answer as the command line and an MCP client give it, and what the next session reads of it."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.fixture
+def asked(cli, repo):
+    """A task that waits at a gate with a text to change."""
+
+    def ask(*words: str) -> str:
+        cli("dump", "--task", "login", "--next", "Build the login.")
+        cli("claim", "login")
+        cli("ask", "Is this the spec?", "--from", "-", *words, stdin="The old spec.\n")
+        return cli("gate", "show", "login", "--json").json["code"]
+
+    return ask
+
+
+def baton(cli) -> str:
+    path = cli("claim", "login", "--json").json["document"]
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def test_an_edited_text_reaches_the_next_session(cli, asked):
+    asked()
+    shown = cli("gate", "show", "login").out
+    assert "Is this the spec?" in shown
+    assert "The old spec." in shown
+    cli("approve", "login", "--from", "-", "--reason", "with a password", stdin="The new spec.\n")
+    text = baton(cli)
+    assert "was asked: Is this the spec?" in text
+    assert "The answer: yes, with a password" in text
+    assert "The new spec." in text
+
+
+def test_the_editor_of_the_person_changes_the_text(cli, asked):
+    asked()
+    cli.environment["EDITOR"] = "sed -i s/old/better/"
+    assert "Approved with your text" in cli("approve", "login", "--edit").out
+    assert "The better spec." in baton(cli)
+
+
+def test_an_editor_that_fails_answers_nothing(cli, asked):
+    asked()
+    cli.environment["EDITOR"] = "false"
+    assert "the gate is as it was" in cli("approve", "login", "--edit", code=1).err
+    assert len(cli("gates", "--json").json) == 1
+
+
+def test_a_code_answers_from_any_folder_and_only_once(cli, asked, folder):
+    code = asked()
+    cli("gate", "answer", code.upper(), "edit", "A spec from a chat.", "--by", "ann", cwd=folder)
+    assert "was used" in cli("gate", "answer", code, "yes", cwd=folder, code=4).err
+    text = baton(cli)
+    assert "ann was asked" in text
+    assert "A spec from a chat." in text
+
+
+def test_a_no_by_code_blocks_and_a_code_is_in_no_list_and_no_log(cli, asked):
+    code = asked()
+    for words in (("gates", "--json"), ("log", "--json"), ("show", "login", "--json")):
+        assert code not in cli(*words).out
+    cli("gate", "answer", code, "no", "not like this")
+    assert cli("show", "login", "--json").json["reason"] == "rejected: not like this"
+
+
+def test_the_watchdog_lets_the_default_count_and_says_so(cli, asked):
+    asked("--within", "1s", "--default", "no")
+    assert "else no" in cli("gates").out
+    while not (said := cli("watchdog", "--json").json["defaulted_gates"]):
+        assert len(cli("gates", "--json").json) == 1
+    assert said == ["Is this the spec?"]
+    assert cli("gates").out.startswith("Nothing waits")
+
+
+@pytest.mark.parametrize("words", [("--within", "soon"), ("--default", "yes"), ("--within", "-2h")])
+def test_a_limit_that_makes_no_sense_changes_nothing(cli, words):
+    cli("dump", "--task", "login", "--next", "Build the login.")
+    cli("claim", "login")
+    assert cli("ask", "Ship it?", *words, code=None).code in (1, 2)
+    assert cli("gates").out.startswith("Nothing waits")
