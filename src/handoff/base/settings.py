@@ -129,6 +129,7 @@ PROJECT_KEYS: dict[str, Key] = {
     "language": Key("text", "language of the documents an assistant writes", DEFAULT_LANGUAGE),
     "check": Key("text", "command that proves a step when the step names none", ""),
     "check_timeout": Key("seconds", "seconds a check may take", 900),
+    "checks": Key("table", "test suites by name, when they shall not be guessed: see docs/howto/checks.md", {}),
     "budget": Key("number", "estimated tokens a prompt may hold", DEFAULT_BUDGET),
     "context_files": Key("list", "files of the repository that every prompt names and quotes", []),
 }

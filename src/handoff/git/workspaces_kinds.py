@@ -127,7 +127,7 @@ class Cloned(_Made):
 
     def discard(self, place: Place, store: Store, workspace: Workspace) -> None:
         del place
-        _erase(workspace.tree)
+        erase(workspace.tree)
         store.git("update-ref", "-d", BASES + workspace.name)
 
 
@@ -145,7 +145,7 @@ class Linked(_Made):
             self.git(workspace.tree, "read-tree", "-m", "-u", "HEAD")
 
     def discard(self, place: Place, store: Store, workspace: Workspace) -> None:
-        _erase(workspace.tree)
+        erase(workspace.tree)
         self.git(place.source.top, "worktree", "prune")
         short = workspace.branch.removeprefix("refs/heads/")
         self.git(place.source.top, "branch", "-q", "-D", short, allow=True)  # its commits are in the last snapshot
@@ -170,7 +170,7 @@ def isolation(kind: str, environment: Mapping[str, str]) -> Isolation:
     return ways[kind](environment)
 
 
-def _erase(tree: str) -> None:
+def erase(tree: str) -> None:
     """Remove a folder in two steps: it is gone under its name at once, and a killed removal can go on later."""
     parent = os.path.dirname(tree)
     if os.path.lexists(tree):

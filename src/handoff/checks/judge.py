@@ -1,0 +1,317 @@
+"""Red, green or refactored: rules over reports and changed files. Nothing is run or read here."""
+
+from __future__ import annotations
+
+from handoff.base.record import TYPE_CHECKING, Record
+from handoff.checks.assertions import tests_of, weakened
+from handoff.checks.results import ASSERTION, MISSING, PASSED, RAISED, SKIPPED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any
+
+    from handoff.checks.results import Case, Report
+
+NO_RESULTS = "no-results"
+PASSES_AT_ONCE, NOTHING_NEW, SEVERAL_NEW, WRONG_REASON = "passes-at-once", "nothing-new", "several-new", "wrong-reason"
+UNRELATED_BROKEN, NOT_A_TEST, NEW_SKIPPED = "unrelated-broken", "not-a-test", "new-test-skipped"
+TEST_CHANGED, STILL_RED, NEW_NOT_RUN, NOTHING_CHANGED = (
+    "test-changed",
+    "still-red",
+    "new-test-not-run",
+    "nothing-changed",
+)
+BROKEN, DID_NOT_RUN, NOW_SKIPPED = "broken", "did-not-run", "now-skipped"
+FLAKY, KNOWN_FAILURE = "flaky", "known-failure"
+WARNINGS = frozenset({FLAKY, KNOWN_FAILURE})
+_GOOD_REASONS = (ASSERTION, MISSING, RAISED)
+_NAMED = 10
+
+
+class Finding(Record):
+    """One thing that is wrong (or, for a warning, to be known): a stable code, a sentence, the tests or files meant."""
+
+    code: str
+    message: str
+    names: tuple[str, ...] = ()
+
+    @property
+    def warning(self) -> bool:
+        return self.code in WARNINGS
+
+
+class Change(Record):
+    """One file a phase changed. The texts are needed of tests only; None where the file does not exist on that side."""
+
+    path: str
+    is_test: bool
+    before: str | None = None
+    after: str | None = None
+
+
+class Baseline(Record):
+    """What is known of the tests before a phase: ids that pass, that fail already, that are skipped, that waver."""
+
+    passing: frozenset[str] = frozenset()
+    failing: frozenset[str] = frozenset()
+    skipped: frozenset[str] = frozenset()
+    flaky: frozenset[str] = frozenset()
+
+    @property
+    def known(self) -> frozenset[str]:
+        return self.passing | self.failing | self.skipped | self.flaky
+
+    def record(self) -> dict[str, list[str]]:
+        """The baseline as plain values."""
+        return {name: sorted(value) for name, value in self._asdict().items()}
+
+
+def baseline_of(values: Mapping[str, Any]) -> Baseline:
+    """The baseline that `record` wrote down."""
+    return Baseline(**{name: frozenset(values.get(name, ())) for name in Baseline._fields})
+
+
+class Judgement(Record):
+    """What was decided, why, and which tests are new."""
+
+    ok: bool
+    findings: tuple[Finding, ...] = ()
+    new: tuple[str, ...] = ()
+
+    @property
+    def faults(self) -> tuple[Finding, ...]:
+        return tuple(finding for finding in self.findings if not finding.warning)
+
+    @property
+    def warnings(self) -> tuple[Finding, ...]:
+        return tuple(finding for finding in self.findings if finding.warning)
+
+    def record(self) -> dict[str, Any]:
+        """The judgement as plain values."""
+        found = [
+            {**finding._asdict(), "names": list(finding.names), "warning": finding.warning} for finding in self.findings
+        ]
+        return {"ok": self.ok, "new": list(self.new), "findings": found}
+
+
+def baseline(runs: Sequence[Sequence[Report]]) -> tuple[Baseline, tuple[Finding, ...]]:
+    """What is known after running everything one or more times: a test that wavers is put aside, and that is said."""
+    seen: dict[str, set[str]] = {}
+    for reports in runs:
+        for case in _cases(reports):
+            seen.setdefault(case.id, set()).add("bad" if case.bad else case.status)
+    flaky = {name for name, states in seen.items() if len(states) > 1}
+    steady = {name: next(iter(states)) for name, states in seen.items() if name not in flaky}
+    found = Baseline(
+        frozenset(name for name, state in steady.items() if state == PASSED),
+        frozenset(name for name, state in steady.items() if state == "bad"),
+        frozenset(name for name, state in steady.items() if state == SKIPPED),
+        frozenset(flaky),
+    )
+    findings = [_trouble(report) for reports in runs[-1:] for report in reports if report.trouble]
+    if found.failing:
+        findings.append(_finding(KNOWN_FAILURE, "already failed before anything was changed", found.failing))
+    if found.flaky:
+        findings.append(_finding(FLAKY, "passed in one run and failed in another, and are not counted", found.flaky))
+    return found, tuple(findings)
+
+
+def red(known: Baseline, reports: Sequence[Report], *, changes: Sequence[Change]) -> Judgement:
+    """All known tests pass and exactly one new test fails, because of an assertion or a missing symbol."""
+    cases = {case.id: case for case in _cases(reports)}
+    findings = [_trouble(report) for report in reports if report.trouble]
+    findings += _foreign_files(changes)
+    findings += [_weak(one) for one in weakened(_texts(changes))]
+    unloaded = {case.file: case for case in cases.values() if not case.name and case.bad}
+    fresh = [case for case in cases.values() if case.id not in known.known and case.name]
+    written = _written_tests(changes)
+    new_unloaded = [case for case in unloaded.values() if case.id not in known.known]
+    hidden = tuple(
+        f"{_suite(case)}:{case.file}::{name}" for case in new_unloaded for name in written.get(case.file, ())
+    )
+    failing = _plain(case for case in fresh if case.bad)
+    findings += _loading(new_unloaded, written)
+    findings += _rest(known, cases, excused=_excused(known, new_unloaded), code=UNRELATED_BROKEN)
+    findings += _reasons(case for case in fresh if case.bad)
+    at_once = _plain(case for case in fresh if case.status == PASSED)
+    at_once = tuple(name for name in at_once if name not in failing)
+    if at_once:
+        findings.append(_finding(PASSES_AT_ONCE, "passed at once: nothing has to be built for it", at_once))
+    skipped = _plain(case for case in fresh if case.status == SKIPPED)
+    if skipped:
+        findings.append(_finding(NEW_SKIPPED, "is new and skipped", skipped))
+    new = failing + tuple(name for name in hidden if name not in failing)
+    if len(new) > 1:
+        findings.append(_finding(SEVERAL_NEW, "are new and fail; one test at a time was asked for", new))
+    if (
+        not new
+        and not at_once
+        and not skipped
+        and not new_unloaded
+        and not any(one.code == NO_RESULTS for one in findings)
+    ):
+        findings.append(Finding(NOTHING_NEW, "There is no new test."))
+    return _judged(findings, known, cases, new)
+
+
+def green(known: Baseline, reports: Sequence[Report], *, changes: Sequence[Change], new: Sequence[str]) -> Judgement:
+    """All tests pass, no test file was changed, and the new test really ran."""
+    cases = {case.id: case for case in _cases(reports)}
+    findings = [_trouble(report) for report in reports if report.trouble]
+    touched = tuple(change.path for change in changes if change.is_test)
+    if touched:
+        findings.append(_finding(TEST_CHANGED, "is a test; the implementation must leave tests alone", touched))
+    if not changes:
+        findings.append(Finding(NOTHING_CHANGED, "No file was changed."))
+    findings += _new_ran(cases, new)
+    findings += _rest(known, cases, excused=frozenset(), code=BROKEN)
+    findings += _others(known, cases, new)
+    return _judged(findings, known, cases, tuple(new))
+
+
+def refactor(known: Baseline, reports: Sequence[Report], *, changes: Sequence[Change]) -> Judgement:
+    """All tests pass, and none was removed, skipped or weakened."""
+    cases = {case.id: case for case in _cases(reports)}
+    findings = [_trouble(report) for report in reports if report.trouble]
+    findings += [_weak(one) for one in weakened(_texts(changes))]
+    findings += _rest(known, cases, excused=frozenset(), code=BROKEN)
+    findings += _others(known, cases, ())
+    return _judged(findings, known, cases, ())
+
+
+def after(known: Baseline, reports: Sequence[Report]) -> Baseline:
+    """The baseline for the next phase: what passes now is known to pass, what failed before stays known."""
+    cases = {case.id: case for case in _cases(reports)}
+    passing = frozenset(name for name, case in cases.items() if case.status == PASSED and name not in known.flaky)
+    skipped = frozenset(name for name, case in cases.items() if case.status == SKIPPED and name not in known.flaky)
+    return Baseline(passing, known.failing - passing - skipped, skipped, known.flaky)
+
+
+# --- parts ----------------------------------------------------------------------------------------
+
+
+def _cases(reports: Iterable[Report]) -> Iterable[Case]:
+    return (case for report in reports for case in report.cases)
+
+
+def _suite(case: Case) -> str:
+    return case.id[: -len(case.file) - 1] if not case.name else case.id[: -len(f":{case.file}::{case.name}")]
+
+
+def _plain(cases: Iterable[Case]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(case.plain for case in cases))
+
+
+def _texts(changes: Iterable[Change]) -> dict[str, tuple[str | None, str | None]]:
+    return {change.path: (change.before, change.after) for change in changes if change.is_test}
+
+
+def _written_tests(changes: Iterable[Change]) -> dict[str, tuple[str, ...]]:
+    """By file, the tests that stand in its new text and not in its old one."""
+    found = {}
+    for change in changes:
+        if change.is_test and change.after is not None:
+            old = tests_of(change.path, change.before) if change.before is not None else {}
+            found[change.path] = tuple(name for name in tests_of(change.path, change.after) if name not in old)
+    return found
+
+
+def _loading(unloaded: Sequence[Case], written: Mapping[str, tuple[str, ...]]) -> list[Finding]:
+    """Files that did not load: fine when they are new or changed and only miss what is to be built."""
+    findings = []
+    for case in unloaded:
+        if case.reason != MISSING:
+            findings.append(
+                Finding(WRONG_REASON, f"{case.file} does not load ({case.reason}): {_first(case.message)}", (case.id,))
+            )
+        elif not written.get(case.file):
+            findings.append(
+                Finding(UNRELATED_BROKEN, f"{case.file} no longer loads: {_first(case.message)}", (case.id,))
+            )
+    return findings
+
+
+def _excused(known: Baseline, unloaded: Sequence[Case]) -> frozenset[str]:
+    """Known tests that could not run because their file misses what the new test in it needs; green runs them again."""
+    heads = tuple(f"{_suite(case)}:{case.file}::" for case in unloaded if case.reason == MISSING)
+    whole = any(
+        case.file.endswith((".java", ".kt", ".go", ".rs", ".cs", ".scala"))
+        for case in unloaded
+        if case.reason == MISSING
+    )
+    suites = tuple(f"{_suite(case)}:" for case in unloaded if case.reason == MISSING) if whole else ()
+    return frozenset(name for name in known.known if name.startswith((*heads, *suites))) if heads else frozenset()
+
+
+def _rest(known: Baseline, cases: Mapping[str, Case], *, excused: frozenset[str], code: str) -> list[Finding]:
+    """The tests that passed before: they must have run, and passed."""
+    findings = []
+    broken = [name for name in sorted(known.passing) if name in cases and cases[name].bad]
+    if broken:
+        why = _first(cases[broken[0]].message)
+        findings.append(_finding(code, f"passed before and fail{'s' if len(broken) == 1 else ''} now: {why}", broken))
+    gone = [name for name in sorted(known.passing) if name not in cases and name not in excused]
+    if gone:
+        findings.append(_finding(DID_NOT_RUN, "passed before and did not run", gone))
+    skipped = [name for name in sorted(known.passing) if name in cases and cases[name].status == SKIPPED]
+    if skipped:
+        findings.append(_finding(NOW_SKIPPED, "passed before and is skipped now", skipped))
+    return findings
+
+
+def _others(known: Baseline, cases: Mapping[str, Case], new: Sequence[str]) -> list[Finding]:
+    """Tests nobody knew that fail, beside the new one."""
+    bad = [case.id for case in cases.values() if case.bad and case.id not in known.known and case.plain not in new]
+    return [_finding(BROKEN, "fails: " + _first(cases[bad[0]].message), bad)] if bad else []
+
+
+def _new_ran(cases: Mapping[str, Case], new: Sequence[str]) -> list[Finding]:
+    findings = []
+    for name in new:
+        ran = [case for case in cases.values() if name in (case.plain, case.id)]
+        if not ran:
+            findings.append(Finding(NEW_NOT_RUN, f"The new test {name} did not run.", (name,)))
+        elif bad := [case for case in ran if case.bad]:
+            findings.append(Finding(STILL_RED, f"The new test {name} still fails: {_first(bad[0].message)}", (name,)))
+        elif all(case.status == SKIPPED for case in ran):
+            findings.append(Finding(NEW_SKIPPED, f"The new test {name} is skipped.", (name,)))
+    return findings
+
+
+def _reasons(cases: Iterable[Case]) -> list[Finding]:
+    return [
+        Finding(WRONG_REASON, f"{case.id} fails for a wrong reason ({case.reason}): {_first(case.message)}", (case.id,))
+        for case in cases
+        if case.reason not in _GOOD_REASONS
+    ]
+
+
+def _foreign_files(changes: Sequence[Change]) -> list[Finding]:
+    other = tuple(change.path for change in changes if not change.is_test)
+    return [_finding(NOT_A_TEST, "is not a test; this phase may write tests only", other)] if other else []
+
+
+def _weak(one: Any) -> Finding:
+    return Finding(one.code, one.message, (f"{one.path}::{one.test}",))
+
+
+def _trouble(report: Report) -> Finding:
+    return Finding(NO_RESULTS, f"{report.suite} has no results to trust: {report.trouble}.", (report.suite,))
+
+
+def _finding(code: str, words: str, names: Iterable[str]) -> Finding:
+    """A sentence that names the tests or files; when there are many, the first of them and their number."""
+    listed = tuple(names) if isinstance(names, (tuple, list)) else tuple(sorted(names))
+    shown = ", ".join(listed[:_NAMED]) + (f" and {len(listed) - _NAMED} more" if len(listed) > _NAMED else "")
+    return Finding(code, f"{shown}: {words}.", listed)
+
+
+def _first(text: str) -> str:
+    return next((line.strip() for line in text.splitlines() if line.strip()), "no message")[:200]
+
+
+def _judged(findings: list[Finding], known: Baseline, cases: Mapping[str, Case], new: tuple[str, ...]) -> Judgement:
+    wavering = sorted(name for name in known.flaky if name in cases and cases[name].bad)
+    if wavering:
+        findings.append(_finding(FLAKY, "failed, but is known to waver and is not counted", wavering))
+    return Judgement(all(finding.warning for finding in findings), tuple(findings), new)

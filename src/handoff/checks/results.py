@@ -1,0 +1,80 @@
+"""What a run of a test suite said: one case for each test, one report for each suite."""
+
+from __future__ import annotations
+
+from handoff.base.record import TYPE_CHECKING, Record
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+PASSED, FAILED, ERROR, SKIPPED = "passed", "failed", "error", "skipped"
+STATUSES = (PASSED, FAILED, ERROR, SKIPPED)
+# Why a test is not green. The first three show that behaviour is not there yet, the others that the test is broken.
+ASSERTION, MISSING, RAISED = "assertion", "missing", "raised"
+SYNTAX, COLLECTION, TIMEOUT, OTHER = "syntax", "collection", "timeout", "other"
+REASONS = (ASSERTION, MISSING, RAISED, SYNTAX, COLLECTION, TIMEOUT, OTHER)
+_MESSAGE_CHARS = 2000
+
+
+class Case(Record):
+    """One test. `file` is relative to the top of the tree; a case without a name is a whole file that did not load."""
+
+    id: str
+    file: str
+    name: str
+    status: str
+    reason: str = ""
+    message: str = ""
+    seconds: float = 0.0
+
+    @property
+    def bad(self) -> bool:
+        return self.status in (FAILED, ERROR)
+
+    @property
+    def plain(self) -> str:
+        """The id without the values of a parametrised test: what a person calls one test."""
+        return self.id.partition("[")[0]
+
+
+class Report(Record):
+    """One suite, run once. `trouble` says why there are no results to trust; empty when there are."""
+
+    suite: str
+    command: str
+    code: int
+    seconds: float
+    tail: str
+    cases: tuple[Case, ...] = ()
+    trouble: str = ""
+    timed_out: bool = False
+    tests: tuple[str, ...] = ()
+
+    @property
+    def green(self) -> bool:
+        return not self.trouble and not any(case.bad for case in self.cases)
+
+    def counts(self) -> dict[str, int]:
+        """How many tests passed, failed, broke and were skipped."""
+        found = dict.fromkeys(STATUSES, 0)
+        for case in self.cases:
+            found[case.status] += 1
+        return found
+
+    def record(self) -> dict[str, Any]:
+        """The report as plain values, for rows, notes and --json."""
+        return {**self._asdict(), "tests": list(self.tests), "cases": [case._asdict() for case in self.cases]}
+
+
+def report_of(values: Mapping[str, Any]) -> Report:
+    """The report that `record` wrote down."""
+    known = {name: value for name, value in values.items() if name in Report._fields}
+    cases = tuple(Case(**case) for case in known.pop("cases", ()))
+    return Report(**{**known, "cases": cases, "tests": tuple(known.get("tests", ()))})
+
+
+def case(suite: str, *, file: str, name: str, status: str, reason: str = "", message: str = "", seconds: float = 0.0) -> Case:  # fmt: skip
+    """A case with the id every reader gives it: suite, file, name."""
+    identity = f"{suite}:{file}::{name}" if name else f"{suite}:{file}"
+    return Case(identity, file, name, status, reason, message.strip()[:_MESSAGE_CHARS], round(seconds, 4))
