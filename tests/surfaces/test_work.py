@@ -16,9 +16,18 @@ def until(true):
         clock.sleep(0.05)
 
 
+def configure(text):
+    home = os.environ["HANDOFF_HOME"]
+    os.makedirs(home, exist_ok=True)
+    with open(os.path.join(home, "config.toml"), "w", encoding="utf-8") as file:
+        file.write(text)
+
+
 def test_a_supervisor_needs_an_agent_it_knows(cli):
+    configure('agents = { gone = ["nowhere-to-be-found"] }\n')
     assert "Say which agent works" in cli("work", code=1).err
     assert "There is no agent 'nobody'" in cli("work", "--agent", "nobody", code=1).err
+    assert "'nowhere-to-be-found'" in cli("work", "--agent", "gone", code=1).err
     assert "--max must be" in cli("work", "--agent", "scripted", "--max", "-1", code=1).err
 
 
@@ -26,6 +35,29 @@ def test_where_nobody_works_it_says_so(cli):
     assert "No supervisor works" in cli("work", "--status").out
     assert cli("work", "--status", "--json").json["supervisors"] == []
     assert "No supervisor works on this machine" in cli("work", "--stop").out
+
+
+def test_a_task_waits_for_a_machine_with_its_label_and_everybody_can_see_it(cli, tmp_path):
+    script = tmp_path / "agent.toml"
+    script.write_text('[[act]]\nrun = "true"\n')
+    cli("dump", "--task", "train", "--next", "x", "--label", "gpu", "--label", "big-disk")
+    assert "GPU" in cli("dump", "--task", "wrong", "--next", "x", "--label", "GPU", code=1).err
+    assert "(on a host with big-disk, gpu)" in cli("queue").out
+    assert cli("queue", "--json").json["tasks"][0]["labels"] == ["big-disk", "gpu"]
+    assert "runs on a host with: big-disk, gpu" in cli("show", "train").out
+    assert "need a host with big-disk, gpu" in cli("claim", code=1).err
+    assert "say so: --labels big-disk" in cli("claim", "train", "--labels", "gpu", code=3).err
+    cli("work", "--agent", "scripted", "--labels", "gpu", "--detach", "--", str(script))
+    shown = cli("work", "--status").out
+    assert "; has scripted, label gpu" in shown
+    assert "No host at work can take repo/train: it needs label big-disk and label gpu." in shown
+    assert cli("work", "--status", "--json").json["unserved"][0]["task"] == "train"
+    assert "no host at work has what 'train' needs" in cli("claim", code=1).err
+    cli("work", "--stop")
+    configure('labels = ["big-disk"]\n')
+    cli("work", "--agent", "scripted", "--labels", "gpu", "--detach", "--", str(script))
+    until(lambda: "done" in cli("show", "train").out)
+    cli("work", "--stop")
 
 
 @pytest.mark.slow

@@ -140,6 +140,9 @@ HOME_KEYS: dict[str, Key] = {
     "database_url": Key(
         "text", "database of the relay (env: HANDOFF_DATABASE_URL); empty is the SQLite file in the home", ""
     ),
+    "labels": Key(
+        "list", 'labels of this machine, for example ["gpu"]; a task that demands labels runs only where they are', []
+    ),
     "max_running": Key("number", "most sessions at once on this machine", 8),
     "max_running_project": Key("number", "most sessions at once in one project", 8),
     "max_running_agent": Key("table", "most sessions at once by agent name, for example { claude = 3 }", {}),

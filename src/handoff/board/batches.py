@@ -5,7 +5,7 @@ from __future__ import annotations
 from handoff.base.errors import Conflict, UserError
 from handoff.base.ids import check_id
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.board import journal, states, tasks
+from handoff.board import demands, journal, states, tasks
 from handoff.board.tasks import FAN_IN, SUB_TASK, Task
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ class SubTask(Record):
     workspace: str = ""
     priority: int = 0
     max_attempts: int = tasks.MAX_ATTEMPTS
+    labels: tuple[str, ...] = ()
 
 
 def open_batch(
@@ -107,6 +108,7 @@ def open_batch(
         )  # fmt: skip
         transaction.execute_many("add_tasks", values)
         _link(transaction, key, sub_tasks)
+        _demand(transaction, key, (*sub_tasks, fan_in))
         (fan_in_row,) = [row for row in transaction.query("list_batch_keys", batch=key) if not row["scope"]]
         (row,) = transaction.query("set_fan_in", key=key, fan_in=fan_in_row["key"])
         journal.append(
@@ -128,6 +130,7 @@ def check_parts(*, project: str, id: str, sub_tasks: Sequence[SubTask], fan_in: 
         if part.id in known:
             raise UserError(f"Batch '{id}' has two sub-tasks named '{part.id}'.", "Give each its own id.")
         known.add(part.id)
+        demands.check_labels(part.labels)
         tasks.check_wishes(
             id=part.id, brief=part.brief, title=part.title, max_attempts=part.max_attempts,
             estimate_minutes=part.estimate_minutes,
@@ -236,7 +239,7 @@ def end(transaction: Transaction, *, key: int, state: str) -> Batch | None:
 
 def _asked(part: SubTask, workspace: str) -> dict[str, Any]:
     asked = part._asdict()
-    del asked["depends_on"]
+    del asked["depends_on"], asked["labels"]
     asked["workspace"] = part.workspace or workspace
     return asked
 
@@ -251,6 +254,12 @@ def _link(transaction: Transaction, key: int, sub_tasks: Sequence[SubTask]) -> N
         for need in dict.fromkeys(part.depends_on)
     ]
     transaction.execute_many("add_need", edges)
+
+
+def _demand(transaction: Transaction, key: int, parts: Sequence[SubTask]) -> None:
+    if any(part.labels for part in parts):
+        keys = {row["id"]: row["key"] for row in transaction.query("list_batch_keys", batch=key)}
+        demands.add(transaction, {keys[part.id]: demands.check_labels(part.labels) for part in parts})
 
 
 def _refuse_live_batch(transaction: Transaction, *, project: str, id: str) -> bool:  # noqa: A002

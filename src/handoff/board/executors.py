@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from handoff.base.record import TYPE_CHECKING, Record
+from handoff.board import demands
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from handoff.store.database import Store
 
 ALIVE, DEAD, RECOVERED = "alive", "dead", "recovered"
@@ -27,14 +30,24 @@ class Executor(Record):
 
 
 def begin(
-    store: Store, *, id: str, host: str, boot: str, pid: int, process_start: str, lease_seconds: float = LEASE_SECONDS  # noqa: A002
-) -> Executor:  # fmt: skip
-    """A supervisor introduces itself."""
+    store: Store,
+    *,
+    id: str,  # noqa: A002 - the word people use
+    host: str,
+    boot: str,
+    pid: int,
+    process_start: str,
+    lease_seconds: float = LEASE_SECONDS,
+    agents: Sequence[str] = (),
+    labels: Sequence[str] = (),
+) -> Executor:
+    """A supervisor introduces itself, and says what its host has."""
     with store.transaction() as transaction:
         (row,) = transaction.query(
             "put_executor", id=id, host=host, boot=boot, pid=pid, process_start=process_start,
             lease_seconds=float(lease_seconds), lease_now=transaction.lease_now(), now=transaction.now(),
         )  # fmt: skip
+        demands.offer(transaction, executor=id, agents=agents, labels=demands.check_labels(labels))
         return Executor(**row)
 
 
@@ -74,4 +87,6 @@ def _move(store: Store, *, id: str, seen: str, state: str) -> bool:  # noqa: A00
 def prune(store: Store, *, before: float) -> int:
     """Forget those that were settled long ago."""
     with store.transaction() as transaction:
-        return transaction.execute("prune_executors", before=before)
+        forgotten = transaction.execute("prune_executors", before=before)
+        transaction.execute("prune_offers")
+        return forgotten

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from handoff.base.errors import Conflict, Refused, UserError
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.board import journal, outcomes, sentinels, states, tasks
+from handoff.board import demands, journal, outcomes, sentinels, states, tasks
 from handoff.board.sessions import Session, Who, register
 from handoff.board.tasks import Task, stale
 
@@ -52,7 +52,7 @@ def claim_next(
             return None
         row = transaction.one(
             "next_task", now=transaction.now(), project=project, agent=who.agent, role=role,
-            max_project=limits.project, max_agent=limits.agent,
+            max_project=limits.project, max_agent=limits.agent, labels=demands.as_text(who.labels),
         )  # fmt: skip
         if row is None:
             return None
@@ -75,6 +75,7 @@ def claim(
             )
         task = tasks.get(transaction, key=key)
         _refuse_unready(transaction, task)
+        demands.refuse_lacking(transaction, task, who.labels)
         agent = task.agent or who.agent
         _refuse_over_limit(transaction, task, who._replace(agent=agent), limits)
         return _take(transaction, key=key, agent=agent, who=who, lease_seconds=lease_seconds)
@@ -150,10 +151,16 @@ def why_idle(store: Store, *, who: Who, project: str = "", limits: Limits | None
             if most and running[scope] >= most:
                 return f"the limit of {most} running tasks for this {scope} is reached"
         counts = transaction.one("count_ready", project=project, now=transaction.now()) or {"ready": 0, "due": 0}
+        lacking = demands.lacking(transaction, project=project, labels=who.labels)
+        unserved = demands.unserved(transaction, project=project, most=1)
     if not counts["ready"]:
         return "no task is ready"
     if not counts["due"]:
         return "the ready tasks are to start later"
+    if unserved:
+        return f"no host at work has what '{unserved[0].task}' needs: {unserved[0].words}"
+    if lacking:
+        return f"the ready tasks need a host with {', '.join(lacking)}, or are for another agent or role, or at a limit"
     return "the ready tasks are for another agent or role, or at a limit, or stopped"
 
 

@@ -24,6 +24,7 @@ class Who(Record):
     boot: str = ""
     pid: int = 0
     process_start: str = ""
+    labels: tuple[str, ...] = ()
 
 
 class Session(Record):
@@ -49,7 +50,9 @@ class Session(Record):
 def register(store: Store, *, who: Who, task: int | None = None, fence: int = 0) -> Session:
     """Make a session known, or bring what is known of it up to date; with the task it was just given."""
     with store.transaction() as transaction:
-        (row,) = transaction.query("put_session", **who._asdict(), task=task, fence=fence, now=transaction.now())
+        said = who._asdict()
+        del said["labels"]  # they are the host's, and only the claim asks for them
+        (row,) = transaction.query("put_session", **said, task=task, fence=fence, now=transaction.now())
         session = Session(**row)
         if session.started_at == session.seen_at:
             journal.append(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from handoff.base.errors import Conflict, UserError
 from handoff.base.ids import check_id
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.board import journal, states, texts
+from handoff.board import demands, journal, states, texts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -100,12 +100,14 @@ def add(
     not_before: float = 0.0,
     estimate_minutes: float = 0.0,
     max_attempts: int = MAX_ATTEMPTS,
+    labels: Sequence[str] = (),
     session: str = "",
 ) -> Task:
     """Write a task. It is ready at once unless it comes `after` tasks that are not done."""
     check_id(project, "project")
     check_id(id, "task")
     check_wishes(id=id, brief=brief, title=title, max_attempts=max_attempts, estimate_minutes=estimate_minutes)
+    labels = demands.check_labels(labels)
     with store.transaction() as transaction:
         refuse_live(transaction, project=project, id=id)
         needs = [find(transaction, project=project, id=name) for name in dict.fromkeys(after)]
@@ -123,6 +125,7 @@ def add(
         task = Task(**_only(transaction.query("add_task", **values)))
         for need in needs:
             transaction.execute("add_need", task=task.key, needs=need.key, met=int(need.state == states.DONE))
+        demands.add(transaction, {task.key: labels})
         journal.append(transaction, "task.added", task=task, session=session, state=task.state)
         return task
 
@@ -228,7 +231,7 @@ def prune(store: Store, *, before: float, project: str = "", dry_run: bool = Tru
         found = [Task(**row) for row in rows]
         if not dry_run:
             for task in found:
-                for query in ("prune_needs", "prune_gates", "prune_task"):
+                for query in ("prune_needs", "prune_demands", "prune_gates", "prune_task"):
                     transaction.execute(query, key=task.key)
             for query in ("prune_batches", "prune_sessions", "prune_inbox"):
                 transaction.execute(query, before=before)

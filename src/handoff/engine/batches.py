@@ -100,13 +100,14 @@ def open_batch(app: App, project: Project, path: str) -> Opened:
         batches.SubTask(
             sub.id, sub.brief, owns=tuple(pattern_of(owned) for owned in sub.owns), depends_on=sub.depends_on,
             estimate_minutes=sub.minutes, role=sub.role, agent=sub.agent or manifest.agent, check_command=sub.check,
-            max_attempts=attempts,
+            max_attempts=attempts, labels=sub.labels or manifest.labels,
         )
         for sub in manifest.sub_tasks
     ]  # fmt: skip
     fan_in = batches.SubTask(
         manifest.fan_in_task, _fan_in_brief(manifest), role="fan-in", agent=manifest.agent,
         check_command=manifest.check, estimate_minutes=manifest.serial_minutes, max_attempts=attempts,
+        labels=manifest.labels,
     )  # fmt: skip
     batch = batches.open_batch(
         app.database, project=project.name, id=manifest.batch_id, sub_tasks=parts, fan_in=fan_in, workspace=workspace,

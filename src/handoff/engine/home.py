@@ -75,6 +75,15 @@ def home_config(app: App) -> Config:
     return config
 
 
+def labels_of(app: App, *, said: str = "") -> tuple[str, ...]:
+    """The labels of this machine: those said on the command line, separated by commas, and those in the settings."""
+    from handoff.board.demands import check_labels  # noqa: PLC0415 - start-up
+
+    return check_labels(
+        [*(name.strip() for name in said.split(",") if name.strip()), *home_config(app).texts("labels")]
+    )
+
+
 def stop_files(app: App, project: Project, batch_id: str = "") -> str:
     """The first sentinel file that says stop (STOP_AUTO, done, a batch's STOP), or nothing."""
     home = app.settings.home

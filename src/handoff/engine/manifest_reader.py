@@ -8,6 +8,7 @@ from handoff.base.errors import UserError
 from handoff.base.ids import check_id
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.batches import find_circle
+from handoff.board.demands import check_labels
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,9 +21,11 @@ _LEAST_SUB_TASKS = 2
 _TOP_KEYS = (
     "schema_version", "batch_id", "fan_in_task", "next_after_fanin", "split_rationale", "amdahl_estimate",
     "timeout_hours", "workspace", "sub_tasks", "created_at", "project", "agent", "check",
+    "labels",
 )  # fmt: skip
 _SUB_TASK_KEYS = (
     "id", "brief", "estimated_minutes", "file_ownership", "depends_on", "agent", "role", "check", "read_only",
+    "labels",
 )  # fmt: skip
 
 Place = tuple[str | int, ...]
@@ -46,6 +49,7 @@ class SubTask(Record):
     agent: str
     role: str
     check: str
+    labels: tuple[str, ...] = ()
 
 
 class Manifest(Record):
@@ -65,6 +69,7 @@ class Manifest(Record):
     check: str
     unknown: tuple[str, ...]
     raw: dict[str, Any]
+    labels: tuple[str, ...] = ()
 
 
 class Fault(Record):
@@ -110,6 +115,7 @@ class Reader:
             self.number(("amdahl_estimate",), estimate, "serial_minutes", 0.0),
             hours, self.workspace(raw), sub_tasks,
             self.text((), raw, "agent"), self.text((), raw, "check"), tuple(self.unknown), raw,
+            self.labels((), raw),
         )  # fmt: skip
 
     def sub_tasks(self, raw: dict[str, Any]) -> Iterator[SubTask]:
@@ -137,7 +143,19 @@ class Reader:
             self.id(place, item, "id", "sub-task"), brief, self.number(place, item, "estimated_minutes", 0.0),
             self.ownership(place, item), self.depends_on(place, item),
             self.text(place, item, "agent"), self.text(place, item, "role"), self.text(place, item, "check"),
+            self.labels(place, item),
         )  # fmt: skip
+
+    def labels(self, place: Place, table: dict[str, Any]) -> tuple[str, ...]:
+        value = table.get("labels", [])
+        if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+            self.fault((*place, "labels"), f"it is {_kind(value)}, not a list of texts", 'For example: ["gpu"].')
+            return ()
+        try:
+            return check_labels(value)
+        except UserError as error:
+            self.fault((*place, "labels"), error.message.rstrip("."), error.hint or "Choose another word.")
+            return ()
 
     def ownership(self, place: Place, item: dict[str, Any]) -> tuple[Owned, ...]:
         place = (*place, "file_ownership")

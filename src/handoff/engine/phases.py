@@ -28,6 +28,7 @@ class Crew(Record):
 
     agents: tuple[str, ...]
     words: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
 
 
 def id_of(task: Task) -> str:

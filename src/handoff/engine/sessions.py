@@ -22,7 +22,7 @@ from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board import batches, leases, sessions, tasks
 from handoff.engine import hooks, papers, session_traces, session_walls, settling, stops, views
 from handoff.engine.app import App
-from handoff.engine.home import find_project, home_config
+from handoff.engine.home import find_project, home_config, labels_of
 from handoff.engine.session_environment import session_environment
 from handoff.engine.session_log import known_session
 
@@ -134,7 +134,7 @@ def _claim_and_begin(app: App, config: Config, wish: Wish, client: Client) -> Be
     stops.read_files(app, place.name)
     who = sessions.Who(
         new_id("session"), kind=sessions.AGENT, project=place.name, agent=wish.agent, workspace=place.workspace,
-        host=os.uname().nodename, boot=boot_id(),
+        host=os.uname().nodename, boot=boot_id(), labels=labels_of(app),
     )  # fmt: skip
     claim = _claim(app, config, wish, who)
     try:

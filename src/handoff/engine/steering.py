@@ -7,7 +7,7 @@ import os
 from handoff.base.errors import UserError
 from handoff.base.files import remove
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.board import batches, gates, journal, metrics, outcomes, sentinels, states, tasks
+from handoff.board import batches, demands, gates, journal, metrics, outcomes, sentinels, states, tasks
 from handoff.engine import tickets, views
 from handoff.engine.addresses import Job
 from handoff.engine.home import find_project, home_config
@@ -115,6 +115,7 @@ class Picture(Record):
     document: str
     lease_left: float | None
     evidence: dict[str, Any]
+    labels: tuple[str, ...]
 
 
 def picture(app: App, task: Task) -> Picture:
@@ -128,6 +129,7 @@ def picture(app: App, task: Task) -> Picture:
     return Picture(
         task, batch, tasks.needs_of(store, key=task.key), gates.of_task(store, key=task.key),
         journal.of_task(store, key=task.key), document(app, task), left, _read(task.evidence),
+        demands.of_task(store, key=task.key),
     )  # fmt: skip
 
 
@@ -144,6 +146,7 @@ class Board(Record):
     stops: list[Stop]
     gates: int
     measures: list[Measure]
+    labels: dict[int, tuple[str, ...]]
 
 
 def check_state(state: str) -> None:
@@ -164,6 +167,7 @@ def board(app: App, *, project: str = "", state: str = "", every: bool = False, 
         ],
         len(gates.listing(store, project=project)),
         metrics.listing(store, project=project, most=5) if every else [],
+        demands.of_tasks(store, project=project),
     )
 
 

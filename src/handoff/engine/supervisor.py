@@ -103,7 +103,7 @@ class Supervisor:
         database = self.app.database
         executors.begin(
             database, id=self.id, host=self.host, boot=boot_id(), pid=os.getpid(), process_start=start_of(os.getpid()),
-            lease_seconds=self.pace.lease,
+            lease_seconds=self.pace.lease, agents=self.crew.agents, labels=self.crew.labels,
         )  # fmt: skip
         threading.Thread(target=self._keep_lease, name="lease", daemon=True).start()
         self.engine.register({phases.NAME: phases.runner(self.app.settings, self.crew)})
@@ -184,7 +184,9 @@ class Supervisor:
 
     def _claim(self, agent: str) -> Claim | None:
         """Hand the next task to a new session and enqueue its phase: one transaction, both or neither."""
-        who = sessions.Who(new_id("session"), kind=sessions.AGENT, agent=agent, host=self.host, boot=boot_id())
+        who = sessions.Who(
+            new_id("session"), kind=sessions.AGENT, agent=agent, host=self.host, boot=boot_id(), labels=self.crew.labels
+        )
         limits = leases.Limits(self._max, self._max_project, int(self._max_agent.get(agent, 0)))
         with self.app.database.transaction() as transaction:
             claim = leases.claim_next(transaction, who=who, lease_seconds=self._lease_seconds, limits=limits)

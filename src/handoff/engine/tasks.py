@@ -9,7 +9,7 @@ from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board import journal, leases, outcomes, sessions, tasks
 from handoff.engine import stops, tickets, views
 from handoff.engine.holding import forget, told
-from handoff.engine.home import find_project, home_config, name_of
+from handoff.engine.home import find_project, home_config, labels_of, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,6 +37,7 @@ def take(
     role: str = "",
     session: str = "",
     lease: float = 0.0,
+    labels: str = "",
 ) -> Claim:
     """Claim a task, the named one or the next; the ticket is written first, so that a killed claim is taken up again."""
     config = home_config(app)
@@ -48,8 +49,9 @@ def take(
     )
     ticket = tickets.begin(app, session=session, workspace=place.workspace)
     who = sessions.Who(
-        ticket.session, project=place.name, agent=agent, workspace=place.workspace, host=os.uname().nodename
-    )
+        ticket.session, project=place.name, agent=agent, workspace=place.workspace, host=os.uname().nodename,
+        labels=labels_of(app, said=labels),
+    )  # fmt: skip
     seconds = lease or config.number("lease_seconds")
     claim: Claim | None = None
     try:

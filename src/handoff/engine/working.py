@@ -12,13 +12,14 @@ from handoff.base.files import make_folder
 from handoff.base.process import detach as detach_process
 from handoff.base.process import is_running, start_of
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.board import batches, executors, gates, sentinels, states, tasks
-from handoff.engine.home import home_config
+from handoff.board import batches, demands, executors, gates, sentinels, states, tasks
+from handoff.engine.home import home_config, labels_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
+    from handoff.board.demands import Unserved
     from handoff.board.executors import Executor
     from handoff.board.tasks import Task
     from handoff.engine.app import App
@@ -51,16 +52,23 @@ class Picture(Record):
     gates: int
     batches: list[dict[str, Any]]
     stops: list[str]
+    unserved: list[Unserved]
 
 
-def crew(app: App, *, agents: Sequence[str], words: Sequence[str]) -> Crew:
+def crew(app: App, *, agents: Sequence[str], words: Sequence[str], labels: str = "") -> Crew:
     """The agents by name; an unknown one is an error before anything is started."""
     from handoff.engine.phases import Crew  # noqa: PLC0415 - it brings the engine with it
+    from handoff.engine.sessions import program_of  # noqa: PLC0415
 
     config = home_config(app)
     for name in agents:
-        catalog.adapter(name, commands=config.values["agents"], where=config.path)
-    return Crew(tuple(dict.fromkeys(agents)), tuple(words))
+        adapter = catalog.adapter(name, commands=config.values["agents"], where=config.path)
+        if adapter.programs and not any(program_of(app, program) for program in adapter.programs):
+            raise UserError(
+                f"{adapter.title} is not installed: no '{adapter.programs[0]}' on the PATH.",
+                f"Install it, or let this machine work with another: {app.settings.program} agents",
+            )
+    return Crew(tuple(dict.fromkeys(agents)), tuple(words), labels_of(app, said=labels))
 
 
 def run(app: App, crew: Crew, *, most: int, drain: bool, tell: Callable[[str], None]) -> int:
@@ -88,6 +96,7 @@ def detach(app: App, crew: Crew, *, most: int, drain: bool) -> Begun:
     options = [option for name in crew.agents for option in ("--agent", name)]
     options += ["--max", str(most)] if most else []
     options += ["--drain"] if drain else []
+    options += ["--labels", ",".join(crew.labels)] if crew.labels else []
     words = ["--", *crew.words] if crew.words else []
     pid = detach_process(
         ["/bin/sh", "-c", _APART, "handoff-work", log,
@@ -110,9 +119,12 @@ def status(app: App) -> Picture:
     store = app.database
     with store.transaction(write=False) as transaction:
         now = transaction.now()
+        offers = demands.offers(transaction)
         found = [
             {"id": one.id, "host": one.host, "pid": one.pid, "age": age(now - one.started_at),
-             "state": "alive" if _lives(one) else "lost, to be taken over"}
+             "state": "alive" if _lives(one) else "lost, to be taken over",
+             "agents": offers.get(one.id, {}).get(demands.AGENT, []),
+             "labels": offers.get(one.id, {}).get(demands.LABEL, [])}
             for one in executors.listing(transaction)
         ]  # fmt: skip
         counts = transaction.one("count_ready", project="", now=now) or {"ready": 0}
@@ -124,6 +136,7 @@ def status(app: App) -> Picture:
             [{"project": one.project, "id": one.id, "total": one.total, "remaining": one.remaining}
              for one in batches.listing(transaction, most=_SHOWN)],
             [f"{stop.words} ({stop.reason or 'no reason given'})" for stop in sentinels.listing(transaction)],
+            demands.unserved(transaction),
         )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from handoff.base.errors import UserError
 from handoff.base.ids import check_id, slug
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board import states, tasks
+from handoff.board.demands import check_labels
 from handoff.engine import views
 from handoff.engine.addresses import Job, uri_for
 from handoff.engine.baseline import take_baseline
@@ -33,6 +34,7 @@ class Request(Record):
     check: str = ""
     tests: str = ""
     priority: int = 0
+    labels: tuple[str, ...] = ()
 
 
 def prepare(app: App, project: Project, request: Request) -> dict[str, Any]:
@@ -48,6 +50,7 @@ def prepare(app: App, project: Project, request: Request) -> dict[str, Any]:
         from handoff.git.ownership import Ownership  # noqa: PLC0415 - only tasks with an ownership
 
         Ownership.parse(request.owns)
+    check_labels(request.labels)
     return {
         "project": project.name, "id": request.task, "brief": request.brief.strip(), "role": request.role,
         "agent": request.agent, "workspace": project.workspace, "owns": request.owns,
@@ -60,7 +63,7 @@ def prepare(app: App, project: Project, request: Request) -> dict[str, Any]:
 def write_down(app: App, project: Project, request: Request) -> Task:
     """Record a task and write its files; a live task of that id is not overwritten."""
     values = prepare(app, project, request)
-    task = tasks.add(app.database, **values, after=request.after)
+    task = tasks.add(app.database, **values, after=request.after, labels=request.labels)
     views.refresh_or_tell(app, project.name, f"Task {task.label} is recorded")
     return task
 

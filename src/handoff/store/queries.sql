@@ -111,6 +111,7 @@ WHERE task.state = 'ready' AND task.not_before <= :now
   AND (:project = '' OR task.project = :project)
   AND (:agent = '' OR task.agent = '' OR task.agent = :agent)
   AND (:role = '' OR task.role = '' OR task.role = :role)
+  AND NOT EXISTS (SELECT 1 FROM demand WHERE demand.task = task.key AND :labels NOT LIKE '%,' || demand.name || ',%')
   AND NOT EXISTS (SELECT 1 FROM stop WHERE
       scope = 'all'
       OR (scope = 'project' AND stop.project = task.project)
@@ -472,6 +473,10 @@ ORDER BY key LIMIT :most
 -- forget the edges of a task
 DELETE FROM need WHERE task = :key OR needs = :key
 
+-- name: prune_demands
+-- forget what a task demanded of its host
+DELETE FROM demand WHERE task = :key
+
 -- name: prune_gates
 -- forget the gates of a task
 DELETE FROM gate WHERE task = :key
@@ -514,3 +519,48 @@ UPDATE executor SET state = :state WHERE id = :id AND state = :seen RETURNING *
 -- name: prune_executors
 -- forget supervisors that were recovered before a moment
 DELETE FROM executor WHERE state = 'recovered' AND seen_at < :before
+
+-- name: prune_offers
+-- forget what they offered
+DELETE FROM offer WHERE NOT EXISTS (SELECT 1 FROM executor WHERE executor.id = offer.executor)
+
+-- name: add_demand
+-- a task wants a host with this label
+INSERT INTO demand (task, name) VALUES (:task, :name) ON CONFLICT (task, name) DO NOTHING
+
+-- name: list_demands
+-- what one task demands of its host
+SELECT name FROM demand WHERE task = :task ORDER BY name
+
+-- name: list_live_demands
+-- the demands of tasks that have not ended
+SELECT demand.task, demand.name FROM demand JOIN task ON task.key = demand.task
+WHERE task.ended_at IS NULL AND (:project = '' OR task.project = :project) ORDER BY demand.task, demand.name
+
+-- name: list_lacking
+-- labels that ready tasks demand and this host does not have
+SELECT DISTINCT demand.name FROM demand JOIN task ON task.key = demand.task
+WHERE task.state = 'ready' AND task.not_before <= :now AND (:project = '' OR task.project = :project)
+  AND :labels NOT LIKE '%,' || demand.name || ',%' ORDER BY demand.name
+
+-- name: put_offer
+-- a supervisor's host has this agent or label
+INSERT INTO offer (executor, kind, name) VALUES (:executor, :kind, :name) ON CONFLICT (executor, kind, name) DO NOTHING
+
+-- name: list_offers
+-- what the supervisors' hosts have
+SELECT executor, kind, name FROM offer ORDER BY executor, kind, name
+
+-- name: list_unserved
+-- ready tasks that no supervisor alive has both the agent and every label for
+SELECT task.key, task.project, task.scope, task.id, task.agent FROM task
+WHERE task.state = 'ready' AND task.not_before <= :now AND (:project = '' OR task.project = :project)
+  AND (task.agent <> '' OR EXISTS (SELECT 1 FROM demand WHERE demand.task = task.key))
+  AND EXISTS (SELECT 1 FROM executor WHERE executor.state = 'alive' AND executor.lease_until > :lease_now)
+  AND NOT EXISTS (
+      SELECT 1 FROM executor WHERE executor.state = 'alive' AND executor.lease_until > :lease_now
+        AND (task.agent = '' OR EXISTS (SELECT 1 FROM offer
+             WHERE offer.executor = executor.id AND offer.kind = 'agent' AND offer.name = task.agent))
+        AND NOT EXISTS (SELECT 1 FROM demand WHERE demand.task = task.key AND NOT EXISTS (SELECT 1 FROM offer
+             WHERE offer.executor = executor.id AND offer.kind = 'label' AND offer.name = demand.name)))
+ORDER BY task.priority DESC, task.key LIMIT :most

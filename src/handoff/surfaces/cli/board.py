@@ -73,7 +73,7 @@ def _queue(ctx: Context, arguments: argparse.Namespace) -> None:
     found = steering.board(ctx.app, project=project, state=arguments.state, every=arguments.every, most=arguments.most)
     ctx.out.data(
         {
-            "project": project, "tasks": [brief_of(task) for task in found.tasks],
+            "project": project, "tasks": [brief_of(task) | {"labels": list(found.labels.get(task.key, ()))} for task in found.tasks],
             "stops": [stop._asdict() for stop in found.stops], "gates": found.gates,
         }
     )  # fmt: skip
@@ -88,6 +88,8 @@ def _queue(ctx: Context, arguments: argparse.Namespace) -> None:
         where = "" if project else f"{task.project}  "
         what = task.reason or task.result or task.brief
         line = " ".join(what.split())[:60]
+        if task.key in found.labels:
+            line += f"  (on a host with {', '.join(found.labels[task.key])})"
         state = ctx.out.style(f"{task.state:<9}", _STYLES.get(task.state, "dim"))
         ctx.out.line(f"{where}{task.label:<{width}}  {state}  {age(now - task.changed_at):>7}  {line}".rstrip())
     if not found.tasks:
@@ -108,6 +110,7 @@ def _show(ctx: Context, arguments: argparse.Namespace) -> None:
         {
             **brief_of(task), "brief": task.brief, "workspace": task.workspace, "owns": list(task.patterns),
             "check": task.check_command, "baseline": task.baseline_facts, "evidence": found.evidence,
+            "labels": list(found.labels),
             "batch": found.batch.id if found.batch else None, "document": found.document,
             "needs": [need._asdict() for need in found.needs], "gate": found.gate.shown() if found.gate else None,
             "lease_left_seconds": found.lease_left, "events": [_event_data(event) for event in found.events],
@@ -130,6 +133,8 @@ def _show(ctx: Context, arguments: argparse.Namespace) -> None:
     if task.patterns:
         more = len(task.patterns) - _SHOWN
         say(f"  owns: {', '.join(task.patterns[:_SHOWN])}" + (f" and {more} more" if more > 0 else ""))
+    if found.labels:
+        say(f"  runs on a host with: {', '.join(found.labels)}")
     if task.check_command:
         say(f"  check: {task.check_command}")
     say(f"  workspace: {task.workspace}")

@@ -53,6 +53,10 @@ def _dump_arguments(parser: Parser) -> None:
     parser.add_argument("--agent", metavar="NAME", default="", help="which agent the task is for")
     parser.add_argument("--role", metavar="NAME", default="", help="which role the task is for")
     parser.add_argument(
+        "--label", metavar="NAME", dest="labels", action="append", default=[],
+        help="run it only on a machine with this label, for example gpu (may be repeated)",
+    )  # fmt: skip
+    parser.add_argument(
         "--owns",
         "--file-ownership",
         metavar="PATTERN",
@@ -138,7 +142,7 @@ def _brief(arguments: argparse.Namespace, *, needed: bool = True) -> str:
 def _request(arguments: argparse.Namespace, brief: str) -> writing.Request:
     return writing.Request(
         arguments.task or "", brief, tuple(arguments.after), arguments.agent, arguments.role, tuple(arguments.owns),
-        arguments.check, arguments.tests, arguments.priority,
+        arguments.check, arguments.tests, arguments.priority, tuple(arguments.labels),
     )  # fmt: skip
 
 

@@ -44,6 +44,9 @@ def _claim_arguments(parser: Parser) -> None:
     parser.add_argument("--project", metavar="NAME", default="", help="project (default: the name of this checkout)")
     parser.add_argument("--agent", metavar="NAME", default="", help="take only what is for this agent or for any")
     parser.add_argument("--role", metavar="NAME", default="", help="take only what is for this role or for any")
+    parser.add_argument(
+        "--labels", metavar="NAME,…", default="", help="what this machine has besides, for tasks that demand it"
+    )
     parser.add_argument("--session", metavar="ID", default="", help="id of this session (default: a fresh one)")
     parser.add_argument(
         "--lease",
@@ -63,7 +66,7 @@ def _claim(ctx: Context, arguments: argparse.Namespace) -> None:
 
     claim = tasks.take(
         ctx.app, task=arguments.task or arguments.name, project=arguments.project, agent=arguments.agent,
-        role=arguments.role, session=arguments.session, lease=arguments.lease,
+        role=arguments.role, session=arguments.session, lease=arguments.lease, labels=arguments.labels,
     )  # fmt: skip
     task = claim.task
     path = document(ctx.app, task)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 EXAMPLES = """examples:
   handoff work --agent claude            claim what is ready and run it, until Ctrl-C
   handoff work --agent claude --detach   the same in the background
+  handoff work --agent codex --labels gpu    also take tasks that demand a host with the label gpu
   handoff work --status                  who works, on what
   handoff work --stop                    end the supervisors of this machine; agents go on
   handoff work --stop --drain            the same, after what runs has ended
@@ -29,6 +30,12 @@ def _arguments(parser: Parser) -> None:
         "--agent", action="append", default=[], metavar="NAME", help="agent to start sessions with (may be repeated)"
     )
     parser.add_argument("--max", type=int, default=0, metavar="N", help="most sessions at once on this machine")
+    parser.add_argument(
+        "--labels",
+        metavar="NAME,…",
+        default="",
+        help="what this machine has besides, for tasks that demand it: gpu,macos",
+    )
     parser.add_argument("--drain", action="store_true", help="start nothing more and end when what runs has ended")
     parser.add_argument("words", nargs="*", metavar="-- WORD", help="words for the agent; {task} is the task's id")
 
@@ -49,7 +56,7 @@ def _run(ctx: Context, arguments: argparse.Namespace) -> int:
     from handoff.engine import working  # noqa: PLC0415 - start-up: --help and --status need no engine
     from handoff.surfaces.cli.work_view import view_of  # noqa: PLC0415
 
-    crew = working.crew(ctx.app, agents=arguments.agent, words=arguments.words)
+    crew = working.crew(ctx.app, agents=arguments.agent, words=arguments.words, labels=arguments.labels)
     with view_of(ctx) as tell:
         return working.run(ctx.app, crew, most=arguments.max, drain=arguments.drain, tell=tell)
 
@@ -57,7 +64,7 @@ def _run(ctx: Context, arguments: argparse.Namespace) -> int:
 def _detach(ctx: Context, arguments: argparse.Namespace) -> int:
     from handoff.engine import working  # noqa: PLC0415 - start-up
 
-    crew = working.crew(ctx.app, agents=arguments.agent, words=arguments.words)
+    crew = working.crew(ctx.app, agents=arguments.agent, words=arguments.words, labels=arguments.labels)
     begun = working.detach(ctx.app, crew, most=arguments.max, drain=arguments.drain)
     ctx.out.data({"pid": begun.pid, "supervisor": begun.id, "log": begun.log})
     ctx.out.line(f"Supervisor {begun.id} works in the background.", "good")
@@ -84,9 +91,13 @@ def _status(ctx: Context) -> int:
     from handoff.engine import working  # noqa: PLC0415 - start-up
 
     found = working.status(ctx.app)
-    ctx.out.data(found._asdict() | {"running": [task._asdict() for task in found.running]})
+    ctx.out.data(
+        found._asdict()
+        | {"running": [task._asdict() for task in found.running], "unserved": [one._asdict() for one in found.unserved]}
+    )
     for one in found.supervisors:
-        ctx.out.line(f"{one['id']}  {one['state']}, since {one['age']}")
+        has = ", ".join([*one["agents"], *(f"label {name}" for name in one["labels"])])
+        ctx.out.line(f"{one['id']}  {one['state']}, since {one['age']}" + (f"; has {has}" if has else ""))
     if not found.supervisors:
         ctx.out.line(f"No supervisor works. Start one: {ctx.settings.program} work --agent NAME")
     for task in found.running:
@@ -96,6 +107,8 @@ def _status(ctx: Context) -> int:
     ctx.out.line(f"{found.ready} ready, {len(found.running)} running, {found.gates} waiting for a yes or no.")
     for stop in found.stops:
         ctx.out.line(f"Paused: {stop}")
+    for waiting in found.unserved:
+        ctx.out.line(f"No host at work can take {waiting.project}/{waiting.task}: it needs {waiting.words}.", "warn")
     return 0
 
 
