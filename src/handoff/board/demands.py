@@ -9,7 +9,6 @@ from handoff.base.record import TYPE_CHECKING, Record
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from handoff.board.tasks import Task
     from handoff.store.database import Store, Transaction
 
 AGENT, LABEL = "agent", "label"
@@ -62,12 +61,12 @@ def of_task(store: Store, *, key: int) -> tuple[str, ...]:
         return tuple(row["name"] for row in transaction.query("list_demands", task=key))
 
 
-def refuse_lacking(transaction: Transaction, task: Task, labels: Sequence[str]) -> None:
+def refuse_lacking(transaction: Transaction, *, key: int, name: str, labels: Sequence[str]) -> None:
     """A host takes a task only if it has every label the task demands."""
-    missing = [name for name in of_task(transaction, key=task.key) if name not in labels]
+    missing = [label for label in of_task(transaction, key=key) if label not in labels]
     if missing:
         raise Refused(
-            f"'{task.label}' needs a host with the labels {', '.join(missing)}; this one does not have them.",
+            f"'{name}' needs a host with the labels {', '.join(missing)}; this one does not have them.",
             f"If it has them, say so: --labels {','.join(missing)}, or labels in config.toml of the home.",
         )
 

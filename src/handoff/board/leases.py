@@ -75,7 +75,7 @@ def claim(
             )
         task = tasks.get(transaction, key=key)
         _refuse_unready(transaction, task)
-        demands.refuse_lacking(transaction, task, who.labels)
+        demands.refuse_lacking(transaction, key=key, name=task.label, labels=who.labels)
         agent = task.agent or who.agent
         _refuse_over_limit(transaction, task, who._replace(agent=agent), limits)
         return _take(transaction, key=key, agent=agent, who=who, lease_seconds=lease_seconds)
