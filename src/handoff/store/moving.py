@@ -63,7 +63,14 @@ def _insert(transaction: Transaction, kind: str, name: str, rows: list[dict[str,
 
 def _advance_numbers(transaction: Transaction) -> None:
     """New rows get numbers behind those that came along."""
-    for name, column in (("task", "key"), ("batch", "key"), ("gate", "key"), ("event", "seq"), ("inbox", "key")):
+    for name, column in (
+        ("task", "key"),
+        ("batch", "key"),
+        ("gate", "key"),
+        ("flow", "key"),
+        ("event", "seq"),
+        ("inbox", "key"),
+    ):
         transaction.driver.execute(
             f"SELECT setval(pg_get_serial_sequence('{name}', '{column}'), "  # noqa: S608 - names of our own schema
             f"greatest(1, (SELECT coalesce(max({column}), 0) FROM {name})))"

@@ -564,3 +564,44 @@ WHERE task.state = 'ready' AND task.not_before <= :now AND (:project = '' OR tas
         AND NOT EXISTS (SELECT 1 FROM demand WHERE demand.task = task.key AND NOT EXISTS (SELECT 1 FROM offer
              WHERE offer.executor = executor.id AND offer.kind = 'label' AND offer.name = demand.name)))
 ORDER BY task.priority DESC, task.key LIMIT :most
+
+-- name: add_flow
+-- a workflow begins
+INSERT INTO flow (project, id, workflow, text, prompts, request, feature, repository, workspace, branch, base, head,
+                  phase, max_cycles, state, agents, gates, data, created_at, changed_at)
+VALUES (:project, :id, :workflow, :text, :prompts, :request, :feature, :repository, :workspace, :branch, :base, :head,
+        :phase, :max_cycles, :state, :agents, :gates, :data, :now, :now)
+RETURNING *
+
+-- name: get_flow
+-- one flow by its key
+SELECT * FROM flow WHERE key = :key
+
+-- name: find_flow
+-- the newest flows of that id
+SELECT * FROM flow WHERE project = :project AND id = :id ORDER BY key DESC LIMIT 20
+
+-- name: flow_of_task
+-- the flow whose present phase is that task
+SELECT * FROM flow WHERE task = :task ORDER BY key DESC LIMIT 1
+
+-- name: list_flows
+-- flows, newest first; live ones alone unless asked for all
+SELECT * FROM flow WHERE (:project = '' OR project = :project) AND (:every = 1 OR ended_at IS NULL)
+ORDER BY key DESC LIMIT :most
+
+-- name: list_idle_flows
+-- flows whose next move is the orchestrator's own
+SELECT * FROM flow WHERE state = 'running' AND ended_at IS NULL AND (task IS NULL OR pending <> '') ORDER BY key
+
+-- name: move_flow
+-- where a flow stands now; nothing happens when somebody else has moved it since it was read
+UPDATE flow SET head = :head, phase = :phase, cycle = :cycle, max_cycles = :max_cycles, task = :task, state = :state,
+                reason = :reason, pending = :pending, data = :data, agents = :agents, version = version + 1,
+                changed_at = :now, ended_at = :ended_at
+WHERE key = :key AND version = :version RETURNING *
+
+-- name: read_flow_events
+-- what happened to a flow and to its tasks, in order
+SELECT * FROM event WHERE project = :project AND seq > :since
+  AND (task_id LIKE :below OR (kind LIKE 'flow.%' AND body LIKE :named)) ORDER BY seq LIMIT :most

@@ -1,0 +1,135 @@
+"""The commits of a flow: the exact tree of a workspace, a commit on it that comes out the same again, and the way back."""
+
+from __future__ import annotations
+
+import os
+
+from handoff.base.errors import UserError
+from handoff.base.process import capture
+from handoff.base.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_QUIET = ("-c", f"core.hooksPath={os.devnull}", "-c", "core.fsmonitor=false", "-c", "advice.detachedHead=false", "-c", "gc.auto=0")  # fmt: skip
+_DIFF = ("--no-ext-diff", "--no-textconv", "--no-color", "--no-renames")
+
+
+class Lane:
+    """A flow's own checkout and branch. No hook of anybody runs here."""
+
+    def __init__(self, tree: str, branch: str, environment: Mapping[str, str]) -> None:
+        self.tree, self.branch, self.environment = tree, branch, dict(environment)
+
+    def ask(
+        self, *words: str, stdin: bytes | None = None, allow: bool = False, more: Mapping[str, str] | None = None
+    ) -> str:
+        """One question to git; a failure is an error unless it is allowed."""
+        done = capture(
+            ["git", "-C", self.tree, *_QUIET, *words], environment={**self.environment, **(more or {})}, stdin=stdin
+        )
+        if done.code and not allow:
+            raise UserError(f"git {words[0]} failed: {done.error_text or f'exit {done.code}'}", f"In {self.tree}.")
+        return done.text
+
+    @property
+    def tip(self) -> str:
+        """Where the branch is."""
+        return self.ask("rev-parse", "-q", "--verify", self.branch, allow=True).strip()
+
+    def whole_tree(self, head: str) -> str:
+        """The tree id of everything that lies in the workspace now, ignored files aside; the index stays as it is."""
+        index = os.path.join(self.tree, ".git", f"handoff-phase.{os.getpid()}.index")
+        try:
+            self.ask("read-tree", head, more={"GIT_INDEX_FILE": index})
+            self.ask("add", "-A", "--", ".", more={"GIT_INDEX_FILE": index})
+            return self.ask("write-tree", more={"GIT_INDEX_FILE": index}).strip()
+        finally:
+            if os.path.exists(index):
+                os.unlink(index)
+
+    def tree_with(self, tree: str, files: Mapping[str, str | None]) -> str:
+        """The same tree with some files written anew or taken out."""
+        index = os.path.join(self.tree, ".git", f"handoff-phase.{os.getpid()}.index")
+        try:
+            self.ask("read-tree", tree, more={"GIT_INDEX_FILE": index})
+            lines = []
+            for path, text in files.items():
+                if text is None:
+                    lines.append(f"0 {'0' * len(tree)}\t{path}\0")
+                else:
+                    sha = self.ask("hash-object", "-w", "--stdin", stdin=text.encode("utf-8", "surrogateescape"))
+                    lines.append(f"100644 {sha.strip()}\t{path}\0")
+            data = "".join(lines).encode("utf-8", "surrogateescape")
+            self.ask("update-index", "-z", "--index-info", stdin=data, more={"GIT_INDEX_FILE": index})
+            return self.ask("write-tree", more={"GIT_INDEX_FILE": index}).strip()
+        finally:
+            if os.path.exists(index):
+                os.unlink(index)
+
+    def tree_from(self, tree: str, other: str, paths: Sequence[str]) -> str:
+        """The same tree with these paths as the other one has them."""
+        files: dict[str, str | None] = {}
+        for path in paths:
+            files[path] = self.read(other, path)
+        return self.tree_with(tree, files)
+
+    def read(self, tree: str, path: str) -> str | None:
+        """A file of a tree or commit as text; None where it has none."""
+        done = capture(["git", "-C", self.tree, "cat-file", "blob", f"{tree}:{path}"], environment=self.environment)
+        return done.out.decode("utf-8", "surrogateescape") if done.code == 0 else None
+
+    def changed(self, old: str, new: str) -> tuple[str, ...]:
+        """Paths that differ between two trees or commits."""
+        text = self.ask("diff-tree", "-r", "-z", "--name-only", "--no-renames", old, new)
+        return tuple(path for path in text.split("\0") if path)
+
+    def diff(self, old: str, new: str, *, most: int = 12_000) -> str:
+        """What changed between two trees, cut where it gets too long for a prompt; the summary is always whole."""
+        summary = self.ask("diff", "--stat=100", *_DIFF, old, new, "--").rstrip()
+        text = self.ask("diff", *_DIFF, old, new, "--")
+        if len(text) > most:
+            text = (
+                text[:most].rpartition("\n")[0] + f"\n(cut: {len(text)} characters in all; see git diff {old[:10]})\n"
+            )
+        return f"{summary}\n\n{text}".strip() if text else ""
+
+    def log(self, base: str, head: str, *, most: int = 200) -> str:
+        """The commits of the flow, oldest first, one line each."""
+        return self.ask("log", "--reverse", "--format=%h %s", f"--max-count={most}", f"{base}..{head}", "--").rstrip()
+
+    def commit(self, *, tree: str, parent: str, message: str, moment: int) -> str:
+        """A commit of that tree. The same values give the same commit: after a crash it is made again, not a second one."""
+        dates = {"GIT_AUTHOR_DATE": f"{moment} +0000", "GIT_COMMITTER_DATE": f"{moment} +0000"}
+        return self.ask("commit-tree", tree, "-p", parent, "-F", "-", stdin=message.encode(), more=dates).strip()
+
+    def arrive(self, commit: str) -> None:
+        """The branch, the index and the files are what that commit says; files git ignores stay."""
+        self.ask("symbolic-ref", "HEAD", self.branch)
+        self.ask("update-ref", "-m", "handoff: phase", self.branch, commit)
+        self.ask("reset", "-q", "--hard", commit)
+        self.ask("clean", "-ffdq")
+
+    def is_at(self, commit: str) -> bool:
+        """Whether nothing but ignored files differs from that commit."""
+        state = self.ask("status", "--porcelain=v2", "--branch", "--untracked-files=normal", "-z")
+        lines = [line for line in state.split("\0") if line]
+        clean = all(line.startswith("# ") for line in lines)
+        return clean and f"# branch.oid {commit}" in lines and f"# branch.head {self.branch[11:]}" in lines
+
+
+def publish(repository: str, lane: Lane, environment: Mapping[str, str]) -> bool:
+    """Bring the lane's branch into the person's repository, so that nothing depends on the workspace; no checkout is touched.
+
+    False when the branch is checked out there: it is kept under refs/handoff/flows/ then, because moving it would pull the
+    ground from under somebody.
+    """
+    words = ["fetch", "-q", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--no-recurse-submodules"]
+    name = lane.branch.rpartition("/")[2]
+    for target in (lane.branch, f"refs/handoff/flows/{name}"):
+        done = capture(
+            ["git", "-C", repository, *_QUIET, *words, lane.tree, f"+{lane.branch}:{target}"], environment=environment
+        )
+        if done.code == 0:
+            return target == lane.branch
+    raise UserError(f"The branch {name} could not be brought into {repository}: {done.error_text}")
