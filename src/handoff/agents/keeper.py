@@ -1,7 +1,7 @@
 """The keeper: one small process for each session. It starts the client, adopts what the client leaves behind, ends it, and
 writes down how it came out. It outlives a supervisor that is killed, so the exit code is never lost.
 
-Run as `python -m handoff.agents.keeper FOLDER`; the words to start are in FOLDER/launch.json.
+Run as `run(FOLDER)` in a fresh interpreter; the words to start are in FOLDER/launch.json.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from handoff.base.errors import Away, HandoffError
 from handoff.base.files import create_exclusive, read_text, write_atomic
 from handoff.base.light_json import dumps, loads
 from handoff.base.marked import Running, descendants, end, marked
-from handoff.base.process import spawn, start_of
+from handoff.base.process import detach, start_of
 from handoff.base.record import TYPE_CHECKING
 from handoff.base.settings import from_environment
 
@@ -53,16 +53,15 @@ def main(folder: str) -> int:
     adopt_orphans()
     environment = from_environment().environment
     try:
-        child = spawn(
-            order["argv"], environment=environment, cwd=order["cwd"],
-            out=os.path.join(folder, EVENTS), err=os.path.join(folder, ERRORS),
-        )  # fmt: skip
-    except HandoffError as error:
-        _tell(folder, {"code": CANNOT_START, "error": error.message, "stragglers": 0, "stopped": False})
+        os.chdir(order["cwd"])
+        pid = detach(
+            order["argv"], environment=environment, out=os.path.join(folder, EVENTS), err=os.path.join(folder, ERRORS)
+        )
+    except (HandoffError, OSError) as error:
+        _tell(folder, {"code": CANNOT_START, "error": str(error), "stragglers": 0, "stopped": False})
         return 1
-    child.leave()
-    _write(folder, PROCESS, {"pid": child.pid, "start": start_of(child.pid), "keeper": os.getpid()})
-    code = _wait(child.pid, stopping)
+    _write(folder, PROCESS, {"pid": pid, "start": start_of(pid), "keeper": os.getpid()})
+    code = _wait(pid, stopping)
     stragglers = clean_up(from_environment().get("HANDOFF_SESSION"))
     _tell(folder, {"code": code, "error": "", "stragglers": stragglers, "stopped": bool(stopping)})
     return 0
@@ -157,5 +156,10 @@ def _tell(folder: str, value: dict[str, object]) -> None:
     _write(folder, EXIT, value)
 
 
+def run() -> int:
+    """The keeper as a program: its folder is the first word."""
+    return main(sys.argv[1])
+
+
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(run())

@@ -310,15 +310,17 @@ def spawn(
     return Child(popen)
 
 
-def detach(argv: Sequence[str], *, environment: Mapping[str, str]) -> int:
-    """Start a program in a session of its own that outlives us; its number. It gets none of our streams."""
-    nowhere = [
+def detach(argv: Sequence[str], *, environment: Mapping[str, str], out: str = os.devnull, err: str = os.devnull) -> int:
+    """Start a program in a session of its own that outlives us; its number. It gets none of our streams: what it says is
+    added to files only we can read."""
+    added = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    streams = [
         (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-        (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
-        (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
+        (os.POSIX_SPAWN_OPEN, 1, out, added, 0o600),
+        (os.POSIX_SPAWN_OPEN, 2, err, added, 0o600),
     ]
     try:
-        return os.posix_spawnp(argv[0], list(argv), environment, file_actions=nowhere, setsid=True)
+        return os.posix_spawnp(argv[0], list(argv), environment, file_actions=streams, setsid=True)
     except OSError as error:
         raise UserError(
             f"Cannot start {argv[0]}: {error.strerror}.", "Install it, mend PATH, or choose another."
