@@ -163,8 +163,15 @@ def _event_line(event: Event) -> str:
 
 
 def _log_arguments(parser: Parser) -> None:
-    parser.add_argument("task", nargs="?", metavar="TASK", default="", help="only what happened to this task")
+    parser.add_argument(
+        "task",
+        nargs="?",
+        metavar="TASK",
+        default="",
+        help="only what happened to this task; with --git a range of commits",
+    )
     _project(parser, every=True)
+    parser.add_argument("--git", action="store_true", help="show what was verified for each commit, from its git notes")
     parser.add_argument(
         "-n", "--lines", type=int, metavar="N", default=30, help="how many lines to begin with (default: 30)"
     )
@@ -172,6 +179,12 @@ def _log_arguments(parser: Parser) -> None:
 
 
 def _log(ctx: Context, arguments: argparse.Namespace) -> None:
+    if arguments.git:
+        from handoff.surfaces.cli import notes  # noqa: PLC0415 - start-up: the journal needs none of it
+
+        notes.check_words(arguments)
+        notes.show_log(ctx, arguments.task, most=max(1, arguments.lines))
+        return
     project = _chosen(ctx, arguments)
     task = _find(ctx, arguments) if arguments.task else None
     found = steering.events(ctx.app, project=project, task=task, most=max(1, arguments.lines))

@@ -89,6 +89,7 @@ CATALOG: dict[str, Entry] = {
     "undo": Entry("snapshots", "take back the last restore, landing or removal, or all a session did", GIT),
     "rehearse": Entry("rehearse", "run the scripted agent in this folder: no model, no cost", TOOL),
     "demo": Entry("demo", "show three sessions handing one feature on, in a scratch repository", TOOL),
+    "notes": Entry("notes", "exchange the records of what was verified, and let them follow a rebase", GIT),
     "workspace": Entry("workspaces", "make, list and remove folders in which sessions work apart", GIT),
     "gc": Entry("workspaces", "remove snapshots past their time and unfinished workspaces; says what first", GIT),
 }

@@ -50,12 +50,18 @@ def _git_guard(ctx: Context, arguments: argparse.Namespace) -> int:
     repo = _repository(ctx)
     if arguments.action == "status":
         return _status(ctx, repo)
+    from handoff.engine import records  # noqa: PLC0415 - start-up
+
     if arguments.action == "install":
         changed = guard.install(repo)
         text = "The guard's hooks are in." if changed else "The guard's hooks were in already."
+        if records.follow(ctx.app, repository=repo.top):
+            text += " Records in git notes follow rebase and amend (notes.rewriteRef)."
     else:
         changed = guard.uninstall(repo)
         text = "The guard's hooks are out; yours are as they were." if changed else "There were no hooks of the guard."
+        if records.unfollow(ctx.app, repository=repo.top):
+            text += " So are the settings for notes."
     ctx.out.line(text)
     ctx.out.data({"action": arguments.action, "changed": changed})
     return 0

@@ -1,0 +1,145 @@
+"""The record in git: notes install|uninstall|sync|status, and what `log --git` shows."""
+
+from __future__ import annotations
+
+from handoff.base.clock import stamp
+from handoff.base.errors import UserError
+from handoff.base.record import TYPE_CHECKING
+from handoff.surfaces.cli.command import Command, common_options
+
+if TYPE_CHECKING:
+    import argparse
+    from typing import Any
+
+    from handoff.git.notes import Check, Note
+    from handoff.git.notes_store import Annotated
+    from handoff.surfaces.cli.command import Context, Parser
+
+_EPILOG = """\
+examples:
+  handoff notes sync                 exchange records with the remote of this branch
+  handoff log --git main..topic      what was verified for each commit
+  git log --notes=handoff            the same, as git shows it
+"""
+
+
+def _arguments(parser: Parser) -> None:
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
+    install = verbs.add_parser("install", help="let records follow their commits through rebase and amend", description="Set notes.rewriteRef and notes.handoff.mergeStrategy in this repository's own settings.")  # fmt: skip
+    uninstall = verbs.add_parser("uninstall", help="take those settings back; the records stay", description="Take back what `notes install` set; the records stay.")  # fmt: skip
+    sync = verbs.add_parser("sync", help="fetch, merge and push the records of a remote", description="Exchange records with a remote: both sides' records are kept, nothing is forced.")  # fmt: skip
+    sync.add_argument("remote", nargs="?", metavar="REMOTE", default="", help="remote or address (default: the one of this branch)")  # fmt: skip
+    status = verbs.add_parser("status", help="show how many commits have records, and whether records follow", description="Show how many of the latest commits have records, and whether records follow a rebase.")  # fmt: skip
+    for verb in (install, uninstall, sync, status):
+        common_options(verb, shows=True)
+
+
+def _notes(ctx: Context, arguments: argparse.Namespace) -> None:
+    from handoff.engine import records  # noqa: PLC0415 - start-up
+
+    app, out = ctx.app, ctx.out
+    if arguments.verb == "install":
+        changed = records.follow(app)
+        out.data({"changed": changed})
+        out.line(
+            "Records follow their commits through rebase and amend now (notes.rewriteRef in this repository's settings)."
+            if changed
+            else "Records followed already."
+        )
+        out.line(f"To take it back: {ctx.settings.program} notes uninstall")
+    elif arguments.verb == "uninstall":
+        changed = records.unfollow(app)
+        out.data({"changed": changed})
+        out.line("The settings are as they were; the records stay." if changed else "There was nothing of ours.")
+    elif arguments.verb == "sync":
+        synced = records.sync(app, remote=arguments.remote)
+        out.data(synced._asdict())
+        said = [word for word, true in (("taken", synced.taken), ("given", synced.given)) if true]
+        out.line(
+            f"{synced.remote}: " + (f"records {' and '.join(said)}." if said else "both sides had the same records.")
+        )
+    else:
+        _status(ctx)
+
+
+def _status(ctx: Context) -> None:
+    from handoff.engine import records  # noqa: PLC0415 - start-up
+
+    found = records.listing(ctx.app, most=1000)
+    recorded = sum(1 for one in found if one.noted.records)
+    follows = records.book(ctx.app).follows()
+    ctx.out.data({"commits": len(found), "recorded": recorded, "follows": follows})
+    ctx.out.line(f"{recorded} of the latest {len(found)} commits have records.")
+    ctx.out.line(
+        "Records follow a rebase."
+        if follows
+        else f"Records do not follow a rebase: {ctx.settings.program} notes install"
+    )
+
+
+# --- log --git ---------------------------------------------------------------------------------------------------
+
+
+def show_log(ctx: Context, revisions: str, *, most: int) -> None:
+    """Commits with what was verified for each, newest first."""
+    from handoff.engine import records  # noqa: PLC0415 - start-up
+
+    found = records.listing(ctx.app, revisions=revisions or "HEAD", most=most)
+    ctx.out.data([commit_data(one) for one in found])
+    for one in found:
+        ctx.out.line(f"{one.commit[:10]}  {stamp(one.time)}  {one.subject}", "strong")
+        for note in one.noted.records:
+            _tell(ctx, one, note)
+        for line in one.noted.foreign:
+            ctx.out.line(f"    {line[:200]}", "dim")
+        if not one.noted.records:
+            ctx.out.line("    not recorded", "dim")
+
+
+def commit_data(one: Annotated) -> dict[str, Any]:
+    """A commit with its records, for programs."""
+    return {
+        "commit": one.commit, "tree": one.tree, "time": stamp(one.time), "subject": one.subject,
+        "records": [note_data(note, one.tree) for note in one.noted.records], "foreign": list(one.noted.foreign),
+    }  # fmt: skip
+
+
+def note_data(note: Note, tree: str) -> dict[str, Any]:
+    """A record for programs; `exact` says whether it was verified on the tree this commit has."""
+    return {
+        **note._asdict(), "id": note.id, "checks": [check._asdict() for check in note.checks],
+        "exact": note.tree == tree,
+    }  # fmt: skip
+
+
+def _tell(ctx: Context, one: Annotated, note: Note) -> None:
+    work = note.task if not note.flow else f"{note.flow} {note.phase}, cycle {note.cycle}"
+    who = f" by {note.agent}" if note.agent else ""
+    tries = f", attempt {note.attempt}" if note.attempt > 1 else ""
+    ctx.out.line(f"    {note.ended}  {work}{who}{tries}" + (f" -> {note.next}" if note.next else ""))
+    for check in note.checks:
+        ctx.out.line(f"      {in_words(check)}", "good" if check.verdict == "green" else "")
+    if note.tree != one.tree:
+        ctx.out.line(f"      verified on another tree ({note.tree[:10]}), before this commit was rewritten", "warn")
+
+
+def in_words(check: Check) -> str:
+    """One check as a line: what was run and what it said."""
+    counts = [
+        f"{count} {word}"
+        for count, word in (
+            (check.passed, "passed"), (check.failed, "failed"), (check.skipped, "skipped"), (check.known, "known"),
+        )
+        if count
+    ]  # fmt: skip
+    where = f" in {check.folder}" if check.folder else ""
+    return f"{check.verdict}: {check.command}{where}" + (f" ({', '.join(counts)})" if counts else "")
+
+
+def check_words(arguments: argparse.Namespace) -> None:
+    """`--git` shows commits: what belongs to the journal does not go with it."""
+    if arguments.follow or arguments.all_projects or arguments.project:
+        raise UserError("--git shows the records of this repository's commits.", "Leave -f and the project out.")
+
+
+COMMANDS = {"notes": Command(_arguments, _notes, epilog=_EPILOG)}
