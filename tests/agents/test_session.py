@@ -1,4 +1,4 @@
-"""The handshake: a client with hooks is live only after its start hook has called in with the session's token."""
+"""The handshake: a session is live only after its start hook, or its MCP client, has called in with its token."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ ADAPTER = Adapter("odd", "Odd", ("sh",), lambda _: Abilities(), lambda _: Launch
 def outcome_of(tmp_path):
     """How a client that runs this line comes out, if it is one with hooks or one without."""
 
-    def go(line: str, *, hooks: bool, limits: Limits = Limits()):  # noqa: B008 - a constant
+    def go(line: str, *, hooks: bool, mcp: bool = False, limits: Limits = Limits()):  # noqa: B008 - a constant
         name = f"session-{os.getpid()}-{len(os.listdir(tmp_path))}"
         path = str(tmp_path / name)
         folders.make(path)
         folders.put(path, folders.TOKEN, "right")
         folders.put(path, "launch.json", json.dumps({"argv": ["/bin/sh", "-c", line], "cwd": path}))
-        session = Session(path, name, ADAPTER, Abilities(start_context=hooks), Rules(limits), SystemClock())
+        session = Session(path, name, ADAPTER, Abilities(start_context=hooks, mcp=mcp), Rules(limits), SystemClock())
         session.start({**os.environ, "HANDOFF_SESSION": name})
         return supervise(session, look=lambda: None)
 
@@ -60,6 +60,18 @@ def test_a_good_end_without_ever_calling_in_is_a_failure(outcome_of):
 
 def test_a_client_without_hooks_need_not_call_in(outcome_of):
     assert outcome_of("echo tool; echo good", hooks=False).kind == "ok"
+
+
+def test_where_there_are_no_hooks_the_first_word_over_mcp_is_the_handshake(outcome_of):
+    assert outcome_of("echo right > hello-mcp; echo tool; echo good", hooks=False, mcp=True).kind == "ok"
+    outcome = outcome_of("echo wrong > hello-mcp; echo tool; sleep 600", hooks=False, mcp=True)
+    assert outcome.kind == "failed"
+    assert "MCP servers are not active" in outcome.reason
+
+
+def test_tools_over_mcp_do_not_stand_in_for_hooks_that_are_silent(outcome_of):
+    outcome = outcome_of("echo right > hello-mcp; echo tool; sleep 600", hooks=True, mcp=True)
+    assert "hooks are not active" in outcome.reason
 
 
 def test_turns_are_counted_by_us_where_the_client_does_not(outcome_of):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import tempfile
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -165,6 +167,27 @@ class Stage:
 
     def folder(self, end: dict[str, Any]) -> str:
         return os.path.join(self.environment["HANDOFF_HOME"], "project", "sessions", end["session"])
+
+    def text(self, end: dict[str, Any], name: str) -> str:
+        """One file of the session's folder; empty when it is not there."""
+        path = os.path.join(self.folder(end), name)
+        if not os.path.exists(path):
+            return ""
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+
+    def read(self, end: dict[str, Any], name: str) -> dict[str, Any]:
+        return json.loads(self.text(end, name))
+
+    @contextmanager
+    def endpoint(self):
+        """The relay's tools over HTTP, as a supervisor would serve them."""
+        process = self.cli.start("mcp", "--http")
+        try:
+            yield process.stdout.readline().decode().split()[-1]
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=30)
 
     def log(self, end: dict[str, Any]) -> str:
         parts = []

@@ -54,6 +54,39 @@ def test_the_relays_tools_finish_a_task(stage):
     stage.note("report by MCP tool")
 
 
+LOOK = """import os, glob
+token = os.environ.get("HANDOFF_TOKEN", "").encode()
+seen = 0
+for path in glob.glob("/proc/[0-9]*/cmdline"):
+    try:
+        seen += token in open(path, "rb").read()
+    except OSError:
+        continue
+open("owned/seen.txt", "w").write(str(seen if token else "no token"))
+"""
+
+
+def test_the_relays_tools_over_http_finish_a_task_and_no_argument_holds_the_token(stage):
+    look = os.path.join(stage.root, "look.py")
+    with open(look, "w", encoding="utf-8") as file:
+        file.write(LOOK)
+    server = stage.serve(
+        _write(stage, "owned/a.txt"), ("shell", f"{sys.executable} {look}"), ("tool", "finish", {"summary": "by http"}),
+        ("say", "finished"),
+    )  # fmt: skip
+    with stage.endpoint() as url:
+        end = stage.run()
+    words = stage.log(end) + server.all_texts()[-3000:]
+    assert (end["outcome"], end["state"], end["reason"]) == ("ok", "done", "by http"), words
+    assert stage.read(end, "session.json")["tools"] == url
+    assert stage.repo.read("owned/seen.txt") == "0"
+    token = stage.text(end, "token").strip()
+    assert stage.text(end, "hello-mcp").strip() == token
+    for name in ("launch.json", "events.jsonl", "errors.log", "keeper.log", "calls", "outcome.json"):
+        assert token not in stage.text(end, name), name
+    stage.note("report by MCP tool over HTTP", "no token in any argument or log")
+
+
 def test_an_api_that_fails_is_a_failure_whatever_the_exit_code(stage):
     fault = {
         "type": "error",

@@ -35,7 +35,7 @@ def launch(order: Order) -> Launch:
     path = os.path.join(order.folder, TALK)
     talk = {
         "argv": list(order.words), "cwd": order.workspace, "prompt": order.prompt, "hook": list(order.hook),
-        "mcp": list(order.mcp),
+        "mcp": list(order.mcp), "endpoint": order.endpoint,
     }  # fmt: skip
     asking = {
         "OPENCODE_PERMISSION": dumps({"edit": "ask"})

@@ -9,7 +9,7 @@ import os
 import sys
 
 from handoff.agents.acp import TALK
-from handoff.agents.contract import RESULT, SAID, STARTED, TOOL
+from handoff.agents.contract import RESULT, SAID, STARTED, TOKEN_VARIABLE, TOOL
 from handoff.agents.keeper import ERRORS
 from handoff.base.files import make_folder, read_text
 from handoff.base.light_json import dumps, loads
@@ -48,18 +48,9 @@ class Driver:
     def run(self) -> int:
         """Begin, prompt, prompt again while the stop is refused, end."""
         try:
-            self.ask("initialize", protocolVersion=PROTOCOL,
-                     clientCapabilities={"fs": {"readTextFile": False, "writeTextFile": True}})  # fmt: skip
-            servers = []
-            if self.talk["mcp"]:
-                words = self.talk["mcp"]
-                env = [
-                    {"name": name, "value": value}
-                    for name, value in self.environment.items()
-                    if name.startswith("HANDOFF_")
-                ]
-                servers.append({"name": "handoff", "command": words[0], "args": words[1:], "env": env})
-            made = self.ask("session/new", cwd=self.talk["cwd"], mcpServers=servers)
+            able = self.ask("initialize", protocolVersion=PROTOCOL,
+                            clientCapabilities={"fs": {"readTextFile": False, "writeTextFile": True}})  # fmt: skip
+            made = self.ask("session/new", cwd=self.talk["cwd"], mcpServers=self._servers(able))
             self.session = str(made.get("sessionId") or "")
             tell(STARTED, id=self.session)
             text = self._with_context(str(self.talk["prompt"]))
@@ -74,6 +65,21 @@ class Driver:
         tell(RESULT, ok=reason == "end_turn", text="" if reason == "end_turn" else f"the agent stopped: {reason}")
         self.agent.talk.close()
         return 0
+
+    def _servers(self, able: dict[str, Any]) -> list[dict[str, Any]]:
+        """Our tools, over HTTP where the agent says that it can."""
+        transports = (able.get("agentCapabilities") or {}).get("mcpCapabilities") or {}
+        if self.talk["endpoint"] and transports.get("http"):
+            value = f"Bearer {self.environment.get(TOKEN_VARIABLE, '')}"
+            headers = [{"name": "Authorization", "value": value}]
+            return [{"type": "http", "name": "handoff", "url": self.talk["endpoint"], "headers": headers}]
+        if not self.talk["mcp"]:
+            return []
+        words = self.talk["mcp"]
+        env = [
+            {"name": name, "value": value} for name, value in self.environment.items() if name.startswith("HANDOFF_")
+        ]
+        return [{"name": "handoff", "command": words[0], "args": words[1:], "env": env}]
 
     def _with_context(self, prompt: str) -> str:
         code, out, error = self.hook("start", {"cwd": self.talk["cwd"]})

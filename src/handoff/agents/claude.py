@@ -16,6 +16,7 @@ from handoff.agents.contract import (
     Event,
     Launch,
     at_least,
+    bearer,
 )
 from handoff.agents.hook_entries import grouped
 from handoff.agents.lines import number, parse, text_of
@@ -57,8 +58,10 @@ def _launch(order: Order, which: tuple[str, ...]) -> Launch:
     hooks = grouped(order.hook, "claude") if order.hook else {}
     if at_least(order.version, _BLOCKS_ON_FAILURE) and "PreToolUse" in hooks:
         hooks["PreToolUse"][0]["hooks"][0]["onFailure"] = "block"
-    mcp = {}
-    if order.mcp:
+    mcp: dict[str, Any] = {}
+    if order.endpoint:
+        mcp["handoff"] = {"type": "http", "url": order.endpoint, "headers": bearer(order), "alwaysLoad": True}
+    elif order.mcp:
         mcp["handoff"] = {
             "type": "stdio", "command": order.mcp[0], "args": list(order.mcp[1:]), "alwaysLoad": True,
         }  # fmt: skip

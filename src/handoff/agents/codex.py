@@ -10,6 +10,7 @@ from handoff.agents.contract import (
     RESULT,
     SAID,
     STARTED,
+    TOKEN_VARIABLE,
     TOOL,
     TROUBLE,
     USAGE,
@@ -70,7 +71,13 @@ def _options(order: Order) -> tuple[str, ...]:
         words.append("--dangerously-bypass-hook-trust")
         for name, groups in grouped(order.hook, "codex").items():
             words += ["-c", f"hooks.{name}={_toml(groups)}"]
-    if order.mcp:
+    if order.endpoint:
+        server: dict[str, Any] = {
+            "url": order.endpoint, "bearer_token_env_var": TOKEN_VARIABLE, "required": True,
+            "startup_timeout_sec": 30, "default_tools_approval_mode": "approve",
+        }  # fmt: skip
+        words += ["-c", f"mcp_servers.handoff={_toml(server)}"]
+    elif order.mcp:
         server = {
             "command": order.mcp[0], "args": list(order.mcp[1:]), "required": True, "startup_timeout_sec": 30,
             "default_tools_approval_mode": "approve", "env_vars": _PASSED,

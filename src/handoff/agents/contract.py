@@ -13,6 +13,8 @@ OK, FAILED, LIMIT, KILLED, LOST = "ok", "failed", "limit", "killed", "lost"
 # What a line of a client's output means.
 STARTED, TOOL, SAID, USAGE, RESULT, TROUBLE, WAIT = "started", "tool", "said", "usage", "result", "trouble", "wait"
 
+TOKEN_VARIABLE = "HANDOFF_TOKEN"  # noqa: S105 - the name of the variable
+
 # Who really stops a write outside the ownership.
 BY_CLIENT, BY_SANDBOX, BY_NOBODY = "client", "sandbox", "none"
 
@@ -33,8 +35,8 @@ class Abilities(Record):
 
     @property
     def calls_in(self) -> bool:
-        """Whether a session must call in before it counts as live: a client with hooks whose hooks are silent is cut off."""
-        return self.start_context
+        """Whether a session must call in before it counts as live: a client whose hooks are silent is cut off."""
+        return self.start_context or self.mcp
 
 
 class Limits(Record):
@@ -58,6 +60,10 @@ class Order(Record):
     """Where the client keeps its conversations; the first session's folder when one is resumed."""
     hook: tuple[str, ...] = ()
     mcp: tuple[str, ...] = ()
+    """Our tools as a program for the client to start; nothing where they cannot be served."""
+    endpoint: str = ""
+    """Where the same tools answer over HTTP at present, called with `token`; a client that can prefers it."""
+    token: str = ""
     owned: tuple[str, ...] = ()
     writable: tuple[str, ...] = ()
     sandboxed: bool = False
@@ -126,6 +132,11 @@ class Adapter(Record):
     floor: str = ""
     version_words: tuple[str, ...] = ("--version",)
     secrets: tuple[str, ...] = ()
+
+
+def bearer(order: Order) -> dict[str, str]:
+    """The header with which a client calls our endpoint; it is written into files of the session, never into words."""
+    return {"Authorization": f"Bearer {order.token}"}
 
 
 def version_of(text: str) -> str:

@@ -16,6 +16,7 @@ from handoff.agents.contract import (
     Event,
     Launch,
     at_least,
+    bearer,
 )
 from handoff.agents.hook_entries import flat
 from handoff.agents.lines import parse, text_of
@@ -23,6 +24,8 @@ from handoff.base.light_json import dumps
 from handoff.base.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from handoff.agents.contract import Order
 
 _FLOOR = "1.0.80"
@@ -49,20 +52,26 @@ def resume(order: Order) -> Launch:
 
 def _launch(order: Order, which: tuple[str, ...]) -> Launch:
     home = os.path.join(order.state or order.folder, "copilot")
-    servers = {}
-    if order.mcp:
+    servers: dict[str, Any] = {}
+    if order.endpoint:
+        servers["handoff"] = {"type": "http", "url": order.endpoint, "headers": bearer(order), "tools": ["*"]}
+    elif order.mcp:
         servers["handoff"] = {
             "type": "local", "command": order.mcp[0], "args": list(order.mcp[1:]), "tools": ["*"],
         }  # fmt: skip
     argv = [
         order.program, "-C", order.workspace, "-p", order.prompt, "--output-format", "json", "--allow-all",
         "--no-ask-user", "--no-auto-update", "--no-remote", "--disable-builtin-mcps", *which,
-        "--additional-mcp-config", dumps({"mcpServers": servers}),
         *(("--model", order.model) if order.model else ()),
     ]  # fmt: skip
     hooks = {"version": 1, "hooks": flat(order.hook, "copilot") if order.hook else {}}
     return Launch(
-        (*argv, *order.words), {"COPILOT_HOME": home}, {os.path.join(home, "hooks", "handoff.json"): dumps(hooks)}
+        (*argv, *order.words),
+        {"COPILOT_HOME": home},
+        {
+            os.path.join(home, "hooks", "handoff.json"): dumps(hooks),
+            os.path.join(home, "mcp-config.json"): dumps({"mcpServers": servers}),
+        },
     )
 
 

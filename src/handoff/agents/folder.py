@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from handoff.agents.contract import Launch
 
-FACTS, BATON, GRANT, TOKEN, HELLO, CALLS, STOP, STOPPED, OUTCOME = (
-    "session.json", "baton.md", "grant", "token", "hello", "calls", "stop", "stopped", "outcome.json",
+FACTS, BATON, GRANT, TOKEN, HELLO, MCP_HELLO, CALLS, STOP, STOPPED, OUTCOME = (
+    "session.json", "baton.md", "grant", "token", "hello", "hello-mcp", "calls", "stop", "stopped", "outcome.json",
 )  # fmt: skip
 _NAMES = "abcdefghijklmnopqrstuvwxyz0123456789-"
 _WORLD_WRITABLE = 0o002

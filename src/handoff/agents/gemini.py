@@ -19,6 +19,7 @@ from handoff.agents.contract import (
     Launch,
     Outcome,
     at_least,
+    bearer,
 )
 from handoff.agents.hook_entries import grouped
 from handoff.agents.lines import number, parse, text_of
@@ -69,7 +70,11 @@ def _launch(order: Order, which: tuple[str, ...]) -> Launch:
     }
     if order.hook:
         settings["hooks"] = grouped(order.hook, "gemini")
-    if order.mcp:
+    if order.endpoint:
+        settings["mcpServers"] = {
+            "handoff": {"httpUrl": order.endpoint, "headers": bearer(order), "trust": True, "timeout": 60000}
+        }
+    elif order.mcp:
         settings["mcpServers"] = {
             "handoff": {"command": order.mcp[0], "args": list(order.mcp[1:]), "trust": True, "timeout": 60000}
         }

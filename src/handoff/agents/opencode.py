@@ -15,6 +15,7 @@ from handoff.agents.contract import (
     Event,
     Launch,
     at_least,
+    bearer,
 )
 from handoff.agents.lines import parse, text_of
 from handoff.base.light_json import dumps
@@ -69,7 +70,17 @@ def resume(order: Order) -> Launch:
 def _launch(order: Order, which: tuple[str, ...]) -> Launch:
     folder = os.path.join(order.folder, "opencode")
     config: dict[str, Any] = {"autoupdate": False, "share": "disabled"}
-    if order.mcp:
+    if order.endpoint:
+        config["mcp"] = {
+            "handoff": {
+                "type": "remote",
+                "url": order.endpoint,
+                "headers": bearer(order),
+                "oauth": False,
+                "enabled": True,
+            }
+        }
+    elif order.mcp:
         config["mcp"] = {"handoff": {"type": "local", "command": list(order.mcp), "enabled": True}}
     files = {os.path.join(folder, "opencode.json"): dumps(config)}
     if order.hook:

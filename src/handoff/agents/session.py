@@ -159,14 +159,22 @@ class Session:
         if event.kind == TOOL and self.abilities.calls_in:
             self._hear_calls()
             if not self.seen.called_in:
-                self.stop("a tool ran before the start hook called in: the client's hooks are not active")
+                self.stop(f"a tool ran before {self._handshake()}")
 
     def _hear_calls(self) -> None:
-        """The handshake: the start hook leaves the session's token in the folder."""
+        """The handshake: the start hook leaves the session's token in the folder, or the first word over MCP does.
+
+        A client that has hooks must have called them: with its tools alone its edits would go unasked.
+        """
         if not self.seen.called_in and self._token:
-            said = folders.text_of(self.folder, folders.HELLO).strip()
-            if said == self._token:
+            name = folders.HELLO if self.abilities.start_context else folders.MCP_HELLO
+            if folders.text_of(self.folder, name).strip() == self._token:
                 self.seen = self.seen._replace(called_in=True)
+
+    def _handshake(self) -> str:
+        if self.abilities.start_context:
+            return "the start hook called in: the client's hooks are not active"
+        return "the client spoke to the relay's tools: its MCP servers are not active"
 
     def _notice_activity(self) -> None:
         """Anything written, any hook called, any processor time used is a sign of life; the agent need not call anything."""
@@ -263,7 +271,7 @@ class Session:
         )  # fmt: skip
         judged = (self.adapter.outcome or judge)(ending, self.clock.now())
         if judged.kind == OK and self.abilities.calls_in and not self.seen.called_in:
-            return Outcome(FAILED, "it ended without its start hook ever calling in: the client's hooks are not active")
+            return Outcome(FAILED, f"it ended before {self._handshake()}")
         if judged.kind == LOST:
             return Outcome(LOST, "its keeper was ended before it could say how the client came out")
         return judged

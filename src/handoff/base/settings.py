@@ -60,6 +60,12 @@ class Settings(Record):
     home: str
     feature: str
     program: str
+    folder: str = ""
+    """Where the caller is, when it is not where this process is: a server answers many."""
+
+    @property
+    def here(self) -> str:
+        return self.folder or os.getcwd()
 
     def get(self, name: str, default: str = "") -> str:
         return self.environment.get(name, default)

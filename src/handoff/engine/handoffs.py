@@ -101,7 +101,7 @@ def raw(app: App, *, kind: str) -> Prompt:
     """Any prompt without guards and without state, also where no workspace is."""
     warnings: list[str] = []
     workspace = workspace_of(app)
-    root = workspace.root if workspace else os.getcwd()
+    root = workspace.root if workspace else app.settings.here
     config = load_config(
         workspace.config if workspace else os.path.join(root, folder.FOLDER, "config.toml"), PROJECT_KEYS
     )

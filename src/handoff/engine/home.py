@@ -15,7 +15,20 @@ if TYPE_CHECKING:
     from handoff.engine.app import App
 
 RESERVED = frozenset(
-    {"sessions", "logs", "locks", "backups", "done", "config", "guard", "hooks", "snapshots", "vault", "workspaces"}
+    {
+        "sessions",
+        "logs",
+        "locks",
+        "backups",
+        "done",
+        "config",
+        "guard",
+        "hooks",
+        "snapshots",
+        "vault",
+        "workspaces",
+        "endpoints",
+    }
 )
 _LEAST_NAME = 2
 
@@ -39,7 +52,7 @@ def find_project(app: App, *, name: str = "", workspace: str = "") -> Project:
     """The project a command means: the one named, else the checkout's name (not that of the folder inside it)."""
     from handoff.git.repo import find_top  # noqa: PLC0415 - start-up: a report knows its project already
 
-    start = os.path.abspath(os.path.expanduser(workspace or "."))
+    start = os.path.abspath(os.path.expanduser(workspace or app.settings.here))
     if not os.path.isdir(start):
         raise UserError(f"There is no folder {start}.", "Name the checkout with --workspace, or leave the option out.")
     top = find_top(start) or start

@@ -20,7 +20,7 @@ from handoff.base.marked import is_alive, marked
 from handoff.base.process import find, run
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board import batches, leases, sessions, tasks
-from handoff.engine import hooks, papers, session_traces, session_walls, settling, stops, views
+from handoff.engine import endpoints, hooks, papers, session_traces, session_walls, settling, stops, views
 from handoff.engine.app import App
 from handoff.engine.home import find_project, home_config, labels_of
 from handoff.engine.session_environment import session_environment
@@ -172,20 +172,21 @@ def _begin(app: App, config: Config, wish: Wish, client: Client, claim: Claim, *
     path = folders.place(app.settings.home, task.project, name)
     session_traces.end_superseded(app, task, but=name)
     folders.make(path)
-    token = folders.text_of(path, folders.TOKEN).strip() or os.urandom(16).hex()
+    token = folders.text_of(path, folders.TOKEN).strip() or endpoints.session_token(name)
     baton = _baton(app, config, task)
     limits = wish.limits if wish.limits.minutes else wish.limits._replace(minutes=config.number("session_minutes"))
+    order = _order(app, wish, client, task, workspace, path, name, baton)._replace(token=token)
     facts = {
         "session": name, "task": task.label, "key": task.key, "fence": claim.fence, "agent": wish.agent,
         "version": client.version, "workspace": workspace, "started": stamp(app.clock.now()), "client_id": wish.resume,
         "model": wish.model, "state": wish.state or path, "began": app.clock.now(), "limits": limits._asdict(),
+        "tools": order.endpoint or shell_line(order.mcp),
     }  # fmt: skip
     for file, text in (
         (folders.FACTS, dumps(facts)), (folders.BATON, baton), (folders.TOKEN, token),
         (folders.GRANT, hooks.grant_text(task, workspace)),
     ):  # fmt: skip
         folders.put(path, file, text)
-    order = _order(app, wish, client, task, workspace, path, name, baton)
     adapter = client.adapter
     launch = adapter.resume(order) if wish.resume and adapter.resume else adapter.launch(order)
     words, environment = session_walls.build(
@@ -208,7 +209,7 @@ def _session(app: App, config: Config, claim: Claim, path: str, adapter: Adapter
     """The session as its folder tells of it: whoever takes it up after a crash has the same rules and the same clock."""
     facts = folders.get(path, folders.FACTS)
     rules = Rules(Limits(**facts.get("limits", {})), config.number("lease_seconds"))
-    able = adapter.abilities(str(facts.get("version", "")))
+    able = adapter.abilities(str(facts.get("version", "")))._replace(mcp=bool(facts.get("tools")))
     ago = max(0.0, app.clock.now() - float(facts.get("began", app.clock.now())))
     return Session(path, claim.session.id, adapter, able, rules, app.clock, ago=ago)
 
@@ -225,10 +226,11 @@ def _order(
     else:
         prompt = baton
     client_id = wish.resume or (_uuid() if able.choose_id else "")
-    own = own_words()
+    own, tools = own_words(), able.mcp and has_mcp()
     return Order(
         client.program, prompt, workspace, path, session, client_id, state=wish.state,
-        hook=(*own, "hook") if client.adapter.dialect else (), mcp=(*own, "mcp") if able.mcp and has_mcp() else (),
+        hook=(*own, "hook") if client.adapter.dialect else (), mcp=(*own, "mcp") if tools else (),
+        endpoint=endpoints.address(app) if tools else "",
         owned=_owned_places(workspace, task.patterns), writable=(app.settings.home, _temp(app)), model=wish.model, version=client.version, limits=wish.limits,
         sandboxed=wish.wall != session_walls.NONE,
         words=wish.words,

@@ -72,7 +72,7 @@ class Drift(Record):
 
 
 def workspace_of(app: App) -> Workspace | None:
-    return folder.find(os.getcwd(), home=app.settings.home)
+    return folder.find(app.settings.here, home=app.settings.home)
 
 
 def need_workspace(app: App) -> Workspace:
@@ -110,7 +110,7 @@ def look(app: App) -> View:
 
 def git_facts(app: App) -> repo.Facts | None:
     """The checkout we stand in; None outside a repository."""
-    top = repo.find_top(os.getcwd())
+    top = repo.find_top(app.settings.here)
     return repo.facts(top, environment=app.git_environment) if top else None
 
 

@@ -86,7 +86,7 @@ def find(app: App, *, session: str = "", fence: int | None = None, task: str = "
     if task:
         mine = [ticket for ticket in mine if _is_named(ticket, task)]
     if not task or len(mine) > 1:
-        mine = _nearest(mine) or (mine if task else [])
+        mine = _nearest(app, mine) or (mine if task else [])
     if len(mine) > 1:
         tty = terminal()
         mine = [ticket for ticket in mine if tty and ticket.terminal == tty] or mine
@@ -98,9 +98,9 @@ def find(app: App, *, session: str = "", fence: int | None = None, task: str = "
     return mine[0] if mine else None
 
 
-def _nearest(found: list[Ticket]) -> list[Ticket]:
+def _nearest(app: App, found: list[Ticket]) -> list[Ticket]:
     """The claims made in the innermost checkout around this folder."""
-    here = os.getcwd() + "/"
+    here = app.settings.here + "/"
     around = [ticket for ticket in found if ticket.workspace and here.startswith(ticket.workspace.rstrip("/") + "/")]
     inmost = max((len(ticket.workspace) for ticket in around), default=0)
     return [ticket for ticket in around if len(ticket.workspace) == inmost]

@@ -1,13 +1,14 @@
-"""`handoff mcp`: the relay's tools for any client that speaks the Model Context Protocol, over standard input and output."""
+"""The relay's tools for any client that speaks the Model Context Protocol; `handoff mcp` serves them over standard input."""
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from functools import wraps
 
 from handoff import __version__
 from handoff.base.errors import HandoffError, UserError
 from handoff.base.record import TYPE_CHECKING
-from handoff.engine import handoffs, tools
+from handoff.engine import endpoints, handoffs, tools
 from handoff.engine.app import App
 
 if TYPE_CHECKING:
@@ -20,17 +21,26 @@ TOOLS = (
     tools.task, tools.claim, tools.note, tools.finish, tools.block, tools.ask_human, tools.request_path, tools.status,
     tools.checks, tools.handoff, tools.answer_gate,
 )  # fmt: skip
+CALLER: ContextVar[Settings] = ContextVar("caller")
+"""Who speaks at the moment, where one server answers many; otherwise it is whoever started the server."""
 INSTRUCTIONS = "Call `task` first: it says what you hold and what you may change. Report with `finish` or `block`."
 
 
-def build(settings: Settings) -> Any:
-    """The server with its tools, the baton as a resource and the continue prompt."""
+def need() -> None:
+    """The extra, or an error that says how to get it."""
     try:
-        from mcp.server import MCPServer  # noqa: PLC0415 - an extra, and a second of importing
+        import mcp.server  # noqa: F401, PLC0415 - an extra, and a second of importing
     except ImportError:
         raise UserError(
             "The MCP server needs the package 'mcp'.", "Install it: pip install 'handoff-relay[mcp]'"
         ) from None
+
+
+def build(settings: Settings) -> Any:
+    """The server with its tools, the baton as a resource and the continue prompt."""
+    need()
+    from mcp.server import MCPServer  # noqa: PLC0415 - see `need`
+
     server: Any = MCPServer("handoff", version=__version__, instructions=INSTRUCTIONS, log_level="ERROR")
     for verb in TOOLS:
         server.tool(name=verb.__name__, description=verb.__doc__)(_bound(settings, verb))
@@ -40,6 +50,13 @@ def build(settings: Settings) -> Any:
     server.prompt(name="continue", description="The prompt for the next session of the active feature.")(
         _bound(settings, _continue)
     )
+
+    async def hear(context: Any, call_next: Any) -> Any:
+        """Whatever is said first is the handshake: `initialize`, or any request of clients that need none."""
+        endpoints.call_in(CALLER.get(settings))
+        return await call_next(context)
+
+    server.middleware.append(hear)
     return server
 
 
@@ -61,7 +78,7 @@ def _bound(settings: Settings, verb: Callable[..., str]) -> Callable[..., str]:
 
     @wraps(verb)
     def call(*given: Any, **named: Any) -> str:
-        app = App(settings)
+        app = App(CALLER.get(settings))
         try:
             return verb(app, *given, **named)
         except HandoffError as error:

@@ -54,10 +54,12 @@ def _work(ctx: Context, arguments: argparse.Namespace) -> int:
 
 def _run(ctx: Context, arguments: argparse.Namespace) -> int:
     from handoff.engine import working  # noqa: PLC0415 - start-up: --help and --status need no engine
+    from handoff.surfaces import mcp_http  # noqa: PLC0415
     from handoff.surfaces.cli.work_view import view_of  # noqa: PLC0415
 
     crew = working.crew(ctx.app, agents=arguments.agent, words=arguments.words, labels=arguments.labels)
     with view_of(ctx) as tell:
+        mcp_http.start_beside(ctx.settings, tell=tell)
         return working.run(ctx.app, crew, most=arguments.max, drain=arguments.drain, tell=tell)
 
 
