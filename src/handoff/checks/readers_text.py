@@ -105,7 +105,7 @@ def cargo(found: Found) -> list[results.Case]:
 def _binaries(output: str) -> list[tuple[str, str]]:
     """The output by test binary: the source file each was built from, and what it printed."""
     marks = list(_CARGO_BINARY.finditer(output))
-    ends = [mark.start() for mark in marks[1:]] + [len(output)]
+    ends = [*(mark.start() for mark in marks[1:]), len(output)][: len(marks)]
     return [(mark[1] or f"doc {mark[2]}", output[mark.end() : end]) for mark, end in zip(marks, ends, strict=True)]
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 
+from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING
 from handoff.base.settings import PROJECT_KEYS, load_config
 from handoff.checks import judge
 from handoff.checks.frameworks import need_suites
 from handoff.checks.runs import Ground, run_suite
 from handoff.git.ownership import Ownership
+from handoff.git.repo import find_top
 from handoff.git.scratch import Changed, Scratch
 from handoff.git.snapshots_place import STORE, find_place
 
@@ -35,11 +37,19 @@ def suites_of(app: App, *, folder: str) -> tuple[Suite, ...]:
     return need_suites(folder, configured=config.values["checks"], path=os.path.join(".handoff", "config.toml"))
 
 
+def suites_here(app: App, *, folder: str = ".") -> tuple[Suite, ...]:
+    """The suites of the checkout that holds `folder`."""
+    top = find_top(folder)
+    if top is None:
+        raise UserError("This is not a git repository.", "Go to your project, or use: handoff -C DIR check")
+    return suites_of(app, folder=top)
+
+
 def verdict(
     app: App, *, repository: str, tree: str, suites: Sequence[Suite], timeout: float = 0.0, walled: bool = True,
     dependencies: str = "",
 ) -> tuple[Report, ...]:  # fmt: skip
-    """Run the suites on exactly this tree (or commit) of the repository. No checkout is touched.
+    """Run the suites on exactly this tree (or commit) of the repository or of its snapshots. No checkout is touched.
 
     `dependencies` is the checkout whose node_modules, .venv and the like are borrowed: the person's, unless told
     otherwise, because what a session can write must not decide about its own work.
@@ -49,10 +59,11 @@ def verdict(
     seconds = timeout or load_config(os.path.join(lender, ".handoff", "config.toml"), PROJECT_KEYS).number(
         "check_timeout"
     )
-    with Scratch(os.path.join(place.project, CHECKS), repository, app.settings.environment) as scratch:
+    slots = os.path.join(place.project, CHECKS)
+    with Scratch(slots, repository, app.settings.environment, store=place.store) as scratch:
         scratch.lay_out(tree, keep=[path for suite in suites for path in suite.keep])
         borrowed = _borrow(suites, lender, scratch.tree)
-        _include(app, place, lender, scratch.tree)
+        _include(app, lender, scratch.tree)
         wrap = _wall(app, place, scratch, borrowed) if walled else None
         ground = Ground(
             scratch.tree, scratch.temp, lender, _environment(app, scratch.tree), seconds, lambda _path: False, wrap
@@ -60,6 +71,30 @@ def verdict(
         return tuple(
             run_suite(suite, ground=ground._replace(is_test=is_test(suite)), clock=app.clock) for suite in suites
         )
+
+
+def check(
+    app: App, *, folder: str = ".", names: Sequence[str] = (), tree: str = "", timeout: float = 0.0, walled: bool = True
+) -> tuple[str, tuple[Report, ...]]:
+    """Run the suites of this checkout, some or all, on a commit or on the files as they are now; the tree, the reports."""
+    from handoff.engine.snapshots import open_vault, snapshot  # noqa: PLC0415 - only this journey begins at a checkout
+    from handoff.git.snapshots import Wish  # noqa: PLC0415
+
+    vault = open_vault(app, folder=folder)
+    top = vault.place.source.top
+    suites = chosen(suites_of(app, folder=top), names)
+    name = tree or snapshot(app, vault=vault, wish=Wish("before a check")).sha
+    reports = verdict(app, repository=top, tree=name, suites=suites, timeout=timeout, walled=walled, dependencies=top)
+    return name, reports
+
+
+def chosen(suites: Sequence[Suite], names: Sequence[str]) -> tuple[Suite, ...]:
+    """The suites of these names; all of them when none is named."""
+    known = {suite.name: suite for suite in suites}
+    for name in names:
+        if name not in known:
+            raise UserError(f"There is no suite '{name}'.", f"There are: {', '.join(known)}.")
+    return tuple(known[name] for name in names) if names else tuple(suites)
 
 
 def baseline(
@@ -129,7 +164,8 @@ def _borrow(suites: Sequence[Suite], lender: str, tree: str) -> list[str]:
     return visible
 
 
-def _include(app: App, place: Place, lender: str, tree: str) -> None:
+def _include(app: App, lender: str, tree: str) -> None:
+    """Files git does not carry but tests need, by the person's own list."""
     if not os.path.isfile(os.path.join(lender, ".worktreeinclude")):
         return
     from handoff.engine.snapshots import open_vault  # noqa: PLC0415 - only for projects that name such files
@@ -137,7 +173,6 @@ def _include(app: App, place: Place, lender: str, tree: str) -> None:
 
     vault = open_vault(app, folder=lender)
     copy_included(vault.place, vault.store, tree)
-    del place
 
 
 def _environment(app: App, tree: str) -> dict[str, str]:

@@ -31,8 +31,9 @@ class Scratch:
     Use it in a `with`: the slot is held as long, and a second verdict at the same time takes another one.
     """
 
-    def __init__(self, home: str, repository: str, environment: Mapping[str, str]) -> None:
+    def __init__(self, home: str, repository: str, environment: Mapping[str, str], *, store: str = "") -> None:
         self._home = home
+        self._store = store  # its objects can be laid out too: what a snapshot kept is in no commit of the repository
         self._source = open_source(repository)
         self._environment = trusted_environment(environment)
         self._lock: locked | None = None
@@ -91,7 +92,8 @@ class Scratch:
     def _make(self) -> None:
         """The slot's own git folder: it borrows the repository's objects and none of its settings."""
         folder = os.path.join(self.folder, "git")
-        borrowed = os.path.join(self._source.common, "objects")
+        places = [os.path.join(folder, "objects") for folder in (self._source.common, self._store) if folder]
+        borrowed = "".join(f"{place}\n" for place in places if os.path.isdir(place))
         alternates = os.path.join(folder, "objects", "info", "alternates")
         if not os.path.isfile(os.path.join(folder, "HEAD")):
             for name in ("objects/info", "objects/pack", "refs"):
@@ -106,8 +108,8 @@ class Scratch:
         if os.path.isfile(alternates):
             with open(alternates, encoding="utf-8", errors="surrogateescape") as file:
                 known = file.read()
-        if known != borrowed + "\n":
-            write_atomic(alternates, (borrowed + "\n").encode("utf-8", "surrogateescape"))
+        if known != borrowed:
+            write_atomic(alternates, borrowed.encode("utf-8", "surrogateescape"))
         make_folder(self.tree)
 
     def _is_wide(self) -> bool:

@@ -1,9 +1,7 @@
 // A reporter for `node --test`: one line of JSON for each test, with the file it stands in and what that file printed.
 const words = (error) => {
   const cause = error?.cause ?? error;
-  const text = cause?.stack ?? String(cause ?? "");
-  const code = cause?.code ? `${cause.code} ` : "";
-  return `${code}${cause?.name ?? ""}: ${cause?.message ?? ""}\n${text}`;
+  return cause?.stack ?? `${cause?.name ?? ""}: ${cause?.message ?? cause ?? ""}`;
 };
 
 export default async function* results(source) {

@@ -87,6 +87,7 @@ CATALOG: dict[str, Entry] = {
     "land": Entry("landing", "merge sessions' work in memory, check it, then move the branch", GIT),
     "collisions": Entry("landing", "show which files two live sessions have changed", GIT),
     "undo": Entry("snapshots", "take back the last restore, landing or removal, or all a session did", GIT),
+    "check": Entry("checks", "find the project's tests, run them on an exact tree and say what each did", STEPS),
     "rehearse": Entry("rehearse", "run the scripted agent in this folder: no model, no cost", TOOL),
     "demo": Entry("demo", "show three sessions handing one feature on, in a scratch repository", TOOL),
     "notes": Entry("notes", "exchange the records of what was verified, and let them follow a rebase", GIT),
