@@ -34,6 +34,11 @@ NEW_TEST = """
     """
 NEW_CODE = "\ndef mul(a, b):\n    return a * b\n"
 TESTS = "tests/test_calc.py"
+SKIP = """from pytest import mark
+
+
+@mark.skip
+"""
 NEW = "pytest:tests/test_calc.py::test_multiplies"
 
 
@@ -223,7 +228,7 @@ def test_settings_that_keep_known_tests_from_running_are_caught(project):
     ("old", "new", "code"),
     [
         ("    assert add(-1, 1) == 0\n", "", "fewer-assertions"),
-        ("def test_adds_nothing", "from pytest import mark\n\n\n@mark.skip\ndef test_adds_nothing", "test-skipped"),
+        ("def test_adds_nothing", SKIP + "def test_adds_nothing", "test-skipped"),
         ("def test_adds_nothing():\n    assert add(0, 0) == 0\n", "", "test-removed"),
         ("assert add(0, 0) == 0", "pass", "test-emptied"),
         ("assert add(0, 0) == 0", "assert True", "tautology"),
