@@ -146,6 +146,10 @@ HOME_KEYS: dict[str, Key] = {
     "database_url": Key(
         "text", "database of the relay (env: HANDOFF_DATABASE_URL); empty is the SQLite file in the home", ""
     ),
+    "database_sslmode": Key(
+        "text", "encryption of the way to Postgres when the address names none, for example verify-full", ""
+    ),
+    "database_sslrootcert": Key("text", "file with the certificate of the authority that signed the server's", ""),
     "labels": Key(
         "list", 'labels of this machine, for example ["gpu"]; a task that demands labels runs only where they are', []
     ),
@@ -185,6 +189,15 @@ class Config(Record):
 
     def texts(self, key: str) -> list[str]:
         return [str(value) for value in self.values[key]]
+
+
+def refuse_readable(path: str) -> None:
+    """A file that holds a password must be its owner's alone."""
+    mode = os.stat(path).st_mode
+    if mode & 0o077:
+        raise ConfigError(
+            f"{path} holds a password, and others may read it (mode {mode & 0o777:o}).", f"Run: chmod 600 {path}"
+        )
 
 
 def load_config(path: str, keys: dict[str, Key]) -> Config:

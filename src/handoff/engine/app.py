@@ -6,7 +6,7 @@ import os
 
 from handoff.base.clock import SystemClock
 from handoff.base.record import TYPE_CHECKING
-from handoff.base.settings import HOME_CONFIG, HOME_KEYS, git_environment, load_config
+from handoff.base.settings import HOME_CONFIG, HOME_KEYS, git_environment, load_config, refuse_readable
 
 if TYPE_CHECKING:
     from handoff.base.clock import Clock
@@ -41,13 +41,27 @@ class App:
     @property
     def database_url(self) -> str:
         """HANDOFF_DATABASE_URL, else database_url in the home's config.toml, else the SQLite file in the home."""
-        from handoff.store.drivers import database_url  # noqa: PLC0415 - only the relay's commands
+        from handoff.store import addresses  # noqa: PLC0415 - only the relay's commands
+        from handoff.store.drivers import database_url  # noqa: PLC0415
 
-        if not self.settings.get("HANDOFF_DATABASE_URL"):
+        url = self.settings.get("HANDOFF_DATABASE_URL")
+        if not url:
             config = load_config(os.path.join(self.settings.home, HOME_CONFIG), HOME_KEYS)
-            if config.text("database_url"):
-                return config.text("database_url")
-        return database_url(self.settings)
+            url = config.text("database_url")
+            if addresses.password_of(url):
+                refuse_readable(config.path)
+        return self.encrypted(url) if url else database_url(self.settings)
+
+    def encrypted(self, url: str) -> str:
+        """The address of a Postgres with the encryption that the home's config.toml demands."""
+        from handoff.store import addresses  # noqa: PLC0415 - only the relay's commands
+
+        if not addresses.is_postgres(url):
+            return url
+        config = load_config(os.path.join(self.settings.home, HOME_CONFIG), HOME_KEYS)
+        return addresses.with_options(
+            url, sslmode=config.text("database_sslmode"), sslrootcert=config.text("database_sslrootcert")
+        )
 
     def close(self) -> None:
         """Give the database back; a thread that composes its own App ends with this."""

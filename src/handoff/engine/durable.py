@@ -100,7 +100,7 @@ class Durable:
         """Create or migrate the engine's tables, one process at a time, and begin to take work."""
         dbos.DBOS.listen_queues([self.queue])
         with files.locked(self._lock, what="the engine's tables", patience=120.0), self._engine.whole_schema():
-            dbos.DBOS.launch()
+            self._start()
         self._phases = dbos.DBOS.register_queue(
             self.queue, polling_interval_sec=POLL_SECONDS, on_conflict="always_update"
         )
@@ -108,6 +108,17 @@ class Durable:
             system_database_engine=self._engine.plain, serializer=dbos.DBOSPortableJSONSerializer(),
             application_name=APPLICATION, lazy=True,
         )  # fmt: skip
+
+    def _start(self) -> None:
+        try:
+            dbos.DBOS.launch()
+        except sa.exc.ProgrammingError as error:
+            raise UserError(
+                f"The engine's tables are missing or old, and this role may not make them: {error.orig}.".replace(
+                    "\n", " "
+                ),
+                "Their owner makes them: handoff database migrate",
+            ) from error
 
     def enqueue(
         self,
@@ -183,6 +194,11 @@ class Durable:
             self._client.destroy()
         dbos.DBOS.destroy(destroy_registry=True)
         self._engine.close()
+
+
+def migrate(url: str) -> None:
+    """Make the engine's tables, or bring them up to date, without taking any work."""
+    dbos.DBOS.migrate(url)
 
 
 def step(name: str, function: Callable[[], Any]) -> Any:

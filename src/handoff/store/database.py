@@ -71,6 +71,9 @@ class Database(Protocol):
     def wait_for_change(self, seconds: float) -> bool:
         """Return when another connection has committed something, or after `seconds` with False."""
 
+    def weakness(self) -> str:
+        """What is wrong with the way to it, in a person's words; nothing when all is well."""
+
     def close(self) -> None: ...
 
 

@@ -6,6 +6,7 @@ import os
 
 from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING
+from handoff.store.addresses import is_postgres
 
 if TYPE_CHECKING:
     from handoff.base.clock import Clock
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
     from handoff.store.database import Database
 
 _SQLITE_PREFIX = "sqlite:///"
-_POSTGRES_PREFIXES = ("postgresql://", "postgres://")
 
 
 def database_url(settings: Settings) -> str:
@@ -27,7 +27,7 @@ def open_database(url: str, *, clock: Clock) -> Database:
         from handoff.store.sqlite import SqliteDatabase  # noqa: PLC0415 - only the driver that is used
 
         return SqliteDatabase(url[len(_SQLITE_PREFIX) :], clock=clock)
-    if url.startswith(_POSTGRES_PREFIXES):
+    if is_postgres(url):
         from handoff.store.postgres import PostgresDatabase  # noqa: PLC0415 - only the driver that is used
 
         return PostgresDatabase(url, clock=clock)

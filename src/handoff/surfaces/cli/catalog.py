@@ -61,6 +61,7 @@ CATALOG: dict[str, Entry] = {
     "prune": Entry("board", "forget what ended long ago (a dry run unless --execute)", RELAY),
     "workflow": Entry("workflows", "list, show, check and draw workflows", RELAY),
     "work": Entry("work", "run the relay by itself: claim what is ready, start agents, survive anything", RELAY),
+    "database": Entry("database", "show the relay's database, make its tables, give it roles with few rights", RELAY),
     "migrate-database": Entry("database", "move the relay to another database, for example to Postgres", RELAY),
     "watchdog": Entry("watchdog", "find silent sessions and due fan-ins, once or again and again", RELAY),
     "sync-files": Entry("board", "rebuild the files under the home from the relay's rows", RELAY),

@@ -49,7 +49,17 @@ def _work(ctx: Context, arguments: argparse.Namespace) -> int:
         return _stop(ctx, drain=arguments.drain)
     if not arguments.agent:
         raise UserError("Say which agent works.", f"For example: {ctx.settings.program} work --agent claude")
+    _warn_of_listeners(ctx)
     return _detach(ctx, arguments) if arguments.detach else _run(ctx, arguments)
+
+
+def _warn_of_listeners(ctx: Context) -> None:
+    from handoff.engine import databases  # noqa: PLC0415 - start-up
+    from handoff.surfaces.cli.database import tell_weakness  # noqa: PLC0415
+
+    weakness = databases.look(ctx.app).weakness
+    if weakness:
+        tell_weakness(ctx, weakness)
 
 
 def _run(ctx: Context, arguments: argparse.Namespace) -> int:
