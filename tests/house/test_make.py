@@ -68,14 +68,14 @@ def test_an_unfit_python_is_told_with_its_mend(machine, tmp_path, failing, words
     assert not os.path.exists(venv)
 
 
-EVERYDAY = ("ssh-keygen", "gcc", "cargo", "npm", "zsh", "fish", "elvish", "javac")
+EVERYDAY = ("ssh-keygen", "openssl", "gcc", "cargo", "npm", "zsh", "fish", "elvish", "javac")
 
 
 def _furnish(machine, *names: str) -> None:
     for name in (*names, *EVERYDAY):
         _stand_in(machine, name)
     (machine / "python3").symlink_to(sys.executable)
-    (machine / "dpkg-query").symlink_to(shutil.which("true"))  # asked each time whether JUnit is there
+    (machine / "dpkg-query").symlink_to(shutil.which("true"))  # asked each time whether JUnit and Postgres are there
 
 
 def test_ci_gives_every_verdict_and_lets_nothing_be_absent(machine):
