@@ -114,21 +114,30 @@ class Ground:
     # --- what has come of it ---------------------------------------------------------------------------------
 
     def until(self, true: Any, what: str, *, patience: float = PATIENCE) -> None:
+        self.until_seen(true, what, patience=patience, story=self.story)
+
+    def until_seen(self, true: Any, what: str, *, patience: float = PATIENCE, story: Any = None) -> None:
+        """The same where the database may be away."""
         deadline = self.clock.monotonic() + patience
         while not true():
             if self.clock.monotonic() > deadline:
-                raise AssertionError(f"not reached: {what}\n{self.story()}")
+                raise AssertionError(f"not reached: {what}\n{(story or self.logs)()}")
             self.clock.sleep(0.05)
 
     def story(self) -> str:
         """Everything a person wants to see when a test fails."""
         parts = [f"{task.label} {task.state} fence {task.fence} {task.reason}" for task in self.tasks().values()]
         parts += [f"{event.seq} {event.kind} {event.task_id} {event.body}" for event in self.events()]
+        return "\n".join([*parts, self.logs(), "--- points", *sorted(os.listdir(self.points))])
+
+    def logs(self) -> str:
+        """What supervisors and agents said."""
+        parts = []
         for name in sorted(os.listdir(self.folder)):
             if name.startswith("supervisor-"):
                 with open(os.path.join(self.folder, name), encoding="utf-8") as file:
                     parts.append(f"--- {name}\n{file.read()[-1500:]}")
-        return "\n".join([*parts, "--- traces", *self.trace_lines(), "--- points", *sorted(os.listdir(self.points))])
+        return "\n".join([*parts, "--- traces", *self.trace_lines()])
 
     def tasks(self) -> dict[str, tasks.Task]:
         return {task.id: task for task in tasks.listing(self.app.database, every=True)}

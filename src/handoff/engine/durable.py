@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 import uuid
 from contextlib import contextmanager
 
 from handoff.base import files
+from handoff.base.clock import SystemClock
 from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING, Record
 
@@ -39,6 +41,7 @@ Away = sa.exc.DBAPIError
 POLL_SECONDS = 1.0
 _SQLITE = "sqlite:///"
 _WITH_SUBSEC = (3, 42, 0)
+_AWAY_PAUSE = 0.5
 _RECOVERIES = 1_000_000  # a restart is no fault of the phase
 _LIVE = ("PENDING", "ENQUEUED", "DELAYED")
 
@@ -220,6 +223,7 @@ class _Engine:
             self.plain = sa.create_engine(url, module=library)
             sa.event.listen(self.plain, "connect", _prepare_sqlite(library))
             sa.event.listen(self.plain, "begin", self._begin)
+            sa.event.listen(self.plain, "handle_error", _as_busy)
             self._ours = sa.create_engine(
                 _SQLITE, module=library, poolclass=pool.NullPool, creator=self._present, skip_autocommit_rollback=False
             )
@@ -231,6 +235,7 @@ class _Engine:
                 place, pool_size=10, max_overflow=40, pool_pre_ping=True,
                 connect_args={"application_name": "handoff-supervisor", "connect_timeout": 10},
             )  # fmt: skip
+            sa.event.listen(self.plain, "do_connect", _connect_patiently)
             self._ours = sa.create_engine(
                 "postgresql+psycopg://", poolclass=pool.NullPool, creator=self._present, use_native_hstore=False
             )
@@ -270,6 +275,31 @@ class _Engine:
 
     def close(self) -> None:
         self.plain.dispose()
+
+
+def _connect_patiently(dialect: Any, record: Any, words: Any, options: Any) -> Any:
+    """A run waits for a server that is away, whatever the reason: the engine itself gives up when the socket is missing.
+
+    The supervisor's own thread is told at once, because it tells people.
+    """
+    del record
+    while True:
+        try:
+            return dialect.connect(*words, **options)
+        except dialect.loaded_dbapi.OperationalError:
+            if threading.current_thread() is threading.main_thread():
+                raise
+            SystemClock().sleep(_AWAY_PAUSE)
+
+
+def _as_busy(context: Any) -> Exception | None:
+    """A full disk is met as a busy file: the engine then waits and tries again, where it would give the run up."""
+    text = str(context.original_exception)
+    if "disk is full" not in text and "disk I/O" not in text:
+        return None
+    if threading.current_thread() is threading.main_thread():
+        return None
+    return sa.exc.OperationalError(context.statement, None, RuntimeError(f"database is locked: {text}"))
 
 
 class _Joined:
@@ -320,8 +350,6 @@ def _prepare_sqlite(library: Any) -> Callable[[Any, Any], None]:
 
 
 def _seconds() -> float:
-    from handoff.base.clock import SystemClock  # noqa: PLC0415 - only for an old SQLite
-
     return SystemClock().now()
 
 

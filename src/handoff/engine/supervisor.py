@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
+from contextlib import suppress
 
 from handoff.base.clock import boot_id
 from handoff.base.errors import Away, HandoffError, UserError
@@ -32,6 +33,7 @@ _LEASE_SHARE = 4
 _LONGEST_WAIT = 0.5
 _SHORTEST_WAIT = 0.02
 _AWAY_PAUSE = 1.0
+_HEARD_SECONDS = 5.0
 
 
 class Pace(Record):
@@ -65,6 +67,7 @@ class Supervisor:
         self._due: dict[str, float] = {}
         self._leaving = threading.Event()
         self._trouble = ""
+        self._settled_in = False
         self.draining = False
         home = app.settings.home
         make_folder(os.path.join(home, "locks"), mode=0o700)
@@ -82,13 +85,17 @@ class Supervisor:
             while not self._leaving.is_set():
                 try:
                     self.round()
+                    if self._trouble:
+                        self._tell("Going on.")
+                        self._trouble = ""
                     if self.draining and not self.busy():
                         break
                     self._wait()
                 except (HandoffError, durable.Away) as error:
                     self._sit_out(error)
         finally:
-            executors.give_up(self.app.database, id=self.id)
+            with suppress(Away):  # our lease tells it later
+                executors.give_up(self.app.database, id=self.id)
 
     def _sit_out(self, error: Exception) -> None:
         """The database is away, or a disk is full: say so once, and go on when it is back."""
@@ -96,10 +103,12 @@ class Supervisor:
         if words != self._trouble:
             self._tell(f"Waiting: {words}")
         self._trouble = words
+        # Sessions could not show that they live: they are heard before anybody is called silent.
+        self._due["watchdog"] = self.app.clock.monotonic() + max(self.pace.watchdog, _HEARD_SECONDS)
         self._leaving.wait(_AWAY_PAUSE)
 
     def begin(self) -> None:
-        """Introduce ourselves, start the engine, take over what is left from before."""
+        """Introduce ourselves and start the engine; the first round takes over what is left from before."""
         database = self.app.database
         executors.begin(
             database, id=self.id, host=self.host, boot=boot_id(), pid=os.getpid(), process_start=start_of(os.getpid()),
@@ -108,10 +117,7 @@ class Supervisor:
         threading.Thread(target=self._keep_lease, name="lease", daemon=True).start()
         self.engine.register({phases.NAME: phases.runner(self.app.settings, self.crew)})
         self.engine.launch()
-        self.reap()
-        self.adopt()
-        now = self.app.clock.monotonic()
-        self._due = {"reap": now + self.pace.reap, "watchdog": now + self.pace.watchdog, "retention": now}
+        self._due = {"watchdog": self.app.clock.monotonic() + self.pace.watchdog}
         self._tell(f"Supervisor {self.id} works with {', '.join(self.crew.agents)}.")
 
     def leave(self) -> None:
@@ -128,6 +134,10 @@ class Supervisor:
 
     def round(self) -> None:
         """One look at everything: what is due by time, then what may start."""
+        if not self._settled_in:  # in the loop, because the database may go away in the middle
+            self.reap()
+            self.adopt()
+            self._settled_in = True
         for name, step in (("reap", self.reap), ("watchdog", self.watchdog), ("retention", self.retention)):
             if self._is_due(name, getattr(self.pace, name)):
                 step()
