@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import tempfile
 
 import pytest
@@ -11,6 +13,7 @@ import pytest
 from databases import quick_folder
 from own_server import Server
 from relay_ground import Ground
+from sandbox import absent
 
 
 @pytest.fixture(scope="module")
@@ -105,3 +108,23 @@ def test_a_database_that_goes_away_during_recovery_is_waited_for(ground, server)
     ground.reopen()
     ground.until(ground.done, "all phases are finished")
     check_each_done_once(ground, names)
+
+
+ON_A_SMALL_DISK = 'mount -t tmpfs -o size=6m small "$HANDOFF_HOME" && exec "$@"'
+
+
+@pytest.mark.slow
+def test_a_full_disk_is_said_clearly_leaves_nothing_half_and_is_waited_for(repo, tmp_path):
+    """The whole relay runs in a namespace where its home is a disk of six megabytes: no rights are needed for that."""
+    home = os.environ["HANDOFF_HOME"]
+    os.makedirs(home, exist_ok=True)
+    inside = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", ON_A_SMALL_DISK, "sh"]
+    if subprocess.run([*inside, "true"], capture_output=True, check=False).returncode:
+        absent("user namespaces")
+    script = os.path.join(os.path.dirname(os.path.dirname(__file__)), "support", "full_disk.py")
+    done = subprocess.run(
+        [*inside, sys.executable, script, str(tmp_path / "ground"), repo.path], capture_output=True, text=True,
+        timeout=200, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "done 1 1 1 1", done.stdout
