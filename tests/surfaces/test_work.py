@@ -31,6 +31,17 @@ def test_a_supervisor_needs_an_agent_it_knows(cli):
     assert "--max must be" in cli("work", "--agent", "scripted", "--max", "-1", code=1).err
 
 
+def test_a_service_is_written_for_a_crew_that_could_work_and_removed_again(cli):
+    assert "Say which agent works" in cli("install", "work", code=1).err
+    assert "install work" in cli("install", "--agent", "scripted", code=2).err
+    told = cli("install", "work", "--agent", "scripted", "--max", "2", "--json", code=None).json
+    path = next(step["words"] for step in told if step["words"].startswith("Wrote "))[6:-1]
+    with open(path, encoding="utf-8") as file:
+        assert '"work" "--agent" "scripted" "--max" "2"' in file.read() or path.endswith(".plist")
+    cli("uninstall", "work", code=None)
+    assert not os.path.exists(path)
+
+
 def test_where_nobody_works_it_says_so(cli):
     assert "No supervisor works" in cli("work", "--status").out
     assert cli("work", "--status", "--json").json["supervisors"] == []

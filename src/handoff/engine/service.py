@@ -1,4 +1,7 @@
-"""The watchdog as a timer of the person's own system: systemd on Linux, launchd on macOS. Only our own files are touched."""
+"""The supervisor and the watchdog as services of the person's own system: systemd on Linux, launchd on macOS.
+
+Only our own files are touched.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +12,46 @@ from handoff.base.errors import Refused
 from handoff.base.files import make_folder, read_bytes, remove, write_atomic
 from handoff.base.process import find, run
 from handoff.base.record import TYPE_CHECKING, Record
+from handoff.base.settings import HOME_CONFIG
+from handoff.store.addresses import password_of
 
 if TYPE_CHECKING:
     from handoff.engine.app import App
 
 MARK = "Written by handoff install; handoff uninstall removes it."
 _EVERY_SECONDS = 60
-_LABEL = "dev.handoff.watchdog"
-_UNIT = "handoff-watchdog"
 _SECONDS = 30.0
+_RESTART_SECONDS = 10
+WATCHDOG, WORK = "watchdog", "work"
+
+
+class Service(Record):
+    """What is set up: its name, what it is for, and the words behind `handoff`; a timer runs again and again."""
+
+    name: str
+    purpose: str
+    words: tuple[str, ...]
+    timer: bool = False
+
+    @property
+    def unit(self) -> str:
+        return f"handoff-{self.name}"
+
+    @property
+    def label(self) -> str:
+        return f"dev.handoff.{self.name}"
+
+
+def watchdog() -> Service:
+    """The watchdog, every minute."""
+    return Service(
+        WATCHDOG, "handoff watchdog: expired leases, due fan-ins, overdue gates", ("watchdog", "--once"), timer=True
+    )
+
+
+def supervisor(words: tuple[str, ...] = ()) -> Service:
+    """The supervisor, from log-in on and again after a fault."""
+    return Service(WORK, "handoff supervisor: claims what is ready and runs agents", ("work", *words))
 
 
 class Step(Record):
@@ -28,24 +62,25 @@ class Step(Record):
 
 
 class Plan(Record):
-    """The files of the timer, and the commands that switch it on and off."""
+    """The files of the service, and the commands that switch it on and off."""
 
     files: dict[str, str]
     switch_on: tuple[tuple[str, ...], ...]
     switch_off: tuple[tuple[str, ...], ...]
 
 
-def plan(app: App, *, system: str = sys.platform, command: tuple[str, ...] = ()) -> Plan:
+def plan(app: App, service: Service, *, system: str = sys.platform, command: tuple[str, ...] = ()) -> Plan:
     """What `install` writes on this system."""
-    words = (*(command or _own_command()), "watchdog", "--once")
+    words = (*(command or _own_command()), *service.words)
     if system == "darwin":
-        return _launchd(app, words)
-    return _systemd(app, words)
+        return _launchd(app, service, words)
+    return _systemd(app, service, words)
 
 
-def install(app: App) -> list[Step]:
-    """Write the timer and switch it on; a file that is not ours is never overwritten."""
-    wanted = plan(app)
+def install(app: App, service: Service) -> list[Step]:
+    """Write the service's files and switch it on; a file that is not ours is never overwritten."""
+    _refuse_password(app)
+    wanted = plan(app, service)
     for path in wanted.files:
         _refuse_foreign(path)
     steps = []
@@ -59,9 +94,9 @@ def install(app: App) -> list[Step]:
     return [*steps, *_run_all(app, wanted.switch_on)]
 
 
-def uninstall(app: App) -> list[Step]:
-    """Switch the timer off and remove our files; foreign ones stay."""
-    wanted = plan(app)
+def uninstall(app: App, service: Service) -> list[Step]:
+    """Switch the service off and remove our files; foreign ones stay."""
+    wanted = plan(app, service)
     present = [path for path in wanted.files if os.path.lexists(path)]
     for path in present:
         _refuse_foreign(path)
@@ -77,6 +112,15 @@ def uninstall(app: App) -> list[Step]:
 def _refuse_foreign(path: str) -> None:
     if os.path.lexists(path) and MARK.encode() not in read_bytes(path):
         raise Refused(f"{path} was not written by handoff.", "Move it away first; handoff leaves it as it is.")
+
+
+def _refuse_password(app: App) -> None:
+    """What others may read is no place for a password."""
+    if password_of(app.settings.get("HANDOFF_DATABASE_URL")):
+        raise Refused(
+            "HANDOFF_DATABASE_URL holds a password, and a service's file can be read by others.",
+            f"Put it into {os.path.join(app.settings.home, HOME_CONFIG)} as database_url (chmod 600), unset the variable, run this again.",
+        )
 
 
 def _run_all(app: App, commands: tuple[tuple[str, ...], ...]) -> list[Step]:
@@ -107,29 +151,39 @@ def _home_of(app: App) -> str:
     return app.settings.get("HOME") or os.path.expanduser("~")
 
 
-def _variables(app: App) -> dict[str, str]:
-    """What the timer must know: where the home is. A database address may hold a password and stays in config.toml."""
-    return {"HANDOFF_HOME": app.settings.home}
+def _variables(app: App, service: Service) -> dict[str, str]:
+    """What the service must know: the home, the database this shell uses, and where the agents are that it starts."""
+    found = {"HANDOFF_HOME": app.settings.home}
+    if app.settings.get("HANDOFF_DATABASE_URL"):
+        found["HANDOFF_DATABASE_URL"] = app.settings.get("HANDOFF_DATABASE_URL")
+    return found if service.timer else {**found, "PATH": app.settings.path}
 
 
-def _systemd(app: App, words: tuple[str, ...]) -> Plan:
+def _systemd(app: App, service: Service, words: tuple[str, ...]) -> Plan:
     base = app.settings.get("XDG_CONFIG_HOME") or os.path.join(_home_of(app), ".config")
     folder = os.path.join(base, "systemd", "user")
-    environment = "".join(f"Environment={_unit_quoted(f'{k}={v}')}\n" for k, v in _variables(app).items())
+    environment = "".join(f"Environment={_unit_quoted(f'{k}={v}')}\n" for k, v in _variables(app, service).items())
     command = " ".join(_unit_quoted(word).replace("$", "$$") for word in words)  # only a command line expands $
-    service = (
-        f"# {MARK}\n[Unit]\nDescription=handoff watchdog: expired leases, due fan-ins, overdue gates\n\n"
-        f"[Service]\nType=oneshot\n{environment}ExecStart={command}\n"
-    )
-    timer = (
-        f"# {MARK}\n[Unit]\nDescription=Run the handoff watchdog every minute\n\n"
-        f"[Timer]\nOnActiveSec=5\nOnUnitInactiveSec={_EVERY_SECONDS}\nAccuracySec=5\n\n[Install]\nWantedBy=timers.target\n"
-    )
-    systemctl = ("systemctl", "--user")
+    # A stopped or restarted supervisor leaves its agents alive (KillMode): the next one attaches to them.
+    kind = "Type=oneshot\n" if service.timer else (
+        f"Type=simple\nKillMode=process\nRestart=on-failure\nRestartSec={_RESTART_SECONDS}\n"
+    )  # fmt: skip
+    text = f"# {MARK}\n[Unit]\nDescription={service.purpose}\n\n[Service]\n{kind}{environment}ExecStart={command}\n"
+    unit, systemctl = service.unit, ("systemctl", "--user")
+    files = {os.path.join(folder, f"{unit}.service"): text}
+    if service.timer:
+        files[os.path.join(folder, f"{unit}.timer")] = (
+            f"# {MARK}\n[Unit]\nDescription=Run the handoff {service.name} every minute\n\n"
+            f"[Timer]\nOnActiveSec=5\nOnUnitInactiveSec={_EVERY_SECONDS}\nAccuracySec=5\n\n"
+            "[Install]\nWantedBy=timers.target\n"
+        )
+    else:
+        files[os.path.join(folder, f"{unit}.service")] += "\n[Install]\nWantedBy=default.target\n"
+    switched = f"{unit}.{'timer' if service.timer else 'service'}"
     return Plan(
-        {os.path.join(folder, f"{_UNIT}.service"): service, os.path.join(folder, f"{_UNIT}.timer"): timer},
-        ((*systemctl, "daemon-reload"), (*systemctl, "enable", "--now", f"{_UNIT}.timer")),
-        ((*systemctl, "disable", "--now", f"{_UNIT}.timer"),),
+        files,
+        ((*systemctl, "daemon-reload"), (*systemctl, "enable", "--now", switched)),
+        ((*systemctl, "disable", "--now", switched),),
     )
 
 
@@ -139,25 +193,34 @@ def _unit_quoted(word: str) -> str:
     return f'"{word}"'
 
 
-def _launchd(app: App, words: tuple[str, ...]) -> Plan:
-    path = os.path.join(_home_of(app), "Library", "LaunchAgents", f"{_LABEL}.plist")
+def _launchd(app: App, service: Service, words: tuple[str, ...]) -> Plan:
+    path = os.path.join(_home_of(app), "Library", "LaunchAgents", f"{service.label}.plist")
     arguments = "".join(f"    <string>{_xml(word)}</string>\n" for word in words)
-    variables = "".join(f"    <key>{_xml(k)}</key><string>{_xml(v)}</string>\n" for k, v in _variables(app).items())
-    log = os.path.join(app.settings.home, "logs", "watchdog.log")
+    pairs = _variables(app, service).items()
+    variables = "".join(f"    <key>{_xml(k)}</key><string>{_xml(v)}</string>\n" for k, v in pairs)
+    log = os.path.join(app.settings.home, "logs", f"{service.name}.log")
+    again = (
+        f"  <key>StartInterval</key><integer>{_EVERY_SECONDS}</integer>\n"
+        if service.timer
+        else "  <key>KeepAlive</key><dict><key>SuccessfulExit</key><false/></dict>\n"
+        f"  <key>ThrottleInterval</key><integer>{_RESTART_SECONDS}</integer>\n"
+        "  <key>AbandonProcessGroup</key><true/>\n"  # agents outlive it, as under systemd
+        f"  <key>StandardOutPath</key><string>{_xml(log)}</string>\n"
+    )
     text = (
         '<?xml version="1.0" encoding="UTF-8"?>\n'
         f"<!-- {MARK} -->\n"
-        f'<plist version="1.0">\n<dict>\n  <key>Label</key><string>{_LABEL}</string>\n'
+        f'<plist version="1.0">\n<dict>\n  <key>Label</key><string>{service.label}</string>\n'
         f"  <key>ProgramArguments</key>\n  <array>\n{arguments}  </array>\n"
         f"  <key>EnvironmentVariables</key>\n  <dict>\n{variables}  </dict>\n"
-        f"  <key>StartInterval</key><integer>{_EVERY_SECONDS}</integer>\n  <key>RunAtLoad</key><true/>\n"
+        f"{again}  <key>RunAtLoad</key><true/>\n"
         f"  <key>StandardErrorPath</key><string>{_xml(log)}</string>\n</dict>\n</plist>\n"
     )
     target = f"gui/{os.getuid()}"
     return Plan(
         {path: text},
         (("launchctl", "bootstrap", target, path),),
-        (("launchctl", "bootout", f"{target}/{_LABEL}"),),
+        (("launchctl", "bootout", f"{target}/{service.label}"),),
     )
 
 

@@ -88,19 +88,23 @@ def run(app: App, crew: Crew, *, most: int, drain: bool, tell: Callable[[str], N
     os._exit(0)  # phases in the middle are threads that wait for agents: the next supervisor takes them over
 
 
+def words_of(crew: Crew, *, most: int = 0, drain: bool = False) -> tuple[str, ...]:
+    """The words behind `work` that start such a supervisor."""
+    options = [option for name in crew.agents for option in ("--agent", name)]
+    options += ["--max", str(most)] if most else []
+    options += ["--drain"] if drain else []
+    options += ["--labels", ",".join(crew.labels)] if crew.labels else []
+    return (*options, *(("--", *crew.words) if crew.words else ()))
+
+
 def detach(app: App, crew: Crew, *, most: int, drain: bool) -> Begun:
     """The same in the background; returns when it has introduced itself."""
     folder = os.path.join(app.settings.home, "logs")
     make_folder(folder)
     log = os.path.join(folder, "work.log")
-    options = [option for name in crew.agents for option in ("--agent", name)]
-    options += ["--max", str(most)] if most else []
-    options += ["--drain"] if drain else []
-    options += ["--labels", ",".join(crew.labels)] if crew.labels else []
-    words = ["--", *crew.words] if crew.words else []
     pid = detach_process(
         ["/bin/sh", "-c", _APART, "handoff-work", log,
-         sys.executable, "-m", "handoff.surfaces.cli.main", "work", *options, *words],
+         sys.executable, "-m", "handoff.surfaces.cli.main", "work", *words_of(crew, most=most, drain=drain)],
         environment=app.settings.environment,
     )  # fmt: skip
     deadline = app.clock.monotonic() + _START_SECONDS

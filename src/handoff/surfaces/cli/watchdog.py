@@ -1,7 +1,8 @@
-"""The watchdog by hand and as a timer: watchdog, install, uninstall."""
+"""The watchdog by hand, and what runs as a service of the system: watchdog, install, uninstall."""
 
 from __future__ import annotations
 
+from handoff.base.errors import UsageError
 from handoff.base.record import TYPE_CHECKING
 from handoff.surfaces.cli.command import Command
 
@@ -94,28 +95,48 @@ def _line(task: Any) -> dict[str, Any]:
     return {"task": task.label, "project": task.project, "attempt": task.attempt, "reason": task.reason}
 
 
-def _service_arguments(parser: Parser) -> None:
+EXAMPLES = """examples:
+  handoff install                              the watchdog, every minute
+  handoff install work --agent claude --max 4  a supervisor that starts with your log-in and again after a fault
+  handoff work --status                        what it does
+  handoff work --stop                          end it until the next log-in; agents go on
+  handoff uninstall work                       remove what install wrote
+"""
+
+
+def _what(parser: Parser) -> None:
     parser.add_argument(
-        "what",
-        nargs="?",
-        choices=("watchdog",),
-        default="watchdog",
-        help="what to set up (default: the watchdog's timer)",
-    )
+        "what", nargs="?", choices=("watchdog", "work"), default="watchdog",
+        help="what it is about: the watchdog's timer (default) or the supervisor",
+    )  # fmt: skip
+
+
+def _install_arguments(parser: Parser) -> None:
+    from handoff.surfaces.cli.work import crew_arguments  # noqa: PLC0415 - start-up
+
+    _what(parser)
+    crew_arguments(parser)
 
 
 def _install(ctx: Context, arguments: argparse.Namespace) -> int:
     from handoff.engine import service  # noqa: PLC0415 - start-up
 
-    del arguments
-    return _show_steps(ctx, service.install(ctx.app))
+    if arguments.what == service.WATCHDOG:
+        if arguments.agent or arguments.max or arguments.labels or arguments.words:
+            raise UsageError("The watchdog has no agents.", f"Did you mean: {ctx.settings.program} install work …?")
+        return _show_steps(ctx, service.install(ctx.app, service.watchdog()))
+    from handoff.engine import working  # noqa: PLC0415 - start-up
+    from handoff.surfaces.cli.work import crew_of  # noqa: PLC0415
+
+    words = working.words_of(crew_of(ctx, arguments), most=arguments.max)
+    return _show_steps(ctx, service.install(ctx.app, service.supervisor(words)))
 
 
 def _uninstall(ctx: Context, arguments: argparse.Namespace) -> int:
     from handoff.engine import service  # noqa: PLC0415 - start-up
 
-    del arguments
-    return _show_steps(ctx, service.uninstall(ctx.app))
+    wanted = service.watchdog() if arguments.what == service.WATCHDOG else service.supervisor()
+    return _show_steps(ctx, service.uninstall(ctx.app, wanted))
 
 
 def _show_steps(ctx: Context, steps: list[Step]) -> int:
@@ -127,6 +148,6 @@ def _show_steps(ctx: Context, steps: list[Step]) -> int:
 
 COMMANDS = {
     "watchdog": Command(_watchdog_arguments, _watchdog),
-    "install": Command(_service_arguments, _install),
-    "uninstall": Command(_service_arguments, _uninstall),
+    "install": Command(_install_arguments, _install, epilog=EXAMPLES),
+    "uninstall": Command(_what, _uninstall),
 }

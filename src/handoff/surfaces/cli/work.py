@@ -9,6 +9,7 @@ from handoff.surfaces.cli.command import Command
 if TYPE_CHECKING:
     import argparse
 
+    from handoff.engine.phases import Crew
     from handoff.surfaces.cli.command import Context, Parser
 
 EXAMPLES = """examples:
@@ -26,31 +27,41 @@ def _arguments(parser: Parser) -> None:
     what.add_argument("--detach", action="store_true", help="work in the background; the log is in the home")
     what.add_argument("--stop", action="store_true", help="end the supervisors of this machine; their agents go on")
     what.add_argument("--status", action="store_true", help="show the supervisors and what runs")
+    parser.add_argument("--drain", action="store_true", help="start nothing more and end when what runs has ended")
+    crew_arguments(parser)
+
+
+def crew_arguments(parser: Parser) -> None:
+    """What a supervisor starts sessions with; `install` writes the same down for a service."""
     parser.add_argument(
         "--agent", action="append", default=[], metavar="NAME", help="agent to start sessions with (may be repeated)"
     )
     parser.add_argument("--max", type=int, default=0, metavar="N", help="most sessions at once on this machine")
     parser.add_argument(
-        "--labels",
-        metavar="NAME,…",
-        default="",
-        help="what this machine has besides, for tasks that demand it: gpu,macos",
-    )
-    parser.add_argument("--drain", action="store_true", help="start nothing more and end when what runs has ended")
+        "--labels", metavar="NAME,…", default="", help="what this machine has besides, for tasks that demand it: gpu,macos"
+    )  # fmt: skip
     parser.add_argument("words", nargs="*", metavar="-- WORD", help="words for the agent; {task} is the task's id")
 
 
-def _work(ctx: Context, arguments: argparse.Namespace) -> int:
+def crew_of(ctx: Context, arguments: argparse.Namespace) -> Crew:
+    """The crew the options name, checked before anything is started or written."""
+    from handoff.engine import working  # noqa: PLC0415 - start-up
+
     if arguments.max < 0:
         raise UserError(f"--max must be at least 1, not {arguments.max}.", "Leave it out for the configured limit.")
+    if not arguments.agent:
+        raise UserError("Say which agent works.", f"For example: {ctx.settings.program} work --agent claude")
+    return working.crew(ctx.app, agents=arguments.agent, words=arguments.words, labels=arguments.labels)
+
+
+def _work(ctx: Context, arguments: argparse.Namespace) -> int:
     if arguments.status:
         return _status(ctx)
     if arguments.stop:
         return _stop(ctx, drain=arguments.drain)
-    if not arguments.agent:
-        raise UserError("Say which agent works.", f"For example: {ctx.settings.program} work --agent claude")
+    crew = crew_of(ctx, arguments)
     _warn_of_listeners(ctx)
-    return _detach(ctx, arguments) if arguments.detach else _run(ctx, arguments)
+    return _detach(ctx, arguments, crew) if arguments.detach else _run(ctx, arguments, crew)
 
 
 def _warn_of_listeners(ctx: Context) -> None:
@@ -62,21 +73,19 @@ def _warn_of_listeners(ctx: Context) -> None:
         tell_weakness(ctx, weakness)
 
 
-def _run(ctx: Context, arguments: argparse.Namespace) -> int:
+def _run(ctx: Context, arguments: argparse.Namespace, crew: Crew) -> int:
     from handoff.engine import working  # noqa: PLC0415 - start-up: --help and --status need no engine
     from handoff.surfaces import mcp_http  # noqa: PLC0415
     from handoff.surfaces.cli.work_view import view_of  # noqa: PLC0415
 
-    crew = working.crew(ctx.app, agents=arguments.agent, words=arguments.words, labels=arguments.labels)
     with view_of(ctx) as tell:
         mcp_http.start_beside(ctx.settings, tell=tell)
         return working.run(ctx.app, crew, most=arguments.max, drain=arguments.drain, tell=tell)
 
 
-def _detach(ctx: Context, arguments: argparse.Namespace) -> int:
+def _detach(ctx: Context, arguments: argparse.Namespace, crew: Crew) -> int:
     from handoff.engine import working  # noqa: PLC0415 - start-up
 
-    crew = working.crew(ctx.app, agents=arguments.agent, words=arguments.words, labels=arguments.labels)
     begun = working.detach(ctx.app, crew, most=arguments.max, drain=arguments.drain)
     ctx.out.data({"pid": begun.pid, "supervisor": begun.id, "log": begun.log})
     ctx.out.line(f"Supervisor {begun.id} works in the background.", "good")
