@@ -20,7 +20,7 @@ SECRETS = re.compile(
 KNOWN_HOSTS = {
     "example.com", "example.org", "example.invalid", "example.test", "127.0.0.1",
     "www.w3.org", "keepachangelog.com", "semver.org", "git-scm.com", "www.sqlite.org", "sqlite.org", "peps.python.org",
-    "docs.python.org", "hooks.slack.com", "discord.com",
+    "docs.python.org", "hooks.slack.com", "discord.com", "cloudevents.io", "www.standardwebhooks.com",
 }  # fmt: skip
 RESERVED = (b"example.com", b"example.org", b"example.invalid", b"example.test", b"noreply.invalid", b"handoff.invalid")
 

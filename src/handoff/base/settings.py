@@ -166,6 +166,7 @@ HOME_KEYS: dict[str, Key] = {
     "clipboard_command": Key("list", "program that takes text for the clipboard on its standard input", []),
     "workspace_roots": Key("list", "folders in which a project's checkout is looked for by its name", []),
     "agents": Key("table", 'agents of your own by name, for example { mine = ["my-agent", "{prompt_file}"] }', {}),
+    "notify": Key("table", "channels by name that are told what happens: see docs/howto/notifications.md", {}),
     "session_minutes": Key("number", "minutes a session of an agent may take when it is not told otherwise", 240),
     "reading_list": Key(
         "list",

@@ -17,6 +17,7 @@ from handoff.board import executors, leases, sessions, states, tasks
 from handoff.engine import durable, phases, session_traces, stops, watch
 from handoff.engine.app import App
 from handoff.engine.home import home_config
+from handoff.engine.notices import Teller
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,6 +69,7 @@ class Supervisor:
         self._leaving = threading.Event()
         self._trouble = ""
         self._settled_in = False
+        self._teller = Teller(app, self._tell)
         self.draining = False
         home = app.settings.home
         make_folder(os.path.join(home, "locks"), mode=0o700)
@@ -277,6 +279,7 @@ class Supervisor:
         found = watch.look(self.app)
         for task in (*found.report.freed, *found.report.blocked):
             self._tell(f"{task.project}/{task.label}: {task.state}, {task.reason}")
+        self._teller.start_round()
 
     def retention(self) -> None:
         """Forget what the engine would keep for ever."""

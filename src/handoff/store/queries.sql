@@ -605,3 +605,34 @@ WHERE key = :key AND version = :version RETURNING *
 -- what happened to a flow and to its tasks, in order
 SELECT * FROM event WHERE project = :project AND seq > :since
   AND (task_id LIKE :below OR (kind LIKE 'flow.%' AND body LIKE :named)) ORDER BY seq LIMIT :most
+
+-- name: get_channel
+-- how far a channel has come
+SELECT * FROM channel WHERE name = :name
+
+-- name: list_channels
+-- all channels
+SELECT * FROM channel ORDER BY name
+
+-- name: seq_before
+-- the last line of the journal before a moment
+SELECT coalesce(max(seq), 0) AS seq FROM event WHERE at < :moment
+
+-- name: add_channel
+-- a channel begins
+INSERT INTO channel (name, place, seq) VALUES (:name, :place, :seq) ON CONFLICT (name) DO NOTHING
+
+-- name: renew_channel
+-- a channel leads elsewhere now: old troubles do not count
+UPDATE channel SET place = :place, state = 'on', next_at = 0, tries = 0, trouble = '' WHERE name = :name
+
+-- name: take_channel
+-- one deliverer at a time, and none before it is due
+UPDATE channel SET busy_until = :until
+WHERE name = :name AND busy_until <= :now AND (:force = 1 OR (state = 'on' AND next_at <= :now)) RETURNING *
+
+-- name: keep_channel
+-- how far the deliverer got, if it still is the one
+UPDATE channel SET seq = :seq, state = :state, next_at = :next_at, tries = :tries, sent = :sent, dropped = :dropped,
+                   sent_at = CAST(:sent_at AS DOUBLE PRECISION), trouble = :trouble, busy_until = :until
+WHERE name = :name AND busy_until = :mark RETURNING *

@@ -64,6 +64,7 @@ CATALOG: dict[str, Entry] = {
     "database": Entry("database", "show the relay's database, make its tables, give it roles with few rights", RELAY),
     "migrate-database": Entry("database", "move the relay to another database, for example to Postgres", RELAY),
     "watchdog": Entry("watchdog", "find silent sessions and due fan-ins, once or again and again", RELAY),
+    "notify": Entry("notify", "tell your chat, phone or program what happens: status, test, deliver", RELAY),
     "sync-files": Entry("board", "rebuild the files under the home from the relay's rows", RELAY),
     "install": Entry("watchdog", "set up the supervisor or the watchdog as a service of your system", RELAY),
     "uninstall": Entry("watchdog", "remove that service", RELAY),

@@ -26,11 +26,13 @@ def _watchdog_arguments(parser: Parser) -> None:
 
 
 def _watchdog(ctx: Context, arguments: argparse.Namespace) -> None:
-    from handoff.engine import watch  # noqa: PLC0415 - start-up: --help needs none of it
+    from handoff.engine import notices, watch  # noqa: PLC0415 - start-up: --help needs none of it
 
     first = True
     while True:
         found = watch.look(ctx.app, deep=arguments.deep)
+        for words in notices.deliver_or_tell(ctx.app):
+            ctx.out.warning(words)
         if first or not found.quiet or ctx.out.json_wanted:
             _tell(ctx, found)
         first = False

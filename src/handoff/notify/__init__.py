@@ -1,0 +1,1 @@
+"""Tell people and programs what happened: channels, the words, apprise and signed webhooks."""

@@ -1,0 +1,171 @@
+"""Channels as the person set them up: where, which events, and secrets that stand elsewhere."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from handoff.base.errors import ConfigError
+from handoff.base.record import TYPE_CHECKING, Record
+from handoff.notify.events import CLASSES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+APPRISE, WEBHOOK = "apprise", "webhook"
+DEFAULT_EVENTS = ("needs-you", "blocked", "limit", "incident")
+_KEYS = ("to", "webhook", "secret", "events", "projects", "answers", "timeout")
+TIMEOUT_SECONDS, _LONGEST_TIMEOUT = 10.0, 60.0
+_OTHERS_MAY_READ = stat.S_IRGRP | stat.S_IROTH
+_NAME_CHARS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-_")
+
+
+class Channel(Record):
+    """One place that is told. `address` and `secret` are never shown: `shown` is what people may see."""
+
+    name: str
+    kind: str
+    address: str
+    secret: bytes
+    events: tuple[str, ...]
+    projects: tuple[str, ...]
+    answers: bool
+    timeout: float
+
+    @property
+    def shown(self) -> str:
+        """Scheme and host: the rest of an address may be a secret."""
+        scheme, _, rest = self.address.partition("://")
+        if self.kind == APPRISE:
+            return f"{scheme}://…"
+        host = rest.partition("/")[0].rpartition("@")[2]
+        return f"{scheme}://{host}/…"
+
+    def wants(self, word: str, project: str) -> bool:
+        return word in self.events and (not self.projects or project in self.projects)
+
+
+def read_channels(
+    tables: Mapping[str, Any], *, path: str, text: str, variable: Callable[[str], str]
+) -> tuple[Channel, ...]:
+    """The channels of `[notify.NAME]`; what is wrong is an error with file and line, and no secret in it."""
+    return tuple(_channel(_Table(name, table, path, text, variable)) for name, table in tables.items())
+
+
+class _Table:
+    """One table of the settings file, with where it stands."""
+
+    def __init__(self, name: str, values: Any, path: str, text: str, variable: Callable[[str], str]) -> None:
+        self.name, self.path, self.variable = name, path, variable
+        self.lines = text.splitlines()
+        if not isinstance(values, dict):
+            raise self.fault("a channel is a table", f'Write: [notify.{name}] and below it to = "…"')
+        self.values: dict[str, Any] = values
+
+    def fault(self, words: str, hint: str = "", key: str = "") -> ConfigError:
+        return ConfigError(f"{self.path}:{self._line(key)}: notify.{self.name}: {words}.", hint)
+
+    def _line(self, key: str) -> int:
+        head = next(
+            (at for at, line in enumerate(self.lines, 1) if line.replace(" ", "").startswith(f"[notify.{self.name}]")),
+            1,
+        )
+        for at in range(head, len(self.lines)):
+            line = self.lines[at].strip()
+            if not key or line.startswith("["):
+                break
+            if line.partition("=")[0].strip() == key:
+                return at + 1
+        return head
+
+    def texts(self, key: str, default: tuple[str, ...]) -> tuple[str, ...]:
+        value = self.values.get(key, list(default))
+        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+            raise self.fault(f"'{key}' must be a list of texts", key=key)
+        return tuple(value)
+
+    def resolved(self, key: str) -> str:
+        """A value that may stand in the environment (`env:NAME`) or in a private file (`file:PATH`)."""
+        value = self.values.get(key, "")
+        if not isinstance(value, str):
+            raise self.fault(f"'{key}' must be a text", key=key)
+        if value.startswith("env:"):
+            found = self.variable(value[4:])
+            if not found:
+                raise self.fault(f"the environment has no {value[4:]}", f"Set {value[4:]} where handoff runs.", key)
+            return found.strip()
+        if value.startswith("file:"):
+            return self._private(os.path.expanduser(value[5:]), key)
+        return value
+
+    def _private(self, path: str, key: str) -> str:
+        path = os.path.join(os.path.dirname(self.path), path)
+        try:
+            with open(path, encoding="utf-8") as file:
+                if os.fstat(file.fileno()).st_mode & _OTHERS_MAY_READ:
+                    raise self.fault(f"others can read {path}", f"Run: chmod 600 {path}", key)
+                return file.read().strip()
+        except OSError as error:
+            raise self.fault(f"cannot read {path}: {error.strerror}", key=key) from None
+
+
+def _channel(table: _Table) -> Channel:
+    if not table.name or not _NAME_CHARS.issuperset(table.name):
+        raise table.fault("a channel's name has small letters, digits, '-' and '_'")
+    unknown = [key for key in table.values if key not in _KEYS]
+    if unknown:
+        raise table.fault(f"unknown key '{unknown[0]}'", f"Known keys: {', '.join(_KEYS)}.", unknown[0])
+    if ("to" in table.values) == ("webhook" in table.values):
+        raise table.fault("name one place", 'Either to = "an apprise address" or webhook = "https://…".')
+    events, projects = table.texts("events", DEFAULT_EVENTS), table.texts("projects", ())
+    for word in events:
+        if word not in CLASSES:
+            raise table.fault(f"there is no event '{word}'", f"There are: {', '.join(CLASSES)}.", "events")
+    answers = table.values.get("answers", False)
+    if not isinstance(answers, bool):
+        raise table.fault("'answers' must be true or false", key="answers")
+    timeout = table.values.get("timeout", TIMEOUT_SECONDS)
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout <= _LONGEST_TIMEOUT:
+        raise table.fault("'timeout' is a number of seconds up to 60", key="timeout")
+    if "to" in table.values:
+        return Channel(table.name, APPRISE, _address(table), b"", events, projects, answers, timeout)
+    address = table.resolved("webhook")
+    if not address.startswith(("https://", "http://")):
+        raise table.fault("a webhook begins with https:// or http://", key="webhook")
+    return Channel(table.name, WEBHOOK, address, _secret(table), events, projects, answers, timeout)
+
+
+def _address(table: _Table) -> str:
+    """Apprise addresses are mostly secrets: one that stands in the file needs a file nobody else can read."""
+    address = table.resolved("to")
+    if "://" not in address:
+        raise table.fault("'to' is no address", 'For example: to = "env:MY_SLACK_ADDRESS"', "to")
+    if address == table.values["to"] and os.path.exists(table.path) and os.stat(table.path).st_mode & _OTHERS_MAY_READ:
+        raise table.fault(
+            "the address stands in a file that others can read",
+            f'Run: chmod 600 {table.path}. Or write to = "env:NAME" or "file:PATH".', "to",
+        )  # fmt: skip
+    return address
+
+
+def _secret(table: _Table) -> bytes:
+    if "secret" not in table.values:
+        raise table.fault("a webhook needs a secret to sign with", 'Write secret = "env:NAME" or secret = "file:PATH".')
+    value = table.values["secret"]
+    if not isinstance(value, str) or not value.startswith(("env:", "file:")):
+        raise table.fault(
+            "a secret does not stand in this file", 'Write secret = "env:NAME" or secret = "file:PATH".', "secret"
+        )
+    text = table.resolved("secret")
+    if len(text) < 16:  # noqa: PLR2004 - what can be guessed signs nothing
+        raise table.fault("the secret is shorter than 16 characters", "Make one: openssl rand -hex 32", "secret")
+    if text.startswith("whsec_"):
+        from base64 import b64decode  # noqa: PLC0415 - only such secrets
+        from binascii import Error  # noqa: PLC0415
+
+        try:
+            return b64decode(text[6:], validate=True)
+        except Error:
+            raise table.fault("what follows whsec_ is not base64", key="secret") from None
+    return text.encode()

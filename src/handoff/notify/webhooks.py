@@ -1,0 +1,104 @@
+"""One event as a CloudEvent, signed and posted. The headers are those of Standard Webhooks, so receivers have libraries."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import http.client
+import json
+import ssl
+from urllib.parse import urlsplit
+
+from handoff.base.clock import stamp
+from handoff.base.record import TYPE_CHECKING, Record
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from handoff.notify.channels import Channel
+    from handoff.notify.events import Happened
+
+SENT, AGAIN, REFUSED, GONE = "sent", "again", "refused", "gone"
+_OK, _CLIENT, _SERVER, _GONE = 200, 400, 500, 410
+_PASSING = (408, 425, 429)
+_READ = 4096
+_LONGEST = 4000
+
+
+class Sent(Record):
+    """How it went: sent; again (later, it may go); refused (this event will never go); gone (nobody listens there)."""
+
+    how: str
+    trouble: str = ""
+    wait: float = 0.0
+    """Seconds the receiver asked us to wait."""
+
+
+def cloud_event(event: Happened, *, source: str) -> dict[str, Any]:
+    """CloudEvents 1.0, structured JSON. `source` and `id` together are the same in every repeat."""
+    data: dict[str, Any] = {"class": event.word, "project": event.project}
+    for name in ("task", "session"):
+        if getattr(event, name):
+            data[name] = getattr(event, name)
+    data.update({key: _short(value) for key, value in event.body.items() if key not in data})
+    if event.code:
+        data["answer_code"] = event.code
+    return {
+        "specversion": "1.0", "id": event.id, "source": source, "type": f"handoff.{event.kind}",
+        "subject": f"{event.project}/{event.task}" if event.task else event.project or "handoff",
+        "time": stamp(event.at), "datacontenttype": "application/json", "data": data,
+    }  # fmt: skip
+
+
+def _short(value: Any) -> Any:
+    return value if not isinstance(value, str) or len(value) <= _LONGEST else value[:_LONGEST] + "…"
+
+
+def signature(secret: bytes, *, id: str, timestamp: int, body: bytes) -> str:  # noqa: A002 - the specification's word
+    """`v1,` and the base64 of HMAC-SHA256 over `id.timestamp.body`."""
+    signed = f"{id}.{timestamp}.".encode() + body
+    return "v1," + base64.b64encode(hmac.new(secret, signed, hashlib.sha256).digest()).decode()
+
+
+def post(channel: Channel, event: Happened, *, source: str, now: float) -> Sent:
+    """Send it once. No redirect is followed, nothing of the answer is believed but its status."""
+    body = json.dumps(cloud_event(event, source=source), ensure_ascii=False).encode()
+    parts = urlsplit(channel.address)
+    moment = int(now)
+    headers = {
+        "Content-Type": "application/cloudevents+json; charset=utf-8",
+        "User-Agent": "handoff",
+        "webhook-id": event.id,
+        "webhook-timestamp": str(moment),
+        "webhook-signature": signature(channel.secret, id=event.id, timestamp=moment, body=body),
+    }
+    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    try:
+        connection = _connection(parts.scheme, parts.hostname or "", parts.port, channel.timeout)
+        try:
+            connection.request("POST", target, body=body, headers=headers)
+            answer = connection.getresponse()
+            answer.read(_READ)
+        finally:
+            connection.close()
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        return Sent(AGAIN, f"no answer from {channel.shown}: {type(error).__name__}")
+    return _judge(answer.status, answer.getheader("Retry-After") or "", channel.shown)
+
+
+def _connection(scheme: str, host: str, port: int | None, timeout: float) -> http.client.HTTPConnection:
+    if scheme == "https":
+        return http.client.HTTPSConnection(host, port, timeout=timeout, context=ssl.create_default_context())
+    return http.client.HTTPConnection(host, port, timeout=timeout)
+
+
+def _judge(status: int, retry_after: str, place: str) -> Sent:
+    if _OK <= status < 300:  # noqa: PLR2004 - the class of successes
+        return Sent(SENT)
+    words = f"{place} answered {status}"
+    if status == _GONE:
+        return Sent(GONE, words)
+    if status >= _SERVER or status in _PASSING:
+        return Sent(AGAIN, words, float(retry_after) if retry_after.isdigit() else 0.0)
+    return Sent(REFUSED, words)
