@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 NO_RESULTS = "no-results"
 PASSES_AT_ONCE, NOTHING_NEW, SEVERAL_NEW, WRONG_REASON = "passes-at-once", "nothing-new", "several-new", "wrong-reason"
 UNRELATED_BROKEN, NOT_A_TEST, NEW_SKIPPED = "unrelated-broken", "not-a-test", "new-test-skipped"
+NEW_EMPTY = "new-test-empty"
 TEST_CHANGED, STILL_RED, NEW_NOT_RUN, NOTHING_CHANGED = (
     "test-changed",
     "still-red",
@@ -131,6 +132,7 @@ def red(known: Baseline, reports: Sequence[Report], *, changes: Sequence[Change]
     )
     failing = _plain(case for case in fresh if case.bad)
     findings += _loading(new_unloaded, written)
+    findings += _idle(new_unloaded, changes)
     findings += _rest(known, cases, excused=_excused(known, new_unloaded), code=UNRELATED_BROKEN)
     findings += _reasons(case for case in fresh if case.bad)
     at_once = _plain(case for case in fresh if case.status == PASSED)
@@ -214,6 +216,21 @@ def _written_tests(changes: Iterable[Change]) -> dict[str, tuple[str, ...]]:
             old = tests_of(change.path, change.before) if change.before is not None else {}
             found[change.path] = tuple(name for name in tests_of(change.path, change.after) if name not in old)
     return found
+
+
+def _idle(unloaded: Sequence[Case], changes: Iterable[Change]) -> list[Finding]:
+    """New tests in a file that does not load yet: what their text shows counts, because no run has shown it."""
+    files = {case.file for case in unloaded}
+    skipped, empty = [], []
+    for change in changes:
+        if change.is_test and change.after is not None and change.path in files:
+            old = tests_of(change.path, change.before) if change.before is not None else {}
+            for name, facts in tests_of(change.path, change.after).items():
+                if name not in old:
+                    skipped += [f"{change.path}::{name}"] if facts.skipped else []
+                    empty += [f"{change.path}::{name}"] if facts.empty else []
+    findings = [_finding(NEW_SKIPPED, "is new and skipped", skipped)] if skipped else []
+    return findings + ([_finding(NEW_EMPTY, "is new and has no body", empty)] if empty else [])
 
 
 def _loading(unloaded: Sequence[Case], written: Mapping[str, tuple[str, ...]]) -> list[Finding]:

@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     from handoff.engine.app import App
 
 # Kinds of tasks, and the module whose `decide` judges them: `decide(app, over) -> Outcome | None`, None for the ordinary
-# way. It may be called again after a crash, so it looks at what is there before it writes.
-BY_KIND: dict[str, str] = {}
+# way. It may be called again after a crash, so it looks at what is there before it writes. Its `prepare(app, task) -> str`
+# is called before a session begins: it makes the workspace ready and writes the baton.
+BY_KIND: dict[str, str] = {"phase": "handoff.engine.flow_settling"}
 
 
 class Over(Record):
@@ -39,3 +40,13 @@ def decider_of(task: Task) -> Callable[[App, Over], Outcome | None] | None:
 
     found: Callable[[App, Over], Outcome | None] = import_module(module).decide
     return found
+
+
+def prepared(app: App, task: Task) -> str:
+    """The baton of a task whose kind has its own, with the workspace made ready for it; nothing for all others."""
+    module = BY_KIND.get(task.kind)
+    if module is None:
+        return ""
+    from importlib import import_module  # noqa: PLC0415 - only for such tasks
+
+    return str(import_module(module).prepare(app, task))

@@ -6,8 +6,9 @@ import os
 
 from handoff.base.placeholders import fill
 from handoff.base.record import TYPE_CHECKING
+from handoff.board import gates
 from handoff.engine.baton import fenced, listed
-from handoff.engine.flow_standing import owned
+from handoff.engine.flow_standing import NO_PATH, owned
 from handoff.workflows import test_list
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from handoff.board.flows import Flow
+    from handoff.board.gates import Gate
     from handoff.board.tasks import Task
     from handoff.engine.app import App
     from handoff.engine.flow_standing import Standing
@@ -31,21 +33,33 @@ def brief(app: App, at: Standing) -> str:
 
 def baton(app: App, at: Standing, task: Task) -> str:
     """The whole document: the brief, the fence, what went wrong before, and how to say that it cannot be done."""
-    program = app.settings.program
+    from handoff.agents.contract import shell_line  # noqa: PLC0415 - start-up
+    from handoff.engine.sessions import own_words  # noqa: PLC0415
+
+    program = shell_line(own_words())  # a login shell forgets our PATH
     parts = [f"# {at.flow.id}: {at.phase.name} (cycle {at.flow.cycle})\n", task.brief.rstrip() + "\n"]
     patterns = [f"`{pattern}`" for pattern in owned(at)]
-    if patterns == ["`!**`"]:
+    if patterns == [f"`{NO_PATH}`"]:
         parts.append("## What you may write\n\nNothing.\n")
     else:
         parts.append(f"## What you may write\n\n{listed(patterns, most=100)}\n")
-    last = refusal(at.flow, task)
-    if last:
-        parts.append(last)
+    parts += [
+        part for part in (_person(at.flow, gates.of_task(app.database, key=task.key)), refusal(at.flow, task)) if part
+    ]
     parts.append(
         "## When you are finished\n\nJust end: what you leave in this checkout is judged, and committed if it is right. If it"
         f" cannot be done, say why: `{program} block 'why'`.\n"
     )
     return "\n".join(parts)
+
+
+def _person(flow: Flow, gate: Gate | None) -> str:
+    """What a person said about this phase: at its gate, or when they let it try again."""
+    words = [str(flow.facts.get("note", ""))]
+    if gate is not None and gate.state == gates.APPROVED:
+        words += [gate.reason, gate.answer]
+    said = "\n\n".join(word.strip() for word in words if word.strip())
+    return f"## What a person said\n\n{said}\n" if said else ""
 
 
 def refusal(flow: Flow, task: Task) -> str:

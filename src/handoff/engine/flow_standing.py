@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from handoff.engine.app import App
 
 DOCUMENTS = ".handoff/"
+NO_PATH = ".handoff/nothing"
+"""What a phase owns that may write nothing: an ownership names at least one path."""
 _LOCK_SECONDS = 7200.0
 
 
@@ -58,7 +60,7 @@ def now(app: App, key: int) -> Standing:
 
 
 def owned(at: Standing) -> tuple[str, ...]:
-    """What the phase may write, as ownership patterns; `!**` owns nothing."""
+    """What the phase may write, as ownership patterns."""
     tests = tuple(dict.fromkeys(pattern for suite in at.suites for pattern in suite.tests))
     mine = (f"!{at.workflow.test_list}",) if at.keeps_list else ()
     found: list[str] = []
@@ -71,7 +73,7 @@ def owned(at: Standing) -> tuple[str, ...]:
             found += ["**", f"!{DOCUMENTS}", *mine]
         elif share != NOTHING:
             found.append(share)
-    return tuple(found) or ("!**",)
+    return tuple(found) or (NO_PATH,)
 
 
 def moving(app: App, flow: Flow) -> locked:

@@ -163,11 +163,12 @@ def _whose(app: App, grant: Grant, path: str) -> str:
 
 def _stop(app: App, grant: Grant, call: Call) -> Answer:
     from handoff.board import states, tasks  # noqa: PLC0415 - only a stop asks
+    from handoff.engine.deciders import BY_KIND  # noqa: PLC0415
 
     _snapshot(app, grant, f"before {call.name}")
     task = tasks.get(app.database, key=grant.key)
-    if task.state != states.RUNNING or task.fence != grant.fence:
-        return _NOTHING
+    if task.state != states.RUNNING or task.fence != grant.fence or task.kind in BY_KIND:
+        return _NOTHING  # a phase of a flow is judged when its session ends: it has nothing to report
     counter = os.path.join(grant.folder, "refusals")
     refused = len(_read(counter))
     if refused >= REFUSALS:

@@ -20,7 +20,7 @@ from handoff.base.marked import is_alive, marked
 from handoff.base.process import find, run
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board import batches, leases, sessions, tasks
-from handoff.engine import endpoints, hooks, papers, session_traces, session_walls, settling, stops, views
+from handoff.engine import deciders, endpoints, hooks, papers, session_traces, session_walls, settling, stops, views
 from handoff.engine.app import App
 from handoff.engine.home import find_project, home_config, labels_of
 from handoff.engine.session_environment import session_environment
@@ -173,8 +173,9 @@ def _begin(app: App, config: Config, wish: Wish, client: Client, claim: Claim, *
     session_traces.end_superseded(app, task, but=name)
     folders.make(path)
     token = folders.text_of(path, folders.TOKEN).strip() or endpoints.session_token(name)
-    baton = _baton(app, config, task)
-    limits = wish.limits if wish.limits.minutes else wish.limits._replace(minutes=config.number("session_minutes"))
+    baton = deciders.prepared(app, task) or _baton(app, config, task)
+    limits = wish.limits if any(wish.limits) else Limits(**task.baseline_facts.get("limits", {}))
+    limits = limits if limits.minutes else limits._replace(minutes=config.number("session_minutes"))
     order = _order(app, wish, client, task, workspace, path, name, baton)._replace(token=token)
     facts = {
         "session": name, "task": task.label, "key": task.key, "fence": claim.fence, "agent": wish.agent,
@@ -266,7 +267,7 @@ def _owned_places(workspace: str, patterns: tuple[str, ...]) -> tuple[str, ...]:
             fixed = pattern
             for sign in "*?[{":
                 fixed = fixed.partition(sign)[0]
-            whole = fixed if fixed == pattern else fixed.rpartition("/")[0] + "/"
+            whole = fixed if fixed == pattern else fixed[: fixed.rfind("/") + 1]  # `**` is the workspace, not /
             place = os.path.join(workspace, whole)
             if not os.path.lexists(place):  # no sandbox can open a door to what is not there
                 place = place if place.endswith("/") else os.path.dirname(place)

@@ -54,7 +54,7 @@ def settle(app: App, *, claim: Claim, outcome: Outcome) -> Settled:
         outcome = _unreported(app, claim, task, outcome)
     else:
         outcome = _reported(task, claim, outcome)
-    outside = _strayed(app, task)
+    outside = () if decide else _strayed(app, task)  # who decides has looked at the fence
     with app.database.transaction() as transaction:
         sessions.end(transaction, id=session, ending=outcome.kind)
         _tell(transaction, task, session, outcome, outside)

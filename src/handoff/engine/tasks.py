@@ -8,6 +8,7 @@ from handoff.base.errors import Refused, UserError
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board import journal, leases, outcomes, sessions, tasks
 from handoff.engine import stops, tickets, views
+from handoff.engine.deciders import BY_KIND
 from handoff.engine.holding import forget, told
 from handoff.engine.home import find_project, home_config, labels_of, name_of
 
@@ -102,6 +103,8 @@ def finish(
     if hold.fence is not None and not task.ended:
         with told(app, hold):
             task = leases.heartbeat(app.database, key=task.key, fence=hold.fence)
+    if task.kind in BY_KIND and not task.ended:
+        return _heard(app, task, hold, summary)
     began = app.clock.now()
     evidence = _judge(app, task, hold.workspace)
     record = evidence.record()
@@ -131,6 +134,20 @@ def finish(
     forget(app, hold)
     views.refresh_or_tell(app, task.project, f"Task {task.label} is done")
     return Finished(outcome, evidence, trouble)
+
+
+def _heard(app: App, task: Task, hold: Hold, summary: str) -> Finished:
+    """A phase of a flow is judged when its session is over; that it was reported is written down, and nothing follows."""
+    from handoff.engine.evidence import Evidence  # noqa: PLC0415 - start-up
+
+    if hold.fence is None:
+        raise Refused(
+            f"'{task.label}' is a phase of a flow: it is done when its check says so.",
+            f"Do it now: {app.settings.program} flow step {task.scope}. Or pass it over: flow step {task.scope} --skip REASON",
+        )
+    with app.database.transaction() as transaction:
+        journal.append(transaction, "task.reported", task=task, session=hold.session, summary=summary)
+    return Finished(outcomes.Outcome(task), Evidence("", (), (), None))
 
 
 def _put_on_record(app: App, task: Task, evidence: Evidence, session: str, began: float) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 
-from handoff.base.errors import UserError
+from handoff.base.errors import Refused, UserError
+from handoff.base.files import read_text, write_atomic
 from handoff.base.process import capture
 from handoff.base.record import TYPE_CHECKING
 
@@ -31,6 +32,25 @@ class Lane:
         if done.code and not allow:
             raise UserError(f"git {words[0]} failed: {done.error_text or f'exit {done.code}'}", f"In {self.tree}.")
         return done.text
+
+    @property
+    def config(self) -> str:
+        """The settings of the lane's own repository."""
+        return read_text(os.path.join(self.tree, ".git", "config"))
+
+    def seal(self, config: str) -> None:
+        """Put back what a session could have planted for our git to run: settings, attributes, another git folder."""
+        folder = os.path.join(self.tree, ".git")
+        if os.path.islink(folder) or not os.path.isdir(folder):
+            raise Refused(
+                f"{folder} is not the git folder it was.", "Look at it; the branch is kept in your repository."
+            )
+        if self.config != config:
+            write_atomic(os.path.join(folder, "config"), config)
+        for name in ("config.worktree", "commondir", os.path.join("info", "attributes")):
+            path = os.path.join(folder, name)
+            if os.path.lexists(path):
+                os.unlink(path)
 
     @property
     def tip(self) -> str:

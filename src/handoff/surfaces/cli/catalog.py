@@ -60,6 +60,7 @@ CATALOG: dict[str, Entry] = {
     "cancel": Entry("board", "take a task or a batch back", RELAY),
     "prune": Entry("board", "forget what ended long ago (a dry run unless --execute)", RELAY),
     "workflow": Entry("workflows", "list, show, check and draw workflows", RELAY),
+    "flow": Entry("flows", "run a workflow: start, step, status, log, pause, resume, retry, cancel", RELAY),
     "work": Entry("work", "run the relay by itself: claim what is ready, start agents, survive anything", RELAY),
     "database": Entry("database", "show the relay's database, make its tables, give it roles with few rights", RELAY),
     "migrate-database": Entry("database", "move the relay to another database, for example to Postgres", RELAY),

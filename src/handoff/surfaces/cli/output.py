@@ -86,6 +86,17 @@ class Output:
         word = answer.strip().lower()
         return default if not word else word in ("y", "yes")
 
+    def choose(self, question: str, letters: str) -> str:
+        """One of some letters; no answer (a closed stdin) means the last one."""
+        while True:
+            _write(sys.stderr, f"{question} ", end="")
+            answer = sys.stdin.readline() if sys.stdin is not None else ""
+            word = answer.strip().lower()[:1]
+            if not answer:
+                return letters[-1]
+            if word and word in letters:
+                return word
+
 
 def _write(stream: TextIO | None, text: str, end: str = "\n") -> None:
     if stream is None:

@@ -23,6 +23,9 @@ def show_finished(ctx: Context, finished: Finished) -> None:
     if outcome.repeated:
         ctx.out.line(f"{task.label} was done already.")
         return
+    if not task.ended:
+        ctx.out.line(f"Noted. {task.label} is judged when this session ends.")
+        return
     proof = ""
     if evidence.verdict is not None:
         proof = f": {evidence.verdict.command} is {evidence.verdict.word} at {evidence.head[:10] or 'no commit'}"
