@@ -21,6 +21,10 @@ PRESENT = chosen()
 TABLE = os.environ.get(
     "HANDOFF_TEST_CLIENTS_TABLE", ""
 )  # read now: inside a test nothing of ours is in the environment
+ALONE = {
+    "HTTPS_PROXY": "http://127.0.0.1:9",
+    "NO_PROXY": "127.0.0.1",
+}  # for those that look up prices or versions elsewhere
 RELAY = ("claude", "codex", "copilot")
 
 
@@ -108,7 +112,7 @@ class Stage:
 
     def serve(self, *acts: tuple[Any, ...]) -> ModelServer:
         """The scripted model, and the client told to speak to it."""
-        server = ModelServer(*acts)
+        server = ModelServer(*acts, toolless=self.client == "aider")
         self.servers.append(server)
         self.environment.update(self._endpoint(server.url))
         return server
@@ -126,10 +130,14 @@ class Stage:
             "copilot": {"COPILOT_PROVIDER_BASE_URL": f"{url}/v1", "COPILOT_PROVIDER_TYPE": "openai", "COPILOT_MODEL": "gpt-4.1",
                         "COPILOT_PROVIDER_API_KEY": KEY, "COPILOT_OFFLINE": "true"},
             "opencode": {"OPENCODE_CONFIG_CONTENT": json.dumps(config), "OPENCODE_DISABLE_MODELS_FETCH": "1"},
+            "aider": {"OPENAI_API_BASE": f"{url}/v1", "OPENAI_API_KEY": KEY, **ALONE},
+            "qwen": {"OPENAI_BASE_URL": f"{url}/v1", "OPENAI_API_KEY": KEY, "OPENAI_MODEL": "m", **ALONE},
         }[self.client]  # fmt: skip
 
     def words(self) -> list[str]:
         """What the client needs beside what the adapter gives it, to speak to the scripted model."""
+        if self.client == "aider":
+            return ["--model", "openai/gpt-4.1", "--edit-format", "diff", "--no-show-model-warnings"]
         if self.client == "gemini":
             return ["-m", "gemini-2.5-pro"]  # without a model it asks another one which to take
         if self.client != "codex":

@@ -1,7 +1,8 @@
 """A scripted model on the loopback: speaks Anthropic Messages, OpenAI Chat and Responses, and Gemini; streams, calls tools.
 
 A script is a list of acts: ("write", path, text), ("shell", line), ("tool", name, arguments), ("say", text),
-("error", status, body). One act answers one request that offers tools; requests without tools (titles, quotas) get a word.
+("error", status, body), ("hang",). One act answers one request that offers tools; requests without tools (titles, quotas)
+get a word, unless the client is one that never offers any: then a write is spoken as a block to search and replace.
 """
 
 from __future__ import annotations
@@ -22,8 +23,10 @@ SHELL = ("Bash", "run_shell_command", "bash", "exec_command", "shell_command", "
 class ModelServer:
     """Start it, give its `url` to a client, look at `requests` afterwards."""
 
-    def __init__(self, *acts: tuple[Any, ...]) -> None:
+    def __init__(self, *acts: tuple[Any, ...], toolless: bool = False) -> None:
         self.acts = list(acts)
+        self.toolless = toolless
+        self.closing = threading.Event()
         self.requests: list[dict[str, Any]] = []
         self.paths: list[str] = []
         self._turn = 0
@@ -51,6 +54,7 @@ class ModelServer:
         self.url = f"http://127.0.0.1:{self._server.server_port}"
 
     def close(self) -> None:
+        self.closing.set()
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
@@ -69,7 +73,7 @@ class ModelServer:
         names = _tool_names(body)
         with self._lock:
             act: tuple[Any, ...] = ("say", "ok")
-            if names:
+            if names or self.toolless:
                 self.requests.append(body)
                 self.paths.append(talk.path)
                 act = self.acts[min(self._turn, len(self.acts) - 1)]
@@ -77,8 +81,13 @@ class ModelServer:
         if act[0] == "error":
             _send(talk, act[1], "application/json", json.dumps(act[2]).encode())
             return
-        call = _call(act, names, body)
+        if act[0] == "hang":
+            self.closing.wait()
+            return
+        call = None if self.toolless else _call(act, names, body)
         text = act[1] if act[0] == "say" else ""
+        if self.toolless and act[0] == "write":
+            text = f"{act[1]}\n```\n<<<<<<< SEARCH\n=======\n{act[2]}\n>>>>>>> REPLACE\n```\n"
         for marker, speak in (("/messages", _messages), ("/responses", _responses), ("/chat/completions", _chat),
                               ("generateContent", _gemini), ("GenerateContent", _gemini)):  # fmt: skip
             if marker in talk.path:

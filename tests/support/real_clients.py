@@ -33,6 +33,8 @@ CLIENTS = {
     "gemini": Client("@google/gemini-cli", "0.61.0", "npm", "node_modules/.bin/gemini"),
     "copilot": Client("@github/copilot", "1.0.102", "npm", "node_modules/.bin/copilot"),
     "opencode": Client("opencode-ai", "1.18.18", "npm", "node_modules/.bin/opencode"),
+    "aider": Client("aider-chat", "0.86.2", "pip", "bin/aider"),
+    "qwen": Client("@qwen-code/qwen-code", "0.24.4", "npm", "node_modules/.bin/qwen"),
 }
 
 

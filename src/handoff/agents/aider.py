@@ -23,12 +23,17 @@ def abilities(version: str) -> Abilities:
 
 
 def launch(order: Order) -> Launch:
-    """One message, no commits of its own, no history in the repository."""
+    """One message, no commits of its own, nothing of its own in the repository.
+
+    It says yes to everything, so it must not be asked whether to open release notes, to fetch addresses the baton names, or
+    to run what the model suggests. Its map of the repository is switched off because it caches it there.
+    """
     prompt = os.path.join(order.folder, "aider-prompt.md")
     named = [path for path in order.owned if os.path.isfile(path)]
     argv = (
         order.program, "--message-file", prompt, "--yes-always", "--no-auto-commits", "--no-dirty-commits",
         "--no-gitignore", "--no-pretty", "--no-fancy-input", "--analytics-disable", "--no-check-update",
+        "--no-show-release-notes", "--no-detect-urls", "--no-suggest-shell-commands", "--map-tokens", "0",
         "--input-history-file", os.devnull, "--chat-history-file", os.path.join(order.folder, "aider-chat.md"),
         *(("--model", order.model) if order.model else ()), *order.words, *named,
     )  # fmt: skip

@@ -44,6 +44,18 @@ def address(app: App) -> str:
     return next((str(told["url"]) for _, told in _told(app) if _lives(told)), "")
 
 
+def wake(url: str) -> None:
+    """Knock, so that an endpoint nobody has called yet is ready by the time the client is."""
+    import socket  # noqa: PLC0415 - only when a session starts
+    from urllib.parse import urlsplit  # noqa: PLC0415
+
+    place = urlsplit(url)
+    try:
+        socket.create_connection((place.hostname or "", place.port or 0), timeout=1.0).close()
+    except OSError:
+        return
+
+
 def ports_before(app: App) -> list[int]:
     """The ports of endpoints that are gone: their sessions still call there, so the next endpoint answers there."""
     return [int(told["port"]) for _, told in _told(app) if not _lives(told)]

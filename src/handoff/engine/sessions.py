@@ -177,6 +177,8 @@ def _begin(app: App, config: Config, wish: Wish, client: Client, claim: Claim, *
     limits = wish.limits if any(wish.limits) else Limits(**task.baseline_facts.get("limits", {}))
     limits = limits if limits.minutes else limits._replace(minutes=config.number("session_minutes"))
     order = _order(app, wish, client, task, workspace, path, name, baton)._replace(token=token)
+    if order.endpoint:
+        endpoints.wake(order.endpoint)
     facts = {
         "session": name, "task": task.label, "key": task.key, "fence": claim.fence, "agent": wish.agent,
         "version": client.version, "workspace": workspace, "started": stamp(app.clock.now()), "client_id": wish.resume,

@@ -1,0 +1,63 @@
+"""aider: no hooks, no tools, exit code 0 whatever happens. It is fenced by the wall and judged by what lies there afterwards."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+
+import pytest
+
+from scripts import processes_with
+
+pytestmark = [pytest.mark.clients, pytest.mark.slow, pytest.mark.timeout(400)]
+FOR = ("aider",)
+
+
+def test_it_gets_its_baton_writes_what_it_owns_and_is_judged_by_the_check(stage):
+    server = stage.serve(("write", "owned/a.txt", "hello"))
+    end = stage.run()
+    assert "Task `demo` of project" in server.texts(0), stage.log(end)
+    assert (end["outcome"], end["state"], end["outside"]) == ("ok", "done", []), stage.log(end)
+    assert stage.repo.read("owned/a.txt") == "hello\n"
+    assert stage.repo.git("log", "--format=%s") == "first\n", "it committed nothing by itself"
+    stage.note("baton in the first request", "edit inside allowed", "judged by the task's check")
+
+
+def test_an_edit_outside_is_found_when_it_is_over_and_the_task_is_not_done(stage):
+    stage.serve(("write", "other/b.txt", "x"))
+    end = stage.run()
+    assert (end["outcome"], end["state"], end["outside"]) == ("failed", "ready", ["other/b.txt"]), stage.log(end)
+    stage.note("edit outside found afterwards")
+
+
+def test_an_edit_outside_is_stopped_by_the_wall(stage):
+    stage.serve(("write", "other/b.txt", "x"))
+    end = stage.run("--wall", "owned")
+    assert not os.path.exists(os.path.join(stage.repo.path, "other/b.txt")), stage.log(end)
+    assert (end["outcome"], end["state"], end["outside"]) == ("failed", "ready", []), stage.log(end)
+    stage.note("edit outside stopped by the wall")
+
+
+def test_an_api_that_fails_is_a_failure_though_it_returns_0(stage):
+    stage.serve(
+        ("error", 400, {"error": {"message": "scripted failure", "type": "invalid_request_error", "code": 400}})
+    )
+    end = stage.run()
+    assert (end["outcome"], end["state"]) == ("failed", "ready"), stage.log(end)
+    assert stage.read(end, "outcome.json")["code"] == 0
+    stage.note("API failure seen")
+
+
+def test_it_is_stopped_in_the_middle_and_leaves_no_process(stage):
+    stage.serve(("hang",))
+    process = stage.start()
+    deadline = time.monotonic() + 90
+    while not stage.servers[-1].requests and time.monotonic() < deadline:
+        time.sleep(0.05)
+    stage.cli("session", "stop", stage.sessions()[0], "--reason", "enough")
+    out, err = process.communicate(timeout=60)
+    end = json.loads(out)
+    assert (end["outcome"], end["state"]) == ("killed", "ready"), err
+    assert processes_with(stage.folder(end)) == []
+    stage.note("killed without a trace")
