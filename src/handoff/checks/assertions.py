@@ -25,7 +25,7 @@ class Weakness(Record):
     message: str
 
 
-def tests_of(path: str, text: str) -> dict[str, Facts]:
+def read_tests(path: str, text: str) -> dict[str, Facts]:
     """The tests in a file's text by name; a file of a language we do not know has none."""
     ending = os.path.splitext(path)[1].lower()
     if ending in (".py", ".pyi"):
@@ -43,8 +43,8 @@ def weakened(changes: Mapping[str, tuple[str | None, str | None]]) -> tuple[Weak
     before: dict[tuple[str, str], Facts] = {}
     after: dict[tuple[str, str], Facts] = {}
     for path, (old, new) in changes.items():
-        before.update({(path, name): facts for name, facts in tests_of(path, old or "").items()})
-        after.update({(path, name): facts for name, facts in tests_of(path, new or "").items()})
+        before.update({(path, name): facts for name, facts in read_tests(path, old or "").items()})
+        after.update({(path, name): facts for name, facts in read_tests(path, new or "").items()})
     moved: dict[str, list[Facts]] = {}
     for (path, name), facts in after.items():
         if (path, name) not in before:

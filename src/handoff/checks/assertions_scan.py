@@ -42,7 +42,7 @@ _TRUE = re.compile(
 )
 
 _SCRIPT = Language(
-    re.compile(rf"(?<![\w.$])(?P<word>(?:x|f)?(?:it|test)|describe)(?P<mods>(?:\.\w+)*)(?:\([^()\"'`]*\))?\s*\(\s*{_STRING}"),
+    re.compile(rf"(?<![\w.$])(?P<word>(?:x|f)?(?:it|test|describe|context|suite))(?P<mods>(?:\.\w+)*)(?:\([^()\"'`]*\))?\s*\(\s*{_STRING}"),
     re.compile(r"(?<![\w$])expect(?:\.\w+)*\s*\(|(?<![\w$])assert(?:\.\w+)*\s*\(|\bt\.(?:is|deepEqual|true|false|throws|truthy|falsy|equal|ok|same)\s*\(|\.should\b"),
     _TRUE,
     re.compile(r"(?<![\w$])(?:t|this|ctx|context|test)\.(?:skip|todo)\s*\("),
@@ -60,7 +60,7 @@ _JAVA = Language(
     mark=re.compile(r"@(?:Test|ParameterizedTest|RepeatedTest|TestFactory|Property|Theory)\b"),
 )  # fmt: skip
 _GO = Language(
-    re.compile(r"^func\s+(?:\([^()]*\)\s*)?(?P<name>(?:Test|Fuzz|Example)\w*)\s*\([^()]*\)\s*\{", re.MULTILINE),
+    re.compile(r"^[ \t]*func\s+(?:\([^()]*\)\s*)?(?P<name>(?:Test|Fuzz|Example)\w*)\s*\([^()]*\)\s*\{", re.MULTILINE),
     re.compile(r"\bt\.(?:Error|Errorf|Fatal|Fatalf|Fail|FailNow)\s*\(|\b(?:assert|require|is|must)\.\w+\s*\(|\bcmp\.Diff\s*\("),
     _TRUE,
     re.compile(r"\bt\.Skip(?:f|Now)?\s*\("),
@@ -133,10 +133,10 @@ def scanned_tests(text: str, language: Language) -> dict[str, Facts]:
         above = _above(text, blank, begin)
         if language.mark is not None and not language.mark.search(f"{above} {text[begin : match.end()]}"):
             continue
-        skipped = bool(language.skip_head.search(head) or language.skip_before.search(above)) or any(
+        skipped = bool(language.skip_head.search(head.strip()) or language.skip_before.search(above)) or any(
             group[2] for group in groups
         )
-        if (names.get("word") or "").lstrip("x") in ("describe", "context"):
+        if (names.get("word") or "").lstrip("xf") in ("describe", "context", "suite"):
             groups.append((end, name, skipped))
             continue
         whole = " > ".join([*(group[1] for group in groups), name])

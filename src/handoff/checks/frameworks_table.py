@@ -33,7 +33,9 @@ def _python(folder: Folder) -> Suite | None:
     said += " ".join(
         folder.read(name) for name in ("requirements-dev.txt", "dev-requirements.txt", "test-requirements.txt")
     )
-    tests = [path for path in folder.below() if _PYTHON_TEST.search(path)]
+    below = list(folder.below())
+    inner = () if marked else tuple(_projects(below))
+    tests = [path for path in below if _PYTHON_TEST.search(path) and not path.startswith(inner)]
     own = "pytest.ini" in folder.names or "conftest.py" in folder.names or "pytest" in said
     if not own and not tests:
         return None
@@ -47,6 +49,12 @@ def _python(folder: Folder) -> Suite | None:
         folder.named(framework), framework, folder.relative, command, framework, folder.at(*_PYTHON_TESTS),
         environment=environment, links=_links(folder, ".venv", "venv"),
     )  # fmt: skip
+
+
+def _projects(paths: list[str]) -> set[str]:
+    """Folders below that are Python projects of their own."""
+    names = (path.rpartition("/") for path in paths)
+    return {f"{folder}/" for folder, _, name in names if folder and name in _PYTHON_MARKS and name != "conftest.py"}
 
 
 def _script(folder: Folder) -> Suite | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.checks.assertions import tests_of, weakened
+from handoff.checks.assertions import read_tests, weakened
 from handoff.checks.results import ASSERTION, MISSING, PASSED, RAISED, SKIPPED
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ FLAKY, KNOWN_FAILURE = "flaky", "known-failure"
 WARNINGS = frozenset({FLAKY, KNOWN_FAILURE})
 _GOOD_REASONS = (ASSERTION, MISSING, RAISED)
 _NAMED = 10
+_COMPILED = (".java", ".kt", ".go", ".rs", ".cs", ".fs", ".scala", ".groovy")
 
 
 class Finding(Record):
@@ -133,17 +134,17 @@ def red(known: Baseline, reports: Sequence[Report], *, changes: Sequence[Change]
     failing = _plain(case for case in fresh if case.bad)
     findings += _loading(new_unloaded, written)
     findings += _idle(new_unloaded, changes)
-    findings += _rest(known, cases, excused=_excused(known, new_unloaded), code=UNRELATED_BROKEN)
+    findings += _rest(known, cases, excused=_excused(known, new_unloaded, cases), code=UNRELATED_BROKEN)
     findings += _reasons(case for case in fresh if case.bad)
-    at_once = _plain(case for case in fresh if case.status == PASSED)
-    at_once = tuple(name for name in at_once if name not in failing)
-    if at_once:
+    at_once = tuple(name for name in _plain(case for case in fresh if case.status == PASSED) if name not in failing)
+    one_written = sum(len(names) for names in written.values()) == 1  # a table of cases is one test in the text
+    if at_once and not (failing and one_written):
         findings.append(_finding(PASSES_AT_ONCE, "passed at once: nothing has to be built for it", at_once))
     skipped = _plain(case for case in fresh if case.status == SKIPPED)
     if skipped:
         findings.append(_finding(NEW_SKIPPED, "is new and skipped", skipped))
     new = failing + tuple(name for name in hidden if name not in failing)
-    if len(new) > 1:
+    if len(new) > 1 and not one_written:
         findings.append(_finding(SEVERAL_NEW, "are new and fail; one test at a time was asked for", new))
     if (
         not new
@@ -176,7 +177,7 @@ def refactor(known: Baseline, reports: Sequence[Report], *, changes: Sequence[Ch
     cases = {case.id: case for case in _cases(reports)}
     findings = [_trouble(report) for report in reports if report.trouble]
     findings += [_weak(one) for one in weakened(_texts(changes))]
-    findings += _rest(known, cases, excused=frozenset(), code=BROKEN)
+    findings += _rest(known, cases, excused=_moved(known, cases), code=BROKEN)
     findings += _others(known, cases, ())
     return _judged(findings, known, cases, ())
 
@@ -213,8 +214,8 @@ def _written_tests(changes: Iterable[Change]) -> dict[str, tuple[str, ...]]:
     found = {}
     for change in changes:
         if change.is_test and change.after is not None:
-            old = tests_of(change.path, change.before) if change.before is not None else {}
-            found[change.path] = tuple(name for name in tests_of(change.path, change.after) if name not in old)
+            old = read_tests(change.path, change.before) if change.before is not None else {}
+            found[change.path] = tuple(name for name in read_tests(change.path, change.after) if name not in old)
     return found
 
 
@@ -224,8 +225,8 @@ def _idle(unloaded: Sequence[Case], changes: Iterable[Change]) -> list[Finding]:
     skipped, empty = [], []
     for change in changes:
         if change.is_test and change.after is not None and change.path in files:
-            old = tests_of(change.path, change.before) if change.before is not None else {}
-            for name, facts in tests_of(change.path, change.after).items():
+            old = read_tests(change.path, change.before) if change.before is not None else {}
+            for name, facts in read_tests(change.path, change.after).items():
                 if name not in old:
                     skipped += [f"{change.path}::{name}"] if facts.skipped else []
                     empty += [f"{change.path}::{name}"] if facts.empty else []
@@ -248,16 +249,35 @@ def _loading(unloaded: Sequence[Case], written: Mapping[str, tuple[str, ...]]) -
     return findings
 
 
-def _excused(known: Baseline, unloaded: Sequence[Case]) -> frozenset[str]:
-    """Known tests that could not run because their file misses what the new test in it needs; green runs them again."""
-    heads = tuple(f"{_suite(case)}:{case.file}::" for case in unloaded if case.reason == MISSING)
-    whole = any(
-        case.file.endswith((".java", ".kt", ".go", ".rs", ".cs", ".scala"))
-        for case in unloaded
-        if case.reason == MISSING
-    )
-    suites = tuple(f"{_suite(case)}:" for case in unloaded if case.reason == MISSING) if whole else ()
-    return frozenset(name for name in known.known if name.startswith((*heads, *suites))) if heads else frozenset()
+def _excused(known: Baseline, unloaded: Sequence[Case], cases: Mapping[str, Case]) -> frozenset[str]:
+    """Known tests that could not run because what the new test needs is missing; green runs them again.
+
+    They are those of the same file, and all of a suite that is compiled as a whole or of which nothing ran.
+    """
+    heads = []
+    for case in unloaded:
+        if case.reason != MISSING:
+            continue
+        suite = f"{_suite(case)}:"
+        silent = not any(other.name and other.id.startswith(suite) for other in cases.values())
+        heads.append(suite if silent or case.file.endswith(_COMPILED) else f"{suite}{case.file}::")
+    return frozenset(name for name in known.known if name.startswith(tuple(heads))) if heads else frozenset()
+
+
+def _moved(known: Baseline, cases: Mapping[str, Case]) -> frozenset[str]:
+    """Known tests that did not run under their old id while a test of the same name passes in another place."""
+    there: dict[str, int] = {}
+    for case in cases.values():
+        if case.id not in known.known and case.status == PASSED:
+            last = case.id.rpartition("::")[2]
+            there[last] = there.get(last, 0) + 1
+    moved = set()
+    for name in sorted(known.passing - set(cases)):
+        last = name.rpartition("::")[2]
+        if there.get(last, 0) > 0:
+            there[last] -= 1
+            moved.add(name)
+    return frozenset(moved)
 
 
 def _rest(known: Baseline, cases: Mapping[str, Case], *, excused: frozenset[str], code: str) -> list[Finding]:
@@ -285,7 +305,7 @@ def _others(known: Baseline, cases: Mapping[str, Case], new: Sequence[str]) -> l
 def _new_ran(cases: Mapping[str, Case], new: Sequence[str]) -> list[Finding]:
     findings = []
     for name in new:
-        ran = [case for case in cases.values() if name in (case.plain, case.id)]
+        ran = [case for case in cases.values() if name in (case.plain, case.id)] or _alike(cases, name)
         if not ran:
             findings.append(Finding(NEW_NOT_RUN, f"The new test {name} did not run.", (name,)))
         elif bad := [case for case in ran if case.bad]:
@@ -293,6 +313,21 @@ def _new_ran(cases: Mapping[str, Case], new: Sequence[str]) -> list[Finding]:
         elif all(case.status == SKIPPED for case in ran):
             findings.append(Finding(NEW_SKIPPED, f"The new test {name} is skipped.", (name,)))
     return findings
+
+
+def _alike(cases: Mapping[str, Case], name: str) -> list[Case]:
+    """A new test that could only be read from its text has the name it has there; frameworks put their own before it."""
+    place, _, words = name.rpartition("::")
+    wanted = words.replace(" > ", " ")
+    same = [case for case in cases.values() if case.id.startswith(f"{place}::")]
+    suite = place.partition(":")[0] + ":"
+    among = same or [case for case in cases.values() if case.id.startswith(suite)]
+    found = []
+    for case in among:
+        last = case.name.partition("[")[0].replace(" > ", " ")
+        if last == wanted or last.endswith((f" {wanted}", f"::{wanted}", f".{wanted}")):
+            found.append(case)
+    return found
 
 
 def _reasons(cases: Iterable[Case]) -> list[Finding]:

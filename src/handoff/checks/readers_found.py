@@ -32,6 +32,10 @@ class Found(Record):
                 return whole[len(top) + 1 :]
         return name
 
+    def place(self, name: str) -> str:
+        """Where a file of the suite's folder lies on the disk."""
+        return os.path.join(self.top, self.suite.folder, name)
+
     def tests(self, name: str) -> bool:
         """Whether a file a traceback names is a test."""
         return self.is_test(self.path(name))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 from handoff.base.record import TYPE_CHECKING
 from handoff.checks import results
@@ -131,8 +132,11 @@ def rspec(found: Found) -> list[results.Case]:
         file = found.path(str(test.get("file_path", "")).removeprefix("./"))
         cases.append(_case(found, file, test.get("full_description", ""), (status, reason, text if fault else "", test.get("run_time") or 0)))  # fmt: skip
     if (data.get("summary") or {}).get("errors_outside_of_examples_count"):
-        text = "\n".join(data.get("messages") or ())
-        cases.append(_case(found, "spec", "", (results.ERROR, plain_reason(text, building=True), text, 0.0)))
+        for text in data.get("messages") or ():
+            named = re.search(r"error occurred while loading (\S+?)\.?(?:\s|$)", text)
+            if named:
+                reason = plain_reason(text, building=True)
+                cases.append(_case(found, found.path(named[1]), "", (results.ERROR, reason, text, 0.0)))
     return cases
 
 

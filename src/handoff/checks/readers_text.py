@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 
 from handoff.base.record import TYPE_CHECKING
 from handoff.checks import results
+from handoff.checks.frameworks_suite import text_of
 from handoff.checks.readers_found import Found, Unreadable
 from handoff.checks.reasons import plain_reason
 
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 _GO = {"pass": results.PASSED, "fail": results.FAILED, "skip": results.SKIPPED}
+_GO_ERROR = re.compile(r"^(?:vet: )?(\S+\.go):\d+(?::\d+)?: (.*)$", re.MULTILINE)
+_GO_UNBUILT = re.compile(r"^FAIL\s+(\S+) \[(?:build|setup) failed\]", re.MULTILINE)
 _CARGO_BINARY = re.compile(r"^\s+(?:Running (?:unittests )?(\S+)|Doc-tests (\S+))", re.MULTILINE)
 _CARGO_TEST = re.compile(r"^test (.+?)(?: - should panic)? \.\.\. (ok|FAILED|ignored)(?:, .*)?$")
 _CARGO_SAID = re.compile(r"^---- (.+?) stdout ----$")
@@ -21,7 +25,7 @@ _RUST_ERROR = re.compile(r"^(error(?:\[E\d+\])?: [^\n]*)\n\s+--> ([^\s:]+):\d+",
 
 
 def go(found: Found) -> list[results.Case]:
-    """Events of `go test -json`; a package that does not build is a case without a name."""
+    """Events of `go test -json`; a file that does not compile is a case without a name."""
     texts: dict[tuple[str, str], list[str]] = {}
     ended: dict[tuple[str, str], tuple[str, float]] = {}
     loose: list[str] = []
@@ -30,27 +34,80 @@ def go(found: Found) -> list[results.Case]:
         if event is None:
             loose.append(line)
             continue
-        key = (event.get("Package") or event.get("ImportPath", "").partition(" ")[0], event.get("Test", ""))
+        key = (event.get("Package", ""), event.get("Test", ""))
         action = event.get("Action", "")
-        if action in ("output", "build-output"):
+        if action == "build-output":
+            loose.append(event.get("Output", "").rstrip("\n"))
+        elif action == "output":
             texts.setdefault(key, []).append(event.get("Output", ""))
         elif action in _GO:
             ended[key] = (_GO[action], float(event.get("Elapsed") or 0))
-    if not ended and found.output.strip() and not texts:
-        raise Unreadable("go printed no test events")
+    places = _GoPlaces(found)
     cases = []
     for (package, test), (status, seconds) in ended.items():
+        if not test or _is_parent(ended, package, test):
+            continue
         text = "".join(texts.get((package, test), ()))
-        if test and not _is_parent(ended, package, test):
-            reason = plain_reason(_go_words(text)) if status == results.FAILED else ""
-            if status == results.FAILED and reason == results.OTHER:
-                reason = results.RAISED if "panic:" in text else results.ASSERTION  # t.Error is go's assertion
-            message = _go_words(text) if status == results.FAILED else ""
-            cases.append(_case(found, package, test, status, (reason, message, seconds)))
-        elif (not test and status == results.FAILED and "[build failed]" in text) or "[setup failed]" in text:
-            words = "\n".join(loose) + text
-            cases.append(_case(found, package, "", results.ERROR, (plain_reason(words, building=True), words.strip(), seconds)))  # fmt: skip
+        reason, message = _go_reason(text) if status == results.FAILED else ("", "")
+        cases.append(_case(found, places.file(package, test), test, status, (reason, message, seconds)))
+    cases += _go_unbuilt(found, "\n".join(loose), "".join(text for parts in texts.values() for text in parts))
+    if not cases and not ended and not re.search(r"no test files|no packages", found.output):
+        raise Unreadable("go printed no test events")
     return cases
+
+
+def _go_reason(text: str) -> tuple[str, str]:
+    words = "\n".join(
+        line for line in text.splitlines() if not line.lstrip().startswith(("=== ", "--- ", "FAIL", "PASS"))
+    )
+    if "panic:" in text and "test timed out" not in text:
+        return results.MISSING if "not implemented" in text else results.RAISED, words
+    reason = plain_reason(words)
+    return (results.ASSERTION if reason in (results.OTHER, results.SYNTAX) else reason), words  # t.Error asserts
+
+
+def _go_unbuilt(found: Found, said: str, printed: str) -> list[results.Case]:
+    """The files the compiler named, and packages that failed without one."""
+    broken: dict[str, list[str]] = {}
+    for path, words in _GO_ERROR.findall(said):
+        broken.setdefault(found.path(path), []).append(words)
+    failed = _GO_UNBUILT.findall(f"{said}\n{printed}")
+    if not failed:
+        return []
+    if not broken:
+        broken = {package: [said.strip() or "it does not build"] for package in failed}
+    cases = []
+    for file, lines in broken.items():
+        reasons = {plain_reason(line, building=True) for line in lines}
+        reason = results.MISSING if reasons == {results.MISSING} else results.SYNTAX
+        cases.append(_case(found, file, "", results.ERROR, (reason, "\n".join(lines), 0.0)))
+    return cases
+
+
+class _GoPlaces:
+    """In which file a test stands: go names its package only."""
+
+    def __init__(self, found: Found) -> None:
+        self._found = found
+        self._texts: dict[str, list[tuple[str, str]]] = {}
+        self._module = re.search(r"^module\s+(\S+)", text_of(found.place("go.mod")), re.MULTILINE)
+
+    def file(self, package: str, test: str) -> str:
+        """The file from the top, or the package where it is not found."""
+        if self._module is None or not package.startswith(self._module[1]):
+            return package
+        folder = package[len(self._module[1]) :].strip("/")
+        if folder not in self._texts:
+            where = self._found.place(folder)
+            names = sorted(os.listdir(where)) if os.path.isdir(where) else []
+            self._texts[folder] = [
+                (name, text_of(os.path.join(where, name))) for name in names if name.endswith("_test.go")
+            ]
+        head = f"func {test.partition('/')[0]}("
+        for name, text in self._texts[folder]:
+            if head in text:
+                return self._found.path(os.path.join(folder, name))
+        return package
 
 
 def _event(line: str) -> dict[str, Any] | None:
@@ -65,12 +122,6 @@ def _event(line: str) -> dict[str, Any] | None:
 
 def _is_parent(ended: dict[tuple[str, str], Any], package: str, test: str) -> bool:
     return any(other.startswith(f"{test}/") for owner, other in ended if owner == package)
-
-
-def _go_words(text: str) -> str:
-    return "\n".join(
-        line for line in text.splitlines() if not line.lstrip().startswith(("=== ", "--- ", "FAIL", "PASS"))
-    )
 
 
 def cargo(found: Found) -> list[results.Case]:

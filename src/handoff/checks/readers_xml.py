@@ -136,7 +136,7 @@ def java(found: Found) -> list[results.Case]:
 
 
 def _java_case(found: Found, one: _One, reason: str) -> results.Case:
-    name = re.sub(r"\(\)$", "", one.name)
+    name = re.sub(r"\([^()]*\)", "", one.name, count=1) or one.name  # adds() and adds(int)[1]
     return _case(found, _java_file(found, one.owner), name, one, reason, one.message or one.text)
 
 

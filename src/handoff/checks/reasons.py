@@ -73,7 +73,9 @@ _JS_MISSING = re.compile(
     re.IGNORECASE,
 )
 _JS_ABSENT = re.compile(r"Cannot find (?:module|package) '(?![./])|Failed to (?:resolve import|load url) \"?(?![./])")
-_JS_SYNTAX = re.compile(r"SyntaxError|Transform failed|Parse failure|Unexpected token|error TS1\d\d\d")
+_JS_SYNTAX = re.compile(
+    r"SyntaxError|Transform failed|invalid JS syntax|Parse failure|Unexpected token|error TS1\d\d\d"
+)
 _JS_ASSERT = re.compile(r"AssertionError|ERR_ASSERTION|JestAssertionError|expect\(.*\)|toEqual|Expected\b")
 _JS_TIMEOUT = re.compile(r"timed out|Exceeded timeout|Test timeout", re.IGNORECASE)
 _JS_FRAME = re.compile(r"\bat (?:.*\()?(?:file://)?(/[^\s():]+|[\w.@-][^\s():]*\.[cm]?[jt]sx?):\d+(?::\d+)?")
@@ -158,7 +160,7 @@ _PLAIN_MISSING = re.compile(
     r"|Call to undefined|Class [\"'].*[\"'] not found|ArgumentCountError"  # PHP
     r"|error CS(?:0103|0117|0234|0246|1061|1501|7036)|NotImplementedException|wrong number of arguments"  # C#, Ruby
 )
-_PLAIN_SYNTAX = re.compile(r"syntax error|SyntaxError|error CS1\d\d\d|error CS\d+|expected (?:one of|expression|item)|error\[E\d+\]|^error: ", re.MULTILINE)  # fmt: skip
+_PLAIN_SYNTAX = re.compile(r"syntax error|SyntaxError|ParseError|Parse error|error CS1\d\d\d|error CS\d+|expected (?:one of|expression|item)|error\[E\d+\]|^error: ", re.MULTILINE)  # fmt: skip
 _PLAIN_ASSERT = re.compile(
     r"assertion|Assert|ExpectationNotMet|expected\b.*\b(?:got|to)\b|\bgot\b.*\bwant\b|Failed asserting|expected:",
     re.IGNORECASE,

@@ -34,8 +34,10 @@ class Case(Record):
 
     @property
     def plain(self) -> str:
-        """The id without the values of a parametrised test: what a person calls one test."""
-        return self.id.partition("[")[0]
+        """The id without the values of a parametrised test or the name of a sub-test: what a person calls one test."""
+        head = self.id[: len(self.id) - len(self.name)]
+        name = self.name.partition("[")[0]
+        return head + (name.partition("/")[0] if self.file.endswith(".go") else name)
 
 
 class Report(Record):
