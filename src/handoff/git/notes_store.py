@@ -87,8 +87,8 @@ class Notebook:
         """The commits a range names with their notes, newest first; one git process, also in a bare clone."""
         form = _FIELD.join(("%H", "%T", "%ct", "%s", "%N")) + _END
         words = ["log", f"--notes={REF}", "--no-show-signature", "--encoding=UTF-8", f"--format={form}"]
-        words += [] if walk else ["--no-walk=unsorted"]
         words += [f"--max-count={most}"] if most else []
+        words += [] if walk else ["--no-walk=unsorted"]  # last: a count would make git walk again
         answer = self.git(*words, *revisions, "--")
         if answer.code:
             raise UserError(

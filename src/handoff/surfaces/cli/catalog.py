@@ -93,6 +93,7 @@ CATALOG: dict[str, Entry] = {
     "check": Entry("checks", "find the project's tests, run them on an exact tree and say what each did", STEPS),
     "rehearse": Entry("rehearse", "run the scripted agent in this folder: no model, no cost", TOOL),
     "demo": Entry("demo", "show three sessions handing one feature on, in a scratch repository", TOOL),
+    "verify": Entry("notes", "run the recorded checks of a commit again on its exact tree, and compare", GIT),
     "notes": Entry("notes", "exchange the records of what was verified, and let them follow a rebase", GIT),
     "workspace": Entry("workspaces", "make, list and remove folders in which sessions work apart", GIT),
     "gc": Entry("workspaces", "remove snapshots past their time and unfinished workspaces; says what first", GIT),

@@ -1,4 +1,4 @@
-"""The record in git: notes install|uninstall|sync|status, and what `log --git` shows."""
+"""The record in git: notes install|uninstall|sync|status, verify, and what `log --git` shows."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import argparse
     from typing import Any
 
+    from handoff.engine.verifying import Compared
     from handoff.git.notes import Check, Note
     from handoff.git.notes_store import Annotated
     from handoff.surfaces.cli.command import Context, Parser
@@ -142,4 +143,60 @@ def check_words(arguments: argparse.Namespace) -> None:
         raise UserError("--git shows the records of this repository's commits.", "Leave -f and the project out.")
 
 
-COMMANDS = {"notes": Command(_arguments, _notes, epilog=_EPILOG)}
+# --- verify -------------------------------------------------------------------------------------------------------
+
+_VERIFY_EPILOG = """\
+exit codes: 0 every record holds, 1 one differs, 3 none differs but a commit has no record
+examples:
+  handoff verify HEAD
+  handoff verify main..topic --json
+"""
+_STYLES = {"same": "good", "differs": "bad", "not recorded": "dim"}
+_NOT_RECORDED = 3
+
+
+def _verify_arguments(parser: Parser) -> None:
+    parser.add_argument("revisions", metavar="COMMIT", help="a commit, or a range such as main..topic")
+    parser.add_argument("--timeout", type=float, default=0.0, metavar="SECONDS", help="how long a check may take (default: check_timeout)")  # fmt: skip
+    parser.add_argument(
+        "--no-wall", action="store_true", help="run the recorded commands as yourself, without the wall"
+    )
+
+
+def _verify(ctx: Context, arguments: argparse.Namespace) -> int:
+    from handoff.engine import verifying  # noqa: PLC0415 - start-up
+
+    found = verifying.verify(
+        ctx.app, revisions=arguments.revisions, timeout=arguments.timeout, walled=not arguments.no_wall
+    )
+    ctx.out.data([_compared_data(one) for one in found])
+    for one in found:
+        why = f" ({one.why})" if one.why else ""
+        ctx.out.line(
+            f"{one.commit.commit[:10]}  {ctx.out.style(one.outcome, _STYLES[one.outcome])}{why}  {one.commit.subject}"
+        )
+        for check in one.checks:
+            ctx.out.line(f"    {in_words(check.recorded)}")
+            for words in check.differences:
+                ctx.out.line(f"      {words}", "bad")
+    outcomes = {one.outcome for one in found}
+    if verifying.DIFFERS in outcomes:
+        return 1
+    return _NOT_RECORDED if verifying.NOT_RECORDED in outcomes else 0
+
+
+def _compared_data(one: Compared) -> dict[str, Any]:
+    return {
+        "commit": one.commit.commit, "tree": one.commit.tree, "subject": one.commit.subject, "outcome": one.outcome,
+        "why": one.why,
+        "checks": [
+            {"recorded": check.recorded._asdict(), "now": check.now._asdict(), "differences": list(check.differences)}
+            for check in one.checks
+        ],
+    }  # fmt: skip
+
+
+COMMANDS = {
+    "notes": Command(_arguments, _notes, epilog=_EPILOG),
+    "verify": Command(_verify_arguments, _verify, epilog=_VERIFY_EPILOG),
+}
