@@ -5,7 +5,7 @@ from __future__ import annotations
 from handoff.base.errors import Conflict, UserError
 from handoff.base.ids import check_id
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.board import journal, states, tasks, texts
+from handoff.board import demands, journal, states, tasks, texts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -184,9 +184,9 @@ def move(transaction: Transaction, flow: Flow, **changed: Any) -> Flow:
 
 def add_phase(
     transaction: Transaction, flow: Flow, *, id: str, title: str, brief: str, role: str, agent: str,  # noqa: A002
-    owns: Sequence[str], attempts: int, limits: Mapping[str, Any],
+    owns: Sequence[str], attempts: int, limits: Mapping[str, Any], host: str,
 ) -> Task:  # fmt: skip
-    """The task of a phase: one fresh session at a time does it, in the flow's workspace."""
+    """The task of a phase: one fresh session at a time does it, in the flow's workspace, on the host that has it."""
     tasks.check_wishes(id=id, brief=brief, title=title, max_attempts=attempts, estimate_minutes=0.0)
     tasks.refuse_live(transaction, project=flow.project, id=id, scope=flow.id)
     values = tasks.new_values(
@@ -198,6 +198,7 @@ def add_phase(
     )  # fmt: skip
     (row,) = transaction.query("add_task", **values)
     task = tasks.Task(**row)
+    demands.add(transaction, {task.key: [host]})
     journal.append(transaction, "task.added", task=task, state=task.state)
     return task
 

@@ -13,6 +13,7 @@ from handoff.base.record import TYPE_CHECKING
 from handoff.board import flows, gates, leases, outcomes, states, tasks
 from handoff.engine import flow_documents, flow_judging, flow_papers, records, views
 from handoff.engine.flow_standing import Standing, moving, now, owned
+from handoff.engine.home import host_label
 from handoff.git.notes import Check
 from handoff.git.phase_commits import publish
 from handoff.workflows.model import DONE, GATE, ROLL_BACK
@@ -213,7 +214,7 @@ def add_task(transaction: Transaction, at: Standing, brief: str) -> Task:
     return flows.add_phase(
         transaction, flow, id=f"{flow.cycle}-{phase.name}", title=phase.title or phase.name, brief=brief,
         role=phase.role, agent=agents.get(phase.role) or phase.agent or agents.get("", ""), owns=owned(at),
-        attempts=phase.retries, limits=limits,
+        attempts=phase.retries, limits=limits, host=host_label(),
     )  # fmt: skip
 
 

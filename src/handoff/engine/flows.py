@@ -7,14 +7,15 @@ import os
 from handoff.agents import catalog
 from handoff.agents.contract import OK, Outcome
 from handoff.base.clock import boot_id
-from handoff.base.errors import Refused, UserError
+from handoff.base.errors import Conflict, Refused, UserError
 from handoff.base.ids import new_id, slug
-from handoff.base.process import start_of
+from handoff.base.process import is_running, start_of
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board import flows, leases, states, tasks
 from handoff.board import sessions as people
 from handoff.engine import flow_settling, sessions, settling, views
 from handoff.engine.flow_standing import standing
+from handoff.engine.further_words import filled
 from handoff.engine.home import find_project, home_config
 from handoff.git.phase_commits import Lane
 from handoff.workflows import library
@@ -166,9 +167,11 @@ def step(
         return Step(None, flow.phase, _refuse_still(app, seen))
     task, phase = seen.task, flow.phase
     if task.state == states.RUNNING:
-        tell(f"Session {task.held_by} works on '{task.label}' already; staying with it.")
-        begun = sessions.attach(app, session=str(task.held_by))
-        return Step(sessions.watch(app, begun), phase, look_again(app, flow))
+        begun = _under_way(app, task)
+        if begun is not None:
+            tell(f"Session {task.held_by} works on '{task.label}' already; staying with it.")
+            return Step(sessions.watch(app, begun), phase, look_again(app, flow))
+        task = leases.release(app.database, key=task.key, fence=task.fence, reason="its session was never started")
     if task.state != states.READY:
         return Step(None, phase, _refuse_still(app, seen))
     chosen = agent or task.agent
@@ -181,28 +184,22 @@ def step(
         tasks.edit(app.database, key=task.key, not_before=0.0)  # by hand nobody waits
     if chosen == PERSON:
         return by_hand(app, flow=flow, task=task, tell=tell)
-    begun = sessions.start(
-        app, wish=sessions.Wish(chosen, task.label, task.project, model, words=filled(words, flow, task))
-    )
+    begun = sessions.start(app, wish=sessions.Wish(chosen, task.label, task.project, model, words=filled(words, task)))
     tell(f"Session {begun.session.name} ({chosen}) works on {phase}, cycle {flow.cycle}, attempt {task.attempt}.")
     return Step(sessions.watch(app, begun), phase, look_again(app, flow))
 
 
-def filled(words: Sequence[str], flow: Flow, task: Task) -> tuple[str, ...]:
-    """The agent's further words with the phase's names in them: a script for each phase is one word."""
-    names = {
-        "{flow}": flow.id,
-        "{task}": task.id,
-        "{phase}": flow.phase,
-        "{cycle}": flow.cycle,
-        "{attempt}": task.attempt,
-    }
-    found = []
-    for word in words:
-        for name, value in names.items():
-            word = word.replace(name, str(value))  # noqa: PLW2901 - one word, filled name by name
-        found.append(word)
-    return tuple(found)
+def _under_way(app: App, task: Task) -> sessions.Begun | None:
+    """The session that holds the task, living or over; None when whoever wanted to start it died before that."""
+    session = people.get(app.database, id=str(task.held_by))
+    if session is None:
+        return None
+    claim = leases.Claim(task, session, task.fence, task.lease_seconds, repeated=True)
+    if sessions.has_begun(app, claim):
+        return sessions.attached(app, claim)
+    if session.pid and is_running(session.pid, session.process_start):
+        raise Conflict(f"'{task.label}' is in other hands right now: {session.id}.", "Try again when that has ended.")
+    return None
 
 
 def by_hand(app: App, *, flow: Flow, task: Task, tell: Callable[[str], None]) -> Step:

@@ -31,6 +31,7 @@ RESERVED = frozenset(
     }
 )
 _LEAST_NAME = 2
+_LONGEST_LABEL = 60
 
 
 class Project(Record):
@@ -88,12 +89,17 @@ def home_config(app: App) -> Config:
     return config
 
 
+def host_label() -> str:
+    """The label only this machine has: a task whose workspace is here demands it."""
+    return f"host-{slug(os.uname().nodename)}"[:_LONGEST_LABEL].rstrip("-")
+
+
 def labels_of(app: App, *, said: str = "") -> tuple[str, ...]:
-    """The labels of this machine: those said on the command line, separated by commas, and those in the settings."""
+    """The labels of this machine: its own name, those said on the command line, and those in the settings."""
     from handoff.board.demands import check_labels  # noqa: PLC0415 - start-up
 
     return check_labels(
-        [*(name.strip() for name in said.split(",") if name.strip()), *home_config(app).texts("labels")]
+        [host_label(), *(name.strip() for name in said.split(",") if name.strip()), *home_config(app).texts("labels")]
     )
 
 

@@ -9,6 +9,7 @@ from handoff.board import leases, states, tasks
 from handoff.board import sessions as rows
 from handoff.engine import durable, session_traces, sessions, settling
 from handoff.engine.app import App
+from handoff.engine.further_words import filled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +25,7 @@ _AWAY_PAUSE = 0.5
 
 
 class Crew(Record):
-    """Which agents a supervisor starts, with which further words; `{task}` in a word is the task's id."""
+    """Which agents a supervisor starts, with which further words; `{task}` in a word is the task's id: see further_words."""
 
     agents: tuple[str, ...]
     words: tuple[str, ...] = ()
@@ -104,5 +105,4 @@ class Run:
         return leases.Claim(task, session, self.fence, task.lease_seconds)
 
     def _wish(self, task: Task) -> sessions.Wish:
-        words = tuple(word.replace("{task}", task.id) for word in self.crew.words)
-        return sessions.Wish(self.agent, task.label, task.project, words=words)
+        return sessions.Wish(self.agent, task.label, task.project, words=filled(self.crew.words, task))

@@ -17,7 +17,7 @@ from handoff.base.ids import new_id
 from handoff.base.light_json import dumps
 from handoff.base.marked import end as end_processes
 from handoff.base.marked import is_alive, marked
-from handoff.base.process import find, run
+from handoff.base.process import find, run, start_of
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board import batches, leases, sessions, tasks
 from handoff.engine import deciders, endpoints, hooks, papers, session_traces, session_walls, settling, stops, views
@@ -134,7 +134,8 @@ def _claim_and_begin(app: App, config: Config, wish: Wish, client: Client) -> Be
     stops.read_files(app, place.name)
     who = sessions.Who(
         new_id("session"), kind=sessions.AGENT, project=place.name, agent=wish.agent, workspace=place.workspace,
-        host=os.uname().nodename, boot=boot_id(), labels=labels_of(app),
+        host=os.uname().nodename, boot=boot_id(), pid=os.getpid(), process_start=start_of(os.getpid()),
+        labels=labels_of(app),
     )  # fmt: skip
     claim = _claim(app, config, wish, who)
     try:

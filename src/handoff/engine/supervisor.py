@@ -13,7 +13,7 @@ from handoff.base.files import make_folder
 from handoff.base.ids import new_id
 from handoff.base.process import start_of
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.board import executors, leases, sessions, states, tasks
+from handoff.board import executors, flows, leases, sessions, states, tasks
 from handoff.engine import durable, phases, session_traces, stops, watch
 from handoff.engine.app import App
 from handoff.engine.home import home_config
@@ -32,6 +32,7 @@ _DAY = 86_400.0
 _KEPT_DAYS = 7.0
 _LEASE_SHARE = 4
 _LONGEST_WAIT = 0.5
+_UNMOVED_SECONDS = 3.0
 _SHORTEST_WAIT = 0.02
 _AWAY_PAUSE = 1.0
 _HEARD_SECONDS = 5.0
@@ -42,6 +43,7 @@ class Pace(Record):
 
     lease: float = executors.LEASE_SECONDS
     reap: float = 2.0
+    flows: float = 2.0
     watchdog: float = 10.0
     stops: float = 1.0
     retention: float = 3600.0
@@ -67,6 +69,7 @@ class Supervisor:
         self._starts: deque[float] = deque()
         self._due: dict[str, float] = {}
         self._leaving = threading.Event()
+        self._moving: set[int] = set()
         self._trouble = ""
         self._settled_in = False
         self._teller = Teller(app, self._tell)
@@ -140,7 +143,12 @@ class Supervisor:
             self.reap()
             self.adopt()
             self._settled_in = True
-        for name, step in (("reap", self.reap), ("watchdog", self.watchdog), ("retention", self.retention)):
+        for name, step in (
+            ("reap", self.reap),
+            ("flows", self.flows),
+            ("watchdog", self.watchdog),
+            ("retention", self.retention),
+        ):
             if self._is_due(name, getattr(self.pace, name)):
                 step()
         if not self.draining:
@@ -273,6 +281,28 @@ class Supervisor:
                 name = f"{task.project}/{task.label}" if task else f"task {trace.key}"
                 self._tell(f"{name}: ended a session that had lost its task (fence {trace.fence})")
             session_traces.forget(self.app, trace.session)
+
+    def flows(self) -> None:
+        """Move flows on whose next move is the orchestrator's own and that nobody moves: a crash left them so."""
+        old = self.app.clock.now() - _UNMOVED_SECONDS
+        for flow in flows.idle(self.app.database):
+            if flow.changed_at < old and flow.key not in self._moving and os.path.isdir(flow.workspace):
+                self._moving.add(flow.key)
+                threading.Thread(target=self._move_flow, args=(flow.key,), daemon=True).start()
+
+    def _move_flow(self, key: int) -> None:
+        """On a thread of its own: its tests may run for minutes."""
+        from handoff.engine import flow_settling  # noqa: PLC0415 - only where there are flows
+
+        app = App(self.app.settings)
+        try:
+            moved = flow_settling.drive(app, key)
+            self._tell(f"{moved.project}/{moved.id}: moved on to {moved.phase}")
+        except HandoffError as error:
+            self._tell(f"Flow {key}: {error.message}")
+        finally:
+            self._moving.discard(key)
+            app.close()
 
     def watchdog(self) -> None:
         """One round of the watchdog: silent sessions, due fan-ins, touched files."""
