@@ -171,8 +171,8 @@ def _answer(
         "answer_gate", key=row["key"], state=state, answered_by=answered_by, reason=reason, answer=answer,
         now=transaction.now(),
     )  # fmt: skip
-    journal.append(
-        transaction, f"gate.{state}", task=task, session=answered_by, reason=reason, gate=row["key"],
-        edited=bool(answer), by_default=answered_by == TIME_IS_UP,
-    )  # fmt: skip
+    how = {"edited": True} if answer else {}
+    if answered_by == TIME_IS_UP:
+        how["by_default"] = True
+    journal.append(transaction, f"gate.{state}", task=task, session=answered_by, reason=reason, gate=row["key"], **how)
     return Gate(**answered), task

@@ -14,7 +14,7 @@ from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.engine import endpoints
 from handoff.engine.app import App
-from handoff.surfaces import mcp
+from handoff.surfaces import gates_http, mcp
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -107,6 +107,8 @@ class Guard:
 
         request = Request(scope)
         refusal: Any = await self.names.validate_request(request)
+        if refusal is None and request.url.path == gates_http.PATH:  # its code is the proof: no token is asked for
+            refusal = await gates_http.respond(Request(scope, receive), self.settings)
         caller, there = None, True
         if refusal is None:
             kind, _, token = request.headers.get("authorization", "").partition(" ")

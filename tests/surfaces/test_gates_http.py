@@ -1,0 +1,75 @@
+"""A chat's answer to a gate over HTTP: the code is the proof, and it is good for one answer to one gate."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import signal
+from importlib.util import find_spec
+from urllib.parse import urlsplit
+
+import pytest
+
+from sandbox import absent
+
+
+@pytest.fixture
+def door(cli):
+    """`handoff mcp --http`, and how to post to its gates."""
+    if find_spec("mcp") is None:
+        absent("the package mcp")
+    process = cli.start("mcp", "--http", "--json")
+    said = b""
+    while not said.endswith(b"}\n") and (line := process.stdout.readline()):
+        said += line
+    place = urlsplit(json.loads(said)["url"])
+
+    def post(body: object, *, method: str = "POST", **headers: str) -> tuple[int, dict]:
+        connection = http.client.HTTPConnection(place.hostname, place.port, timeout=60)
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        connection.request(method, "/gates", data, {"content-type": "application/json", **headers})
+        answer = connection.getresponse()
+        text = answer.read().decode()
+        connection.close()
+        return answer.status, json.loads(text) if text.startswith("{") else {"error": text}
+
+    yield post
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=30)
+
+
+@pytest.fixture
+def code(cli):
+    cli("dump", "--task", "login", "--next", "Build the login.")
+    cli("claim", "login")
+    cli("ask", "Is this the spec?")
+    return cli("gate", "show", "login", "--json").json["code"]
+
+
+def test_a_code_answers_its_gate_once_and_needs_no_token(door, code, cli):
+    status, said = door({"code": code, "answer": "edit", "text": "The new spec.", "by": "ann"})
+    assert (status, said["task"], said["state"]) == (200, "login", "ready")
+    assert cli("log", "login", "--json").json[-1]["session"] == "ann"
+    path = cli("claim", "login", "--json").json["document"]
+    with open(path, encoding="utf-8") as file:
+        assert "The new spec." in file.read()
+    assert door({"code": code, "answer": "no"})[0] == 409
+
+
+def test_what_is_not_a_whole_answer_changes_nothing(door, code, cli):
+    assert door({"code": "wrong", "answer": "yes"})[0] == 400
+    assert door({"code": "", "answer": "yes"})[0] == 400
+    assert door({"code": code, "answer": "perhaps"})[0] == 400
+    assert door({"code": code, "answer": "edit"})[0] == 400
+    assert door({"code": code, "answer": ["yes"]})[0] == 400
+    assert door(b"code=" + code.encode())[0] == 400
+    assert door({"code": code, "answer": "yes"}, **{"content-type": "text/plain"})[0] == 400
+    assert door({"code": code, "answer": "yes"}, method="PUT")[0] == 405
+    assert door({"code": code, "answer": "edit", "text": "x" * 300_000})[0] == 413
+    assert len(cli("gates", "--json").json) == 1
+
+
+def test_a_page_of_another_site_cannot_answer(door, code, cli):
+    for headers in ({"Host": "evil.example"}, {"Origin": "http://evil.example"}):
+        assert door({"code": code, "answer": "yes"}, **headers)[0] in (400, 403, 421)
+    assert len(cli("gates", "--json").json) == 1
