@@ -171,7 +171,7 @@ def _answer(
         "answer_gate", key=row["key"], state=state, answered_by=answered_by, reason=reason, answer=answer,
         now=transaction.now(),
     )  # fmt: skip
-    how = {"edited": True} if answer else {}
+    how: dict[str, Any] = {"edited": True} if answer else {}
     if answered_by == TIME_IS_UP:
         how["by_default"] = True
     journal.append(transaction, f"gate.{state}", task=task, session=answered_by, reason=reason, gate=row["key"], **how)
