@@ -43,6 +43,8 @@ def answer(app: App, call: Call) -> Answer:
         return _NOTHING
     if call.event == EDIT:
         reply = _edit(app, grant, call)
+        if reply.refusal:
+            _note_refused(app, grant, call, reply)
     elif call.event == START:
         _append(grant, "hello", app.settings.get("HANDOFF_TOKEN") + "\n", fresh=True)
         reply = Answer(context=_read(os.path.join(grant.folder, "baton.md")))
@@ -54,6 +56,13 @@ def answer(app: App, call: Call) -> Answer:
         reply = _NOTHING
     _append(grant, "calls", f"{call.name} {call.tool} {'refused' if reply.refusal else 'ok'}\n")
     return reply
+
+
+def _note_refused(app: App, grant: Grant, call: Call, reply: Answer) -> None:
+    from handoff.engine.saves import note_refused  # noqa: PLC0415 - only a refusal
+
+    words = f"{call.tool or 'edit'} {' '.join(call.paths[:5])}"
+    note_refused(app, verb=words, place=grant.workspace, layer="agent hook", instead=reply.refusal)
 
 
 def read_grant(app: App) -> Grant | None:

@@ -36,3 +36,18 @@ def at_work(app: App, root: str) -> list[str]:
         for task in held
         if task.held_by != mine
     ]
+
+
+def incidents(app: App, root: str) -> int:
+    """How many incidents of the project at `root` nobody has looked at."""
+    if not app.settings.get("HANDOFF_DATABASE_URL") and not os.path.exists(
+        os.path.join(app.settings.home, "handoff.db")
+    ):
+        return 0
+    from handoff.board import incidents as board  # noqa: PLC0415 - only where a relay is
+    from handoff.engine.home import name_of  # noqa: PLC0415
+
+    try:
+        return board.count(app.database, project=name_of(root))
+    except HandoffError:
+        return 0

@@ -7,6 +7,7 @@ import os
 from handoff.base.errors import HandoffError, UserError
 from handoff.base.record import TYPE_CHECKING
 from handoff.git.commits import Landed, Repository, Wish, commit
+from handoff.git.commits_prepare import NotOwned
 from handoff.git.repo import find_top
 
 if TYPE_CHECKING:
@@ -42,17 +43,36 @@ def safe_commit(
         lock=settings.get("HANDOFF_SAFE_COMMIT_LOCK"),
         patience=patience,
     )
-    return commit(repo, paths, message, environment=app.git_environment, now=app.clock.now(), cwd=cwd, wish=wish)
+    try:
+        return commit(repo, paths, message, environment=app.git_environment, now=app.clock.now(), cwd=cwd, wish=wish)
+    except NotOwned as error:
+        words = f"safe-commit {' '.join(paths[:5])}: {error.message}"
+        note_refused(app, verb=words, place=top, layer="safe-commit", instead=error.hint)
+        raise
 
 
 def refuse_by_role(app: App, top: str) -> None:
     """A sub-task commits in its own workspace only."""
     if app.settings.get("HANDOFF_ROLE") != SUB_TASK or own_workspace(app, top):
         return
-    raise NotInThisRole(
-        f"A sub-task does not commit in the shared checkout {top}; nothing was changed.",
-        "Leave the files as they are and finish the task: the fan-in takes what you own.",
-    )
+    instead = "Leave the files as they are and finish the task: the fan-in takes what you own."
+    note_refused(app, verb="safe-commit", place=top, layer="safe-commit", instead=instead)
+    raise NotInThisRole(f"A sub-task does not commit in the shared checkout {top}; nothing was changed.", instead)
+
+
+def note_refused(app: App, *, verb: str, place: str, layer: str, instead: str) -> None:
+    """Write a refusal down for the next command that has time to tell it."""
+    from handoff.base.clock import stamp  # noqa: PLC0415 - start-up: only a refusal needs it
+    from handoff.git.guard import Refusal, note_refusal  # noqa: PLC0415
+
+    get = app.settings.get
+    note_refusal(
+        app.settings.home,
+        Refusal(
+            stamp(app.clock.now()), get("HANDOFF_ROLE"), verb, place, get("HANDOFF_SESSION"), get("HANDOFF_PROJECT"),
+            layer, instead,
+        ),
+    )  # fmt: skip
 
 
 def own_workspace(app: App, top: str) -> bool:

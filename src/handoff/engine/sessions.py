@@ -20,7 +20,18 @@ from handoff.base.marked import is_alive, marked
 from handoff.base.process import find, run, start_of
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board import batches, leases, sessions, tasks
-from handoff.engine import deciders, endpoints, hooks, papers, session_traces, session_walls, settling, stops, views
+from handoff.engine import (
+    deciders,
+    endpoints,
+    hooks,
+    incidents,
+    papers,
+    session_traces,
+    session_walls,
+    settling,
+    stops,
+    views,
+)  # fmt: skip
 from handoff.engine.app import App
 from handoff.engine.home import find_project, home_config, labels_of
 from handoff.engine.session_environment import session_environment
@@ -172,6 +183,7 @@ def _begin(app: App, config: Config, wish: Wish, client: Client, claim: Claim, *
         raise UserError(f"The workspace of '{task.label}' is gone: {workspace}.", "Bring it back, or cancel the task.")
     path = folders.place(app.settings.home, task.project, name)
     session_traces.end_superseded(app, task, but=name)
+    incidents.look(app)  # how everything is before it begins
     folders.make(path)
     token = folders.text_of(path, folders.TOKEN).strip() or endpoints.session_token(name)
     baton = deciders.prepared(app, task) or _baton(app, config, task)

@@ -9,7 +9,7 @@ from handoff.base.clock import stamp
 from handoff.base.errors import Conflict, HandoffError, Refused
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board import journal, leases, sessions, states, tasks
-from handoff.engine import deciders, evidence, holding, views
+from handoff.engine import deciders, evidence, holding, incidents, views
 from handoff.engine import tasks as journey
 from handoff.git.repo import facts
 
@@ -55,6 +55,7 @@ def settle(app: App, *, claim: Claim, outcome: Outcome) -> Settled:
     else:
         outcome = _reported(task, claim, outcome)
     outside = () if decide else _strayed(app, task)  # who decides has looked at the fence
+    incidents.look(app)  # while the session still counts as at work
     with app.database.transaction() as transaction:
         sessions.end(transaction, id=session, ending=outcome.kind)
         _tell(transaction, task, session, outcome, outside)

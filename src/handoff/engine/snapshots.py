@@ -38,6 +38,8 @@ class Want(NamedTuple):
     staged: bool = False
     refs: bool = False
     settings: bool = False
+    only_refs: tuple[str, ...] = ()
+    only_settings: tuple[str, ...] = ()
 
 
 class Report(NamedTuple):
@@ -156,9 +158,9 @@ def restore(
     index, refs = restoring.parts_of(vault.store, chosen.sha)
     source = vault.place.source
     if want.refs:
-        notes += restoring.put_refs(vault.store, source, refs)
+        notes += restoring.put_refs(vault.store, source, refs, only=want.only_refs)
     if want.settings:
-        notes += restoring.put_settings(vault.store, source, refs)
+        notes += restoring.put_settings(vault.store, source, refs, only=want.only_settings)
     if want.files:
         notes += restoring.put_files(vault.store, source.top, differing, exact=want.exact).notes
     if want.staged:

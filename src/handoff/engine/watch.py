@@ -10,7 +10,7 @@ from handoff.base.files import make_folder, move, read_bytes, remove, write_atom
 from handoff.base.process import start_of
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board import batches, tasks, watchdog
-from handoff.engine import holding, stops, views
+from handoff.engine import holding, incidents, stops, views
 from handoff.engine import tasks as journey
 from handoff.engine.home import RESERVED
 from handoff.engine.papers import RECORDED
@@ -46,14 +46,16 @@ class Round(Record):
     refused: tuple[str, ...]
     files: int
     projects: int
+    incidents: int = 0
 
     @property
     def quiet(self) -> bool:
-        return self.report.quiet and not (self.taken_in or self.refused or self.files)
+        return self.report.quiet and not (self.taken_in or self.refused or self.files or self.incidents)
 
 
 def look(app: App, *, deep: bool = False) -> Round:
     """One round over every project; two at once do no harm."""
+    told = incidents.look(app)  # first: what this round rebuilds would hide that it was gone
     names = project_names(app)
     for name in names:
         stops.read_files(app, name)
@@ -61,7 +63,7 @@ def look(app: App, *, deep: bool = False) -> Round:
     report = watchdog.scan(app.database, host=os.uname().nodename, is_alive=_is_alive, deep=deep)
     known = {str(row["project"]) for row in tasks.projects(app.database)}
     files = sum(views.refresh(app, name) for name in sorted(known))
-    return Round(report, tuple(taken_in), tuple(refused), files, len(known))
+    return Round(report, tuple(taken_in), tuple(refused), files, len(known), told)
 
 
 def _is_alive(process: Process) -> bool:

@@ -6,8 +6,9 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from handoff.base.errors import HandoffError, Refused, UserError
+from handoff.base.ids import check_id
 from handoff.base.process import shell
-from handoff.engine.snapshots import Vault, open_vault, snapshot
+from handoff.engine.snapshots import Vault, Want, open_vault, restore, snapshot
 from handoff.git import snapshots_restore as restoring
 from handoff.git import snapshots_retention as retention
 from handoff.git.snapshots import Snapshot, Wish, snapshots
@@ -15,10 +16,12 @@ from handoff.git.snapshots_place import MAIN, Place
 from handoff.git.snapshots_source import open_source
 from handoff.git.snapshots_store import Store
 from handoff.git.workspaces import (
+    CLONE,
     DIRTY,
     MAKING,
     READY,
     REMOVING,
+    REVIVING,
     SHARED,
     Freshness,
     Order,
@@ -26,6 +29,7 @@ from handoff.git.workspaces import (
     all_workspaces,
     freshness,
     get_workspace,
+    read_copy,
     read_workspace,
     reserve,
     resolve,
@@ -88,7 +92,38 @@ def add_workspace(
     if order.kind != SHARED:
         wish = Wish("start", session=order.session or order.name, operation="start")
         snapshot(app, vault=vault_of(app, workspace=workspace), wish=wish)
+        _watch(app)
     return Made(workspace, copied, _set_up(app, workspace, setup, timeout) if setup else "")
+
+
+def _watch(app: App) -> None:
+    """From now on somebody is at work here: remember how everything is before they begin."""
+    from handoff.engine import incidents  # noqa: PLC0415 - start-up
+
+    incidents.look(app)
+
+
+def revive_workspace(app: App, *, name: str, vault: Vault | None = None) -> Workspace:
+    """Make a workspace that vanished from the disk again, as its last snapshot has it: files, index, branches."""
+    vault = vault or open_vault(app)
+    workspace = read_workspace(os.path.join(vault.place.project, "workspaces", check_id(name, "workspace")))
+    workspace = workspace or read_copy(vault.place.project, name)
+    if workspace is None or workspace.kind == SHARED:
+        raise UserError(f"Nothing is known of a workspace '{name}'.", "See: handoff snapshots")
+    if os.path.lexists(workspace.tree):
+        raise UserError(f"{workspace.tree} is there.", "Move it away first if it is not what it should be.")
+    found = snapshots(vault.store, name)
+    if not found:
+        raise UserError(f"There is no snapshot of '{name}'.", "Make it anew: handoff workspace add")
+    workspace = workspace._replace(state=REVIVING)
+    write_workspace(workspace)
+    isolation(workspace.kind, app.git_environment).make(vault.place, vault.store, workspace)
+    own = vault_of(app, workspace=workspace)  # a worktree's branch lives in the person's repository: it did not vanish
+    want = Want(exact=True, staged=True, refs=workspace.kind == CLONE)
+    restore(app, vault=own, chosen=found[0], want=want)
+    workspace = workspace._replace(state=READY)
+    write_workspace(workspace)
+    return workspace
 
 
 def _resolve_first(vault: Vault, base: str) -> tuple[str, str]:
@@ -141,6 +176,9 @@ def remove_workspace(app: App, *, name: str, vault: Vault | None = None, force: 
         workspace = workspace._replace(snapshot=kept.sha if kept else "")
     write_workspace(workspace._replace(state=REMOVING))
     _discard(app, vault, workspace)
+    from handoff.engine import incidents  # noqa: PLC0415 - start-up
+
+    incidents.accept(app, folder=vault.place.source.top)
     return workspace
 
 

@@ -32,6 +32,10 @@ if TYPE_CHECKING:
 _EMPTY_BLOBS = (b"e69de29bb2d1d643", b"473a0f4c3be8a936")  # of both kinds of repositories
 
 
+class NotOwned(UserError):
+    """A path is outside the session's ownership: a guard's refusal, with the exit code scripts know."""
+
+
 class Wish(Record):
     """How to commit. Everything has git's usual meaning unless said here."""
 
@@ -203,7 +207,7 @@ def _check_paths(repo: Repository, work: Work, before: dict[bytes, Entry | None]
     if wish.owned is not None:
         foreign = [path for path in work.entries if not wish.owned(path)]
         if foreign:
-            raise UserError(
+            raise NotOwned(
                 f"Not yours: {_list(foreign)}.", "Commit only what you own, or ask for the path; nothing was changed."
             )
     gone = [path for path, entry in work.entries.items() if entry is None]

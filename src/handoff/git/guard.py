@@ -25,6 +25,45 @@ _CLIENT_HOOKS = (
 _SETTING = "core.hooksPath"
 _SAVED = "handoff.hooksPathBefore"
 _MARKER = "handoff-shim"
+SPOOL = "refused.log"
+_LEAST_FIELDS = 4
+
+
+class Refusal(Record):
+    """One line of the spool: who was refused what where, by which guard, and what to do instead."""
+
+    moment: str
+    role: str
+    verb: str
+    place: str
+    session: str = ""
+    project: str = ""
+    layer: str = ""
+    instead: str = ""
+
+
+def read_refusal(line: str) -> Refusal | None:
+    """A line of the spool; None for one that is none."""
+    fields = line.split("\t")
+    if len(fields) < _LEAST_FIELDS:
+        return None
+    return Refusal(*fields[: len(Refusal._fields)])
+
+
+def note_refusal(home: str, refusal: Refusal) -> None:
+    """Append one line for the next command that has time to tell it; a guard that cannot is still a guard."""
+    folder = os.path.join(home, "guard")
+    fields = [" ".join(field.split()) for field in refusal]
+    try:
+        os.makedirs(folder, exist_ok=True)
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        fd = os.open(os.path.join(folder, SPOOL), flags, 0o600)
+        try:
+            os.write(fd, ("\t".join(fields) + "\n").encode("utf-8", "backslashreplace"))
+        finally:
+            os.close(fd)
+    except OSError:
+        return
 
 
 class State(Record):
@@ -219,7 +258,7 @@ def look(repo: Repository, *, home: str, path: str) -> State:
         else:
             hooks[name] = "foreign" if os.path.exists(target) else "absent"
     first = next((part for part in path.split(os.pathsep) if os.access(os.path.join(part or ".", "git"), os.X_OK)), "")
-    log = _content(os.path.join(home, "guard", "refused.log")).decode("utf-8", "replace")
+    log = _content(os.path.join(home, "guard", SPOOL)).decode("utf-8", "replace")
     before = repo.settings.get(_SAVED.lower()) if redirected else ""
     return State(
         folder, hooks, before, os.path.exists(os.path.join(first, _MARKER)), real_git(path), tuple(log.splitlines())

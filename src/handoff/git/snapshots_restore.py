@@ -261,8 +261,8 @@ def _side_files(store: Store, commit: str) -> dict[str, tuple[str, str]]:
     return found
 
 
-def put_refs(store: Store, source: Source, commit: str, *, head: bool = True) -> list[str]:
-    """Bring back deleted and moved refs, stash entries and reflog lines. Refs made since stay."""
+def put_refs(store: Store, source: Source, commit: str, *, only: Sequence[str] = ()) -> list[str]:
+    """Bring back deleted and moved refs, stash entries and reflog lines: all, or `only` some. Refs made since stay."""
     if not commit:
         return []
     give_objects(store, source, [commit])
@@ -271,6 +271,8 @@ def put_refs(store: Store, source: Source, commit: str, *, head: bool = True) ->
         if name.startswith("tags/"):
             store.git("hash-object", "-t", "tag", "-w", "--stdin", objects=source.objects, stdin=store.read(sha))
     lines = os.fsdecode(store.read(files["refs"][1])).splitlines()
+    if only:
+        lines = [lines[0], *(line for line in lines[1:] if line.partition(" ")[2] in only)]
     _clear_broken(source, [line.partition(" ")[2] for line in lines[1:]])
     now = sources.refs(source)
     notes, moves = [], []
@@ -282,7 +284,9 @@ def put_refs(store: Store, source: Source, commit: str, *, head: bool = True) ->
         notes.append(f"{name} -> {value[:10]}")
     saved = {line.partition(" ")[2] for line in lines[1:]}
     for name in now:
-        if name.startswith("refs/replace/") and name not in saved:  # such a ref changes what every other one means
+        if (
+            name.startswith("refs/replace/") and name not in saved and not only
+        ):  # such a ref changes what every other one means
             moves.append(f"delete {name} {now[name]}")
             notes.append(f"{name} removed")
     if moves:
@@ -290,7 +294,7 @@ def put_refs(store: Store, source: Source, commit: str, *, head: bool = True) ->
         if answer.code:
             raise Conflict(f"The refs could not be put back: {answer.error_text}", "Run the restore again.")
     wanted = lines[0].partition(" ")[2]
-    if head and wanted and wanted != (sources.head(source).branch or sources.head(source).commit):
+    if not only and wanted and wanted != (sources.head(source).branch or sources.head(source).commit):
         words = (
             ["symbolic-ref", "HEAD", wanted]
             if wanted.startswith("refs/")
@@ -299,6 +303,8 @@ def put_refs(store: Store, source: Source, commit: str, *, head: bool = True) ->
         store.look(source, *words)
         notes.append(f"HEAD -> {wanted}")
     logs = sources.split_logs(store.read(files["logs"][1])) if "logs" in files else {}
+    if only:
+        logs = {name: log for name, log in logs.items() if name in only}
     return notes + _put_logs(source, logs) + _put_stash(source, logs.get("refs/stash", b""))
 
 
@@ -339,7 +345,7 @@ def _put_logs(source: Source, logs: dict[str, bytes]) -> list[str]:
     return notes
 
 
-def put_settings(store: Store, source: Source, commit: str) -> list[str]:
+def put_settings(store: Store, source: Source, commit: str, *, only: Sequence[str] = ()) -> list[str]:
     """Make configuration, hooks and unfinished operations what they were; hooks planted since are moved aside."""
     if not commit:
         return []
@@ -347,7 +353,7 @@ def put_settings(store: Store, source: Source, commit: str) -> list[str]:
     now = sources.settings_files(source)
     notes = []
     for name, (mode, sha) in files.items():
-        if name in ("refs", "logs") or name.startswith("tags/"):
+        if name in ("refs", "logs") or name.startswith("tags/") or (only and name not in only):
             continue
         data, runs = store.read(sha), mode == PROGRAM
         if now.get(name) != (data, runs):
@@ -356,7 +362,7 @@ def put_settings(store: Store, source: Source, commit: str) -> list[str]:
             write_atomic(path, data, mode=0o755 if runs else 0o644)
             notes.append(name)
     for name in now:
-        if (name.startswith("hooks/") or name in _PLANTED) and name not in files:
+        if (name.startswith("hooks/") or name in _PLANTED) and name not in files and (not only or name in only):
             path = _settings_path(source, name)
             os.rename(path, path + ".planted.sample")
             notes.append(f"{name} (put aside)")

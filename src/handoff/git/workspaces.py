@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from handoff.base.errors import Conflict, UserError
 from handoff.base.files import locked, make_folder, write_atomic
 from handoff.base.ids import check_id
-from handoff.git.snapshots_place import TREE
+from handoff.git.snapshots_place import STORE, TREE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 CLONE, WORKTREE, SHARED = "clone", "worktree", "shared"
 KINDS = (CLONE, WORKTREE, SHARED)
-MAKING, READY, REMOVING = "making", "ready", "removing"
+MAKING, READY, REMOVING, REVIVING = "making", "ready", "removing", "reviving"
 DIRTY = "dirty"
 FIRST_PORT, PORTS, LAST_PORT = 20000, 10, 60000
 _RECORD = "workspace.json"
@@ -80,10 +80,23 @@ class Isolation(Protocol):
 
 def read_workspace(folder: str) -> Workspace | None:
     """The record in one workspace's folder; None if there is none that can be read."""
+    return _read_record(os.path.join(folder, _RECORD))
+
+
+def read_copy(project: str, name: str) -> Workspace | None:
+    """The record as it is kept beside the workspace's snapshots, for when its own folder is gone."""
+    return _read_record(_copy(project, name))
+
+
+def _copy(project: str, name: str) -> str:
+    return os.path.join(project, STORE, "handoff", name, _RECORD)
+
+
+def _read_record(path: str) -> Workspace | None:
     import json  # noqa: PLC0415 - start-up
 
     try:
-        with open(os.path.join(folder, _RECORD), encoding="utf-8") as file:
+        with open(path, encoding="utf-8") as file:
             values = json.load(file)
         known = {name: value for name, value in values.items() if name in Workspace._fields}
         return Workspace(**known)._replace(owns=tuple(values.get("owns", ())), sparse=tuple(values.get("sparse", ())))
@@ -98,6 +111,10 @@ def write_workspace(workspace: Workspace) -> None:
     make_folder(workspace.folder)
     text = json.dumps(workspace._asdict(), indent=2, ensure_ascii=True) + "\n"
     write_atomic(os.path.join(workspace.folder, _RECORD), text)
+    if workspace.state == READY and os.path.isdir(os.path.join(workspace.project, STORE)):
+        copy = _copy(workspace.project, workspace.name)
+        make_folder(os.path.dirname(copy))
+        write_atomic(copy, text)
 
 
 def all_workspaces(project: str) -> list[Workspace]:

@@ -11,7 +11,7 @@ from handoff.base.files import make_folder, write_atomic
 from handoff.base.process import capture, find
 from handoff.git.snapshots_restore import give_objects
 from handoff.git.snapshots_source import refs
-from handoff.git.workspaces import CLONE, SHARED, WORKTREE, Isolation, Workspace
+from handoff.git.workspaces import CLONE, REVIVING, SHARED, WORKTREE, Isolation, Workspace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -138,8 +138,12 @@ class Linked(_Made):
         store.point(BASES + workspace.name, workspace.base)
         give_objects(store, place.source, [workspace.base])
         short = workspace.branch.removeprefix("refs/heads/")
-        words = ["worktree", "add", "-q", *(("--no-checkout",) if workspace.sparse else ()), "-b", short]
-        self.git(place.source.top, *words, workspace.tree, workspace.base)
+        words = ["worktree", "add", "-q", *(("--no-checkout",) if workspace.sparse else ())]
+        if workspace.state == REVIVING and workspace.branch in refs(place.source):  # its branch outlived its folder
+            self.git(place.source.top, "worktree", "prune")
+            self.git(place.source.top, *words, workspace.tree, short)
+        else:
+            self.git(place.source.top, *words, "-b", short, workspace.tree, workspace.base)
         if workspace.sparse:
             self.git(workspace.tree, "sparse-checkout", "set", "--no-cone", *(f"/{path}" for path in workspace.sparse))
             self.git(workspace.tree, "read-tree", "-m", "-u", "HEAD")

@@ -11,7 +11,12 @@ if TYPE_CHECKING:
 
     from handoff.store.database import Database, Transaction
 
-_ITS_OWN = ("clock", "executor", "offer")  # a clock belongs to its database, a supervisor to the one it works on
+_ITS_OWN = (
+    "clock",
+    "executor",
+    "offer",
+    "watched",
+)  # a clock belongs to its database, a supervisor to the one it works on
 _LEASES = {"task": ("lease_until", "held_since")}
 _MANY = 500
 

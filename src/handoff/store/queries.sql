@@ -636,3 +636,48 @@ WHERE name = :name AND busy_until <= :now AND (:force = 1 OR (state = 'on' AND n
 UPDATE channel SET seq = :seq, state = :state, next_at = :next_at, tries = :tries, sent = :sent, dropped = :dropped,
                    sent_at = CAST(:sent_at AS DOUBLE PRECISION), trouble = :trouble, busy_until = :until
 WHERE name = :name AND busy_until = :mark RETURNING *
+
+-- name: add_incident
+-- an incident, told once
+INSERT INTO incident (id, at, kind, project, session, place, body)
+VALUES (:id, :at, :kind, :project, :session, :place, :body)
+ON CONFLICT (id) DO NOTHING
+
+-- name: list_incidents
+-- incidents, newest first
+SELECT * FROM incident
+WHERE (:project = '' OR project = :project) AND (:session = '' OR session = :session)
+  AND (:every = 1 OR settled_at IS NULL)
+ORDER BY at DESC, id LIMIT :most
+
+-- name: list_place_incidents
+-- the open incidents of one place
+SELECT * FROM incident WHERE place = :place AND settled_at IS NULL ORDER BY at
+
+-- name: find_incidents
+-- incidents whose id begins so
+SELECT * FROM incident WHERE id LIKE :start ORDER BY id LIMIT 2
+
+-- name: count_incidents
+-- how many incidents nobody has settled
+SELECT count(*) AS open FROM incident WHERE (:project = '' OR project = :project) AND settled_at IS NULL
+
+-- name: settle_incident
+-- an incident is mended or seen
+UPDATE incident SET settled_at = :now, settled = :how WHERE id = :id AND settled_at IS NULL RETURNING *
+
+-- name: prune_incidents
+-- forget incidents settled before a moment
+DELETE FROM incident WHERE settled_at < :before
+
+-- name: get_watched
+-- what the watcher saw last at a place
+SELECT version, facts FROM watched WHERE place = :place
+
+-- name: add_watched
+-- the first look at a place
+INSERT INTO watched (place, version, facts) VALUES (:place, 1, :facts) ON CONFLICT (place) DO NOTHING
+
+-- name: set_watched
+-- a later look, if nobody else has looked since
+UPDATE watched SET version = version + 1, facts = :facts WHERE place = :place AND version = :version

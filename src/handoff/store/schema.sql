@@ -272,3 +272,24 @@ CREATE TABLE flow (
 CREATE UNIQUE INDEX flow_live ON flow (project, id) WHERE ended_at IS NULL;
 CREATE INDEX flow_names ON flow (project, id, key);
 CREATE INDEX flow_of_task ON flow (task) WHERE task IS NOT NULL;
+
+-- What a guard refused or the watcher noticed. `id` is made of what happened, so that nothing is told twice.
+CREATE TABLE incident (
+    id TEXT PRIMARY KEY,
+    at DOUBLE PRECISION NOT NULL,
+    kind TEXT NOT NULL,
+    project TEXT NOT NULL,
+    session TEXT NOT NULL,
+    place TEXT NOT NULL,
+    body TEXT NOT NULL,
+    settled_at DOUBLE PRECISION,
+    settled TEXT NOT NULL DEFAULT ''
+);
+CREATE INDEX incident_open ON incident (project, at) WHERE settled_at IS NULL;
+
+-- What the watcher saw last, for each place it watches. `version` decides which of two looks at once counts.
+CREATE TABLE watched (
+    place TEXT PRIMARY KEY,
+    version BIGINT NOT NULL,
+    facts TEXT NOT NULL
+);

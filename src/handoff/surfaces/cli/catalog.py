@@ -89,6 +89,7 @@ CATALOG: dict[str, Entry] = {
     "sandbox": Entry("sandbox", "run a command that can write its own workspace and nothing else", GIT),
     "land": Entry("landing", "merge sessions' work in memory, check it, then move the branch", GIT),
     "collisions": Entry("landing", "show which files two live sessions have changed", GIT),
+    "incidents": Entry("incidents", "show what a guard refused or the watcher noticed, and what mends it", GIT),
     "undo": Entry("snapshots", "take back the last restore, landing or removal, or all a session did", GIT),
     "check": Entry("checks", "find the project's tests, run them on an exact tree and say what each did", STEPS),
     "rehearse": Entry("rehearse", "run the scripted agent in this folder: no model, no cost", TOOL),

@@ -50,21 +50,33 @@ def _git_guard(ctx: Context, arguments: argparse.Namespace) -> int:
     repo = _repository(ctx)
     if arguments.action == "status":
         return _status(ctx, repo)
-    from handoff.engine import records  # noqa: PLC0415 - start-up
+    from handoff.engine import incidents  # noqa: PLC0415 - start-up of the other actions
 
-    if arguments.action == "install":
-        changed = guard.install(repo)
-        text = "The guard's hooks are in." if changed else "The guard's hooks were in already."
-        if records.follow(ctx.app, repository=repo.top):
-            text += " Records in git notes follow rebase and amend (notes.rewriteRef)."
-    else:
-        changed = guard.uninstall(repo)
-        text = "The guard's hooks are out; yours are as they were." if changed else "There were no hooks of the guard."
-        if records.unfollow(ctx.app, repository=repo.top):
-            text += " So are the settings for notes."
+    with incidents.ours(ctx.app, folder=repo.top):
+        text, changed = _install(ctx, repo) if arguments.action == "install" else _uninstall(ctx, repo)
     ctx.out.line(text)
     ctx.out.data({"action": arguments.action, "changed": changed})
     return 0
+
+
+def _install(ctx: Context, repo: Repository) -> tuple[str, list[str]]:
+    from handoff.engine import records  # noqa: PLC0415 - start-up
+
+    changed = guard.install(repo)
+    text = "The guard's hooks are in." if changed else "The guard's hooks were in already."
+    if records.follow(ctx.app, repository=repo.top):
+        text += " Records in git notes follow rebase and amend (notes.rewriteRef)."
+    return text, changed
+
+
+def _uninstall(ctx: Context, repo: Repository) -> tuple[str, list[str]]:
+    from handoff.engine import records  # noqa: PLC0415 - start-up
+
+    changed = guard.uninstall(repo)
+    text = "The guard's hooks are out; yours are as they were." if changed else "There were no hooks of the guard."
+    if records.unfollow(ctx.app, repository=repo.top):
+        text += " So are the settings for notes."
+    return text, changed
 
 
 def _check(ctx: Context) -> int:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from handoff.base.clock import age, stamp
 from handoff.base.errors import UsageError
 from handoff.engine import snapshots as engine
+from handoff.engine.incidents import ours
 from handoff.git.snapshots import Wish
 from handoff.surfaces.cli.command import Command
 
@@ -116,6 +117,16 @@ def _restore_arguments(parser: Parser) -> None:
     parser.add_argument("--exact", action="store_true", help="also delete files the snapshot does not have")
     parser.add_argument("--index", action="store_true", help="the index too: what was staged is staged again")
     parser.add_argument("--refs", action="store_true", help="branches, tags, stash and reflogs too")
+    parser.add_argument(
+        "--ref",
+        action="append",
+        default=[],
+        metavar="REF",
+        help="only this branch, tag or refs/stash, by its full name",
+    )
+    parser.add_argument(
+        "--setting", action="append", default=[], metavar="FILE", help="only this file of .git: config, hooks/NAME"
+    )
     parser.add_argument("--all", action="store_true", help="files, index, refs, git's settings and hooks")
     parser.add_argument("--into", default="", metavar="DIR", help="write the files into a new folder instead")
     parser.add_argument("--here", action="store_true", help="into this checkout, whoever's snapshot it is")
@@ -123,7 +134,15 @@ def _restore_arguments(parser: Parser) -> None:
 
 
 def _restore(ctx: Context, arguments: argparse.Namespace) -> int:
-    if arguments.into and (arguments.index or arguments.refs or arguments.all or arguments.exact or arguments.here):
+    if arguments.into and (
+        arguments.ref
+        or arguments.setting
+        or arguments.index
+        or arguments.refs
+        or arguments.all
+        or arguments.exact
+        or arguments.here
+    ):
         raise UsageError("--into writes files only.", "Leave out --index, --refs, --all, --exact and --here.")
     vault = engine.open_vault(ctx.app)
     chosen = engine.choose(ctx.app, vault=vault, name=arguments.snapshot, session=arguments.session, at=arguments.at)
@@ -133,11 +152,17 @@ def _restore(ctx: Context, arguments: argparse.Namespace) -> int:
         )
         return _tell(ctx, report, dry_run=False)
     there = vault if arguments.here else engine.home_of(ctx.app, vault=vault, chosen=chosen)
+    part = bool(arguments.ref or arguments.setting)
+    if part and (arguments.path or arguments.exact or arguments.index or arguments.refs or arguments.all):
+        raise UsageError("--ref and --setting bring back nothing else.", "Leave out the other options.")
     want = engine.Want(
-        tuple(_inside(there, arguments.path)), arguments.exact or arguments.all, files=True,
-        staged=arguments.index or arguments.all, refs=arguments.refs or arguments.all, settings=arguments.all,
+        tuple(_inside(there, arguments.path)), arguments.exact or arguments.all, files=not part,
+        staged=arguments.index or arguments.all, refs=arguments.refs or arguments.all or bool(arguments.ref),
+        settings=arguments.all or bool(arguments.setting), only_refs=tuple(arguments.ref),
+        only_settings=tuple(arguments.setting),
     )  # fmt: skip
-    report = engine.restore(ctx.app, vault=there, chosen=chosen, want=want, dry_run=arguments.dry_run)
+    with ours(ctx.app, folder=there.place.source.top):
+        report = engine.restore(ctx.app, vault=there, chosen=chosen, want=want, dry_run=arguments.dry_run)
     return _tell(ctx, report, dry_run=arguments.dry_run)
 
 
@@ -150,7 +175,8 @@ def _undo(ctx: Context, arguments: argparse.Namespace) -> int:
     vault = engine.open_vault(ctx.app)
     if not arguments.session and (back := _landing_to_undo(ctx, vault)):
         return _undo_landing(ctx, vault, back, dry_run=arguments.dry_run)
-    report = engine.undo(ctx.app, vault=vault, session=arguments.session, dry_run=arguments.dry_run)
+    with ours(ctx.app, folder=vault.place.source.top):
+        report = engine.undo(ctx.app, vault=vault, session=arguments.session, dry_run=arguments.dry_run)
     return _tell(ctx, report, dry_run=arguments.dry_run)
 
 

@@ -76,6 +76,7 @@ def show(ctx: Context, view: View) -> None:
     moved = status.drift(ctx.app, view, facts)
     advice = status.advise(view, ctx.settings.program)
     at_work = others.at_work(ctx.app, view.workspace.root)
+    new = others.incidents(ctx.app, view.workspace.root)
     readiness = view.readiness()
     out.data(
         {
@@ -89,6 +90,7 @@ def show(ctx: Context, view: View) -> None:
             "since": moved.since,
             "drift": moved.words,
             "others": at_work,
+            "incidents": new,
             "risks": list(plan.risks),
             "blocked": advice.blocked,
             "next": {"command": advice.command, "focus": advice.focus},
@@ -110,6 +112,8 @@ def show(ctx: Context, view: View) -> None:
         out.line(f"  Documents: {', '.join(unready)}")
     for line in at_work:
         out.line(f"  Also here: {line}")
+    if new:
+        out.line(f"  Incidents: {new} new. See: {ctx.settings.program} incidents", "warn")
     for risk in plan.risks:
         out.line(f"  Risk: {risk}")
     if advice.blocked:

@@ -57,6 +57,7 @@ def _tell(ctx: Context, found: Round) -> None:
             "taken_in": list(found.taken_in),
             "refused": list(found.refused),
             "files": found.files,
+            "incidents": found.incidents,
             "projects": found.projects,
         }
     )
@@ -87,6 +88,8 @@ def _tell(ctx: Context, found: Round) -> None:
         say(f"A touched marker was taken in: {line}")
     for line in found.refused:
         say(f"A touched marker was not believed: {line}")
+    if found.incidents:
+        say(f"New incidents: {found.incidents}. See: {program} incidents --all")
     count = len(report.freed) + len(report.blocked)
     say(
         f"[watchdog] looked at {found.projects} projects: {count} silent sessions, {len(report.opened_fan_ins)} fan-ins opened, {found.files} files mended"

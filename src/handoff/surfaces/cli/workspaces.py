@@ -1,4 +1,4 @@
-"""`handoff workspace add|list|remove|env` and `handoff gc`."""
+"""`handoff workspace add|list|remove|revive|env` and `handoff gc`."""
 
 from __future__ import annotations
 
@@ -38,12 +38,22 @@ def _workspace_arguments(parser: Parser) -> None:
     remove.add_argument("--force", action="store_true", help="also when some files could not be read and kept")
     environment = verbs.add_parser("env", help="print its environment for your shell", description="Print what a shell in the workspace should export.")  # fmt: skip
     environment.add_argument("name", metavar="NAME", help="which workspace")
-    for verb in (add, listing, remove, environment):
+    revive = verbs.add_parser("revive", help="make one again that vanished, from its last snapshot", description="Make a workspace that vanished from the disk again, as its last snapshot has it.")  # fmt: skip
+    revive.add_argument("name", metavar="NAME", help="which workspace")
+    for verb in (add, listing, remove, revive, environment):
         common_options(verb, shows=True)
 
 
 def _workspace(ctx: Context, arguments: argparse.Namespace) -> int:
-    return {"add": _add, "list": _list, "remove": _remove, "env": _environment}[arguments.verb](ctx, arguments)
+    verbs = {"add": _add, "list": _list, "remove": _remove, "revive": _revive, "env": _environment}
+    return verbs[arguments.verb](ctx, arguments)
+
+
+def _revive(ctx: Context, arguments: argparse.Namespace) -> int:
+    back = engine.revive_workspace(ctx.app, name=arguments.name)
+    ctx.out.data(_record(back))
+    ctx.out.line(f"{back.name} is back: {back.tree}")
+    return 0
 
 
 def _add(ctx: Context, arguments: argparse.Namespace) -> int:
