@@ -85,5 +85,5 @@ def test_a_flow_killed_at_every_boundary_goes_on_and_does_nothing_twice(ground, 
     verified = [event.body["phase"] for event in flows.history(app, flow) if event.kind == "flow.verified"]
     assert verified == ["baseline", "plan", "red", "green", "refactor"]
     notes = ground.repo.git("notes", "--ref", "handoff", "list").splitlines()
-    assert len(notes) == 4, "baseline, red, green and refactor, each once"
+    assert len(notes) == 5, "baseline and each of the four commits, once"
     app.close()

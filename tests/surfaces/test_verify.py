@@ -66,6 +66,11 @@ def test_a_commit_without_a_record_or_with_one_for_another_tree_is_not_recorded(
     assert sorted(outcomes(cli, "HEAD ^root^@", code=3)) == ["not recorded", "same"]
 
 
+def test_a_record_without_a_check_has_nothing_to_run_and_nothing_to_hide(cli, repo, app):
+    record(app, repo)
+    assert outcomes(cli, "HEAD", code=0) == ["no check"]
+
+
 def test_results_by_name_are_compared_by_name(cli, repo, app):
     repo.write("test_a.py", "def test_one():\n    assert True\n\ndef test_two():\n    assert 1 == 2\n")
     repo.write("pytest.ini", "[pytest]\n")

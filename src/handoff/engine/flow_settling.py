@@ -115,7 +115,7 @@ def carry_out(app: App, at: Standing) -> Flow:
         flow_documents.publish(app, flow, intent["documents"])
     if intent["step"]:
         flow_documents.tick(app, flow, step=intent["step"], commit=head, moment=float(intent["moment"]))
-    if intent["checks"]:
+    if intent["checks"] or head != flow.head:
         _note(app, at, head)
     return _advance(app, at, head, facts)
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from handoff.engine.app import App
     from handoff.git.notes_store import Annotated
 
-SAME, DIFFERS, NOT_RECORDED = "same", "differs", "not recorded"
+SAME, DIFFERS, NO_CHECK, NOT_RECORDED = "same", "differs", "no check", "not recorded"
 _BORROWED = (".venv", "venv", "node_modules")
 _MOST = 1000
 
@@ -79,9 +79,9 @@ def _checks(one: Annotated) -> tuple[Check, ...]:
 def _compare(app: App, top: str, one: Annotated, today: Sequence[Suite], *, timeout: float, walled: bool) -> Compared:
     checks = _checks(one)
     if not checks:
-        why = "its record is for another tree: the commit was rewritten" if one.noted.records else "no record"
         if any(note.tree == one.tree for note in one.noted.records):
-            why = "its record names no check"
+            return Compared(one, NO_CHECK, why="nothing was run for it")
+        why = "its record is for another tree: the commit was rewritten" if one.noted.records else "no record"
         return Compared(one, NOT_RECORDED, why=why)
     wanted = [_suite(check, today) for check in checks]
     reports = suites.verdict(

@@ -151,7 +151,7 @@ examples:
   handoff verify HEAD
   handoff verify main..topic --json
 """
-_STYLES = {"same": "good", "differs": "bad", "not recorded": "dim"}
+_STYLES = {"same": "good", "differs": "bad", "no check": "dim", "not recorded": "warn"}
 _NOT_RECORDED = 3
 
 
