@@ -16,7 +16,7 @@ from handoff.board import sessions as people
 from handoff.engine import flow_settling, sessions, settling, views
 from handoff.engine.flow_standing import standing
 from handoff.engine.further_words import filled
-from handoff.engine.home import find_project, home_config
+from handoff.engine.home import find_project, home_config, labels_of
 from handoff.git.phase_commits import Lane
 from handoff.workflows import library
 
@@ -209,6 +209,7 @@ def by_hand(app: App, *, flow: Flow, task: Task, tell: Callable[[str], None]) ->
     who = people.Who(
         new_id("session"), kind=people.PERSON, project=flow.project, agent=PERSON, workspace=flow.workspace,
         host=os.uname().nodename, boot=boot_id(), pid=os.getpid(), process_start=start_of(os.getpid()),
+        labels=labels_of(app),
     )  # fmt: skip
     claim = leases.claim(app.database, key=task.key, who=who, lease_seconds=_LEASE_BY_HAND)
     tell(flow_settling.prepare(app, claim.task))

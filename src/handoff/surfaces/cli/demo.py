@@ -8,6 +8,7 @@ import sys
 from handoff.base import files
 from handoff.base.process import Completed, run
 from handoff.base.record import TYPE_CHECKING
+from handoff.surfaces.cli import demo_flow
 from handoff.surfaces.cli.command import Command
 
 if TYPE_CHECKING:
@@ -113,8 +114,11 @@ def _play(ctx: Context, folder: str) -> int:
     scratch.do("cat .handoff/current/STATE.md | grep '\\[x\\]'", limit=3)
     complete = "plan: complete" in status.text
     out.line()
+    scratch.repo = os.path.join(folder, "calculator")
+    complete = demo_flow.play(out, scratch.repo, scratch.do) and complete
+    out.line()
     out.line(
-        "Three sessions, one of them killed: nothing was lost, and every tick was earned by a check."
+        "One session was killed and three cheated: nothing was lost, and every tick was earned by a check."
         if complete
         else "The demo did not finish."
     )
