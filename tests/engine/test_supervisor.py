@@ -5,95 +5,10 @@ from __future__ import annotations
 import os
 import random
 import signal
-import subprocess
-import sys
 
 import pytest
 
-from databases import place, postgres_server  # noqa: F401 - fixtures
 from handoff.board import outcomes, sentinels
-from relay_ground import Ground
-
-POINTS = (
-    "supervisor._claim:return",
-    "durable.nudge:return",
-    "phases.session_step:call",
-    "folder.put_launch:return",
-    "session_traces.leave:return",
-    "process.spawn:return",  # the keeper is started, nobody knows it yet
-    "session.start:return",
-    "sessions.wait:return",
-    "phases.save_step:call",
-    "phases.save_step:return",
-    "outcomes.finish:return",  # inside the transaction, before its commit
-    "settling._tell:call",
-    "phases.settle_step:return",
-    "phases.run_phase:return",
-)
-
-
-@pytest.fixture
-def ground(place, repo, tmp_path, monkeypatch):  # noqa: F811
-    """A relay on one of the databases."""
-    if place.kind == "postgres":
-        import psycopg  # noqa: PLC0415 - only where Postgres is tested
-
-        with psycopg.connect(place.url, autocommit=True) as connection:
-            connection.execute("SET client_min_messages = warning")
-            connection.execute("DROP SCHEMA IF EXISTS dbos CASCADE")
-        monkeypatch.setenv("HANDOFF_DATABASE_URL", place.url)
-    found = Ground(str(tmp_path / "ground"), repo.path)
-    yield found
-    found.close()
-
-
-@pytest.fixture
-def file_ground(repo, tmp_path):
-    """A relay on the file in the home: where the database plays no part."""
-    found = Ground(str(tmp_path / "ground"), repo.path)
-    yield found
-    found.close()
-
-
-def keep_alive(ground, supervisors, points):
-    """Start again whoever was killed; any other end is a fault."""
-    for place_, process in enumerate(supervisors):
-        code = process.poll()
-        if code is None:
-            continue
-        assert code == -signal.SIGKILL, f"exit {code}\n{ground.story()}"
-        supervisors[place_] = ground.supervisor(*points)
-
-
-def check_whole_night(ground, names):
-    """What must hold whatever was killed."""
-    assert ground.count("batch.joined") == 1, ground.story()
-    assert ground.count("batch.finished") == 1
-    for name in (*names, "join"):
-        assert ground.count("task.finished", name) == 1, ground.story()
-        task = ground.tasks()[name]
-        assert ground.count("task.claimed", name) == task.fence, "each hand-over has its fence"
-        assert os.path.exists(os.path.join(ground.repo, f"{name}.txt"))
-    assert ground.agents() == []
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("count", [1, 2])
-def test_a_batch_survives_a_supervisor_killed_at_every_boundary(ground, count):
-    names = ("one", "two", "three", "four") if count == 1 else ("one", "two", "three", "four", "five", "six")
-    ground.add_batch(*names)
-    supervisors = [ground.supervisor(*POINTS) for _ in range(count)]
-
-    def over():
-        keep_alive(ground, supervisors, POINTS)
-        return ground.done()
-
-    ground.until(over, "the whole batch is done")
-    ground.until(lambda: not ground.agents(), "no agent is left")
-    check_whole_night(ground, names)
-    assert len(os.listdir(ground.points)) == len(POINTS), f"every boundary was met: {ground.story()}"
-    for name in (*names, "join"):
-        assert ground.begun(name) == 1, f"no agent was started twice: {ground.story()}"
 
 
 @pytest.mark.slow
@@ -119,47 +34,6 @@ def test_agents_that_die_hang_or_fail_are_replaced_and_the_rest_goes_on(ground):
         assert ground.begun(name) == 2, f"{name}\n{ground.story()}"
     assert "attempt 2 of 2" in ground.tasks()["red"].reason
     assert ground.begun("after") == 1
-
-
-WRITE = """
-import sys
-from handoff.base.clock import SystemClock
-from handoff.store.drivers import open_database
-with open_database(sys.argv[1], clock=SystemClock()).transaction():
-    pass
-"""
-
-
-def freeze_between_writes(ground, pid):
-    """Stop a process at a moment when it holds no lock: on one file nobody can write while it sleeps with one."""
-    while True:
-        os.kill(pid, signal.SIGSTOP)
-        try:
-            subprocess.run([sys.executable, "-c", WRITE, ground.app.database_url], check=True, timeout=10)
-        except subprocess.TimeoutExpired:
-            os.kill(pid, signal.SIGCONT)
-            ground.clock.sleep(0.05)
-        else:
-            return
-
-
-@pytest.mark.slow
-def test_a_frozen_supervisor_is_given_up_and_ends_itself_when_it_wakes(ground):
-    ground.add("long", {"run": f"while ! test -e {ground.folder}/go; do sleep 0.1; done"})
-    first = ground.supervisor(lease=6.0)
-    ground.until(lambda: ground.begun("long"), "the agent works")
-    freeze_between_writes(ground, first.pid)
-    ground.supervisor(lease=6.0)
-    try:
-        with open(os.path.join(ground.folder, "go"), "w", encoding="utf-8"):
-            pass
-        ground.until(ground.done, "the other one finished it")
-    finally:
-        os.kill(first.pid, signal.SIGCONT)
-    assert first.wait(timeout=60) == 4
-    assert ground.begun("long") == 1
-    assert ground.count("task.finished") == 1
-    assert ground.count("task.claimed") == 1
 
 
 def test_limits_priorities_and_pauses_are_honoured(file_ground):

@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 from typing import Any
 
-import psutil
+import pytest
 
+import deadly
 from handoff.base.clock import SystemClock
 from handoff.base.settings import from_environment
 from handoff.board import batches, journal, tasks
@@ -19,6 +21,45 @@ from handoff.engine.app import App
 HERE = os.path.dirname(os.path.abspath(__file__))
 PATIENCE = 100.0
 PACE = {"lease": 20.0, "reap": 0.3, "watchdog": 0.5, "stops": 0.2, "retention": 3600.0}
+
+
+class Supervisor:
+    """A supervisor in a process of its own, forked from the nursery, which tells how it ended."""
+
+    def __init__(self, plan: str, clock: SystemClock) -> None:
+        self._plan, self._clock = plan, clock
+        while (pid := self._told("pid")) is None:
+            clock.sleep(0.005)
+        self.pid = pid
+        self.returncode: int | None = None
+
+    def _told(self, what: str) -> int | None:
+        try:
+            with open(f"{self._plan}.{what}", encoding="ascii") as file:
+                return int(file.read())
+        except FileNotFoundError:
+            return None
+
+    def poll(self) -> int | None:
+        """Its exit code, negative for a signal; None while it works."""
+        self.returncode = self._told("exit")
+        return self.returncode
+
+    def wait(self, timeout: float = 60.0) -> int:
+        deadline = self._clock.monotonic() + timeout
+        while self.poll() is None:
+            assert self._clock.monotonic() < deadline, "the supervisor did not end"
+            self._clock.sleep(0.01)
+        assert self.returncode is not None
+        return self.returncode
+
+    def kill(self, number: int = signal.SIGKILL) -> None:
+        if self.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.kill(signal.SIGTERM)
 
 
 class Ground:
@@ -33,7 +74,8 @@ class Ground:
             os.makedirs(path)
         self.app = App(from_environment())
         self.clock = SystemClock()
-        self.started: list[subprocess.Popen[str]] = []
+        self.started: list[Supervisor] = []
+        self._nursery: subprocess.Popen[str] | None = None
         with open(self.traces, "w", encoding="utf-8"):
             pass
 
@@ -62,13 +104,15 @@ class Ground:
             self.app.database, project="demo", id=task, brief=f"do {task}", workspace=self.repo, **values
         ).key
 
-    def add_batch(self, *names: str) -> int:
+    def add_batch(self, *names: str, max_attempts: int = 3) -> int:
         for name in (*names, "join"):
             self.script(name, {"write": f"{name}.txt", "text": name})
-        parts = [batches.SubTask(name, f"do {name}", check_command=f"test -f {name}.txt") for name in names]
-        join = batches.SubTask("join", "join", check_command="test -f join.txt")
+        parts = [
+            batches.SubTask(name, f"do {name}", check_command=f"test -f {name}.txt", max_attempts=max_attempts)
+            for name in (*names, "join")
+        ]
         return batches.open_batch(
-            self.app.database, project="demo", id="night", sub_tasks=parts, fan_in=join, workspace=self.repo
+            self.app.database, project="demo", id="night", sub_tasks=parts[:-1], fan_in=parts[-1], workspace=self.repo
         ).key  # fmt: skip
 
     def settings(self, text: str) -> None:
@@ -78,24 +122,31 @@ class Ground:
 
     # --- supervisors -----------------------------------------------------------------------------------------
 
-    def supervisor(self, *points: str, most: int = 0, agent: str = "scripted", **pace: float) -> subprocess.Popen[str]:
-        plan = os.path.join(self.folder, f"plan-{len(self.started)}.json")
+    def supervisor(
+        self, *points: str, most: int = 0, agent: str = "scripted", host: bool = False, **pace: float
+    ) -> Supervisor:
+        """One more supervisor, killed at these points; with `host` all sessions die with it."""
+        if self._nursery is None:
+            self._nursery = subprocess.Popen(
+                [sys.executable, os.path.join(HERE, "supervise.py")], stdin=subprocess.PIPE, text=True, cwd=self.folder
+            )
+        number = len(self.started)
+        plan = os.path.join(self.folder, f"plan-{number}.json")
         with open(plan, "w", encoding="utf-8") as file:
             json.dump(
-                {"points": points, "folder": self.points, "agent": agent,
+                {"points": points, "folder": self.points, "agent": agent, "host": host, "cwd": self.repo,
                  "words": [os.path.join(self.scripts, "{task}.toml")] if agent == "scripted" else [],
-                 "pace": {**PACE, **pace}, "most": most}, file,
+                 "pace": {**PACE, **pace}, "most": most, "environment": dict(os.environ),
+                 "log": os.path.join(self.folder, f"supervisor-{number}.log")}, file,
             )  # fmt: skip
-        log = open(os.path.join(self.folder, f"supervisor-{len(self.started)}.log"), "w", encoding="utf-8")  # noqa: SIM115
-        with log:
-            process = subprocess.Popen(
-                [sys.executable, os.path.join(HERE, "supervise.py"), plan], stdout=log, stderr=log, text=True,
-                cwd=self.repo,
-            )  # fmt: skip
+        assert self._nursery.stdin is not None
+        self._nursery.stdin.write(plan + "\n")
+        self._nursery.stdin.flush()
+        process = Supervisor(plan, self.clock)
         self.started.append(process)
         return process
 
-    def works(self, process: subprocess.Popen[str]) -> bool:
+    def works(self, process: Supervisor) -> bool:
         """Whether that supervisor has begun."""
         path = os.path.join(self.folder, f"supervisor-{self.started.index(process)}.log")
         with open(path, encoding="utf-8") as file:
@@ -105,10 +156,12 @@ class Ground:
         for process in self.started:
             process.kill()
             process.wait()
+        if self._nursery is not None:
+            self._nursery.communicate()
         while left := self.agents():
-            for process in left:
-                with contextlib.suppress(psutil.Error):
-                    process.kill()
+            for pid in left:
+                with contextlib.suppress(OSError):
+                    os.kill(pid, signal.SIGKILL)
         self.app.database.close()
 
     # --- what has come of it ---------------------------------------------------------------------------------
@@ -161,26 +214,37 @@ class Ground:
     def begun(self, task: str) -> int:
         return sum(line.split()[:2] in (["begin", task], ["begin", f"night/{task}"]) for line in self.trace_lines())
 
-    def agents(self) -> list[psutil.Process]:
-        """Processes of this ground's sessions that are alive, keepers and what they started."""
-        mark = f"HANDOFF_HOME={self.app.settings.home}".encode()
-        found = []
-        for name in os.listdir("/proc"):
-            try:
-                with open(f"/proc/{name}/environ", "rb") as file:
-                    words = file.read().split(b"\0")
-                if mark in words and any(word.startswith(b"HANDOFF_SESSION=") for word in words):
-                    process = psutil.Process(int(name))
-                    if process.status() != "zombie":
-                        found.append(process)
-            except (OSError, ValueError, psutil.Error):
-                continue
-        return found
+    def agents(self) -> list[int]:
+        """Processes of this ground's sessions that are alive: keepers and whatever they started."""
+        return deadly.session_processes(self.app.settings.home)
 
     def sessions(self) -> set[str]:
         """The sessions of which anything is alive."""
         found = set()
-        for process in self.agents():
-            with contextlib.suppress(psutil.Error):
-                found.add(process.environ()["HANDOFF_SESSION"])
+        for pid in self.agents():
+            with contextlib.suppress(OSError), open(f"/proc/{pid}/environ", encoding="utf-8") as file:
+                found |= {word for word in file.read().split("\0") if word.startswith("HANDOFF_SESSION=")}
         return found
+
+
+@pytest.fixture
+def ground(place, repo, tmp_path, monkeypatch):
+    """A relay on one of the databases."""
+    if place.kind == "postgres":
+        import psycopg  # noqa: PLC0415 - only where Postgres is tested
+
+        with psycopg.connect(place.url, autocommit=True) as connection:
+            connection.execute("SET client_min_messages = warning")
+            connection.execute("DROP SCHEMA IF EXISTS dbos CASCADE")
+        monkeypatch.setenv("HANDOFF_DATABASE_URL", place.url)
+    found = Ground(str(tmp_path / "ground"), repo.path)
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def file_ground(repo, tmp_path):
+    """A relay on the file in the home: where the database plays no part."""
+    found = Ground(str(tmp_path / "ground"), repo.path)
+    yield found
+    found.close()

@@ -1,64 +1,93 @@
-"""A supervisor for tests, as a process: `PLAN.json` names its agents, its pace and the points at which it is to be killed.
+"""Supervisors for tests, as processes. A plan names agents, pace and the points at which it is to be killed.
 
-A point is `module.function:call` or `:return`. The first process that reaches a point makes its marker and dies by
-SIGKILL at that very place; nothing of ours is replaced, the interpreter's own profiler tells where it is.
+One process imports everything and forks for each plan it reads, because a supervisor takes longer to start than to do what
+these tests ask of it. How each ended is written beside its plan.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import select
 import signal
-import sys
 import threading
-from typing import Any
 
+import deadly
 from handoff.base.settings import from_environment
 from handoff.engine.app import App
 from handoff.engine.phases import Crew
 from handoff.engine.supervisor import Pace, Supervisor
 
 
-def deadly(points: list[str], folder: str) -> Any:
-    """A profiler that kills this process at the points nobody has reached yet."""
-    left = {tuple(point.rsplit(":", 1)) for point in points}
-
-    def look(frame: Any, event: str, argument: Any) -> None:
-        code = frame.f_code
-        if "handoff" not in code.co_filename:
-            return
-        name = f"{os.path.basename(code.co_filename).removesuffix('.py')}.{code.co_name}"
-        if (name, event) not in left or (event == "return" and argument is None and name in _MUST_RETURN):
-            return
-        try:
-            os.close(os.open(os.path.join(folder, f"{name}-{event}"), os.O_CREAT | os.O_EXCL | os.O_WRONLY))
-        except FileExistsError:
-            left.discard((name, event))
-            return
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    return look
-
-
-_MUST_RETURN = {"supervisor._claim"}  # an idle look that claims nothing is not the point
-
-
-def main(plan_path: str) -> None:
+def work(plan_path: str) -> None:
+    """Be the supervisor of one plan."""
     with open(plan_path, encoding="utf-8") as file:
         plan = json.load(file)
-    if plan["points"]:
-        look = deadly(plan["points"], plan["folder"])
-        threading.setprofile(look)
-        sys.setprofile(look)
+    log = os.open(plan["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    for stream in (1, 2):
+        os.dup2(log, stream)
+    os.chdir(plan["cwd"])
+    os.environ.clear()
+    os.environ.update(plan["environment"])
     app = App(from_environment())
+    if plan["points"]:
+        home = app.settings.home if plan["host"] else ""
+        deadly.arm(plan["points"], plan["folder"], with_sessions_of=home)
     supervisor = Supervisor(
-        app, Crew((plan["agent"],), tuple(plan["words"])), most=plan.get("most", 0),
-        tell=lambda text: print(text, flush=True), pace=Pace(**plan["pace"]),
+        app, Crew((plan["agent"],), tuple(plan["words"])), most=plan["most"],
+        tell=lambda text: os.write(1, f"{text}\n".encode()) and None, pace=Pace(**plan["pace"]),
     )  # fmt: skip
     signal.signal(signal.SIGTERM, lambda *_: supervisor.leave())
     supervisor.run()
-    os._exit(0)
+
+
+def nursery() -> None:
+    """Fork for each plan on the standard input; say how each came out; end when the input does."""
+    children: dict[int, str] = {}
+    begun = set(threading.enumerate())
+    while True:
+        ready, _, _ = select.select([0], [], [], 0.02)
+        while children:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if not pid:
+                break
+            _tell(children.pop(pid) + ".exit", os.waitstatus_to_exitcode(status))
+        if not ready:
+            continue
+        line = _line()
+        if not line:
+            return
+        assert set(threading.enumerate()) == begun, "only a process without threads may fork"
+        child = os.fork()
+        if not child:
+            code = 70
+            try:
+                work(line)
+                code = 0
+            except BaseException:  # noqa: BLE001 - the log tells the test
+                import traceback  # noqa: PLC0415 - only here
+
+                traceback.print_exc()
+            os._exit(code)
+        children[child] = line
+        _tell(line + ".pid", child)
+
+
+def _line() -> str:
+    found = b""
+    while not found.endswith(b"\n"):
+        byte = os.read(0, 1)
+        if not byte:
+            return ""
+        found += byte
+    return found.decode().strip()
+
+
+def _tell(path: str, number: int) -> None:
+    with open(path + ".new", "w", encoding="ascii") as file:
+        file.write(str(number))
+    os.rename(path + ".new", path)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    nursery()
