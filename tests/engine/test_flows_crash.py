@@ -59,7 +59,7 @@ def test_a_flow_killed_at_every_boundary_goes_on_and_does_nothing_twice(ground, 
     flow = ground.start(app)
     marks = tmp_path / "marks"
     marks.mkdir()
-    plan = {"points": POINTS, "folder": str(marks), "flow": flow.key, "word": ground.word, "steps": 4}
+    plan = {"points": POINTS, "folder": str(marks), "flow": flow.key, "word": ground.word, "steps": 4, "until": 2}
     (tmp_path / "plan.json").write_text(json.dumps(plan))
     support = os.path.join(os.path.dirname(os.path.dirname(__file__)), "support")
     killed = 0

@@ -20,6 +20,8 @@ def main(plan_path: str) -> None:
     app = App(from_environment("handoff"))
     flow = rows.get(app.database, key=plan["flow"])
     for _ in range(plan["steps"]):
+        if rows.get(app.database, key=flow.key).cycle >= plan["until"]:
+            break
         try:
             flows.step(app, flow=flow, words=(plan["word"],), tell=lambda _: None)
         except HandoffError as error:
