@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 
 import pytest
 
 from handoff.base.errors import UserError
 from handoff.checks import judge
+from handoff.engine import suites as engine
 from sandbox import absent
 from suites import JAVA, JUNIT_JARS, NODE, PYTHON, RUST, UNITTEST, Project, codes, use_this_python
 
@@ -153,6 +155,74 @@ def test_a_whole_cycle_is_accepted_in_rust(repo, monkeypatch):
     assert (red.ok, red.new) == (True, ("cargo:tests/calc.rs::multiplies",)), red.findings
     green = project.phase("green", project.add("src/lib.rs", "pub fn mul(a: i32, b: i32) -> i32 {\n    a * b\n}\n"), new=red.new)  # fmt: skip
     assert green.ok, green.findings
+
+
+OTHERS = {
+    "go": (
+        "go",
+        {
+            "go.mod": "module example.com/calc\n\ngo 1.19\n",
+            "calc.go": "package calc\n\nfunc Add(a, b int) int { return a + b }\n",
+            "calc_test.go": 'package calc\n\nimport "testing"\n\nfunc TestAdds(t *testing.T) {\n\tif Add(1, 2) != 3 {\n\t\tt.Fatal("no")\n\t}\n}\n',
+        },
+        ("calc_test.go", '\nfunc TestMultiplies(t *testing.T) {\n\tif Mul(2, 3) != 6 {\n\t\tt.Fatal("no")\n\t}\n}\n'),
+        ("calc.go", "func Mul(a, b int) int { return a * b }\n"),
+        "go:calc_test.go::TestMultiplies",
+    ),
+    "rspec": (
+        "rspec",
+        {
+            ".rspec": "",
+            "calc.rb": "module Calc\n  def self.add(a, b) = a + b\nend\n",
+            "spec/calc_spec.rb": 'require_relative "../calc"\n\ndescribe "adding" do\n  it "adds" do\n    expect(Calc.add(1, 2)).to eq(3)\n  end\nend\n',
+        },
+        (
+            "spec/calc_spec.rb",
+            '\ndescribe "multiplying" do\n  it "multiplies" do\n    expect(Calc.mul(2, 3)).to eq(6)\n  end\nend\n',
+        ),
+        ("calc.rb", "module Calc\n  def self.mul(a, b) = a * b\nend\n"),
+        "rspec:spec/calc_spec.rb::multiplying multiplies",
+    ),
+    "phpunit": (
+        "phpunit",
+        {
+            ".gitignore": "vendor\n",
+            "phpunit.xml": '<phpunit><testsuites><testsuite name="all"><directory>tests</directory></testsuite></testsuites></phpunit>\n',
+            "calc.php": "<?php\nfunction add($a, $b) { return $a + $b; }\n",
+            "tests/CalcTest.php": "<?php\nrequire_once __DIR__ . '/../calc.php';\n\nfinal class CalcTest extends PHPUnit\\Framework\\TestCase {\n  public function testAdds(): void { $this->assertSame(3, add(1, 2)); }\n}\n",
+        },
+        (
+            "tests/MulTest.php",
+            "<?php\nrequire_once __DIR__ . '/../calc.php';\n\nfinal class MulTest extends PHPUnit\\Framework\\TestCase {\n  public function testMultiplies(): void { $this->assertSame(6, mul(2, 3)); }\n}\n",
+        ),
+        ("calc.php", "function mul($a, $b) { return $a * $b; }\n"),
+        "phpunit:tests/MulTest.php::testMultiplies",
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("framework", OTHERS)
+def test_a_whole_cycle_is_accepted_in_languages_that_happen_to_be_here(repo, framework):
+    program, files, (tests, more), (code, built), name = OTHERS[framework]
+    place = shutil.which(program)
+    if place is None:
+        absent(program, installable=False)
+    if framework == "phpunit":
+        os.makedirs(os.path.join(repo.path, "vendor", "bin"))
+        os.symlink(place, os.path.join(repo.path, "vendor", "bin", "phpunit"))
+    project = Project(repo, files)
+    project.know()
+    assert len(project.known.passing) == 1
+    old = project.read(tests) if tests in files else ""
+    red = project.phase("red", {tests: old + more})
+    assert (red.ok, red.new) == (True, (name,)), red.findings
+    still = project.phase("green", project.add(code, "\n"), new=red.new)
+    assert judge.STILL_RED in codes(still) or judge.NEW_NOT_RUN in codes(still)
+    green = project.phase("green", project.add(code, built), new=red.new)
+    assert green.ok, green.findings
+    weak = project.phase("refactor", {tests: old} if old else {tests: None})
+    assert "test-removed" in codes(weak)
 
 
 # --- cheating -----------------------------------------------------------------------------------------
@@ -327,6 +397,24 @@ def test_two_verdicts_at_the_same_time_use_two_folders(project):
         assert ".git" not in os.listdir(one.tree)
 
 
+def test_scratch_folders_nobody_uses_are_removed_by_keeping_house(project):
+    from handoff.engine.workspaces import tidy  # noqa: PLC0415
+    from handoff.git.scratch import Scratch  # noqa: PLC0415
+    from handoff.git.snapshots_retention import Rules  # noqa: PLC0415
+
+    vault = _vault(project)
+    home = os.path.join(vault.place.project, "checks")
+    slot = os.path.join(home, "slot-0")
+    assert tidy(project.app, rules=Rules(), vault=vault).scratch == ()
+    os.utime(slot, (1, 1))
+    with Scratch(home, project.repo.path, os.environ):
+        assert tidy(project.app, rules=Rules(), vault=vault).scratch == ()
+    os.utime(slot, (1, 1))
+    assert tidy(project.app, rules=Rules(), vault=vault, apply=True).scratch == (slot,)
+    assert not os.path.exists(slot)
+    assert project.run()[0].green
+
+
 def test_an_unknown_commit_is_an_error_that_says_so(project):
     with pytest.raises(UserError, match="is no commit or tree"):
         project.run("no-such-branch")
@@ -337,6 +425,62 @@ def test_a_runner_that_dies_without_results_is_not_green(project):
     report = project.run(gone)[0]
     assert not report.green
     assert "wrote no results" in report.trouble
+
+
+def test_several_suites_of_a_monorepo_have_a_report_each(repo):
+    if not shutil.which("node"):
+        absent("node")
+    files = {f"api/{name}": text for name, text in PYTHON.items()}
+    files |= {f"web/{name}": text for name, text in NODE.items()}
+    project = Project(repo, {**files, "api/pytest.ini": "[pytest]\n"})
+    python, node = project.run()
+    assert [case.id for case in python.cases] == [
+        "api/pytest:api/tests/test_calc.py::test_adds",
+        "api/pytest:api/tests/test_calc.py::test_adds_nothing",
+    ]
+    assert [case.id for case in node.cases] == ["web/node:web/test/calc.test.js::adds"]
+    assert python.green
+    assert node.green
+
+
+def test_only_what_shall_be_kept_stays_from_run_to_run(repo):
+    config = '[checks.count]\ncommand = "mkdir -p cache other; echo x >>cache/runs; echo x >>other/runs; cat cache/runs other/runs"\nkeep = ["cache/"]\n'
+    project = Project(repo, {".handoff/config.toml": config})
+    assert [project.run()[0].tail.split() for _ in range(3)] == [["x"] * 2, ["x"] * 3, ["x"] * 4]
+
+
+def test_a_session_is_judged_with_the_persons_dependencies_and_not_with_its_own(project):
+    from handoff.engine.workspaces import add_workspace  # noqa: PLC0415
+    from handoff.git.workspaces import Order  # noqa: PLC0415
+
+    project.repo.commit("calc")
+    made = add_workspace(project.app, order=Order("one"), vault=_vault(project))
+    tree = made.workspace.tree
+    for top, status in ((project.repo.path, 0), (tree, 7)):
+        os.makedirs(os.path.join(top, ".venv", "bin"))
+        path = os.path.join(top, ".venv", "bin", "python")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(f'#!/bin/sh\n[ {status} = 0 ] || exit {status}\nexec {sys.executable} "$@"\n')
+        os.chmod(path, 0o755)
+    report = engine.verdict(project.app, repository=tree, tree="HEAD", suites=project.suites)[0]
+    assert report.green, report
+
+
+def _vault(project):
+    from handoff.engine.snapshots import open_vault  # noqa: PLC0415
+
+    return open_vault(project.app, folder=project.repo.path)
+
+
+def test_a_snapshot_can_be_judged_though_it_is_no_commit(project):
+    from handoff.engine.snapshots import snapshot  # noqa: PLC0415
+    from handoff.git.snapshots import Wish  # noqa: PLC0415
+
+    with open(os.path.join(project.repo.path, "calc.py"), "w", encoding="utf-8") as file:
+        file.write("def add(a, b):\n    return 0\n")
+    kept = snapshot(project.app, vault=_vault(project), wish=Wish("now"))
+    assert not project.run(kept.sha)[0].green
+    assert project.run()[0].green
 
 
 def test_dependencies_of_the_persons_checkout_are_borrowed(repo):

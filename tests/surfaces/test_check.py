@@ -43,6 +43,13 @@ def test_a_program_gets_every_case(cli):
     assert listed["framework"] == "pytest"
 
 
+def test_tests_that_run_without_a_wall_are_told(cli, monkeypatch):
+    words = "no wall kept them inside"
+    assert words in cli("check", "--no-wall").err
+    monkeypatch.setenv("HANDOFF_SANDBOX", "none")
+    assert words in cli("check").err
+
+
 def test_configured_suites_are_run_and_a_verdict_without_names_says_so(cli, repo):
     words = f'[checks.fast]\ncommand = "{sys.executable} -c pass"\n\n[checks.slow]\ncommand = "echo broken; exit 3"\n'
     repo.write(".handoff/config.toml", words)

@@ -49,7 +49,8 @@ def run_suite(suite: Suite, *, ground: Ground, clock: Clock) -> Report:
     target = os.path.join(ground.scratch, f"results-{os.urandom(4).hex()}")
     named = {"{results}": target, "{folder}": folder, "{ours}": OURS, "{python}": _python(suite, ground)}
     environment = {**ground.environment, **{key: _filled(value, named) for key, value in suite.environment}}
-    argv: Sequence[str] = ["/bin/sh", "-c", _filled(suite.command, named, quoted=True)]
+    line = _filled(suite.command, named, quoted=True)
+    argv: Sequence[str] = ["/bin/sh", "-c", f"cd {shlex.quote(folder)} || exit 1\n{line}"]  # a wall begins at the top
     if ground.wrap is not None:
         argv, inside = ground.wrap(argv, environment)
         environment = dict(inside)

@@ -177,8 +177,12 @@ def _include(app: App, lender: str, tree: str) -> None:
 
 def _environment(app: App, tree: str) -> dict[str, str]:
     """The person's environment without what would lead a test to the relay or to another repository."""
-    kept = {key: value for key, value in app.settings.environment.items() if not key.startswith(("HANDOFF_", "GIT_"))}
-    return {**kept, "HANDOFF_WORKSPACE": tree, "PYTHONDONTWRITEBYTECODE": "1", "PWD": tree}
+    kept = {
+        key: value
+        for key, value in app.settings.environment.items()
+        if key.startswith("GIT_CONFIG_") or not key.startswith(("HANDOFF_", "GIT_"))
+    }
+    return {**kept, "HANDOFF_WORKSPACE": tree, "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 def _wall(

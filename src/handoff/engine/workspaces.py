@@ -11,6 +11,7 @@ from handoff.base.process import shell
 from handoff.engine.snapshots import Vault, Want, open_vault, restore, snapshot
 from handoff.git import snapshots_restore as restoring
 from handoff.git import snapshots_retention as retention
+from handoff.git.scratch import drop_slot, idle_slots
 from handoff.git.snapshots import Snapshot, Wish, snapshots
 from handoff.git.snapshots_place import MAIN, Place
 from handoff.git.snapshots_source import open_source
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from handoff.engine.app import App
 
 _LEFTOVER_FILES, _LEFTOVER_BYTES = 5000, 200 * 1024**2
+_SLOT_SECONDS = 86400.0
 
 
 class Made(NamedTuple):
@@ -61,11 +63,12 @@ class Row(NamedTuple):
 
 
 class Tidy(NamedTuple):
-    """What keeping house would remove: snapshots, and folders of workspaces that died half-made or half-removed."""
+    """What keeping house would remove: snapshots, workspaces that died half-made or half-removed, unused scratch trees."""
 
     snapshots: tuple[Snapshot, ...]
     workspaces: tuple[Workspace, ...]
     size: int
+    scratch: tuple[str, ...] = ()
 
 
 def add_workspace(
@@ -233,7 +236,9 @@ def tidy(app: App, *, rules: retention.Rules, vault: Vault | None = None, apply:
     going = retention.expendable(found, rules, now=app.clock.now())
     old = app.clock.now() - retention.HOUR  # a younger one may be in the making right now
     dead = [one for one in all_workspaces(vault.place.project) if one.state != READY and one.created < old]
-    result = Tidy(tuple(going), tuple(dead), retention.size_of(vault.store) if vault.store.exists else 0)
+    unused = idle_slots(os.path.join(vault.place.project, "checks"), before=app.clock.now() - _SLOT_SECONDS)
+    size = retention.size_of(vault.store) if vault.store.exists else 0
+    result = Tidy(tuple(going), tuple(dead), size, tuple(unused))
     if not apply:
         return result
     for one in all_workspaces(vault.place.project):
@@ -241,6 +246,8 @@ def tidy(app: App, *, rules: retention.Rules, vault: Vault | None = None, apply:
             snapshot(app, vault=vault_of(app, workspace=one), wish=Wish("before keeping house"))
     for one in dead:
         remove_workspace(app, name=one.name, vault=vault)
+    for folder in unused:
+        drop_slot(folder)
     if vault.store.exists:
         retention.drop(vault.store, going)
         over = retention.size_of(vault.store) - rules.size

@@ -135,6 +135,32 @@ class Scratch:
         return answer.text
 
 
+def idle_slots(home: str, *, before: float) -> list[str]:
+    """Slots nobody holds and nobody has used since then; a slot that is dropped is made again when it is needed."""
+    found = []
+    for name in sorted(os.listdir(home)) if os.path.isdir(home) else ():
+        folder = os.path.join(home, name)
+        if name.startswith("slot-") and os.path.isdir(folder) and os.stat(folder).st_mtime < before:
+            try:
+                with locked(f"{folder}.lock", what="a scratch tree", patience=0):
+                    found.append(folder)
+            except Conflict:
+                continue
+    return found
+
+
+def drop_slot(folder: str) -> None:
+    """Remove one slot, unless somebody has taken it in the meantime."""
+    from handoff.git.workspaces_kinds import erase  # noqa: PLC0415 - seldom
+
+    try:
+        with locked(f"{folder}.lock", what="a scratch tree", patience=0):
+            erase(os.path.join(folder, "tree"))
+            shutil.rmtree(folder, ignore_errors=True)
+    except Conflict:
+        return
+
+
 class Changed:
     """Which files differ between two trees, and their texts when asked."""
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from handoff.agents.sandbox import NOTHING
 from handoff.base.record import TYPE_CHECKING
 from handoff.engine import suites as engine
+from handoff.engine.walls import present_layer
 from handoff.surfaces.cli.command import Command
 
 if TYPE_CHECKING:
@@ -47,6 +49,8 @@ def _check(ctx: Context, arguments: Namespace) -> int:
     tree, reports = engine.check(
         ctx.app, names=arguments.suite, tree=arguments.tree, timeout=arguments.timeout, walled=not arguments.no_wall
     )
+    if arguments.no_wall or present_layer(ctx.app) == NOTHING:
+        ctx.out.warning("the tests ran with all your rights: no wall kept them inside their folder.")
     green = all(report.green for report in reports)
     ctx.out.data({"green": green, "tree": tree, "suites": [report.record() for report in reports]})
     for report in reports:

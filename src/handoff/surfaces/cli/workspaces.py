@@ -139,12 +139,15 @@ def _gc(ctx: Context, arguments: argparse.Namespace) -> int:
             "snapshots": [one.sha for one in found.snapshots],
             "workspaces": [one.name for one in found.workspaces],
             "bytes": found.size,
+            "scratch": list(found.scratch),
         }
     )
     verb = "Removed" if arguments.apply else "Would remove"
     ctx.out.line(f"{verb} {len(found.snapshots)} snapshots and {len(found.workspaces)} unfinished workspaces.")
     ctx.out.line(f"The snapshot store takes {found.size / _MB:.1f} MB (limit {arguments.size} MB).")
-    if not arguments.apply and (found.snapshots or found.workspaces):
+    if found.scratch:
+        ctx.out.line(f"{verb} {len(found.scratch)} folders in which checks ran and that nobody has used for a day.")
+    if not arguments.apply and (found.snapshots or found.workspaces or found.scratch):
         ctx.out.note("Do it: handoff gc --apply")
     return 0
 
