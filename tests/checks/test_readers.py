@@ -126,7 +126,7 @@ def test_a_crate_whose_tests_do_not_compile_tells_why(tmp_path, words, reason):
     assert _cases(tmp_path, "cargo", output=output) == {"s:tests/calc.rs": ("error", reason)}
 
 
-TRX = """<?xml version="1.0"?><TestRun xmlns="http://microsoft.com/schemas/VisualStudio/TeamTest/2010"><Results>
+TRX = """<?xml version="1.0"?><TestRun xmlns="urn:trx"><Results>
 <UnitTestResult testId="1" testName="Shop.CalcTests.Adds" outcome="Passed" duration="00:00:00.0120000"/>
 <UnitTestResult testId="2" testName="Shop.CalcTests.Wrong" outcome="Failed" duration="00:00:01.5"><Output><ErrorInfo>
 <Message>Assert.Equal() Failure: Values differ</Message><StackTrace>at X</StackTrace></ErrorInfo></Output></UnitTestResult>
