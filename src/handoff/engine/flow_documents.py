@@ -71,7 +71,9 @@ def plan_faults(before: str, after: str) -> list[tuple[str, str]]:
     if new.verdict == plans.INVALID:
         return [("plan-unreadable", f"STATE.md:{one.line}: {one.fault} {one.mend}") for one in new.problems[:10]]
     if new.verdict == plans.EMPTY:
-        return [("plan-empty", "STATE.md has no step: write '- [ ] what (check: command)' lines under '## Steps'.")]
+        return [
+            ("plan-empty", "STATE.md has no step: write '- [ ] what (check: command)' lines under '# Execution Plan'.")
+        ]
     done = _done(old)
     found = [
         ("ticked-unproven", f"The step '{name}' was ticked, but no check has shown it.") for name in _done(new) - done

@@ -43,9 +43,7 @@ def baton(app: App, at: Standing, task: Task) -> str:
         parts.append("## What you may write\n\nNothing.\n")
     else:
         parts.append(f"## What you may write\n\n{listed(patterns, most=100)}\n")
-    parts += [
-        part for part in (_person(at.flow, gates.of_task(app.database, key=task.key)), refusal(at.flow, task)) if part
-    ]
+    parts += [part for part in (_person(at, gates.of_task(app.database, key=task.key)), refusal(at.flow, task)) if part]
     parts.append(
         "## When you are finished\n\nJust end: what you leave in this checkout is judged, and committed if it is right. If it"
         f" cannot be done, say why: `{program} block 'why'`.\n"
@@ -53,11 +51,17 @@ def baton(app: App, at: Standing, task: Task) -> str:
     return "\n".join(parts)
 
 
-def _person(flow: Flow, gate: Gate | None) -> str:
+def asked_about(at: Standing) -> str:
+    """The document the last gate was about; a person may have changed it there."""
+    gated = str(at.flow.facts.get("gated", ""))
+    return at.workflow.phase(gated).document if gated and at.flow.feature else ""
+
+
+def _person(at: Standing, gate: Gate | None) -> str:
     """What a person said about this phase: at its gate, or when they let it try again."""
-    words = [str(flow.facts.get("note", ""))]
+    words = [str(at.flow.facts.get("note", ""))]
     if gate is not None and gate.state == gates.APPROVED:
-        words += [gate.reason, gate.answer]
+        words += [gate.reason, "" if asked_about(at) else gate.answer]
     said = "\n\n".join(word.strip() for word in words if word.strip())
     return f"## What a person said\n\n{said}\n" if said else ""
 

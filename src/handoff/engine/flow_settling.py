@@ -146,6 +146,7 @@ def _advance(app: App, at: Standing, head: str, facts: dict[str, Any]) -> Flow:
         facts["cycle_base"] = head if cycle != flow.cycle else flow.base
     if (at.phase.gate or at.phase.name in flow.gated_phases) and not intent["skipped"]:
         facts["gate"] = at.phase.name
+        facts["gate_subject"] = intent["documents"].get(at.phase.document, "")
     moved = flow._replace(
         head=head, phase=flow.phase if following == DONE else following, cycle=cycle, task=None, pending="",
         data="", reason="", state=flows.DONE if following == DONE else flow.state,
@@ -194,7 +195,8 @@ def _enter(transaction: Transaction, seen: Flow, new: Standing, facts: dict[str,
         asked = facts.pop("gate", "")
         if asked:
             facts["gated"] = asked
-            gates.ask(transaction, key=task.key, question=f"{asked} is done; go on with {flow.phase}?")
+            question = f"{asked} is done; go on with {flow.phase}?"
+            gates.ask(transaction, key=task.key, question=question, subject=str(facts.pop("gate_subject", "")))
     moved = flows.move(
         transaction, seen, head=flow.head, phase=flow.phase, cycle=flow.cycle, task=task.key if task else None,
         state=flow.state, reason=flow.reason, pending="", data=facts,
@@ -321,7 +323,18 @@ def prepare(app: App, task: Task) -> str:
             with app.database.transaction() as transaction:
                 moved = flows.move(transaction, at.flow, data={**at.flow.facts, "prepared": mark})
             at = at._replace(flow=moved)
-        return flow_papers.baton(app, at, task)
+        return flow_papers.baton(app, at, _with_answer(app, at, task))
+
+
+def _with_answer(app: App, at: Standing, task: Task) -> Task:
+    """A document that a person changed at the gate is the document from now on, and the session reads that one."""
+    gate = gates.of_task(app.database, key=task.key)
+    name = flow_papers.asked_about(at)
+    if gate is None or gate.state != gates.APPROVED or not gate.answer or not name:
+        return task
+    flow_documents.publish(app, at.flow, {name: gate.answer})
+    flow_documents.bring(app, at.flow)
+    return task._replace(brief=flow_papers.brief(app, at))
 
 
 def drive(app: App, key: int) -> Flow:
