@@ -73,9 +73,10 @@ def _launch(order: Order, which: tuple[str, ...]) -> Launch:
     argv += ["--model", order.model] if order.model else []
     argv += ["--max-turns", str(order.limits.turns)] if order.limits.turns else []
     argv += ["--max-budget-usd", f"{order.limits.money:g}"] if order.limits.money else []
+    own = {"CLAUDE_CONFIG_DIR": os.path.join(order.state or order.folder, "claude")} if order.sandboxed else {}
     return Launch(
         (*argv, *order.words),
-        {"DISABLE_AUTOUPDATER": "1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"},
+        {"DISABLE_AUTOUPDATER": "1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", **own},
         {settings: dumps({"hooks": hooks}), servers: dumps({"mcpServers": mcp})},
     )
 
@@ -119,4 +120,5 @@ def _part(part: dict[str, Any]) -> Event:
 ADAPTER = Adapter(
     "claude", "Claude Code", ("claude",), abilities, launch, read, resume, dialect="claude", floor=_FLOOR,
     secrets=("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"),
+    logins=((".claude/.credentials.json", "claude/.credentials.json", True),),
 )  # fmt: skip

@@ -5,6 +5,8 @@ The relay's home stays writable inside that sandbox, because a session reports f
 
 from __future__ import annotations
 
+import os
+
 from handoff.agents.contract import (
     BY_CLIENT,
     RESULT,
@@ -45,14 +47,23 @@ def abilities(version: str) -> Abilities:
 
 def launch(order: Order) -> Launch:
     """A fresh session; Codex chooses the id and tells it in its first event."""
-    return Launch((order.program, "exec", *_options(order), "-C", order.workspace, *order.words, order.prompt))
+    argv = (order.program, "exec", *_options(order), "-C", order.workspace, *order.words, order.prompt)
+    return Launch(argv, *_home(order))
 
 
 def resume(order: Order) -> Launch:
     """The same thread once more; `resume` knows no -C, the supervisor starts it in the workspace."""
     return Launch(
-        (order.program, "exec", "resume", *_options(order), *order.words, order.client_id, order.prompt),
+        (order.program, "exec", "resume", *_options(order), *order.words, order.client_id, order.prompt), *_home(order)
     )
+
+
+def _home(order: Order) -> tuple[dict[str, str], dict[str, str]]:
+    """Behind a wall the person's home cannot be written: Codex has one of its own, which must exist."""
+    if not order.sandboxed:
+        return {}, {}
+    home = os.path.join(order.state or order.folder, "codex")
+    return {"CODEX_HOME": home}, {os.path.join(home, ".handoff"): ""}
 
 
 def _options(order: Order) -> tuple[str, ...]:
@@ -87,7 +98,7 @@ def _options(order: Order) -> tuple[str, ...]:
 
 
 _PASSED = ["HANDOFF_HOME", "HANDOFF_SESSION", "HANDOFF_PROJECT", "HANDOFF_TASK", "HANDOFF_FENCE", "HANDOFF_TOKEN",
-           "HANDOFF_DATABASE_URL"]  # fmt: skip
+           "HANDOFF_DATABASE_URL", "HANDOFF_DOOR"]  # fmt: skip
 
 
 def _toml(value: Any) -> str:
@@ -130,5 +141,5 @@ def _item(item: dict[str, Any], *, begun: bool) -> tuple[Event, ...]:
 
 ADAPTER = Adapter(
     "codex", "Codex", ("codex",), abilities, launch, read, resume, dialect="codex", floor=_FLOOR,
-    secrets=("OPENAI_API_KEY", "CODEX_API_KEY"),
+    secrets=("OPENAI_API_KEY", "CODEX_API_KEY"), logins=((".codex/auth.json", "codex/auth.json", True),),
 )  # fmt: skip

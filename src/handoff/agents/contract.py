@@ -132,6 +132,8 @@ class Adapter(Record):
     floor: str = ""
     version_words: tuple[str, ...] = ("--version",)
     secrets: tuple[str, ...] = ()
+    logins: tuple[tuple[str, str, bool], ...] = ()
+    """Files of the person's home a walled client needs: where each is, where in its own folder it looks, whether it renews it."""
 
 
 def bearer(order: Order) -> dict[str, str]:

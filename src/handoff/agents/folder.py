@@ -12,10 +12,12 @@ from handoff.base.marked import Running
 from handoff.base.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
     from handoff.agents.contract import Launch
 
+DOOR, CLIENT = os.path.join("door", "socket"), "client"
 FACTS, BATON, GRANT, TOKEN, HELLO, MCP_HELLO, CALLS, STOP, STOPPED, OUTCOME = (
     "session.json", "baton.md", "grant", "token", "hello", "hello-mcp", "calls", "stop", "stopped", "outcome.json",
 )  # fmt: skip
@@ -57,14 +59,14 @@ def put(path: str, name: str, text: str) -> None:
     write_atomic(whole, text, mode=0o600, sync=False)
 
 
-def put_launch(path: str, launch: Launch, *, cwd: str, wrapped: list[str], state: str = "") -> None:
+def put_launch(path: str, launch: Launch, *, cwd: str, order: Mapping[str, object], state: str = "") -> None:
     """The files a client needs, then the words to start it with."""
     for name, text in launch.files.items():
         root = next((one for one in (path, state) if one and os.path.abspath(name).startswith(one + "/")), "")
         if not root:
             raise UserError(f"An agent may write only into its session's folder, not {name}.", "Mend the adapter.")
         put(root, os.path.relpath(name, root), text)
-    put(path, LAUNCH, dumps({"argv": wrapped, "cwd": cwd}))
+    put(path, LAUNCH, dumps({"cwd": cwd, **order}))
 
 
 def get(path: str, name: str) -> dict[str, Any]:

@@ -82,9 +82,10 @@ def _launch(order: Order, which: tuple[str, ...]) -> Launch:
         settings["model"] = {"maxSessionTurns": order.limits.turns}
     argv = [order.program, "-p", order.prompt, "--output-format", "stream-json", "--approval-mode", "yolo",
             "--skip-trust", *which, *(("-m", order.model) if order.model else ())]  # fmt: skip
+    own = {"GEMINI_CLI_HOME": os.path.join(order.state or order.folder, "gemini")} if order.sandboxed else {}
     return Launch(
         (*argv, *order.words),
-        {"GEMINI_CLI_SYSTEM_SETTINGS_PATH": path, "GEMINI_CLI_NO_RELAUNCH": "true"},
+        {"GEMINI_CLI_SYSTEM_SETTINGS_PATH": path, "GEMINI_CLI_NO_RELAUNCH": "true", **own},
         {path: dumps(settings)},
     )
 
@@ -122,4 +123,9 @@ def outcome(ending: Ending, now: float) -> Outcome:
 ADAPTER = Adapter(
     "gemini", "Gemini CLI", ("gemini",), abilities, launch, read, resume, outcome, dialect="gemini", floor=_FLOOR,
     secrets=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    logins=(
+        (".gemini/settings.json", "gemini/.gemini/settings.json", False),
+        (".gemini/google_accounts.json", "gemini/.gemini/google_accounts.json", False),
+        (".gemini/oauth_creds.json", "gemini/.gemini/oauth_creds.json", True),
+    ),
 )  # fmt: skip

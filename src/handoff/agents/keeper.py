@@ -11,7 +11,7 @@ import signal
 import sys
 import time
 
-from handoff.base.errors import Away, HandoffError
+from handoff.base.errors import Away, HandoffError, UserError
 from handoff.base.files import create_exclusive, read_text, write_atomic
 from handoff.base.light_json import dumps, loads
 from handoff.base.marked import Running, descendants, end, marked
@@ -22,7 +22,7 @@ from handoff.base.settings import from_environment
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType
-    from typing import TypeVar
+    from typing import Any, TypeVar
 
     _Written = TypeVar("_Written")
 
@@ -51,8 +51,8 @@ def main(folder: str) -> int:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, stop)
     adopt_orphans()
-    environment = from_environment().environment
     try:
+        environment, door = _inside(folder, order)
         os.chdir(order["cwd"])
         pid = detach(
             order["argv"], environment=environment, out=os.path.join(folder, EVENTS), err=os.path.join(folder, ERRORS)
@@ -62,9 +62,26 @@ def main(folder: str) -> int:
         return 1
     _write(folder, PROCESS, {"pid": pid, "start": start_of(pid), "keeper": os.getpid()})
     code = _wait(pid, stopping)
+    if door:
+        _signal_group(door, signal.SIGKILL)  # what it was still answering had nobody left to answer
     stragglers = clean_up(from_environment().get("HANDOFF_SESSION"))
     _tell(folder, {"code": code, "error": "", "stragglers": stragglers, "stopped": bool(stopping)})
     return 0
+
+
+def _inside(folder: str, order: dict[str, Any]) -> tuple[dict[str, str], int]:
+    """The client's environment. Behind a wall it is another than ours, and a door is opened for it before it starts."""
+    mine = from_environment().environment
+    environment = {name: value for name, value in mine.items() if name not in order.get("without", ())}
+    environment.update(order.get("with", {}))
+    if not order.get("door"):
+        return environment, 0
+    door = detach([*order["door"], folder], environment=mine, err=os.path.join(folder, "door.log"))
+    while not os.path.exists(environment["HANDOFF_DOOR"]):
+        if _reap()[0] == door:
+            raise UserError(f"The door of the session could not be opened; see {folder}/door.log.")
+        time.sleep(_PAUSE / 4)
+    return environment, door
 
 
 def adopt_orphans() -> None:

@@ -92,11 +92,17 @@ def _launch(order: Order, which: tuple[str, ...]) -> Launch:
     quiet = dict.fromkeys(
         ("OPENCODE_DISABLE_AUTOUPDATE", "OPENCODE_DISABLE_LSP_DOWNLOAD", "OPENCODE_DISABLE_DEFAULT_PLUGINS"), "1"
     )
+    own = {}
+    if order.sandboxed:  # the person's home cannot be written behind a wall
+        own = {
+            name: os.path.join(order.state or order.folder, "opencode", kind)
+            for name, kind in (("XDG_DATA_HOME", "share"), ("XDG_STATE_HOME", "state"))
+        }
     return Launch(
         argv,
         {
             **quiet, "npm_config_offline": "true", "OPENCODE_CONFIG_DIR": folder,
-            "OPENCODE_DB": os.path.join(order.state or order.folder, "opencode", "opencode.db"),
+            "OPENCODE_DB": os.path.join(order.state or order.folder, "opencode", "opencode.db"), **own,
         },
         files,
     )  # fmt: skip
@@ -126,4 +132,5 @@ def read(line: str) -> tuple[Event, ...]:
 ADAPTER = Adapter(
     "opencode", "opencode", ("opencode",), abilities, launch, read, resume, dialect="opencode", floor=_FLOOR,
     secrets=("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY"),
+    logins=((".local/share/opencode/auth.json", "opencode/share/opencode/auth.json", True),),
 )  # fmt: skip

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 _CHUNK = 65536
 NOT_FOUND = 127
 TIMED_OUT = 124
+_FAULT = 70
 
 
 class Completed(Record):
@@ -216,6 +217,18 @@ def replace(argv: Sequence[str]) -> NoReturn:
         raise UserError(f"'{argv[0]}' was not found.", "Install it or mend PATH.") from None
     except OSError as error:
         raise UserError(f"Cannot start {argv[0]}: {error.strerror}.") from error
+
+
+def copy_of_us(work: Callable[[], int]) -> int:
+    """Go on as two: the number of a child that does `work` and ends with the code it returns. Not for programs with threads."""
+    pid = os.fork()
+    if pid:
+        return pid
+    code = _FAULT
+    try:
+        code = work()
+    finally:
+        os._exit(code)
 
 
 def end_group(pid: int) -> None:

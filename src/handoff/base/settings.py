@@ -27,6 +27,7 @@ VARIABLES = {
     "HANDOFF_TASK": "task the present session holds; set for sessions, so that they need not name it",
     "HANDOFF_SESSION": "id of the present session",
     "HANDOFF_TOKEN": "secret with which a session's hooks prove that they are its own; set for sessions",
+    "HANDOFF_DOOR": "socket on which the relay answers a session behind its wall; set for such sessions",
     "HANDOFF_FENCE": "fence of the present session; a write with an old one is refused",
     "HANDOFF_WORKSPACE": "folder of the present session's workspace; set for its setup command and its agent",
     "HANDOFF_WORKSPACE_NAME": "name of that workspace",
@@ -75,6 +76,11 @@ class Settings(Record):
         return self.get("PATH", os.defpath)
 
 
+def door_of_session() -> str:
+    """Where a walled session knocks; empty for everybody else."""
+    return os.environ.get("HANDOFF_DOOR", "")
+
+
 def from_environment(argv0: str = "") -> Settings:
     """Read the environment. The program's name is the one it was called by, so that hints can be pasted."""
     environment = dict(os.environ)
@@ -95,7 +101,20 @@ def git_environment(settings: Settings) -> dict[str, str]:
         if not key.startswith("GIT_") or key.startswith("GIT_CONFIG_") or key in _GIT_KEPT
     }
     kept.update(LC_ALL="C", GIT_TERMINAL_PROMPT="0", GIT_OPTIONAL_LOCKS="0")
+    if "PATH" in kept:
+        kept["PATH"] = without_guard(kept["PATH"])
     return kept
+
+
+GUARD_MARK = "handoff-shim"
+
+
+def without_guard(path: str) -> str:
+    """PATH without the guarded git: that one is for sessions, what we do ourselves needs the real one."""
+    if "/guard/" not in path:
+        return path
+    parts = path.split(os.pathsep)
+    return os.pathsep.join(part for part in parts if not os.path.exists(os.path.join(part or ".", GUARD_MARK)))
 
 
 _GIT_KEPT = frozenset(
@@ -167,6 +186,13 @@ HOME_KEYS: dict[str, Key] = {
     "workspace_roots": Key("list", "folders in which a project's checkout is looked for by its name", []),
     "agents": Key("table", 'agents of your own by name, for example { mine = ["my-agent", "{prompt_file}"] }', {}),
     "notify": Key("table", "channels by name that are told what happens: see docs/howto/notifications.md", {}),
+    "session_workspace": Key(
+        "text", "where sessions work: auto (a part of a batch in a clone, else your checkout), clone or shared", "auto"
+    ),
+    "session_wall": Key(
+        "text", "wall around sessions: auto (around clones, if this machine has one), none, workspace or owned", "auto"
+    ),
+    "session_caches": Key("list", "folders that sessions may write behind their wall, for example ~/.cargo", []),
     "session_minutes": Key("number", "minutes a session of an agent may take when it is not told otherwise", 240),
     "reading_list": Key(
         "list",

@@ -6,7 +6,7 @@ from handoff.agents import catalog
 from handoff.agents.contract import BY_CLIENT, BY_NOBODY, at_least
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.engine.home import home_config
-from handoff.engine.sessions import program_of, version_on
+from handoff.engine.session_clients import program_of, version_on
 
 if TYPE_CHECKING:
     from handoff.agents.contract import Abilities

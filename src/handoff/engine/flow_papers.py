@@ -34,7 +34,7 @@ def brief(app: App, at: Standing) -> str:
 def baton(app: App, at: Standing, task: Task) -> str:
     """The whole document: the brief, the fence, what went wrong before, and how to say that it cannot be done."""
     from handoff.agents.contract import shell_line  # noqa: PLC0415 - start-up
-    from handoff.engine.sessions import own_words  # noqa: PLC0415
+    from handoff.engine.session_clients import own_words  # noqa: PLC0415
 
     program = shell_line(own_words())  # a login shell forgets our PATH
     parts = [f"# {at.flow.id}: {at.phase.name} (cycle {at.flow.cycle})\n", task.brief.rstrip() + "\n"]

@@ -9,7 +9,7 @@ from handoff.agents.hook_entries import flat, grouped
 from handoff.base import files, json_edit
 from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.engine.sessions import own_words
+from handoff.engine.session_clients import own_words
 from handoff.git.repo import find_top
 
 if TYPE_CHECKING:

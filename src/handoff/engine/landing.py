@@ -50,18 +50,19 @@ class Collisions(NamedTuple):
 
 def land(
     app: App, *, names: Sequence[str], vault: Vault | None = None, into: str = "", check: str = "", timeout: float = 900,
-    message: str = "", dry_run: bool = False, walled: bool = True,
+    message: str = "", dry_run: bool = False, walled: bool = True, prepared: Sequence[work.Member] = (),
 ) -> Outcome:  # fmt: skip
-    """Land the named workspaces or branches in this order: all of them or none."""
+    """Land the named workspaces or branches in this order, after what the caller `prepared`: all of them or none."""
     vault = vault or open_vault(app)
     target = target_of(app, vault)
     target.finish()
-    before = snapshot(app, vault=vault, wish=Wish(f"before landing {', '.join(names)}"))
+    told = ", ".join((*(one.name for one in prepared), *names))
+    before = snapshot(app, vault=vault, wish=Wish(f"before landing {told}"))
     branch = _branch(vault, into)
     tip = target.tip(branch)
     if not tip:
         raise UserError(f"There is no branch {branch}.", "Name one with --into.")
-    members = tuple(_members(app, vault, names, tip, message))
+    members = (*prepared, *_members(app, vault, names, tip, message))
     merged = work.merge(vault.store, tip, members, moment=int(before.time), person=_person(target))
     outcome = Outcome(branch, merged, members)
     if merged.conflicts or not merged.steps or dry_run:
@@ -78,6 +79,12 @@ def land(
     )  # fmt: skip
     target.move(landing)
     return outcome._replace(landing=landing)
+
+
+def member_of(app: App, *, vault: Vault, workspace: Workspace) -> work.Member:
+    """What a workspace holds now inside its ownership, as one commit on its base; the same work gives the same commit."""
+    vault.store.create(vault.place.source.common)
+    return _from_workspace(app, vault, workspace, "")
 
 
 def find_collisions(app: App, *, vault: Vault | None = None) -> Collisions:

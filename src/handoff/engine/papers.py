@@ -24,10 +24,14 @@ RECORDED = "recorded: yes"
 """The line that tells a file we wrote from a marker somebody touched by hand."""
 
 
-def baton(app: App, config: Config, task: Task, *, parts: Sequence[Task] = (), batch: Batch | None = None) -> str:
-    """The document for the session that takes the task."""
-    folder = task.workspace or "."
+def baton(
+    app: App, config: Config, task: Task, *, parts: Sequence[Task] = (), batch: Batch | None = None, clone: str = ""
+) -> str:  # fmt: skip
+    """The document for the session that takes the task; `clone` is the workspace it has for itself."""
+    folder = clone or task.workspace or "."
     facts = task.baseline_facts
+    if clone and facts:
+        facts = {**facts, "workspace": clone, "dirty": []}
     reading = [f"`{name}`" for name in config.texts("reading_list") if os.path.exists(os.path.join(folder, name))]
     values = {
         "task": task.id,
@@ -39,8 +43,8 @@ def baton(app: App, config: Config, task: Task, *, parts: Sequence[Task] = (), b
         "reading": listed(reading),
         "ownership": listed([f"`{pattern}`" for pattern in task.patterns], most=100),
         "checks": f"`{task.check_command}` ends with exit 0." if task.check_command else "",
-        "parts": _parts(task, parts, app.settings.program),
-        "report": _report(app, task, batch),
+        "parts": _parts(app, task, parts, clone),
+        "report": _report(app, task, batch, clone),
     }
     return render(template(), values)
 
@@ -65,7 +69,7 @@ def _answered(answer: Answer) -> str:
     return line + "\n"
 
 
-def _parts(task: Task, parts: Sequence[Task], program: str) -> str:
+def _parts(app: App, task: Task, parts: Sequence[Task], clone: str) -> str:
     if task.kind != "fan-in" or not parts:
         return ""
     lines = []
@@ -74,23 +78,42 @@ def _parts(task: Task, parts: Sequence[Task], program: str) -> str:
         owned = ", ".join(f"`{pattern}`" for pattern in part.patterns[:10]) or "nothing"
         line = f"`{part.id}`: {part.state}" + (f", {_one_line(said)}" if said else "")
         lines.append(f"{line}\n  - asked: {_one_line(part.brief)}\n  - owned: {owned}")
-    return (
-        listed(lines, most=200)
-        + "\n\nBring the parts together: look at every part's changes, mend what does not fit, run the whole"
-        + f" test suite, and commit only what the parts own: `{program} safe-commit -m MESSAGE -- PATHS`."
+    text = (
+        listed(lines, most=200) + "\n\nBring the parts together: look at every part's changes, mend what does not fit"
     )
+    if clone:
+        return (
+            f"{text}, and run the whole test suite. What the parts made is joined in your workspace already; when your"
+            " report is believed, all of it lands on the person's branch, one commit for each part."
+        )
+    program = app.settings.program
+    text += (
+        f", run the whole test suite, and commit only what the parts own: `{program} safe-commit -m MESSAGE -- PATHS`."
+    )
+    apart = _apart(app, parts)
+    if apart:
+        text += f"\n\nParts that worked in clones of their own come in with: `{program} land {' '.join(apart)}`"
+    return text
 
 
-def _report(app: App, task: Task, batch: Batch | None) -> str:
+def _apart(app: App, parts: Sequence[Task]) -> list[str]:
+    """The workspaces of finished parts whose work is not in the person's checkout yet."""
+    from handoff.engine import session_clones  # noqa: PLC0415 - start-up: only fan-ins
+
+    done = sorted((part for part in parts if part.state == "done"), key=lambda part: part.ended_at or 0.0)
+    return [session_clones.name_of(part) for part in done if session_clones.of_task(app, part) is not None]
+
+
+def _report(app: App, task: Task, batch: Batch | None, clone: str) -> str:
     """The exact commands of this task, with its fence once somebody holds it."""
     if task.ended:
         return f"Nothing: this task is {task.state}." + (f"\n\n{task.result}" if task.result else "")
     program = app.settings.program
     target = f"--project {task.project} --task {task.label}"
     lines = []
-    if app.settings.get("HANDOFF_HOME"):
+    if app.settings.get("HANDOFF_HOME") and not clone:  # a session of ours has it all in its environment
         lines.append(f"export HANDOFF_HOME={quoted(app.settings.home)}")
-    if batch is not None:
+    if batch is not None and not clone:
         role = "fan-in" if task.kind == "fan-in" else task.id
         env = os.path.join(app.settings.home, task.project, "batches", batch.id, f"{role}.env")
         lines.append(f". {quoted(env)}")
@@ -105,7 +128,12 @@ def _report(app: App, task: Task, batch: Batch | None) -> str:
     lines.append(f"{words} --summary 'what you did'")
     lines.append(f"{program} block {target}".rstrip() + " 'what you need'   # when you cannot go on")
     text = fenced("\n".join(lines), "sh")
-    if batch is not None and task.kind == "sub-task":
+    if clone:
+        text += (
+            "\n\nYou work in a clone of your own, and it is all you can write. Commit there as you like, or not at all: what"
+            " you own is taken from the files as they lie when you report."
+        )
+    elif batch is not None and task.kind == "sub-task":
         text += f"\n\nThis is a part of batch `{batch.id}`. Leave commits to its fan-in unless you are told otherwise."
     return text + "\n\nExit 4 means that another session holds the task now: stop writing."
 

@@ -36,7 +36,8 @@ def session_environment(
         if made is not None and os.path.realpath(made.tree) == os.path.realpath(top):
             kept.update(made.environment())
         role = _ROLES.get(task.kind, "main")
-        shared = Repository(top, {}).common
+        mine = find_top(task.workspace) if task.workspace else None
+        shared = Repository(mine or top, {}).common  # a clone's own git folder is not what sessions share
         kept.update(guard.session_environment(app.settings.home, role, path, shared=shared, program=own[0]))
     else:
         kept["PATH"] = path

@@ -4,24 +4,32 @@ from __future__ import annotations
 
 import os
 
+from handoff.agents import folder as folders
 from handoff.agents.sandbox import BUBBLEWRAP, NOTHING, wrap
 from handoff.base.errors import Refused
-from handoff.base.record import TYPE_CHECKING
+from handoff.base.files import make_folder
+from handoff.base.record import TYPE_CHECKING, Record
+from handoff.base.settings import without_guard
 from handoff.engine.walls import wall_of_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from handoff.agents.contract import Adapter
     from handoff.engine.app import App
 
 NONE, WORKSPACE, OWNED = "none", "workspace", "owned"
 KINDS = (NONE, WORKSPACE, OWNED)
 _DOCUMENTS = ".handoff"
+_INSIDE = ("HANDOFF_ROLE", "HANDOFF_SHARED", "HANDOFF_PROGRAM")
+"""What is for the guarded git: outside nothing is guarded, and nothing of the session's runs."""
+_OUTSIDE = ("HANDOFF_DATABASE_URL", "HANDOFF_TOKEN", "HANDOFF_HOME")
+"""What only the keeper's side needs: where the relay's rows are, and what proves who asks."""
 
 
 def check(app: App, *, kind: str, workspace: str) -> None:
     """Refuse a wall this machine cannot build, before anything is claimed."""
-    if kind == NONE:
+    if kind not in (WORKSPACE, OWNED):
         return
     layer = wall_of_folder(app, folder=workspace).layer
     if layer == NOTHING or (kind == OWNED and layer != BUBBLEWRAP):
@@ -31,29 +39,60 @@ def check(app: App, *, kind: str, workspace: str) -> None:
         )
 
 
-def build(
-    app: App, *, kind: str, workspace: str, argv: Sequence[str], environment: Mapping[str, str], owned: Sequence[str],
-    kept: Sequence[str],
-) -> tuple[list[str], dict[str, str]]:  # fmt: skip
-    """The client's words and environment as they are inside the wall.
+class Walled(Record):
+    """How a client is started: its words, its keeper's environment, and what is different in its own."""
 
-    The client's own home stays writable, because it keeps its conversations there, and so does the relay's, because
-    a session reports from inside. `kept` are the variables the client needs though the wall would drop them.
+    argv: list[str]
+    environment: dict[str, str]
+    order: dict[str, object]
+
+
+def build(
+    app: App, *, kind: str, placed: str, folder: str, state: str, argv: Sequence[str], environment: Mapping[str, str],
+    adapter: Adapter, owned: Sequence[str], door: Sequence[str], caches: Sequence[str],
+) -> Walled:  # fmt: skip
+    """The client as it is started inside the wall.
+
+    Inside, the relay's home and the person's checkout do not exist, and the person's own home can be read, not written.
+    The client keeps its state in its session's own folder, and what it wants of the relay goes through the door.
     """
     if kind == NONE:
-        return list(argv), dict(environment)
-    wall = wall_of_folder(app, folder=workspace)
-    home = app.settings.home
+        return Walled(list(argv), dict(environment), {"argv": list(argv)})
+    wall = wall_of_folder(app, folder=placed, caches=caches)
+    socket = os.path.join(folder, folders.DOOR)
+    make_folder(os.path.dirname(socket), mode=0o700)
+    client = os.path.join(state or folder, folders.CLIENT)
+    make_folder(client, mode=0o700)
+    logins = _logins(wall.cage.home, client, adapter)
     cage = wall.cage._replace(
-        hidden=tuple(path for path in wall.cage.hidden if path != home),
-        writable=(*wall.cage.writable, wall.cage.home, home),
+        writable=(*wall.cage.writable, os.path.join(folder, folders.CLIENT), client, *logins),
+        visible=(*wall.cage.visible, os.path.dirname(socket), os.path.join(folder, folders.BATON)),
     )
     inside = wrap(cage, argv, environment, by=wall.layer)
-    words = inside.argv
-    if kind == OWNED:
-        words = _only_owned(words, cage.workspace, owned)
-    given = {name: environment[name] for name in kept if name in environment}
-    return words, {**inside.environment, **given}
+    words = _only_owned(inside.argv, cage.workspace, owned) if kind == OWNED else inside.argv
+    mine = {name: value for name, value in inside.environment.items() if name not in _OUTSIDE}
+    mine.update({name: environment[name] for name in adapter.secrets if name in environment}, HANDOFF_DOOR=socket)
+    outer = {name: value for name, value in environment.items() if name not in _INSIDE}
+    outer["PATH"] = without_guard(environment.get("PATH", os.defpath))
+    order: dict[str, object] = {
+        "argv": words, "door": list(door), "without": [name for name in outer if name not in mine],
+        "with": {name: value for name, value in mine.items() if outer.get(name) != value},
+    }  # fmt: skip
+    return Walled(words, outer, order)
+
+
+def _logins(home: str, client: str, adapter: Adapter) -> list[str]:
+    """The person's logins that exist, seen from the client's own folder; only those a client must renew can be written."""
+    writable = []
+    for theirs, ours, renewed in adapter.logins:
+        path, link = os.path.join(home, theirs), os.path.join(client, ours)
+        if not os.path.isfile(path):
+            continue
+        make_folder(os.path.dirname(link), mode=0o700)
+        if not os.path.lexists(link):
+            os.symlink(path, link)
+        writable += [path] if renewed else []
+    return writable
 
 
 def _only_owned(words: list[str], workspace: str, owned: Sequence[str]) -> list[str]:

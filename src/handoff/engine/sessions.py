@@ -7,17 +7,16 @@ import sys
 
 from handoff.agents import catalog
 from handoff.agents import folder as folders
-from handoff.agents.contract import Limits, Order, shell_line, version_of
+from handoff.agents.contract import Limits, Order, shell_line
 from handoff.agents.person import NAME as PERSON
 from handoff.agents.session import Rules, Session, supervise
 from handoff.base.clock import boot_id, stamp
 from handoff.base.errors import Away, HandoffError, Refused, UserError
-from handoff.base.files import make_folder
 from handoff.base.ids import new_id
 from handoff.base.light_json import dumps
 from handoff.base.marked import end as end_processes
 from handoff.base.marked import is_alive, marked
-from handoff.base.process import find, run, start_of
+from handoff.base.process import start_of
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board import batches, leases, sessions, tasks
 from handoff.engine import (
@@ -26,6 +25,7 @@ from handoff.engine import (
     hooks,
     incidents,
     papers,
+    session_places,
     session_traces,
     session_walls,
     settling,
@@ -34,6 +34,7 @@ from handoff.engine import (
 )  # fmt: skip
 from handoff.engine.app import App
 from handoff.engine.home import find_project, home_config, labels_of
+from handoff.engine.session_clients import Client, client_of, has_mcp, own_words
 from handoff.engine.session_environment import session_environment
 from handoff.engine.session_log import known_session
 
@@ -44,9 +45,8 @@ if TYPE_CHECKING:
     from handoff.base.settings import Config
     from handoff.board.leases import Claim
     from handoff.board.tasks import Task
+    from handoff.engine.session_places import Placed
     from handoff.engine.settling import Settled
-
-_PROBE_SECONDS = 20.0
 
 
 class Wish(Record):
@@ -61,15 +61,9 @@ class Wish(Record):
     resume: str = ""
     state: str = ""
     reason: str = ""
-    wall: str = session_walls.NONE
-
-
-class Client(Record):
-    """An agent as it is on this machine."""
-
-    adapter: Adapter
-    program: str
-    version: str
+    wall: str = ""
+    """Which wall, and in which kind of workspace; empty: as the settings say."""
+    workspace: str = ""
 
 
 class Begun(Record):
@@ -78,44 +72,8 @@ class Begun(Record):
     session: Session
     claim: Claim
     folder: str
-
-
-def client_of(app: App, *, agent: str, versions: dict[str, str] | None = None) -> Client:
-    """The agent's program on this machine, or an error that says what is missing.
-
-    `versions` remembers what programs said, for a supervisor that starts many: some clients take a second to tell.
-    """
-    config = home_config(app)
-    adapter = catalog.adapter(agent, commands=config.values["agents"], where=config.path)
-    program = next((path for name in adapter.programs if (path := program_of(app, name))), "")
-    if not program and adapter.programs:
-        raise UserError(
-            f"{adapter.title} is not installed: no '{adapter.programs[0]}' on the PATH.",
-            f"Install it, or choose another: {app.settings.program} agents",
-        )
-    if versions is None:
-        return Client(adapter, program, version_on(app, adapter, program))
-    mark = f"{program}@{os.stat(program).st_mtime_ns}" if program else ""
-    if mark not in versions:
-        versions[mark] = version_on(app, adapter, program)
-    return Client(adapter, program, versions[mark])
-
-
-def version_on(app: App, adapter: Adapter, program: str) -> str:
-    """Which version a program says it is; no model is asked."""
-    if not program or not adapter.version_words:
-        return ""
-    said = run(
-        [program, *adapter.version_words], environment=app.settings.environment, timeout=_PROBE_SECONDS, merge=True
-    )
-    return version_of(said.text)
-
-
-def program_of(app: App, name: str) -> str:
-    """Where a program is, or nothing."""
-    if os.path.isabs(name):
-        return name if os.access(name, os.X_OK) else ""
-    return find(name, path=app.settings.path) or ""
+    words: str = ""
+    """What a person should be told: that no wall stands around it, for example."""
 
 
 def start(app: App, *, wish: Wish, claim: Claim | None = None, versions: dict[str, str] | None = None) -> Begun:
@@ -178,25 +136,30 @@ def _claim(app: App, config: Config, wish: Wish, who: sessions.Who) -> Claim:
 
 def _begin(app: App, config: Config, wish: Wish, client: Client, claim: Claim, *, supervised: bool = False) -> Begun:
     task, name = claim.task, claim.session.id
-    workspace = task.workspace or claim.session.workspace
-    if not os.path.isdir(workspace):
-        raise UserError(f"The workspace of '{task.label}' is gone: {workspace}.", "Bring it back, or cancel the task.")
+    task = task._replace(workspace=task.workspace or claim.session.workspace)
+    if not os.path.isdir(task.workspace):
+        raise UserError(
+            f"The workspace of '{task.label}' is gone: {task.workspace}.", "Bring it back, or cancel the task."
+        )
     path = folders.place(app.settings.home, task.project, name)
     session_traces.end_superseded(app, task, but=name)
     incidents.look(app)  # how everything is before it begins
+    placed = session_places.place(app, config, task=task, session=name, workspace=wish.workspace, wall=wish.wall)
+    workspace = placed.folder
     folders.make(path)
     token = folders.text_of(path, folders.TOKEN).strip() or endpoints.session_token(name)
-    baton = deciders.prepared(app, task) or _baton(app, config, task)
+    baton = deciders.prepared(app, task) or _baton(app, config, task, placed)
     limits = wish.limits if any(wish.limits) else Limits(**task.baseline_facts.get("limits", {}))
     limits = limits if limits.minutes else limits._replace(minutes=config.number("session_minutes"))
-    order = _order(app, wish, client, task, workspace, path, name, baton)._replace(token=token)
+    order = _order(app, wish, client, task, placed, path, name, baton)._replace(token=token)
     if order.endpoint:
         endpoints.wake(order.endpoint)
     facts = {
-        "session": name, "task": task.label, "key": task.key, "fence": claim.fence, "agent": wish.agent,
+        "session": name, "project": task.project, "task": task.label, "key": task.key, "fence": claim.fence, "agent": wish.agent,
         "version": client.version, "workspace": workspace, "started": stamp(app.clock.now()), "client_id": wish.resume,
         "model": wish.model, "state": wish.state or path, "began": app.clock.now(), "limits": limits._asdict(),
-        "tools": order.endpoint or shell_line(order.mcp),
+        "tools": order.endpoint or shell_line(order.mcp), "wall": placed.wall, "layer": placed.layer,
+        "kind": placed.kind, "checkout": task.workspace,
     }  # fmt: skip
     for file, text in (
         (folders.FACTS, dumps(facts)), (folders.BATON, baton), (folders.TOKEN, token),
@@ -205,8 +168,10 @@ def _begin(app: App, config: Config, wish: Wish, client: Client, claim: Claim, *
         folders.put(path, file, text)
     adapter = client.adapter
     launch = adapter.resume(order) if wish.resume and adapter.resume else adapter.launch(order)
-    words, environment = session_walls.build(
-        app, kind=wish.wall, workspace=workspace, argv=launch.argv, owned=order.owned, kept=adapter.secrets,
+    walled = session_walls.build(
+        app, kind=placed.wall, placed=workspace, folder=path, state=wish.state, argv=launch.argv, adapter=adapter,
+        owned=order.owned, door=(sys.executable, "-m", "handoff.surfaces.door_server"),
+        caches=config.texts("session_caches"),
         environment={
             **session_environment(
                 app, task=task, session=name, token=token, workspace=workspace, own=own_words()
@@ -214,11 +179,11 @@ def _begin(app: App, config: Config, wish: Wish, client: Client, claim: Claim, *
             **launch.environment,
         },
     )  # fmt: skip
-    folders.put_launch(path, launch, cwd=workspace, wrapped=words, state=wish.state)
+    folders.put_launch(path, launch, cwd=workspace, order=walled.order, state=wish.state)
     session_traces.leave(app, claim, path, supervised=supervised)
     session = _session(app, config, claim, path, adapter)
-    session.start(environment)
-    return Begun(session, claim, path)
+    session.start(walled.environment)
+    return Begun(session, claim, path, placed.words)
 
 
 def _session(app: App, config: Config, claim: Claim, path: str, adapter: Adapter) -> Session:
@@ -231,7 +196,7 @@ def _session(app: App, config: Config, claim: Claim, path: str, adapter: Adapter
 
 
 def _order(
-    app: App, wish: Wish, client: Client, task: Task, workspace: str, path: str, session: str, baton: str
+    app: App, wish: Wish, client: Client, task: Task, placed: Placed, path: str, session: str, baton: str
 ) -> Order:
     able = client.adapter.abilities(client.version)
     file = os.path.join(path, folders.BATON)
@@ -242,30 +207,16 @@ def _order(
     else:
         prompt = baton
     client_id = wish.resume or (_uuid() if able.choose_id else "")
-    own, tools = own_words(), able.mcp and has_mcp()
+    own, tools, walled = own_words(), able.mcp and has_mcp(), placed.wall != session_walls.NONE
     return Order(
-        client.program, prompt, workspace, path, session, client_id, state=wish.state,
+        client.program, prompt, placed.folder, os.path.join(path, folders.CLIENT) if walled else path, session, client_id,
+        state=os.path.join(wish.state, folders.CLIENT) if walled and wish.state else wish.state,
         hook=(*own, "hook") if client.adapter.dialect else (), mcp=(*own, "mcp") if tools else (),
-        endpoint=endpoints.address(app) if tools else "",
-        owned=_owned_places(workspace, task.patterns), writable=(app.settings.home, _temp(app)), model=wish.model, version=client.version, limits=wish.limits,
-        sandboxed=wish.wall != session_walls.NONE,
+        endpoint=endpoints.address(app) if tools and not walled else "",  # a wall has one door
+        owned=session_places.owned_places(placed.folder, task.patterns), writable=(app.settings.home, _temp(app)), model=wish.model, version=client.version, limits=wish.limits,
+        sandboxed=walled,
         words=wish.words,
     )  # fmt: skip
-
-
-def own_words() -> tuple[str, ...]:
-    """How our own program is started by others: the script beside the interpreter, else the module."""
-    script = os.path.join(os.path.dirname(sys.executable), "handoff")
-    if os.access(script, os.X_OK):
-        return (script,)
-    return (sys.executable, "-m", "handoff.surfaces.cli.main")
-
-
-def has_mcp() -> bool:
-    """Whether the extra `mcp` is installed; it is not imported, that takes a second."""
-    from importlib.util import find_spec  # noqa: PLC0415 - start-up
-
-    return find_spec("mcp") is not None
 
 
 def _uuid() -> str:
@@ -274,35 +225,25 @@ def _uuid() -> str:
     return str(uuid4())
 
 
-def _owned_places(workspace: str, patterns: tuple[str, ...]) -> tuple[str, ...]:
-    """The folders and files a pattern can reach, for clients that are fenced by folders: a glob counts with its folder."""
-    found: dict[str, None] = {}
-    for pattern in patterns:
-        if not pattern.startswith("!"):
-            fixed = pattern
-            for sign in "*?[{":
-                fixed = fixed.partition(sign)[0]
-            whole = fixed if fixed == pattern else fixed[: fixed.rfind("/") + 1]  # `**` is the workspace, not /
-            place = os.path.join(workspace, whole)
-            if not os.path.lexists(place):  # no sandbox can open a door to what is not there
-                place = place if place.endswith("/") else os.path.dirname(place)
-                make_folder(place)
-            found[place.rstrip("/")] = None
-    return tuple(found)
-
-
 def _temp(app: App) -> str:
     return app.settings.get("TMPDIR") or "/tmp"  # noqa: S108 - where programs put scratch files
 
 
-def _baton(app: App, config: Config, task: Task) -> str:
+def _baton(app: App, config: Config, task: Task, placed: Placed) -> str:
     batch = batches.get(app.database, key=task.batch) if task.batch is not None else None
     parts = [
         part for part in (tasks.of_batch(app.database, batch=task.batch) if task.batch is not None else ())
         if part.kind != tasks.FAN_IN
     ]  # fmt: skip
     calls = App(app.settings._replace(program=shell_line(own_words())), app.clock)  # a login shell forgets our PATH
-    text = papers.baton(calls, config, task, batch=batch, parts=parts)
+    text = papers.baton(
+        calls,
+        config,
+        task,
+        batch=batch,
+        parts=parts,
+        clone=placed.folder if placed.kind == session_places.CLONE else "",
+    )
     left = settling.left_behind(app, task)
     return text + (f"\n{left}" if left else "")
 
@@ -394,5 +335,6 @@ def resumed(app: App, *, session: str, reason: str = "") -> Wish:
         )
     return Wish(
         known.agent, str(facts.get("task", "")), known.project, str(facts.get("model", "")), resume=client_id,
-        state=str(facts.get("state") or path), reason=reason,
+        state=str(facts.get("state") or path), reason=reason, wall=str(facts.get("wall", "")),
+        workspace=str(facts.get("kind", "")),
     )  # fmt: skip

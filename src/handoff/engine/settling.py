@@ -9,7 +9,16 @@ from handoff.base.clock import stamp
 from handoff.base.errors import Conflict, HandoffError, Refused
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board import journal, leases, sessions, states, tasks
-from handoff.engine import deciders, evidence, holding, incidents, views
+from handoff.engine import (
+    deciders,
+    evidence,
+    holding,
+    incidents,
+    session_clones,
+    session_traces,
+    session_work,
+    views,
+)  # fmt: skip
 from handoff.engine import tasks as journey
 from handoff.git.repo import facts
 
@@ -59,8 +68,10 @@ def settle(app: App, *, claim: Claim, outcome: Outcome) -> Settled:
     with app.database.transaction() as transaction:
         sessions.end(transaction, id=session, ending=outcome.kind)
         _tell(transaction, task, session, outcome, outside)
+    task = tasks.get(app.database, key=task.key)
+    session_work.tidy(app, task, running={one.key for one in session_traces.listing(app) if one.session != session})
     views.refresh_or_tell(app, task.project, f"Session {session} is over")
-    return Settled(session, outcome, tasks.get(app.database, key=task.key), outside)
+    return Settled(session, outcome, task, outside)
 
 
 def _tell(transaction: Transaction, task: Task, session: str, outcome: Outcome, outside: tuple[str, ...] = ()) -> None:
@@ -132,7 +143,10 @@ def _by_evidence(app: App, claim: Claim, task: Task, outcome: Outcome) -> Outcom
 
 def _strayed(app: App, task: Task) -> tuple[str, ...]:
     """What lies changed outside the ownership now that nothing of the session runs any more."""
+    clone = session_clones.of_task(app, task)
     try:
+        if clone is not None:
+            return session_work.left(app, task, clone).outside
         return evidence.strays(app, task) if task.patterns else ()
     except HandoffError:
         return ()
@@ -143,8 +157,7 @@ def left_behind(app: App, task: Task) -> str:
     if task.attempt <= 1 and not any(event.kind == "task.released" for event in _events(app, task)):
         return ""
     lines = [f"- {_told(event)}" for event in _events(app, task) if event.kind in _TOLD][-_SHOWN:]
-    state = facts(task.workspace, environment=app.git_environment)
-    dirty = (evidence.changed_since(app, task.workspace, state.head) or ())[:_SHOWN] if state is not None else ()
+    dirty = _changed(app, task)[:_SHOWN]
     text = "## What came before\n\n" + "\n".join(lines) + "\n"
     if dirty:
         text += "\nChanged and not committed now:\n\n" + "\n".join(f"- `{path}`" for path in dirty) + "\n"
@@ -152,6 +165,14 @@ def left_behind(app: App, task: Task) -> str:
     if said:
         text += "\nThe last things the session before said:\n\n" + "\n".join(f"> {line}" for line in said) + "\n"
     return text
+
+
+def _changed(app: App, task: Task) -> tuple[str, ...]:
+    clone = session_clones.of_task(app, task)
+    if clone is not None:
+        return session_work.left(app, task, clone).changed
+    state = facts(task.workspace, environment=app.git_environment)
+    return (evidence.changed_since(app, task.workspace, state.head) or ()) if state is not None else ()
 
 
 _TOLD = ("task.claimed", "task.released", "task.expired", "task.doubted", "session.settled", "session.strayed",

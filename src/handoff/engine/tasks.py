@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from handoff.engine.app import App
     from handoff.engine.evidence import Evidence
     from handoff.engine.holding import Hold
+    from handoff.engine.session_work import Judged
+    from handoff.git.workspaces import Workspace
     from handoff.store.database import Transaction
 
 _SHOWN = 20
@@ -106,7 +108,7 @@ def finish(
     if task.kind in BY_KIND and not task.ended:
         return _heard(app, task, hold, summary)
     began = app.clock.now()
-    evidence = _judge(app, task, hold.workspace)
+    evidence, clone, judged = _judge(app, task, hold.workspace, summary)
     record = evidence.record()
     refused = [path for path in evidence.outside if not accept_outside]
     if refused or (evidence.verdict is not None and not evidence.verdict.green):
@@ -114,6 +116,13 @@ def finish(
             journal.append(transaction, "task.doubted", task=task, session=hold.session, **record)
         views.refresh(app, task.project)
         raise _refusal(app, task, evidence, refused)
+    if clone is not None and judged is not None:
+        from handoff.engine import session_work  # noqa: PLC0415 - only reports from a clone
+
+        if hold.fence is not None and not task.ended:  # a check may take long: whoever was replaced lands nothing
+            with told(app, hold):
+                leases.heartbeat(app.database, key=task.key, fence=hold.fence)
+        record.update(session_work.keep(app, task, clone, judged))
     trouble = _put_on_record(app, task, evidence, hold.session, began)
     with told(app, hold), app.database.transaction() as transaction:
         if evidence.outside:
@@ -179,12 +188,18 @@ def release(app: App, hold: Hold, *, reason: str = "") -> Task:
     return task
 
 
-def _judge(app: App, task: Task, claimed_in: str) -> Evidence:
-    from handoff.engine import evidence  # noqa: PLC0415 - only reports
+def _judge(app: App, task: Task, claimed_in: str, summary: str) -> tuple[Evidence, Workspace | None, Judged | None]:
+    from handoff.engine import evidence, session_clones  # noqa: PLC0415 - only reports
 
+    clone = None if task.ended else session_clones.of_task(app, task)
+    if clone is not None and claimed_in in ("", clone.tree):
+        from handoff.engine import session_work  # noqa: PLC0415 - only reports from a clone
+
+        judged = session_work.judge(app, task, clone, summary=summary)
+        return judged.evidence, clone, judged
     # A session that claimed in a worktree of the project has worked there; any other folder says nothing.
     own = claimed_in not in ("", task.workspace) and os.path.isdir(claimed_in) and name_of(claimed_in) == task.project
-    return evidence.gather(app, task, workspace=claimed_in if own else task.workspace)
+    return evidence.gather(app, task, workspace=claimed_in if own else task.workspace), None, None
 
 
 def _refusal(app: App, task: Task, evidence: Evidence, outside: list[str]) -> Refused:

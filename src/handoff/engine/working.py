@@ -58,7 +58,7 @@ class Picture(Record):
 def crew(app: App, *, agents: Sequence[str], words: Sequence[str], labels: str = "") -> Crew:
     """The agents by name; an unknown one is an error before anything is started."""
     from handoff.engine.phases import Crew  # noqa: PLC0415 - it brings the engine with it
-    from handoff.engine.sessions import program_of  # noqa: PLC0415
+    from handoff.engine.session_clients import program_of  # noqa: PLC0415
 
     config = home_config(app)
     for name in agents:

@@ -134,6 +134,13 @@ def _resolve_first(vault: Vault, base: str) -> tuple[str, str]:
     return resolve(vault.place, vault.store, base)
 
 
+def commit_of_now(app: App, *, vault: Vault, name: str, dirty: bool) -> str:
+    """The person's checkout as it is now as a commit of the store: HEAD, or their dirty tree on top of it."""
+    commit, _ = _resolve_first(vault, "")
+    now = snapshot(app, vault=vault, wish=Wish(f"before the workspace {name}"))  # the store owns all objects now
+    return _dirty_base(vault, now, name) if dirty else commit
+
+
 def _dirty_base(vault: Vault, now: Snapshot, name: str) -> str:
     """The person's working tree as a commit on top of HEAD, in the store alone."""
     tree = restoring.tree_of(vault.store, now.sha)

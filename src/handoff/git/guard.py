@@ -7,6 +7,8 @@ import os
 from handoff.base.errors import UserError
 from handoff.base.files import make_folder, read_bytes, write_atomic
 from handoff.base.record import TYPE_CHECKING, Record
+from handoff.base.settings import GUARD_MARK as _MARKER
+from handoff.base.settings import without_guard
 from handoff.git.commits_hooks import CHAIN, is_guard
 
 if TYPE_CHECKING:
@@ -24,7 +26,6 @@ _CLIENT_HOOKS = (
 )  # fmt: skip
 _SETTING = "core.hooksPath"
 _SAVED = "handoff.hooksPathBefore"
-_MARKER = "handoff-shim"
 SPOOL = "refused.log"
 _LEAST_FIELDS = 4
 
@@ -104,8 +105,7 @@ def place_shim(home: str, role: str) -> str:
 def session_environment(home: str, role: str, path: str, *, shared: str = "", program: str = "") -> dict[str, str]:
     """What a session's environment needs so that its git is the guarded one."""
     folder = place_shim(home, role)
-    rest = [part for part in path.split(os.pathsep) if not os.path.exists(os.path.join(part or ".", _MARKER))]
-    found = {"HANDOFF_ROLE": role, "PATH": os.pathsep.join([folder, *rest])}
+    found = {"HANDOFF_ROLE": role, "PATH": os.pathsep.join([folder, without_guard(path)])}
     if shared:
         found["HANDOFF_SHARED"] = shared
     if program:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from handoff.base.errors import UserError
 from handoff.base.files import make_folder, write_atomic
 from handoff.base.process import Completed, capture
+from handoff.base.settings import without_guard
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -68,6 +69,8 @@ def trusted_environment(environment: Mapping[str, str]) -> dict[str, str]:
     for number, (key, value) in enumerate(_OVERRIDES.items()):
         kept[f"GIT_CONFIG_KEY_{number}"] = key
         kept[f"GIT_CONFIG_VALUE_{number}"] = value
+    if "PATH" in kept:
+        kept["PATH"] = without_guard(kept["PATH"])
     return kept
 
 

@@ -7,6 +7,7 @@ import sys
 from importlib import import_module
 
 from handoff.base.errors import HandoffError, UsageError
+from handoff.base.record import TYPE_CHECKING
 from handoff.base.settings import from_environment
 from handoff.engine.app import App
 from handoff.surfaces.cli.bug import BUG, report_bug
@@ -14,14 +15,17 @@ from handoff.surfaces.cli.catalog import CATALOG
 from handoff.surfaces.cli.command import Command, Context, Parser, common_options
 from handoff.surfaces.cli.output import Output
 
+if TYPE_CHECKING:
+    from handoff.surfaces.cli.door_rules import Rules
 
-def dispatch(words: list[str]) -> int:
-    """Run the command the words name and return the exit code."""
+
+def dispatch(words: list[str], rules: Rules | None = None) -> int:
+    """Run the command the words name and return the exit code; `rules` say what a walled session may ask for."""
     settings = from_environment(sys.argv[0])
     app = App(settings)
     out = Output(settings, json_wanted="--json" in words)
     try:
-        return _dispatch(words, app, out)
+        return _dispatch(words, app, out, rules)
     except HandoffError as error:
         if out.json_wanted:
             out.data({"error": error.message, "hint": error.hint, "exit_code": error.exit_code})
@@ -38,8 +42,10 @@ def dispatch(words: list[str]) -> int:
         return BUG
 
 
-def _dispatch(words: list[str], app: App, out: Output) -> int:
+def _dispatch(words: list[str], app: App, out: Output, rules: Rules | None = None) -> int:
     chosen, rest, given = _global_options(words)
+    if rules is not None:
+        return _ruled(chosen, rest, given, app, out, rules)
     if given.get("directory"):
         _move(str(given["directory"]))
     if given.get("feature") is not None:
@@ -62,6 +68,17 @@ def _dispatch(words: list[str], app: App, out: Output) -> int:
     if getattr(arguments, "feature", None) is not None:
         app = app.with_feature(arguments.feature, said=True)
     out.json_wanted = getattr(arguments, "json", False)
+    return command.run(Context(app, out), arguments) or 0
+
+
+def _ruled(chosen: str, rest: list[str], given: dict[str, str], app: App, out: Output, rules: Rules) -> int:
+    """A command of a walled session: it works where the rules say, and asks for nothing they do not name."""
+    rules.command(chosen, given.get("directory", ""))
+    command, parser = load(chosen, app.settings.program)
+    arguments = parser.parse_args(rest)
+    rules.arguments(chosen, arguments, parser)
+    out.json_wanted = getattr(arguments, "json", False)
+    os.chdir(rules.place(chosen))
     return command.run(Context(app, out), arguments) or 0
 
 

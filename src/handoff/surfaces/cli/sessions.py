@@ -8,7 +8,7 @@ from handoff.agents.keeper import ERRORS, EVENTS
 from handoff.base.clock import age, span
 from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING
-from handoff.engine import holding, session_log, session_walls, session_words, sessions
+from handoff.engine import holding, session_log, session_places, session_walls, session_words, sessions
 from handoff.surfaces.cli.command import Command, common_options, read_source
 
 if TYPE_CHECKING:
@@ -46,8 +46,12 @@ def _session_arguments(parser: Parser) -> None:
 
 def _limit_arguments(parser: Parser) -> None:
     parser.add_argument(
-        "--wall", choices=session_walls.KINDS, default=session_walls.NONE,
-        help="keep the client inside its workspace, or inside what the task owns (needs bubblewrap; default: none)",
+        "--wall", choices=session_walls.KINDS, default="",
+        help="keep the client inside its workspace, or inside what the task owns (default: the setting session_wall)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--workspace", choices=(session_places.CLONE, session_places.SHARED), default="",
+        help="a clone of its own, or your checkout (default: the setting session_workspace)",
     )  # fmt: skip
     parser.add_argument(
         "--with", dest="words", action="append", default=[], metavar="WORD",
@@ -79,17 +83,21 @@ def _start(ctx: Context, arguments: Namespace) -> int:
         _limits(arguments),
         tuple(arguments.words),
         wall=arguments.wall,
+        workspace=arguments.workspace,
     )
     return _run(ctx, wish)
 
 
 def _resume(ctx: Context, arguments: Namespace) -> int:
     wish = sessions.resumed(ctx.app, session=arguments.session, reason=arguments.say)
-    return _run(ctx, wish._replace(limits=_limits(arguments), words=tuple(arguments.words), wall=arguments.wall))
+    wish = wish._replace(wall=arguments.wall or wish.wall, workspace=arguments.workspace or wish.workspace)
+    return _run(ctx, wish._replace(limits=_limits(arguments), words=tuple(arguments.words)))
 
 
 def _run(ctx: Context, wish: Wish) -> int:
     begun = sessions.start(ctx.app, wish=wish)
+    if begun.words:
+        ctx.out.warning(begun.words)
     ctx.out.note(f"Session {begun.session.name} works on '{begun.claim.task.label}'. Its folder: {begun.folder}")
     return _until_over(ctx, begun)
 
