@@ -15,7 +15,7 @@ from databases import database, place, postgres_server  # noqa: F401 - fixtures
 from handoff.base.errors import ConfigError
 from handoff.base.settings import from_environment
 from handoff.board import channels as rows
-from handoff.board import gates, journal, leases, outcomes, tasks, watchdog
+from handoff.board import gates, incidents, journal, leases, outcomes, tasks, watchdog
 from handoff.board.sessions import Who
 from handoff.engine import notices
 from handoff.engine.app import App
@@ -180,6 +180,20 @@ def test_each_channel_hears_what_it_asked_for(relay, receivers):
         ("blocked", "task.blocked", "shop/gated"),
     ]
     assert [event["subject"] for event in mine.events] == ["bank/login"]
+
+
+def test_an_incident_is_told_when_it_happens_and_not_when_it_is_settled(relay, receivers):
+    hook = receivers()
+    relay.channels(hook=(hook.url, ""))
+    with relay.store.transaction() as transaction:
+        incidents.tell(transaction, [incidents.Report("m", "moved", "main was moved", "restore it", project="shop")])
+    relay.deliver()
+    (event,) = hook.events
+    assert (event["data"]["class"], event["data"]["what"]) == ("incident", "main was moved")
+    with relay.store.transaction() as transaction:
+        assert incidents.settle(transaction, id=event["data"]["incident"], how="mended")
+    relay.deliver()
+    assert len(hook.got) == 1
 
 
 def test_only_a_channel_that_may_answer_gets_the_code_and_an_answered_gate_calls_nobody(relay, receivers):

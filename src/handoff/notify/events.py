@@ -12,7 +12,7 @@ CLASSES: dict[str, str] = {
     "blocked": "a task or a flow cannot go on",
     "done": "a task or a flow is finished",
     "limit": "a session reached a limit of time, turns, money or of its service",
-    "incident": "a session died, strayed or is late; a default was applied",
+    "incident": "a session died or strayed, a guard said no, work is late, a default was applied",
 }
 _KINDS = {
     "gate.opened": "needs-you",
@@ -48,6 +48,8 @@ def class_of(kind: str, body: dict[str, Any]) -> str:
     """Which class an event belongs to; empty for what nobody needs to hear."""
     if kind == "session.settled":
         return "limit" if body.get("outcome") == "limit" else ""
+    if kind.startswith("incident."):
+        return "incident" if body.get("what") else ""  # that one was settled calls nobody
     if kind in ("gate.approved", "gate.rejected"):
         return "incident" if body.get("by_default") else ""
     return _KINDS.get(kind, "")
@@ -71,7 +73,7 @@ def title(event: Happened) -> str:
         "batch.delayed": "is late",
         "flow.note_failed": "could not be recorded in git",
         "notify.test": "sends a test",
-    }.get(event.kind, event.kind)
+    }.get(event.kind, "has an incident" if event.kind.startswith("incident.") else event.kind)
     name = event.task or str(event.body.get("flow") or event.body.get("id") or "")
     return f"{event.project}/{name} {what}" if name else f"{event.project or 'handoff'} {what}"
 
@@ -79,7 +81,7 @@ def title(event: Happened) -> str:
 def text(event: Happened, *, program: str) -> str:
     """What a person needs to act: the words of the event, and the commands that answer it."""
     lines = []
-    for key in ("question", "reason", "summary", "path", "outcome"):
+    for key in ("question", "what", "mend", "reason", "summary", "path", "outcome"):
         value = event.body.get(key)
         if isinstance(value, str) and value.strip():
             lines.append(value.strip()[:_LONGEST])

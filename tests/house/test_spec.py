@@ -1,0 +1,105 @@
+"""docs/handoff-spec.md says what the code does: roles, facts, checks, finding codes, the record, and every mechanism."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from handoff.base import light_json
+from handoff.checks import assertions, judge
+from handoff.engine import flow_judging
+from handoff.git import notes
+from handoff.workflows import library
+from handoff.workflows.model import CHECKS_MEANING, FACTS
+from source import ROOT, read
+
+PAGE = read("docs/handoff-spec.md")
+GROUPS = (7, 7, 8, 7, 6, 5, 6, 5, 5, 4, 4, 5, 4)
+CODE = re.compile(r"^[a-z]+(?:-[a-z]+)*$")
+
+
+def section(title: str) -> str:
+    return PAGE.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+
+
+def table(text: str, first: str) -> list[list[str]]:
+    """The rows of the table whose head begins with that word."""
+    found: list[list[str]] = []
+    inside = False
+    for line in text.splitlines():
+        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+        if line.startswith("|") and cells[0] == first:
+            inside = True
+        elif inside and not line.startswith("|"):
+            break
+        elif inside and not cells[0].startswith((":-", "--")):
+            found.append(cells)
+    return found
+
+
+def words(cell: str) -> set[str]:
+    return set(re.findall(r"`([^`]+)`", cell))
+
+
+def test_the_example_of_a_record_is_read_by_our_reader():
+    shown = json.loads(re.search(r"```json\n(.*?)```", section("The record"), re.DOTALL)[1])
+    note = notes.decode(light_json.dumps(shown))
+    assert note is not None
+    assert note.id == shown["id"]
+    assert json.loads(notes.encode(note)) == shown
+    assert notes.encode(note).startswith('{"schema": 1, "ended": ')
+
+
+def test_every_field_of_a_record_is_explained():
+    told = set().union(*(words(row[0]) for row in table(section("The record"), "field")))
+    assert told == {*notes.Note._fields, "id"}
+    told = set().union(*(words(row[0]) for row in table(section("The record"), "field of a check")))
+    assert told == set(notes.Check._fields)
+
+
+def test_who_is_told_what_is_what_the_workflow_says():
+    phases = {phase.name: phase for phase in library.load(ROOT, "tdd").phases}
+    rows = table(section("What is handed over"), "phase")
+    assert [row[0].strip("`") for row in rows] == list(phases)
+    for row in rows:
+        phase = phases[row[0].strip("`")]
+        assert words(row[2]) == set(phase.told)
+        assert row[1] == (phase.role or "(the orchestrator)")
+        assert (f"`{phase.commit}:`" in row[5]) == bool(phase.commit)
+    assert {words(row[0]).pop() for row in table(section("What is handed over"), "fact")} == set(FACTS)
+
+
+def test_every_check_is_explained():
+    rows = table(section("How a phase is judged"), "check")
+    assert {words(row[0]).pop() for row in rows} == set(CHECKS_MEANING)
+
+
+def test_every_finding_has_its_cheat_and_no_code_is_made_up():
+    known = {
+        value
+        for module in (judge, assertions, flow_judging)
+        for name, value in vars(module).items()
+        if name.isupper() and isinstance(value, str) and CODE.match(value)
+    }
+    known -= {judge.FLAKY, judge.KNOWN_FAILURE}  # warnings
+    known -= {
+        value for name, value in vars(judge).items() if name in ("ASSERTION", "MISSING", "PASSED", "RAISED", "SKIPPED")
+    }
+    known -= {flow_judging.GREEN, flow_judging.EXIT, flow_judging.OK, flow_judging.FAILED}
+    source = read("src/handoff/workflows/test_list.py") + read("src/handoff/engine/flow_documents.py")
+    source += read("src/handoff/engine/flow_judging.py")
+    known |= set(re.findall(r'Finding\(\s*"([a-z]+(?:-[a-z]+)*)",', source))
+    known |= set(re.findall(r'\("([a-z]+(?:-[a-z]+)+)", f?"', source))
+    told = set().union(*(words(row[1]) for row in table(section("Cheats, and what catches them"), "cheat")))
+    assert known - told == set()
+    assert told - known == set()
+
+
+def test_every_mechanism_is_weighed_by_every_criterion_and_has_a_verdict():
+    rows = table(section("Every mechanism weighed"), "mechanism")
+    wanted = [f"{group}.{at}" for group, count in enumerate(GROUPS, 1) for at in range(1, count + 1)]
+    assert [row[0].partition(" ")[0] for row in rows] == wanted
+    for row in rows:
+        assert len(row) == 12, row
+        assert set(row[1:11]) <= set("●◐○"), row
+        assert re.search(r"\b(chosen|supported|rejected|as )", row[11].lower()), row
