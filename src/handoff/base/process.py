@@ -51,8 +51,10 @@ def capture(argv: Sequence[str], *, environment: Mapping[str, str], stdin: bytes
         (os.POSIX_SPAWN_DUP2, out_write, 1),
         (os.POSIX_SPAWN_DUP2, err_write, 2),
     ]
+    name = argv[0]  # looked for where the program itself would look, not where we would
+    program = name if "/" in name else find(name, path=environment.get("PATH", os.defpath)) or name
     try:
-        pid = os.posix_spawnp(argv[0], list(argv), environment, file_actions=actions)
+        pid = os.posix_spawnp(program, list(argv), environment, file_actions=actions)
     except FileNotFoundError:
         for fd in (out_read, err_read):
             os.close(fd)

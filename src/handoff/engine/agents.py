@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from handoff.agents import catalog
 from handoff.agents.contract import BY_CLIENT, BY_NOBODY, at_least
+from handoff.agents.sandbox import NOTHING
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.engine.home import home_config
 from handoff.engine.session_clients import program_of, version_on
+from handoff.engine.walls import present_layer
 
 if TYPE_CHECKING:
     from handoff.agents.contract import Abilities
@@ -47,6 +49,7 @@ WORDS = {
 def listing(app: App) -> list[Listed]:
     """Every known agent; each installed one is asked for its version, no model is."""
     config = home_config(app)
+    wall = present_layer(app)
     found = []
     for name in catalog.names(commands=config.values["agents"]):
         adapter = catalog.adapter(name, commands=config.values["agents"], where=config.path)
@@ -54,11 +57,11 @@ def listing(app: App) -> list[Listed]:
         version = version_on(app, adapter, program)
         abilities = adapter.abilities(version)
         old = bool(adapter.floor) and not at_least(version, adapter.floor)
-        found.append(Listed(name, adapter.title, program, version, old, abilities, _fence(abilities)))
+        found.append(Listed(name, adapter.title, program, version, old, abilities, _fence(abilities, wall)))
     return found
 
 
-def _fence(abilities: Abilities) -> str:
+def _fence(abilities: Abilities, wall: str) -> str:
     """In words: what stops a write outside the ownership, and what only finds it afterwards."""
     if abilities.fence == BY_NOBODY:
         return "nothing; the evidence is looked at when the person reports"
@@ -68,4 +71,9 @@ def _fence(abilities: Abilities) -> str:
     if abilities.deny_edit:
         layers.append("a hook before each edit")
     layers.append("the comparison with the ownership afterwards")
+    layers.append(
+        f"for parts of a batch a clone behind {wall}"
+        if wall != NOTHING
+        else "for parts of a batch a clone, but no wall: this machine has none"
+    )
     return ", ".join(layers)

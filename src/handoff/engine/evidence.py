@@ -9,7 +9,7 @@ from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board import tasks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
     from handoff.board.tasks import Task
@@ -103,8 +103,8 @@ def already_changed(app: App, workspace: str, head: str) -> dict[str, str]:
     return stamps_of(workspace, changed or ())
 
 
-def gather(app: App, task: Task, *, workspace: str) -> Evidence:
-    """Look at the workspace as it is now, and run the task's check there."""
+def gather(app: App, task: Task, *, workspace: str, run: Callable[[], Verdict] | None = None) -> Evidence:
+    """Look at the workspace as it is now, and run the task's check there; `run` is another way to run it."""
     patterns = task.patterns
     if not (patterns or task.check_command) or task.ended:
         return Evidence("", (), (), None)
@@ -129,7 +129,7 @@ def gather(app: App, task: Task, *, workspace: str) -> Evidence:
         outside = _outside(app, task, workspace, changed, stamps=baseline.get("stamps", {}))
     verdict = None
     if task.check_command and not outside:
-        verdict = run_task_check(app, workspace, task.check_command)
+        verdict = run() if run is not None else run_task_check(app, workspace, task.check_command)
     head = state.head if state else ""
     tree = _exact_tree(app, state) if state and verdict and verdict.green else ""
     return Evidence(head, changed, outside, verdict, workspace, tree)

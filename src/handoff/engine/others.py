@@ -9,6 +9,10 @@ from handoff.base.errors import HandoffError
 from handoff.base.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from handoff.board.tasks import Task
     from handoff.engine.app import App
 
 _SHOWN = 10
@@ -32,10 +36,29 @@ def at_work(app: App, root: str) -> list[str]:
     return [
         f"{task.held_agent or 'a session'} on task {task.label}"
         + (f" ({', '.join(task.patterns[:5])})" if task.patterns else "")
+        + _place_of(app, task)
         + (f", seen {age(now - task.seen_at)} ago" if task.seen_at else "")
         for task in held
         if task.held_by != mine
     ]
+
+
+def _place_of(app: App, task: Task) -> str:
+    """Where a session of this machine works and what keeps it there."""
+    path = os.path.join(app.settings.home, task.project, "sessions", task.held_by or "-", "session.json")
+    if not os.path.exists(path):
+        return ""
+    from handoff.base.files import read_text  # noqa: PLC0415 - only where a session of ours runs
+    from handoff.base.light_json import loads  # noqa: PLC0415
+
+    return fence_words(loads(read_text(path)))
+
+
+def fence_words(facts: Mapping[str, Any]) -> str:
+    """Where a session works and what keeps it there, from its own facts."""
+    place = "in a clone of its own" if facts.get("kind") == "clone" else "in this checkout"
+    wall = f"behind {facts.get('layer')}" if facts.get("wall", "none") != "none" else "without a wall"
+    return f", {place} {wall}"
 
 
 def incidents(app: App, root: str) -> int:

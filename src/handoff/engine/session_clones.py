@@ -34,6 +34,16 @@ def of_task(app: App, task: Task) -> Workspace | None:
     return found if found is not None and found.state == READY and os.path.isdir(found.tree) else None
 
 
+def is_walled(app: App, *, project: str, session: str) -> bool:
+    """Whether a session of this machine runs behind a wall."""
+    if not session or not project:
+        return False
+    from handoff.agents import folder as folders  # noqa: PLC0415 - start-up
+
+    facts = folders.get(folders.place(app.settings.home, project, session), folders.FACTS)
+    return str(facts.get("wall", "none")) != "none"
+
+
 def vault_of_project(app: App, task: Task) -> Vault:
     """The vault of the person's checkout a task belongs to, under the task's own project."""
     from handoff.engine.snapshots import Vault  # noqa: PLC0415 - start-up

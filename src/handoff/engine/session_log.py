@@ -9,6 +9,7 @@ from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING
 from handoff.board import sessions
 from handoff.engine.home import home_config
+from handoff.engine.others import fence_words
 from handoff.feature.redaction import redact
 
 if TYPE_CHECKING:
@@ -26,6 +27,12 @@ def known_session(app: App, session: str) -> tuple[sessions.Session, str]:
             raise UserError(f"There is no session '{session}'.", f"See: {app.settings.program} session list")
         known = close[0]
     return known, folders.place(app.settings.home, known.project, known.id)
+
+
+def fence_of(app: App, session: sessions.Session) -> str:
+    """Where a session of ours works and what keeps it there; nothing for a person's own."""
+    facts = folders.get(folders.place(app.settings.home, session.project, session.id), folders.FACTS)
+    return fence_words(facts) if facts else ""
 
 
 def running(app: App) -> list[sessions.Session]:

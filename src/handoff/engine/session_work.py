@@ -42,7 +42,7 @@ def judge(app: App, task: Task, workspace: Workspace, *, summary: str = "") -> J
         outside = _outside(member)
         verdict = None
         if task.check_command and not outside:
-            verdict = run_check(app, task, workspace)
+            verdict = run_check(app, task, workspace.tree, workspace)
             now = _taken(app, vault, workspace)
             if now.commit != member.commit:
                 changed = now
@@ -87,8 +87,8 @@ def _taken(app: App, vault: Vault, workspace: Workspace) -> Member:
     return landing.member_of(app, vault=vault, workspace=workspace)
 
 
-def run_check(app: App, task: Task, workspace: Workspace) -> Verdict:
-    """The task's check in its clone. What the session wrote is run here, so the wall stands around it as well."""
+def run_check(app: App, task: Task, folder: str, workspace: Workspace | None = None) -> Verdict:
+    """The task's check where its session works. What the session wrote is run here, so the wall stands around it as well."""
     import shlex  # noqa: PLC0415 - start-up
 
     from handoff.base.settings import PROJECT_KEYS, load_config  # noqa: PLC0415
@@ -96,13 +96,13 @@ def run_check(app: App, task: Task, workspace: Workspace) -> Verdict:
     from handoff.engine import walls  # noqa: PLC0415
     from handoff.engine.home import home_config  # noqa: PLC0415
 
-    # The person's own settings: the clone's are the session's to write.
+    # The person's own settings: a clone's are the session's to write.
     settings = load_config(os.path.join(task.workspace, _DOCUMENTS, "config.toml"), PROJECT_KEYS)
-    wall = walls.wall_of_workspace(app, workspace=workspace, caches=home_config(app).texts("session_caches"))
+    wall = walls.wall_of_folder(app, folder=folder, caches=home_config(app).texts("session_caches"))
     wrapped = walls.inside(app, wall=wall, argv=["/bin/sh", "-c", task.check_command], workspace=workspace)
     environment = {name: value for name, value in wrapped.environment.items() if name not in _NOT_INSIDE}
     verdict = run(
-        "exec " + shlex.join(wrapped.argv), folder=workspace.tree, environment=environment,
+        "exec " + shlex.join(wrapped.argv), folder=folder, environment=environment,
         timeout=settings.number("check_timeout"), clock=app.clock,
     )  # fmt: skip
     return verdict._replace(command=task.check_command)
@@ -200,13 +200,16 @@ def tidy(app: App, task: Task, *, running: Container[int]) -> None:
     target = target_of(app, vault)
     for part in (*session_clones.parts(app, task), task):
         clone = session_clones.of_task(app, part)
-        if clone is None or part.key in running:
+        if part.key in running:
             continue
         try:
-            workspaces.remove_workspace(app, name=clone.name, vault=vault)
+            if clone is not None:
+                workspaces.remove_workspace(app, name=clone.name, vault=vault)
         except HandoffError:
             continue
-        target.git(target.source.top, "update-ref", "-d", clone.branch)
+        branch = f"refs/heads/handoff/{session_clones.name_of(part)}"
+        if target.tip(branch):
+            target.git(target.source.top, "update-ref", "-d", branch)
 
 
 def _kept_parts(app: App, vault: Vault, task: Task) -> list[Member]:

@@ -108,7 +108,7 @@ def finish(
     if task.kind in BY_KIND and not task.ended:
         return _heard(app, task, hold, summary)
     began = app.clock.now()
-    evidence, clone, judged = _judge(app, task, hold.workspace, summary)
+    evidence, clone, judged = _judge(app, task, hold, summary)
     record = evidence.record()
     refused = [path for path in evidence.outside if not accept_outside]
     if refused or (evidence.verdict is not None and not evidence.verdict.green):
@@ -188,18 +188,23 @@ def release(app: App, hold: Hold, *, reason: str = "") -> Task:
     return task
 
 
-def _judge(app: App, task: Task, claimed_in: str, summary: str) -> tuple[Evidence, Workspace | None, Judged | None]:
-    from handoff.engine import evidence, session_clones  # noqa: PLC0415 - only reports
+def _judge(app: App, task: Task, hold: Hold, summary: str) -> tuple[Evidence, Workspace | None, Judged | None]:
+    from handoff.engine import evidence, session_clones, session_work  # noqa: PLC0415 - only reports
 
+    claimed_in = hold.workspace
     clone = None if task.ended else session_clones.of_task(app, task)
     if clone is not None and claimed_in in ("", clone.tree):
-        from handoff.engine import session_work  # noqa: PLC0415 - only reports from a clone
-
         judged = session_work.judge(app, task, clone, summary=summary)
         return judged.evidence, clone, judged
     # A session that claimed in a worktree of the project has worked there; any other folder says nothing.
     own = claimed_in not in ("", task.workspace) and os.path.isdir(claimed_in) and name_of(claimed_in) == task.project
-    return evidence.gather(app, task, workspace=claimed_in if own else task.workspace), None, None
+    folder = claimed_in if own else task.workspace
+    run = None
+    if session_clones.is_walled(
+        app, project=task.project, session=hold.session
+    ):  # what it wrote is run behind its wall
+        run = lambda: session_work.run_check(app, task, folder)  # noqa: E731 - two words
+    return evidence.gather(app, task, workspace=folder, run=run), None, None
 
 
 def _refusal(app: App, task: Task, evidence: Evidence, outside: list[str]) -> Refused:

@@ -5,10 +5,20 @@ from __future__ import annotations
 import os
 
 from handoff.base.clock import span
-from handoff.base.errors import UserError
+from handoff.base.errors import Refused, UserError
 from handoff.base.record import TYPE_CHECKING
 from handoff.board import tasks
-from handoff.engine import evidence, holding, hooks, paths, session_words, steering, writing
+from handoff.engine import (
+    evidence,
+    holding,
+    hooks,
+    paths,
+    session_clones,
+    session_words,
+    session_work,
+    steering,
+    writing,
+)
 from handoff.engine import tasks as journey
 from handoff.engine.home import find_project
 
@@ -36,6 +46,8 @@ def task(app: App) -> str:
 
 def claim(app: App, name: str = "") -> str:
     """Take a task: the named one, or the next ready one. Gives its baton."""
+    if hooks.read_grant(app) is not None:
+        raise Refused("You were started for your task and hold it.", "See it with the `task` tool.")
     taken = journey.take(app, task=name)
     with open(paths.document(app, taken.task), encoding="utf-8") as file:
         return f"You hold '{taken.task.label}' as session {taken.session.id} with fence {taken.fence}.\n\n{file.read()}"
@@ -91,16 +103,26 @@ def status(app: App) -> str:
 
 def checks(app: App) -> str:
     """Run your task's check now and see its verdict, before you report."""
-    held = _hold(app).task
+    hold = _hold(app)
+    held = hold.task
     if not held.check_command:
         return "This task has no check."
-    verdict = evidence.run_task_check(app, held.workspace, held.check_command)
+    clone = session_clones.of_task(app, held)
+    if clone is not None or session_clones.is_walled(app, project=held.project, session=hold.session):
+        verdict = session_work.run_check(app, held, clone.tree if clone else held.workspace, clone)
+    else:
+        verdict = evidence.run_task_check(app, held.workspace, held.check_command)
     return f"`{verdict.command}` is {verdict.word}." + (f"\n{verdict.tail}" if verdict.tail else "")
 
 
 def handoff(app: App, name: str, brief: str, owns: list[str] | None = None, check: str = "") -> str:
     """Write the next task down for another session: a short name, what to do, which paths it owns, how it is checked."""
     project = find_project(app, name=app.settings.get("HANDOFF_PROJECT"))
+    if check and session_clones.is_walled(app, project=project.name, session=app.settings.get("HANDOFF_SESSION")):
+        raise Refused(
+            "A session behind a wall does not choose what is run outside of it.",
+            "Leave `check` out; say it in the brief.",
+        )
     made = writing.write_down(app, project, writing.Request(name, brief, owns=tuple(owns or ()), check=check))
     return f"Task '{made.label}' is written down and {made.state}."
 

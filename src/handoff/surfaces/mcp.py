@@ -8,7 +8,7 @@ from functools import wraps
 from handoff import __version__
 from handoff.base.errors import HandoffError, UserError
 from handoff.base.record import TYPE_CHECKING
-from handoff.engine import endpoints, handoffs, tools
+from handoff.engine import endpoints, handoffs, hooks, tools
 from handoff.engine.app import App
 
 if TYPE_CHECKING:
@@ -66,6 +66,8 @@ def serve(settings: Settings) -> None:
 
 
 def _continue(app: App) -> str:
+    if hooks.read_grant(app) is not None:  # a session of ours goes on with its task
+        return tools.task(app)
     return handoffs.build(app, kind="continue", record=True).text
 
 

@@ -158,6 +158,7 @@ def _list(ctx: Context, arguments: Namespace) -> int:
         what = row.agent or row.kind
         ctx.out.line(
             f"{row.id}  {what} in {row.project}, {age(now - row.started_at)} old, seen {age(now - row.seen_at)} ago"
+            f"{session_log.fence_of(ctx.app, row)}"
         )
     if not rows:
         ctx.out.line("No session runs.")
