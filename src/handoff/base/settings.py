@@ -20,6 +20,7 @@ PROGRAM = "handoff"
 # What a person or a script may set; docs/reference/settings.md is written from it, and a test compares it with the code.
 VARIABLES = {
     "HANDOFF_HOME": "folder of the relay's database, queue files and logs; `~/.handoff` when unset",
+    "HANDOFF_HOST": "name of this machine among those that share a database; its own name when unset. Containers with random names need one",
     "HANDOFF_FEATURE": "feature to use instead of the active one, so that two terminals can work on two features",
     "HANDOFF_DATABASE_URL": "database of the relay, for example `postgresql://…`; the SQLite file in the home when unset",
     "HANDOFF_PROJECT": "project the task belongs to, when it is not the repository's own name",
@@ -70,6 +71,11 @@ class Settings(Record):
 
     def get(self, name: str, default: str = "") -> str:
         return self.environment.get(name, default)
+
+    @property
+    def host(self) -> str:
+        """The name of this machine, as the others know it."""
+        return self.get("HANDOFF_HOST") or os.uname().nodename
 
     @property
     def path(self) -> str:
@@ -169,6 +175,12 @@ HOME_KEYS: dict[str, Key] = {
         "text", "encryption of the way to Postgres when the address names none, for example verify-full", ""
     ),
     "database_sslrootcert": Key("text", "file with the certificate of the authority that signed the server's", ""),
+    "git_remote": Key(
+        "text",
+        "git repository that all machines of the relay share; {project} is filled in. Empty: this one works alone",
+        "",
+    ),
+    "publish_seconds": Key("seconds", "how often running sessions' work is pushed to git_remote", 60),
     "labels": Key(
         "list", 'labels of this machine, for example ["gpu"]; a task that demands labels runs only where they are', []
     ),

@@ -224,6 +224,20 @@ def edit(
         return task
 
 
+def place(store: Store, *, key: int, fence: int, workspace: str, baseline: Mapping[str, Any]) -> Task:
+    """The task's work goes on in another folder, by the session that holds the fence."""
+    with store.transaction() as transaction:
+        row = transaction.one(
+            "place_task", key=key, fence=fence, workspace=workspace, baseline=texts.write(dict(baseline)),
+            now=transaction.now(),
+        )  # fmt: skip
+        if row is None:
+            raise stale(get(transaction, key=key), fence)
+        task = Task(**row)
+        journal.append(transaction, "task.placed", task=task, workspace=workspace)
+        return task
+
+
 def prune(store: Store, *, before: float, project: str = "", dry_run: bool = True, most: int = 10_000) -> list[Task]:
     """Ended tasks older than `before`; they are forgotten unless it is a dry run. The journal keeps its lines."""
     with store.transaction(write=not dry_run) as transaction:

@@ -23,7 +23,7 @@ def take_baseline(
     from handoff.git.repo import commits, facts  # noqa: PLC0415 - start-up: who only reads a baseline asks git nothing
 
     state = facts(workspace, environment=app.git_environment)
-    found: dict[str, Any] = {"at": app.clock.now(), "workspace": workspace}
+    found: dict[str, Any] = {"at": app.clock.now(), "workspace": workspace, "host": app.settings.host}
     if state is not None:
         found.update(
             head=state.head, branch=state.branch, dirty=list(state.dirty[:_SHOWN_DIRTY]), dirty_count=len(state.dirty)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from handoff.board.tasks import Task
     from handoff.engine.app import App
 
-_KEPT = ("HANDOFF_HOME", "HANDOFF_DATABASE_URL", "HANDOFF_SANDBOX")
+_KEPT = ("HANDOFF_HOME", "HANDOFF_HOST", "HANDOFF_DATABASE_URL", "HANDOFF_SANDBOX")
 _ROLES = {"sub-task": "sub-task", "fan-in": "fan-in"}
 
 

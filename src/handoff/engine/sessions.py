@@ -25,6 +25,7 @@ from handoff.engine import (
     hooks,
     incidents,
     papers,
+    remotes,
     session_places,
     session_traces,
     session_walls,
@@ -89,6 +90,7 @@ def start(app: App, *, wish: Wish, claim: Claim | None = None, versions: dict[st
         raise UserError("A person is not started.", f"Open the task instead: {app.settings.program} open {wish.task}")
     config = home_config(app)
     if claim is not None:
+        claim = remotes.brought_here(app, claim)
         session_walls.check(app, kind=wish.wall, workspace=claim.task.workspace)
         begun = _begin(app, config, wish, client, claim, supervised=True)
     else:
@@ -103,12 +105,12 @@ def _claim_and_begin(app: App, config: Config, wish: Wish, client: Client) -> Be
     stops.read_files(app, place.name)
     who = sessions.Who(
         new_id("session"), kind=sessions.AGENT, project=place.name, agent=wish.agent, workspace=place.workspace,
-        host=os.uname().nodename, boot=boot_id(), pid=os.getpid(), process_start=start_of(os.getpid()),
+        host=app.settings.host, boot=boot_id(), pid=os.getpid(), process_start=start_of(os.getpid()),
         labels=labels_of(app),
     )  # fmt: skip
     claim = _claim(app, config, wish, who)
     try:
-        begun = _begin(app, config, wish, client, claim)
+        begun = _begin(app, config, wish, client, remotes.brought_here(app, claim))
     except BaseException:
         leases.release(app.database, key=claim.task.key, fence=claim.fence, reason="the session could not be started")
         sessions.end(app.database, id=who.id, ending="not started")
@@ -278,7 +280,9 @@ def save(app: App, claim: Claim) -> str:
 
     try:
         vault = snapshots.open_vault(app, folder=workspace)
-        return str(snapshots.snapshot(app, vault=vault, wish=Kept("phase", session=claim.session.id)).sha)
+        taken = snapshots.snapshot(app, vault=vault, wish=Kept("phase", session=claim.session.id))
+        remotes.publish_patiently(app, task=claim.task, fence=claim.fence, folder=workspace, session=claim.session.id)
+        return str(taken.sha)
     except Away:
         raise
     except HandoffError as error:

@@ -20,7 +20,7 @@ def read_files(app: App, project: str) -> list[Stop]:
     """Take in the sentinel files of this machine: a new one stops, one that is gone lets go on. The stops that hold."""
     store = app.database
     rows = {(stop.scope, stop.project, stop.name): stop for stop in sentinels.listing(store)}
-    mine = f"{_FILE}@{os.uname().nodename}"
+    mine = f"{_FILE}@{app.settings.host}"
     found = _files(app, project)
     for (scope, owner, name), path in found.items():
         if (scope, owner, name) not in rows:

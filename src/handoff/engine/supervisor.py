@@ -14,7 +14,7 @@ from handoff.base.ids import new_id
 from handoff.base.process import start_of
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board import executors, flows, leases, sessions, states, tasks
-from handoff.engine import durable, phases, session_traces, stops, watch
+from handoff.engine import durable, phases, remotes, session_traces, stops, watch
 from handoff.engine.app import App
 from handoff.engine.home import home_config
 from handoff.engine.notices import Teller
@@ -57,11 +57,12 @@ class Supervisor:
     ) -> None:  # fmt: skip
         self.app, self.crew = app, crew
         self.pace = pace or Pace()
-        self.host = os.uname().nodename
+        self.host = app.settings.host
         self.id = durable.new_executor_id(self.host, os.getpid())
         self._tell = tell or (lambda _: None)
         config = home_config(app)
         self._lease_seconds = config.number("lease_seconds")
+        self._publish_seconds = config.number("publish_seconds")
         self._starts_a_minute = int(config.number("starts_per_minute"))
         self._max = most or int(config.number("max_running"))
         self._max_project = int(config.number("max_running_project"))
@@ -120,6 +121,8 @@ class Supervisor:
             lease_seconds=self.pace.lease, agents=self.crew.agents, labels=self.crew.labels,
         )  # fmt: skip
         threading.Thread(target=self._keep_lease, name="lease", daemon=True).start()
+        if home_config(self.app).text("git_remote"):
+            threading.Thread(target=self._keep_published, name="publish", daemon=True).start()
         self.engine.register({phases.NAME: phases.runner(self.app.settings, self.crew)})
         self.engine.launch()
         self._due = {"watchdog": self.app.clock.monotonic() + self.pace.watchdog}
@@ -177,6 +180,19 @@ class Supervisor:
             if not alive and not self._leaving.is_set():
                 self._tell(f"Supervisor {self.id} was given up by the others and ends; its agents go on.")
                 os._exit(FENCED)
+
+    def _keep_published(self) -> None:
+        """Push what runs here now and then: if this machine dies, another goes on from there."""
+        app, told = App(self.app.settings), ""
+        while not self._leaving.wait(self._publish_seconds):
+            try:
+                troubles = remotes.look_after(app)
+            except HandoffError:
+                continue  # the database is away
+            words = "; ".join(troubles)
+            if words and words != told:
+                self._tell(f"Not pushed yet: {words}")
+            told = words
 
     # --- starting --------------------------------------------------------------------------------------------
 

@@ -52,7 +52,7 @@ def take(
     )
     ticket = tickets.begin(app, session=session, workspace=place.workspace)
     who = sessions.Who(
-        ticket.session, project=place.name, agent=agent, workspace=place.workspace, host=os.uname().nodename,
+        ticket.session, project=place.name, agent=agent, workspace=place.workspace, host=app.settings.host,
         labels=labels_of(app, said=labels),
     )  # fmt: skip
     seconds = lease or config.number("lease_seconds")
@@ -124,6 +124,7 @@ def finish(
                 leases.heartbeat(app.database, key=task.key, fence=hold.fence)
         record.update(session_work.keep(app, task, clone, judged))
     trouble = _put_on_record(app, task, evidence, hold.session, began)
+    _publish(app, task, hold, clone)
     with told(app, hold), app.database.transaction() as transaction:
         if evidence.outside:
             journal.append(
@@ -188,23 +189,36 @@ def release(app: App, hold: Hold, *, reason: str = "") -> Task:
     return task
 
 
+def _publish(app: App, task: Task, hold: Hold, clone: Workspace | None) -> None:
+    """Whoever comes after this task may be on another machine: done means that they can have it."""
+    from handoff.engine import remotes  # noqa: PLC0415 - only reports
+
+    if not task.ended:
+        fence = task.fence if hold.fence is None else hold.fence
+        folder = clone.tree if clone is not None else _worked_in(task, hold.workspace)
+        remotes.publish(app, task=task, fence=fence, folder=folder, session=hold.session)
+
+
 def _judge(app: App, task: Task, hold: Hold, summary: str) -> tuple[Evidence, Workspace | None, Judged | None]:
     from handoff.engine import evidence, session_clones, session_work  # noqa: PLC0415 - only reports
 
-    claimed_in = hold.workspace
     clone = None if task.ended else session_clones.of_task(app, task)
-    if clone is not None and claimed_in in ("", clone.tree):
+    if clone is not None and hold.workspace in ("", clone.tree):
         judged = session_work.judge(app, task, clone, summary=summary)
         return judged.evidence, clone, judged
-    # A session that claimed in a worktree of the project has worked there; any other folder says nothing.
-    own = claimed_in not in ("", task.workspace) and os.path.isdir(claimed_in) and name_of(claimed_in) == task.project
-    folder = claimed_in if own else task.workspace
+    folder = _worked_in(task, hold.workspace)
     run = None
     if session_clones.is_walled(
         app, project=task.project, session=hold.session
     ):  # what it wrote is run behind its wall
         run = lambda: session_work.run_check(app, task, folder)  # noqa: E731 - two words
     return evidence.gather(app, task, workspace=folder, run=run), None, None
+
+
+def _worked_in(task: Task, claimed_in: str) -> str:
+    """A session that claimed in a worktree of the project has worked there; any other folder says nothing."""
+    own = claimed_in not in ("", task.workspace) and os.path.isdir(claimed_in) and name_of(claimed_in) == task.project
+    return claimed_in if own else task.workspace
 
 
 def _refusal(app: App, task: Task, evidence: Evidence, outside: list[str]) -> Refused:

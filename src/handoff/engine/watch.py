@@ -60,7 +60,7 @@ def look(app: App, *, deep: bool = False) -> Round:
     for name in names:
         stops.read_files(app, name)
     taken_in, refused = take_in_markers(app, names)
-    report = watchdog.scan(app.database, host=os.uname().nodename, is_alive=_is_alive, deep=deep)
+    report = watchdog.scan(app.database, host=app.settings.host, is_alive=_is_alive, deep=deep)
     known = {str(row["project"]) for row in tasks.projects(app.database)}
     files = sum(views.refresh(app, name) for name in sorted(known))
     return Round(report, tuple(taken_in), tuple(refused), files, len(known), told)

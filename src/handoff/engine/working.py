@@ -13,6 +13,7 @@ from handoff.base.process import detach as detach_process
 from handoff.base.process import is_running, start_of
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board import batches, demands, executors, gates, sentinels, states, tasks
+from handoff.engine import remotes
 from handoff.engine.home import home_config, labels_of
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class Picture(Record):
     batches: list[dict[str, Any]]
     stops: list[str]
     unserved: list[Unserved]
+    unpublished: list[str]
 
 
 def crew(app: App, *, agents: Sequence[str], words: Sequence[str], labels: str = "") -> Crew:
@@ -109,7 +111,7 @@ def detach(app: App, crew: Crew, *, most: int, drain: bool) -> Begun:
     )  # fmt: skip
     deadline = app.clock.monotonic() + _START_SECONDS
     while app.clock.monotonic() < deadline:
-        for one in executors.listing(app.database, host=os.uname().nodename):
+        for one in executors.listing(app.database, host=app.settings.host):
             if one.pid == pid and one.state == executors.ALIVE:
                 return Begun(one.id, pid, log)
         if not is_running(pid):
@@ -126,7 +128,7 @@ def status(app: App) -> Picture:
         offers = demands.offers(transaction)
         found = [
             {"id": one.id, "host": one.host, "pid": one.pid, "age": age(now - one.started_at),
-             "state": "alive" if _lives(one) else "lost, to be taken over",
+             "state": "alive" if _lives(app, one) else "lost, to be taken over",
              "agents": offers.get(one.id, {}).get(demands.AGENT, []),
              "labels": offers.get(one.id, {}).get(demands.LABEL, [])}
             for one in executors.listing(transaction)
@@ -141,11 +143,12 @@ def status(app: App) -> Picture:
              for one in batches.listing(transaction, most=_SHOWN)],
             [f"{stop.words} ({stop.reason or 'no reason given'})" for stop in sentinels.listing(transaction)],
             demands.unserved(transaction),
+            remotes.troubles(app),
         )  # fmt: skip
 
 
-def _lives(one: Executor) -> bool:
-    return one.state == executors.ALIVE and one.lease_left > 0 and (one.host != os.uname().nodename or _is_here(one))
+def _lives(app: App, one: Executor) -> bool:
+    return one.state == executors.ALIVE and one.lease_left > 0 and (one.host != app.settings.host or _is_here(one))
 
 
 def _is_here(one: Executor) -> bool:
@@ -157,7 +160,7 @@ def stop(app: App, *, drain: bool = False) -> list[str]:
     """Ask the supervisors of this machine to end, and see them off; with `drain` they end when what runs has ended."""
     import signal  # noqa: PLC0415 - only here
 
-    found = [one for one in executors.listing(app.database, host=os.uname().nodename) if _is_here(one)]
+    found = [one for one in executors.listing(app.database, host=app.settings.host) if _is_here(one)]
     for one in found:
         os.kill(one.pid, signal.SIGUSR1 if drain else signal.SIGTERM)
     deadline = app.clock.monotonic() + _STOP_SECONDS

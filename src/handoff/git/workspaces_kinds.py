@@ -181,10 +181,10 @@ def erase(tree: str) -> None:
         os.rename(tree, os.path.join(parent, f"gone-{os.urandom(3).hex()}"))
     for name in os.listdir(parent) if os.path.isdir(parent) else ():
         if name.startswith("gone-"):
-            _remove_tree(os.path.join(parent, name))
+            remove_tree(os.path.join(parent, name))
 
 
-def _remove_tree(path: str) -> None:
+def remove_tree(path: str) -> None:
     """Like rmtree, but folders a session made unwritable go too."""
 
     def unlock(_function: object, name: str, _fault: object) -> None:

@@ -71,6 +71,11 @@ FROM task GROUP BY project ORDER BY project
 UPDATE task SET title = :title, brief = :brief, priority = :priority, not_before = :not_before, changed_at = :now
 WHERE key = :key AND state IN ('waiting', 'ready', 'blocked') RETURNING *
 
+-- name: place_task
+-- the holder of the fence works on in another folder
+UPDATE task SET workspace = :workspace, baseline = :baseline, changed_at = :now
+WHERE key = :key AND fence = :fence AND state = 'running' RETURNING *
+
 -- name: move_task
 -- a change of state that concerns no session
 UPDATE task SET state = :state, reason = :reason, blocked_by = :blocked_by, held_by = NULL, lease_until = NULL,

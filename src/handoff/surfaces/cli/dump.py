@@ -175,6 +175,7 @@ def _write(ctx: Context, arguments: argparse.Namespace, project: Project) -> Non
     ctx.out.line(f"  {document(ctx.app, task)}")
     if task.patterns and "head" not in task.baseline_facts:
         ctx.out.warning(f"{project.workspace} is not in a git repository: what the session changes cannot be judged.")
+    _tell_unpushed(ctx, project)
     _tell_stops(ctx, project)
     _tell_old_settings(ctx)
     if arguments.open_now:
@@ -183,6 +184,14 @@ def _write(ctx: Context, arguments: argparse.Namespace, project: Project) -> Non
         open_and_tell(ctx, task)
     elif task.state == "ready":
         ctx.out.line(f"Open it with: {program} open {task.label}")
+
+
+def _tell_unpushed(ctx: Context, project: Project) -> None:
+    from handoff.engine import remotes  # noqa: PLC0415 - start-up
+
+    trouble = remotes.offer_base(ctx.app, project=project.name, folder=project.workspace)
+    if trouble:
+        ctx.out.warning(f"{trouble} Other machines cannot take it until that worked; `handoff work` here tries again.")
 
 
 def _tell_old_settings(ctx: Context) -> None:
@@ -255,6 +264,7 @@ def _open_batch(ctx: Context, arguments: argparse.Namespace) -> None:
         "good",
     )
     ctx.out.line(f"  {project.batch_folder(batch.id)}")
+    _tell_unpushed(ctx, project)
     _tell_stops(ctx, project)
     ctx.out.line(f"Take one with: {ctx.settings.program} claim --task {batch.id}/{opened.ready[0]}")
 

@@ -128,6 +128,8 @@ def _status(ctx: Context) -> int:
     ctx.out.line(f"{found.ready} ready, {len(found.running)} running, {found.gates} waiting for a yes or no.")
     for stop in found.stops:
         ctx.out.line(f"Paused: {stop}")
+    for trouble in found.unpublished:
+        ctx.out.line(f"Not pushed yet: {trouble}", "warn")
     for waiting in found.unserved:
         ctx.out.line(f"No host at work can take {waiting.project}/{waiting.task}: it needs {waiting.words}.", "warn")
     return 0

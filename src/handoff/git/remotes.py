@@ -1,0 +1,152 @@
+"""The repository that all machines share: what it has, fetching from it into a mirror, pushing to it under a lease."""
+
+from __future__ import annotations
+
+import os
+
+from handoff.base.errors import Away, Conflict, Refused, UserError
+from handoff.base.files import make_folder
+from handoff.base.process import run
+from handoff.base.record import TYPE_CHECKING, Record
+from handoff.git.workspaces_kinds import remove_tree
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from handoff.base.process import Completed
+
+_SECONDS = 120.0
+_STALE = ("stale info", "cannot lock ref", "failed to update ref", "fetch first", "reference already exists")
+# No hook of anybody's runs for what the coordinator fetches and pushes, and no address can name a program.
+_SAFE = ("-c", f"core.hooksPath={os.devnull}", "-c", "protocol.ext.allow=never", "-c", "gc.auto=0")
+WIP = "Handoff-Wip"
+
+
+class Moved(Conflict):
+    """Somebody else has pushed to the branch since it was last seen."""
+
+
+class Remote(Record):
+    """A shared repository, and the environment of the person who may reach it."""
+
+    address: str
+    shown: str
+    environment: Mapping[str, str]
+
+    def refs(self, *patterns: str) -> dict[str, str]:
+        """What the repository has under these names."""
+        answer = self._talk("ls-remote", "-q", self.address, *patterns)
+        pairs = (line.split("\t", 1) for line in answer.text.splitlines() if "\t" in line)
+        return {name: sha for sha, name in pairs}
+
+    def fetch(self, mirror: str, *specs: str) -> None:
+        """Bring what the names stand for into the bare repository `mirror`."""
+        if not os.path.isfile(os.path.join(mirror, "HEAD")):
+            make_folder(os.path.dirname(mirror), mode=0o700)
+            self._local("init", "-q", "--bare", mirror)
+        self._talk(f"--git-dir={mirror}", "fetch", "-q", "--no-auto-gc", self.address, *specs)
+
+    def push(self, repository: str, targets: Mapping[str, str], *, branch: str = "", expected: str = "") -> None:
+        """Put commits under names, all or none; `branch` only while it still is what was `expected` (empty: not there)."""
+        lease = [f"--force-with-lease={branch}:{expected}"] if branch else []
+        specs = [f"{'' if name == branch else '+'}{sha}:{name}" for name, sha in targets.items()]
+        words = ("push", "--atomic", "--porcelain", "--no-verify", *lease, self.address, *specs)
+        answer = self._run(f"--git-dir={repository}", *words)
+        said = f"{answer.text}\n{answer.error_text}"
+        if answer.code and any(word in said for word in _STALE):
+            raise Moved(f"The branch {branch} at {self.shown} was moved by somebody else.")
+        if answer.code:
+            raise self._away("push to", answer)
+
+    def _talk(self, *words: str) -> Completed:
+        answer = self._run(*words)
+        if answer.code:
+            raise self._away("reach", answer)
+        return answer
+
+    def _local(self, *words: str) -> str:
+        answer = self._run(*words)
+        if answer.code:
+            raise UserError(f"git {words[0]} failed: {_last(answer)}.")
+        return answer.text
+
+    def _run(self, *words: str) -> Completed:
+        return run(["git", *_SAFE, *words], environment=self.environment, timeout=_SECONDS)
+
+    def _away(self, verb: str, answer: Completed) -> Away:
+        return Away(
+            f"Cannot {verb} the shared repository {self.shown}: {_last(answer).replace(self.address, self.shown)}.",
+            "It is tried again; nothing is lost. Check git_remote in config.toml of the home, and that git may reach it.",
+        )
+
+
+class Start(Record):
+    """What a checkout is made of: a commit, files that were not committed yet, and the work it builds on."""
+
+    branch: str
+    commit: str
+    unfinished: str = ""
+    merged: Sequence[tuple[str, str]] = ()
+
+
+def start_at(mirror: str, branch: str, tip: str, *, environment: Mapping[str, str]) -> Start:
+    """Where to go on from a published tip: unfinished work lies on top of its commit, uncommitted as it was."""
+    words = run(
+        ["git", f"--git-dir={mirror}", "log", "-1", "--format=%P%n%B", tip], environment=environment, timeout=_SECONDS
+    )
+    parents, _, message = words.text.partition("\n")
+    if f"{WIP}: " in message and parents:
+        return Start(branch, parents.split()[0], tip)
+    return Start(branch, tip)
+
+
+def make_checkout(mirror: str, folder: str, remote: Remote, start: Start) -> str:
+    """A checkout of its own from the mirror, on its branch, as `start` says; the commit it begins at."""
+
+    def git(*words: str) -> Completed:
+        return run(["git", *_SAFE, "-C", folder, *words], environment=remote.environment, timeout=_SECONDS)
+
+    def ask(*words: str) -> str:
+        answer = git(*words)
+        if answer.code:
+            raise UserError(f"git {words[0]} failed: {_last(answer)}.", f"In {folder}.")
+        return answer.text.strip()
+
+    place, folder = folder, f"{folder}.new"  # whoever looks there finds the old one or the new one, whole
+    make_folder(os.path.dirname(folder), mode=0o700)
+    _clear(folder)
+    cloned = run(
+        ["git", *_SAFE, "clone", "-q", "--no-checkout", "--local", mirror, folder], environment=remote.environment,
+        timeout=_SECONDS,
+    )  # fmt: skip
+    if cloned.code:
+        raise UserError(f"git clone failed: {_last(cloned)}.", f"From {mirror}.")
+    ask("remote", "set-url", "origin", remote.address)
+    ask("checkout", "-q", "-B", start.branch, start.commit)
+    for name, tip in start.merged:
+        merged = git("-c", "user.name=handoff", "-c", "user.email=handoff@localhost", "merge", "-q", "--no-edit",
+                     "-m", f"Begin with what '{name}' left", tip)  # fmt: skip
+        if merged.code:
+            files = ask("diff", "--name-only", "--diff-filter=U").replace("\n", ", ")
+            raise Refused(
+                f"What '{name}' left does not fit together with the rest: {files or _last(merged)}.",
+                f"Bring {tip[:10]} and the others together by hand, then: handoff retry TASK",
+            )
+    if start.unfinished:
+        ask("read-tree", "--reset", "-u", start.unfinished)
+        ask("reset", "-q")
+    begun = ask("rev-parse", "HEAD")
+    _clear(place)
+    os.rename(folder, place)
+    return begun
+
+
+def _clear(folder: str) -> None:
+    if os.path.lexists(folder):
+        remove_tree(folder)
+
+
+def _last(answer: Completed) -> str:
+    lines = [line for line in answer.error_text.splitlines() if line.strip()]
+    found = next((line for line in lines if line.startswith(("fatal:", "error:"))), lines[-1] if lines else "")
+    return (found.removeprefix("fatal: ").removeprefix("error: ") or f"exit {answer.code}").rstrip(".")
