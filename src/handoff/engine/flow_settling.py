@@ -161,7 +161,7 @@ def _advance(app: App, at: Standing, head: str, facts: dict[str, Any]) -> Flow:
             cycle=flow.cycle, outcome=intent["outcome"], commit=head if head != flow.head else "", next=following,
             said=intent["said"], warnings=intent["warnings"], session=intent["session"],
         )  # fmt: skip
-        result = _enter(transaction, flow, new, facts, brief)
+        result = _enter(app, transaction, flow, new, facts, brief)
     views.refresh_or_tell(app, flow.project, f"Phase {flow.phase} of {flow.id} is verified")
     return result
 
@@ -183,7 +183,7 @@ def _finish_task(transaction: Transaction, key: int, intent: dict[str, Any]) -> 
         )  # fmt: skip
 
 
-def _enter(transaction: Transaction, seen: Flow, new: Standing, facts: dict[str, Any], brief: str) -> Flow:
+def _enter(app: App, transaction: Transaction, seen: Flow, new: Standing, facts: dict[str, Any], brief: str) -> Flow:
     """The flow stands in its next phase: with a task, with the orchestrator's own move, or at its end."""
     flow = new.flow
     over = flow.cycle > flow.max_cycles and flow.state == flows.RUNNING
@@ -191,7 +191,7 @@ def _enter(transaction: Transaction, seen: Flow, new: Standing, facts: dict[str,
         flow = flow._replace(state=flows.BLOCKED, reason=f"{flow.max_cycles} cycles are used up")
     task = None
     if brief and not over and flow.state == flows.RUNNING:
-        task = add_task(transaction, new, brief)
+        task = add_task(app, transaction, new, brief)
         asked = facts.pop("gate", "")
         if asked:
             facts["gated"] = asked
@@ -208,7 +208,7 @@ def _enter(transaction: Transaction, seen: Flow, new: Standing, facts: dict[str,
     return moved
 
 
-def add_task(transaction: Transaction, at: Standing, brief: str) -> Task:
+def add_task(app: App, transaction: Transaction, at: Standing, brief: str) -> Task:
     """The task of the phase the flow stands in."""
     phase, flow = at.phase, at.flow
     limits = {"minutes": phase.minutes, "turns": phase.turns, "money": phase.money}
@@ -216,7 +216,7 @@ def add_task(transaction: Transaction, at: Standing, brief: str) -> Task:
     return flows.add_phase(
         transaction, flow, id=f"{flow.cycle}-{phase.name}", title=phase.title or phase.name, brief=brief,
         role=phase.role, agent=agents.get(phase.role) or phase.agent or agents.get("", ""), owns=owned(at),
-        attempts=phase.retries, limits=limits, host=host_label(),
+        attempts=phase.retries, limits=limits, host=host_label(app),
     )  # fmt: skip
 
 
@@ -288,7 +288,7 @@ def _roll_back_cycle(app: App, transaction: Transaction, at: Standing, facts: di
     back = flow._replace(head=str(facts["cycle_base"]), phase=first, cycle=flow.cycle + 1, task=None)
     new = at._replace(flow=back._replace(data=_written(facts)))
     flows.tell(transaction, flow, "flow.rolled_back", phase=flow.phase, to=first, head=back.head, reason=reason)
-    return _enter(transaction, flow, new, facts, flow_papers.brief(app, new) if new.phase.role else "")
+    return _enter(app, transaction, flow, new, facts, flow_papers.brief(app, new) if new.phase.role else "")
 
 
 def restore(app: App, at: Standing, commit: str) -> None:
@@ -358,7 +358,7 @@ def _drive(app: App, key: int) -> Flow:
         if at.phase.role:
             brief = flow_papers.brief(app, at)
             with app.database.transaction() as transaction:
-                _enter(transaction, flow, at, flow.facts, brief)
+                _enter(app, transaction, flow, at, flow.facts, brief)
             continue
         judged = flow_judging.judge_phase(app, at)
         if judged.ok:

@@ -208,7 +208,7 @@ def by_hand(app: App, *, flow: Flow, task: Task, tell: Callable[[str], None]) ->
 
     who = people.Who(
         new_id("session"), kind=people.PERSON, project=flow.project, agent=PERSON, workspace=flow.workspace,
-        host=os.uname().nodename, boot=boot_id(), pid=os.getpid(), process_start=start_of(os.getpid()),
+        host=app.settings.host, boot=boot_id(), pid=os.getpid(), process_start=start_of(os.getpid()),
         labels=labels_of(app),
     )  # fmt: skip
     claim = leases.claim(app.database, key=task.key, who=who, lease_seconds=_LEASE_BY_HAND)

@@ -89,9 +89,9 @@ def home_config(app: App) -> Config:
     return config
 
 
-def host_label() -> str:
+def host_label(app: App) -> str:
     """The label only this machine has: a task whose workspace is here demands it."""
-    return f"host-{slug(os.uname().nodename)}"[:_LONGEST_LABEL].rstrip("-")
+    return f"host-{slug(app.settings.host)}"[:_LONGEST_LABEL].rstrip("-")
 
 
 def labels_of(app: App, *, said: str = "") -> tuple[str, ...]:
@@ -99,7 +99,11 @@ def labels_of(app: App, *, said: str = "") -> tuple[str, ...]:
     from handoff.board.demands import check_labels  # noqa: PLC0415 - start-up
 
     return check_labels(
-        [host_label(), *(name.strip() for name in said.split(",") if name.strip()), *home_config(app).texts("labels")]
+        [
+            host_label(app),
+            *(name.strip() for name in said.split(",") if name.strip()),
+            *home_config(app).texts("labels"),
+        ]
     )
 
 

@@ -250,9 +250,6 @@ def _baton(app: App, config: Config, task: Task, placed: Placed) -> str:
     return text + (f"\n{left}" if left else "")
 
 
-# --- watching and ending -----------------------------------------------------------------------------------
-
-
 def watch(app: App, begun: Begun, *, tell: Callable[[str], None] | None = None) -> Settled:
     """Stay with the session until it is over, keep its tree, and settle what comes of the task."""
     outcome = wait(app, begun)
