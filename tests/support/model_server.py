@@ -1,7 +1,7 @@
 """A scripted model on the loopback: speaks Anthropic Messages, OpenAI Chat and Responses, and Gemini; streams, calls tools.
 
 A script is a list of acts: ("write", path, text), ("shell", line), ("tool", name, arguments), ("say", text),
-("error", status, body), ("hang",). One act answers one request that offers tools; requests without tools (titles, quotas)
+("error", status, body), ("hang",), ("full", act) (the same, and the window is nearly full). One act answers one request that offers tools; requests without tools (titles, quotas)
 get a word, unless the client is one that never offers any: then a write is spoken as a block to search and replace.
 """
 
@@ -13,6 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 USAGE = {"input_tokens": 10, "output_tokens": 5}
+FULL = {**USAGE, "input_tokens": 999_000}  # more than any window leaves room for: the client must compact
 WRITE = {
     "Write": ("file_path", "content"), "write_file": ("file_path", "content"), "create": ("path", "file_text"),
     "write": ("filePath", "content"),
@@ -81,6 +82,8 @@ class ModelServer:
         if act[0] == "error":
             _send(talk, act[1], "application/json", json.dumps(act[2]).encode())
             return
+        usage = FULL if act[0] == "full" else USAGE
+        act = act[1] if act[0] == "full" else act
         if act[0] == "hang":
             self.closing.wait()
             return
@@ -91,7 +94,7 @@ class ModelServer:
         for marker, speak in (("/messages", _messages), ("/responses", _responses), ("/chat/completions", _chat),
                               ("generateContent", _gemini), ("GenerateContent", _gemini)):  # fmt: skip
             if marker in talk.path:
-                speak(talk, body, text, call)
+                speak(talk, {**body, "usage": usage}, text, call)
                 return
         _send(talk, 404, "application/json", b"{}")
 
@@ -162,7 +165,7 @@ def _messages(talk: Any, body: dict[str, Any], text: str, call: Any) -> None:
         block = {"type": "tool_use", "id": f"toolu_{len(json.dumps(body))}", "name": call[0], "input": call[1]}
     message = {
         "id": "msg_1", "type": "message", "role": "assistant", "model": body.get("model", "m"), "content": [block],
-        "stop_reason": "tool_use" if call else "end_turn", "stop_sequence": None, "usage": USAGE,
+        "stop_reason": "tool_use" if call else "end_turn", "stop_sequence": None, "usage": body["usage"],
     }  # fmt: skip
     if not body.get("stream"):
         _send(talk, 200, "application/json", json.dumps(message).encode())
@@ -179,7 +182,7 @@ def _messages(talk: Any, body: dict[str, Any], text: str, call: Any) -> None:
             {"type": "content_block_start", "index": 0, "content_block": empty},
             {"type": "content_block_delta", "index": 0, "delta": delta},
             {"type": "content_block_stop", "index": 0},
-            {"type": "message_delta", "delta": {"stop_reason": message["stop_reason"], "stop_sequence": None}, "usage": USAGE},
+            {"type": "message_delta", "delta": {"stop_reason": message["stop_reason"], "stop_sequence": None}, "usage": body["usage"]},
             {"type": "message_stop"},
         ],
         named=True,
