@@ -74,6 +74,8 @@ def _staged(client: str):
 class Stage:
     """One client in one scratch project."""
 
+    key = KEY
+
     def __init__(self, client: str, root: str) -> None:
         self.client, self.root = client, root
         self.servers: list[ModelServer] = []

@@ -52,7 +52,12 @@ def resume(order: Order) -> Launch:
     return _launch(order, ("--resume", order.client_id))
 
 
-def _launch(order: Order, which: tuple[str, ...]) -> Launch:
+def interactive(order: Order) -> Launch:
+    """The same in a person's terminal: their own settings hold, and they are asked what is not allowed anyway."""
+    return _launch(order, ("--session-id", order.client_id) if order.client_id else (), alone=False)
+
+
+def _launch(order: Order, which: tuple[str, ...], *, alone: bool = True) -> Launch:
     settings = os.path.join(order.folder, "claude-settings.json")
     servers = os.path.join(order.folder, "claude-mcp.json")
     hooks = grouped(order.hook, "claude") if order.hook else {}
@@ -65,14 +70,17 @@ def _launch(order: Order, which: tuple[str, ...]) -> Launch:
         mcp["handoff"] = {
             "type": "stdio", "command": order.mcp[0], "args": list(order.mcp[1:]), "alwaysLoad": True,
         }  # fmt: skip
+    how: tuple[str, ...] = (order.prompt, "--permission-mode", "acceptEdits")
+    if alone:
+        how = ("-p", order.prompt, "--output-format", "stream-json", "--verbose", "--setting-sources", "",
+               "--permission-mode", "dontAsk")  # fmt: skip
     argv = [
-        order.program, "-p", order.prompt, "--output-format", "stream-json", "--verbose", *which,
-        "--settings", settings, "--mcp-config", servers, "--strict-mcp-config", "--setting-sources", "",
-        "--permission-mode", "dontAsk", "--allowedTools", ",".join(_TOOLS),
+        order.program, *how, *which, "--settings", settings, "--mcp-config", servers, "--strict-mcp-config",
+        "--allowedTools", ",".join(_TOOLS),
     ]  # fmt: skip
     argv += ["--model", order.model] if order.model else []
-    argv += ["--max-turns", str(order.limits.turns)] if order.limits.turns else []
-    argv += ["--max-budget-usd", f"{order.limits.money:g}"] if order.limits.money else []
+    argv += ["--max-turns", str(order.limits.turns)] if order.limits.turns and alone else []
+    argv += ["--max-budget-usd", f"{order.limits.money:g}"] if order.limits.money and alone else []
     own = {"CLAUDE_CONFIG_DIR": os.path.join(order.state or order.folder, "claude")} if order.sandboxed else {}
     return Launch(
         (*argv, *order.words),
@@ -121,4 +129,5 @@ ADAPTER = Adapter(
     "claude", "Claude Code", ("claude",), abilities, launch, read, resume, dialect="claude", floor=_FLOOR,
     secrets=("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"),
     logins=((".claude/.credentials.json", "claude/.credentials.json", True),),
+    interactive=interactive,
 )  # fmt: skip

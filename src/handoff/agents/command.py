@@ -44,7 +44,16 @@ def made_from(name: str, template: Sequence[str], *, where: str) -> Adapter:
         words = [_fill(word, values, where=where) for word in template]
         return Launch((order.program, *words[1:], *order.words), {}, {path: order.prompt})
 
-    return Adapter(name, f"{name} (a command of yours)", (template[0],), abilities, launch, read, version_words=())
+    return Adapter(
+        name,
+        f"{name} (a command of yours)",
+        (template[0],),
+        abilities,
+        launch,
+        read,
+        version_words=(),
+        interactive=launch,
+    )
 
 
 def _fill(word: str, values: dict[str, str], *, where: str) -> str:

@@ -134,6 +134,8 @@ class Adapter(Record):
     secrets: tuple[str, ...] = ()
     logins: tuple[tuple[str, str, bool], ...] = ()
     """Files of the person's home a walled client needs: where each is, where in its own folder it looks, whether it renews it."""
+    interactive: Start | None = None
+    """How it is started in a person's terminal, if that was tried."""
 
 
 def bearer(order: Order) -> dict[str, str]:

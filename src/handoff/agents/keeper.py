@@ -50,18 +50,22 @@ def main(folder: str) -> int:
 
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, stop)
+    here = bool(order.get("terminal"))
+    if here:  # what a person types is for the client, which has the same terminal
+        signal.signal(signal.SIGINT, lambda *_: None)
     adopt_orphans()
     try:
         environment, door = _inside(folder, order)
         os.chdir(order["cwd"])
         pid = detach(
-            order["argv"], environment=environment, out=os.path.join(folder, EVENTS), err=os.path.join(folder, ERRORS)
-        )
+            order["argv"], environment=environment, out=os.path.join(folder, EVENTS), err=os.path.join(folder, ERRORS),
+            here=here,
+        )  # fmt: skip
     except (HandoffError, OSError) as error:
         _tell(folder, {"code": CANNOT_START, "error": str(error), "stragglers": 0, "stopped": False})
         return 1
     _write(folder, PROCESS, {"pid": pid, "start": start_of(pid), "keeper": os.getpid()})
-    code = _wait(pid, stopping)
+    code = _wait(pid, stopping, here=here)
     if door:
         _signal_group(door, signal.SIGKILL)  # what it was still answering had nobody left to answer
     stragglers = clean_up(from_environment().get("HANDOFF_SESSION"))
@@ -93,7 +97,7 @@ def adopt_orphans() -> None:
     ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
 
 
-def _wait(pid: int, stopping: list[int]) -> int:
+def _wait(pid: int, stopping: list[int], *, here: bool = False) -> int:
     """Reap until the client itself is over. Told to stop, it is asked first and forced after a while."""
     asked_at = 0.0
     while True:
@@ -104,6 +108,8 @@ def _wait(pid: int, stopping: list[int]) -> int:
             continue
         if stopping and not asked_at:
             asked_at = time.monotonic()
+            if here:  # in a terminal it shares our group, and the group must hear nothing
+                end([Running(pid, start_of(pid))], signal.SIGTERM)
             _signal_group(pid, signal.SIGTERM)
         elif asked_at and time.monotonic() - asked_at > GRACE_SECONDS:
             _signal_group(pid, signal.SIGKILL)

@@ -40,5 +40,5 @@ def read(line: str) -> tuple[Event, ...]:
 
 
 ADAPTER = Adapter(
-    "scripted", "the scripted agent", (sys.executable,), abilities, launch, read, version_words=()
+    "scripted", "the scripted agent", (sys.executable,), abilities, launch, read, interactive=launch, version_words=()
 )  # fmt: skip

@@ -50,6 +50,8 @@ class Rules(Record):
 
     limits: Limits = Limits()
     silence_seconds: float = 0.0
+    attended: bool = False
+    """A person sits before it in a terminal: silence is thinking, and they end it."""
 
 
 class Seen(Record):
@@ -97,7 +99,8 @@ class Session:
     def start(self, environment: Mapping[str, str]) -> Running:
         """Start the keeper, which starts the client; its output goes to files, so that it needs nobody to live."""
         argv = [sys.executable, "-c", _KEEPER, self.folder]
-        child = spawn(argv, environment=environment, err=os.path.join(self.folder, "keeper.log"))
+        log = os.path.join(self.folder, "keeper.log")
+        child = spawn(argv, environment=environment, err=log, here=self.rules.attended)
         while not folders.has_begun(self.folder) and child.ended() is None:
             self.clock.sleep(_START_PAUSE)
         self.keeper = folders.keeper_of(self.folder)
@@ -179,7 +182,9 @@ class Session:
     def _notice_activity(self) -> None:
         """Anything written, any hook called, any processor time used is a sign of life; the agent need not call anything."""
         size = folders.size_of(self.folder)
-        if size != self._size:
+        if self.rules.attended:
+            self.active_at = self.clock.monotonic()
+        elif size != self._size:
             self._size = size
             self.active_at = self.clock.monotonic()
         elif self.clock.monotonic() - self._looked_at > BEAT_SECONDS:
@@ -205,7 +210,9 @@ class Session:
             self.stop(f"the limit of {limits.turns} turns is reached")
         elif limits.money and not self.abilities.money_limit and self.seen.money > limits.money:
             self.stop(f"the limit of {limits.money:g} USD is reached")
-        elif self.rules.silence_seconds and now - self.active_at > self.rules.silence_seconds:
+        elif (
+            self.rules.silence_seconds and not self.rules.attended and now - self.active_at > self.rules.silence_seconds
+        ):
             self.stop(f"no sign of life for {self.rules.silence_seconds:g} s")
 
     # --- ending ------------------------------------------------------------------------------------------

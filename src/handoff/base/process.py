@@ -293,27 +293,29 @@ def spawn(
     out: str = os.devnull,
     err: str = os.devnull,
     talk: bool = False,
+    here: bool = False,
 ) -> Child:
     """Start a program in a session of its own, with nothing to read and its output added to files only we can read.
 
-    With `talk` its input and output are pipes, for clients that are spoken to line by line.
+    With `talk` its input and output are pipes, for clients that are spoken to line by line; with `here` it has our
+    terminal, as we have it.
     """
     import subprocess  # noqa: PLC0415 - see run
 
     def appended(path: str) -> int:
         return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
 
-    opened = [appended(err)]
+    opened = [] if here else [appended(err)]
     try:
-        opened += [] if talk else [appended(out)]
+        opened += [] if talk or here else [appended(out)]
         popen = subprocess.Popen(
             list(argv),
             cwd=cwd,
             env=dict(environment),
-            stdin=subprocess.PIPE if talk else subprocess.DEVNULL,
-            stdout=subprocess.PIPE if talk else opened[1],
-            stderr=opened[0],
-            start_new_session=True,
+            stdin=None if here else subprocess.PIPE if talk else subprocess.DEVNULL,
+            stdout=None if here else subprocess.PIPE if talk else opened[1],
+            stderr=None if here else opened[0],
+            start_new_session=not here,
         )
     except OSError as error:
         raise UserError(
@@ -325,9 +327,16 @@ def spawn(
     return Child(popen)
 
 
-def detach(argv: Sequence[str], *, environment: Mapping[str, str], out: str = os.devnull, err: str = os.devnull) -> int:
+def detach(
+    argv: Sequence[str],
+    *,
+    environment: Mapping[str, str],
+    out: str = os.devnull,
+    err: str = os.devnull,
+    here: bool = False,
+) -> int:
     """Start a program in a session of its own that outlives us; its number. It gets none of our streams: what it says is
-    added to files only we can read."""
+    added to files only we can read. With `here` it has our terminal instead."""
     added = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     streams = [
         (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
@@ -335,7 +344,9 @@ def detach(argv: Sequence[str], *, environment: Mapping[str, str], out: str = os
         (os.POSIX_SPAWN_OPEN, 2, err, added, 0o600),
     ]
     try:
-        return os.posix_spawnp(argv[0], list(argv), environment, file_actions=streams, setsid=True)
+        return os.posix_spawnp(
+            argv[0], list(argv), environment, file_actions=() if here else streams, setsid=not here
+        )  # fmt: skip
     except OSError as error:
         raise UserError(
             f"Cannot start {argv[0]}: {error.strerror}.", "Install it, mend PATH, or choose another."

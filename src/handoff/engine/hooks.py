@@ -180,7 +180,7 @@ def _stop(app: App, grant: Grant, call: Call) -> Answer:
         return _NOTHING  # a phase of a flow is judged when its session ends: it has nothing to report
     counter = os.path.join(grant.folder, "refusals")
     refused = len(_read(counter))
-    if refused >= REFUSALS:
+    if refused >= REFUSALS or _attended(grant):
         return _NOTHING
     _append(grant, "refusals", "x")
     program = app.settings.program
@@ -189,6 +189,17 @@ def _stop(app: App, grant: Grant, call: Call) -> Answer:
         refusal=f"handoff: task '{grant.task}' is neither done nor blocked yet.{check} Finish the work, then report with the "
         f"finish tool or: {program} done --summary 'what you did'. If you cannot go on: {program} block 'what you need'"
     )
+
+
+def _attended(grant: Grant) -> bool:
+    """In a terminal every answer is a stop, and the person there says how it goes on."""
+    from handoff.base.light_json import loads  # noqa: PLC0415 - only a stop asks
+
+    try:
+        facts = loads(_read(os.path.join(grant.folder, "session.json")) or "{}")
+    except ValueError:
+        return False
+    return isinstance(facts, dict) and bool(facts.get("terminal"))
 
 
 def _snapshot(app: App, grant: Grant, why: str) -> None:

@@ -112,23 +112,27 @@ def _agent_command(app: App, config: Config, job: Job) -> list[str]:
 
 
 def _open_tmux(app: App, config: Config, job: Job) -> str:
+    command = _agent_command(app, config, job)
+    return open_window(app, name=job.task, folder=job.workspace, project=job.project, command=command)
+
+
+def open_window(app: App, *, name: str, folder: str, project: str, command: list[str]) -> str:
+    """A window in the tmux that runs, or a tmux of its own for the project; what was opened, in words."""
     if not _has(app, "tmux"):
         raise UserError("tmux is not installed.", "Install it, or use --with print.")
     # `env` in front makes two words or more, which tmux runs as they are instead of through a shell.
-    command = ["env", *_agent_command(app, config, job)]
-    place = ["-n", job.task, "-c", job.workspace, "-P", "-F", "#{session_name}:#{window_index}"]
-    window = run(["tmux", "new-window", *place, *command], environment=app.settings.environment, timeout=_SECONDS)
+    place = ["-n", name, "-c", folder, "-P", "-F", "#{session_name}:#{window_index}"]
+    ran = ["env", *command]
+    window = run(["tmux", "new-window", *place, *ran], environment=app.settings.environment, timeout=_SECONDS)
     if window.code == 0:
-        return f"Opened tmux window {window.text.strip()} running {command[1]}"
-    name = f"handoff-{job.project}"
+        return f"Opened tmux window {window.text.strip()} running {command[0]}"
+    own = f"handoff-{project}"
     session = run(
-        ["tmux", "new-session", "-d", "-s", name, *place, *command],
-        environment=app.settings.environment,
-        timeout=_SECONDS,
+        ["tmux", "new-session", "-d", "-s", own, *place, *ran], environment=app.settings.environment, timeout=_SECONDS
     )
     if session.code:
         raise UserError(f"tmux refused: {session.error_text or window.error_text}", "Try: tmux new-session")
-    return f"Started tmux session {session.text.strip()} running {command[1]}; attach with: tmux attach -t {name}"
+    return f"Started tmux session {session.text.strip()} running {command[0]}; attach with: tmux attach -t {own}"
 
 
 def _open_terminal(app: App, config: Config, job: Job) -> str:

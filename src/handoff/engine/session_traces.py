@@ -126,7 +126,7 @@ class Look:
         elif task.fence == fence and task.state in (states.DONE, states.BLOCKED, states.GATED):
             # It has reported; most agents say a last word and end by themselves.
             self._left_at = now if self._left_at is None else self._left_at
-            if now - self._left_at > GRACE_SECONDS:
+            if not self._session.rules.attended and now - self._left_at > GRACE_SECONDS:
                 self._session.stop("it had reported and did not end")
         else:
             self._session.stop("the task was taken from this session")

@@ -42,7 +42,7 @@ from handoff.engine.session_log import known_session
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from handoff.agents.contract import Adapter, Outcome
+    from handoff.agents.contract import Adapter, Outcome, Start
     from handoff.base.settings import Config
     from handoff.board.leases import Claim
     from handoff.board.tasks import Task
@@ -65,6 +65,8 @@ class Wish(Record):
     wall: str = ""
     """Which wall, and in which kind of workspace; empty: as the settings say."""
     workspace: str = ""
+    terminal: bool = False
+    """In the terminal of whoever asks, instead of by itself."""
 
 
 class Begun(Record):
@@ -89,6 +91,11 @@ def start(app: App, *, wish: Wish, claim: Claim | None = None, versions: dict[st
     if wish.agent == PERSON:
         raise UserError("A person is not started.", f"Open the task instead: {app.settings.program} open {wish.task}")
     config = home_config(app)
+    if wish.terminal and client.adapter.interactive is None:
+        raise UserError(
+            f"{client.adapter.title} is not started in a terminal by handoff.",
+            f"Claim the task and start it yourself: {app.settings.program} claim {wish.task}".rstrip(),
+        )
     if claim is not None:
         claim = remotes.brought_here(app, claim)
         session_walls.check(app, kind=wish.wall, workspace=claim.task.workspace)
@@ -152,16 +159,16 @@ def _begin(app: App, config: Config, wish: Wish, client: Client, claim: Claim, *
     token = folders.text_of(path, folders.TOKEN).strip() or endpoints.session_token(name)
     baton = deciders.prepared(app, task) or _baton(app, config, task, placed)
     limits = wish.limits if any(wish.limits) else Limits(**task.baseline_facts.get("limits", {}))
-    limits = limits if limits.minutes else limits._replace(minutes=config.number("session_minutes"))
+    limits = limits if limits.minutes or wish.terminal else limits._replace(minutes=config.number("session_minutes"))
     order = _order(app, wish, client, task, placed, path, name, baton)._replace(token=token)
     if order.endpoint:
         endpoints.wake(order.endpoint)
     facts = {
         "session": name, "project": task.project, "task": task.label, "key": task.key, "fence": claim.fence, "agent": wish.agent,
-        "version": client.version, "workspace": workspace, "started": stamp(app.clock.now()), "client_id": wish.resume,
+        "version": client.version, "workspace": workspace, "started": stamp(app.clock.now()), "client_id": order.client_id,
         "model": wish.model, "state": wish.state or path, "began": app.clock.now(), "limits": limits._asdict(),
         "tools": order.endpoint or shell_line(order.mcp), "wall": placed.wall, "layer": placed.layer,
-        "kind": placed.kind, "checkout": task.workspace,
+        "kind": placed.kind, "checkout": task.workspace, "terminal": wish.terminal,
     }  # fmt: skip
     for file, text in (
         (folders.FACTS, dumps(facts)), (folders.BATON, baton), (folders.TOKEN, token),
@@ -169,7 +176,7 @@ def _begin(app: App, config: Config, wish: Wish, client: Client, claim: Claim, *
     ):  # fmt: skip
         folders.put(path, file, text)
     adapter = client.adapter
-    launch = adapter.resume(order) if wish.resume and adapter.resume else adapter.launch(order)
+    launch = _starter(wish, adapter)(order)
     walled = session_walls.build(
         app, kind=placed.wall, placed=workspace, folder=path, state=wish.state, argv=launch.argv, adapter=adapter,
         owned=order.owned, door=(sys.executable, "-m", "handoff.surfaces.door_server"),
@@ -181,17 +188,24 @@ def _begin(app: App, config: Config, wish: Wish, client: Client, claim: Claim, *
             **launch.environment,
         },
     )  # fmt: skip
-    folders.put_launch(path, launch, cwd=workspace, order=walled.order, state=wish.state)
+    words = {**walled.order, "terminal": wish.terminal}
+    folders.put_launch(path, launch, cwd=workspace, order=words, state=wish.state)
     session_traces.leave(app, claim, path, supervised=supervised)
     session = _session(app, config, claim, path, adapter)
     session.start(walled.environment)
     return Begun(session, claim, path, placed.words)
 
 
+def _starter(wish: Wish, adapter: Adapter) -> Start:
+    if wish.terminal and adapter.interactive:
+        return adapter.interactive
+    return adapter.resume if wish.resume and adapter.resume else adapter.launch
+
+
 def _session(app: App, config: Config, claim: Claim, path: str, adapter: Adapter) -> Session:
     """The session as its folder tells of it: whoever takes it up after a crash has the same rules and the same clock."""
     facts = folders.get(path, folders.FACTS)
-    rules = Rules(Limits(**facts.get("limits", {})), config.number("lease_seconds"))
+    rules = Rules(Limits(**facts.get("limits", {})), config.number("lease_seconds"), bool(facts.get("terminal")))
     able = adapter.abilities(str(facts.get("version", "")))._replace(mcp=bool(facts.get("tools")))
     ago = max(0.0, app.clock.now() - float(facts.get("began", app.clock.now())))
     return Session(path, claim.session.id, adapter, able, rules, app.clock, ago=ago)

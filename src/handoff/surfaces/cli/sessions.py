@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import contextmanager, suppress
+
 from handoff.agents import folder as folders
 from handoff.agents.contract import OK, Limits
 from handoff.agents.keeper import ERRORS, EVENTS
 from handoff.base.clock import age, span
-from handoff.base.errors import UserError
+from handoff.base.errors import UsageError, UserError
 from handoff.base.record import TYPE_CHECKING
 from handoff.engine import holding, session_log, session_places, session_walls, session_words, sessions
 from handoff.surfaces.cli.command import Command, common_options, read_source
 
 if TYPE_CHECKING:
     from argparse import Namespace
+    from collections.abc import Iterator
 
     from handoff.engine.sessions import Wish
     from handoff.engine.settling import Settled
     from handoff.surfaces.cli.command import Context, Parser
+
+PLACES = TERMINAL, TMUX = ("terminal", "tmux")
 
 
 def _session_arguments(parser: Parser) -> None:
@@ -26,6 +32,7 @@ def _session_arguments(parser: Parser) -> None:
     start.add_argument("--agent", required=True, metavar="NAME", help="which agent: see `handoff agents`")
     start.add_argument("--project", default="", metavar="NAME", help="another project than the one of this folder")
     start.add_argument("--model", default="", metavar="NAME", help="the model the client is to use")
+    start.add_argument("--in", dest="place", choices=PLACES, default="", metavar="PLACE", help="terminal: the client in this terminal, for you to work with; tmux: the same in a window of its own")  # fmt: skip
     _limit_arguments(start)
     resume = verbs.add_parser("resume", help="go on with a session's conversation", description="Start the same agent on the same task again, with its old conversation.")  # fmt: skip
     resume.add_argument("session", metavar="SESSION", help="which session")
@@ -84,8 +91,71 @@ def _start(ctx: Context, arguments: Namespace) -> int:
         tuple(arguments.words),
         wall=arguments.wall,
         workspace=arguments.workspace,
+        terminal=bool(arguments.place),
     )
-    return _run(ctx, wish)
+    if wish.terminal:
+        if wish.wall not in ("", session_walls.NONE):
+            raise UsageError("A session in a terminal has no wall.", "Leave out --wall or --in.")
+        wish = wish._replace(wall=session_walls.NONE)
+    if arguments.place == TMUX:
+        return _window(ctx, wish)
+    if not wish.terminal:
+        return _run(ctx, wish)
+    with _own_terminal():
+        return _run(ctx, wish)
+
+
+def _window(ctx: Context, wish: Wish) -> int:
+    """The same command in a window of its own: the session lives and dies with the window."""
+    from handoff.engine.home import find_project  # noqa: PLC0415 - only here
+    from handoff.engine.openers import open_window  # noqa: PLC0415
+    from handoff.engine.session_clients import client_of, own_words  # noqa: PLC0415
+
+    client_of(ctx.app, agent=wish.agent)
+    place = find_project(ctx.app, name=wish.project)
+    limits = [f"--{name}={value:g}" for name, value in wish.limits._asdict().items() if value]
+    words = [
+        "session", "start", *([wish.task] if wish.task else []), "--agent", wish.agent, "--project", place.name, "--in",
+        TERMINAL, *(["--model", wish.model] if wish.model else []), *limits, *(f"--with={word}" for word in wish.words),
+    ]  # fmt: skip
+    said = open_window(
+        ctx.app, name=wish.task or wish.agent, folder=place.workspace, project=place.name,
+        command=[f"HANDOFF_HOME={ctx.settings.home}", *own_words(), *words],
+    )  # fmt: skip
+    ctx.out.data({"task": wish.task, "agent": wish.agent, "said": said})
+    ctx.out.line(said)
+    ctx.out.note(f"How it goes: {ctx.settings.program} session list, session log ID")
+    return 0
+
+
+@contextmanager
+def _own_terminal() -> Iterator[None]:
+    """The client has the terminal: what is typed is for it alone, a closed window still settles the task, and the terminal
+    is left as it was found."""
+    import signal  # noqa: PLC0415 - only here
+    import termios  # noqa: PLC0415
+
+    if not (os.isatty(0) and os.isatty(1)):
+        raise UserError(
+            "A session in a terminal needs one.", "Start it in a terminal, use --in tmux, or leave out --in."
+        )
+
+    def closed(*_: object) -> None:
+        signal.signal(signal.SIGHUP, lambda *_: None)
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for stream in (0, 1, 2):
+            os.dup2(nowhere, stream)
+        raise KeyboardInterrupt
+
+    was = termios.tcgetattr(0)
+    for number in (signal.SIGINT, signal.SIGQUIT):
+        signal.signal(number, lambda *_: None)
+    signal.signal(signal.SIGHUP, closed)
+    try:
+        yield
+    finally:
+        with suppress(termios.error):
+            termios.tcsetattr(0, termios.TCSADRAIN, was)
 
 
 def _resume(ctx: Context, arguments: Namespace) -> int:
@@ -110,7 +180,10 @@ def _until_over(ctx: Context, begun: sessions.Begun) -> int:
     try:
         settled = sessions.watch(ctx.app, begun)
     except KeyboardInterrupt:
-        begun.session.stop("interrupted")
+        if begun.session.rules.attended:
+            sessions.stop(ctx.app, session=begun.session.name, reason="the terminal was closed")
+        else:
+            begun.session.stop("interrupted")
         settled = sessions.watch(ctx.app, begun)
     return _tell(ctx, settled)
 

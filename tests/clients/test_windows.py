@@ -1,0 +1,100 @@
+"""A real client in a tmux window, for a person: started, called in, kept alive, ended, settled; compacted by hand on the way."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from sandbox import absent
+
+pytestmark = [pytest.mark.clients, pytest.mark.slow, pytest.mark.timeout(400)]
+FOR = ("claude",)
+DONE = ("shell", f"{sys.executable} -m handoff.surfaces.cli.main done --summary 'made a'")
+
+
+@pytest.fixture
+def tmux(stage):
+    """A tmux server of the test's own; the client's first-run questions are answered as a person would have, once."""
+    if not os.access("/usr/bin/tmux", os.X_OK):
+        absent("tmux")
+    stage.environment.update(TMUX_TMPDIR=os.path.join(stage.root, "tmp"))
+    answers = {
+        "hasCompletedOnboarding": True, "theme": "dark", "customApiKeyResponses": {"approved": [stage.key[-20:]], "rejected": []},
+        "projects": {stage.repo.path: {"hasTrustDialogAccepted": True, "hasCompletedProjectOnboarding": True}},
+    }  # fmt: skip
+    with open(os.path.join(stage.root, "home", ".claude.json"), "w", encoding="utf-8") as file:
+        json.dump(answers, file)
+
+    def ask(*words: str) -> str:
+        done = subprocess.run(
+            ["/usr/bin/tmux", *words], env=stage.environment, capture_output=True, text=True, check=False
+        )
+        return done.stdout
+
+    yield ask
+    ask("kill-server")
+
+
+def _until(look, screen, seconds: float = 60):
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        found = look()
+        if found:
+            return found
+        time.sleep(0.1)
+    raise AssertionError(screen())
+
+
+def test_a_person_works_with_it_in_a_window_and_compacts_by_hand(stage, tmux):
+    os.makedirs(stage.environment["HANDOFF_HOME"], exist_ok=True)
+    with open(os.path.join(stage.environment["HANDOFF_HOME"], "config.toml"), "w", encoding="utf-8") as file:
+        file.write("lease_seconds = 3\n")
+    server = stage.serve(
+        ("write", os.path.join(stage.repo.path, "owned/a.txt"), "hello"), ("say", "What next?"),
+        ("say", "<summary>I wrote it.</summary>"), DONE, ("say", "It is reported."),
+    )  # fmt: skip
+    stage.cli("session", "start", "demo", "--agent", "claude", "--in", "tmux")
+
+    def screen() -> str:
+        return tmux("capture-pane", "-p", "-t", "handoff-project")
+
+    def type_in(text: str) -> None:
+        tmux("send-keys", "-t", "handoff-project", "-l", text)
+        time.sleep(0.5)  # the client takes a quick Enter for a pasted line
+        tmux("send-keys", "-t", "handoff-project", "Enter")
+
+    _until(lambda: "What next?" in screen(), screen)
+    assert "Task `demo` of project" in server.texts(0)
+    end = {"session": stage.sessions()[0]}
+    held = stage.cli("show", "demo", "--json").json
+    assert (held["state"], held["held_by"]) == ("running", end["session"])
+    idle = time.monotonic()
+    while time.monotonic() < idle + 7:  # two leases in which the person thinks
+        stage.cli("watchdog", "--once")
+        assert stage.cli("show", "demo", "--json").json["fence"] == held["fence"]
+    assert stage.cli("show", "demo", "--json").json["state"] == "running"
+    type_in("/compact")
+    _until(
+        lambda: "PreCompact" in stage.text(end, "calls") and stage.text(end, "calls").count("SessionStart") > 1, screen
+    )
+    type_in("report it")
+    _until(lambda: "It is reported." in screen(), screen)
+    assert "Task `demo` of project" in server.texts(3), "the baton is there again"
+    kept = stage.cli("snapshots", "--json").json["snapshots"]
+    assert {row["session"] for row in kept} == {end["session"]}, (
+        "the same tree is kept once: before the turn's end or before this"
+    )
+    assert "no snapshot" not in stage.text(end, "calls")
+    assert stage.cli("show", "demo", "--json").json["state"] == "done"
+    type_in("/exit")
+    _until(lambda: stage.text(end, "outcome.json"), screen)
+    assert stage.read(end, "outcome.json")["called_in"]
+    assert stage.read(end, "outcome.json")["kind"] == "ok", stage.log(end)
+    _until(lambda: "demo" not in tmux("list-windows", "-a", "-F", "#{window_name}"), screen)
+    assert stage.text(end, "token").strip() not in stage.text(end, "launch.json")
+    stage.note("a person's session in a tmux window", "compacts by hand: snapshot before, baton again after")
