@@ -79,6 +79,11 @@ def test_python_tests_are_read_by_their_syntax():
     }
 
 
+def test_tests_that_stand_in_a_condition_are_tests_too():
+    text = "if f():\n    def test_a():\n        assert f()\nelse:\n    def test_b():\n        assert g()\n"
+    assert list(read_tests("test_x.py", text)) == ["test_a", "test_b"]
+
+
 def test_a_module_that_marks_itself_skips_all_its_tests():
     found = read_tests("test_x.py", "import pytest\npytestmark = pytest.mark.skip\n\ndef test_a():\n    assert f()\n")
     assert found["test_a"].skipped

@@ -62,6 +62,8 @@ def test_a_table_of_cases_is_one_new_test():
     )  # fmt: skip
     assert judged.ok, judged.findings
     assert judged.new == ("s:a.test.js::adds1", "s:a.test.js::adds2")
+    half = [_report("a.test.js::adds1 failed assertion", "a.test.js::adds2 passed")]
+    assert judge.red(_known(), half, changes=[_test("a.test.js", None, table)]).ok
 
 
 def test_a_sub_test_of_go_belongs_to_its_test():
@@ -143,6 +145,7 @@ def test_a_wavering_test_is_told_and_not_counted():
     assert (judged.ok, _codes(judged)) == (True, [judge.FLAKY])
     assert judged.warnings
     assert not judged.faults
+    assert judge.after(known, [_report("t.py::test_a passed", "t.py::test_w passed")]) == known
 
 
 def test_what_failed_before_stays_known_until_it_passes():

@@ -283,6 +283,20 @@ def test_a_conftest_that_deselects_the_new_test_is_caught(project):
     assert codes(judged) == [judge.TEST_CHANGED, judge.NEW_NOT_RUN]
 
 
+def test_a_module_that_python_loads_by_itself_counts_as_a_test(project):
+    red = project.phase("red", project.add(TESTS, NEW_TEST))
+    trick = "import builtins\nbuiltins.__build_class__\n"
+    judged = project.phase("green", {"sitecustomize.py": trick}, new=red.new)
+    assert codes(judged) == [judge.TEST_CHANGED, judge.STILL_RED]
+
+
+def test_settings_that_stop_at_the_first_failure_hide_no_other_test(repo):
+    project = Project(repo, {**PYTHON, "pytest.ini": "[pytest]\naddopts = -x --lf\n"})
+    project.know()
+    red = project.phase("red", {"tests/test_a_new.py": "import calc\n\ndef test_multiplies():\n    assert calc.mul(2, 3) == 6\n"})  # fmt: skip
+    assert red.ok, red.findings
+
+
 def test_done_without_a_change_is_caught(project):
     red = project.phase("red", project.add(TESTS, NEW_TEST))
     assert codes(project.phase("green", {}, new=red.new)) == [judge.NOTHING_CHANGED, judge.STILL_RED]
@@ -481,6 +495,13 @@ def test_a_snapshot_can_be_judged_though_it_is_no_commit(project):
     kept = snapshot(project.app, vault=_vault(project), wish=Wish("now"))
     assert not project.run(kept.sha)[0].green
     assert project.run()[0].green
+
+
+def test_an_exit_code_that_the_results_do_not_explain_is_not_green(project):
+    odd = project.write({"conftest.py": "def pytest_sessionfinish(session):\n    session.exitstatus = 3\n"})
+    report = project.run(odd)[0]
+    assert not report.green
+    assert report.trouble == "pytest ended with 3 although none of its 2 tests failed"
 
 
 def test_dependencies_of_the_persons_checkout_are_borrowed(repo):

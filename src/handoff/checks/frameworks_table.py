@@ -13,9 +13,11 @@ if TYPE_CHECKING:
 
 _PYTHON_MARKS = ("pyproject.toml", "setup.py", "setup.cfg", "pytest.ini", "tox.ini", "requirements.txt", "conftest.py")
 _PYTHON_TEST = re.compile(r"(?:^|/)(?:test_[^/]*|[^/]*_test)\.py$")
-_PYTEST = "{python} -m pytest -q --rootdir=. -p no:cacheprovider --continue-on-collection-errors -o junit_family=xunit1 --junitxml={results}"
+_PYTEST = "{python} -m pytest -q --rootdir=. --maxfail=0 --continue-on-collection-errors -o junit_family=xunit1 --junitxml={results}"
 _PYTHON_TESTS = (
     "tests/", "test/", "**/tests/**", "**/test_*.py", "**/*_test.py", "**/conftest.py", "conftest.py", "pytest.ini", "test_*.py",
+    # Python and pytest load these before any test: who may not write tests may not write them either.
+    "**/sitecustomize.py", "**/usercustomize.py", "pytest.py", "src/pytest.py", "_pytest/", "unittest.py", "unittest/",
 )  # fmt: skip
 _SCRIPT_TESTS = (
     "test/", "tests/", "__tests__/", "spec/", "**/__tests__/**", "**/__snapshots__/**", "**/*.test.*", "**/*.spec.*",
