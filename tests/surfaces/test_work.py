@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import os
+import signal
 
 import psutil
 import pytest
 
 from handoff.base.clock import SystemClock
+from screen import Screen
+
+PLAN = """# Execution Plan
+
+- [x] Draw the form
+- [>] Check the password
+- [ ] Send the mail
+"""
 
 
 def until(true):
@@ -98,3 +107,64 @@ run = "echo x >> {starts}; while ! test -e {go}; do sleep 0.1; done"
     assert "first: started with scripted (fence 1)" in said
     assert "Took over from supervisor" in said
     assert os.path.dirname(begun["log"]).endswith("logs")
+
+
+def test_a_person_sees_what_runs_and_how_far_plan_and_batches_are(cli, repo, tmp_path):
+    go, script = tmp_path / "go", tmp_path / "agent.toml"
+    script.write_text(f"""
+[[act]]
+run = "while ! test -e {go}; do sleep 0.05; done"
+""")
+    cli("init", "login")
+    repo.write(".handoff/features/login/STATE.md", PLAN)
+    cli("dump", "--task", "first", "--next", "do it", "--check", "true")
+    words = cli.command("work", "--agent", "scripted", "--", str(script))
+    screen = Screen(words, cwd=repo.path, env={**cli.full_environment(), "TERM": "xterm-256color"})
+    try:
+        seen = screen.until("1 running", "repo/first", "plan of login", "1/3", "started with scripted")
+        assert "scripted" in next(line for line in seen.splitlines() if line.startswith("repo/first"))
+        assert "━" in next(line for line in seen.splitlines() if "plan of login" in line), "a bar"
+        assert not screen.cursor_shown
+        go.write_text("")
+        screen.until("0 running")
+        screen.process.send_signal(signal.SIGINT)
+        assert screen.process.wait(timeout=60) == 0
+        screen.look()
+        assert screen.cursor_shown, "the terminal is left as it was found"
+    finally:
+        screen.close()
+
+
+def test_without_a_terminal_it_says_one_plain_line_for_each_thing(cli, tmp_path):
+    script = tmp_path / "agent.toml"
+    script.write_text('[[act]]\nsay = "fine"\n')
+    cli("dump", "--task", "first", "--next", "do it", "--check", "true")
+    process = cli.start("work", "--agent", "scripted", "--", str(script))
+    until(lambda: "done" in cli("show", "first").out)
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=60)
+    lines = out.decode().splitlines()
+    assert "\x1b" not in out.decode()
+    assert any(line.endswith("repo/first: started with scripted (fence 1)") for line in lines)
+    assert lines[-1].endswith("has ended.")
+
+
+def test_when_the_days_money_is_spent_nothing_more_is_started_and_everybody_can_see_why(cli, tmp_path):
+    script = tmp_path / "agent.toml"
+    script.write_text("[[act]]\nspend = 0.4\n[[act]]\nspend = 0.35\n")
+    configure("max_cost_per_day = 0.5\nmax_running = 1\n")
+    for name in ("first", "second"):
+        cli("dump", "--task", name, "--next", "do it", "--check", "true")
+    process = cli.start("work", "--agent", "scripted", "--", str(script))
+    until(lambda: "done" in cli("show", "first").out)
+    reason = "the sessions of the last 24 hours cost 0.75 USD, and max_cost_per_day is 0.5"
+    until(lambda: reason in cli("work", "--status").out)
+    assert cli("work", "--status", "--json").json["spent_up"] == reason
+    assert reason in cli("session", "start", "second", "--agent", "scripted", "--with", str(script), code=3).err
+    assert "ready" in cli("show", "second").out
+    configure("max_cost_per_day = 2.5\nmax_running = 1\n")
+    until(lambda: "done" in cli("show", "second").out)
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=60)
+    assert f"Nothing is started: {reason}." in out.decode()
+    assert "There is money again" in out.decode()

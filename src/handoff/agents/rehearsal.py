@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
-from handoff.agents.contract import SAID, TROUBLE, Abilities, Adapter, Event, Launch
+from handoff.agents.contract import SAID, TROUBLE, USAGE, Abilities, Adapter, Event, Launch
+from handoff.agents.scripted import SPENT
 from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING
 
@@ -36,7 +37,16 @@ def read(line: str) -> tuple[Event, ...]:
     text = line.strip()
     if text.startswith("Error: "):
         return (Event(TROUBLE, text.removeprefix("Error: ")),)
+    if text.startswith(SPENT) and text.endswith(" USD"):
+        return (Event(USAGE, text, money=_amount(text)),)
     return (Event(SAID, text),) if text else ()
+
+
+def _amount(text: str) -> float:
+    try:
+        return float(text.removeprefix(SPENT).removesuffix(" USD"))
+    except ValueError:
+        return 0.0  # somebody's own words
 
 
 ADAPTER = Adapter(

@@ -1,7 +1,7 @@
 """An agent that follows a script: for demos, tests and rehearsals, where a model would cost money or vary.
 
 A script is TOML. Each `[[act]]` does one thing: `write` a file (with `text`), `append`, `replace` (`old`, `new`),
-`delete`, `run` a command (`may_fail`), `say`, `sleep`, `expect` a text in the prompt, `exit`, `crash`, `hang`.
+`delete`, `run` a command (`may_fail`), `say`, `spend` money, `sleep`, `expect` a text in the prompt, `exit`, `crash`, `hang`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
     from handoff.base.clock import Clock
 
-VERBS = ("write", "append", "replace", "delete", "run", "say", "sleep", "expect", "exit", "crash", "hang")
+VERBS = ("write", "append", "replace", "delete", "run", "say", "spend", "sleep", "expect", "exit", "crash", "hang")
 _EXTRAS = {"write": {"text"}, "append": {"text"}, "replace": {"old", "new"}, "run": {"may_fail"}}
+SPENT = "spent "
 _RUN_SECONDS = 600.0
 _HANG_SECONDS = 3600.0
 
@@ -126,6 +127,11 @@ def _say(act: dict[str, Any], stage: Stage, tell: Callable[[str], None]) -> None
     tell(str(act["say"]))
 
 
+def _spend(act: dict[str, Any], stage: Stage, tell: Callable[[str], None]) -> None:
+    del stage
+    tell(f"{SPENT}{float(act['spend']):g} USD")
+
+
 def _sleep(act: dict[str, Any], stage: Stage, tell: Callable[[str], None]) -> None:
     del tell
     stage.clock.sleep(float(act["sleep"]))
@@ -158,6 +164,6 @@ def _hang(act: dict[str, Any], stage: Stage, tell: Callable[[str], None]) -> Non
 
 
 _STAGE = {
-    "write": _write, "append": _append, "replace": _replace, "delete": _delete, "run": _run, "say": _say,
+    "spend": _spend, "write": _write, "append": _append, "replace": _replace, "delete": _delete, "run": _run, "say": _say,
     "sleep": _sleep, "expect": _expect, "exit": _exit, "crash": _crash, "hang": _hang,
 }  # fmt: skip

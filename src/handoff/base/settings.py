@@ -145,7 +145,15 @@ def terminal_width(settings: Settings) -> int:
 
 # --- settings files -------------------------------------------------------------------------------
 
-_KINDS = {"text": str, "number": int, "list": list, "seconds": (int, float), "yes-or-no": bool, "table": dict}
+_KINDS = {
+    "text": str,
+    "number": int,
+    "list": list,
+    "seconds": (int, float),
+    "amount": (int, float),
+    "yes-or-no": bool,
+    "table": dict,
+}
 
 
 class Key(Record):
@@ -188,6 +196,9 @@ HOME_KEYS: dict[str, Key] = {
     "max_running_project": Key("number", "most sessions at once in one project", 8),
     "max_running_agent": Key("table", "most sessions at once by agent name, for example { claude = 3 }", {}),
     "starts_per_minute": Key("number", "most sessions a supervisor starts in a minute", 60),
+    "max_cost_per_day": Key(
+        "amount", "US dollars the sessions of 24 hours may cost before no new one is started; no limit when unset", 0
+    ),
     "lease_seconds": Key("seconds", "how long a silent session is believed alive", 900),
     "max_attempts": Key("number", "how often a task is handed out again before it is blocked", 3),
     "opener": Key("text", "how a task is opened: auto, uri, tmux, terminal, clipboard or print", "auto"),
@@ -282,10 +293,15 @@ def _check_kind(where: str, name: str, key: Key, value: Any) -> None:
     right = isinstance(value, wanted) and (key.kind == "yes-or-no" or not isinstance(value, bool))  # type: ignore[arg-type]
     if right and key.kind == "list":
         right = all(isinstance(item, str) for item in value)
-    if right and key.kind in ("number", "seconds"):
+    if right and key.kind in ("number", "seconds", "amount"):
         right = value > 0
     if not right:
-        wish = {"list": "a list of texts", "number": "a whole number above 0", "seconds": "a number above 0"}
+        wish = {
+            "list": "a list of texts",
+            "number": "a whole number above 0",
+            "seconds": "a number above 0",
+            "amount": "a number above 0",
+        }
         shown = wish.get(key.kind, f"a {key.kind} value")
         raise ConfigError(f"{where}: '{name}' must be {shown}, not {value!r}.", f"It is the {key.meaning}.")
 

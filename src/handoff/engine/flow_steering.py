@@ -5,7 +5,7 @@ from __future__ import annotations
 from handoff.base.errors import Conflict, Refused, UserError
 from handoff.base.record import TYPE_CHECKING
 from handoff.board import flows, outcomes, sentinels, states, tasks
-from handoff.engine import flow_settling, sessions, views
+from handoff.engine import flow_settling, session_traces, views
 from handoff.engine.flow_judging import Judged
 from handoff.engine.flow_standing import moving, now
 from handoff.engine.flows import look
@@ -89,7 +89,7 @@ def cancel(app: App, *, flow: Flow, reason: str = "") -> Flow:
         flows.tell(transaction, flow, "flow.cancelled", reason=reason)
         flow = flows.move(transaction, flow, state=flows.CANCELLED, reason=reason, pending="")
     if task is not None and task.held_by:
-        sessions.stop(app, session=task.held_by, reason=reason or "its flow was cancelled")
+        session_traces.stop(app, session=task.held_by, reason=reason or "its flow was cancelled")
     views.refresh_or_tell(app, flow.project, f"The flow '{flow.id}' is cancelled")
     return flow
 

@@ -10,7 +10,8 @@ from handoff.base.files import make_folder, remove, write_atomic
 from handoff.base.marked import end as end_processes
 from handoff.base.marked import is_alive, marked
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.board import leases, states, tasks
+from handoff.board import expenses, leases, states, tasks
+from handoff.engine.session_log import known_session
 
 if TYPE_CHECKING:
     from handoff.agents.session import Session
@@ -92,6 +93,21 @@ def end_superseded(app: App, task: Task, *, but: str) -> int:
     )
 
 
+def stop(app: App, *, session: str, reason: str = "a person stopped it") -> bool:
+    """Ask a session to end; its supervisor does it, or we do where there is none. False when it was over already."""
+    known, path = known_session(app, session)
+    keeper = folders.keeper_of(path)
+    if not is_alive(keeper) and not marked(known.id):
+        return False
+    folders.put(path, folders.STOP, reason)
+    import signal  # noqa: PLC0415 - only here
+
+    end_processes([keeper], signal.SIGTERM)
+    if not is_alive(keeper):
+        end_processes(marked(known.id))
+    return True
+
+
 class Look:
     """What is looked at while a session runs: whose the task is, and whether the session shows signs of life."""
 
@@ -103,6 +119,7 @@ class Look:
         # Whoever comes back from a crash finds an old lease: the first look renews it.
         self._beaten = now if not claim.repeated else now - self._every
         self._left_at: float | None = None
+        self._money = 0.0
         if claim.repeated:
             self._row_at -= ROW_SECONDS
 
@@ -117,6 +134,7 @@ class Look:
             return  # the session goes on; whether we were missed is seen when the database is back
 
     def _look(self, now: float) -> None:
+        self.note_money()
         task, fence = tasks.get(self._app.database, key=self._claim.task.key), self._claim.fence
         mine = task.fence == fence and task.held_by == self._session.name
         if mine and task.state in (states.RUNNING, states.READY):  # ready: a watchdog thought it dead
@@ -130,6 +148,16 @@ class Look:
                 self._session.stop("it had reported and did not end")
         else:
             self._session.stop("the task was taken from this session")
+
+    def note_money(self) -> None:
+        """What it has cost so far counts at once: a day's limit must not be overrun by sessions that still run."""
+        if self._session.seen.money > self._money:
+            known = self._claim.session
+            expenses.note(
+                self._app.database, session=known.id, project=self._claim.task.project, agent=known.agent,
+                money=self._session.seen.money,
+            )  # fmt: skip
+            self._money = self._session.seen.money
 
     def _beat(self, now: float) -> None:
         if self._session.active_at <= self._beaten and not self._claim.repeated:

@@ -14,12 +14,11 @@ from handoff.base.clock import boot_id, stamp
 from handoff.base.errors import Away, HandoffError, Refused, UserError
 from handoff.base.ids import new_id
 from handoff.base.light_json import dumps
-from handoff.base.marked import end as end_processes
-from handoff.base.marked import is_alive, marked
 from handoff.base.process import start_of
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board import batches, leases, sessions, tasks
 from handoff.engine import (
+    costs,
     deciders,
     endpoints,
     hooks,
@@ -110,6 +109,7 @@ def _claim_and_begin(app: App, config: Config, wish: Wish, client: Client) -> Be
     place = find_project(app, name=wish.project)
     session_walls.check(app, kind=wish.wall, workspace=place.workspace)
     stops.read_files(app, place.name)
+    costs.refuse_spent_up(app)
     who = sessions.Who(
         new_id("session"), kind=sessions.AGENT, project=place.name, agent=wish.agent, workspace=place.workspace,
         host=app.settings.host, boot=boot_id(), pid=os.getpid(), process_start=start_of(os.getpid()),
@@ -277,7 +277,10 @@ def watch(app: App, begun: Begun, *, tell: Callable[[str], None] | None = None) 
 
 def wait(app: App, begun: Begun) -> Outcome:
     """Stay until nothing of the session runs any more; signs of life renew the lease."""
-    return supervise(begun.session, look=session_traces.Look(app, begun.claim, begun.session))
+    look = session_traces.Look(app, begun.claim, begun.session)
+    outcome = supervise(begun.session, look=look)
+    look.note_money()  # most clients tell their bill with their last word
+    return outcome
 
 
 def save(app: App, claim: Claim) -> str:
@@ -321,21 +324,6 @@ def attached(app: App, claim: Claim) -> Begun:
     adapter = catalog.adapter(claim.session.agent, commands=config.values["agents"], where=config.path)
     path = folders.place(app.settings.home, claim.task.project, claim.session.id)
     return Begun(_session(app, config, claim, path, adapter), claim._replace(repeated=True), path)
-
-
-def stop(app: App, *, session: str, reason: str = "a person stopped it") -> bool:
-    """Ask a session to end; its supervisor does it, or we do where there is none. False when it was over already."""
-    known, path = known_session(app, session)
-    keeper = folders.keeper_of(path)
-    if not is_alive(keeper) and not marked(known.id):
-        return False
-    folders.put(path, folders.STOP, reason)
-    import signal  # noqa: PLC0415 - only here
-
-    end_processes([keeper], signal.SIGTERM)
-    if not is_alive(keeper):
-        end_processes(marked(known.id))
-    return True
 
 
 def resumed(app: App, *, session: str, reason: str = "") -> Wish:

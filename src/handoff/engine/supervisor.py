@@ -13,8 +13,8 @@ from handoff.base.files import make_folder
 from handoff.base.ids import new_id
 from handoff.base.process import start_of
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.board import executors, flows, leases, sessions, states, tasks
-from handoff.engine import durable, phases, remotes, session_traces, stops, watch
+from handoff.board import executors, expenses, flows, leases, sessions, states, tasks
+from handoff.engine import costs, durable, phases, remotes, session_traces, stops, watch
 from handoff.engine.app import App
 from handoff.engine.home import home_config
 from handoff.engine.notices import Teller
@@ -71,7 +71,7 @@ class Supervisor:
         self._due: dict[str, float] = {}
         self._leaving = threading.Event()
         self._moving: set[int] = set()
-        self._trouble = ""
+        self._trouble = self._spent_up = ""
         self._settled_in = False
         self._teller = Teller(app, self._tell)
         self.draining = False
@@ -203,7 +203,7 @@ class Supervisor:
                 stops.read_files(self.app, name)
         begun = 0
         for agent in self.crew.agents:
-            while self._may_start():
+            while self._may_start() and not self._is_spent_up():
                 claim = self._claim(agent)
                 if claim is None:
                     break
@@ -211,6 +211,14 @@ class Supervisor:
                 self.engine.nudge()
                 begun += 1
         return begun
+
+    def _is_spent_up(self) -> bool:
+        """Said when it begins and when it ends, in the log and by `work --status`."""
+        why = costs.spent_up(self.app)
+        if bool(why) != bool(self._spent_up):
+            self._tell(f"Nothing is started: {why}." if why else "There is money again: going on.")
+        self._spent_up = why
+        return bool(why)
 
     def _may_start(self) -> bool:
         now = self.app.clock.monotonic()
@@ -332,3 +340,4 @@ class Supervisor:
         before = self.app.clock.now() - _KEPT_DAYS * _DAY
         self.engine.delete(before=before)
         executors.prune(self.app.database, before=before)
+        expenses.prune(self.app.database, before=before)

@@ -7,18 +7,18 @@ import sys
 
 from handoff.agents import catalog
 from handoff.base.clock import age, boot_id
-from handoff.base.errors import UserError
+from handoff.base.errors import HandoffError, UserError
 from handoff.base.files import make_folder
 from handoff.base.process import detach as detach_process
 from handoff.base.process import is_running, start_of
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board import batches, demands, executors, gates, sentinels, states, tasks
-from handoff.engine import remotes
+from handoff.engine import costs, remotes
 from handoff.engine.home import home_config, labels_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import Any
+    from typing import Any, NoReturn
 
     from handoff.board.demands import Unserved
     from handoff.board.executors import Executor
@@ -55,6 +55,10 @@ class Picture(Record):
     stops: list[str]
     unserved: list[Unserved]
     unpublished: list[str]
+    spent_up: str = ""
+    """Why no session may start for its cost, or nothing."""
+    plan: dict[str, Any] = {}  # noqa: RUF012 - never written to
+    """The feature of this folder and how far its plan is, or nothing."""
 
 
 def crew(app: App, *, agents: Sequence[str], words: Sequence[str], labels: str = "") -> Crew:
@@ -73,8 +77,8 @@ def crew(app: App, *, agents: Sequence[str], words: Sequence[str], labels: str =
     return Crew(tuple(dict.fromkeys(agents)), tuple(words), labels_of(app, said=labels))
 
 
-def run(app: App, crew: Crew, *, most: int, drain: bool, tell: Callable[[str], None]) -> int:
-    """Be a supervisor until a signal says stop; agents go on and the next supervisor attaches to them."""
+def run(app: App, crew: Crew, *, most: int, drain: bool, tell: Callable[[str], None]) -> None:
+    """Be a supervisor until a signal says stop; agents go on and the next supervisor attaches to them. `end` comes next."""
     import signal  # noqa: PLC0415 - only here
 
     from handoff.engine.supervisor import Supervisor  # noqa: PLC0415 - half a second, and only here
@@ -87,7 +91,11 @@ def run(app: App, crew: Crew, *, most: int, drain: bool, tell: Callable[[str], N
         supervisor.drain()
     supervisor.run()
     tell(f"Supervisor {supervisor.id} has ended.")
-    os._exit(0)  # phases in the middle are threads that wait for agents: the next supervisor takes them over
+
+
+def end(code: int = 0) -> NoReturn:
+    """Leave without waiting: phases in the middle are threads that wait for agents, and the next supervisor takes them over."""
+    os._exit(code)
 
 
 def words_of(crew: Crew, *, most: int = 0, drain: bool = False) -> tuple[str, ...]:
@@ -121,8 +129,9 @@ def detach(app: App, crew: Crew, *, most: int, drain: bool) -> Begun:
 
 
 def status(app: App) -> Picture:
-    """Supervisors, what runs, what waits."""
+    """Supervisors, what runs, what waits, and how far the plan of this folder's feature is."""
     store = app.database
+    spent_up, plan = costs.spent_up(app), _plan(app)
     with store.transaction(write=False) as transaction:
         now = transaction.now()
         offers = demands.offers(transaction)
@@ -144,7 +153,19 @@ def status(app: App) -> Picture:
             [f"{stop.words} ({stop.reason or 'no reason given'})" for stop in sentinels.listing(transaction)],
             demands.unserved(transaction),
             remotes.troubles(app),
+            spent_up, plan,
         )  # fmt: skip
+
+
+def _plan(app: App) -> dict[str, Any]:
+    from handoff.engine.status import look  # noqa: PLC0415 - start-up: only where somebody looks
+
+    try:
+        view = look(app)
+    except HandoffError:
+        return {}  # no feature here, or one that others will complain of
+    total = view.plan.done + view.plan.left
+    return {"feature": view.feature.name, "done": view.plan.done, "total": total} if total else {}
 
 
 def _lives(app: App, one: Executor) -> bool:

@@ -686,3 +686,16 @@ INSERT INTO watched (place, version, facts) VALUES (:place, 1, :facts) ON CONFLI
 -- name: set_watched
 -- a later look, if nobody else has looked since
 UPDATE watched SET version = version + 1, facts = :facts WHERE place = :place AND version = :version
+
+-- name: put_expense
+-- what a session has cost so far
+INSERT INTO expense (session, project, agent, money, at) VALUES (:session, :project, :agent, :money, :now)
+ON CONFLICT (session) DO UPDATE SET money = excluded.money, at = excluded.at
+
+-- name: sum_expenses
+-- what sessions cost that were heard of since a moment
+SELECT coalesce(sum(money), 0) AS money FROM expense WHERE at >= :since
+
+-- name: prune_expenses
+-- forget what was spent long ago
+DELETE FROM expense WHERE at < :before

@@ -11,7 +11,7 @@ from handoff.agents.keeper import ERRORS, EVENTS
 from handoff.base.clock import age, span
 from handoff.base.errors import UsageError, UserError
 from handoff.base.record import TYPE_CHECKING
-from handoff.engine import holding, session_log, session_places, session_walls, session_words, sessions
+from handoff.engine import holding, session_log, session_places, session_traces, session_walls, session_words, sessions
 from handoff.surfaces.cli.command import Command, common_options, read_source
 
 if TYPE_CHECKING:
@@ -203,7 +203,7 @@ def _tell(ctx: Context, settled: Settled) -> int:
 
 
 def _stop(ctx: Context, arguments: Namespace) -> int:
-    stopped = sessions.stop(ctx.app, session=arguments.session, reason=arguments.reason)
+    stopped = session_traces.stop(ctx.app, session=arguments.session, reason=arguments.reason)
     ctx.out.data({"session": arguments.session, "stopped": stopped})
     ctx.out.line("It is being ended." if stopped else "It was over already.")
     return 0

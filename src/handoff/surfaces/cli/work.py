@@ -8,6 +8,7 @@ from handoff.surfaces.cli.command import Command
 
 if TYPE_CHECKING:
     import argparse
+    from typing import NoReturn
 
     from handoff.engine.phases import Crew
     from handoff.surfaces.cli.command import Context, Parser
@@ -73,14 +74,15 @@ def _warn_of_listeners(ctx: Context) -> None:
         tell_weakness(ctx, weakness)
 
 
-def _run(ctx: Context, arguments: argparse.Namespace, crew: Crew) -> int:
+def _run(ctx: Context, arguments: argparse.Namespace, crew: Crew) -> NoReturn:
     from handoff.engine import working  # noqa: PLC0415 - start-up: --help and --status need no engine
     from handoff.surfaces import mcp_http  # noqa: PLC0415
     from handoff.surfaces.cli.work_view import view_of  # noqa: PLC0415
 
     with view_of(ctx) as tell:
         mcp_http.start_beside(ctx.settings, tell=tell)
-        return working.run(ctx.app, crew, most=arguments.max, drain=arguments.drain, tell=tell)
+        working.run(ctx.app, crew, most=arguments.max, drain=arguments.drain, tell=tell)
+    working.end()
 
 
 def _detach(ctx: Context, arguments: argparse.Namespace, crew: Crew) -> int:
@@ -126,10 +128,14 @@ def _status(ctx: Context) -> int:
             f"  {task.project}/{task.label}: {task.held_agent or 'a session'} on {task.held_host}, fence {task.fence}"
         )
     ctx.out.line(f"{found.ready} ready, {len(found.running)} running, {found.gates} waiting for a yes or no.")
+    if found.plan:
+        ctx.out.line(f"Plan of {found.plan['feature']}: {found.plan['done']} of {found.plan['total']} steps done.")
     for stop in found.stops:
         ctx.out.line(f"Paused: {stop}")
     for trouble in found.unpublished:
         ctx.out.line(f"Not pushed yet: {trouble}", "warn")
+    if found.spent_up:
+        ctx.out.line(f"Nothing is started: {found.spent_up}.", "warn")
     for waiting in found.unserved:
         ctx.out.line(f"No host at work can take {waiting.project}/{waiting.task}: it needs {waiting.words}.", "warn")
     return 0

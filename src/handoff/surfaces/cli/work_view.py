@@ -80,11 +80,17 @@ def picture(found: Picture, told: list[str]) -> Any:
             f"{task.attempt}/{task.max_attempts}",
         )  # fmt: skip
     bars = Table.grid(padding=(0, 1))
-    for batch in found.batches:
-        done = batch["total"] - max(0, batch["remaining"])
-        bars.add_row(
-            f"{batch['project']}/{batch['id']}", ProgressBar(batch["total"], done, width=30),
-            f"{done}/{batch['total']}",
-        )  # fmt: skip
+    for name, done, total in _progress(found):
+        bars.add_row(name, ProgressBar(total, done, width=30), f"{done}/{total}")
     stops = [Text(f"paused: {stop}", style="yellow") for stop in found.stops]
+    if found.spent_up:
+        stops.append(Text(f"nothing is started: {found.spent_up}", style="yellow"))
     return Group(head, *stops, running, bars, *(Text(line, style="dim") for line in told))
+
+
+def _progress(found: Picture) -> Iterator[tuple[str, int, int]]:
+    """What has a bar: the plan of this folder's feature, then each open batch."""
+    if found.plan:
+        yield f"plan of {found.plan['feature']}", found.plan["done"], found.plan["total"]
+    for batch in found.batches:
+        yield f"{batch['project']}/{batch['id']}", batch["total"] - max(0, batch["remaining"]), batch["total"]
