@@ -181,7 +181,7 @@ def _until_over(ctx: Context, begun: sessions.Begun) -> int:
         settled = sessions.watch(ctx.app, begun)
     except KeyboardInterrupt:
         if begun.session.rules.attended:
-            sessions.stop(ctx.app, session=begun.session.name, reason="the terminal was closed")
+            session_traces.stop(ctx.app, session=begun.session.name, reason="the terminal was closed")
         else:
             begun.session.stop("interrupted")
         settled = sessions.watch(ctx.app, begun)
