@@ -1,28 +1,36 @@
-"""The same workflow in another language: JavaScript with node's own test runner."""
+"""The same workflow in other languages: JavaScript with node's own test runner, Java with JUnit."""
 
 from __future__ import annotations
 
 import os
 import shutil
+import textwrap
 
 import pytest
 
 from flow_ground import FlowGround
 from sandbox import Repo, absent
+from suites import JAVA, JUNIT_JARS
 
 OLD = "import { test } from 'node:test';\nimport assert from 'node:assert';\nimport { name } from '../calc.mjs';\n\ntest('it has a name', () => {\n  assert.strictEqual(name, 'calc');\n});\n"
 NEW = "import { test } from 'node:test';\nimport assert from 'node:assert';\nimport { add } from '../add.mjs';\n\ntest('adds', () => {\n  assert.strictEqual(add(1, 2), 3);\n});\n"
 CODE = "export function add(first, second) {\n  return first + second;\n}\n"
 
 
-class JavaScript(FlowGround):
-    """A package with one test."""
+SCRIPT = {
+    "package.json": '{"name": "calc", "type": "module", "scripts": {"test": "node --test"}}\n',
+    "calc.mjs": "export const name = 'calc';\n", "test/old.test.mjs": OLD,
+}  # fmt: skip
+JAVA_TEST = textwrap.dedent(JAVA["src/test/java/CalcTest.java"]).lstrip()
 
-    def __init__(self, path: str, scripts: str) -> None:
+
+class Project(FlowGround):
+    """A project of some language, with its tests."""
+
+    def __init__(self, path: str, scripts: str, files: dict[str, str]) -> None:
         self.repo = Repo.create(path, commit=False)
-        self.repo.write("package.json", '{"name": "calc", "type": "module", "scripts": {"test": "node --test"}}\n')
-        self.repo.write("calc.mjs", "export const name = 'calc';\n")
-        self.repo.write("test/old.test.mjs", OLD)
+        for name, text in files.items():
+            self.repo.write(name, textwrap.dedent(text).lstrip())
         self.repo.commit("first")
         self.scripts, self.said = scripts, []
         os.makedirs(scripts)
@@ -30,15 +38,16 @@ class JavaScript(FlowGround):
 
 
 @pytest.fixture
-def ground(tmp_path):
-    if shutil.which("node") is None:
-        absent("node")
+def made(tmp_path):
     before = os.getcwd()
-    yield JavaScript(str(tmp_path / "calc"), str(tmp_path / "scripts"))
+    yield lambda files: Project(str(tmp_path / "calc"), str(tmp_path / "scripts"), files)
     os.chdir(before)
 
 
-def test_a_cycle_in_javascript_with_two_cheats(ground):
+def test_a_cycle_in_javascript_with_two_cheats(made):
+    if shutil.which("node") is None:
+        absent("node")
+    ground = made(SCRIPT)
     ground.act("1-plan", {"write": "test-list.md", "text": "- [ ] adds two numbers\n"})
     ground.act(
         "1-red",
@@ -65,4 +74,30 @@ def test_a_cycle_in_javascript_with_two_cheats(ground):
         "test: adds two numbers",
         "feat: adds two numbers",
     ]
+    app.close()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_cycle_in_java_where_a_missing_symbol_stops_the_compiler(made):
+    if shutil.which("javac") is None or not os.path.exists(os.path.join(JUNIT_JARS, "junit-jupiter-api.jar")):
+        absent("a JDK with JUnit")
+    ground = made({**JAVA, ".gitignore": "out/\n"})
+    code = JAVA["src/Calc.java"].replace("}\n}", "}\n  public static int twice(int a) { return 2 * a; }\n}")
+    test = (
+        JAVA_TEST.replace("CalcTest", "TwiceTest")
+        .replace("adds", "doubles")
+        .replace("3, Calc.add(1, 2)", "4, Calc.twice(2)")
+    )
+    ground.act("1-plan", {"write": "test-list.md", "text": "- [ ] doubles a number\n"})
+    ground.act("1-red", {"write": "src/test/java/TwiceTest.java", "text": test})
+    ground.act("1-green", {"write": "src/Calc.java", "text": code})
+    ground.act("1-refactor", {"say": "nothing"})
+    ground.act("2-plan", {"say": "all there"})
+    app = ground.app()
+    flow = ground.start(app)
+    for phase in ("plan", "red", "green", "refactor", "plan"):
+        step = ground.step(app, flow)
+        assert (step.phase, step.settled.outcome.kind) == (phase, "ok"), step.settled.outcome.reason
+    assert step.seen.state == "done"
     app.close()
