@@ -9,7 +9,7 @@ import pytest
 from flow_ground import ADD, LIST, OLD, SUBTRACT, TEST_ADD, TEST_SUBTRACT, FlowGround, case, module
 from handoff.base.errors import Conflict, Refused, UserError
 from handoff.board import flows as rows
-from handoff.board import tasks
+from handoff.board import tasks, watchdog
 from handoff.engine import flow_steering, flows
 from handoff.workflows import library
 
@@ -220,6 +220,16 @@ def test_a_flow_is_paused_resumed_gated_rejected_and_cancelled(ground, app):
     assert ended.state == "cancelled"
     with pytest.raises(Conflict, match="already"):
         flow_steering.cancel(app, flow=ended)
+
+
+def test_a_gate_of_a_flow_has_a_time_limit_and_what_counts_then(ground, app):
+    ground.first_cycle()
+    flow = ground.start(app, gates=("plan",), gate_limits={"plan": (60.0, "yes")})
+    assert ground.step(app, flow).seen.state == "gated"
+    app.database.shift += 61
+    watchdog.scan(app.database)
+    assert flows.look_again(app, flow).state == "running"
+    assert ground.step(app, flow).phase == "red"
 
 
 def test_a_running_flow_does_not_change_when_its_file_is_edited(ground, app):

@@ -84,7 +84,7 @@ def _free_port() -> int:
 @pytest.fixture(scope="session")
 def tls_server():
     """One server for the run; pip's Postgres is built without TLS, the system's has it."""
-    programs = sorted(glob.glob("/usr/lib/postgresql/*/bin") + glob.glob("/opt/homebrew/opt/postgresql@*/bin"))
+    programs = sorted(glob.glob("/usr/lib/postgresql/*/bin"))
     if not programs:
         absent("a system Postgres")
     if not shutil.which("openssl"):

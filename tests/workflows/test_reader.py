@@ -98,6 +98,9 @@ def test_a_good_file_is_read_as_it_says():
         ("[[phase]]\n", "[[phase]]\nretries = 0\n", 4, "at least 1"),
         ("[[phase]]\n", '[[phase]]\nretries = "3"\n', 4, "a whole number"),
         ("[[phase]]\n", "[[phase]]\nmoney = -1\n", 4, "below 0"),
+        ("[[phase]]\n", '[[phase]]\ngate_within = "soon"\n', 4, "span of time"),
+        ("[[phase]]\n", '[[phase]]\ngate_default = "yes"\n', 4, "needs 'gate_within'"),
+        ("[[phase]]\n", '[[phase]]\ngate_within = "2h"\ngate_default = "maybe"\n', 5, "maybe"),
         ('name = "mine"', 'name = "mine', 1, "not valid TOML"),
     ],
 )

@@ -196,7 +196,7 @@ def _enter(app: App, transaction: Transaction, seen: Flow, new: Standing, facts:
         if asked:
             facts["gated"] = asked
             question = f"{asked} is done; go on with {flow.phase}?"
-            gates.ask(transaction, key=task.key, question=question, subject=str(facts.pop("gate_subject", "")))
+            _ask(transaction, new, asked, task=task, question=question, subject=str(facts.pop("gate_subject", "")))
     moved = flows.move(
         transaction, seen, head=flow.head, phase=flow.phase, cycle=flow.cycle, task=task.key if task else None,
         state=flow.state, reason=flow.reason, pending="", data=facts,
@@ -217,6 +217,19 @@ def add_task(app: App, transaction: Transaction, at: Standing, brief: str) -> Ta
         transaction, flow, id=f"{flow.cycle}-{phase.name}", title=phase.title or phase.name, brief=brief,
         role=phase.role, agent=agents.get(phase.role) or phase.agent or agents.get("", ""), owns=owned(at),
         attempts=phase.retries, limits=limits, host=host_label(app),
+    )  # fmt: skip
+
+
+def _ask(
+    transaction: Transaction, at: Standing, phase: str, *, task: Task, question: str, fence: int | None = None,
+    subject: str = "",
+) -> None:  # fmt: skip
+    """Put the task behind the gate of a phase, with its time limit and what counts when that is up."""
+    asking = at.workflow.phase(phase)
+    within, default = at.flow.facts.get("gate_limits", {}).get(phase) or (asking.gate_within, asking.gate_default)
+    gates.ask(
+        transaction, key=task.key, question=question, fence=fence, due_seconds=within or None,
+        fallback=default if within else "", subject=subject,
     )  # fmt: skip
 
 
@@ -247,7 +260,7 @@ def _refused(
         )  # fmt: skip
         if used_up and phase.when_used_up == GATE:
             question = f"{phase.name} was refused {task.attempt} times ({reason}); try again?"
-            gates.ask(transaction, key=task.key, question=question, fence=task.fence)
+            _ask(transaction, at, phase.name, task=task, question=question, fence=task.fence)
             flow = flows.move(transaction, flow, data=facts)
         elif used_up and phase.when_used_up == ROLL_BACK:
             flow = _roll_back_cycle(app, transaction, at, facts, reason)

@@ -45,6 +45,8 @@ class Wish(Record):
     id: str = ""
     agents: Mapping[str, str] = {}
     gates: tuple[str, ...] = ()
+    gate_limits: Mapping[str, tuple[float, str]] = {}
+    """By phase: seconds a person has to answer, and what counts after that."""
     max_cycles: int = 0
     base: str = ""
 
@@ -85,7 +87,10 @@ def start(app: App, *, wish: Wish) -> Flow:
         prompts=library.prompts_of(workflow), request=request, feature=feature, repository=place.workspace,
         workspace=workspace.tree, branch=workspace.branch, base=workspace.base, phase=workflow.phases[0].name,
         max_cycles=wish.max_cycles or workflow.max_cycles, agents=wish.agents, gates=wish.gates,
-        data={"suites": suites, "git_config": lane.config, "cycle_base": workspace.base},
+        data={
+            "suites": suites, "git_config": lane.config, "cycle_base": workspace.base,
+            "gate_limits": {name: list(limit) for name, limit in wish.gate_limits.items()},
+        },
     )  # fmt: skip
     flow = flow_settling.drive(app, flow.key)
     views.refresh_or_tell(app, flow.project, f"The flow '{flow.id}' has begun")

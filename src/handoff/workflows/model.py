@@ -90,6 +90,9 @@ class Phase(Record):
     back_off_seconds: tuple[float, ...] = ()
     when_used_up: str = BLOCK
     gate: bool = False
+    gate_within: float = 0.0
+    """Seconds a person has to answer; 0 is for ever."""
+    gate_default: str = ""
     agent: str = ""
     minutes: float = 0.0
     turns: int = 0

@@ -6,6 +6,7 @@ import os
 import re
 
 from handoff.base import files
+from handoff.base.clock import span
 from handoff.base.errors import ConfigError, UserError
 from handoff.base.ids import check_id
 from handoff.base.placeholders import names
@@ -38,7 +39,7 @@ TOP_KEYS = {
 PHASE_KEYS = {
     "name": _TEXT, "title": _TEXT, "role": _TEXT, "prompt": _TEXT, "may_write": _LIST, "told": _LIST, "check": _TEXT,
     "command": _TEXT, "report": _TEXT, "document": _TEXT, "commit": _TEXT, "next": "", "retries": _WHOLE,
-    "back_off_seconds": _NUMBERS, "when_used_up": _TEXT, "gate": _YES, "agent": _TEXT, "minutes": _NUMBER,
+    "back_off_seconds": _NUMBERS, "when_used_up": _TEXT, "gate": _YES, "gate_within": _TEXT, "gate_default": _TEXT, "agent": _TEXT, "minutes": _NUMBER,
     "turns": _WHOLE, "money": _NUMBER,
 }  # fmt: skip
 _KEY = r"^[ \t]*(?:\"([^\"]+)\"|'([^']+)'|([A-Za-z0-9_-]+))[ \t]*="
@@ -182,6 +183,7 @@ class _Reading:
         for key in ("minutes", "turns", "money"):
             if values.get(key, 0) < 0:
                 self.wrong(self.lines(at, key), f"'{key}' cannot be below 0.", "Leave it out for no limit.")
+        within = self.within(at, values)
         told = tuple(values.get("told", ()))
         text, file = self.prompt(at, str(values.get("prompt", "")), told, role)
         plain = {
@@ -194,8 +196,22 @@ class _Reading:
             retries=int(values.get("retries", 3)), when_used_up=resort,
             back_off_seconds=tuple(float(one) for one in values.get("back_off_seconds", ())),
             minutes=float(values.get("minutes", 0)), money=float(values.get("money", 0)),
-            line=self.lines(at, "name"), **plain,
+            line=self.lines(at, "name"), gate_within=within, gate_default=str(values.get("gate_default", "")), **plain,
         )  # fmt: skip
+
+    def within(self, at: int, values: Mapping[str, Any]) -> float:
+        """How long a person has to answer the phase's gate; what counts after that needs such a limit."""
+        default, seconds = values.get("gate_default", ""), 0.0
+        if "gate_default" in values:
+            self.choice(at, "gate_default", str(default), ("yes", "no"))
+        if "gate_within" in values:
+            try:
+                seconds = span(str(values["gate_within"]))
+            except UserError as error:
+                self.wrong(self.lines(at, "gate_within"), error.message, error.hint)
+        elif default:
+            self.wrong(self.lines(at, "gate_default"), "a default needs 'gate_within'.", 'gate_within = "2h".')
+        return seconds
 
     def prompt(self, at: int, wish: str, told: tuple[str, ...], role: str) -> tuple[str, str]:
         """The words of the phase; they may ask for what the phase is told, and for nothing else."""

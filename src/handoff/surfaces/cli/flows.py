@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from handoff.base.clock import age, stamp
+from handoff.base.clock import age, span, stamp
 from handoff.base.errors import Refused, UsageError, UserError
 from handoff.base.files import read_text
 from handoff.base.record import TYPE_CHECKING
@@ -32,7 +32,7 @@ def _arguments(parser: Parser) -> None:
     start.add_argument("--from", dest="source", default="", metavar="FILE", help="read that from a file")
     start.add_argument("--id", default="", metavar="NAME", help="what the flow is called (default: a free name)")
     start.add_argument("--agent", action="append", default=[], metavar="[ROLE=]NAME", help="which agent works, for all roles or for one (may be repeated)")  # fmt: skip
-    start.add_argument("--gate", action="append", default=[], metavar="PHASE", help="ask a person after this phase (may be repeated)")  # fmt: skip
+    start.add_argument("--gate", action="append", default=[], metavar="PHASE[=TIME[,yes|no]]", help="ask a person after this phase (may be repeated), perhaps for so long, and what counts then: plan=2h,no")  # fmt: skip
     start.add_argument("--max-cycles", type=int, default=0, metavar="N", help="how often it may go back (default: as the workflow says)")  # fmt: skip
     start.add_argument("--base", default="", metavar="COMMIT", help="where it begins (default: the branch checked out here)")  # fmt: skip
     status = verbs.add_parser("status", help="show where flows stand", description="Show where flows stand, or one in full.")  # fmt: skip
@@ -71,6 +71,18 @@ def _flow(ctx: Context, arguments: Namespace) -> int:
     return verbs[arguments.verb](ctx, arguments, flow)
 
 
+def _gate_limits(words: list[str]) -> dict[str, tuple[float, str]]:
+    """What stands behind the name of a gate: how long it waits, and what counts then."""
+    limits: dict[str, tuple[float, str]] = {}
+    for phase, equals, limit in (word.partition("=") for word in words):
+        within, comma, default = limit.partition(",")
+        if (comma and default not in ("yes", "no")) or (equals and not within):
+            raise UsageError(f"'{phase}={limit}' is no gate.", "Write --gate PHASE, PHASE=2h or PHASE=2h,no.")
+        if within:
+            limits[phase] = (span(within), default)
+    return limits
+
+
 def _start(ctx: Context, arguments: Namespace) -> int:
     if arguments.request and arguments.source:
         raise UsageError("Give --request or --from, not both.")
@@ -80,9 +92,11 @@ def _start(ctx: Context, arguments: Namespace) -> int:
         if (equals and not role) or not name:
             raise UsageError(f"'{word}' is no agent.", "Write --agent NAME or --agent ROLE=NAME.")
         agents[role] = name
+    limits = _gate_limits(arguments.gate)
     wish = flows.Wish(
         arguments.workflow, arguments.request or (read_text(arguments.source) if arguments.source else ""),
-        getattr(arguments, "feature", "") or "", arguments.id, agents, tuple(arguments.gate), arguments.max_cycles,
+        getattr(arguments, "feature", "") or "", arguments.id, agents,
+        tuple(dict.fromkeys(word.partition("=")[0] for word in arguments.gate)), limits, arguments.max_cycles,
         arguments.base,
     )  # fmt: skip
     ctx.out.note("Making the workspace and looking at the tests as they are now …")

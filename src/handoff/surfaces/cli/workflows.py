@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from handoff.base.clock import age
 from handoff.base.errors import UsageError
 from handoff.base.files import write_atomic
 from handoff.base.record import TYPE_CHECKING
@@ -102,7 +103,9 @@ def _facts(phase: Phase) -> list[str]:
     if any(number for number, _ in limits):
         lines.append("limits    " + ", ".join(f"{number:g} {unit}" for number, unit in limits if number))
     if phase.gate:
-        lines.append("gate      a person says yes before it goes on")
+        limit = f", within {age(phase.gate_within)}" if phase.gate_within else ""
+        limit += f", else {phase.gate_default}" if phase.gate_default else ""
+        lines.append(f"gate      a person says yes before it goes on{limit}")
     return lines
 
 
