@@ -288,3 +288,24 @@ def test_start_checks_everything_first(ground, app):
 
 
 SUBTRACT_ACTS = ({"append": "calc.py", "text": SUBTRACT}, {"write": "tests/test_subtract.py", "text": TEST_SUBTRACT})
+
+
+def test_what_a_session_left_beside_its_work_is_kept(ground, app):
+    ground.first_cycle()
+    ground.act(
+        "1-plan", {"write": "test-list.md", "text": LIST}, {"write": ".handoff/notes.md", "text": "mind the sign\n"},
+        {"run": "git add -A && git commit -q -m 'my own commit' && git checkout -q -b elsewhere"},
+    )  # fmt: skip
+    flow = ground.start(app)
+    step = ground.step(app, flow)
+    assert step.settled.outcome.kind == "ok", step.settled.outcome.reason
+    assert ground.commits() == ["plan: adds two numbers comes next (2 open, 0 done)"]
+    assert ".handoff/notes.md" not in ground.repo.git("ls-tree", "-r", "--name-only", "handoff/calc")
+    from handoff.engine.snapshots import choose, open_vault, restore_into  # noqa: PLC0415
+
+    vault = open_vault(app, folder=flow.workspace)
+    kept = choose(app, vault=vault)
+    target = os.path.join(ground.scripts, "back")
+    restore_into(app, vault=vault, chosen=kept, folder=target)
+    with open(os.path.join(target, ".handoff", "notes.md"), encoding="utf-8") as file:
+        assert file.read() == "mind the sign\n"

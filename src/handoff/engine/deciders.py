@@ -18,7 +18,7 @@ BY_KIND: dict[str, str] = {"phase": "handoff.engine.flow_settling"}
 
 
 class Over(Record):
-    """A session that is over. Nothing of it runs any more, and its working tree is kept as a snapshot."""
+    """A session that is over. Nothing of it runs any more; who decides keeps what it does not commit."""
 
     task: Task
     """The row as it is now."""

@@ -52,6 +52,10 @@ class Judged(Record):
     documents: dict[str, str] = {}  # noqa: RUF012 - as above
     step: str = ""
     tail: str = ""
+    changed: bool = False
+    """Whether the tree differs from the last good commit's."""
+    more: bool = False
+    """Whether the session left something beside it that must be kept."""
 
     @property
     def ok(self) -> bool:
@@ -64,6 +68,8 @@ class _Left(Record):
     tree: str
     changed: tuple[str, ...]
     report: str = ""
+    more: bool = False
+    """Whether the session left something the tree does not hold: notes of its own, commits of its own."""
 
 
 def judge_phase(app: App, at: Standing) -> Judged:
@@ -71,7 +77,8 @@ def judge_phase(app: App, at: Standing) -> Judged:
     left, faults = _look(at)
     if faults:
         return Judged(OK, left.tree, tuple(faults))
-    return _CHECKS[at.phase.check](app, at, left)
+    found = _CHECKS[at.phase.check](app, at, left)
+    return found._replace(changed=bool(left.changed) or found.tree != left.tree, more=left.more)
 
 
 def _look(at: Standing) -> tuple[_Left, list[Finding]]:
@@ -95,7 +102,7 @@ def _look(at: Standing) -> tuple[_Left, list[Finding]]:
     faults = []
     if phase.commit and not changed and phase.check in ("none", "red", "green"):
         faults = [Finding(NOTHING_CHANGED, "The session ended without having changed anything.")]
-    return _Left(tree, changed, report), faults
+    return _Left(tree, changed, report, bool(notes) or lane.tip != head), faults
 
 
 def _strays(at: Standing, outside: Sequence[str]) -> list[Finding]:

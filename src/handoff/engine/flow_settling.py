@@ -53,6 +53,8 @@ def decide(app: App, over: Over) -> Outcome | None:
         if not judged.ok:
             said = [str(one) for one in judged.faults]
             return _refused(app, at, over.task, said, session=over.session, judged=judged)
+        if judged.more:
+            _snapshot(app, at, over.session)
         write_intent(app, at, judged, task=over.task, session=over.session)
         return _carried(app, now(app, flow.key))
 
@@ -77,7 +79,7 @@ def write_intent(
     said = f"{phase.name}: {judged.subject or judged.outcome}" + (f" (skipped: {skipped})" if skipped else "")
     intent = {
         "phase": phase.name, "cycle": flow.cycle, "outcome": judged.outcome, "next": following, "tree": judged.tree,
-        "message": _message(at, judged, task) if phase.commit else "", "moment": moment, "said": said[:_SUMMARY],
+        "message": _message(at, judged, task) if phase.commit and judged.changed else "", "moment": moment, "said": said[:_SUMMARY],
         "checks": [check._asdict() for check in judged.checks], "facts": judged.facts, "documents": judged.documents,
         "step": judged.step, "session": session, "agent": task.held_agent if task else "", "skipped": skipped,
         "attempt": task.attempt if task else 1, "began": (task.started_at if task else None) or flow.changed_at,
@@ -102,11 +104,11 @@ def carry_out(app: App, at: Standing) -> Flow:
     flow, intent = at.flow, at.flow.intent
     at.lane.seal(str(flow.facts["git_config"]))
     head = flow.head
-    if intent["message"] and at.lane.changed(flow.head, intent["tree"]):
+    if intent["message"]:
         head = at.lane.commit(
             tree=intent["tree"], parent=flow.head, message=intent["message"], moment=int(intent["moment"])
         )
-    if not at.lane.is_at(head):
+    if head != flow.head or not at.lane.is_at(head):
         at.lane.arrive(head)
     facts = {**flow.facts, **intent["facts"], "note": ""}
     if head != flow.head:
@@ -161,9 +163,7 @@ def _advance(app: App, at: Standing, head: str, facts: dict[str, Any]) -> Flow:
             cycle=flow.cycle, outcome=intent["outcome"], commit=head if head != flow.head else "", next=following,
             said=intent["said"], warnings=intent["warnings"], session=intent["session"],
         )  # fmt: skip
-        result = _enter(app, transaction, flow, new, facts, brief)
-    views.refresh_or_tell(app, flow.project, f"Phase {flow.phase} of {flow.id} is verified")
-    return result
+        return _enter(app, transaction, flow, new, facts, brief)
 
 
 def _written(facts: dict[str, Any]) -> str:
@@ -286,7 +286,7 @@ def _snapshot(app: App, at: Standing, session: str) -> str:
     from handoff.git.snapshots import Wish  # noqa: PLC0415
 
     vault = snapshots.open_vault(app, folder=at.flow.workspace)
-    return snapshots.snapshot(app, vault=vault, wish=Wish(f"{at.phase.name} was refused", session=session)).sha
+    return snapshots.snapshot(app, vault=vault, wish=Wish(f"the end of {at.phase.name}", session=session)).sha
 
 
 def _roll_back_cycle(app: App, transaction: Transaction, at: Standing, facts: dict[str, Any], reason: str) -> Flow:
@@ -354,7 +354,10 @@ def drive(app: App, key: int) -> Flow:
     """Do what is the orchestrator's own move, until a session is needed or the flow ends."""
     flow = flows.get(app.database, key=key)
     with moving(app, flow):
-        return _drive(app, key)
+        moved = _drive(app, key)
+    if moved.version != flow.version:
+        views.refresh_or_tell(app, flow.project, f"The flow '{flow.id}' has moved on")
+    return moved
 
 
 def _drive(app: App, key: int) -> Flow:

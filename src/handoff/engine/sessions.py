@@ -285,6 +285,8 @@ def wait(app: App, begun: Begun) -> Outcome:
 
 def save(app: App, claim: Claim) -> str:
     """Keep the whole working tree as the session left it, whatever it did."""
+    if claim.task.kind in deciders.BY_KIND:
+        return ""  # who decides keeps what it does not commit
     path = folders.place(app.settings.home, claim.task.project, claim.session.id)
     workspace = str(folders.get(path, folders.FACTS).get("workspace") or claim.task.workspace)
     if not os.path.lexists(os.path.join(workspace, ".git")):
