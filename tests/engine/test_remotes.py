@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 
@@ -10,6 +11,7 @@ import pytest
 
 from databases import postgres_server  # noqa: F401 - a fixture
 from handoff.base.errors import Conflict
+from handoff.board import tasks
 from handoff.engine import remotes
 from hosts import Hosts
 
@@ -150,3 +152,31 @@ def test_a_commit_that_could_not_be_pushed_with_its_task_is_pushed_later(hosts):
     os.rename(f"{hosts.remote}.away", hosts.remote)
     assert remotes.look_after(first.app) == []
     assert f"refs/handoff/base/{head}" in hosts.refs()
+
+
+@pytest.mark.slow
+def test_the_parts_of_a_batch_are_made_on_two_machines_and_come_together_on_one(hosts):
+    first, second = hosts.host("anna"), hosts.host("berta")
+    hosts.script({"run": "touch ${HANDOFF_TASK#split/}.txt"}, folder=first.checkout)  # a wall hides everything else
+    hosts.git("-C", first.checkout, "add", "agent.toml")
+    hosts.git("-C", first.checkout, "commit", "-q", "-m", "what the agent does")
+    manifest = os.path.join(hosts.folder, "split.json")
+    parts = [
+        {"id": name, "brief": "x", "check": f"test -f {name}.txt", "labels": [host],
+         "file_ownership": [{"type": "exact", "path": f"{name}.txt"}]}
+        for name, host in (("one", "anna"), ("two", "berta"))
+    ]  # fmt: skip
+    with open(manifest, "w", encoding="utf-8") as file:
+        json.dump(
+            {"schema_version": 2, "batch_id": "split", "fan_in_task": "join", "check": "test -f one.txt -a -f two.txt",
+             "sub_tasks": parts}, file,
+        )  # fmt: skip
+    first.cli("dump", "--open-batch", manifest)
+    first.work("agent.toml", "anna")
+    second.work("agent.toml", "berta")
+    hosts.until(lambda: hosts.task(first.app, "join").state == "done", "the batch came together")
+    assert {task.held_host for task in tasks.listing(first.app.database, project="shop", every=True)} >= {
+        "anna",
+        "berta",
+    }
+    assert {"one.txt", "two.txt"} <= set(hosts.files(next(ref for ref in hosts.refs() if "heads/handoff/join-" in ref)))

@@ -106,8 +106,8 @@ class Hosts:
         self.all.append(found)
         return found
 
-    def script(self, *acts: dict[str, Any]) -> str:
-        path = os.path.join(self.folder, "agent.toml")
+    def script(self, *acts: dict[str, Any], folder: str = "") -> str:
+        path = os.path.join(folder or self.folder, "agent.toml")
         lines = [line for act in acts for line in ("[[act]]", *(f"{key} = {json.dumps(act[key])}" for key in act))]
         with open(path, "w", encoding="utf-8") as file:
             file.write("\n".join(lines) + "\n")
@@ -136,7 +136,11 @@ class Hosts:
             if name.endswith(".log"):
                 with open(os.path.join(self.folder, name), encoding="utf-8") as file:
                     told += [f"--- {name}", file.read()]
-        told += [f"{event.kind} {event.task_id} {event.body}" for event in journal.last(self.all[-1].app.database)]
+        told += [
+            f"{event.kind} {event.task_id} {event.body}"
+            for event in journal.last(self.all[-1].app.database, most=200)
+            if not event.kind.startswith("incident")
+        ]
         return "\n".join(told)
 
     def close(self) -> None:

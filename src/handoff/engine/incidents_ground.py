@@ -60,7 +60,7 @@ def all_grounds(app: App) -> list[Ground]:
         top = find_top(folder) if folder and os.path.isdir(folder) else None
         if top is not None:
             _note(app, found, top, project)
-    return [_ground(common, vault, live, held) for common, vault in found.items()]
+    return [_ground(app, common, vault, live, held) for common, vault in found.items()]
 
 
 def _note(app: App, found: dict[str, Vault], top: str, project: str) -> None:
@@ -76,14 +76,14 @@ def _note(app: App, found: dict[str, Vault], top: str, project: str) -> None:
         )
 
 
-def _ground(common: str, vault: Vault, live: list[Session], held: list[Task]) -> Ground:
+def _ground(app: App, common: str, vault: Vault, live: list[Session], held: list[Task]) -> Ground:
     folder = vault.place.project
     name = os.path.basename(folder)
     made = tuple(one for one in all_workspaces(folder) if one.state == READY and one.kind != SHARED)
     mine = [one for one in live if one.project == name or _inside(common, one.workspace)]
     tasks_here = tuple(one for one in held if one.held_by and _inside(common, one.workspace))
     at_work = dict.fromkeys([*(one.id for one in mine), *(str(one.held_by) for one in tasks_here)])
-    return Ground(name, f"{os.uname().nodename}:{common}", vault, made, tasks_here, tuple(at_work))
+    return Ground(name, f"{app.settings.host}:{common}", vault, made, tasks_here, tuple(at_work))
 
 
 def is_of(ground: Ground, folder: str) -> bool:

@@ -16,6 +16,7 @@ from handoff.board import leases, states, tasks
 from handoff.engine.home import home_config
 from handoff.git import remotes
 from handoff.git.remotes import Moved, Remote, Start
+from handoff.git.snapshots_place import CHECKOUTS, TREE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,6 +33,8 @@ _FETCHED = ("+refs/heads/*:refs/heads/*", f"+{_PUBLISHED}*:{_PUBLISHED}*", f"+{_
 _TRIES = 5
 _PAUSE = 2.0
 _LONGEST_NAME = 44
+_HOST = "task-"
+_KEPT_SECONDS = 86_400.0
 
 
 class Published(Record):
@@ -235,23 +238,15 @@ def _results(app: App, task: Task, refs: dict[str, str]) -> list[tuple[str, Publ
 
 
 def _make(app: App, task: Task, mirror: str, remote: Remote, start: Start) -> str:
-    from handoff.git.workspaces import CLONE, READY, Workspace, write_workspace  # noqa: PLC0415 - start-up
-
-    project = os.path.join(app.settings.home, task.project)
-    record = Workspace(
-        f"host-{task.key}", CLONE, project, os.path.join(project, "workspaces", f"host-{task.key}", "tree"),
-        base=start.commit, branch=f"refs/heads/{start.branch}", created=app.clock.now(), state=READY,
-    )  # fmt: skip
-    if os.path.lexists(os.path.join(record.tree, ".git")):
+    """A checkout of the task's own; what an older attempt left there is kept as a snapshot first."""
+    tree = os.path.join(app.settings.home, task.project, CHECKOUTS, f"{_HOST}{task.key}", TREE)
+    if os.path.lexists(os.path.join(tree, ".git")):
         from handoff.engine.snapshots import snapshot  # noqa: PLC0415 - only where an older attempt lies
         from handoff.git.snapshots import Wish  # noqa: PLC0415
 
-        snapshot(
-            app, vault=_vault(app, record.tree, task.project), wish=Wish("before another machine's work", force=True)
-        )
-    begun = remotes.make_checkout(mirror, record.tree, remote, start)
-    write_workspace(record._replace(base=begun))
-    return record.tree
+        snapshot(app, vault=_vault(app, tree, task.project), wish=Wish("before another machine's work", force=True))
+    remotes.make_checkout(mirror, tree, remote, start)
+    return tree
 
 
 def _place(app: App, task: Task, fence: int, folder: str, *, new: bool) -> Task:
@@ -282,6 +277,7 @@ def look_after(app: App) -> list[str]:
             continue  # it has another holder
         except HandoffError as error:
             found[error.message] = None
+    _tidy(app)
     for project, name, top in _waiting_bases(app):
         remote = remote_of(app, project)
         place = os.path.join(_folder(app, project), name)
@@ -289,6 +285,18 @@ def look_after(app: App) -> list[str]:
         if trouble:
             found[trouble] = None
     return list(found)
+
+
+def _tidy(app: App) -> None:
+    """Remove checkouts of tasks that ended a day ago: what was in them is at the shared repository and in the vault."""
+    for project in _projects(app):
+        folder = os.path.join(app.settings.home, project, CHECKOUTS)
+        for name in os.listdir(folder) if os.path.isdir(folder) else ():
+            task = tasks.get(app.database, key=int(name.removeprefix(_HOST)))
+            known = _read(app, project, name_of(label=task.label, key=task.key))
+            old = task.ended_at is not None and app.clock.now() - task.ended_at > _KEPT_SECONDS
+            if old and known.get("fence") and not known.get("trouble"):
+                remotes.remove_tree(os.path.join(folder, name))
 
 
 def troubles(app: App) -> list[str]:

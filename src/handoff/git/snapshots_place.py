@@ -12,6 +12,7 @@ from handoff.git.snapshots_source import Source, open_source
 MAIN = "main"
 STORE = "snapshots.git"
 WORKSPACES = "workspaces"
+CHECKOUTS = "checkouts"  # of tasks whose own checkout is on another machine
 TREE = "tree"
 
 
@@ -38,7 +39,7 @@ def find_place(top: str, *, home: str, project: str = "") -> Place:
     root = os.path.realpath(home) + os.sep
     if inside.startswith(root):
         parts = inside[len(root) :].split(os.sep)
-        if len(parts) == 4 and parts[1] == WORKSPACES and parts[3] == TREE:  # noqa: PLR2004 - project/workspaces/name/tree
+        if len(parts) == 4 and parts[1] in (WORKSPACES, CHECKOUTS) and parts[3] == TREE:  # noqa: PLR2004 - project/workspaces/name/tree
             return Place(source, os.path.join(home, parts[0]), parts[2])
     name = MAIN if source.folder == source.common else slug(os.path.basename(source.folder)) or "worktree"
     return Place(source, project_folder(source.common, home=home, project=project), name)
