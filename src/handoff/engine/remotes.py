@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from handoff.base.errors import Away, Conflict, HandoffError
+from handoff.base.errors import Away, Conflict, HandoffError, UserError
 from handoff.base.files import make_folder, write_atomic
 from handoff.base.ids import slug
 from handoff.base.record import TYPE_CHECKING, Record
@@ -17,6 +17,7 @@ from handoff.engine.home import home_config
 from handoff.git import remotes
 from handoff.git.remotes import Moved, Remote, Start
 from handoff.git.snapshots_place import CHECKOUTS, TREE
+from handoff.git.workspaces_kinds import remove_tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -292,11 +293,14 @@ def _tidy(app: App) -> None:
     for project in _projects(app):
         folder = os.path.join(app.settings.home, project, CHECKOUTS)
         for name in os.listdir(folder) if os.path.isdir(folder) else ():
-            task = tasks.get(app.database, key=int(name.removeprefix(_HOST)))
+            try:
+                task = tasks.get(app.database, key=int(name.removeprefix(_HOST)))
+            except UserError:
+                continue  # forgotten by `prune`; a person may look at it
             known = _read(app, project, name_of(label=task.label, key=task.key))
             old = task.ended_at is not None and app.clock.now() - task.ended_at > _KEPT_SECONDS
             if old and known.get("fence") and not known.get("trouble"):
-                remotes.remove_tree(os.path.join(folder, name))
+                remove_tree(os.path.join(folder, name))
 
 
 def troubles(app: App) -> list[str]:
