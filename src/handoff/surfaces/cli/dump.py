@@ -9,7 +9,7 @@ import sys
 from handoff.base.errors import UsageError, UserError
 from handoff.base.record import TYPE_CHECKING
 from handoff.engine import writing
-from handoff.engine.home import find_project
+from handoff.engine.home import find_project, home_config
 from handoff.engine.paths import document
 from handoff.surfaces.cli.command import Command
 
@@ -155,8 +155,7 @@ def _write(ctx: Context, arguments: argparse.Namespace, project: Project) -> Non
 
         batches.find_batch(ctx.app, project, arguments.batch_id)
     if arguments.dry_run:
-        from handoff.engine.home import home_config  # noqa: PLC0415 - start-up
-        from handoff.engine.papers import baton  # noqa: PLC0415
+        from handoff.engine.papers import baton  # noqa: PLC0415 - start-up
 
         task = writing.preview(ctx.app, project, request)
         ctx.out.data({"dry_run": True, **_as_data(ctx, task)})
@@ -187,6 +186,8 @@ def _write(ctx: Context, arguments: argparse.Namespace, project: Project) -> Non
 
 
 def _tell_unpushed(ctx: Context, project: Project) -> None:
+    if not home_config(ctx.app).text("git_remote"):
+        return
     from handoff.engine import remotes  # noqa: PLC0415 - start-up
 
     trouble = remotes.offer_base(ctx.app, project=project.name, folder=project.workspace)
