@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 import sys
@@ -87,6 +88,34 @@ def test_notes_are_found_whatever_folders_git_sorts_them_into(repo):
         assert len(book(repo.path).read(head, walk=False)[0].noted.records) == 2
 
 
+def test_many_notes_are_spread_over_folders_and_git_reads_them_all(repo):
+    head = repo.head()
+    index = os.path.join(repo.path, ".git", "other-index")
+    blob = repo.git("hash-object", "-w", "--stdin", stdin=b"{}\n").strip()
+    names = [hashlib.sha1(str(at).encode()).hexdigest() for at in range(300)]
+    lines = "".join(f"100644 {blob}\t{name}\n" for name in names)
+    repo.git("update-index", "--add", "--index-info", stdin=lines.encode(), GIT_INDEX_FILE=index)
+    tree = repo.git("write-tree", GIT_INDEX_FILE=index).strip()
+    repo.git("update-ref", REF, repo.git("commit-tree", "-m", "notes", tree).strip())
+    add(repo, head, "login", "logout")
+    assert repo.git("ls-tree", "--name-only", REF, f"{head[:2]}/").strip() == f"{head[:2]}/{head[2:]}"
+    assert tasks_of(repo.path, head) == ["login", "logout"]
+    assert len(repo.git("notes", "--ref=handoff", "list").splitlines()) == 301
+    repo.git("fsck", "--strict", "--no-dangling")
+    repo.git("notes", "--ref=handoff", "append", "-m", "and git goes on", head)
+    add(repo, head, "third")
+    assert tasks_of(repo.path, head) == ["login", "logout", "third"]
+
+
+def test_a_bare_repository_takes_records_too(repo, tmp_path):
+    bare = clone(repo, tmp_path / "bare.git", "--bare")
+    add(bare, repo.head(), "login", "logout")
+    there = book(bare.path).present(repo.head())
+    bare.git("notes", "--ref=handoff", "append", "-m", "from outside", repo.head())
+    assert not book(bare.path).write(repo.head(), "lost", there, 1_800_000_000)
+    assert tasks_of(bare.path, repo.head()) == ["login", "logout"]
+
+
 WRITER = """
 import os, sys
 from handoff.git.notes import Note
@@ -121,9 +150,9 @@ def test_a_writer_that_knows_no_lock_is_noticed_and_nothing_of_it_is_lost(repo):
     head = repo.head()
     add(repo, head, "login")
     mine = book(repo.path)
-    tip, text = mine._present(head)
+    there = mine.present(head)
     repo.git("notes", "--ref=handoff", "append", "-m", "from outside", head)
-    assert not mine._write(head, notes.with_records(text, [note(head, "late")]), tip, 1_800_000_000)
+    assert not mine.write(head, notes.with_records(there.text, [note(head, "late")]), there, 1_800_000_000)
     add(repo, head, "late")
     (found,) = book(repo.path).read(head, walk=False)
     assert (len(found.noted.records), found.noted.foreign) == (2, ("from outside",))

@@ -9,7 +9,7 @@ from handoff.base.files import locked, make_folder
 from handoff.base.process import capture
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.git import notes
-from handoff.git.commits_repo import Repository
+from handoff.git.commits_repo import FILE, TREE, Entry, Repository
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,6 +21,7 @@ REF = "refs/notes/handoff"
 _FETCHED = "refs/notes/handoff-fetched/"
 _MERGING = "refs/notes/handoff-merging/"
 _LEVELS = 3
+_MANY = 256
 _TRIES = 50
 _PUSHES = 8
 _FIELD, _END = "\x1f", "\x1e"
@@ -46,6 +47,15 @@ class Synced(Record):
     taken: bool
     given: bool
     tip: str
+
+
+class Present(Record):
+    """The notes as they are: their tip and its tree, one commit's note, and under which names it lies there."""
+
+    tip: str
+    tree: str
+    text: str
+    paths: tuple[str, ...]
 
 
 class Notebook:
@@ -109,16 +119,16 @@ class Notebook:
         make_folder(folder)
         for _ in range(_TRIES):
             with locked(os.path.join(folder, "notes.lock"), what="the notes", patience=60.0):
-                tip, text = self._present(commit)
-                wanted = notes.with_records(text, records)
-                if wanted == text:
+                there = self.present(commit)
+                wanted = notes.with_records(there.text, records)
+                if wanted == there.text:
                     return False
-                if self._write(commit, wanted, tip, moment):
+                if self.write(commit, wanted, there, moment):
                     return True
         raise Conflict(f"Somebody else keeps changing {REF}.", "Run the command again.")
 
-    def _present(self, commit: str) -> tuple[str, str]:
-        """The tip of the notes and the text of one note, in one process: the note lies under one of a few names."""
+    def present(self, commit: str) -> Present:
+        """The tip of the notes and one note, in one process: the note lies under one of a few names."""
         names = [f"{REF}:{_path(commit, level)}" for level in range(_LEVELS + 1)]
         asked = "".join(f"{name}\n" for name in (REF, *names)).encode()
         answer = self.git("cat-file", "--batch", stdin=asked)
@@ -136,10 +146,33 @@ class Notebook:
             found.append((words[0], data[at : at + size]))
             at += size + 1
         texts = [text.decode("utf-8", "surrogateescape") for _, text in found[1:] if text]
-        return found[0][0].decode(), "\n".join(texts)
+        paths = tuple(_path(commit, level) for level, (name, _) in enumerate(found[1:]) if name)
+        head = found[0][1].partition(b"\n")[0]
+        tree = head[5:].decode() if head.startswith(b"tree ") else ""
+        return Present(found[0][0].decode(), tree, "\n".join(texts), paths)
 
-    def _write(self, commit: str, text: str, tip: str, moment: float) -> bool:
-        """One commit on the notes. fast-import moves the ref only forward from `tip`: False when it stands elsewhere."""
+    def write(self, commit: str, text: str, there: Present, moment: float) -> bool:
+        """One commit on the notes, if they still are where they were; False when they are not."""
+        if not os.path.lexists(os.path.join(self.folder, ".git")):
+            return self._import(commit, text, there.tip, moment)
+        repo = Repository(self.folder, self._environment)
+        blob = repo.write(b"blob", text.encode("utf-8", "surrogateescape"))
+        place, *others = there.paths or (_place(repo, there.tree, commit),)
+        changes: dict[bytes, Entry | None] = {place.encode(): Entry(FILE, blob)}
+        changes.update((other.encode(), None) for other in others)
+        lines = [f"tree {repo.graft(there.tree, changes)}", *([f"parent {there.tip}"] if there.tip else [])]
+        who = f"{_WHO} {int(moment)} +0000"
+        lines += [f"author {who}", f"committer {who}", "", f"Notes added for {commit}\n"]
+        new = repo.write(b"commit", "\n".join(lines).encode())
+        answer = self.git("update-ref", "-m", "handoff: notes", REF, new, there.tip or "0" * len(new))
+        if answer.code == 0:
+            return True
+        if self.tip() != there.tip or ".lock" in answer.error_text:
+            return False
+        raise UserError(f"The note could not be written: {answer.error_text}", f"In {self.folder}.")
+
+    def _import(self, commit: str, text: str, tip: str, moment: float) -> bool:
+        """The same in a bare repository, by git alone: fast-import moves a ref only forward from where it was."""
         data = text.encode("utf-8", "surrogateescape")
         words = f"Notes added for {commit}\n".encode()
         head = b"feature done\nblob\nmark :1\ndata %d\n%s\n" % (len(data), data)
@@ -240,6 +273,20 @@ class Notebook:
 
     def _values(self, name: str) -> list[str]:
         return self.git("config", "--get-all", name).text.split("\n")[:-1]
+
+
+def _place(repo: Repository, tree: str, commit: str) -> str:
+    """Where a new note goes: as deep as git has spread the others, and one deeper when a folder gets long."""
+    level, at = 0, tree
+    while at and level < _LEVELS:
+        names = repo.tree(at)
+        inner = names.get(commit[2 * level : 2 * level + 2].encode())
+        spread = inner is not None or any(mode == TREE for mode, _ in names.values())
+        if not spread and len(names) < _MANY:
+            break
+        level += 1
+        at = inner[1].hex() if inner is not None and inner[0] == TREE else ""
+    return _path(commit, level)
 
 
 def _path(commit: str, level: int) -> str:
