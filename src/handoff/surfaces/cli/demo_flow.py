@@ -52,4 +52,5 @@ def play(out: Output, repo: str, do: Callable[..., Completed]) -> bool:
     do("git log --reverse --format='%h %s' main..handoff/calculator")
     do("git show handoff/calculator:test-list.md | tail -4")
     do("handoff log --git handoff/calculator", limit=6)
-    return "done" in log.text and log.text.count("refused") >= 3  # noqa: PLR2004 - three cheats
+    state = do("handoff flow status calculator --json", show=False)
+    return '"state": "done"' in state.text and log.text.count("refused") >= 3  # noqa: PLR2004 - three cheats
