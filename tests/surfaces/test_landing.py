@@ -19,6 +19,9 @@ def test_work_lands_and_is_taken_back(repo, cli):
     assert "Landed one on main" in answer.out
     assert "README.md (not owned)" in answer.err
     assert repo.read("mine.txt") == "mine\n"
+    (commit, _) = cli("log", "--git", "--json").json
+    (record,) = commit["records"]
+    assert (record["task"], record["exact"], record["checks"][0]["command"]) == ("land one", True, "test -f mine.txt")
     assert "Moved refs/heads/main back" in cli("undo").out
     assert not os.path.exists(os.path.join(repo.path, "mine.txt"))
 

@@ -6,14 +6,16 @@ import os
 import shutil
 from typing import TYPE_CHECKING, NamedTuple
 
-from handoff.base.errors import Refused, UserError
+from handoff.base.errors import HandoffError, Refused, UserError
 from handoff.checks.commands import Verdict, run_check
+from handoff.engine import records
 from handoff.engine.snapshots import Vault, listing, open_vault, snapshot
 from handoff.engine.walls import inside, wall_of_workspace
 from handoff.engine.workspaces import vault_of
 from handoff.git import landing as work
 from handoff.git import snapshots_source as sources
 from handoff.git.landing_target import Landing, Target, checkout_of
+from handoff.git.notes import GREEN, Check
 from handoff.git.ownership import Ownership
 from handoff.git.snapshots import Wish
 from handoff.git.snapshots_restore import tree_of
@@ -38,6 +40,8 @@ class Outcome(NamedTuple):
     verdict: Verdict | None = None
     culprit: str = ""
     landing: Landing | None = None
+    trouble: str = ""
+    """Why the record in git could not be written; it has landed all the same."""
 
 
 class Collisions(NamedTuple):
@@ -78,7 +82,24 @@ def land(
         tuple(step.member for step in merged.steps), checkout.top if checkout else "", before.time,
     )  # fmt: skip
     target.move(landing)
-    return outcome._replace(landing=landing)
+    return _recorded(app, vault, outcome._replace(landing=landing))
+
+
+def _recorded(app: App, vault: Vault, outcome: Outcome) -> Outcome:
+    """What was checked is noted on the commit that landed: it was run on exactly that tree."""
+    verdict, landing = outcome.verdict, outcome.landing
+    if verdict is None or landing is None:
+        return outcome
+    check = Check(verdict.command, GREEN, verdict.code, seconds=round(verdict.seconds, 3))
+    who = records.Work(os.path.basename(vault.place.project), f"land {', '.join(landing.members)}", next="done")
+    try:
+        records.write(
+            app, repository=vault.place.source.top, commit=landing.new, tree=tree_of(vault.store, landing.new), work=who,
+            judged="command", checks=[check], began=landing.time,
+        )  # fmt: skip
+    except HandoffError as error:
+        return outcome._replace(trouble=f"The note on {landing.new[:10]} could not be written: {error.message}")
+    return outcome
 
 
 def member_of(app: App, *, vault: Vault, workspace: Workspace) -> work.Member:

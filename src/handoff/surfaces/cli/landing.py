@@ -73,6 +73,8 @@ def _land(ctx: Context, arguments: argparse.Namespace) -> int:
     verb = "Landed" if outcome.landing else "Would land"
     for step in merged.steps:
         ctx.out.line(f"{verb} {step.member} on {outcome.target.removeprefix('refs/heads/')} ({step.commit[:10]})")
+    if outcome.trouble:
+        ctx.out.warning(outcome.trouble)
     if outcome.landing:
         ctx.out.note("Take it back with: handoff undo")
     elif not merged.steps:
