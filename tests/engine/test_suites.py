@@ -381,6 +381,23 @@ def test_nothing_a_run_left_behind_reaches_the_next_one(project):
     assert report.green, report.cases
 
 
+def test_a_file_changed_behind_gits_back_is_whole_again_in_the_next_run(project):
+    sly = """
+        import os
+        def test_changes_the_code_and_sets_the_clock_back():
+            facts = os.stat("calc.py")
+            text = open("calc.py").read()
+            open("calc.py", "w").write(text.replace("a + b", "a - b"))
+            os.utime("calc.py", ns=(facts.st_atime_ns, facts.st_mtime_ns))
+            os.rename("tests", "elsewhere")
+            os.symlink("elsewhere", "tests")
+        """
+    assert project.run(project.write({"tests/test_zz_sly.py": sly}))[0].green
+    report = project.run()[0]
+    assert report.green, report.cases
+    assert len(report.cases) == 2
+
+
 def test_what_tests_write_outside_their_tree_is_held_back_by_the_wall(project):
     if not shutil.which("bwrap"):
         absent("bubblewrap")

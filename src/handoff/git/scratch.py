@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 
 from handoff.base.errors import Conflict, UserError
 from handoff.base.files import locked, make_folder, write_atomic
@@ -63,10 +64,16 @@ class Scratch:
         self._make()
         name = tree if len(tree) in _NAMES and not tree.strip("0123456789abcdef") else self._resolve(tree)
         kept = [word for pattern in keep for word in ("-e", f"/{pattern.strip('/')}")]
-        for words in (("read-tree", "--reset", "-u", name), ("clean", "-ffdxq", *kept)):
-            if self._git(*words).code:
-                self._start_over(name)
-                break
+        # What does not belong goes first: a folder that became a link would make git believe what lies behind it.
+        try:
+            _mend(self.tree, [os.path.join(self.tree, pattern.strip("/")) for pattern in keep])
+            done = (
+                not self._git("clean", "-ffdxq", *kept).code and not self._git("read-tree", "--reset", "-u", name).code
+            )
+        except OSError:
+            done = False
+        if not done:
+            self._start_over(name)
         make_folder(self.temp, mode=0o700)
 
     def _resolve(self, name: str) -> str:
@@ -133,6 +140,32 @@ class Scratch:
                 f"git {words[0]} failed for a clean checkout: {answer.error_text}", f"Look at {self._source.top}."
             )
         return answer.text
+
+
+def _mend(tree: str, kept: Sequence[str]) -> None:
+    """What git itself passes by: repositories, pipes and sockets a run made, and rights it took away (of a mode git sees the x alone)."""
+    at = [tree]
+    while at:
+        with os.scandir(at.pop()) as entries:
+            for entry in entries:
+                mode = entry.stat(follow_symlinks=False).st_mode
+                if entry.path in kept:
+                    continue
+                if entry.name.lower() == ".git":
+                    _remove(entry.path)
+                elif stat.S_ISDIR(mode):
+                    if mode & 0o700 != 0o700:  # noqa: PLR2004 - all the owner can have
+                        os.chmod(entry.path, 0o700)
+                    at.append(entry.path)
+                elif not stat.S_ISLNK(mode) and (not stat.S_ISREG(mode) or mode & 0o600 != 0o600):  # noqa: PLR2004
+                    os.unlink(entry.path)  # laid out again if it belongs there
+
+
+def _remove(path: str) -> None:
+    if os.path.isdir(path) and not os.path.islink(path):
+        shutil.rmtree(path)
+    else:
+        os.unlink(path)
 
 
 def idle_slots(home: str, *, before: float) -> list[str]:
