@@ -55,7 +55,9 @@ def good(ground) -> None:
     ground.act(
         "2-step", {"expect": "It is loud"}, {"write": "greet.py", "text": "def greet(n):\n    return n.upper()\n"}
     )
-    ground.act("2-review", {"expect": "n.upper()"}, {"write": "review.md", "text": "verdict: approved\n\nFine.\n"})
+    ground.act(
+        "2-review", {"expect": "n.upper()"}, {"write": ".handoff/review.md", "text": "verdict: approved\n\nFine.\n"}
+    )
 
 
 def test_a_feature_goes_from_its_goal_to_its_review_over_its_documents(ground, app):
@@ -63,13 +65,15 @@ def test_a_feature_goes_from_its_goal_to_its_review_over_its_documents(ground, a
     ground.act("1-step", {"write": "greet.py", "text": "def hello(n):\n    return n\n"})
     ground.act("1-step", {"expect": "red: "}, {"write": "greet.py", "text": "def greet(n):\n    return n\n"}, attempt=2)
     ground.act(
-        "2-review", {"write": "greet.py", "text": "# mine\n"}, {"write": "review.md", "text": "verdict: approved\n"}
+        "2-review",
+        {"write": "greet.py", "text": "# mine\n"},
+        {"write": ".handoff/review.md", "text": "verdict: approved\n"},
     )
     ground.act("2-review", {"say": "looks fine to me"}, attempt=2)
     ground.act(
         "2-review",
         {"expect": "no-verdict"},
-        {"write": "review.md", "text": "**Verdict: changes**\n\nSay hello.\n"},
+        {"write": ".handoff/review.md", "text": "**Verdict: changes**\n\nSay hello.\n"},
         attempt=3,
     )
     more = (
@@ -78,7 +82,7 @@ def test_a_feature_goes_from_its_goal_to_its_review_over_its_documents(ground, a
     )
     ground.act("2-replan", {"expect": "Say hello."}, {"write": f"{FOLDER}/STATE.md", "text": more})
     ground.act("3-step", {"write": "greet.py", "text": 'def greet(n):\n    return "Hello " + n.upper()\n'})
-    ground.act("3-review", {"write": "review.md", "text": "verdict: approved\n\nGood.\n"})
+    ground.act("3-review", {"write": ".handoff/review.md", "text": "verdict: approved\n\nGood.\n"})
     flow = ground.start(app, "feature", feature="greet", gates=("spec",))
     assert flow.phase == "spec"
     step = ground.step(app, flow)
@@ -108,7 +112,7 @@ def test_a_feature_goes_from_its_goal_to_its_review_over_its_documents(ground, a
     assert ground.commits() == [
         "feat: The greeting says a name", "feat: It is loud", "feat: It says hello",
     ]  # fmt: skip
-    assert "review.md" not in ground.repo.git("ls-tree", "-r", "--name-only", "handoff/calc")
+    assert ".handoff/review.md" not in ground.repo.git("ls-tree", "-r", "--name-only", "handoff/calc")
     assert ground.repo.git("status", "--porcelain") == ""
 
 
@@ -130,9 +134,11 @@ def test_a_plan_cannot_tick_what_no_check_has_shown(ground, app):
 def test_a_review_asks_for_changes_at_most_so_many_times(ground, app):
     ground.act("1-implement", {"say": "done"})
     ground.act("1-implement", {"expect": "nothing-changed"}, {"write": "a.txt", "text": "a\n"}, attempt=2)
-    ground.act("1-review", {"expect": "+a"}, {"write": "review.md", "text": "verdict: changes\n\na.txt:1: say more\n"})
+    ground.act(
+        "1-review", {"expect": "+a"}, {"write": ".handoff/review.md", "text": "verdict: changes\n\na.txt:1: say more\n"}
+    )
     ground.act("1-fix", {"expect": "say more"}, {"write": "a.txt", "text": "a b\n"})
-    ground.act("2-review", {"write": "review.md", "text": "verdict: changes\n\nstill more\n"})
+    ground.act("2-review", {"write": ".handoff/review.md", "text": "verdict: changes\n\nstill more\n"})
     ground.act("2-fix", {"expect": "still more"}, {"write": "a.txt", "text": "a b c\n"})
     flow = ground.start(app, "review", request="Write a.txt", max_cycles=2)
     seen = [(step.phase, step.settled.outcome.kind) for _ in range(6) if (step := ground.step(app, flow))]
@@ -146,7 +152,7 @@ def test_a_review_asks_for_changes_at_most_so_many_times(ground, app):
     ]
     end = flows.look_again(app, flow)
     assert (end.state, end.reason) == ("blocked", "2 cycles are used up")
-    ground.act("3-review", {"write": "review.md", "text": "verdict: approved\n"})
+    ground.act("3-review", {"write": ".handoff/review.md", "text": "verdict: approved\n"})
     flow_steering.retry(app, flow=end.flow, max_cycles=3)
     assert ground.step(app, flow).seen.state == "done"
     assert ground.commits() == ["feat: Write a.txt", "fix: Write a.txt", "fix: Write a.txt"]

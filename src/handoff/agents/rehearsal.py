@@ -8,6 +8,7 @@ import sys
 from handoff.agents.contract import SAID, TROUBLE, USAGE, Abilities, Adapter, Event, Launch
 from handoff.agents.scripted import SPENT
 from handoff.base.errors import UserError
+from handoff.base.files import read_text
 from handoff.base.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -27,9 +28,14 @@ def launch(order: Order) -> Launch:
             "The scripted agent needs a script.",
             "Name it: handoff session start TASK --agent scripted --with SCRIPT.toml",
         )
-    prompt = os.path.join(order.folder, "prompt.md")
-    argv = (sys.executable, "-m", "handoff.surfaces.cli.main", "rehearse", order.words[0], "--prompt", prompt)
-    return Launch(argv, {}, {prompt: order.prompt})
+    prompt, script = os.path.join(order.folder, "prompt.md"), order.words[0]
+    files = {prompt: order.prompt}
+    if os.path.isfile(script):  # inside a wall only what is in the session's folder is sure to be seen
+        copy = os.path.join(order.folder, "script.toml")
+        files[copy] = read_text(script)
+        script = copy
+    argv = (sys.executable, "-m", "handoff.surfaces.cli.main", "rehearse", script, "--prompt", prompt)
+    return Launch(argv, {}, files)
 
 
 def read(line: str) -> tuple[Event, ...]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+
+from handoff.base.files import read_text
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.checks import judge
 from handoff.checks.frameworks_suite import EXIT, Suite
@@ -96,13 +99,20 @@ def _look(at: Standing) -> tuple[_Left, list[Finding]]:
         return _Left(tree, changed), _strays(at, outside)
     report = ""
     if phase.report:
-        report = lane.read(tree, phase.report) or ""
+        report = _report(at)
         tree = lane.tree_from(tree, head, [phase.report])
         changed = tuple(path for path in changed if path != phase.report)
     faults = []
     if phase.commit and not changed and phase.check in ("none", "red", "green"):
         faults = [Finding(NOTHING_CHANGED, "The session ended without having changed anything.")]
     return _Left(tree, changed, report, bool(notes) or lane.tip != head), faults
+
+
+def _report(at: Standing) -> str:
+    """The report as it lies there, whether git ignores it or not; a link out of the workspace is none."""
+    path, top = os.path.join(at.flow.workspace, at.phase.report), os.path.realpath(at.flow.workspace)
+    inside = os.path.realpath(path) == os.path.join(top, at.phase.report)
+    return read_text(path) if inside and os.path.isfile(path) else ""
 
 
 def _strays(at: Standing, outside: Sequence[str]) -> list[Finding]:

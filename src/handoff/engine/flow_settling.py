@@ -7,6 +7,8 @@ transaction finishes the task, moves the flow and adds the next phase's task, or
 
 from __future__ import annotations
 
+import os
+
 from handoff.agents.contract import FAILED, LIMIT, OK, Outcome
 from handoff.base.errors import Conflict, HandoffError
 from handoff.base.record import TYPE_CHECKING
@@ -333,10 +335,18 @@ def prepare(app: App, task: Task) -> str:
         if at.flow.facts.get("prepared") != mark:
             restore(app, at, at.flow.head)
             flow_documents.bring(app, at.flow)
+            _forget_report(at)
             with app.database.transaction() as transaction:
                 moved = flows.move(transaction, at.flow, data={**at.flow.facts, "prepared": mark})
             at = at._replace(flow=moved)
         return flow_papers.baton(app, at, _with_answer(app, at, task))
+
+
+def _forget_report(at: Standing) -> None:
+    """A report from an earlier round, which git may ignore, must not speak for this one."""
+    path = os.path.join(at.flow.workspace, at.phase.report)
+    if at.phase.report and os.path.lexists(path):
+        os.unlink(path)
 
 
 def _with_answer(app: App, at: Standing, task: Task) -> Task:

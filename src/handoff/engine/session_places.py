@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 
-from handoff.agents.sandbox import ADVICE, NOTHING, WORDS
+from handoff.agents.sandbox import ADVICE, BUBBLEWRAP, NOTHING, WORDS
 from handoff.base.errors import ConfigError
 from handoff.base.files import make_folder
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.board import tasks
+from handoff.board import flows, tasks
 from handoff.engine import session_walls, session_work, walls
+from handoff.engine.flow_standing import DOCUMENTS
 from handoff.engine.session_clones import name_of, of_task, parts, vault_of_project
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def place(app: App, config: Config, *, task: Task, session: str, workspace: str 
     behind = _setting(config, "session_wall", wall, WALLS)
     said = wall not in ("", AUTO)
     if behind == AUTO:
-        behind = session_walls.WORKSPACE if kind == CLONE else session_walls.NONE
+        behind = session_walls.WORKSPACE if kind == CLONE else _of_phase(app, task)
     layer = walls.present_layer(app) if behind != session_walls.NONE else NOTHING
     words = ""
     if behind != session_walls.NONE and layer == NOTHING and not said:
@@ -57,6 +58,13 @@ def place(app: App, config: Config, *, task: Task, session: str, workspace: str 
     if kind == CLONE:
         folder = ready(app, task=task, session=session).tree
     return Placed(folder, kind, behind, layer, words)
+
+
+def _of_phase(app: App, task: Task) -> str:
+    """A phase of a flow that owns documents alone, such as a review, gets the code read-only where this machine can do it."""
+    documents = all(pattern.startswith(DOCUMENTS) for pattern in task.patterns)
+    able = task.kind == flows.PHASE and documents and walls.present_layer(app) == BUBBLEWRAP
+    return session_walls.OWNED if able else session_walls.NONE
 
 
 def _setting(config: Config, key: str, said: str, known: tuple[str, ...]) -> str:
