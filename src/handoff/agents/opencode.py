@@ -96,7 +96,7 @@ def _launch(order: Order, which: tuple[str, ...]) -> Launch:
     if order.sandboxed:  # the person's home cannot be written behind a wall
         own = {
             name: os.path.join(order.state or order.folder, "opencode", kind)
-            for name, kind in (("XDG_DATA_HOME", "share"), ("XDG_STATE_HOME", "state"))
+            for name, kind in (("XDG_DATA_HOME", "share"), ("XDG_STATE_HOME", "state"), ("XDG_CONFIG_HOME", "config"))
         }
     return Launch(
         argv,
@@ -132,5 +132,10 @@ def read(line: str) -> tuple[Event, ...]:
 ADAPTER = Adapter(
     "opencode", "opencode", ("opencode",), abilities, launch, read, resume, dialect="opencode", floor=_FLOOR,
     secrets=("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY"),
-    logins=((".local/share/opencode/auth.json", "opencode/share/opencode/auth.json", True),),
+    logins=(
+        (".local/share/opencode/auth.json", "opencode/share/opencode/auth.json", True),
+        (".config/opencode/opencode.json", "opencode/config/opencode/opencode.json", False),
+        (".config/git/config", "opencode/config/git/config", False),
+        (".config/git/ignore", "opencode/config/git/ignore", False),
+    ),
 )  # fmt: skip

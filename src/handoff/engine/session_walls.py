@@ -61,11 +61,12 @@ def build(
     wall = wall_of_folder(app, folder=placed, caches=caches)
     socket = os.path.join(folder, folders.DOOR)
     make_folder(os.path.dirname(socket), mode=0o700)
-    client = os.path.join(state or folder, folders.CLIENT)
-    make_folder(client, mode=0o700)
+    own, client = os.path.join(folder, folders.CLIENT), os.path.join(state or folder, folders.CLIENT)
+    for place in (own, client):  # a resumed client's conversation lies in the first session's folder
+        make_folder(place, mode=0o700)
     logins = _logins(wall.cage.home, client, adapter)
     cage = wall.cage._replace(
-        writable=(*wall.cage.writable, os.path.join(folder, folders.CLIENT), client, *logins),
+        writable=(*wall.cage.writable, own, client, *logins),
         visible=(*wall.cage.visible, os.path.dirname(socket), os.path.join(folder, folders.BATON)),
     )
     inside = wrap(cage, argv, environment, by=wall.layer)
