@@ -14,7 +14,6 @@ from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.engine import endpoints
 from handoff.engine.app import App
-from handoff.surfaces import gates_http, mcp
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,8 +26,6 @@ MOST_BYTES = 1024 * 1024
 _MOST_CALLERS = 256
 _KEEP_SECONDS = 30
 _BACKLOG = 128
-FOLDER = "handoff-folder"
-"""The header with which a person's client says in which checkout it works; a session's is known."""
 
 
 class Place(Record):
@@ -43,6 +40,12 @@ class Place(Record):
     @property
     def is_loopback(self) -> bool:
         return self.host in LOOPBACK or self.host.startswith("127.")
+
+    @property
+    def every_name(self) -> tuple[str, ...]:
+        """The names under which it may be called."""
+        own = () if self.is_loopback else (self.host, os.uname().nodename)
+        return (*LOOPBACK[:2], "[::1]", *self.names, *own)
 
 
 class Endpoint:
@@ -75,81 +78,19 @@ class Endpoint:
         """What answers: the guard before the protocol."""
         import uvicorn  # noqa: PLC0415 - comes with the extra, and takes its time
 
+        from handoff.surfaces import mcp, mcp_guard  # noqa: PLC0415
+
+        security = mcp_guard.security(self.place.every_name)
         inner = mcp.build(self.settings).streamable_http_app(
             streamable_http_path=endpoints.PATH, stateless_http=True, max_request_body_size=MOST_BYTES,
-            transport_security=_security(self.place),
+            transport_security=security,
         )  # fmt: skip
         config = uvicorn.Config(
-            Guard(inner, self.settings, self.place), log_config=None, access_log=False, limit_concurrency=_MOST_CALLERS,
+            mcp_guard.Guard(inner, self.settings, security), log_config=None, access_log=False, limit_concurrency=_MOST_CALLERS,
             timeout_keep_alive=_KEEP_SECONDS, server_header=False, timeout_graceful_shutdown=1,
             ssl_certfile=self.place.certificate or None, ssl_keyfile=self.place.key or None,
         )  # fmt: skip
         return uvicorn.Server(config)
-
-
-class Guard:
-    """Before anything is read of a request: its Host and Origin against rebinding, then whose token it carries."""
-
-    def __init__(self, inner: Any, settings: Settings, place: Place) -> None:
-        from mcp.server.transport_security import TransportSecurityMiddleware  # noqa: PLC0415 - see `server`
-
-        self.inner, self.settings = inner, settings
-        self.names = TransportSecurityMiddleware(_security(place))
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """One request, or the server's own beginning and end."""
-        if scope["type"] != "http":
-            await self.inner(scope, receive, send)
-            return
-        from starlette.concurrency import run_in_threadpool  # noqa: PLC0415 - see `server`
-        from starlette.requests import Request  # noqa: PLC0415
-        from starlette.responses import PlainTextResponse  # noqa: PLC0415
-
-        request = Request(scope)
-        refusal: Any = await self.names.validate_request(request)
-        if refusal is None and request.url.path == gates_http.PATH:  # its code is the proof: no token is asked for
-            refusal = await gates_http.respond(Request(scope, receive), self.settings)
-        caller, there = None, True
-        if refusal is None:
-            kind, _, token = request.headers.get("authorization", "").partition(" ")
-            folder = request.headers.get(FOLDER, "")
-            if kind.lower() == "bearer":
-                caller, there = await run_in_threadpool(self._who, token.strip(), folder)
-            if caller is None:
-                words = "A token of this relay is needed: handoff mcp token\n"
-                refusal = PlainTextResponse(words, 401, {"www-authenticate": "Bearer"})
-            elif not there:
-                refusal = PlainTextResponse(f"There is no folder {caller.here} here.\n", 400)
-            elif request.method != "POST":  # every request stands for itself: there is no stream to listen to or to end
-                refusal = PlainTextResponse("Only POST.\n", 405, {"allow": "POST"})
-        if refusal is not None or caller is None:
-            await refusal(scope, receive, send)
-            return
-        was = mcp.CALLER.set(caller)
-        try:
-            await self.inner(scope, receive, send)
-        finally:
-            mcp.CALLER.reset(was)
-
-    def _who(self, token: str, folder: str) -> tuple[Settings | None, bool]:
-        """The caller, and whether its folder is there."""
-        app = App(self.settings)
-        try:
-            caller = endpoints.identify(app, token=token, folder=folder)
-            return caller, caller is not None and os.path.isdir(caller.here)
-        finally:
-            app.close()
-
-
-def _security(place: Place) -> Any:
-    from mcp.server.transport_security import TransportSecuritySettings  # noqa: PLC0415 - see `Endpoint.server`
-
-    names = [*LOOPBACK[:2], "[::1]", *place.names]
-    if not place.is_loopback:
-        names += [place.host, os.uname().nodename]
-    allowed = [form for name in dict.fromkeys(names) for form in (name, f"{name}:*")]
-    origins = [f"{scheme}://{name}" for scheme in ("http", "https") for name in allowed]
-    return TransportSecuritySettings(allowed_hosts=allowed, allowed_origins=origins)
 
 
 def _check(place: Place) -> None:
