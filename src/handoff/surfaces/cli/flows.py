@@ -71,6 +71,16 @@ def _flow(ctx: Context, arguments: Namespace) -> int:
     return verbs[arguments.verb](ctx, arguments, flow)
 
 
+def _follow(ctx: Context, repository: str) -> bool:
+    """Let the records of the flow's commits survive a rebase; False when they did already."""
+    from handoff.engine import incidents, records  # noqa: PLC0415 - start-up
+
+    if records.book(ctx.app, repository).follows():
+        return False
+    with incidents.ours(ctx.app, folder=repository):
+        return records.follow(ctx.app, repository=repository)
+
+
 def _gate_limits(words: list[str]) -> dict[str, tuple[float, str]]:
     """What stands behind the name of a gate: how long it waits, and what counts then."""
     limits: dict[str, tuple[float, str]] = {}
@@ -106,6 +116,8 @@ def _start(ctx: Context, arguments: Namespace) -> int:
         for warning in event.body.get("warnings", ()):
             ctx.out.warning(str(warning))
     program = ctx.settings.program
+    if _follow(ctx, seen.flow.repository):
+        ctx.out.note(f"Records in git notes follow rebase and amend now (notes.rewriteRef). To take it back: {program} notes uninstall")  # fmt: skip
     ctx.out.line(f"The flow '{seen.flow.id}' has begun: {_where(seen)}.", "good")
     ctx.out.line(f"  workspace  {seen.flow.workspace}")
     ctx.out.line(f"One phase by hand: {program} flow step {seen.flow.id}. By itself: {program} work --agent NAME")

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
+
 from handoff.base.clock import stamp
 from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING
+from handoff.git.repo import find_top
 from handoff.surfaces.cli.command import Command, common_options
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Callable
     from typing import Any
 
     from handoff.engine.verifying import Compared
@@ -40,7 +44,7 @@ def _notes(ctx: Context, arguments: argparse.Namespace) -> None:
 
     app, out = ctx.app, ctx.out
     if arguments.verb == "install":
-        changed = records.follow(app)
+        changed = _at_a_persons_word(ctx, records.follow)
         out.data({"changed": changed})
         out.line(
             "Records follow their commits through rebase and amend now (notes.rewriteRef in this repository's settings)."
@@ -49,7 +53,7 @@ def _notes(ctx: Context, arguments: argparse.Namespace) -> None:
         )
         out.line(f"To take it back: {ctx.settings.program} notes uninstall")
     elif arguments.verb == "uninstall":
-        changed = records.unfollow(app)
+        changed = _at_a_persons_word(ctx, records.unfollow)
         out.data({"changed": changed})
         out.line("The settings are as they were; the records stay." if changed else "There was nothing of ours.")
     elif arguments.verb == "sync":
@@ -61,6 +65,15 @@ def _notes(ctx: Context, arguments: argparse.Namespace) -> None:
         )
     else:
         _status(ctx)
+
+
+def _at_a_persons_word(ctx: Context, change: Callable[..., bool]) -> bool:
+    """Change the repository's settings so that the watcher of incidents knows who it was."""
+    from handoff.engine import incidents  # noqa: PLC0415 - start-up
+
+    folder = find_top(os.getcwd()) or os.getcwd()
+    with incidents.ours(ctx.app, folder=folder):
+        return change(ctx.app, repository=folder)
 
 
 def _status(ctx: Context) -> None:
