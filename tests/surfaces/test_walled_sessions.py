@@ -12,7 +12,10 @@ import time
 
 import pytest
 
+from handoff.agents import folder as folders
+from handoff.agents.contract import Launch
 from handoff.agents.sandbox import BUBBLEWRAP, LANDLOCK, layer
+from handoff.base.errors import Refused
 from relay import manifest
 from sandbox import absent
 from scripts import handoff, processes_with, write_script
@@ -434,3 +437,15 @@ def test_landlock_has_the_same_door(batch):
     end = batch.run("login/form", *acts)
     assert "  REACHED" not in batch.said(end), batch.said(end)
     assert end["state"] == "done", batch.said(end)
+
+
+def test_a_link_planted_in_the_clients_own_folder_is_not_followed_when_it_is_resumed(tmp_path):
+    folder = str(tmp_path / "session")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    os.makedirs(os.path.join(folder, "client"))
+    os.symlink(elsewhere, os.path.join(folder, "client", "copilot"))
+    launch = Launch(("x",), {}, {os.path.join(folder, "client", "copilot", "hooks", "handoff.json"): "{}"})
+    with pytest.raises(Refused, match="leads out of the session's folder"):
+        folders.put_launch(folder, launch, cwd="/", order={"argv": ["x"]})
+    assert list(elsewhere.iterdir()) == []

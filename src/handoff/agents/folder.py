@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from handoff.agents.keeper import ERRORS, EVENTS, EXIT, KEEPER, LAUNCH, PROCESS
-from handoff.base.errors import UserError
+from handoff.base.errors import Refused, UserError
 from handoff.base.files import make_folder, read_text, write_atomic
 from handoff.base.light_json import dumps, loads
 from handoff.base.marked import Running
@@ -59,12 +59,24 @@ def put(path: str, name: str, text: str) -> None:
     write_atomic(whole, text, mode=0o600, sync=False)
 
 
+def refuse_detour(root: str, path: str) -> None:
+    """A client may have put a link into its own folder before it is resumed: we do not follow it out of there."""
+    real = os.path.realpath(os.path.dirname(path))
+    top = os.path.realpath(root)
+    if real != top and not real.startswith(top + "/"):
+        raise Refused(
+            f"{os.path.dirname(path)} leads out of the session's folder to {real}.",
+            "The client planted that link: look at it, then start a fresh session.",
+        )
+
+
 def put_launch(path: str, launch: Launch, *, cwd: str, order: Mapping[str, object], state: str = "") -> None:
     """The files a client needs, then the words to start it with."""
     for name, text in launch.files.items():
         root = next((one for one in (path, state) if one and os.path.abspath(name).startswith(one + "/")), "")
         if not root:
             raise UserError(f"An agent may write only into its session's folder, not {name}.", "Mend the adapter.")
+        refuse_detour(root, name)
         put(root, os.path.relpath(name, root), text)
     put(path, LAUNCH, dumps({"cwd": cwd, **order}))
 

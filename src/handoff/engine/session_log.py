@@ -31,7 +31,12 @@ def known_session(app: App, session: str) -> tuple[sessions.Session, str]:
 
 def fence_of(app: App, session: sessions.Session) -> str:
     """Where a session of ours works and what keeps it there; nothing for a person's own."""
-    facts = folders.get(folders.place(app.settings.home, session.project, session.id), folders.FACTS)
+    return fence_in(folders.place(app.settings.home, session.project, session.id))
+
+
+def fence_in(folder: str) -> str:
+    """The same from a session's folder."""
+    facts = folders.get(folder, folders.FACTS)
     return fence_words(facts) if facts else ""
 
 

@@ -89,6 +89,7 @@ def _logins(home: str, client: str, adapter: Adapter) -> list[str]:
         path, link = os.path.join(home, theirs), os.path.join(client, ours)
         if not os.path.isfile(path):
             continue
+        folders.refuse_detour(client, link)
         make_folder(os.path.dirname(link), mode=0o700)
         if not os.path.lexists(link):
             os.symlink(path, link)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 KEPT = "refs/handoff/work/"
 _DOCUMENTS = ".handoff/"
 _TRIES = 2
+_LANDED = '"landed"'  # in the evidence a report left
 _SHOWN = 20
 _NOT_INSIDE = ("HANDOFF_DATABASE_URL", "HANDOFF_TOKEN")
 
@@ -191,14 +192,15 @@ def tidy(app: App, task: Task, *, running: Container[int]) -> None:
 
     Everything in them is in a snapshot first. What cannot be removed, or belongs to a session that still runs, stays.
     """
-    if task.kind == tasks.SUB_TASK or task.state != states.DONE or session_clones.of_task(app, task) is None:
+    whole = _landed_with(app, task)
+    if not whole:
         return
     from handoff.engine import workspaces  # noqa: PLC0415 - start-up
     from handoff.engine.landing import target_of  # noqa: PLC0415
 
     vault = session_clones.vault_of_project(app, task)
     target = target_of(app, vault)
-    for part in (*session_clones.parts(app, task), task):
+    for part in whole:
         clone = session_clones.of_task(app, part)
         if part.key in running:
             continue
@@ -210,6 +212,17 @@ def tidy(app: App, task: Task, *, running: Container[int]) -> None:
         branch = f"refs/heads/handoff/{session_clones.name_of(part)}"
         if target.tip(branch):
             target.git(target.source.top, "update-ref", "-d", branch)
+
+
+def _landed_with(app: App, task: Task) -> list[Task]:
+    """The tasks whose work is on the branch now that `task` is over: itself and, for a fan-in, its parts."""
+    if task.state != states.DONE:
+        return []
+    if task.kind != tasks.SUB_TASK:
+        return [*session_clones.parts(app, task), task] if _LANDED in task.evidence else []
+    others = tasks.of_batch(app.database, batch=task.batch) if task.batch is not None else []
+    late = any(one.kind == tasks.FAN_IN and _LANDED in one.evidence for one in others)
+    return [task] if late else []  # its session ended after the fan-in had landed its work
 
 
 def _kept_parts(app: App, vault: Vault, task: Task) -> list[Member]:

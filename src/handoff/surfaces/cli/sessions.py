@@ -168,7 +168,9 @@ def _run(ctx: Context, wish: Wish) -> int:
     begun = sessions.start(ctx.app, wish=wish)
     if begun.words:
         ctx.out.warning(begun.words)
-    ctx.out.note(f"Session {begun.session.name} works on '{begun.claim.task.label}'. Its folder: {begun.folder}")
+    ctx.out.note(
+        f"Session {begun.session.name} works on '{begun.claim.task.label}'{session_log.fence_in(begun.folder)}. Its folder: {begun.folder}"
+    )
     return _until_over(ctx, begun)
 
 
