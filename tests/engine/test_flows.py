@@ -309,3 +309,33 @@ def test_what_a_session_left_beside_its_work_is_kept(ground, app):
     restore_into(app, vault=vault, chosen=kept, folder=target)
     with open(os.path.join(target, ".handoff", "notes.md"), encoding="utf-8") as file:
         assert file.read() == "mind the sign\n"
+
+
+def test_a_phase_whose_attempts_are_used_up_asks_or_goes_back_to_where_its_cycle_began(ground, app):
+    text = library.load(ground.repo.path, "tdd").text.replace("back_off_seconds = [0, 5, 30]", "retries = 1", 2)
+    text = text.replace('name = "red"', 'name = "red"\nwhen_used_up = "gate"').replace(
+        'name = "green"', 'name = "green"\nwhen_used_up = "roll-back"'
+    )
+    ground.repo.write(".handoff/workflows/tdd.toml", text)
+    ground.first_cycle()
+    ground.act("1-red", {"say": "no"})
+    ground.act("1-green", {"say": "no"})
+    ground.act("2-plan", {"append": "test-list.md", "text": "- [ ] multiplies\n"})
+    ground.act("2-baseline", {"say": "never asked"})
+    flow = ground.start(app)
+    ground.step(app, flow)
+    step = ground.step(app, flow)
+    assert (step.seen.state, step.seen.flow.phase) == ("gated", "red")
+    assert "refused 1 times" in step.seen.reason
+    from handoff.engine import steering  # noqa: PLC0415
+
+    steering.approve(app, step.seen.task)
+    ground.act("1-red", {"expect": "nothing-changed"}, {"write": "tests/test_add.py", "text": TEST_ADD})
+    assert ground.step(app, flow).seen.flow.phase == "green"
+    head = rows.get(app.database, key=flow.key).head
+    step = ground.step(app, flow)
+    assert codes(step) == {"nothing-changed"}
+    assert (step.seen.state, step.seen.flow.phase, step.seen.flow.cycle) == ("running", "plan", 2)
+    assert step.seen.flow.head == flow.base
+    assert not os.path.exists(os.path.join(flow.workspace, "tests", "test_add.py"))
+    assert ground.repo.git("cat-file", "-t", head).strip() == "commit", "the rolled back work is still there"

@@ -274,6 +274,8 @@ def _refused(
                 tasks.edit(transaction, key=task.key, not_before=transaction.now() + pause if pause else 0.0)
             flow = flows.move(transaction, flow, data=facts)
     restore(app, at._replace(flow=flow), flow.head)
+    if flow.task is None:
+        _drive(app, flow.key)
     return Outcome(FAILED, reason)
 
 
