@@ -7,12 +7,13 @@ import os
 
 import pytest
 
+from flow_ground import FlowGround
 from handoff.base.clock import stamp
 from handoff.base.settings import from_environment
 from handoff.engine import records, suites, walls
 from handoff.engine.app import App
 from handoff.git.notes import Check
-from sandbox import absent
+from sandbox import Cli, absent
 
 
 @pytest.fixture
@@ -111,3 +112,21 @@ def test_what_a_record_says_is_run_behind_the_wall(cli, repo, app):
     record(app, repo, Check(f"touch {leak}; test -f README.md", "green"))
     assert cli("verify", "HEAD", "--json").json[0]["outcome"] == "same"
     assert not os.path.exists(leak)
+
+
+@pytest.mark.slow
+def test_the_commits_of_a_flow_are_verified_again_as_they_were(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    ground = FlowGround(str(tmp_path / "calc"), str(tmp_path / "scripts"))
+    ground.first_cycle()
+    app = ground.app()
+    flow = ground.start(app)
+    for _ in range(3):
+        ground.step(app, flow)
+    app.close()
+    found = Cli(ground.repo.path)("verify", "main..handoff/calc", "--no-wall", "--json").json
+    said = {one["subject"].partition(":")[0]: one for one in found}
+    outcomes = {name: one["outcome"] for name, one in said.items()}
+    assert outcomes == {"plan": "no check", "test": "same", "feat": "same"}
+    assert said["test"]["checks"][0]["recorded"]["verdict"] == "red"
+    assert said["feat"]["checks"][0]["now"]["verdict"] == "green"
