@@ -135,6 +135,7 @@ def _branch(batch, part: str) -> str:
     return name
 
 
+@pytest.mark.slow
 def test_a_part_that_needs_another_begins_with_its_work(batch):
     batch.open(depends={"api": ["form"]})
     batch.run("login/form", {"write": "src/form/new.txt", "text": "form"}, {"run": handoff("done")})
@@ -233,6 +234,7 @@ def test_how_a_session_is_fenced_is_shown_while_it_works(batch):
 # --- what cannot be reached ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_everyday_commands_work_inside(batch):
     batch.open()
     lines = (
@@ -249,6 +251,7 @@ def test_everyday_commands_work_inside(batch):
     assert end["state"] == "done", batch.said(end)
 
 
+@pytest.mark.slow
 def test_nothing_of_anybody_else_can_be_read_written_or_killed(batch):
     batch.open()
     other = subprocess.Popen(["sleep", f"604.{os.getpid()}"])
@@ -300,6 +303,7 @@ def test_nothing_of_anybody_else_can_be_read_written_or_killed(batch):
     assert end["state"] == "done", said
 
 
+@pytest.mark.slow
 def test_the_door_opens_for_the_session_itself_and_for_nothing_else(batch):
     batch.open()
     other = batch.cli("claim", "login/api", "--json").json
@@ -368,6 +372,7 @@ def _say(data: str) -> str:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_garbage_and_floods_are_not_heard_and_the_door_still_opens(batch):
     batch.open()
     flood = _python(
@@ -423,6 +428,7 @@ def test_hooks_are_answered_through_the_door(batch):
     assert os.path.exists(os.path.join(batch.folder(end["session"]), "hello"))
 
 
+@pytest.mark.slow
 def test_landlock_has_the_same_door(batch):
     if layer(os.environ, wanted=LANDLOCK) != LANDLOCK:
         absent(LANDLOCK, installable=False)

@@ -12,6 +12,7 @@ from handoff.board import flows, tasks
 from handoff.engine import session_walls, session_work, walls
 from handoff.engine.flow_standing import DOCUMENTS
 from handoff.engine.session_clones import name_of, of_task, parts, vault_of_project
+from handoff.git.snapshots_place import CHECKOUTS
 
 if TYPE_CHECKING:
     from handoff.base.settings import Config
@@ -45,12 +46,16 @@ def place(app: App, config: Config, *, task: Task, session: str, workspace: str 
     wished = _setting(config, "session_workspace", workspace, WORKSPACES)
     kind = (CLONE if _apart(app, task) else SHARED) if wished == AUTO else wished
     folder = task.workspace
-    if kind == CLONE and (task.kind not in _MAY_CLONE or not _has_commit(folder)):
-        kind = SHARED  # phases of a flow share a checkout; and where there is no commit yet, nothing can be cloned
+    brought = _is_brought(app, task)
+    if kind == CLONE and (task.kind not in _MAY_CLONE or brought or not _has_commit(folder)):
+        # Phases of a flow share a checkout; a task brought from another machine has one to itself already; and where
+        # there is no commit yet, nothing can be cloned.
+        kind = SHARED
     behind = _setting(config, "session_wall", wall, WALLS)
     said = wall not in ("", AUTO)
     if behind == AUTO:
-        behind = session_walls.WORKSPACE if kind == CLONE else _of_phase(app, task)
+        apart = kind == CLONE or (brought and task.kind in (tasks.SUB_TASK, tasks.FAN_IN))
+        behind = session_walls.WORKSPACE if apart else _of_phase(app, task)
     layer = walls.present_layer(app) if behind != session_walls.NONE else NOTHING
     words = ""
     if behind != session_walls.NONE and layer == NOTHING and not said:
@@ -80,6 +85,11 @@ def _apart(app: App, task: Task) -> bool:
     if task.kind == tasks.SUB_TASK:
         return bool(task.patterns)
     return task.kind == tasks.FAN_IN and any(of_task(app, part) for part in parts(app, task))
+
+
+def _is_brought(app: App, task: Task) -> bool:
+    """Whether the task's work came here from another machine, into a checkout of its own."""
+    return task.workspace.startswith(os.path.join(app.settings.home, task.project, CHECKOUTS) + os.sep)
 
 
 def _has_commit(folder: str) -> bool:
