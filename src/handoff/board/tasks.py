@@ -247,7 +247,7 @@ def prune(store: Store, *, before: float, project: str = "", dry_run: bool = Tru
             for task in found:
                 for query in ("prune_needs", "prune_demands", "prune_gates", "prune_task"):
                     transaction.execute(query, key=task.key)
-            for query in ("prune_batches", "prune_sessions", "prune_inbox", "prune_incidents"):
+            for query in ("prune_batches", "prune_flows", "prune_sessions", "prune_inbox", "prune_incidents"):
                 transaction.execute(query, before=before)
             if found:
                 journal.append(transaction, "tasks.pruned", project=project, count=len(found))

@@ -699,3 +699,7 @@ SELECT coalesce(sum(money), 0) AS money FROM expense WHERE at >= :since
 -- name: prune_expenses
 -- forget what was spent long ago
 DELETE FROM expense WHERE at < :before
+
+-- name: prune_flows
+-- forget flows that ended long ago
+DELETE FROM flow WHERE ended_at IS NOT NULL AND ended_at < :before
