@@ -142,3 +142,17 @@ def _remove(path):
         shutil.rmtree(path)
     else:
         os.unlink(path)
+
+
+def test_objects_written_together_are_one_pack_that_git_can_read(repo):
+    keeper = Keeper(repo.path)
+    keeper.take()
+    texts = [b"", b"x", *(str(number).encode() * (number * 37) for number in range(1, 30))]
+    with keeper.store.gathered():
+        names = [keeper.store.write("blob", text) for text in texts]
+        assert keeper.store.read(names[5]) == texts[5]
+        assert not any(os.path.exists(os.path.join(keeper.store.objects, name[:2], name[2:])) for name in names[:1])
+        assert keeper.store.readable(names[:1])  # git is asked: now it is on the disk
+    assert len(keeper.store.packs) == 1
+    assert [keeper.store.git("cat-file", "blob", name).out for name in names] == texts
+    assert keeper.sound()

@@ -167,6 +167,11 @@ def join(store: Store, ours: str, theirs: str) -> tuple[str, list[str]]:
 
 def merge(store: Store, target: str, members: Sequence[Member], *, moment: int, person: str = "") -> Merged:
     """Put the members on the target one after the other, each as one commit; stop collecting at conflicts, not at the first."""
+    with store.gathered():
+        return _merge(store, target, members, moment=moment, person=person)
+
+
+def _merge(store: Store, target: str, members: Sequence[Member], *, moment: int, person: str) -> Merged:
     tip = target
     steps: list[Step] = []
     conflicts: list[Conflicted] = []

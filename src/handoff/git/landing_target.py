@@ -96,6 +96,9 @@ class Target:
 
     def move(self, landing: Landing) -> None:
         """Swap the branch and bring the checkout along; what cannot be done in full is not done at all."""
+        for pack in self.store.packs:  # most of what the checkout needs was written together: it is given as it is
+            self.store.git("index-pack", "--stdin", objects=self.source.objects, stdin=pack)
+        self.store.packs.clear()
         give_objects(self.store, self.source, [landing.new])
         checkout = open_source(landing.checkout) if landing.checkout else None
         if checkout is not None:

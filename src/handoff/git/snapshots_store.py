@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from handoff.base.errors import UserError
 from handoff.base.files import make_folder, write_atomic
 from handoff.base.process import Completed, capture
 from handoff.base.settings import without_guard
+from handoff.git.snapshots_pack import pack
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from handoff.git.snapshots_source import Source
 
 SNAP = "refs/handoff/snap/"
+_FEW = 10
 FILE, PROGRAM, LINK, FOLDER, POINTER = "100644", "100755", "120000", "40000", "160000"
 _PERSON = "handoff <snapshots@handoff.invalid>"
 _CONFIG = """[core]
@@ -89,6 +92,8 @@ class Store:
         self.path = path
         self.environment = trusted_environment(environment)
         self._algorithm = ""
+        self.held: dict[str, tuple[str, bytes]] | None = None  # written, but not on the disk yet
+        self.packs: list[bytes] = []  # what was written together, for a checkout that needs the same objects
 
     @property
     def objects(self) -> str:
@@ -137,6 +142,8 @@ class Store:
         objects: str = "",
     ) -> Completed:
         """One git call on the store. `top` is the work tree, `borrow` another object folder to read from."""
+        if self.held:
+            self._flush()
         environment = dict(self.environment)
         if index:
             environment["GIT_INDEX_FILE"] = index
@@ -170,6 +177,9 @@ class Store:
 
         content = f"{kind} {len(data)}\0".encode() + data
         sha = hashlib.new(self.algorithm, content, usedforsecurity=False).hexdigest()
+        if self.held is not None:
+            self.held.setdefault(sha, (kind, data))
+            return sha
         folder = os.path.join(self.objects, sha[:2])
         path = os.path.join(folder, sha[2:])
         if os.path.exists(path):
@@ -189,6 +199,29 @@ class Store:
             os.close(fd)
         os.rename(temp, path)
         return sha
+
+    @contextmanager
+    def gathered(self) -> Iterator[None]:
+        """Inside, new objects are kept in memory until git or the end needs them, and are written together."""
+        self.held = {}
+        try:
+            yield
+            self._flush()
+        finally:
+            self.held = None
+
+    def _flush(self) -> None:
+        waiting, self.held = self.held or {}, None
+        try:
+            if len(waiting) <= _FEW:
+                for kind, data in waiting.values():
+                    self.write(kind, data)
+                return
+            self.packs.append(pack(waiting.values(), self.algorithm))
+            if self.git("index-pack", "--stdin", stdin=self.packs[-1]).code:
+                raise UserError("The snapshot store cannot be written.", f"Look at {self.path}: is the disk full?")
+        finally:
+            self.held = {}
 
     @property
     def algorithm(self) -> str:
@@ -250,6 +283,8 @@ class Store:
 
     def read(self, sha: str, *, borrow: str = "") -> bytes:
         """One object's bytes."""
+        if self.held and sha in self.held:
+            return self.held[sha][1]
         import zlib  # noqa: PLC0415 - start-up
 
         try:

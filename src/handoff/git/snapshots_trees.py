@@ -6,7 +6,7 @@ import os
 import stat
 from typing import TYPE_CHECKING
 
-from handoff.git.snapshots_store import FILE, FOLDER, LINK, PROGRAM, Entry
+from handoff.git.snapshots_store import FILE, FOLDER, LINK, PROGRAM
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -26,6 +26,7 @@ class Trees:
     def __init__(self, store: Store) -> None:
         self.store = store
         self._known: dict[str, Names] = {}
+        self._written: dict[tuple[str, tuple[str, str]], tuple[bytes, bytes]] = {}
 
     def load(self, root: str, paths: Iterable[str]) -> None:
         """Read the folders above the paths as they are in `root`."""
@@ -74,9 +75,19 @@ class Trees:
         names.update({name: value for name, value in here.items() if value is not None})
         if not names:
             return ""
-        sha = self.store.write_tree(Entry(mode, name, sha) for name, (mode, sha) in names.items())
+        sha = self.store.write("tree", b"".join(raw for _, raw in sorted(map(self._raw, names.items()))))
         self._known[sha] = names
         return sha
+
+    def _raw(self, item: tuple[str, tuple[str, str]]) -> tuple[bytes, bytes]:
+        """One entry by git's order and as git writes it; of a large folder few entries are new from tree to tree."""
+        known = self._written.get(item)
+        if known is None:
+            name, (mode, sha) = item
+            encoded = os.fsencode(name)
+            order = encoded + b"/" if mode == FOLDER else encoded
+            known = self._written[item] = (order, mode.encode() + b" " + encoded + b"\0" + bytes.fromhex(sha))
+        return known
 
 
 def apply_changes(store: Store, root: str, changes: Mapping[str, tuple[str, str] | None]) -> str:
