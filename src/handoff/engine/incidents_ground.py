@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 
 from handoff.base.errors import HandoffError
 from handoff.base.record import TYPE_CHECKING, Record
@@ -11,11 +12,12 @@ from handoff.engine.snapshots import Vault, snapshot
 from handoff.git import snapshots_source as sources
 from handoff.git import watching
 from handoff.git.repo import find_top
+from handoff.git.shadow import check_clone
 from handoff.git.snapshots import Wish, snapshots
 from handoff.git.snapshots_place import MAIN, STORE, find_place
 from handoff.git.snapshots_store import Store
 from handoff.git.watching import Finding, Work
-from handoff.git.workspaces import READY, SHARED, Workspace, all_workspaces
+from handoff.git.workspaces import CLONE, READY, SHARED, Workspace, all_workspaces
 
 if TYPE_CHECKING:
     from typing import Any
@@ -199,7 +201,10 @@ def strange_commits(ground: Ground, before: dict[str, Any], now: dict[str, Any])
         values = (before.get("workspaces", {}).get(one.name, ""), now["workspaces"].get(one.name, ""))
         if one.owns and all(values) and values[0] != values[1]:
             work = Work(one.session or one.name, one.branch, Ownership.parse(one.owns).covers, own=True)
-            found += watching.foreign_commits(store, sources.open_source(one.tree), work, values, {})
+            with suppress(HandoffError):  # a clone that cannot be read must not blind us to the rest
+                if one.kind == CLONE:
+                    check_clone(one.tree)
+                found += watching.foreign_commits(store, sources.open_source(one.tree), work, values, {})
     return found
 
 

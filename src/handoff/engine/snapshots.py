@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from handoff.base.errors import UserError
 from handoff.git import snapshots_restore as restoring
 from handoff.git.repo import find_top
+from handoff.git.shadow import check_clone, is_clone
 from handoff.git.snapshots import Snapshot, Wish, snapshots, take
 from handoff.git.snapshots_place import Place, find_place
 from handoff.git.snapshots_source import open_source
@@ -57,6 +58,8 @@ def open_vault(app: App, *, folder: str = ".") -> Vault:
     top = find_top(folder)
     if top is None:
         raise UserError("This is not a git repository.", "Go to your project, or use: handoff -C DIR …")
+    if is_clone(top):
+        check_clone(top)
     place = find_place(top, home=app.settings.home, project=app.settings.get("HANDOFF_PROJECT"))
     return Vault(place, Store(place.store, app.settings.environment))
 

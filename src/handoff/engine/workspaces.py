@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from handoff.base.errors import HandoffError, Refused, UserError
@@ -12,6 +13,7 @@ from handoff.engine.snapshots import Vault, Want, open_vault, restore, snapshot
 from handoff.git import snapshots_restore as restoring
 from handoff.git import snapshots_retention as retention
 from handoff.git.scratch import drop_slot, idle_slots
+from handoff.git.shadow import check_clone
 from handoff.git.snapshots import Snapshot, Wish, snapshots
 from handoff.git.snapshots_place import MAIN, Place
 from handoff.git.snapshots_source import open_source
@@ -173,6 +175,8 @@ def list_workspaces(app: App, *, vault: Vault | None = None) -> list[Row]:
 def vault_of(app: App, *, workspace: Workspace) -> Vault:
     """The vault of a workspace's own checkout."""
     name = MAIN if workspace.kind == SHARED else workspace.name
+    if workspace.kind == CLONE:
+        check_clone(workspace.tree)
     place = Place(open_source(workspace.tree), workspace.project, name)
     return Vault(place, Store(place.store, app.settings.environment))
 
@@ -193,11 +197,11 @@ def remove_workspace(app: App, *, name: str, vault: Vault | None = None, force: 
 
 
 def _last_snapshot(app: App, workspace: Workspace, *, force: bool) -> Snapshot | None:
-    own = vault_of(app, workspace=workspace)
     wish = Wish(
         f"before the removal of {workspace.name}", session=workspace.session or workspace.name, operation="remove"
     )
     try:
+        own = vault_of(app, workspace=workspace)
         kept = snapshot(app, vault=own, wish=wish._replace(ignored=_few_leftovers(own)))
     except HandoffError:
         if force:
@@ -250,7 +254,8 @@ def tidy(app: App, *, rules: retention.Rules, vault: Vault | None = None, apply:
         return result
     for one in all_workspaces(vault.place.project):
         if one.state == READY and one.kind != SHARED and os.path.isdir(one.tree):
-            snapshot(app, vault=vault_of(app, workspace=one), wish=Wish("before keeping house"))
+            with suppress(HandoffError):  # one that cannot be read now must not stop the rest; its snapshots stay
+                snapshot(app, vault=vault_of(app, workspace=one), wish=Wish("before keeping house"))
     for one in dead:
         remove_workspace(app, name=one.name, vault=vault)
     for folder in unused:

@@ -43,9 +43,15 @@ class Commit(Record):
 
 
 def git(top: str, *words: str, environment: Mapping[str, str]) -> Completed:
-    """One git question in the checkout at `top`."""
+    """One git question in the checkout at `top`; of a session's clone only objects and index are believed."""
     from handoff.base.process import capture  # noqa: PLC0415 - start-up: who only looks for the top starts nothing
 
+    if os.path.basename(top) == "tree":
+        from handoff.git import shadow  # noqa: PLC0415 - only workspaces
+
+        answer = shadow.git(top, *words, environment=environment) if shadow.is_clone(top) else None
+        if answer is not None:
+            return answer
     return capture(["git", "-C", top, *words], environment=environment)
 
 
@@ -79,7 +85,18 @@ def facts(top: str, *, environment: Mapping[str, str]) -> Facts | None:
         return None
     if answer.code:
         return None
-    return _parse_status(top, answer.text)
+    found = _parse_status(top, answer.text)
+    return found if found.branch else found._replace(branch=_branch(top))
+
+
+def _branch(top: str) -> str:
+    """The branch HEAD names in its own file: a clone is looked at without its refs."""
+    path = os.path.join(top, ".git", "HEAD")
+    if not os.path.isfile(path):
+        return ""
+    with open(path, encoding="utf-8", errors="surrogateescape") as file:
+        text = file.read(4096).strip()
+    return text[16:] if text.startswith("ref: refs/heads/") else ""
 
 
 def _parse_status(top: str, text: str) -> Facts:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import stat
 from typing import NamedTuple
 
-from handoff.base.errors import UserError
+from handoff.base.errors import Refused, UserError
 
 _HEX = frozenset("0123456789abcdef")
 _SHA_LENGTHS = (40, 64)
@@ -17,6 +18,10 @@ _STATE_FILES = (
     "BISECT_LOG", "BISECT_START", "BISECT_TERMS", "BISECT_NAMES", "AUTO_MERGE",
 )  # fmt: skip
 _STATE_FOLDERS = ("rebase-merge", "rebase-apply", "sequencer")
+_PLAIN_FILES = (
+    "HEAD", "config", "config.worktree", "index", "packed-refs", "commondir", "shallow", "info/exclude", "info/attributes",
+    "info/grafts", "objects/info/alternates",
+)  # fmt: skip
 _SHARED_FILES = ("config", "info/exclude", "info/attributes", "info/sparse-checkout")
 
 
@@ -55,10 +60,25 @@ def open_source(top: str) -> Source:
     if not os.path.isfile(os.path.join(folder, "HEAD")) and not os.path.islink(os.path.join(folder, "HEAD")):
         raise UserError(f"{top} has no git repository.", "Run the command inside a git checkout, or: git init")
     common = folder
+    _check_plain(folder)
     shared = os.path.join(folder, "commondir")
     if os.path.isfile(shared):
         common = os.path.normpath(os.path.join(folder, os.fsdecode(_read(shared)).strip()))
     return Source(top, folder, common)
+
+
+def _check_plain(folder: str) -> None:
+    """Refuse a git folder in which a pipe or a device stands for one of git's files: git would wait at it for ever."""
+    for name in _PLAIN_FILES:
+        path = os.path.join(folder, name)
+        try:
+            mode = os.stat(path).st_mode
+        except OSError:
+            continue
+        if not stat.S_ISREG(mode):
+            raise Refused(
+                f"{path} is not a plain file.", "Somebody put something else there; look at it, then remove it."
+            )
 
 
 def head(source: Source) -> Head:
@@ -204,9 +224,16 @@ def _tail(path: str) -> bytes:
     return data[-_LOG_TAIL_BYTES:].partition(b"\n")[2]
 
 
-def _read(path: str) -> bytes:
+def read_plain(path: str) -> bytes:
+    """The bytes of a plain file, nothing of anything else: a pipe somebody put there would keep us waiting for ever."""
     try:
-        with open(path, "rb") as file:
-            return file.read()
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return b""
+    with os.fdopen(fd, "rb") as file:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            return b""
+        return file.read()
+
+
+_read = read_plain

@@ -49,6 +49,7 @@ _OVERRIDES = {
     "maintenance.auto": "false",
     "commit.gpgSign": "false",
     "protocol.ext.allow": "never",
+    "log.showSignature": "false",
     "submodule.recurse": "false",
     "advice.detachedHead": "false",
 }
@@ -67,6 +68,8 @@ def trusted_environment(environment: Mapping[str, str]) -> dict[str, str]:
         GIT_ATTR_NOSYSTEM="1",
         GIT_NO_REPLACE_OBJECTS="1",
         GIT_LITERAL_PATHSPECS="1",
+        GIT_ALLOW_PROTOCOL="none",  # a missing object is missing: a clone's settings may name a program to fetch it with
+        GIT_NO_LAZY_FETCH="1",
         GIT_CONFIG_COUNT=str(len(_OVERRIDES)),
     )
     for number, (key, value) in enumerate(_OVERRIDES.items()):

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from handoff.base.errors import UserError
 from handoff.base.files import make_folder, write_atomic
 from handoff.base.process import capture, find
+from handoff.git.shadow import keep_config
+from handoff.git.snapshots_place import TREE
 from handoff.git.snapshots_restore import give_objects
 from handoff.git.snapshots_source import refs
 from handoff.git.workspaces import CLONE, REVIVING, SHARED, WORKTREE, Isolation, Workspace
@@ -67,7 +69,10 @@ class Cloned(_Made):
         for name in ("objects/info", "objects/pack", "refs/heads", "refs/tags", "hooks", "info"):
             make_folder(os.path.join(folder, name))
         write_atomic(os.path.join(folder, "objects", "info", "alternates"), store.objects + "\n")
-        write_atomic(os.path.join(folder, "config"), self._config(place, store))
+        config = self._config(place, store)
+        write_atomic(os.path.join(folder, "config"), config)
+        if workspace.tree == os.path.join(workspace.folder, TREE):
+            keep_config(workspace.folder, config)
         exclude = os.path.join(place.source.common, "info", "exclude")
         if os.path.isfile(exclude):
             shutil.copyfile(exclude, os.path.join(folder, "info", "exclude"))
