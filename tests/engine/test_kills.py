@@ -9,6 +9,8 @@ import sys
 
 import pytest
 
+from handoff.engine import session_traces
+
 POINTS = (
     "supervisor._claim:return",
     "durable.nudge:return",
@@ -66,8 +68,7 @@ def run_until_all_is_over(ground, supervisors, points, again):
 
 def settled(ground):
     told = [event.session for event in ground.events() if event.kind == "session.settled"]
-    traces = os.path.join(ground.app.settings.home, "sessions", "running")
-    return len(told) == ground.count("task.claimed") and not (os.path.isdir(traces) and os.listdir(traces))
+    return len(told) == ground.count("task.claimed") and not session_traces.listing(ground.app)
 
 
 def check_whole_night(ground, names):

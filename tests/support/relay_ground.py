@@ -139,6 +139,8 @@ class Ground:
                  "pace": {**PACE, **pace}, "most": most, "environment": dict(os.environ),
                  "log": os.path.join(self.folder, f"supervisor-{number}.log")}, file,
             )  # fmt: skip
+        with open(os.path.join(self.folder, f"supervisor-{number}.log"), "w", encoding="utf-8"):
+            pass  # it is read before the supervisor says its first word
         assert self._nursery.stdin is not None
         self._nursery.stdin.write(plan + "\n")
         self._nursery.stdin.flush()

@@ -24,6 +24,7 @@ GRACE_SECONDS = 30.0
 _SHARE_OF_LEASE = 4
 _LONGEST_BEAT = 60.0
 _PARTS = 4
+_OLD_SECONDS = 3600.0
 
 
 class Trace(Record):
@@ -72,6 +73,21 @@ def listing(app: App) -> list[Trace]:
         if len(parts) == _PARTS and parts[0].isdigit() and parts[1].isdigit():
             found.append(Trace(name, int(parts[0]), int(parts[1]), parts[2] == "1", parts[3]))
     return found
+
+
+def tidy(app: App) -> None:
+    """Take away what writers that were killed left half-written, an hour later."""
+    try:
+        with os.scandir(_place(app)) as entries:
+            old = [
+                one.path
+                for one in entries
+                if one.name.startswith(".") and app.clock.now() - one.stat().st_mtime > _OLD_SECONDS
+            ]
+    except OSError:
+        return
+    for path in old:
+        remove(path)
 
 
 def end(trace: Trace, reason: str) -> bool:

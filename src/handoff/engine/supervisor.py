@@ -341,3 +341,4 @@ class Supervisor:
         self.engine.delete(before=before)
         executors.prune(self.app.database, before=before)
         expenses.prune(self.app.database, before=before)
+        session_traces.tidy(self.app)
