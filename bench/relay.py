@@ -50,7 +50,7 @@ def _operations(folder: str) -> list[Row]:
     found = []
     for processes, count in ((1, ALONE), (PROCESSES, TOGETHER)):
         teams = {
-            kind: _Team(os.path.join(folder, f"{kind}-{processes}.db"), kind, processes) for kind in ("bare", "ours")
+            kind: Team(os.path.join(folder, f"{kind}-{processes}.db"), kind, processes) for kind in ("bare", "ours")
         }
         best = {(kind, operation): 0.0 for kind in teams for operation in OPERATIONS}
         for _ in range(ROUNDS):
@@ -67,7 +67,7 @@ def _operations(folder: str) -> list[Row]:
     return found
 
 
-class _Team:
+class Team:
     """Processes on one database file, all told the same operation at once."""
 
     def __init__(self, path: str, kind: str, processes: int) -> None:
@@ -100,8 +100,8 @@ class _Team:
 
 
 def _open(path: str, kind: str):
-    if kind == "ours":
-        return open_database(f"sqlite:///{path}", clock=SystemClock())
+    if kind in ("ours", "postgres"):
+        return open_database(path if kind == "postgres" else f"sqlite:///{path}", clock=SystemClock())
     connection = sqlite3.connect(path, timeout=30, isolation_level=None)
     if has_fixed_wal(library.sqlite_version_info):
         connection.execute("PRAGMA journal_mode = WAL")

@@ -44,12 +44,12 @@ def branch_of(hosts):
 
 @pytest.mark.slow
 def test_a_machine_that_dies_in_the_middle_is_followed_by_one_that_goes_on_from_its_last_push(hosts):
-    first = hosts.host("anna")
+    first = hosts.host("anna", lease=4)
     first.cli("dump", "--task", "build", "--next", "x", "--check", "test -f two.txt", "--owns", "*.txt")
     first.work(half_then_whole(hosts))
     hosts.until(lambda: work_of(hosts, 1, "anna") and "one.txt" in hosts.files(work_of(hosts, 1, "anna")), "a push")
     first.die()
-    second = hosts.host("berta")
+    second = hosts.host("berta", lease=4)
     second.work(half_then_whole(hosts))
     hosts.until(lambda: hosts.task(second.app, "build").state == "done", "the other machine finished it")
     task = hosts.task(second.app, "build")
@@ -62,7 +62,7 @@ def test_a_machine_that_dies_in_the_middle_is_followed_by_one_that_goes_on_from_
 
 @pytest.mark.slow
 def test_a_frozen_machine_wakes_up_and_cannot_push_over_its_successor(hosts):
-    first, second = hosts.host("anna"), hosts.host("berta")
+    first, second = hosts.host("anna", lease=4), hosts.host("berta", lease=4)
     first.cli("dump", "--task", "build", "--next", "x", "--check", "test -f two.txt")
     frozen = first.work(half_then_whole(hosts))
     hosts.until(lambda: work_of(hosts, 1, "anna") and "one.txt" in hosts.files(work_of(hosts, 1, "anna")), "a push")
@@ -103,7 +103,7 @@ def test_a_push_of_a_machine_that_had_just_lost_its_task_is_overtaken_by_the_hol
 
 @pytest.mark.slow
 def test_while_the_repository_is_away_the_task_stays_where_it_is_and_is_done_when_it_is_back(hosts):
-    first = hosts.host("anna")
+    first = hosts.host("anna", lease=4)
     first.cli("dump", "--task", "build", "--next", "x", "--check", "test -f two.txt")
     os.rename(hosts.remote, f"{hosts.remote}.away")
     warned = first.cli("dump", "--task", "later", "--next", "x", "--label", "nowhere")

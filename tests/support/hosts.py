@@ -20,19 +20,19 @@ from sandbox import Cli
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PACE = {"lease": 4.0, "reap": 0.3, "watchdog": 0.5, "stops": 0.2, "retention": 3600.0}
-PATIENCE = 40.0
+PATIENCE = 90.0
 
 
 class Host:
     """One machine: `home` and `checkout` can be taken away, everything of it can be killed or frozen."""
 
-    def __init__(self, name: str, folder: str, url: str, remote: str, *, settings: str = "") -> None:
+    def __init__(self, name: str, folder: str, url: str, remote: str, *, lease: float) -> None:
         self.name, self.folder = name, folder
         self.home, self.checkout = os.path.join(folder, name, "home"), os.path.join(folder, name, "shop")
         os.makedirs(self.home)
         subprocess.run(["git", "clone", "-q", remote, self.checkout], check=True, capture_output=True)
         with open(os.path.join(self.home, "config.toml"), "w", encoding="utf-8") as file:
-            file.write(f'git_remote = "{remote}"\npublish_seconds = 0.3\nlease_seconds = 4\n{settings}')
+            file.write(f'git_remote = "{remote}"\npublish_seconds = 0.3\nlease_seconds = {lease}\n')
         self.own = {"HANDOFF_HOME": self.home, "HANDOFF_HOST": name, "HANDOFF_DATABASE_URL": url}
         self.cli = Cli(self.checkout, **self.own)
         self.app = App(Settings({**os.environ, **self.own}, self.home, "", "handoff"))
@@ -101,8 +101,8 @@ class Hosts:
     def git(self, *words: str) -> str:
         return subprocess.run(["git", *words], check=True, capture_output=True, text=True).stdout
 
-    def host(self, name: str, settings: str = "") -> Host:
-        found = Host(name, self.folder, self.url, self.remote, settings=settings)
+    def host(self, name: str, *, lease: float = 60.0) -> Host:
+        found = Host(name, self.folder, self.url, self.remote, lease=lease)
         self.all.append(found)
         return found
 

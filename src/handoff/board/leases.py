@@ -9,7 +9,7 @@ from handoff.board.sessions import Session, Who, register
 from handoff.board.tasks import Task, stale
 
 if TYPE_CHECKING:
-    from handoff.store.database import Store, Transaction
+    from handoff.store.database import Row, Store, Transaction
 
 LEASE_SECONDS = 900.0
 LONGEST_LEASE_SECONDS = 30 * 86_400.0
@@ -48,15 +48,25 @@ def claim_next(
         held = _held_already(transaction, who)
         if held is not None:
             return held
-        if limits.machine and _running(transaction, who, project)["machine"] >= limits.machine:
-            return None
-        row = transaction.one(
-            "next_task", now=transaction.now(), project=project, agent=who.agent, role=role,
-            max_project=limits.project, max_agent=limits.agent, labels=demands.as_text(who.labels),
-        )  # fmt: skip
+        row = _next(transaction, who, project=project, role=role, limits=limits)
         if row is None:
             return None
         return _take(transaction, key=row["key"], agent=row["agent"] or who.agent, who=who, lease_seconds=lease_seconds)
+
+
+def has_next(store: Store, *, who: Who, limits: Limits | None = None) -> bool:
+    """Whether `claim_next` would find something: a look that takes no turn among the writers."""
+    with store.transaction(write=False) as transaction:
+        return _next(transaction, who, project="", role="", limits=limits or Limits()) is not None
+
+
+def _next(transaction: Transaction, who: Who, *, project: str, role: str, limits: Limits) -> Row | None:
+    if limits.machine and _running(transaction, who, project)["machine"] >= limits.machine:
+        return None
+    return transaction.one(
+        "next_task", now=transaction.now(), project=project, agent=who.agent, role=role,
+        max_project=limits.project, max_agent=limits.agent, labels=demands.as_text(who.labels),
+    )  # fmt: skip
 
 
 def claim(

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 _PUBLISHED = "refs/handoff/task/"
 _BASE = "refs/handoff/base/"
-_FETCHED = ("+refs/heads/*:refs/heads/*", f"+{_PUBLISHED}*:{_PUBLISHED}*", f"+{_BASE}*:{_BASE}*")
 _TRIES = 5
 _PAUSE = 2.0
 _LONGEST_NAME = 44
@@ -194,25 +193,27 @@ def adopt(app: App, *, task: Task, fence: int) -> Task:
 
 def _adopt(app: App, remote: Remote, task: Task, fence: int) -> Task:
     name = name_of(label=task.label, key=task.key)
-    refs = remote.refs(f"{_PUBLISHED}*", "refs/heads/handoff/*")
+    waited = _waited_for(app, task)
+    mirror = os.path.join(app.settings.home, task.project, "remote.git")
+    # Only what is asked for by name: a repository of many machines has very many refs.
+    names = (name, *(name_of(label=label, key=key) for key, label in waited.items()))
+    refs = remote.fetch(mirror, *(f"{_PUBLISHED}{one}/*" for one in names))
     newest = _newest(refs, name)
     here = os.path.lexists(os.path.join(task.workspace, ".git"))
     if newest is not None and newest.host == _here(app) and here:
         return task  # this machine published last: its own tree is at least as new
-    needed = [] if newest is not None else _results(app, task, refs)
+    needed = [] if newest is not None else _results(waited, refs)
     own = here and task.baseline_facts.get("host", app.settings.host) == app.settings.host
     if newest is None and own and all(one.host == _here(app) for _, one in needed):
         return task
-    mirror = os.path.join(app.settings.home, task.project, "remote.git")
-    remote.fetch(mirror, *_FETCHED)
     branch = branch_of(name).removeprefix("refs/heads/")
     if newest is not None:
         start = remotes.start_at(mirror, branch, newest.tip, environment=remote.environment)
     else:
         merged = [(label, one.tip) for label, one in needed]
-        start = Start(branch, str(task.baseline_facts.get("head", "")) or "HEAD", merged=merged)
+        start = Start(branch, _fetch_base(remote, mirror, task), merged=merged)
     folder = _make(app, task, mirror, remote, start)
-    _write(app, task.project, name, {"tip": refs.get(branch_of(name), ""), "fence": 0})
+    _write(app, task.project, name, {"tip": newest.tip if newest is not None else "", "fence": 0})
     return _place(app, task, fence, folder, new=newest is None)
 
 
@@ -225,16 +226,29 @@ def _newest(refs: dict[str, str], name: str) -> Published | None:
     return max(found, key=lambda one: one.fence, default=None)
 
 
-def _results(app: App, task: Task, refs: dict[str, str]) -> list[tuple[str, Published]]:
-    """What the tasks this one waited for have left: those it comes after, and for a fan-in the parts of its batch."""
+def _fetch_base(remote: Remote, mirror: str, task: Task) -> str:
+    """The commit a task begins at: pushed by name when it was written down, else somewhere on the branches."""
+    head = str(task.baseline_facts.get("head", ""))
+    if head and remote.fetch(mirror, f"{_BASE}{head}*"):
+        return head
+    heads = remote.fetch(mirror, "refs/heads/*")
+    return head or next(iter(heads.values()), "HEAD")
+
+
+def _waited_for(app: App, task: Task) -> dict[int, str]:
+    """The tasks this one waited for: those it comes after, and for a fan-in the finished parts of its batch."""
     waited = {need.key: f"{need.scope}/{need.id}" if need.scope else need.id
               for need in tasks.needs_of(app.database, key=task.key)}  # fmt: skip
     if task.kind == tasks.FAN_IN and task.batch is not None:
-        parts = tasks.of_batch(app.database, batch=task.batch)
-        waited.update(
-            {part.key: part.label for part in parts if part.kind == tasks.SUB_TASK and part.state == states.DONE}
-        )
-    found = ((label, _newest(refs, name_of(label=label, key=key))) for key, label in sorted(waited.items()))
+        for part in tasks.of_batch(app.database, batch=task.batch):
+            if part.kind == tasks.SUB_TASK and part.state == states.DONE:
+                waited[part.key] = part.label
+    return dict(sorted(waited.items()))
+
+
+def _results(waited: dict[int, str], refs: dict[str, str]) -> list[tuple[str, Published]]:
+    """What those have left."""
+    found = ((label, _newest(refs, name_of(label=label, key=key))) for key, label in waited.items())
     return [(label, one) for label, one in found if one is not None]
 
 

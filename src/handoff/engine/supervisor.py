@@ -232,6 +232,8 @@ class Supervisor:
             new_id("session"), kind=sessions.AGENT, agent=agent, host=self.host, boot=boot_id(), labels=self.crew.labels
         )
         limits = leases.Limits(self._max, self._max_project, int(self._max_agent.get(agent, 0)))
+        if not leases.has_next(self.app.database, who=who, limits=limits):
+            return None  # most of the time: many supervisors that only look do not wait for each other
         with self.app.database.transaction() as transaction:
             claim = leases.claim_next(transaction, who=who, lease_seconds=self._lease_seconds, limits=limits)
             if claim is None:

@@ -39,12 +39,16 @@ class Remote(Record):
         pairs = (line.split("\t", 1) for line in answer.text.splitlines() if "\t" in line)
         return {name: sha for sha, name in pairs}
 
-    def fetch(self, mirror: str, *specs: str) -> None:
-        """Bring what the names stand for into the bare repository `mirror`."""
+    def fetch(self, mirror: str, *patterns: str) -> dict[str, str]:
+        """Bring what the patterns stand for into the bare repository `mirror`; the names with their commits."""
         if not os.path.isfile(os.path.join(mirror, "HEAD")):
             make_folder(os.path.dirname(mirror), mode=0o700)
             self._local("init", "-q", "--bare", mirror)
-        self._talk(f"--git-dir={mirror}", "fetch", "-q", "--no-auto-gc", self.address, *specs)
+        specs = [f"+{pattern}:{pattern}" for pattern in patterns]
+        self._talk(f"--git-dir={mirror}", "fetch", "-q", "--no-auto-gc", "--prune", self.address, *specs)
+        folders = [pattern.rstrip("*").rstrip("/") for pattern in patterns]
+        lines = self._local(f"--git-dir={mirror}", "for-each-ref", "--format=%(refname) %(objectname)", *folders)
+        return dict(line.split(" ", 1) for line in lines.splitlines())
 
     def push(self, repository: str, targets: Mapping[str, str], *, branch: str = "", expected: str = "") -> None:
         """Put commits under names, all or none; `branch` only while it still is what was `expected` (empty: not there)."""
