@@ -153,6 +153,17 @@ def test_a_receiver_that_hangs_keeps_nobody_else_waiting(relay, receivers):
     assert len(hanging.got) == 1
 
 
+def test_a_channel_that_is_set_up_wrongly_keeps_nobody_else_waiting(relay, receivers, monkeypatch):
+    good = receivers()
+    relay.channels(good=(good.url, ""), bad=(good.url, "timeout = -1"))
+    relay.blocked("login")
+    told = relay.deliver()
+    assert told["good"].sent == 1
+    assert "'timeout' is a number" in told["bad"].trouble
+    with pytest.raises(ConfigError):
+        notices.chosen(relay.app)
+
+
 def test_each_channel_hears_what_it_asked_for(relay, receivers):
     all_, mine = receivers(), receivers()
     relay.channels(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from handoff.base.errors import HandoffError, UserError
+from handoff.base.errors import ConfigError, HandoffError, UserError
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.settings import HOME_CONFIG
 from handoff.board import channels as rows
@@ -43,13 +43,27 @@ class Told(Record):
 
 def channels(app: App) -> tuple[Channel, ...]:
     """The channels of the home's config.toml, checked."""
+    found, faults = _usable(app)
+    for fault in faults.values():
+        raise fault
+    return found
+
+
+def _usable(app: App) -> tuple[tuple[Channel, ...], dict[str, ConfigError]]:
+    """The channels that are set up rightly, and what is wrong with the others by name."""
     tables = home_config(app).values["notify"]
-    if not tables:
-        return ()
-    path = os.path.join(app.settings.home, HOME_CONFIG)
-    with open(path, encoding="utf-8-sig") as file:
-        text = file.read()
-    return read_channels(tables, path=path, text=text, variable=app.settings.get)
+    found: list[Channel] = []
+    faults: dict[str, ConfigError] = {}
+    if tables:
+        path = os.path.join(app.settings.home, HOME_CONFIG)
+        with open(path, encoding="utf-8-sig") as file:
+            text = file.read()
+        for name, table in tables.items():
+            try:
+                found += read_channels({name: table}, path=path, text=text, variable=app.settings.get)
+            except ConfigError as error:
+                faults[name] = error
+    return tuple(found), faults
 
 
 def chosen(app: App, name: str = "") -> tuple[Channel, ...]:
@@ -66,10 +80,11 @@ def chosen(app: App, name: str = "") -> tuple[Channel, ...]:
 
 
 def deliver(app: App) -> list[Told]:
-    """One round. Channels are served beside each other: one that hangs keeps no other waiting."""
-    found = channels(app)
+    """One round. Channels are served beside each other: one that hangs or is set up wrongly keeps no other waiting."""
+    found, faults = _usable(app)
+    wrong = [Told(name, trouble=fault.message) for name, fault in faults.items()]
     if len(found) < 2:  # noqa: PLR2004 - no thread for a single one
-        return [_serve(app, channel) for channel in found]
+        return [*(_serve(app, channel) for channel in found), *wrong]
     import threading  # noqa: PLC0415 - only with several channels
 
     told: dict[str, Told] = {}
@@ -88,7 +103,7 @@ def deliver(app: App) -> list[Told]:
         thread.start()
     for thread in threads:
         thread.join()
-    return [told[channel.name] for channel in found]
+    return [*(told[channel.name] for channel in found), *wrong]
 
 
 def deliver_or_tell(app: App) -> list[str]:

@@ -49,13 +49,13 @@ def _status(ctx: Context, arguments: argparse.Namespace) -> int:
             continue
         last = f", last {age(now - progress.sent_at)} ago" if progress.sent_at else ""
         ctx.out.line(
-            f"    {progress.sent} sent{last}, {progress.dropped} dropped, {one.behind} lines of the journal to read"
+            f"    {progress.sent} sent{last}, {progress.dropped} dropped, {one.behind} of the journal's lines to read"
         )
         if progress.state == "gone":
             ctx.out.line(f"    given up: {progress.trouble}. Take it up again: {ctx.settings.program} notify test {channel.name}", "bad")  # fmt: skip
         elif progress.trouble:
             wait = f"; again in {age(progress.next_at - now)}" if progress.next_at > now else ""
-            ctx.out.line(f"    {progress.trouble} ({progress.tries} tries{wait})", "warn")
+            ctx.out.line(f"    {progress.trouble} (tries: {progress.tries}{wait})", "warn")
     return 0
 
 
@@ -88,15 +88,14 @@ def _deliver(ctx: Context, arguments: argparse.Namespace) -> int:
     from handoff.engine import notices  # noqa: PLC0415 - start-up
 
     del arguments
-    notices.chosen(ctx.app)
-    told = notices.deliver(ctx.app)
+    told = notices.deliver(ctx.app) or [notices.Told(one.name) for one in notices.chosen(ctx.app)]
     ctx.out.data([one._asdict() for one in told])
     for one in told:
         words = "not due, or somebody else is at it" if one.waiting else f"{one.sent} sent, {one.dropped} dropped"
         ctx.out.line(
             f"{one.channel}: {words}" + (f"; {one.trouble}" if one.trouble else ""), "warn" if one.trouble else ""
         )
-    return 0
+    return 0 if all(one.sent or not one.trouble for one in told) else 1
 
 
 COMMANDS = {"notify": Command(_arguments, _notify, epilog=_EPILOG)}
