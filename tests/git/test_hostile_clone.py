@@ -121,6 +121,10 @@ def acts(cli, place):
     for words in (("status", "--porcelain"), ("ls-files", "--others", "--exclude-standard", "-z")):
         with contextlib.suppress(HandoffError):  # refusing is an answer too
             questions.git(place.tree, *words, environment=app().git_environment)
+    with contextlib.suppress(HandoffError):
+        vault = workspaces.vault_of(app(), workspace=place)
+        for words in (("log", "-n1", "HEAD"), ("cat-file", "-p", "1" * 40), ("check-attr", "-a", "--", "src/a.py")):
+            vault.store.look(vault.place.source, *words)
     cli("workspace", "remove", "alpha", "--force", code=None)
 
 
