@@ -83,15 +83,25 @@ def main() -> int:
         if not hasattr(module, "rows"):
             continue
         title = (module.__doc__ or name).strip().splitlines()[0]
-        shown = table(module.rows())
-        print(f"{name}: {title}\n{shown}\n", flush=True)
-        sections[name] = f"## {name}\n\n{title}\n\n{_sentence(facts())}\n\n{shown}\n"
+        rows = module.rows()
+        print(f"{name}: {title}\n{table(rows)}\n", flush=True)
+        sections[name] = section(name, title, rows)
     if options.write:
-        kept = {name: text for name, text in written().items() if name in known}
-        with open(PAGE, "w", encoding="utf-8") as file:
-            file.write("\n".join([HEAD, *(text for _, text in sorted({**kept, **sections}.items()))]))
-        print("Wrote docs/performance.md")
+        write(sections)
     return 0
+
+
+def write(sections: dict[str, str]) -> None:
+    """Put these sections into the page; the others stay as they are."""
+    kept = {name: text for name, text in written().items() if name in measurements()}
+    with open(PAGE, "w", encoding="utf-8") as file:
+        file.write("\n".join([HEAD, *(text for _, text in sorted({**kept, **sections}.items()))]))
+    print("Wrote docs/performance.md")
+
+
+def section(name: str, title: str, rows: list[Row]) -> str:
+    """One measurement as the page shows it."""
+    return f"## {name}\n\n{title}\n\n{_sentence(facts())}\n\n{table(rows)}\n"
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
-"""The soak: short tasks over two supervisors while something is killed every second, from a seed. `python -m bench.soak [TASKS] [SEED]`"""
+"""The soak: short tasks over two supervisors while something is killed every second, from a seed."""
 
 from __future__ import annotations
 
+import argparse
 import collections
 import contextlib
 import os
@@ -12,6 +13,7 @@ import sys
 import tempfile
 import time
 
+from bench.__main__ import Row, section, write
 from handoff.base.settings import from_environment
 from handoff.board import journal, tasks
 from handoff.engine.app import App
@@ -145,8 +147,8 @@ class Soak:
         self.app.database.close()
 
 
-def main(count: int = 500, seed: int = 7) -> int:
-    """Run it and say how it was; 1 when anything was wrong."""
+def rows_of(count: int, seed: int) -> tuple[list[Row], Trouble]:
+    """One soak, told in rows, and what was wrong."""
     with tempfile.TemporaryDirectory(prefix="ho-soak-", ignore_cleanup_errors=True) as folder:
         soak = Soak(folder, count, seed)
         begun = time.monotonic()
@@ -155,14 +157,31 @@ def main(count: int = 500, seed: int = 7) -> int:
             claims = sum(event.kind == "task.claimed" for event in soak.events())
         finally:
             soak.close()
-        killed = " and ".join(f"{number} {what}" for what, number in sorted(soak.kills.items()))
-        print(
-            f"{count} tasks, {SUPERVISORS} supervisors, seed {seed}: {time.monotonic() - begun:.0f} s, {claims} sessions, "
-            f"killed {killed}, load {os.getloadavg()[0]:.1f}"
-        )
-        print("\n".join(trouble) or "Every task was done once, every session was settled once, nothing is left alive.")
+    spent = time.monotonic() - begun
+    return [
+        (f"{count} tasks over {SUPERVISORS} supervisors, seed {seed}: time until all are done", f"{spent:.0f} s", "-"),
+        ("supervisors killed on the way", str(soak.kills["supervisors"]), "-"),
+        ("keepers and agents killed on the way", str(soak.kills["keepers and agents"]), "-"),
+        ("sessions started", str(claims), "-"),
+        ("tasks not done, or done twice; sessions not settled once; processes left", str(len(trouble)), "0"),
+    ], trouble  # fmt: skip
+
+
+def main() -> int:
+    """Run it and say how it was; 1 when anything was wrong."""
+    parser = argparse.ArgumentParser(prog="python -m bench.soak", description=__doc__)
+    parser.add_argument("tasks", type=int, nargs="?", default=500)
+    parser.add_argument("seed", type=int, nargs="?", default=7)
+    parser.add_argument("--write", action="store_true", help="write the figures into docs/performance.md")
+    options = parser.parse_args()
+    rows, trouble = rows_of(options.tasks, options.seed)
+    title = "Short tasks over two supervisors while something is killed every second (`python -m bench.soak`)."
+    print(section("soak", title, rows))
+    print("\n".join(trouble) or "Every task was done once, every session was settled once, nothing is left alive.")
+    if options.write:
+        write({"soak": section("soak", title, rows)})
     return 1 if trouble else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(*(int(word) for word in sys.argv[1:])))
+    sys.exit(main())
