@@ -217,6 +217,10 @@ def test_a_flow_is_paused_resumed_gated_rejected_and_cancelled(ground, app):
     steering.approve(app, step.seen.task)
     step = ground.step(app, flow)
     assert (step.phase, step.settled.outcome.kind) == ("red", "ok")
+    steering.cancel(app, flows.look_again(app, flow).task)
+    assert flows.look_again(app, flow).reason == "its task 'calc/1-green' was cancelled"
+    flow_steering.retry(app, flow=rows.get(app.database, key=flow.key))
+    assert flows.look_again(app, flow).task.state == "ready"
     with pytest.raises(Refused, match="cannot be skipped"):
         flow_steering.skip(app, flow=rows.get(app.database, key=flow.key), reason="no time")
     ended = flow_steering.cancel(app, flow=rows.get(app.database, key=flow.key), reason="enough")

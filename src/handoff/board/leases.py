@@ -5,7 +5,7 @@ from __future__ import annotations
 from handoff.base.errors import Conflict, Refused, UserError
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board import demands, journal, outcomes, sentinels, states, tasks
-from handoff.board.sessions import Session, Who, register
+from handoff.board.sessions import TAB, Session, Who, register
 from handoff.board.tasks import Task, stale
 
 if TYPE_CHECKING:
@@ -42,7 +42,10 @@ def claim_next(
     lease_seconds: float = LEASE_SECONDS,
     limits: Limits | None = None,
 ) -> Claim | None:
-    """Take the ready task that comes next: highest priority, then oldest. None when nothing may start now."""
+    """Take the ready task that comes next: highest priority, then oldest. None when nothing may start now.
+
+    A phase of a flow is not for tabs: its session is started in the flow's own workspace.
+    """
     limits = limits or Limits()
     with store.transaction() as transaction:
         held = _held_already(transaction, who)
@@ -66,6 +69,7 @@ def _next(transaction: Transaction, who: Who, *, project: str, role: str, limits
     return transaction.one(
         "next_task", now=transaction.now(), project=project, agent=who.agent, role=role,
         max_project=limits.project, max_agent=limits.agent, labels=demands.as_text(who.labels),
+        tab=int(who.kind == TAB),
     )  # fmt: skip
 
 

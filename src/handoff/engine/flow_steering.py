@@ -117,7 +117,7 @@ def _try_again(app: App, flow: Flow, task: Task | None, target: str, words: Sequ
     facts = {**flow.facts, "prepared": "", "note": "\n".join(words)}
     with app.database.transaction() as transaction:
         flows.tell(transaction, flow, "flow.retried", phase=target or flow.phase, note=facts["note"])
-        same = task is not None and not target
+        same = task is not None and not target and not task.ended
         if same and task is not None:
             outcomes.retry(transaction, key=task.key)
         elif task is not None and not task.ended:

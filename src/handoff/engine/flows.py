@@ -253,6 +253,8 @@ def look(app: App, flow: Flow) -> Seen:
     if flow.state == flows.RUNNING and task is not None:
         if task.state == states.BLOCKED:
             state, reason = flows.BLOCKED, task.reason
+        elif task.state == states.CANCELLED:
+            state, reason = flows.BLOCKED, f"its task '{task.label}' was cancelled"
         elif task.state == states.GATED:
             from handoff.board import gates  # noqa: PLC0415 - only then
 

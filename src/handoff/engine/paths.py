@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from handoff.base.record import TYPE_CHECKING
+from handoff.engine.deciders import BY_KIND
 
 if TYPE_CHECKING:
     from handoff.board.tasks import Task
@@ -12,5 +13,7 @@ if TYPE_CHECKING:
 
 
 def document(app: App, task: Task) -> str:
-    """Where a task's baton lies."""
+    """Where a task's baton lies; a phase of a flow has none before its session begins."""
+    if task.kind in BY_KIND:
+        return ""
     return os.path.join(app.settings.home, task.project, "queue", f"{task.id}.md")

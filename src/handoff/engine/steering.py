@@ -191,6 +191,11 @@ def open_(app: App, task: Task, *, way: str = "") -> Opened:
         raise UserError(f"Task '{task.label}' still waits.", f"See: {app.settings.program} show {task.label}")
     views.refresh(app, task.project)
     path = document(app, task)
+    if not path:
+        raise UserError(
+            f"'{task.label}' is a phase of a flow.",
+            f"Do it yourself: {app.settings.program} flow step {task.scope} --agent person",
+        )
     if not os.path.exists(path):
         views.refresh(app, task.project, whole=True)
     return open_task(app, home_config(app), Job(task.project, task.id, task.workspace, path, task.agent), way=way)

@@ -59,7 +59,7 @@ def take(
     claim: Claim | None = None
     try:
         if task:
-            key = tasks.find(app.database, project=place.name, id=task).key
+            key = _for_a_tab(app, tasks.find(app.database, project=place.name, id=task)).key
             claim = leases.claim(app.database, key=key, who=who, lease_seconds=seconds, limits=limits)
         else:
             claim = leases.claim_next(
@@ -75,6 +75,15 @@ def take(
     tickets.keep(app, ticket._replace(fence=claim.fence, key=taken.key, project=taken.project, task=taken.label))
     views.refresh_or_tell(app, place.name, f"You hold {taken.label} with fence {claim.fence}")
     return claim
+
+
+def _for_a_tab(app: App, task: Task) -> Task:
+    if task.kind in BY_KIND:
+        raise Refused(
+            f"'{task.label}' is a phase of a flow: its session works in the flow's own workspace.",
+            f"Do it yourself: {app.settings.program} flow step {task.scope} --agent person",
+        )
+    return task
 
 
 # --- reporting -------------------------------------------------------------------------------------------

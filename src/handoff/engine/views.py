@@ -143,7 +143,12 @@ class _Writer:
             self.add_task(tasks.get(self.app.database, key=batch.fan_in))
 
     def add_task(self, task: Task) -> None:
-        """The files of one task: its baton, address and markers, and those in its batch's folder."""
+        """The files of one task: its baton, address and markers, and those in its batch's folder.
+
+        A phase of a flow has none: its words are written when its session begins, and nobody reports it by a marker.
+        """
+        if not document(self.app, task):
+            return
         batch = self.batch(task.batch) if task.batch is not None else None
         parts: list[Task] = []
         if batch is not None and task.kind == tasks.FAN_IN:

@@ -116,6 +116,7 @@ WHERE task.state = 'ready' AND task.not_before <= :now
   AND (:project = '' OR task.project = :project)
   AND (:agent = '' OR task.agent = '' OR task.agent = :agent)
   AND (:role = '' OR task.role = '' OR task.role = :role)
+  AND (:tab = 0 OR task.kind <> 'phase')
   AND NOT EXISTS (SELECT 1 FROM demand WHERE demand.task = task.key AND :labels NOT LIKE '%,' || demand.name || ',%')
   AND NOT EXISTS (SELECT 1 FROM stop WHERE
       scope = 'all'

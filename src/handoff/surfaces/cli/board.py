@@ -138,7 +138,8 @@ def _show(ctx: Context, arguments: argparse.Namespace) -> None:
     if task.check_command:
         say(f"  check: {task.check_command}")
     say(f"  workspace: {task.workspace}")
-    say(f"  document: {found.document}")
+    if found.document:
+        say(f"  document: {found.document}")
     say()
     say(task.brief)
     if task.result:

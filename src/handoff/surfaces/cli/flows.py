@@ -226,14 +226,12 @@ def _step(ctx: Context, arguments: Namespace, flow: Flow) -> int:
     if arguments.prompt:
         flow_steering.reword(ctx.app, flow=flow, text=read_text(arguments.prompt))
     while True:
-        before = flows.look_again(ctx.app, flow)
         done = flows.step(ctx.app, flow=flow, agent=arguments.agent, words=arguments.words, model=arguments.model, tell=ctx.out.note)  # fmt: skip
         code = _show_step(ctx, done)
         refused = done.settled is not None and done.settled.outcome.kind != "ok"
         if refused and ctx.out.person and ctx.out.can_ask and _wants_more(ctx, arguments, done):
             continue
-        stuck = done.seen.state != _RUNNING or (refused and before.flow.head != done.seen.flow.head)
-        if not arguments.every or stuck:
+        if not arguments.every or done.seen.state != _RUNNING:
             return _tell(ctx, done.seen) or code
 
 
