@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from handoff.base.clock import age, stamp
 from handoff.base.errors import UsageError
 from handoff.engine import snapshots as engine
-from handoff.engine.incidents import ours
 from handoff.git.snapshots import Wish
 from handoff.surfaces.cli.command import Command
 
@@ -161,6 +160,8 @@ def _restore(ctx: Context, arguments: argparse.Namespace) -> int:
         settings=arguments.all or bool(arguments.setting), only_refs=tuple(arguments.ref),
         only_settings=tuple(arguments.setting),
     )  # fmt: skip
+    from handoff.engine.incidents import ours  # noqa: PLC0415 - start-up of `snapshot`, which the guard waits for
+
     with ours(ctx.app, folder=there.place.source.top):
         report = engine.restore(ctx.app, vault=there, chosen=chosen, want=want, dry_run=arguments.dry_run)
     return _tell(ctx, report, dry_run=arguments.dry_run)
@@ -175,6 +176,8 @@ def _undo(ctx: Context, arguments: argparse.Namespace) -> int:
     vault = engine.open_vault(ctx.app)
     if not arguments.session and (back := _landing_to_undo(ctx, vault)):
         return _undo_landing(ctx, vault, back, dry_run=arguments.dry_run)
+    from handoff.engine.incidents import ours  # noqa: PLC0415 - start-up
+
     with ours(ctx.app, folder=vault.place.source.top):
         report = engine.undo(ctx.app, vault=vault, session=arguments.session, dry_run=arguments.dry_run)
     return _tell(ctx, report, dry_run=arguments.dry_run)
