@@ -274,3 +274,14 @@ def _all_commands():
             except OSError:
                 continue
     return "\n".join(found)
+
+
+def test_the_relays_address_and_token_are_not_known_inside(repo, bubblewrap, monkeypatch):
+    session = Session(repo, bubblewrap)
+    monkeypatch.setenv("HANDOFF_DATABASE_URL", "postgresql://relay:a-password@db.invalid/relay")
+    monkeypatch.setenv("HANDOFF_TOKEN", "a-token")
+    session.keeper.app = App(from_environment())
+    said = session.ok("env")
+    assert "HANDOFF_WORKSPACE" in said
+    assert "a-password" not in said
+    assert "a-token" not in said

@@ -25,7 +25,6 @@ _DOCUMENTS = ".handoff/"
 _TRIES = 2
 _LANDED = '"landed"'  # in the evidence a report left
 _SHOWN = 20
-_NOT_INSIDE = ("HANDOFF_DATABASE_URL", "HANDOFF_TOKEN")
 
 
 class Judged(Record):
@@ -101,9 +100,8 @@ def run_check(app: App, task: Task, folder: str, workspace: Workspace | None = N
     settings = load_config(os.path.join(task.workspace, _DOCUMENTS, "config.toml"), PROJECT_KEYS)
     wall = walls.wall_of_folder(app, folder=folder, caches=home_config(app).texts("session_caches"))
     wrapped = walls.inside(app, wall=wall, argv=["/bin/sh", "-c", task.check_command], workspace=workspace)
-    environment = {name: value for name, value in wrapped.environment.items() if name not in _NOT_INSIDE}
     verdict = run(
-        "exec " + shlex.join(wrapped.argv), folder=folder, environment=environment,
+        "exec " + shlex.join(wrapped.argv), folder=folder, environment=wrapped.environment,
         timeout=settings.number("check_timeout"), clock=app.clock,
     )  # fmt: skip
     return verdict._replace(command=task.check_command)

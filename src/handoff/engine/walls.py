@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from handoff.engine.app import App
 
 
+# Where the relay's rows are, with a password perhaps, and what proves who asks: nothing that runs inside needs them.
+_NOT_INSIDE = ("HANDOFF_DATABASE_URL", "HANDOFF_TOKEN")
+
+
 class Wall(NamedTuple):
     """Which layer holds, and the cage it is given."""
 
@@ -74,7 +78,8 @@ def wall_of_folder(
 
 def inside(app: App, *, wall: Wall, argv: Sequence[str], workspace: Workspace | None = None) -> Wrapped:
     """The command as it must be started to run inside the wall."""
-    environment = {**app.settings.environment, **(workspace.environment() if workspace else {})}
+    mine = {name: value for name, value in app.settings.environment.items() if name not in _NOT_INSIDE}
+    environment = {**mine, **(workspace.environment() if workspace else {})}
     return wrap(wall.cage, argv, environment, by=wall.layer)
 
 
