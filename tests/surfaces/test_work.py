@@ -9,6 +9,7 @@ import psutil
 import pytest
 
 from handoff.base.clock import SystemClock
+from relay import manifest
 from screen import Screen
 
 PLAN = """# Execution Plan
@@ -117,16 +118,18 @@ run = "while ! test -e {go}; do sleep 0.05; done"
 """)
     cli("init", "login")
     repo.write(".handoff/features/login/STATE.md", PLAN)
-    cli("dump", "--task", "first", "--next", "do it", "--check", "true")
-    words = cli.command("work", "--agent", "scripted", "--", str(script))
+    cli("dump", "--task", "first", "--next", "do it", "--check", "true", "--priority", "9")
+    cli("dump", "--open-batch", manifest(tmp_path / "m.json", batch="night"))
+    words = cli.command("work", "--agent", "scripted", "--max", "1", "--", str(script))
     screen = Screen(words, cwd=repo.path, env={**cli.full_environment(), "TERM": "xterm-256color"})
     try:
-        seen = screen.until("1 running", "repo/first", "plan of login", "1/3", "started with scripted")
+        seen = screen.until("1 running", "repo/first", "plan of login", "1/3", "repo/night", "0/2", "started with")
         assert "scripted" in next(line for line in seen.splitlines() if line.startswith("repo/first"))
         assert "━" in next(line for line in seen.splitlines() if "plan of login" in line), "a bar"
         assert not screen.cursor_shown
+        cli("pause")
         go.write_text("")
-        screen.until("0 running")
+        screen.until("0 running", "paused: project 'repo'")
         screen.process.send_signal(signal.SIGINT)
         assert screen.process.wait(timeout=60) == 0
         screen.look()

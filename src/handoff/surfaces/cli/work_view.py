@@ -70,8 +70,8 @@ def picture(found: Picture, told: list[str]) -> Any:
     from rich.text import Text  # noqa: PLC0415
 
     head = Text(
-        f"{len(found.supervisors)} supervisors   {found.ready} ready   {len(found.running)} running   "
-        f"{found.gates} gates"
+        f"{_many(len(found.supervisors), 'supervisor')}   {found.ready} ready   {len(found.running)} running   "
+        f"{_many(found.gates, 'gate')}"
     )
     running = Table("task", "agent", "host", "fence", "attempt", box=None, pad_edge=False)
     for task in found.running:
@@ -94,3 +94,7 @@ def _progress(found: Picture) -> Iterator[tuple[str, int, int]]:
         yield f"plan of {found.plan['feature']}", found.plan["done"], found.plan["total"]
     for batch in found.batches:
         yield f"{batch['project']}/{batch['id']}", batch["total"] - max(0, batch["remaining"]), batch["total"]
+
+
+def _many(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
