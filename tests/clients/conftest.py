@@ -210,7 +210,9 @@ class Stage:
 
 
 class _Clean(Cli):
-    """The command with nothing but the stage's own environment."""
+    """The command with nothing but the stage's own environment; some clients try a refused request for more than a minute."""
+
+    seconds = 240
 
     def __init__(self, folder: str, environment: dict[str, str]) -> None:
         super().__init__(folder)

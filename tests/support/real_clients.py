@@ -100,20 +100,21 @@ def table(notes: str, page: str) -> None:
             shown.setdefault(name, set()).add(fact)
             facts[fact] = None
     names = [name for name in CLIENTS if name in shown]
+    rows = sorted(facts, key=lambda fact: -sum(fact in shown[name] for name in names))
     lines = [
         "# Clients",
         "",
         (
             "What the suite has shown with the real programs and a scripted model, nothing more."
-            f" Written from the notes of one run on {time.strftime('%Y-%m-%d', time.gmtime())}; an empty cell was not shown in that"
-            " run: not possible, not run, or not passed. `make test-clients` writes it again."
+            f" Written from what the tests noted on {time.strftime('%Y-%m-%d', time.gmtime())}; an empty cell was not shown then:"
+            " not possible, not run, or not passed. `make test-clients` writes it again."
         ),
         "",
         "| | " + " | ".join(f"{name} {version(name)}" for name in names) + " |",
         "|---|" + "---|" * len(names),
     ]
     lines += [
-        f"| {fact} | " + " | ".join("yes" if fact in shown[name] else "" for name in names) + " |" for fact in facts
+        f"| {fact} | " + " | ".join("yes" if fact in shown[name] else "" for name in names) + " |" for fact in rows
     ]
     with open(page, "w", encoding="utf-8") as file:
         file.write("\n".join(lines) + "\n")

@@ -58,6 +58,8 @@ class Answer(NamedTuple):
 class Cli:
     """`handoff …` as its own process, in one folder."""
 
+    seconds = TIMEOUT_SECONDS
+
     def __init__(self, folder: str, **environment: str) -> None:
         self.folder = folder
         self.environment = environment
@@ -77,7 +79,7 @@ class Cli:
             input=stdin.encode() if stdin is not None else None,
             stdin=subprocess.DEVNULL if stdin is None else None,
             capture_output=True,
-            timeout=TIMEOUT_SECONDS,
+            timeout=self.seconds,
             check=False,
         )
         answer = Answer(
