@@ -54,6 +54,10 @@ def measured(what: str, otherwise: float) -> float:
     return otherwise
 
 
+def _on_page() -> bool:
+    return measured("lines of the journal for each task", -1.0) > 0
+
+
 class Facts(NamedTuple):
     """What the model takes from measurements."""
 
@@ -144,7 +148,11 @@ def rows() -> list[Row]:
     """What `python -m bench` shows: shares of what there is at the busiest moment; above 100 % it gives way."""
     known = facts()
     found: list[Row] = [
-        ("taken from bench/hosts.py", f"{known.claims:.0f} claims/s, {known.writes:.0f} beats/s", f"seed {SEED}"),
+        (
+            "what Postgres does a second" + ("" if _on_page() else " (a short run under load; run bench hosts first)"),
+            f"{known.claims:.0f} claims, {known.writes:.0f} heartbeats",
+            f"section hosts of this page; seed {SEED}",
+        ),
     ]
     for hosts in HOSTS:
         wanted = TASKS * hosts // max(HOSTS)
