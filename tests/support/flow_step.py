@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 import sys
 
+import deadly
 from handoff.base.errors import HandoffError
 from handoff.base.settings import from_environment
 from handoff.board import flows as rows
 from handoff.engine import flows
 from handoff.engine.app import App
-from supervise import deadly
 
 
 def main(plan_path: str) -> None:
     with open(plan_path, encoding="utf-8") as file:
         plan = json.load(file)
-    sys.setprofile(deadly(plan["points"], plan["folder"]))
+    deadly.arm(plan["points"], plan["folder"])
     app = App(from_environment("handoff"))
     flow = rows.get(app.database, key=plan["flow"])
     for _ in range(plan["steps"]):
