@@ -142,7 +142,8 @@ def test_a_session_thought_dead_gets_its_task_back_by_a_sign_of_life(database):
     database.shift += 61
     watchdog.scan(database)
     assert sessions.listing(database) == []
-    assert leases.heartbeat(database, key=task.key, fence=1).state == "running"
+    back = leases.heartbeat(database, key=task.key, fence=1)
+    assert (back.state, back.attempt) == ("running", 1), "it was no failed attempt"
     assert [(session.id, session.task) for session in sessions.listing(database)] == [("s1", task.key)]
     assert leases.claim_next(database, who=who("s2")) is None
     assert leases.claim_next(database, who=who("s1")).repeated

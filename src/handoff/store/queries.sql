@@ -150,8 +150,9 @@ UPDATE task SET lease_until = :lease_now + CASE WHEN :lease_seconds > 0 THEN :le
 WHERE key = :key AND fence = :fence AND state = 'running' RETURNING *
 
 -- name: revive_task
--- a session thought dead is alive, and nobody has taken its task
+-- a session thought dead is alive, and nobody has taken its task: the attempt that was counted was none
 UPDATE task SET state = 'running', held_since = :lease_now, lease_until = :lease_now + lease_seconds,
+                attempt = CASE WHEN attempt > 1 THEN attempt - 1 ELSE attempt END,
                 seen_at = :now, changed_at = :now, reason = ''
 WHERE key = :key AND fence = :fence AND held_by IS NOT NULL AND state = 'ready' RETURNING *
 
