@@ -120,7 +120,7 @@ def make_checkout(mirror: str, folder: str, remote: Remote, start: Start) -> str
     make_folder(os.path.dirname(folder), mode=0o700)
     _clear(folder)
     cloned = run(
-        ["git", *_SAFE, "clone", "-q", "--no-checkout", "--local", mirror, folder], environment=remote.environment,
+        ["git", *_SAFE, "clone", "-q", "--no-checkout", "--no-hardlinks", mirror, folder], environment=remote.environment,
         timeout=_SECONDS,
     )  # fmt: skip
     if cloned.code:
