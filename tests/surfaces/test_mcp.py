@@ -11,7 +11,6 @@ import pytest
 from sandbox import absent
 
 NAMES = [
-    "answer_gate",
     "ask_human",
     "block",
     "checks",
@@ -105,11 +104,12 @@ def test_a_session_blocks_asks_and_hands_on(talk, cli):
 def test_an_answer_passed_on_needs_the_code_a_person_was_given(talk, cli):
     talk.call("handoff", name="next-one", brief="go on")
     talk.call("claim", name="next-one")
+    assert talk.call("ask_human").startswith("ERROR")
     talk.call("ask_human", question="This text?", text="old", within="2h", default="no")
-    assert talk.call("answer_gate", code="next-one", answer="yes").startswith("ERROR")
+    assert talk.call("ask_human", code="next-one", answer="yes").startswith("ERROR")
     code = cli("gate", "show", "next-one", "--json").json["code"]
-    assert talk.call("answer_gate", code=code, answer="edit").startswith("ERROR")
-    assert "is ready" in talk.call("answer_gate", code=code, answer="edit", text="new")
+    assert talk.call("ask_human", code=code, answer="edit").startswith("ERROR")
+    assert "is ready" in talk.call("ask_human", code=code, answer="edit", text="new")
     assert "new" in talk.call("claim")
 
 

@@ -72,17 +72,18 @@ def block(app: App, reason: str) -> str:
     return f"Task '{outcome.task.label}' is blocked; a person will see the reason. You may stop."
 
 
-def ask_human(app: App, question: str, text: str = "", within: str = "", default: str = "") -> str:
-    """Ask a person about your task: yes, no, or `text` as they want it. You let the task go; a later session has the answer. After `within` (2h, 30m) without one, `default` (yes or no) counts."""
+def ask_human(
+    app: App, question: str = "", text: str = "", within: str = "", default: str = "", code: str = "", answer: str = ""
+) -> str:  # fmt: skip
+    """Ask a person about your task: yes, no, or `text` as they want it. You let the task go; a later session has the answer. After `within` (2h, 30m) without one, `default` (yes or no) counts. Or pass on what a person answered: `code` from their notification, `answer` yes, no or edit, `text` the reason or the edited text."""
+    if code or answer:
+        outcome = steering.answer(app, code=code, word=answer, text=text)
+        return f"Answered: task '{outcome.task.label}' is {outcome.task.state}."
+    if not question.strip():
+        raise UserError("There is no question.", "Give `question`, or pass an answer on with `code` and `answer`.")
     seconds = span(within) if within else None
     session_words.ask_human(app, _hold(app), question=question, subject=text, within=seconds, fallback=default)
     return "The question is put. You hold the task no longer: stop here."
-
-
-def answer_gate(app: App, code: str, answer: str, text: str = "") -> str:
-    """Pass on a person's answer to a gate: `code` is from their notification, answer is yes, no or edit, `text` the reason or the edited text."""
-    outcome = steering.answer(app, code=code, word=answer, text=text)
-    return f"Answered: task '{outcome.task.label}' is {outcome.task.state}."
 
 
 def request_path(app: App, path: str, reason: str) -> str:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 TOOLS = (
     tools.task, tools.claim, tools.note, tools.finish, tools.block, tools.ask_human, tools.request_path, tools.status,
-    tools.checks, tools.handoff, tools.answer_gate,
+    tools.checks, tools.handoff,
 )  # fmt: skip
 CALLER: ContextVar[Settings] = ContextVar("caller")
 """Who speaks at the moment, where one server answers many; otherwise it is whoever started the server."""
