@@ -348,3 +348,15 @@ def test_a_phase_whose_attempts_are_used_up_asks_or_goes_back_to_where_its_cycle
     assert step.seen.flow.head == flow.base
     assert not os.path.exists(os.path.join(flow.workspace, "tests", "test_add.py"))
     assert ground.repo.git("cat-file", "-t", head).strip() == "commit", "the rolled back work is still there"
+
+
+def test_a_session_over_its_phases_minutes_is_ended_and_its_work_undone(ground, app):
+    text = library.load(ground.repo.path, "tdd").text.replace("minutes = 60", "minutes = 0.02", 1)
+    ground.repo.write(".handoff/workflows/tdd.toml", text)
+    ground.first_cycle()
+    ground.act("1-plan", {"write": "test-list.md", "text": LIST}, {"hang": True})
+    flow = ground.start(app, request="a calculator, from the words of a file")
+    step = ground.step(app, flow)
+    assert step.settled.outcome.reason == "session-failed: the limit of 0.02 minutes is reached"
+    assert not os.path.exists(os.path.join(flow.workspace, "test-list.md"))
+    assert "+- [ ] adds two numbers" in step.seen.flow.facts["failures"][0]["diff"]
