@@ -66,10 +66,12 @@ def place(app: App, config: Config, *, task: Task, session: str, workspace: str 
 
 
 def _of_phase(app: App, task: Task) -> str:
-    """A phase of a flow that owns documents alone, such as a review, gets the code read-only where this machine can do it."""
+    """A phase works behind the wall of its flow's clone; one that owns documents alone, such as a review, reads the code only."""
+    if task.kind != flows.PHASE:
+        return session_walls.NONE
     documents = all(pattern.startswith(DOCUMENTS) for pattern in task.patterns)
-    able = task.kind == flows.PHASE and documents and walls.present_layer(app) == BUBBLEWRAP
-    return session_walls.OWNED if able else session_walls.NONE
+    able = documents and walls.present_layer(app) == BUBBLEWRAP
+    return session_walls.OWNED if able else session_walls.WORKSPACE
 
 
 def _setting(config: Config, key: str, said: str, known: tuple[str, ...]) -> str:
