@@ -51,7 +51,9 @@ def script_cycle(ground) -> None:
     home = ground.app().settings.home
     os.makedirs(home, exist_ok=True)
     with open(os.path.join(home, "config.toml"), "a", encoding="utf-8") as file:
-        file.write(f'session_caches = ["{ground.scripts}"]\n')  # the one place outside its clone where a line may be left
+        file.write(
+            f'session_caches = ["{ground.scripts}"]\n'
+        )  # the one place outside its clone where a line may be left
     for phase, act in acts.items():
         for attempt in (1, 2, 3):
             ground.act(phase, {"run": f"echo {phase} >> {ground.scripts}/ran"}, act, attempt=attempt)
