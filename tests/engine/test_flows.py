@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from flow_ground import ADD, LIST, OLD, SUBTRACT, TEST_ADD, TEST_SUBTRACT, FlowGround, case, module
+from flow_ground import ADD, LIST, OLD, TEST_ADD, FlowGround, case, module
 from handoff.base.errors import Conflict, Refused, UserError
 from handoff.board import flows as rows
 from handoff.board import tasks, watchdog
@@ -295,9 +295,6 @@ def test_start_checks_everything_first(ground, app):
     with pytest.raises(Conflict, match="still under way"):
         ground.start(app)
     assert flow.id == "calc"
-
-
-SUBTRACT_ACTS = ({"append": "calc.py", "text": SUBTRACT}, {"write": "tests/test_subtract.py", "text": TEST_SUBTRACT})
 
 
 def test_what_a_session_left_beside_its_work_is_kept(ground, app):

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 HEADER = "import unittest\n\nfrom calc import {names}\n\n\nclass {kind}(unittest.TestCase):\n"
 ADD = "def add(a, b):\n    return a + b\n"
-SUBTRACT = "\n\ndef subtract(a, b):\n    return a - b\n"
 
 
 def case(name: str, *lines: str) -> str:
@@ -31,7 +30,6 @@ def module(kind: str, names: str, *cases: str) -> str:
 
 OLD = module("Old", "NAME", case("name", 'self.assertEqual(NAME, "calc")', "self.assertTrue(NAME.islower())"))
 TEST_ADD = module("Add", "add", case("adds", "self.assertEqual(add(1, 2), 3)", "self.assertEqual(add(0, 0), 0)"))
-TEST_SUBTRACT = module("Subtract", "subtract", case("subtracts", "self.assertEqual(subtract(3, 2), 1)"))
 LIST = "# Tests\n\n- [ ] adds two numbers\n- [ ] subtracts one number from another\n"
 
 
