@@ -316,6 +316,8 @@ def test_a_restore_killed_at_any_step_loses_nothing_and_can_be_repeated(repo, ke
             break
         killed += 1
         limit += 5
+        if os.path.exists(os.path.join(repo.path, ".git", "index.lock")):  # killed with git's lock in its hand
+            keeper.restore(kept, exact=True, staged=True)
     assert killed > 5
     assert tree_facts(repo.path) == wanted
     assert keeper.sound()

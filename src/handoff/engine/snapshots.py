@@ -6,16 +6,18 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from handoff.base.errors import UserError
+from handoff.git import snapshots_modes as rights
 from handoff.git import snapshots_restore as restoring
 from handoff.git.repo import find_top
 from handoff.git.shadow import check_clone, is_clone
 from handoff.git.snapshots import Snapshot, Wish, snapshots, take
 from handoff.git.snapshots_place import Place, find_place
 from handoff.git.snapshots_source import open_source
+from handoff.git.snapshots_staged import put_index
 from handoff.git.snapshots_store import Store
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from handoff.engine.app import App
 
@@ -151,25 +153,34 @@ def restore(
     differing = restoring.changes(vault.store, restoring.tree_of(vault.store, first.sha), target, want.paths)
     if want.paths and not differing:
         _must_exist(vault, target, want.paths)
+    source, sides = vault.place.source, restoring.parts_of(vault.store, chosen.sha)
+    modes = rights.read_modes(vault.store, sides.modes) if want.files else None
+    kinds = rights.kinds_of(vault.store, target, want.paths) if want.files else {}
+    other = rights.differing_modes(source.top, kinds, modes, paths=want.paths) if modes else {}
     if dry_run:
-        return Report(chosen, vault.place.source.top, _shown(differing, want))
+        return Report(chosen, source.top, _shown(differing, want, other))
+    # What its owner cannot read is in no snapshot: let him in before anything is overwritten.
+    closed, notes = rights.open_up(source.top, kinds, source.folder)
     # Name what is about to be overwritten: also an ignored file, or a folder of them, is in the snapshot then.
-    paths = [change.path for change in differing if os.path.lexists(os.path.join(vault.place.source.top, change.path))]
-    before = snapshot(app, vault=vault, wish=wish._replace(paths=paths or None))
+    paths = [change.path for change in differing if os.path.lexists(os.path.join(source.top, change.path))]
+    before = snapshot(app, vault=vault, wish=wish._replace(paths=None if closed else paths or None))
     differing = restoring.changes(vault.store, restoring.tree_of(vault.store, before.sha), target, want.paths)
-    notes: list[str] = []
-    index, refs = restoring.parts_of(vault.store, chosen.sha)
-    source = vault.place.source
     if want.refs:
-        notes += restoring.put_refs(vault.store, source, refs, only=want.only_refs)
+        notes += restoring.put_refs(vault.store, source, sides.refs, only=want.only_refs)
     if want.settings:
-        notes += restoring.put_settings(vault.store, source, refs, only=want.only_settings)
+        notes += restoring.put_settings(vault.store, source, sides.refs, only=want.only_settings)
     if want.files:
-        notes += restoring.put_files(vault.store, source.top, differing, exact=want.exact).notes
+        made = rights.missing_folders(source.top, (change.path for change in differing))
+        notes += restoring.put_files(vault.store, source.top, differing, exact=want.exact, modes=modes).notes
+        if modes:
+            closed |= rights.differing_modes(
+                source.top, kinds, modes, paths=want.paths, made=made, opened=frozenset(closed)
+            )
+        rights.put_modes(source.top, closed)
     if want.staged:
-        restoring.put_index(vault.store, source, index)
+        put_index(vault.store, source, sides.staged)
         notes.append("index")
-    return Report(chosen, source.top, _shown(differing, want), tuple(notes), before)
+    return Report(chosen, source.top, _shown(differing, want, other), tuple(notes), before)
 
 
 def restore_into(app: App, *, vault: Vault, chosen: Snapshot, folder: str, paths: Sequence[str] = ()) -> Report:
@@ -180,8 +191,15 @@ def restore_into(app: App, *, vault: Vault, chosen: Snapshot, folder: str, paths
         raise UserError(f"{target} is not empty.", "Name a folder that does not exist yet.")
     os.makedirs(target, exist_ok=True)
     empty = vault.store.write_tree([])
-    differing = restoring.changes(vault.store, empty, restoring.tree_of(vault.store, chosen.sha), tuple(paths))
-    done = restoring.put_files(vault.store, target, differing, exact=False)
+    tree = restoring.tree_of(vault.store, chosen.sha)
+    differing = restoring.changes(vault.store, empty, tree, tuple(paths))
+    modes = rights.read_modes(vault.store, restoring.parts_of(vault.store, chosen.sha).modes)
+    made = rights.missing_folders(target, (change.path for change in differing))
+    done = restoring.put_files(vault.store, target, differing, exact=False, modes=modes)
+    if modes:
+        kinds = rights.kinds_of(vault.store, tree, tuple(paths))
+        wanted = rights.differing_modes(target, kinds, modes, paths=tuple(paths), made=made)
+        rights.put_modes(target, wanted)
     return Report(chosen, target, tuple(differing), done.notes)
 
 
@@ -226,10 +244,13 @@ def _must_exist(vault: Vault, tree: str, paths: Sequence[str]) -> None:
         raise UserError(f"The snapshot has no {', '.join(paths)}.", "Paths are relative to the top of the checkout.")
 
 
-def _shown(differing: Sequence[restoring.Change], want: Want) -> tuple[restoring.Change, ...]:
+def _shown(differing: Sequence[restoring.Change], want: Want, other: Mapping[str, int]) -> tuple[restoring.Change, ...]:
+    """The changes a person is told of: files, then paths of which only the permission bits are others."""
     if not want.files:
         return ()
-    return tuple(change for change in differing if want.exact or change.kind != "delete")
+    written = {change.path for change in differing}
+    bits = [restoring.Change("mode", path, f"{mode:04o}", "") for path, mode in other.items() if path not in written]
+    return (*(change for change in differing if want.exact or change.kind != "delete"), *bits)
 
 
 def _ignore_files(app: App, vault: Vault) -> list[str]:

@@ -9,6 +9,7 @@ from handoff.base.clock import stamp
 from handoff.base.errors import UserError
 from handoff.base.files import locked, make_folder
 from handoff.git import snapshots_source as sources
+from handoff.git.snapshots_modes import Look
 from handoff.git.snapshots_parts import Parts, State
 from handoff.git.snapshots_scan import Scan
 from handoff.git.snapshots_store import SNAP, Store
@@ -24,7 +25,7 @@ _MICRO = 1_000_000
 
 
 class Snapshot(NamedTuple):
-    """One snapshot as its commit tells it. The first parent holds the index, the second refs and settings."""
+    """One snapshot as its commit tells it. Its parents hold the index, refs and settings, and permission bits."""
 
     sha: str
     ref: str
@@ -89,12 +90,16 @@ def _take(
             scan.start_over()
             tree = scan.update(None, ignored=wish.ignored)
         refs = parts.refs(head)
-        state = State(tree, index.commit, index.sum, refs.commit, refs.sum, source.top)
+        # After the files: what changes a file's rights from here on also makes git look at it again next time.
+        look = Look(store, source.top, folder)
+        modes = look.update(before.modes, scan.looked, whole=scan.whole, names=scan.names)
+        state = State(tree, index.commit, index.sum, refs.commit, refs.sum, source.top, modes)
         if previous and state == before and not (wish.force or wish.operation or parts.troubles):
             if not wish.ignored:
+                look.keep()
                 scan.keep()
             return read_snapshot(store, previous)
-        parents = [parent for parent in (index.commit, refs.commit) if parent]
+        parents = [parent for parent in (index.commit, refs.commit, modes) if parent]
         message = _message(workspace, source, head, wish, now=now, faults=(scan.unread, parts.troubles))
         sha = store.write_commit(tree, parents, message, moment=int(now))
         ref = f"{SNAP}{workspace}/{int(now * _MICRO):020d}-{os.urandom(2).hex()}"
@@ -105,6 +110,7 @@ def _take(
         # First what the tree is, then what the index knows: killed in between, more is looked at, never less.
         state._replace(tree="" if wish.ignored else tree).save(folder)
         if not wish.ignored:
+            look.keep()
             scan.keep()
     finally:
         scan.close()

@@ -27,6 +27,7 @@ class State(NamedTuple):
     refs: str = ""
     refs_sum: str = ""
     top: str = ""
+    modes: str = ""
 
     @classmethod
     def load(cls, folder: str) -> State:

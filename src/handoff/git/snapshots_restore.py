@@ -14,18 +14,20 @@ from handoff.git.snapshots_store import LINK, POINTER, PROGRAM
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from handoff.git.snapshots_modes import Modes
     from handoff.git.snapshots_source import Source
     from handoff.git.snapshots_store import Store
 
 _CHUNK = 200
 _PLANTED = ("info/attributes", "info/sparse-checkout", "config.worktree")
 _NOBODY = "0" * 40
+_SIDES = {b"index": "staged", b"refs": "refs", b"modes": "modes"}
 
 
 class Change(NamedTuple):
     """One path that differs between two trees: what restoring would do to it."""
 
-    kind: str  # add, change, delete
+    kind: str  # add, change, delete; mode where only the permission bits differ
     path: str
     mode: str
     sha: str
@@ -44,16 +46,23 @@ def tree_of(store: Store, commit: str) -> str:
     return store.ask("rev-parse", f"{commit}^{{tree}}").strip()
 
 
-def parts_of(store: Store, commit: str) -> tuple[str, str]:
-    """The commits that hold a snapshot's index and its refs; nothing where it has none."""
-    index = refs = ""
+class Sides(NamedTuple):
+    """The commits that hold a snapshot's index, refs and permission bits; nothing where it has none."""
+
+    staged: str = ""
+    refs: str = ""
+    modes: str = ""
+
+
+def parts_of(store: Store, commit: str) -> Sides:
+    """What a snapshot holds beside its tree."""
+    found = {}
     for parent in store.ask("rev-parse", f"{commit}^@").split():
         subject = store.read(parent).partition(b"\n\n")[2]
-        if subject.startswith(b"index"):
-            index = parent
-        elif subject.startswith(b"refs"):
-            refs = parent
-    return index, refs
+        name = subject.partition(b"\n")[0]
+        if name in _SIDES:
+            found[_SIDES[name]] = parent
+    return Sides(**found)
 
 
 def changes(store: Store, old: str, new: str, paths: Sequence[str] = ()) -> list[Change]:
@@ -87,7 +96,7 @@ def blobs(store: Store, shas: Iterable[str]) -> Iterator[bytes]:
             place = end + 2 + size
 
 
-def put_files(store: Store, top: str, wanted: Sequence[Change], *, exact: bool) -> Restored:
+def put_files(store: Store, top: str, wanted: Sequence[Change], *, exact: bool, modes: Modes | None = None) -> Restored:
     """Write the changed files one by one, each whole or not at all; delete only when `exact`."""
     deleted: list[str] = []
     notes: list[str] = []
@@ -97,22 +106,26 @@ def put_files(store: Store, top: str, wanted: Sequence[Change], *, exact: bool) 
     writes = [change for change in wanted if change.kind != "delete" and change.mode != POINTER]
     for change, data in zip(writes, blobs(store, (change.sha for change in writes)), strict=True):
         _clear_way(top, change.path, obstacles, notes)
-        _put(os.path.join(top, change.path), change.mode, data)
+        bits = modes.of(change.path, change.mode) if modes and change.mode != LINK else None
+        _put(os.path.join(top, change.path), change.mode, data, bits)
     notes += [f"{change.path} is a submodule: only its pointer is kept" for change in wanted if change.mode == POINTER]
     return Restored(tuple(change.path for change in writes), tuple(deleted), tuple(notes))
 
 
-def _put(path: str, mode: str, data: bytes) -> None:
+def _put(path: str, mode: str, data: bytes, bits: int | None) -> None:
     temp = f"{path}.{os.getpid()}-{os.urandom(3).hex()}.handoff"
     if mode == LINK:
         os.symlink(data, os.fsencode(temp))
     else:
-        wanted = 0o777 if mode == PROGRAM else 0o666
+        wanted = 0o600 if bits is not None else 0o777 if mode == PROGRAM else 0o666
         fd = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, wanted)
         with os.fdopen(fd, "wb") as file:
             file.write(data)
-            _keep_mode(path, file.fileno(), runs=mode == PROGRAM)
             file.flush()
+            if bits is None:
+                _keep_mode(path, file.fileno(), runs=mode == PROGRAM)
+            else:
+                os.fchmod(file.fileno(), bits)
             os.fsync(file.fileno())
     os.replace(temp, path)
 
@@ -201,53 +214,6 @@ def give_objects(store: Store, source: Source, commits: Sequence[str]) -> None:
 
 def _complete(store: Store, source: Source, commits: Sequence[str]) -> bool:
     return store.git("rev-list", "--objects", "--quiet", *commits, "--", objects=source.objects).code == 0
-
-
-def put_index(store: Store, source: Source, commit: str) -> None:
-    """Make the checkout's index what the snapshot's was: staged blobs, conflict stages, flags."""
-    if not commit:
-        return
-    give_objects(store, source, [commit])
-    lock = source.index_file + ".lock"
-    temp = source.index_file + f".{os.getpid()}.handoff"
-    try:
-        answer = store.git("read-tree", f"{commit}^{{tree}}", index=temp)
-        if answer.code:
-            raise UserError(f"Cannot rebuild the index: {answer.error_text}")
-        _put_extras(store, source, commit, temp)
-        store.git("update-index", "-q", "--refresh", index=temp, top=source.top)
-        try:
-            os.link(temp, lock)  # git's own lock: whoever writes the index now keeps it, and we stop
-        except FileExistsError:
-            raise Conflict(
-                f"{lock} exists: git is at work there.", "Wait for it, or remove the file if git died."
-            ) from None
-        os.replace(lock, source.index_file)
-    finally:
-        for path in (temp, temp + ".lock"):
-            if os.path.lexists(path):
-                os.unlink(path)
-
-
-def _put_extras(store: Store, source: Source, commit: str, index: str) -> None:
-    answer = store.git("cat-file", "blob", f"{commit}^1:extras")
-    if answer.code:
-        return
-    stages, flags = [], {"--assume-unchanged": b"", "--skip-worktree": b""}
-    for line in answer.out.split(b"\0"):
-        facts, _, name = line.partition(b"\t")
-        tag, mode, sha, stage = facts.split(b" ")
-        if stage != b"0":
-            stages.append(mode + b" " + sha + b" " + stage + b"\t" + name + b"\0")
-        if tag.islower():
-            flags["--assume-unchanged"] += name + b"\0"
-        if tag.upper() == b"S":
-            flags["--skip-worktree"] += name + b"\0"
-    if stages:
-        store.git("update-index", "-z", "--index-info", index=index, top=source.top, stdin=b"".join(stages))
-    for flag, names in flags.items():
-        if names:
-            store.git("update-index", flag, "-z", "--stdin", index=index, top=source.top, stdin=names)
 
 
 def _side_files(store: Store, commit: str) -> dict[str, tuple[str, str]]:

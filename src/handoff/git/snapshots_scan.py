@@ -35,6 +35,8 @@ class Scan:
         self._empty = False
         self.left: list[str] = []
         self.unread: list[str] = []
+        self.looked: set[str] = set()  # every name this look was about
+        self.whole = False
         self._named: set[str] = set()
 
     def open(self) -> None:
@@ -58,17 +60,19 @@ class Scan:
         """The working tree as a tree object: everything looked at, or only the named paths on top of `tree`."""
         light = bool(tree) and not (self.seeded or self._empty or ignored or self._named)
         known = set(self._pending())
-        changed = self._scan(ignored=ignored) if paths is None or self.seeded else set()
+        self.whole = paths is None or self.seeded
+        changed = self._scan(ignored=ignored) if self.whole else set()
         if paths is not None:
             changed |= self._expand(paths)
         changed |= known
+        self.looked = changed
         if light and not changed:
             return tree
         if light and is_light(self.source.top, changed):
             self.left = sorted(changed)
             return self._light(tree, self.left)
         self._own_copy()
-        changed |= self._named
+        changed |= self._named  # the same set: these were looked at too
         gone, present = self._sort(changed)
         if gone:
             zero = "0" * 40
@@ -80,6 +84,11 @@ class Scan:
             raise UserError(f"Cannot write the snapshot's tree: {answer.error_text}", f"Look at {self.store.path}.")
         self.left = []
         return answer.text.strip()
+
+    def names(self) -> set[str]:
+        """Every name of the tree, and those just looked at."""
+        listed = self._git("ls-files", "-z").out
+        return self.looked | {name for name in os.fsdecode(listed).split("\0") if name}
 
     def _light(self, tree: str, names: list[str]) -> str:
         """A few files: hash them here and rebuild the trees above them. The private index learns of them later."""
@@ -193,7 +202,7 @@ class Scan:
             self._git("update-index", "--force-remove", "-z", "--stdin", stdin=_nul(listed))
 
     def _scan(self, *, ignored: bool) -> set[str]:
-        words = ["ls-files", "-z", "-t", "-o", "-m", "-d"]
+        words = ["ls-files", "-z", "-t", "-o"]
         if not ignored:
             words += ["--exclude-standard", *(f"--exclude-from={path}" for path in self.ignore_files)]
         answer = self._git(*words)
@@ -206,6 +215,11 @@ class Scan:
                 found.update(self._nested(name[:-1], ignored=ignored))
             elif name:
                 found.add(name)
+        # Not `ls-files -m`: that reads a file whose stat data changed and is silent when only its mode did.
+        answer = self._git("diff-files", "-z", "--name-only", "--no-renames", "--ignore-submodules=dirty")
+        if answer.code:
+            raise UserError(f"Cannot look through {self.source.top}: {answer.error_text}")
+        found.update(name for name in os.fsdecode(answer.out).split("\0") if name)
         return found
 
     def _nested(self, name: str, *, ignored: bool) -> set[str]:

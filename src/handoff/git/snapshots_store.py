@@ -354,7 +354,7 @@ class Store:
         """Let every workspace's next snapshot read all files again."""
         for folder, _, files in os.walk(os.path.join(self.path, "handoff")):
             for name in files:
-                if name in ("index", "state", "pending"):
+                if name in ("index", "state", "pending", "modes"):
                     os.unlink(os.path.join(folder, name))
         last = os.path.join(self.path, "refs", "handoff", "last")
         for name in os.listdir(last) if os.path.isdir(last) else ():

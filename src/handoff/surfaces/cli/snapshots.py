@@ -220,7 +220,7 @@ def _tell(ctx: Context, report: Report, *, dry_run: bool) -> int:
             "before": _record(report.before) if report.before else None,
         }
     )
-    words = {"add": "bring back", "change": "change", "delete": "delete"}
+    words = {"add": "bring back", "change": "change", "delete": "delete", "mode": "set rights"}
     for change in report.changes[:_SHOWN_PATHS]:
         ctx.out.line(f"  {words[change.kind]:<10} {change.path}")
     if len(report.changes) > _SHOWN_PATHS:
@@ -228,8 +228,10 @@ def _tell(ctx: Context, report: Report, *, dry_run: bool) -> int:
     for note in report.notes:
         ctx.out.line(f"  {note}")
     verb = "Would restore" if dry_run else "Restored"
-    count = len(report.changes)
-    ctx.out.line(f"{verb} {count} file{'' if count == 1 else 's'} of {report.snapshot.short} in {report.target}.")
+    rights = sum(change.kind == "mode" for change in report.changes)
+    count = len(report.changes) - rights
+    more = f" and the rights of {rights} more" if rights else ""
+    ctx.out.line(f"{verb} {count} file{'' if count == 1 else 's'}{more} of {report.snapshot.short} in {report.target}.")
     if report.before:
         ctx.out.note(f"Take it back with: handoff undo (snapshot {report.before.short})")
     return 0
