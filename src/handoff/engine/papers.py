@@ -38,7 +38,7 @@ def baton(
         "project": task.project,
         "program": app.settings.program,
         "brief": task.brief.strip(),
-        "history": _history(task, answers.of_task(app.database, key=task.key)),
+        "history": _history(task, answers.of_task(app.database, key=task.key) if task.key else []),
         "baseline": baseline_text(facts) if facts else f"- Workspace: `{folder}`",
         "reading": listed(reading),
         "ownership": listed([f"`{pattern}`" for pattern in task.patterns], most=100),

@@ -36,8 +36,8 @@ def of_task(app: App, task: Task) -> Workspace | None:
 
 def is_walled(app: App, *, project: str, session: str) -> bool:
     """Whether a session of this machine runs behind a wall."""
-    if not session or not project:
-        return False
+    if not session or not project or not os.path.isdir(os.path.join(app.settings.home, project, "sessions", session)):
+        return False  # a person's tab has no folder
     from handoff.agents import folder as folders  # noqa: PLC0415 - start-up
 
     facts = folders.get(folders.place(app.settings.home, project, session), folders.FACTS)

@@ -200,26 +200,28 @@ def release(app: App, hold: Hold, *, reason: str = "") -> Task:
 
 def _publish(app: App, task: Task, hold: Hold, clone: Workspace | None) -> None:
     """Whoever comes after this task may be on another machine: done means that they can have it."""
-    from handoff.engine import remotes  # noqa: PLC0415 - only reports
+    if not task.ended and home_config(app).text("git_remote"):
+        from handoff.engine import remotes  # noqa: PLC0415 - start-up: only where machines share a repository
 
-    if not task.ended:
         fence = task.fence if hold.fence is None else hold.fence
         folder = clone.tree if clone is not None else _worked_in(task, hold.workspace)
         remotes.publish(app, task=task, fence=fence, folder=folder, session=hold.session)
 
 
 def _judge(app: App, task: Task, hold: Hold, summary: str) -> tuple[Evidence, Workspace | None, Judged | None]:
-    from handoff.engine import evidence, session_clones, session_work  # noqa: PLC0415 - only reports
+    from handoff.engine import evidence, session_clones  # noqa: PLC0415 - only reports
 
     clone = None if task.ended else session_clones.of_task(app, task)
     if clone is not None and hold.workspace in ("", clone.tree):
+        from handoff.engine import session_work  # noqa: PLC0415 - only reports from a clone
+
         judged = session_work.judge(app, task, clone, summary=summary)
         return judged.evidence, clone, judged
     folder = _worked_in(task, hold.workspace)
     run = None
-    if session_clones.is_walled(
-        app, project=task.project, session=hold.session
-    ):  # what it wrote is run behind its wall
+    if session_clones.is_walled(app, project=task.project, session=hold.session):
+        from handoff.engine import session_work  # noqa: PLC0415 - what it wrote is run behind its wall
+
         run = lambda: session_work.run_check(app, task, folder)  # noqa: E731 - two words
     return evidence.gather(app, task, workspace=folder, run=run), None, None
 
