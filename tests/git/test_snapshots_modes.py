@@ -7,6 +7,7 @@ import shutil
 import stat
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -46,6 +47,7 @@ def furnish(repo):
     os.symlink("plain.txt", os.path.join(repo.path, "link"))
     os.chmod(os.path.join(repo.path, "own"), 0o700)
     os.chmod(os.path.join(repo.path, "closed"), 0o555)
+    return repo.path
 
 
 @pytest.mark.parametrize("command", ["chmod -R a-w .", "chmod -R 000 closed own *.txt", "chmod -R 777 ."])
@@ -96,6 +98,30 @@ def test_a_change_of_rights_alone_is_a_new_snapshot(repo, keeper):
     assert bits(repo.path) == {**now, "own": 0o700}
     keeper.restore(first)
     assert bits(repo.path) == {**now, "own": 0o700, "plain.txt": 0o644}
+
+
+def test_the_rights_of_a_folder_that_holds_nothing_new_are_seen(repo, keeper):
+    path = os.path.join(furnish(repo), "own")
+    while int(time.time()) <= int(os.stat(os.path.join(path, "key")).st_ctime):
+        time.sleep(0.02)  # until the second is over in which its file was written: then only the folder can tell
+    keeper.take()
+    first = keeper.take()
+    os.chmod(path, 0o711)
+    second = keeper.take()
+    assert second.sha != first.sha
+    keeper.restore(first)
+    assert bits(repo.path)["own"] == 0o700
+
+
+def test_a_git_folder_nobody_may_write_is_opened_again(repo, keeper):
+    furnish(repo)
+    kept = keeper.take()
+    subprocess.run(["chmod", "-R", "a-w", repo.path], check=True)
+    report = keeper.restore(kept)
+    assert any("was locked" in note for note in report.notes)
+    for folder, _, _ in os.walk(os.path.join(repo.path, ".git")):
+        assert os.lstat(folder).st_mode & 0o700 == 0o700, folder
+    assert os.lstat(os.path.join(repo.path, ".git", "config")).st_mode & 0o600 == 0o600
 
 
 def test_a_named_path_is_looked_at_with_the_folders_above_it(repo, keeper):

@@ -176,7 +176,7 @@ def restore(
             closed |= rights.differing_modes(
                 source.top, kinds, modes, paths=want.paths, made=made, opened=frozenset(closed)
             )
-        rights.put_modes(source.top, closed)
+        notes += rights.put_modes(source.top, closed)
     if want.staged:
         put_index(vault.store, source, sides.staged)
         notes.append("index")

@@ -238,7 +238,7 @@ def open_up(top: str, names: Iterable[str], git_folder: str) -> tuple[dict[str, 
                 folders[:] = [one for one in folders if one != ".git"]
                 for one in (*folders, *files):
                     _open_one(top, os.path.relpath(os.path.join(folder, one), top), closed)
-    if os.access(git_folder, os.R_OK | os.W_OK | os.X_OK):
+    if os.lstat(git_folder).st_mode & _OPEN == _OPEN:
         return closed, []
     _allow(git_folder, _OPEN)
     for folder, folders, files in os.walk(git_folder):
@@ -260,15 +260,22 @@ def _open_one(top: str, name: str, closed: dict[str, int]) -> bool:
     folder = stat.S_ISDIR(mode)
     if not (folder or stat.S_ISREG(mode)) or os.access(path, os.R_OK | (os.W_OK | os.X_OK if folder else 0)):
         return False
+    if not _allow(path, _OPEN if folder else stat.S_IRUSR):
+        return False
     closed.setdefault(name, stat.S_IMODE(mode))
-    _allow(path, _OPEN if folder else stat.S_IRUSR)
     return folder
 
 
-def _allow(path: str, bits: int) -> None:
+def _allow(path: str, bits: int) -> bool:
+    """Give the owner these rights; False where we are not the owner, or nothing was to do."""
     mode = os.lstat(path).st_mode
-    if not stat.S_ISLNK(mode) and stat.S_IMODE(mode) | bits != stat.S_IMODE(mode):
+    if stat.S_ISLNK(mode) or stat.S_IMODE(mode) | bits == stat.S_IMODE(mode):
+        return False
+    try:
         os.chmod(path, stat.S_IMODE(mode) | bits)
+    except PermissionError:
+        return False
+    return True
 
 
 def kinds_of(store: Store, tree: str, paths: Sequence[str] = ()) -> dict[str, str]:
@@ -307,9 +314,14 @@ def differing_modes(
     return found
 
 
-def put_modes(top: str, wanted: Mapping[str, int]) -> None:
-    """Set the bits: folders after what they hold, since a closed folder lets nobody in."""
+def put_modes(top: str, wanted: Mapping[str, int]) -> list[str]:
+    """Set the bits: folders after what they hold, since a closed folder lets nobody in. What is another's is said."""
+    refused = []
     for name in sorted(wanted, key=lambda one: (one != TOP, one), reverse=True):
         path = os.path.join(top, name)
         if os.path.lexists(path) and not os.path.islink(path):
-            os.chmod(path, wanted[name])
+            try:
+                os.chmod(path, wanted[name])
+            except PermissionError:
+                refused.append(f"{name} belongs to somebody else: its rights stay as they are")
+    return refused
