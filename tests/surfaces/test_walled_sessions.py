@@ -99,6 +99,18 @@ def _python(*lines: str) -> str:
 # --- the journey ------------------------------------------------------------------------------------------------
 
 
+def test_the_agents_own_program_is_there_even_where_its_folder_is_hidden(batch):
+    program = os.path.join(batch.repo.path, "agent.sh")
+    batch.repo.write("agent.sh", "#!/bin/sh\necho by the agent > src/form/a.txt\nls $(dirname $0)\n")
+    os.chmod(program, 0o755)
+    batch.open_with_check("grep -q agent src/form/a.txt")
+    with open(os.path.join(batch.home, "config.toml"), "a", encoding="utf-8") as file:
+        file.write(f'agents = {{ mine = ["{program}"] }}\n')
+    end = batch.cli("session", "start", "login/form", "--agent", "mine", "--json").json
+    assert end["state"] == "done", end
+    assert "secret.txt" not in batch.said(end)
+
+
 def test_two_parts_work_side_by_side_and_the_fan_in_lands_them_on_the_persons_branch(batch):
     batch.open()
     before = batch.repo.head()

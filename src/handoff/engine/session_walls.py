@@ -67,7 +67,7 @@ def build(
     logins = _logins(wall.cage.home, client, adapter)
     cage = wall.cage._replace(
         writable=(*wall.cage.writable, own, client, *logins),
-        visible=(*wall.cage.visible, os.path.dirname(socket), os.path.join(folder, folders.BATON)),
+        visible=(*wall.cage.visible, os.path.dirname(socket), os.path.join(folder, folders.BATON), *_program(argv)),
     )
     inside = wrap(cage, argv, environment, by=wall.layer)
     words = _only_owned(inside.argv, cage.workspace, owned) if kind == OWNED else inside.argv
@@ -80,6 +80,11 @@ def build(
         "with": {name: value for name, value in mine.items() if outer.get(name) != value},
     }  # fmt: skip
     return Walled(words, outer, order)
+
+
+def _program(argv: Sequence[str]) -> tuple[str, ...]:
+    """The program the person chose, wherever it lies: in a folder that is hidden inside, it alone is seen."""
+    return (argv[0],) if os.path.isabs(argv[0]) and os.path.isfile(argv[0]) else ()
 
 
 def _logins(home: str, client: str, adapter: Adapter) -> list[str]:
