@@ -61,9 +61,12 @@ def project():
         agent = os.path.join(folder, "agent.sh")
         write(agent, AGENT, 0o755)
         home = os.path.join(folder, "home")
-        write(os.path.join(home, "config.toml"), f'agents = {{ quick = ["{agent}"] }}\n')
         times = os.path.join(folder, "times")
         os.makedirs(times)
+        write(
+            os.path.join(home, "config.toml"),
+            f'agents = {{ quick = ["{agent}"] }}\nsession_caches = ["{times}", "{parts}"]\n',
+        )
         environment = {**os.environ, "HANDOFF_HOME": home, "PARTS": parts, "TIMES": times}
         environment.pop("HANDOFF_DATABASE_URL", None)
         app = App(from_environment()._replace(home=home, environment=environment))

@@ -11,7 +11,7 @@ import signal
 import sys
 import time
 
-from handoff.base.errors import Away, HandoffError, UserError
+from handoff.base.errors import Away, HandoffError
 from handoff.base.files import create_exclusive, read_text, write_atomic
 from handoff.base.light_json import dumps, loads
 from handoff.base.marked import Running, descendants, end, marked
@@ -74,18 +74,16 @@ def main(folder: str) -> int:
 
 
 def _inside(folder: str, order: dict[str, Any]) -> tuple[dict[str, str], int]:
-    """The client's environment. Behind a wall it is another than ours, and a door is opened for it before it starts."""
+    """The client's environment. Behind a wall it is another than ours, and a door is opened for it.
+
+    The client need not wait for that: whoever knocks early stands before the door until it is there.
+    """
     mine = from_environment().environment
     environment = {name: value for name, value in mine.items() if name not in order.get("without", ())}
     environment.update(order.get("with", {}))
     if not order.get("door"):
         return environment, 0
-    door = detach([*order["door"], folder], environment=mine, err=os.path.join(folder, "door.log"))
-    while not os.path.exists(environment["HANDOFF_DOOR"]):
-        if _reap()[0] == door:
-            raise UserError(f"The door of the session could not be opened; see {folder}/door.log.")
-        time.sleep(_PAUSE / 4)
-    return environment, door
+    return environment, detach([*order["door"], folder], environment=mine, err=os.path.join(folder, "door.log"))
 
 
 def adopt_orphans() -> None:

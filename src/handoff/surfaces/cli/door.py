@@ -8,12 +8,14 @@ from __future__ import annotations
 import _socket as socket  # without the enums of `socket`: they would be a third of our time
 import os
 import sys
+import time
 
 MARK = b"handoff-door-1 "
 LARGEST = 256 * 1024
 GONE = 1
 HOOK_REFUSED = 2
 _STREAMS = 3
+_TRIES, _PAUSE = 1000, 0.01
 # What works on the files of the workspace alone is done right here, behind the wall: outside, a link that the session
 # planted in its workspace would be followed with the person's rights.
 INSIDE = frozenset(
@@ -60,10 +62,19 @@ class _knock:  # noqa: N801 - reads as a word at its place of use
         here = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.chdir(os.path.dirname(place))
-            self.talk.connect(os.path.basename(place))
+            self._connect(os.path.basename(place))
         finally:
             os.fchdir(here)
             os.close(here)
+
+    def _connect(self, name: str) -> None:
+        """The client is started together with its door and may be the quicker one."""
+        for _ in range(_TRIES):
+            try:
+                return self.talk.connect(name)
+            except FileNotFoundError:
+                time.sleep(_PAUSE)
+        return self.talk.connect(name)
 
     def __enter__(self) -> socket.socket:
         return self.talk
