@@ -130,6 +130,14 @@ def test_a_deleted_branch_comes_back(watched):
     assert refs(watched) == before
 
 
+def test_a_planted_replacement_of_a_commit_is_noticed_and_taken_away(watched):
+    before = refs(watched)
+    watched.git("replace", "HEAD", "HEAD~1")
+    assert refs(watched) != before
+    mend(only("ref-planted"))
+    assert refs(watched) == before
+
+
 def test_a_dropped_stash_comes_back(watched):
     before = refs(watched)
     watched.git("stash", "drop", "-q")
@@ -277,7 +285,7 @@ def test_what_the_shim_refused_is_an_incident_once_whoever_looks_first(watched, 
     assert incidents.listing(app()) == []
 
 
-def test_what_a_hook_and_safe_commit_and_the_agents_hook_refused_is_told_too(watched, cli):
+def test_what_a_hook_and_safe_commit_refused_is_told_too(watched, cli):
     here("git-guard", "install")
     real = shutil.which("git")
     watched.write("x.txt", "x\n")

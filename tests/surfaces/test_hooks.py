@@ -69,6 +69,13 @@ def test_an_edit_inside_the_ownership_is_let_through(session, path):
     assert session.edit(os.path.join(session.repo.path, path)) == ""
 
 
+def test_a_refused_edit_is_an_incident_of_its_session(session, cli):
+    session.edit("other/x.py")
+    (found,) = cli("incidents", "--json").json["incidents"]
+    assert (found["kind"], found["session"], found["evidence"]["layer"]) == ("refused", session.name, "agent hook")
+    assert "other/x.py" in found["evidence"]["command"]
+
+
 def test_a_refused_edit_says_whose_the_path_is_and_how_to_ask(session):
     reason = session.edit("other/x.py")
     assert "'other/x.py' is not yours" in reason
