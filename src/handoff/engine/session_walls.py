@@ -83,8 +83,11 @@ def build(
 
 
 def _program(argv: Sequence[str]) -> tuple[str, ...]:
-    """The program the person chose, wherever it lies: in a folder that is hidden inside, it alone is seen."""
-    return (argv[0],) if os.path.isabs(argv[0]) and os.path.isfile(argv[0]) else ()
+    """The program the person chose, wherever it lies: in a folder that is hidden inside, it alone is seen.
+
+    Without links on the way, because nothing can be mounted on a link.
+    """
+    return (os.path.realpath(argv[0]),) if os.path.isabs(argv[0]) and os.path.isfile(argv[0]) else ()
 
 
 def _logins(home: str, client: str, adapter: Adapter) -> list[str]:
