@@ -13,7 +13,7 @@ The model, second by second with seeded chance:
 * A connection is held by each host for itself, its threads and each session (`bench/hosts.py`). The server has 500.
 * With a shared repository each running session is pushed once a minute, and twice at its end. A git server of 8 cores takes 100 pushes a
   second: an assumption, not measured here.
-* The journal grows by the lines `bench/hosts.py` counted, 300 bytes each with its index (measured on a board of `bench/relay.py`).
+* The journal grows by the lines `bench/hosts.py` counted, 300 bytes each with its index: an assumption too.
 """
 
 from __future__ import annotations
