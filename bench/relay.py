@@ -10,9 +10,10 @@ import tempfile
 import time
 
 from handoff.base.clock import SystemClock
-from handoff.board import batches, leases, outcomes, tasks, watchdog
-from handoff.board.batches import SubTask
-from handoff.board.sessions import Who
+from handoff.board.sessions import leases, watchdog
+from handoff.board.sessions.sessions import Who
+from handoff.board.tasks import batches, outcomes, tasks
+from handoff.board.tasks.batches import SubTask
 from handoff.store.drivers import open_database
 from handoff.store.sqlite import has_fixed_wal, library
 

@@ -15,7 +15,8 @@ import time
 
 from bench.__main__ import Row, section, write
 from handoff.base.settings import from_environment
-from handoff.board import journal, tasks
+from handoff.board.events import journal
+from handoff.board.tasks import tasks
 from handoff.engine.app import App
 
 Trouble = list[str]

@@ -13,9 +13,12 @@ import time
 import psutil
 
 from handoff.base.settings import from_environment
-from handoff.board import gates, journal, sentinels, tasks
-from handoff.engine import views
+from handoff.board import gates
+from handoff.board.events import journal
+from handoff.board.sessions import pauses
+from handoff.board.tasks import tasks
 from handoff.engine.app import App
+from handoff.engine.fanout import views
 
 Row = tuple[str, str, str]
 MAIN = [sys.executable, "-m", "handoff.surfaces.cli.main"]
@@ -101,11 +104,11 @@ def idle_and_gates() -> list[Row]:
         supervisor = start()
         time.sleep(2.0)
         alone, threads = _share(supervisor), supervisor.num_threads()
-        sentinels.stop(app.database, reason="nothing is to start while the gates are made")
+        pauses.stop(app.database, reason="nothing is to start while the gates are made")
         for number in range(GATES):
             task = tasks.add(app.database, project="shop", id=f"gate-{number}", brief="wait", workspace=checkout)
             gates.ask(app.database, key=task.key, question="Go on?")
-        sentinels.resume(app.database)
+        pauses.resume(app.database)
         time.sleep(12.0)  # the watchdog's round that writes their files is over
         with_gates, more = _share(supervisor), supervisor.num_threads()
         memory = supervisor.memory_info().rss / 1e6

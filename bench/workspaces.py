@@ -68,16 +68,17 @@ def rows() -> list[tuple[str, str, str]]:
 
 
 def _app():
-    from handoff.base.settings import from_environment  # noqa: PLC0415 - after the environment is set
-    from handoff.engine.app import App  # noqa: PLC0415
+    from handoff.base.settings import from_environment
+    from handoff.engine.app import App
 
     return App(from_environment())
 
 
 def _workspaces(folder: str, top: str) -> list[tuple[str, str, str]]:
-    from handoff.engine import snapshots, workspaces  # noqa: PLC0415
-    from handoff.git.snapshots import Wish  # noqa: PLC0415
-    from handoff.git.workspaces import Order  # noqa: PLC0415
+    from handoff.engine.safety import snapshots
+    from handoff.engine.workspaces import workspaces
+    from handoff.git.snapshots.take import Wish
+    from handoff.git.workspaces.workspaces import Order
 
     app = _app()
     vault = snapshots.open_vault(app, folder=top)
@@ -109,8 +110,8 @@ def _workspaces(folder: str, top: str) -> list[tuple[str, str, str]]:
 
 
 def _snapshots(top: str) -> list[tuple[str, str, str]]:
-    from handoff.engine import snapshots  # noqa: PLC0415
-    from handoff.git.snapshots import Wish  # noqa: PLC0415
+    from handoff.engine.safety import snapshots
+    from handoff.git.snapshots.take import Wish
 
     app = _app()
     vault = snapshots.open_vault(app, folder=top)
@@ -145,7 +146,7 @@ def _snapshots(top: str) -> list[tuple[str, str, str]]:
 
 
 def _landing(top: str) -> list[tuple[str, str, str]]:
-    from handoff.engine import landing  # noqa: PLC0415
+    from handoff.engine.workspaces import landing
 
     names = []
     for number in range(BRANCHES):
@@ -164,7 +165,7 @@ def _landing(top: str) -> list[tuple[str, str, str]]:
     for name in names:
         _git(top, "merge-tree", "--write-tree", "main", name)
     git = time.perf_counter() - begin
-    from handoff.engine import snapshots  # noqa: PLC0415
+    from handoff.engine.safety import snapshots
 
     begin = time.perf_counter()
     outcome = landing.land(app, names=names, vault=snapshots.open_vault(app, folder=top))

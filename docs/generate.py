@@ -253,7 +253,7 @@ def run() -> int:
             write(os.path.join(os.pardir, name), readme_with_table(name))
     if what in ("picture", "all"):
         sys.path.insert(0, DOCS)
-        import picture  # noqa: PLC0415 - rich is only needed here
+        import picture
 
         write("picture.svg", picture.draw())
     return 0

@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 
 from handoff.base.errors import Conflict, UserError
-from handoff.board import answers, gates, journal, leases, outcomes, tasks, watchdog
-from handoff.board.sessions import Who
+from handoff.board import answers, gates
+from handoff.board.events import journal
+from handoff.board.sessions import leases, watchdog
+from handoff.board.sessions.sessions import Who
+from handoff.board.tasks import outcomes, tasks
 
 
 @pytest.fixture

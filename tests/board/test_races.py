@@ -10,9 +10,11 @@ from collections import Counter
 import pytest
 
 from handoff.base.errors import Conflict
-from handoff.board import batches, journal, leases, outcomes, tasks, watchdog
-from handoff.board.batches import SubTask
-from handoff.board.sessions import Who
+from handoff.board.events import journal
+from handoff.board.sessions import leases, watchdog
+from handoff.board.sessions.sessions import Who
+from handoff.board.tasks import batches, outcomes, tasks
+from handoff.board.tasks.batches import SubTask
 
 OPEN = """
 import os, sys

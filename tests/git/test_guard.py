@@ -10,7 +10,7 @@ import pytest
 from handoff.base.files import read_bytes
 from handoff.base.settings import from_environment, git_environment
 from handoff.git import guard
-from handoff.git.commits import Repository
+from handoff.git.commits.commit import Repository
 from sandbox import Cli, Repo
 
 REFUSED = 99

@@ -43,7 +43,7 @@ DOORS = {
          "datetime.datetime.now", "datetime.datetime.utcnow", "datetime.datetime.today", "datetime.date.today"),
         ("base/clock.py",),
     ),
-    "the durable engine": Door(("dbos",), (), ("engine/durable.py",)),
+    "the durable engine": Door(("dbos",), (), ("engine/supervisor/durable.py",)),
     "libraries that cost too much at start-up": Door(("click", "jinja2", "msgspec"), (), ()),
 }  # fmt: skip
 

@@ -6,9 +6,10 @@ import json
 import re
 
 from handoff.base import light_json
-from handoff.checks import assertions, judge
-from handoff.engine import flow_judging
-from handoff.git import notes
+from handoff.checks import judge
+from handoff.checks.assertions import assertions
+from handoff.engine.flows import judge as flow_judge
+from handoff.git.notes import record
 from handoff.workflows import library
 from handoff.workflows.model import CHECKS_MEANING, FACTS
 from source import ROOT, read
@@ -43,18 +44,18 @@ def words(cell: str) -> set[str]:
 
 def test_the_example_of_a_record_is_read_by_our_reader():
     shown = json.loads(re.search(r"```json\n(.*?)```", section("The record"), re.DOTALL)[1])
-    note = notes.decode(light_json.dumps(shown))
+    note = record.decode(light_json.dumps(shown))
     assert note is not None
     assert note.id == shown["id"]
-    assert json.loads(notes.encode(note)) == shown
-    assert notes.encode(note).startswith('{"schema": 1, "ended": ')
+    assert json.loads(record.encode(note)) == shown
+    assert record.encode(note).startswith('{"schema": 1, "ended": ')
 
 
 def test_every_field_of_a_record_is_explained():
     told = set().union(*(words(row[0]) for row in table(section("The record"), "field")))
-    assert told == {*notes.Note._fields, "id"}
+    assert told == {*record.Note._fields, "id"}
     told = set().union(*(words(row[0]) for row in table(section("The record"), "field of a check")))
-    assert told == set(notes.Check._fields)
+    assert told == set(record.Check._fields)
 
 
 def test_who_is_told_what_is_what_the_workflow_says():
@@ -77,7 +78,7 @@ def test_every_check_is_explained():
 def test_every_finding_has_its_cheat_and_no_code_is_made_up():
     known = {
         value
-        for module in (judge, assertions, flow_judging)
+        for module in (judge, assertions, flow_judge)
         for name, value in vars(module).items()
         if name.isupper() and isinstance(value, str) and CODE.match(value)
     }
@@ -85,9 +86,9 @@ def test_every_finding_has_its_cheat_and_no_code_is_made_up():
     known -= {
         value for name, value in vars(judge).items() if name in ("ASSERTION", "MISSING", "PASSED", "RAISED", "SKIPPED")
     }
-    known -= {flow_judging.GREEN, flow_judging.EXIT, flow_judging.OK, flow_judging.FAILED}
-    source = read("src/handoff/workflows/test_list.py") + read("src/handoff/engine/flow_documents.py")
-    source += read("src/handoff/engine/flow_judging.py")
+    known -= {flow_judge.GREEN, flow_judge.EXIT, flow_judge.OK, flow_judge.FAILED}
+    source = read("src/handoff/workflows/test_list.py") + read("src/handoff/engine/flows/documents.py")
+    source += read("src/handoff/engine/flows/judge.py")
     known |= set(re.findall(r'Finding\(\s*"([a-z]+(?:-[a-z]+)*)",', source))
     known |= set(re.findall(r'\("([a-z]+(?:-[a-z]+)+)", f?"', source))
     told = set().union(*(words(row[1]) for row in table(section("Cheats, and what catches them"), "cheat")))

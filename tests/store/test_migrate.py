@@ -11,7 +11,7 @@ import pytest
 
 from handoff.base.clock import SystemClock
 from handoff.base.errors import Conflict, UserError
-from handoff.board import tasks
+from handoff.board.tasks import tasks
 from handoff.store import database as store
 from handoff.store import migrate
 from handoff.store.migrate import Step

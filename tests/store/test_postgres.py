@@ -11,7 +11,7 @@ import pytest
 from databases import Place, _empty
 from handoff.base.clock import SystemClock
 from handoff.base.errors import UserError
-from handoff.board import tasks
+from handoff.board.tasks import tasks
 from handoff.store.drivers import open_database
 from handoff.store.postgres import in_postgres_words
 

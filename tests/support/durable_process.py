@@ -11,7 +11,7 @@ import sys
 import threading
 
 from handoff.base.clock import SystemClock
-from handoff.engine import durable
+from handoff.engine.supervisor import durable
 from handoff.store.drivers import open_database
 
 STEPS = ("plan", "write", "check")

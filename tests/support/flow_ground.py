@@ -6,13 +6,13 @@ import os
 from typing import TYPE_CHECKING
 
 from handoff.base.settings import from_environment
-from handoff.engine import flows
 from handoff.engine.app import App
+from handoff.engine.flows import flows
 from sandbox import Repo
 from scripts import write_script
 
 if TYPE_CHECKING:
-    from handoff.board import flows as rows
+    from handoff.board.tasks import flows as rows
 
 HEADER = "import unittest\n\nfrom calc import {names}\n\n\nclass {kind}(unittest.TestCase):\n"
 ADD = "def add(a, b):\n    return a + b\n"

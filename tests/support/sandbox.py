@@ -36,7 +36,7 @@ def hermetic_environment(home: str) -> dict[str, str]:
 
 def absent(what: str, *, installable: bool = True) -> None:
     """Skip because `what` is not on this machine; an error where CI demands all that a package can bring."""
-    import pytest  # noqa: PLC0415
+    import pytest
 
     if _ALL_REQUIRED and installable:
         pytest.fail(f"{what} is absent, and {REQUIRE_ALL} is set")

@@ -9,8 +9,8 @@ import textwrap
 
 from handoff.base.settings import from_environment
 from handoff.checks import judge
-from handoff.engine import suites as engine
 from handoff.engine.app import App
+from handoff.engine.proof import test_runs as engine
 
 JUNIT_JARS = "/usr/share/java"
 

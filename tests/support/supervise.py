@@ -15,8 +15,8 @@ import threading
 import deadly
 from handoff.base.settings import from_environment
 from handoff.engine.app import App
-from handoff.engine.phases import Crew
-from handoff.engine.supervisor import Pace, Supervisor
+from handoff.engine.supervisor.phase_run import Crew
+from handoff.engine.supervisor.supervisor import Pace, Supervisor
 
 
 def work(plan_path: str) -> None:
@@ -65,7 +65,7 @@ def nursery() -> None:
                 work(line)
                 code = 0
             except BaseException:  # noqa: BLE001 - the log tells the test
-                import traceback  # noqa: PLC0415 - only here
+                import traceback
 
                 traceback.print_exc()
             os._exit(code)

@@ -6,9 +6,9 @@ import os
 from typing import Any
 
 from handoff.base.settings import from_environment
-from handoff.engine import snapshots as engine
 from handoff.engine.app import App
-from handoff.git.snapshots import Snapshot, Wish
+from handoff.engine.safety import snapshots as engine
+from handoff.git.snapshots.take import Snapshot, Wish
 
 
 class MovingClock:

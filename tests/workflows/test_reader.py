@@ -59,7 +59,7 @@ def test_the_packaged_workflows_are_right_and_can_be_drawn(name, tmp_path):
     for phase in workflow.phases:
         assert phase.name in text
         assert f">{phase.name} (" in svg
-    from xml.etree import ElementTree as ET  # noqa: PLC0415
+    from xml.etree import ElementTree as ET
 
     assert ET.fromstring(svg).tag.endswith("svg")
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import os
 import sys
 
-from handoff.agents.acp import TALK
+from handoff.agents.adapters.acp import TALK
 from handoff.agents.contract import RESULT, SAID, STARTED, TOKEN_VARIABLE, TOOL
-from handoff.agents.keeper import ERRORS
+from handoff.agents.monitor import ERRORS
 from handoff.base.files import make_folder, read_text
 from handoff.base.light_json import dumps, loads
 from handoff.base.process import run, spawn

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 GROUP = "handoff.agents"
 OURS = {
     "claude": "claude", "codex": "codex", "gemini": "gemini", "copilot": "copilot", "opencode": "opencode",
-    "aider": "aider", "acp": "acp", "scripted": "rehearsal", "person": "person",
+    "aider": "aider", "acp": "acp", "scripted": "scripted", "person": "person",
 }  # fmt: skip
 
 
 def adapter(name: str, *, commands: Mapping[str, Any] | None = None, where: str = "config.toml") -> Adapter:
     """The adapter of that name; a command of the person's own wins over a package, ours over both."""
     if name in OURS:
-        found: Adapter = import_module(f"handoff.agents.{OURS[name]}").ADAPTER
+        found: Adapter = import_module(f"handoff.agents.adapters.{OURS[name]}").ADAPTER
         return found
     if commands and name in commands:
         return _command(name, commands[name], where)
@@ -39,7 +39,7 @@ def names(*, commands: Mapping[str, Any] | None = None) -> list[str]:
 
 
 def _command(name: str, words: Any, where: str) -> Adapter:
-    from handoff.agents.command import made_from  # noqa: PLC0415 - only for commands
+    from handoff.agents.adapters.command import made_from
 
     if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
         raise ConfigError(
@@ -50,7 +50,7 @@ def _command(name: str, words: Any, where: str) -> Adapter:
 
 
 def _points() -> list[Any]:
-    from importlib.metadata import entry_points  # noqa: PLC0415 - start-up
+    from importlib.metadata import entry_points
 
     return list(entry_points(group=GROUP))
 

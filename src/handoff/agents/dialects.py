@@ -107,7 +107,7 @@ def understand(dialect: str, name: str, raw: Mapping[str, Any]) -> Call:
 def _input(raw: Mapping[str, Any]) -> Any:
     given = raw.get("tool_input", raw.get("toolArgs", raw.get("input", {})))
     if isinstance(given, str) and given.lstrip().startswith("{"):
-        from handoff.base.light_json import loads  # noqa: PLC0415 - one client sends its arguments as a text
+        from handoff.base.light_json import loads
 
         try:
             return loads(given)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from handoff.agents.keeper import ERRORS, EVENTS, EXIT, KEEPER, LAUNCH, PROCESS
+from handoff.agents.monitor import ERRORS, EVENTS, EXIT, KEEPER, LAUNCH, PROCESS
 from handoff.base.errors import Refused, UserError
 from handoff.base.files import make_folder, read_text, write_atomic
 from handoff.base.light_json import dumps, loads

@@ -22,8 +22,8 @@ from handoff.agents.contract import (
     Limits,
     Outcome,
 )
-from handoff.agents.keeper import ERRORS, EVENTS, GRACE_SECONDS
-from handoff.agents.outcomes import judge
+from handoff.agents.monitor import ERRORS, EVENTS, GRACE_SECONDS
+from handoff.agents.reading.outcomes import judge
 from handoff.base.light_json import dumps
 from handoff.base.marked import Running, descendants, end, is_alive, marked
 from handoff.base.process import spawn, wait_for_end
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 PAUSE_SECONDS = 0.2
 _START_PAUSE = 0.005
-_KEEPER = "import sys; from handoff.agents.keeper import run; sys.exit(run())"  # `-m` takes a third longer to start
+_KEEPER = "import sys; from handoff.agents.monitor import run; sys.exit(run())"  # `-m` takes a third longer to start
 _STRAY_PAUSE = 0.05
 BEAT_SECONDS = 5.0
 _FORCE_AFTER = 3 * GRACE_SECONDS
@@ -294,7 +294,7 @@ def supervise(session: Session, *, look: Callable[[], None]) -> Outcome:
 
 def _processor_time(pid: int) -> float:
     """Seconds of processor time of the keeper's whole family."""
-    import psutil  # noqa: PLC0415 - start-up: only supervisors
+    import psutil
 
     total = 0.0
     try:

@@ -57,7 +57,7 @@ def parse_stamp(text: str) -> float | None:
 
 
 def _timegm(fields: time.struct_time) -> float:
-    from calendar import timegm  # noqa: PLC0415 - only needed when a stamp is read back
+    from calendar import timegm
 
     return float(timegm(fields))
 

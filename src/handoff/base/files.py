@@ -11,7 +11,10 @@ from handoff.base.errors import Away, Conflict, UserError
 
 LOCK_PATIENCE_SECONDS = 30.0
 _LOCK_PAUSE_SECONDS = 0.02
+_POINTER_BYTES = 4096
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+SOURCES = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+"""The folder our package lies in: what a program started without our settings must find on its path."""
 
 
 def read_bytes(path: str) -> bytes:
@@ -168,6 +171,21 @@ def _unlink_quietly(path: str) -> None:
         os.unlink(path)
     except OSError:
         return
+
+
+def main_checkout(at: str) -> str | None:
+    """For a linked worktree, the folder of the main checkout, read from git's own files; None for any other folder, a submodule too."""
+    try:
+        with open(os.path.join(at, ".git"), encoding="utf-8", errors="surrogateescape") as file:
+            words = file.read(_POINTER_BYTES)
+        if not words.startswith("gitdir:"):
+            return None
+        git_dir = os.path.normpath(os.path.join(at, words[7:].strip()))
+        with open(os.path.join(git_dir, "commondir"), encoding="utf-8", errors="surrogateescape") as file:
+            common = os.path.normpath(os.path.join(git_dir, file.read(_POINTER_BYTES).strip()))
+    except OSError:
+        return None
+    return os.path.dirname(common) if os.path.basename(common) == ".git" else None
 
 
 def failure(what: str, error: OSError) -> UserError:

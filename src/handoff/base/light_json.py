@@ -25,7 +25,7 @@ def loads(text: str) -> Any:
     bare = text.strip(" \t\r\n")
     scan = _scanner()
     if scan is None:
-        import json  # noqa: PLC0415 - an interpreter without the fast scanner
+        import json
 
         return json.loads(bare)
     try:
@@ -52,7 +52,7 @@ def dumps(value: Any) -> str:
 
 def _scanner() -> Any:
     try:
-        from _json import make_scanner  # noqa: PLC0415
+        from _json import make_scanner
     except ImportError:
         return None
     return make_scanner(_Options)  # type: ignore[arg-type]
@@ -60,9 +60,9 @@ def _scanner() -> Any:
 
 def _quoted(text: str) -> str:
     try:
-        from _json import encode_basestring_ascii  # noqa: PLC0415
+        from _json import encode_basestring_ascii
     except ImportError:
-        import json  # noqa: PLC0415 - as above
+        import json
 
         return json.dumps(text)
     return str(encode_basestring_ascii(text))

@@ -35,7 +35,7 @@ def marked(session: str) -> list[Running]:
 
 def descendants(root: int) -> list[Running]:
     """Everything below a process, whatever its environment says."""
-    import psutil  # noqa: PLC0415 - start-up: only supervisors
+    import psutil
 
     try:
         below = psutil.Process(root).children(recursive=True)
@@ -75,7 +75,7 @@ def _environments() -> Iterable[tuple[int, bytes]]:
                 except OSError:
                     continue
         return
-    import psutil  # noqa: PLC0415 - only where there is no /proc
+    import psutil
 
     for process in psutil.process_iter():
         try:

@@ -19,7 +19,7 @@ def fill(text: str, values: Mapping[str, str], *, where: str) -> str:
     def one(match: re.Match[str]) -> str:
         name = match.group(1)
         if name not in values:
-            from difflib import get_close_matches  # noqa: PLC0415 - only for the error
+            from difflib import get_close_matches
 
             line = text.count("\n", 0, match.start()) + 1
             close = get_close_matches(name, values, n=1)

@@ -87,7 +87,7 @@ def _as_file(data: bytes) -> int:
     if hasattr(os, "memfd_create"):
         fd = os.memfd_create("stdin", os.MFD_CLOEXEC)
     else:
-        import tempfile  # noqa: PLC0415 - only where the kernel has no nameless files
+        import tempfile
 
         fd, name = tempfile.mkstemp(prefix="handoff-")
         os.unlink(name)
@@ -108,7 +108,7 @@ def run(
     merge: bool = False,
 ) -> Completed:
     """Run a program in its own process group; when time is up the whole group is ended."""
-    import subprocess  # noqa: PLC0415 - start-up: only commands that need the careful way pay for it
+    import subprocess
 
     try:
         child = subprocess.Popen(
@@ -147,7 +147,7 @@ def shell(
 
 def pass_through(argv: Sequence[str], *, environment: Mapping[str, str], stdin: bytes | None = None) -> int:
     """Run a program on the person's own terminal and return its exit code."""
-    import subprocess  # noqa: PLC0415 - see run
+    import subprocess
 
     try:
         return subprocess.run(list(argv), env=dict(environment), input=stdin, check=False).returncode
@@ -167,7 +167,7 @@ def launch(
 
     Its output goes nowhere: a clipboard program stays in the background and would keep a pipe open.
     """
-    import subprocess  # noqa: PLC0415 - see run
+    import subprocess
 
     nowhere = subprocess.DEVNULL
     try:
@@ -203,7 +203,7 @@ def start_of(pid: int) -> str:
             return ""
     except (OSError, IndexError):
         return ""
-    import psutil  # noqa: PLC0415 - only where there is no /proc
+    import psutil
 
     try:
         return str(psutil.Process(pid).create_time())
@@ -235,7 +235,7 @@ def copy_of_us(work: Callable[[], int]) -> int:
 
 def end_group(pid: int) -> None:
     """End the process group led by `pid`, which `run` made for one child."""
-    import signal  # noqa: PLC0415 - start-up
+    import signal
 
     try:
         os.killpg(pid, signal.SIGKILL)
@@ -254,7 +254,7 @@ def find(name: str, *, path: str) -> str | None:
 
 def feed(argv: Sequence[str], data: bytes, *, environment: Mapping[str, str], timeout: float = 5.0) -> int:
     """Give a program its input and nothing else: what it leaves running in the background keeps none of our streams."""
-    import subprocess  # noqa: PLC0415 - see run
+    import subprocess
 
     try:
         done = subprocess.run(
@@ -300,7 +300,7 @@ def spawn(
     With `talk` its input and output are pipes, for clients that are spoken to line by line; with `here` it has our
     terminal, as we have it.
     """
-    import subprocess  # noqa: PLC0415 - see run
+    import subprocess
 
     def appended(path: str) -> int:
         return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
@@ -381,7 +381,7 @@ def wait_for_end(pid: int, seconds: float, *, sleep: Callable[[float], None]) ->
 
 def command_of(pid: int) -> str:
     """The words a process was started with, or nothing."""
-    import psutil  # noqa: PLC0415 - only here
+    import psutil
 
     try:
         return " ".join(psutil.Process(pid).cmdline())

@@ -164,6 +164,9 @@ class Key(Record):
     default: Any = None
 
 
+PROJECT_FOLDER = ".handoff"
+"""What a project keeps for handoff: documents that every session may write, and its settings."""
+
 PROJECT_KEYS: dict[str, Key] = {
     "language": Key("text", "language of the documents an assistant writes", DEFAULT_LANGUAGE),
     "check": Key("text", "command that proves a step when the step names none", ""),
@@ -265,8 +268,13 @@ def load_config(path: str, keys: dict[str, Key]) -> Config:
     return Config(path, values)
 
 
+def project_config(root: str) -> Config:
+    """The settings of the checkout at `root`: every verb that asks for them asks here."""
+    return load_config(os.path.join(root, PROJECT_FOLDER, "config.toml"), PROJECT_KEYS)
+
+
 def _parse(path: str, data: bytes, keys: dict[str, Key]) -> dict[str, Any]:
-    import tomllib  # noqa: PLC0415 - half of `python -c pass`, only for files that say something
+    import tomllib
 
     try:
         text = data.decode("utf-8-sig")
@@ -322,7 +330,7 @@ def _line_of_key(text: str, name: str) -> int:
 
 
 def _did_you_mean(name: str, keys: dict[str, Key]) -> str:
-    from difflib import get_close_matches  # noqa: PLC0415 - only for the error
+    from difflib import get_close_matches
 
     close = get_close_matches(name, keys, n=1)
     known = ", ".join(sorted(keys))

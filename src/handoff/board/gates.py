@@ -6,12 +6,13 @@ import os
 
 from handoff.base.errors import Conflict, UserError
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.board import journal, outcomes, states, tasks, texts
+from handoff.board.events import journal, texts
+from handoff.board.tasks import outcomes, states, tasks
 
 if TYPE_CHECKING:
     from typing import Any
 
-    from handoff.board.tasks import Task
+    from handoff.board.tasks.tasks import Task
     from handoff.store.database import Store, Transaction
 
 OPEN, APPROVED, REJECTED, WITHDRAWN = "open", "approved", "rejected", "withdrawn"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.checks.assertions import read_tests, weakened
+from handoff.checks.assertions.assertions import read_tests, weakened
 from handoff.checks.results import ASSERTION, MISSING, PASSED, RAISED, SKIPPED
 
 if TYPE_CHECKING:

@@ -9,16 +9,16 @@ import shlex
 from handoff.base.process import find, run
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.checks.commands import TAIL_LINES
-from handoff.checks.frameworks_suite import EXIT, text_of
-from handoff.checks.readers import read
-from handoff.checks.readers_found import Found, Unreadable
+from handoff.checks.frameworks.suite import EXIT, text_of
+from handoff.checks.readers.found import Found, Unreadable
+from handoff.checks.readers.readers import read
 from handoff.checks.results import Report
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from handoff.base.clock import Clock
-    from handoff.checks.frameworks_suite import Suite
+    from handoff.checks.frameworks.suite import Suite
     from handoff.checks.results import Case
 
 OURS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "reporters")
@@ -124,7 +124,7 @@ def _written(target: str) -> list[str]:
 
 def _placed(folder: str, patterns: Sequence[str]) -> list[str]:
     """Result files a framework put into the tree; links are not followed out of it."""
-    from glob import iglob  # noqa: PLC0415 - only for frameworks that place their results themselves
+    from glob import iglob
 
     found = {path for pattern in patterns for path in iglob(os.path.join(folder, pattern), recursive=True)}
     real = os.path.realpath(folder) + os.sep
@@ -149,7 +149,7 @@ def _declared(folder: str) -> Callable[[str], bool]:
 
 
 def _dependencies(folder: str) -> set[str]:
-    import tomllib  # noqa: PLC0415 - only after a module was not found
+    import tomllib
 
     wanted: list[str] = []
     try:

@@ -33,7 +33,7 @@ class App:
     def database(self) -> Database:
         """The relay's rows. It belongs to the thread that first asks; another thread composes its own App."""
         if self._database is None:
-            from handoff.store.drivers import open_database  # noqa: PLC0415 - only the relay's commands
+            from handoff.store.drivers import open_database
 
             self._database = open_database(self.database_url, clock=self.clock)
         return self._database
@@ -41,8 +41,8 @@ class App:
     @property
     def database_url(self) -> str:
         """HANDOFF_DATABASE_URL, else database_url in the home's config.toml, else the SQLite file in the home."""
-        from handoff.store import addresses  # noqa: PLC0415 - only the relay's commands
-        from handoff.store.drivers import database_url  # noqa: PLC0415
+        from handoff.store import addresses
+        from handoff.store.drivers import database_url
 
         url = self.settings.get("HANDOFF_DATABASE_URL")
         if not url:
@@ -54,7 +54,7 @@ class App:
 
     def encrypted(self, url: str) -> str:
         """The address of a Postgres with the encryption that the home's config.toml demands."""
-        from handoff.store import addresses  # noqa: PLC0415 - only the relay's commands
+        from handoff.store import addresses
 
         if not addresses.is_postgres(url):
             return url

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from handoff.base.checkouts import main_checkout
 from handoff.base.errors import ConfigError, UserError
+from handoff.base.files import main_checkout
 from handoff.base.ids import check_id, slug
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.settings import HOME_CONFIG, HOME_KEYS, load_config
@@ -51,7 +51,7 @@ class Project(Record):
 
 def find_project(app: App, *, name: str = "", workspace: str = "") -> Project:
     """The project a command means: the one named, else the checkout's name (not that of the folder inside it)."""
-    from handoff.git.repo import find_top  # noqa: PLC0415 - start-up: a report knows its project already
+    from handoff.git.plumbing.checkout import find_top
 
     start = os.path.abspath(os.path.expanduser(workspace or app.settings.here))
     if not os.path.isdir(start):
@@ -96,7 +96,7 @@ def host_label(app: App) -> str:
 
 def labels_of(app: App, *, said: str = "") -> tuple[str, ...]:
     """The labels of this machine: its own name, those said on the command line, and those in the settings."""
-    from handoff.board.demands import check_labels  # noqa: PLC0415 - start-up
+    from handoff.board.tasks.requirements import check_labels
 
     return check_labels(
         [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from handoff.base.record import Record
-from handoff.feature.plan_lines import split
+from handoff.feature.plan.lines import split
 
 FEATURE_SENTINEL = "Describe the concrete objective of this feature."
 UNWRITTEN_SENTINEL = "Not yet generated."

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from handoff.feature import plan as plans
 from handoff.feature.budget import estimate
 from handoff.feature.documents import Section, sections
+from handoff.feature.plan import plan as plans
 
 _SHORT = 3
 _COMMON = frozenset({"and", "the", "for", "with", "that", "this", "from", "into", "when", "not", "all", "are", "its"})

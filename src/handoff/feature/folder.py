@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 
 from handoff.base import files
-from handoff.base.checkouts import main_checkout
 from handoff.base.errors import Refused, UserError
+from handoff.base.files import main_checkout
 from handoff.base.ids import check_feature_name
 from handoff.base.record import Record
+from handoff.base.settings import PROJECT_FOLDER
 
-FOLDER = ".handoff"
 DOCUMENTS = ("FEATURE.md", "SPEC.md", "DESIGN.md", "STATE.md", "SESSION.md")
 REQUIRED = ("FEATURE.md", "STATE.md", "SESSION.md")
 ARCHIVED = ".archived"
@@ -24,7 +24,7 @@ class Workspace(Record):
 
     @property
     def path(self) -> str:
-        return os.path.join(self.root, FOLDER)
+        return os.path.join(self.root, PROJECT_FOLDER)
 
     @property
     def features(self) -> str:
@@ -93,7 +93,7 @@ def find(start: str, *, home: str) -> Workspace | None:
 
 
 def _is_workspace(root: str, home: str) -> bool:
-    path = os.path.join(root, FOLDER)
+    path = os.path.join(root, PROJECT_FOLDER)
     return os.path.isdir(path) and os.path.realpath(path) != os.path.realpath(home)
 
 
@@ -101,7 +101,7 @@ def active(workspace: Workspace | None, *, chosen: str, program: str) -> Feature
     """The feature to work on: the one named by flag or environment, else the one `current` points at."""
     none = f"No active feature found. Run: {program} init"
     if workspace is None:
-        raise UserError(none, f"No {FOLDER}/ folder was found from here up to the top of the repository.")
+        raise UserError(none, f"No {PROJECT_FOLDER}/ folder was found from here up to the top of the repository.")
     if chosen:
         return existing(workspace, chosen, program=program)
     target = link_target(workspace)
@@ -109,7 +109,7 @@ def active(workspace: Workspace | None, *, chosen: str, program: str) -> Feature
         names = live_names(workspace)
         raise UserError(none, f"Or choose one: {program} switch {names[0]}" if names else "")
     if not os.path.isdir(target):
-        raise UserError(none, f"{FOLDER}/current points at {target}, which is not there. See: {program} list")
+        raise UserError(none, f"{PROJECT_FOLDER}/current points at {target}, which is not there. See: {program} list")
     return Feature(os.path.basename(target), target)
 
 
@@ -118,7 +118,7 @@ def existing(workspace: Workspace, name: str, *, program: str) -> Feature:
     check_feature_name(name.removesuffix(ARCHIVED))
     path = os.path.join(workspace.features, name)
     if not os.path.isdir(path):
-        from difflib import get_close_matches  # noqa: PLC0415 - only for the error
+        from difflib import get_close_matches
 
         close = get_close_matches(name, all_names(workspace), n=1)
         hint = f"Did you mean '{close[0]}'?" if close else f"See: {program} list"
@@ -159,7 +159,7 @@ def set_current(workspace: Workspace, name: str) -> None:
     if os.path.isdir(current) and not os.path.islink(current):
         raise Refused(
             f"{current} is a real folder, not a link; it is left as it is.",
-            f"Move it first, for example: mv {FOLDER}/current {FOLDER}/features/recovered",
+            f"Move it first, for example: mv {PROJECT_FOLDER}/current {PROJECT_FOLDER}/features/recovered",
         )
     relative = f"features/{name}"
     temp = f"{current}.{os.getpid()}-{os.urandom(4).hex()}.tmp"

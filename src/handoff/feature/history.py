@@ -9,6 +9,7 @@ from zlib import crc32
 from handoff.base import files
 from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING
+from handoff.base.settings import PROJECT_FOLDER
 
 if TYPE_CHECKING:
     from typing import Any
@@ -42,7 +43,7 @@ def _keep_out_of_git(feature: Feature) -> None:
     """What only concerns this machine (this log, locks, the trash) is not committed with the documents."""
     folder = os.path.dirname(os.path.dirname(feature.path))
     path = os.path.join(folder, ".gitignore")
-    if os.path.basename(folder) == ".handoff" and not os.path.lexists(path):
+    if os.path.basename(folder) == PROJECT_FOLDER and not os.path.lexists(path):
         files.create_exclusive(path, IGNORED)
 
 

@@ -9,10 +9,10 @@ from handoff.base.files import make_folder, read_bytes, write_atomic
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.settings import GUARD_MARK as _MARKER
 from handoff.base.settings import without_guard
-from handoff.git.commits_hooks import CHAIN, is_guard
+from handoff.git.commits.hooks import CHAIN, is_guard
 
 if TYPE_CHECKING:
-    from handoff.git.commits_repo import Repository
+    from handoff.git.plumbing.repository import Repository
 
 HOOKS = ("reference-transaction", "pre-commit", "pre-push")
 ROLES = ("sub-task", "fan-in", "main")

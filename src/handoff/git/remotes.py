@@ -8,7 +8,7 @@ from handoff.base.errors import Away, Conflict, Refused, UserError
 from handoff.base.files import make_folder
 from handoff.base.process import run
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.git.workspaces_kinds import remove_tree
+from handoff.git.workspaces.kinds import remove_tree
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

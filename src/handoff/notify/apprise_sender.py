@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def send(channel: Channel, event: Happened, *, program: str) -> Sent:
     """Send it once. Apprise says only whether it went, and logs addresses: its log is kept silent."""
     try:
-        import apprise  # noqa: PLC0415 - an extra, and a second of importing
+        import apprise
     except ImportError:
         raise UserError(
             f"The channel '{channel.name}' needs the package 'apprise'.",

@@ -161,8 +161,8 @@ def _secret(table: _Table) -> bytes:
     if len(text) < 16:  # noqa: PLR2004 - what can be guessed signs nothing
         raise table.fault("the secret is shorter than 16 characters", "Make one: openssl rand -hex 32", "secret")
     if text.startswith("whsec_"):
-        from base64 import b64decode  # noqa: PLC0415 - only such secrets
-        from binascii import Error  # noqa: PLC0415
+        from base64 import b64decode
+        from binascii import Error
 
         try:
             return b64decode(text[6:], validate=True)

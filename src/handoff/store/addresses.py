@@ -29,7 +29,7 @@ def redacted(text: str, url: str) -> str:
     """A driver's words without the password, as it was written or as it was meant."""
     password = password_of(url)
     if password:
-        from urllib.parse import unquote  # noqa: PLC0415 - only where there is a password
+        from urllib.parse import unquote
 
         for secret in sorted({password, unquote(password)}, key=len, reverse=True):
             text = text.replace(secret, "[redacted]")
@@ -38,7 +38,7 @@ def redacted(text: str, url: str) -> str:
 
 def with_options(url: str, **options: str) -> str:
     """The address with these options added; those it names itself stay as they are."""
-    from urllib.parse import quote  # noqa: PLC0415 - only where options are added
+    from urllib.parse import quote
 
     for name, value in options.items():
         if value and not _option(url, name):

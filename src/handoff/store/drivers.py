@@ -24,11 +24,11 @@ def database_url(settings: Settings) -> str:
 def open_database(url: str, *, clock: Clock) -> Database:
     """Open what the URL names, create or migrate it where needed."""
     if url.startswith(_SQLITE_PREFIX) and len(url) > len(_SQLITE_PREFIX):
-        from handoff.store.sqlite import SqliteDatabase  # noqa: PLC0415 - only the driver that is used
+        from handoff.store.sqlite import SqliteDatabase
 
         return SqliteDatabase(url[len(_SQLITE_PREFIX) :], clock=clock)
     if is_postgres(url):
-        from handoff.store.postgres import PostgresDatabase  # noqa: PLC0415 - only the driver that is used
+        from handoff.store.postgres import PostgresDatabase
 
         return PostgresDatabase(url, clock=clock)
     shown = url.partition("://")[0] if "://" in url else url

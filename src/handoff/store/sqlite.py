@@ -42,7 +42,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(name)
     if driver.__name__ != "_sqlite3":
         return driver
-    import sqlite3  # noqa: PLC0415 - start-up: see above
+    import sqlite3
 
     return sqlite3
 

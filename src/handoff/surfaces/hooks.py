@@ -46,8 +46,8 @@ def main(words: list[str]) -> int:
             return 0
         raw = loads(text) if text.strip() else {}
         call = understand(dialect, name, raw if isinstance(raw, dict) else {})
-        from handoff.engine.app import App  # noqa: PLC0415 - after the way out for everybody else
-        from handoff.engine.hooks import answer  # noqa: PLC0415
+        from handoff.engine.app import App
+        from handoff.engine.sessions.hooks import answer
 
         if call.folder and not ours and os.path.isdir(call.folder):
             os.chdir(call.folder)

@@ -108,7 +108,7 @@ class _Reading:
         found = {}
         for name, value in table.items():
             if name not in keys:
-                from difflib import get_close_matches  # noqa: PLC0415 - only for the error
+                from difflib import get_close_matches
 
                 close = get_close_matches(name, keys, n=1)
                 mean = f"Did you mean '{close[0]}'? " if close else ""
@@ -130,7 +130,7 @@ class _Reading:
     # --- phases ----------------------------------------------------------------------------------------------
 
     def workflow(self) -> Workflow:
-        import tomllib  # noqa: PLC0415 - only here
+        import tomllib
 
         try:
             found = tomllib.loads(self.text)

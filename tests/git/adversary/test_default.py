@@ -8,7 +8,7 @@ import pytest
 
 from adversary.arena import DEFAULT, PREVENTED, Arena
 from adversary.techniques import CARELESS, EAGER, MAIN, TECHNIQUES
-from handoff.agents.sandbox import BUBBLEWRAP, layer
+from handoff.agents.sandbox.sandbox import BUBBLEWRAP, layer
 from sandbox import absent
 
 GROUPS = sorted({(technique.kind, role) for technique in TECHNIQUES for role in technique.roles})

@@ -15,11 +15,13 @@ from typing import Any, NamedTuple
 from adversary.techniques import MAIN, Technique
 from handoff.base.errors import HandoffError
 from handoff.base.settings import from_environment
-from handoff.engine import landing, snapshots, walls, workspaces
 from handoff.engine.app import App
-from handoff.git.snapshots import Wish
-from handoff.git.snapshots_store import Store
-from handoff.git.workspaces import Order
+from handoff.engine.proof import sandboxes
+from handoff.engine.safety import snapshots
+from handoff.engine.workspaces import landing, workspaces
+from handoff.git.plumbing.snapshot_repo import Store
+from handoff.git.snapshots.take import Wish
+from handoff.git.workspaces.workspaces import Order
 
 NONE, WORKTREE, CLONE, CLONE_LANDLOCK, DEFAULT = (
     "none", "git worktree", "clone + snapshots", "clone + Landlock + snapshots", "clone + bubblewrap + snapshots",
@@ -48,7 +50,7 @@ class Arena:
     def __init__(self, root: str, protection: str) -> None:
         self.root = os.path.realpath(root)
         self.protection = protection
-        self.wall: walls.Wall | None = None
+        self.wall: sandboxes.Wall | None = None
         self.place = os.path.join(self.root, "arena")
         self.pristine = os.path.join(self.root, "pristine")
         self.home = os.path.join(self.place, "home")
@@ -234,11 +236,11 @@ class Arena:
         if self.protection in _LAYERS:
             app = App(from_environment()._replace(environment=environment, home=self.state))
             if self.wall is None:
-                self.wall = walls.wall_of_workspace(app, workspace=self.workspace)
+                self.wall = sandboxes.wall_of_workspace(app, workspace=self.workspace)
                 assert self.wall.layer == _LAYERS[self.protection], self.wall.layer
             if not os.path.isdir(self.own):
                 return  # the technique has deleted its own ground already
-            wrapped = walls.inside(app, wall=self.wall, argv=argv, workspace=self.workspace)
+            wrapped = sandboxes.inside(app, wall=self.wall, argv=argv, workspace=self.workspace)
             argv, environment = wrapped.argv, wrapped.environment
         subprocess.run(
             argv, cwd=self.own if os.path.isdir(self.own) else "/", env=environment, capture_output=True, timeout=60, check=False,

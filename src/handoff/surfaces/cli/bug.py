@@ -12,8 +12,8 @@ BUG = 70
 
 def report_bug(error: BaseException, words: list[str], *, home: str, now: float) -> str:
     """Write the log and return its path, or nothing if even that fails. Arguments may be private: only counted."""
-    import platform  # noqa: PLC0415 - only when things went wrong
-    import traceback  # noqa: PLC0415
+    import platform
+    import traceback
 
     text = "\n".join(
         (

@@ -89,9 +89,9 @@ def read_source(name: str) -> str:
     if not name:
         return ""
     if name == "-":
-        import sys  # noqa: PLC0415 - start-up
+        import sys
 
         return sys.stdin.read()
-    from handoff.base.files import read_text  # noqa: PLC0415 - start-up
+    from handoff.base.files import read_text
 
     return read_text(name)

@@ -16,7 +16,7 @@ from handoff.surfaces.cli.command import Command, Context, Parser, common_option
 from handoff.surfaces.cli.output import Output
 
 if TYPE_CHECKING:
-    from handoff.surfaces.cli.door_rules import Rules
+    from handoff.surfaces.cli.allow_list import Rules
 
 
 def dispatch(words: list[str], rules: Rules | None = None) -> int:
@@ -51,14 +51,14 @@ def _dispatch(words: list[str], app: App, out: Output, rules: Rules | None = Non
     if given.get("feature") is not None:
         app = app.with_feature(str(given["feature"]), said=True)
     if chosen in ("-h", "--help", "help"):
-        from handoff.surfaces.cli import overview  # noqa: PLC0415 - only when somebody asks
+        from handoff.surfaces.cli import overview
 
         if chosen == "help" and rest:
             return _dispatch([rest[0], "--help"], app, out)
         out.raw(overview.help_text(app.settings.program))
         return 0
     if not chosen:
-        from handoff.surfaces.cli import overview  # noqa: PLC0415
+        from handoff.surfaces.cli import overview
 
         return overview.what_now(Context(app, out))
     command, parser = load(chosen, app.settings.program)
@@ -87,7 +87,7 @@ def load(name: str, program: str) -> tuple[Command, Parser]:
     entry = CATALOG.get(name)
     if entry is None:
         raise UsageError(f"There is no command '{name}'.", _did_you_mean(name, program))
-    module = import_module(f"handoff.surfaces.cli.{entry.module}")
+    module = import_module(f"handoff.surfaces.cli.commands.{entry.module}")
     command: Command = module.COMMANDS[name]
     parser = Parser(
         prog=f"{program} {name}",
@@ -135,7 +135,7 @@ def _move(directory: str) -> None:
 
 
 def _did_you_mean(name: str, program: str) -> str:
-    from difflib import get_close_matches  # noqa: PLC0415 - only for the error
+    from difflib import get_close_matches
 
     close = get_close_matches(name, CATALOG, n=2)
     return (f"Did you mean: {', '.join(close)}? " if close else "") + f"All commands: {program} --help"

@@ -17,26 +17,26 @@ def main(argv: list[str] | None = None) -> int:
     if words in (["--version"], ["-V"]):  # the one answer that needs nothing else imported
         sys.stdout.write(f"handoff {__version__}\n")
         return 0
-    from handoff.base.settings import door_of_session  # noqa: PLC0415 - after the fast answer
+    from handoff.base.settings import door_of_session
 
     door = door_of_session()
     if door:  # behind a wall: what needs the relay is done outside, the rest right here
-        from handoff.surfaces.cli.door import INSIDE, command_of, pass_on  # noqa: PLC0415
+        from handoff.surfaces.cli.broker_client import INSIDE, command_of, pass_on
 
         if command_of(words) not in INSIDE:
             return pass_on(words, door)
     gc.set_threshold(50_000, 20, 100)  # a command lives for milliseconds: looking for garbage costs more than it frees
     if words[:1] == ["hook"]:  # every edit of every agent waits for it: no parser, no catalogue
-        from handoff.surfaces.hooks import main as hook  # noqa: PLC0415
+        from handoff.surfaces.hooks import main as hook
 
         return hook(words[1:])
-    from handoff.surfaces.cli import dispatch  # noqa: PLC0415 - after the fast answer
+    from handoff.surfaces.cli import dispatch
 
     try:
         code = dispatch.dispatch(words)
         sys.stdout.flush()
     except BrokenPipeError:
-        from handoff.surfaces.cli.output import close_quietly  # noqa: PLC0415
+        from handoff.surfaces.cli.output import close_quietly
 
         close_quietly()
         return PIPE_CLOSED

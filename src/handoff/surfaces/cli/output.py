@@ -60,7 +60,7 @@ class Output:
     def data(self, value: Any) -> None:
         """The answer for a program, when --json was given."""
         if self.json_wanted:
-            import json  # noqa: PLC0415 - start-up
+            import json
 
             text = json.dumps(value, ensure_ascii=False, indent=2, default=_plain)
             self.raw(text.encode("utf-8", "surrogateescape").decode("utf-8", "replace") + "\n")

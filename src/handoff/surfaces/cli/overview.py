@@ -35,7 +35,7 @@ def help_text(program: str) -> str:
 
 def what_now(ctx: Context) -> int:
     """Tell what to do next in this folder."""
-    from handoff.engine import status  # noqa: PLC0415 - start-up
+    from handoff.engine.features import status
 
     program, out = ctx.settings.program, ctx.out
     if status.workspace_of(ctx.app) is None:

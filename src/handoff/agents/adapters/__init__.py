@@ -1,0 +1,1 @@
+"""One file for each agent: how it is found, started and read."""

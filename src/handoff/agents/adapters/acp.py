@@ -1,0 +1,63 @@
+"""Any agent that speaks the Agent Client Protocol: a driver of ours talks to it and asks the hook program before each write.
+
+The words after `--with` are the agent's own command, for example `--with gemini --with=--acp`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from handoff.agents.contract import BY_SANDBOX, RESULT, SAID, STARTED, TOOL, Abilities, Adapter, Event, Launch
+from handoff.agents.reading.lines import parse, text_of
+from handoff.base.errors import UserError
+from handoff.base.light_json import dumps
+from handoff.base.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from handoff.agents.contract import Order
+
+TALK = "acp.json"
+
+
+def abilities(version: str) -> Abilities:
+    """The driver calls the hooks itself, so they cannot be skipped."""
+    del version
+    return Abilities(start_context=True, deny_edit=True, refuse_stop=True, end_event=True, mcp=True, fence=BY_SANDBOX)
+
+
+def launch(order: Order) -> Launch:
+    """Our driver, with the agent's command in a file."""
+    if not order.words:
+        raise UserError(
+            "Which agent? Give its command.", "For example: --agent acp --with gemini --with=--acp (each word apart)"
+        )
+    path = os.path.join(order.folder, TALK)
+    talk = {
+        "argv": list(order.words), "cwd": order.workspace, "prompt": order.prompt, "hook": list(order.hook),
+        "mcp": list(order.mcp), "endpoint": order.endpoint,
+    }  # fmt: skip
+    asking = {
+        "OPENCODE_PERMISSION": dumps({"edit": "ask"})
+    }  # the one known agent that does not ask unless it is told to
+    return Launch((sys.executable, "-m", "handoff.agents.acp_driver", order.folder), asking, {path: dumps(talk)})
+
+
+def read(line: str) -> tuple[Event, ...]:
+    """One line of the driver."""
+    value = parse(line)
+    kind = value.get("type")
+    if kind == STARTED:
+        return (Event(STARTED, client_id=str(value.get("id") or "")),)
+    if kind in (TOOL, SAID):
+        return (Event(str(kind), text_of(value.get("text"))),)
+    if kind == RESULT:
+        return (Event(RESULT, text_of(value.get("text")), ok=bool(value.get("ok"))),)
+    return ()
+
+
+ADAPTER = Adapter(
+    "acp", "any agent that speaks ACP", (), abilities, launch, read, dialect="acp", version_words=(),
+    secrets=("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY", "COPILOT_PROVIDER_API_KEY",
+             "GH_TOKEN", "GITHUB_TOKEN", "COPILOT_GITHUB_TOKEN"),
+)  # fmt: skip

@@ -1,0 +1,141 @@
+"""opencode: no hook settings, so a small plugin of the session calls our hook program; it cannot refuse a stop."""
+
+from __future__ import annotations
+
+import os
+
+from handoff.agents.contract import (
+    BY_SANDBOX,
+    RESULT,
+    SAID,
+    STARTED,
+    TOOL,
+    Abilities,
+    Adapter,
+    Event,
+    Launch,
+    at_least,
+    bearer,
+)
+from handoff.agents.reading.lines import parse, text_of
+from handoff.base.light_json import dumps
+from handoff.base.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from handoff.agents.contract import Order
+
+_FLOOR = "1.10.0"
+_PLUGIN = """\
+// Written by handoff for one session: asks the hook program before a file is edited.
+import { spawnSync } from "node:child_process"
+const command = %s
+const ask = (event, input) => {
+  const done = spawnSync(command[0], [...command.slice(1), "opencode", event], { input: JSON.stringify(input), encoding: "utf8" })
+  if (done.status !== 0) throw new Error((done.stderr || "handoff: the hook failed").trim())
+  return done.stdout
+}
+export const Handoff = async ({ directory }) => {
+  let context = ""
+  return {
+    "experimental.chat.system.transform": async (_input, output) => {
+      if (!context) context = JSON.parse(ask("start", { cwd: directory }) || "{}").context || " "
+      output.system.push(context)
+    },
+    "tool.execute.before": async (input, output) => {
+      ask("edit", { cwd: directory, tool: input.tool, input: output.args })
+    },
+  }
+}
+"""
+
+
+def abilities(version: str) -> Abilities:
+    """A session that stops too early is resumed with the reason instead of being refused."""
+    able = at_least(version, _FLOOR)
+    return Abilities(start_context=able, deny_edit=able, resume=True, mcp=True, fence=BY_SANDBOX)
+
+
+def launch(order: Order) -> Launch:
+    """A fresh session; opencode chooses the id and tells it with its first event."""
+    return _launch(order, ())
+
+
+def resume(order: Order) -> Launch:
+    """The same conversation once more."""
+    return _launch(order, ("--session", order.client_id))
+
+
+def _launch(order: Order, which: tuple[str, ...]) -> Launch:
+    folder = os.path.join(order.folder, "opencode")
+    config: dict[str, Any] = {"autoupdate": False, "share": "disabled"}
+    if order.endpoint:
+        config["mcp"] = {
+            "handoff": {
+                "type": "remote",
+                "url": order.endpoint,
+                "headers": bearer(order),
+                "oauth": False,
+                "enabled": True,
+            }
+        }
+    elif order.mcp:
+        config["mcp"] = {"handoff": {"type": "local", "command": list(order.mcp), "enabled": True}}
+    files = {os.path.join(folder, "opencode.json"): dumps(config)}
+    if order.hook:
+        files[os.path.join(folder, "plugin", "handoff.js")] = _PLUGIN % dumps(list(order.hook))
+    argv = (
+        order.program, "run", "--format", "json", "--dir", order.workspace, "--title", order.session, "--auto", *which,
+        *(("-m", order.model) if order.model else ()), *order.words, order.prompt,
+    )  # fmt: skip
+    quiet = dict.fromkeys(
+        ("OPENCODE_DISABLE_AUTOUPDATE", "OPENCODE_DISABLE_LSP_DOWNLOAD", "OPENCODE_DISABLE_DEFAULT_PLUGINS"), "1"
+    )
+    own = {}
+    if order.sandboxed:  # the person's home cannot be written behind a wall
+        own = {
+            name: os.path.join(order.state or order.folder, "opencode", kind)
+            for name, kind in (("XDG_DATA_HOME", "share"), ("XDG_STATE_HOME", "state"), ("XDG_CONFIG_HOME", "config"))
+        }
+    return Launch(
+        argv,
+        {
+            **quiet, "npm_config_offline": "true", "OPENCODE_CONFIG_DIR": folder,
+            "OPENCODE_DB": os.path.join(order.state or order.folder, "opencode", "opencode.db"), **own,
+        },
+        files,
+    )  # fmt: skip
+
+
+def read(line: str) -> tuple[Event, ...]:
+    """One line of its JSON events. It has no last event: the last finished step that stopped is the result."""
+    value = parse(line)
+    kind = value.get("type")
+    known = str(value.get("sessionID") or "")
+    part = value.get("part")
+    part = part if isinstance(part, dict) else {}
+    if kind == "step_start":
+        return (Event(STARTED, client_id=known),)
+    if kind == "tool_use":
+        return (Event(TOOL, str(part.get("tool") or "")),)
+    if kind == "text":
+        return (Event(SAID, text_of(part.get("text") or "")),)
+    if kind == "step_finish":
+        stopped = part.get("reason") == "stop"
+        return (Event(RESULT, client_id=known, ok=True if stopped else None, turns=0),) if stopped else ()
+    if kind == "error":
+        return (Event(RESULT, text_of(value.get("error")), known, ok=False),)
+    return ()
+
+
+ADAPTER = Adapter(
+    "opencode", "opencode", ("opencode",), abilities, launch, read, resume, dialect="opencode", floor=_FLOOR,
+    secrets=("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY"),
+    logins=(
+        (".local/share/opencode/auth.json", "opencode/share/opencode/auth.json", True),
+        (".config/opencode/opencode.json", "opencode/config/opencode/opencode.json", False),
+        (".config/git/config", "opencode/config/git/config", False),
+        (".config/git/ignore", "opencode/config/git/ignore", False),
+    ),
+)  # fmt: skip

@@ -1,0 +1,186 @@
+"""The keeper: one small process for each session. It starts the client, adopts what the client leaves behind, ends it, and
+writes down how it came out. It outlives a supervisor that is killed, so the exit code is never lost.
+
+Run as `run(FOLDER)` in a fresh interpreter; the words to start are in FOLDER/launch.json.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+
+from handoff.base.errors import Away, HandoffError
+from handoff.base.files import create_exclusive, read_text, write_atomic
+from handoff.base.light_json import dumps, loads
+from handoff.base.marked import Running, descendants, end, marked
+from handoff.base.process import detach, start_of
+from handoff.base.record import TYPE_CHECKING
+from handoff.base.settings import from_environment
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType
+    from typing import Any, TypeVar
+
+    _Written = TypeVar("_Written")
+
+KEEPER, LAUNCH, PROCESS, EXIT = "keeper.json", "launch.json", "process.json", "exit.json"
+EVENTS, ERRORS = "events.jsonl", "errors.log"
+GRACE_SECONDS = 3.0
+CANNOT_START = 127
+_PAUSE = 0.02
+_FULL_PAUSE = 1.0
+_SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER of Linux
+
+
+def main(folder: str) -> int:
+    """Start, wait, clean up, tell. The first keeper of a folder has it; a second one, started by a supervisor that could not
+    know of the first, ends at once."""
+    me = dumps({"pid": os.getpid(), "start": start_of(os.getpid())})
+    if not _with_room(lambda: create_exclusive(os.path.join(folder, KEEPER), me, mode=0o600, sync=False)):
+        return 0
+    order = loads(read_text(os.path.join(folder, LAUNCH)))
+    stopping: list[int] = []
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        del frame
+        stopping.append(number)
+
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, stop)
+    here = bool(order.get("terminal"))
+    if here:  # what a person types is for the client, which has the same terminal
+        signal.signal(signal.SIGINT, lambda *_: None)
+    adopt_orphans()
+    try:
+        environment, door = _inside(folder, order)
+        os.chdir(order["cwd"])
+        pid = detach(
+            order["argv"], environment=environment, out=os.path.join(folder, EVENTS), err=os.path.join(folder, ERRORS),
+            here=here,
+        )  # fmt: skip
+    except (HandoffError, OSError) as error:
+        _tell(folder, {"code": CANNOT_START, "error": str(error), "stragglers": 0, "stopped": False})
+        return 1
+    _write(folder, PROCESS, {"pid": pid, "start": start_of(pid), "keeper": os.getpid()})
+    code = _wait(pid, stopping, here=here)
+    if door:
+        _signal_group(door, signal.SIGKILL)  # what it was still answering had nobody left to answer
+    stragglers = clean_up(from_environment().get("HANDOFF_SESSION"))
+    _tell(folder, {"code": code, "error": "", "stragglers": stragglers, "stopped": bool(stopping)})
+    return 0
+
+
+def _inside(folder: str, order: dict[str, Any]) -> tuple[dict[str, str], int]:
+    """The client's environment. Behind a wall it is another than ours, and a door is opened for it.
+
+    The client need not wait for that: whoever knocks early stands before the door until it is there.
+    """
+    mine = from_environment().environment
+    environment = {name: value for name, value in mine.items() if name not in order.get("without", ())}
+    environment.update(order.get("with", {}))
+    if not order.get("door"):
+        return environment, 0
+    return environment, detach([*order["door"], folder], environment=mine, err=os.path.join(folder, "door.log"))
+
+
+def adopt_orphans() -> None:
+    """Ask the kernel to give us the children of children that lose their parent; where it cannot, the mark is all we have."""
+    if not sys.platform.startswith("linux"):
+        return
+    import ctypes
+
+    ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
+
+
+def _wait(pid: int, stopping: list[int], *, here: bool = False) -> int:
+    """Reap until the client itself is over. Told to stop, it is asked first and forced after a while."""
+    asked_at = 0.0
+    while True:
+        found, status = _reap()
+        if found == pid:
+            return os.waitstatus_to_exitcode(status)
+        if found:
+            continue
+        if stopping and not asked_at:
+            asked_at = time.monotonic()
+            if here:  # in a terminal it shares our group, and the group must hear nothing
+                end([Running(pid, start_of(pid))], signal.SIGTERM)
+            _signal_group(pid, signal.SIGTERM)
+        elif asked_at and time.monotonic() - asked_at > GRACE_SECONDS:
+            _signal_group(pid, signal.SIGKILL)
+            end([Running(pid, start_of(pid))])
+        time.sleep(_PAUSE)
+
+
+def clean_up(session: str) -> int:
+    """End everything that is left of the session: asked once, then forced; how many were still there."""
+    deadline = time.monotonic() + GRACE_SECONDS
+    left = _left(session)
+    count = len(left)
+    end(left, signal.SIGTERM)
+    while left and time.monotonic() < deadline:
+        _reap_all()
+        left = _left(session)
+        time.sleep(_PAUSE)
+    while left := _left(session):
+        end(left, signal.SIGKILL)
+        _reap_all()
+        time.sleep(_PAUSE)
+    _reap_all()
+    return count
+
+
+def _left(session: str) -> list[Running]:
+    found = {process.pid: process for process in descendants(os.getpid())}
+    if session:
+        found.update((process.pid, process) for process in marked(session))
+    found.pop(os.getpid(), None)
+    return list(found.values())
+
+
+def _reap() -> tuple[int, int]:
+    try:
+        return os.waitpid(-1, os.WNOHANG)
+    except ChildProcessError:
+        return 0, 0
+
+
+def _reap_all() -> None:
+    while _reap()[0]:
+        continue
+
+
+def _signal_group(pid: int, number: int) -> None:
+    try:
+        os.killpg(pid, number)
+    except (ProcessLookupError, PermissionError):
+        return
+
+
+def _write(folder: str, name: str, value: dict[str, object]) -> None:
+    _with_room(lambda: write_atomic(os.path.join(folder, name), dumps(value), mode=0o600, sync=False))
+
+
+def _with_room(write: Callable[[], _Written]) -> _Written:
+    """Write, and where the disk is full wait for room: how the client came out must not be lost."""
+    while True:
+        try:
+            return write()
+        except Away:
+            time.sleep(_FULL_PAUSE)
+
+
+def _tell(folder: str, value: dict[str, object]) -> None:
+    _write(folder, EXIT, value)
+
+
+def run() -> int:
+    """The keeper as a program: its folder is the first word."""
+    return main(sys.argv[1])
+
+
+if __name__ == "__main__":
+    sys.exit(run())

@@ -1,0 +1,1 @@
+"""What a client's output means: lines, outcomes, until when to wait."""

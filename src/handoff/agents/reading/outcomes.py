@@ -1,0 +1,44 @@
+"""How a session came out, read from its last result, its words and its exit code, in that order; never from one alone."""
+
+from __future__ import annotations
+
+from handoff.agents.contract import FAILED, KILLED, LIMIT, LOST, OK, Outcome
+from handoff.agents.reading.waiting import is_limit, reset_time
+from handoff.base.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from handoff.agents.contract import Ending
+
+UNKNOWN_WAIT_SECONDS = 900.0
+_SHOWN = 400
+
+
+def judge(ending: Ending, now: float) -> Outcome:
+    """The rule for every client: a bad result or a limit in its words outweighs a good exit code."""
+    words = _last_words(ending)
+    if ending.wait_until > now and not _went_well(ending):
+        return Outcome(LIMIT, words or "the provider's limit is reached", ending.wait_until)
+    if not _went_well(ending) and is_limit(words):
+        return Outcome(LIMIT, words, reset_time(words, now) or now + UNKNOWN_WAIT_SECONDS)
+    if ending.result is not None and ending.result.ok is False:
+        return Outcome(FAILED, words or "the client reported a failure")
+    if ending.code is None:
+        return Outcome(LOST, "the process is gone and nobody saw how it ended")
+    if ending.code < 0:
+        return Outcome(KILLED, f"the process was ended by signal {-ending.code}")
+    if ending.code:
+        return Outcome(FAILED, words or f"the process ended with exit code {ending.code}")
+    if ending.trouble and ending.result is None:
+        return Outcome(FAILED, ending.trouble)
+    return Outcome(OK, ending.result.text[:_SHOWN] if ending.result else "")
+
+
+def _went_well(ending: Ending) -> bool:
+    if ending.result is not None:
+        return ending.result.ok is not False
+    return ending.code == 0 and not ending.trouble
+
+
+def _last_words(ending: Ending) -> str:
+    said = ending.result.text if ending.result is not None and ending.result.ok is False else ""
+    return (said or ending.trouble or ending.tail).strip()[-_SHOWN:]

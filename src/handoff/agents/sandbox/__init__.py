@@ -1,0 +1,1 @@
+"""What holds a program in its workspace: bubblewrap, Landlock, the macOS profile."""

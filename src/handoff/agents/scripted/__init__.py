@@ -1,0 +1,1 @@
+"""The packaged agent that plays a script: no model, no cost."""

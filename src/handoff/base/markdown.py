@@ -1,0 +1,75 @@
+"""Small pieces of Markdown that documents are made of, and strict `{{name}}` with sections that may be empty."""
+
+from __future__ import annotations
+
+from handoff.base.errors import UserError
+from handoff.base.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_OPEN, _CLOSE = "{{", "}}"
+_SECTION = "\n## "
+_SCREEN = 200
+
+
+def render(text: str, values: Mapping[str, str]) -> str:
+    """Fill in `{{name}}`; a name without a value is an error; a section whose `{{name?}}` is empty is left out."""
+    head, *sections = text.split(_SECTION)
+    kept = [head, *(section for section in sections if not _is_empty(section, values))]
+    filled = _SECTION.join(_fill(part, values).rstrip("\n") + "\n" for part in kept)
+    return filled.rstrip("\n") + "\n"
+
+
+def _is_empty(section: str, values: Mapping[str, str]) -> bool:
+    names = (part.partition(_CLOSE)[0] for part in section.split(_OPEN)[1:])
+    return any(name.endswith("?") and not _value(name, values) for name in names)
+
+
+def _fill(text: str, values: Mapping[str, str]) -> str:
+    first, *rest = text.split(_OPEN)
+    out = [first]
+    for part in rest:
+        name, found, after = part.partition(_CLOSE)
+        if not found:
+            raise UserError(f"The template has '{{{{{name[:20]}' without '}}}}'.", "Close the name with '}}'.")
+        out.append(_value(name, values))
+        out.append(after)
+    return "".join(out)
+
+
+def _value(name: str, values: Mapping[str, str]) -> str:
+    key = name.removesuffix("?").strip()
+    if key not in values:
+        known = ", ".join(sorted(values))
+        raise UserError(f"The template asks for '{key}', which nobody fills in.", f"Known names: {known}.")
+    return values[key]
+
+
+def fenced(text: str, word: str = "") -> str:
+    """Text in a code fence longer than any fence inside it."""
+    fence = "```"
+    while fence in text:
+        fence += "`"
+    return f"{fence}{word}\n{text}\n{fence}"
+
+
+def listed(items: list[str], *, most: int = 20) -> str:
+    """A Markdown list; a long one is cut and says so."""
+    lines = [f"- {item}" for item in items[:most]]
+    if len(items) > most:
+        lines.append(f"- and {len(items) - most} more")
+    return "\n".join(lines)
+
+
+def quoted(word: str) -> str:
+    """A word as a shell reads it back."""
+    if word and all(c.isalnum() or c in "-_./:=@%+," for c in word) and word.isascii():
+        return word
+    return "'" + word.replace("'", "'\"'\"'") + "'"
+
+
+def one_line(text: str) -> str:
+    """Text as one line of a list; a long one is cut and says so."""
+    line = " ".join(text.split())
+    return line if len(line) <= _SCREEN else line[: _SCREEN - 3] + "..."

@@ -1,0 +1,96 @@
+"""The journal: what happened, in the order it was committed, only added to."""
+
+from __future__ import annotations
+
+from handoff.base.record import TYPE_CHECKING, Record
+from handoff.board.events import texts
+
+if TYPE_CHECKING:
+    from typing import Any, Protocol
+
+    from handoff.store.database import Store, Transaction
+else:
+    Protocol = object  # only the type checker needs it
+
+MOST = 1000
+
+
+class Subject(Protocol):
+    """What the journal must know of a task."""
+
+    @property
+    def key(self) -> int: ...
+    @property
+    def project(self) -> str: ...
+    @property
+    def label(self) -> str: ...
+    @property
+    def batch(self) -> int | None: ...
+    @property
+    def held_by(self) -> str | None: ...
+    @property
+    def fence(self) -> int: ...
+
+
+class Event(Record):
+    """One line of the journal. `kind` is a noun and a past: task.claimed."""
+
+    seq: int
+    at: float
+    kind: str
+    project: str
+    task: int | None
+    task_id: str
+    batch: int | None
+    session: str
+    fence: int
+    body: dict[str, Any]
+
+
+def append(
+    transaction: Transaction,
+    kind: str,
+    /,
+    *,
+    task: Subject | None = None,
+    project: str = "",
+    batch: int | None = None,
+    session: str = "",
+    **body: Any,
+) -> None:
+    """Add a line inside the transaction that makes it true."""
+    transaction.execute(
+        "add_event",
+        at=transaction.now(),
+        kind=kind,
+        project=task.project if task else project,
+        task=task.key if task else None,
+        task_id=task.label if task else "",
+        batch=task.batch if task else batch,
+        session=session or (task.held_by or "" if task else ""),
+        fence=task.fence if task else 0,
+        body=texts.write(body),
+    )
+
+
+def since(store: Store, *, seq: int = 0, project: str = "", most: int = MOST) -> list[Event]:
+    """The lines after `seq`. Writers take turns, so no line ever appears behind one that was read."""
+    with store.transaction(write=False) as transaction:
+        return [_event(row) for row in transaction.query("read_events", since=seq, project=project, most=most)]
+
+
+def last(store: Store, *, project: str = "", most: int = 20) -> list[Event]:
+    """The end of the journal, in order."""
+    with store.transaction(write=False) as transaction:
+        rows = transaction.query("read_last_events", project=project, most=most)
+        return [_event(row) for row in reversed(rows)]
+
+
+def of_task(store: Store, *, key: int, seq: int = 0, most: int = MOST) -> list[Event]:
+    """What happened to one task."""
+    with store.transaction(write=False) as transaction:
+        return [_event(row) for row in transaction.query("read_task_events", task=key, since=seq, most=most)]
+
+
+def _event(row: dict[str, Any]) -> Event:
+    return Event(**{**row, "body": texts.read(row["body"], {})})

@@ -1,0 +1,1 @@
+"""Rows of who works: sessions, leases, pauses, hosts, what it cost."""

@@ -1,0 +1,92 @@
+"""Executors: the supervisors that run phases, each with a lease; the work of a lost one is taken over once."""
+
+from __future__ import annotations
+
+from handoff.base.record import TYPE_CHECKING, Record
+from handoff.board.tasks import requirements
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from handoff.store.database import Store
+
+ALIVE, DEAD, RECOVERED = "alive", "dead", "recovered"
+LEASE_SECONDS = 20.0
+
+
+class Executor(Record):
+    """One supervisor. Its id is never used again; a process is (host, boot, pid, start)."""
+
+    id: str
+    host: str
+    boot: str
+    pid: int
+    process_start: str
+    state: str
+    lease_until: float
+    started_at: float
+    seen_at: float
+    lease_left: float = 0.0
+
+
+def begin(
+    store: Store,
+    *,
+    id: str,  # noqa: A002 - the word people use
+    host: str,
+    boot: str,
+    pid: int,
+    process_start: str,
+    lease_seconds: float = LEASE_SECONDS,
+    agents: Sequence[str] = (),
+    labels: Sequence[str] = (),
+) -> Executor:
+    """A supervisor introduces itself, and says what its host has."""
+    with store.transaction() as transaction:
+        (row,) = transaction.query(
+            "put_executor", id=id, host=host, boot=boot, pid=pid, process_start=process_start,
+            lease_seconds=float(lease_seconds), lease_now=transaction.lease_now(), now=transaction.now(),
+        )  # fmt: skip
+        requirements.offer(transaction, executor=id, agents=agents, labels=requirements.check_labels(labels))
+        return Executor(**row)
+
+
+def renew(store: Store, *, id: str, lease_seconds: float = LEASE_SECONDS) -> bool:  # noqa: A002 - the word people use
+    """A sign of life; False means that others have given this supervisor up and it must stop at once."""
+    with store.transaction() as transaction:
+        row = transaction.one(
+            "renew_executor", id=id, lease_seconds=float(lease_seconds), lease_now=transaction.lease_now(),
+            now=transaction.now(),
+        )  # fmt: skip
+        return row is not None
+
+
+def listing(store: Store, *, host: str = "") -> list[Executor]:
+    """Supervisors whose work is not yet in other hands, the oldest first."""
+    with store.transaction(write=False) as transaction:
+        return [
+            Executor(**row) for row in transaction.query("list_executors", host=host, lease_now=transaction.lease_now())
+        ]
+
+
+def give_up(store: Store, *, id: str) -> bool:  # noqa: A002 - the word people use
+    """It is gone or goes now: whoever lives may take over. False when it was known already."""
+    return _move(store, id=id, seen=ALIVE, state=DEAD)
+
+
+def settle(store: Store, *, id: str) -> bool:  # noqa: A002 - the word people use
+    """What it ran is in other hands."""
+    return _move(store, id=id, seen=DEAD, state=RECOVERED)
+
+
+def _move(store: Store, *, id: str, seen: str, state: str) -> bool:  # noqa: A002
+    with store.transaction() as transaction:
+        return transaction.one("move_executor", id=id, seen=seen, state=state) is not None
+
+
+def prune(store: Store, *, before: float) -> int:
+    """Forget those that were settled long ago."""
+    with store.transaction() as transaction:
+        forgotten = transaction.execute("prune_executors", before=before)
+        transaction.execute("prune_offers")
+        return forgotten

@@ -1,0 +1,249 @@
+"""Leases: a session claims a task, shows signs of life, gives it back, or is found silent."""
+
+from __future__ import annotations
+
+from handoff.base.errors import Conflict, Refused, UserError
+from handoff.base.record import TYPE_CHECKING, Record
+from handoff.board.events import journal
+from handoff.board.sessions import pauses
+from handoff.board.sessions.sessions import TAB, Session, Who, register
+from handoff.board.tasks import outcomes, requirements, states, tasks
+from handoff.board.tasks.tasks import Task, stale
+
+if TYPE_CHECKING:
+    from handoff.store.database import Row, Store, Transaction
+
+LEASE_SECONDS = 900.0
+LONGEST_LEASE_SECONDS = 30 * 86_400.0
+
+
+class Limits(Record):
+    """How many tasks may run at once; 0 is no limit. They are counted inside the claim's own transaction."""
+
+    machine: int = 0
+    project: int = 0
+    agent: int = 0
+
+
+class Claim(Record):
+    """A task in a session's hands. Every write of the session carries the fence."""
+
+    task: Task
+    session: Session
+    fence: int
+    lease_seconds: float
+    repeated: bool = False
+
+
+def claim_next(
+    store: Store,
+    *,
+    who: Who,
+    project: str = "",
+    role: str = "",
+    lease_seconds: float = LEASE_SECONDS,
+    limits: Limits | None = None,
+) -> Claim | None:
+    """Take the ready task that comes next: highest priority, then oldest. None when nothing may start now.
+
+    A phase of a flow is not for tabs: its session is started in the flow's own workspace.
+    """
+    limits = limits or Limits()
+    with store.transaction() as transaction:
+        held = _held_already(transaction, who)
+        if held is not None:
+            return held
+        row = _next(transaction, who, project=project, role=role, limits=limits)
+        if row is None:
+            return None
+        return _take(transaction, key=row["key"], agent=row["agent"] or who.agent, who=who, lease_seconds=lease_seconds)
+
+
+def has_next(store: Store, *, who: Who, limits: Limits | None = None) -> bool:
+    """Whether `claim_next` would find something: a look that takes no turn among the writers."""
+    with store.transaction(write=False) as transaction:
+        return _next(transaction, who, project="", role="", limits=limits or Limits()) is not None
+
+
+def _next(transaction: Transaction, who: Who, *, project: str, role: str, limits: Limits) -> Row | None:
+    if limits.machine and _running(transaction, who, project)["machine"] >= limits.machine:
+        return None
+    return transaction.one(
+        "next_task", now=transaction.now(), project=project, agent=who.agent, role=role,
+        max_project=limits.project, max_agent=limits.agent, labels=requirements.as_text(who.labels),
+        tab=int(who.kind == TAB),
+    )  # fmt: skip
+
+
+def claim(
+    store: Store, *, key: int, who: Who, lease_seconds: float = LEASE_SECONDS, limits: Limits | None = None
+) -> Claim:
+    """Take one named task, or say why it cannot be had."""
+    limits = limits or Limits()
+    with store.transaction() as transaction:
+        held = _held_already(transaction, who)
+        if held is not None and held.task.key == key:
+            return held
+        if held is not None:
+            raise Conflict(
+                f"Session {who.id} still holds '{held.task.label}'.",
+                f"Finish it, or give it back: handoff release {held.task.label} --fence {held.fence}",
+            )
+        task = tasks.get(transaction, key=key)
+        _refuse_unready(transaction, task)
+        requirements.refuse_lacking(transaction, key=key, name=task.label, labels=who.labels)
+        agent = task.agent or who.agent
+        _refuse_over_limit(transaction, task, who._replace(agent=agent), limits)
+        return _take(transaction, key=key, agent=agent, who=who, lease_seconds=lease_seconds)
+
+
+def heartbeat(store: Store, *, key: int, fence: int, lease_seconds: float = 0.0) -> Task:
+    """A sign of life renews the lease. A session that was thought dead gets its task back if nobody took it."""
+    if lease_seconds != 0:  # 0 keeps the length it has
+        _check_length(lease_seconds)
+    with store.transaction() as transaction:
+        lease_now, now = transaction.lease_now(), transaction.now()
+        row = transaction.one(
+            "renew_lease", key=key, fence=fence, lease_seconds=float(lease_seconds), lease_now=lease_now, now=now
+        )
+        if row is not None:
+            return Task(**row)
+        row = transaction.one("revive_task", key=key, fence=fence, lease_now=lease_now, now=now)
+        if row is None:
+            raise stale(tasks.get(transaction, key=key), fence)
+        task = Task(**row)
+        transaction.execute("give_session_task", id=task.held_by, task=key, fence=fence, now=now)
+        journal.append(transaction, "task.revived", task=task)
+        return task
+
+
+def release(store: Store, *, key: int, fence: int, reason: str = "") -> Task:
+    """Give a task back unfinished; the next session gets it as it is."""
+    with store.transaction() as transaction:
+        task = outcomes.let_go(
+            transaction, tasks.get(transaction, key=key), state=states.READY, fence=fence, reason=reason
+        )
+        journal.append(transaction, "task.released", task=task, reason=reason)
+        return task
+
+
+def hand_back(store: Store, *, task: Task, reason: str) -> outcomes.Outcome | None:
+    """The session of `task` is gone: another attempt, or blocked when they are used up.
+
+    Nothing happens when the session has shown a sign of life, or another watchdog has been here, since `task` was read.
+    """
+    with store.transaction() as transaction:
+        values = {
+            "key": task.key, "fence": task.fence, "lease_until": task.lease_until,
+            "now": transaction.now(), "lease_now": transaction.lease_now(),
+        }  # fmt: skip
+        row = transaction.one("free_expired_task", **values, reason=reason)
+        if row is not None:
+            freed = Task(**row)
+            _end_session(transaction, freed, reason)
+            journal.append(transaction, "task.expired", task=freed, reason=reason, attempt=freed.attempt)
+            return outcomes.Outcome(freed)
+        used_up = f"{reason}; that was attempt {task.attempt} of {task.max_attempts}"
+        row = transaction.one("block_expired_task", **values, reason=used_up)
+        if row is None:
+            return None
+        blocked = Task(**row)
+        _end_session(transaction, blocked, reason)
+        journal.append(transaction, "task.blocked", task=blocked, reason=used_up)
+        return outcomes.after_block(transaction, blocked)
+
+
+def why_idle(store: Store, *, who: Who, project: str = "", limits: Limits | None = None) -> str:
+    """Why `claim_next` found nothing, in a person's words."""
+    limits = limits or Limits()
+    with store.transaction(write=False) as transaction:
+        stops = [stop for stop in pauses.listing(transaction) if stop.scope == pauses.ALL or stop.project == project]
+        if stops:
+            return f"{stops[0].words} is stopped: {stops[0].reason or 'no reason given'}"
+        running = _running(transaction, who, project)
+        for scope, most in limits._asdict().items():
+            if most and running[scope] >= most:
+                return f"the limit of {most} running tasks for this {scope} is reached"
+        counts = transaction.one("count_ready", project=project, now=transaction.now()) or {"ready": 0, "due": 0}
+        lacking = requirements.lacking(transaction, project=project, labels=who.labels)
+        unserved = requirements.unserved(transaction, project=project, most=1)
+    if not counts["ready"]:
+        return "no task is ready"
+    if not counts["due"]:
+        return "the ready tasks are to start later"
+    if unserved:
+        return f"no host at work has what '{unserved[0].task}' needs: {unserved[0].words}"
+    if lacking:
+        return f"the ready tasks need a host with {', '.join(lacking)}, or are for another agent or role, or at a limit"
+    return "the ready tasks are for another agent or role, or at a limit, or stopped"
+
+
+def _take(transaction: Transaction, *, key: int, agent: str, who: Who, lease_seconds: float) -> Claim:
+    _check_length(lease_seconds)
+    (row,) = transaction.query(
+        "claim_task", key=key, session=who.id, host=who.host, agent=agent, lease_seconds=float(lease_seconds),
+        lease_now=transaction.lease_now(), now=transaction.now(),
+    )  # fmt: skip
+    task = Task(**row)
+    where = who._replace(project=who.project or task.project, workspace=who.workspace or task.workspace)
+    session = register(transaction, who=where, task=task.key, fence=task.fence)
+    journal.append(transaction, "task.claimed", task=task)
+    return Claim(task, session, task.fence, float(lease_seconds))
+
+
+def _check_length(lease_seconds: float) -> None:
+    if not 0 < lease_seconds <= LONGEST_LEASE_SECONDS:
+        raise UserError(
+            f"A lease must be some seconds long, not {lease_seconds:g}.",
+            f"Choose at most {LONGEST_LEASE_SECONDS:.0f} seconds; a heartbeat extends it.",
+        )
+
+
+def _held_already(transaction: Transaction, who: Who) -> Claim | None:
+    """A session asks again, perhaps because it died before it heard the answer: it gets the same one."""
+    row = transaction.one("get_session", id=who.id)
+    if row is None or row["task"] is None:
+        return None
+    session = Session(**row)
+    found = transaction.one(
+        "renew_lease", key=session.task, fence=session.fence, lease_seconds=0.0, lease_now=transaction.lease_now(),
+        now=transaction.now(),
+    )  # fmt: skip
+    if found is None or found["held_by"] != who.id:
+        return None
+    task = Task(**found)
+    return Claim(task, session, session.fence, task.lease_seconds, repeated=True)
+
+
+def _refuse_unready(transaction: Transaction, task: Task) -> None:
+    if task.state == states.WAITING:
+        open_needs = [need["id"] for need in transaction.query("list_needs", task=task.key) if not need["met"]]
+        what = ", ".join(open_needs) or "the sub-tasks of its batch"
+        raise Conflict(f"Task '{task.label}' waits for {what}.", f"See: handoff show {task.label}")
+    if task.state != states.READY:
+        raise stale(task, None)
+    if task.not_before > transaction.now():
+        raise Refused(f"Task '{task.label}' is to start later.", f"See: handoff show {task.label}")
+    stop = pauses.stop_of(transaction, task)
+    if stop is not None:
+        words = stop.words[:1].upper() + stop.words[1:]
+        raise Refused(f"{words} is stopped: {stop.reason or 'no reason given'}.", f"Go on with: {stop.way_back}")
+
+
+def _refuse_over_limit(transaction: Transaction, task: Task, who: Who, limits: Limits) -> None:
+    running = _running(transaction, who, task.project)
+    for scope, most in limits._asdict().items():
+        if most and running[scope] >= most:
+            raise Refused(
+                f"'{task.label}' cannot start: {most} tasks run already, the most for this {scope}.",
+                "Wait for one to end, or raise max_running in the configuration.",
+            )
+
+
+def _running(transaction: Transaction, who: Who, project: str) -> dict[str, int]:
+    return dict(transaction.one("count_running", host=who.host, project=project, agent=who.agent) or {})
+
+
+def _end_session(transaction: Transaction, task: Task, ending: str) -> None:
+    if task.held_by:
+        transaction.execute("end_session", id=task.held_by, ending=ending, now=transaction.now())

@@ -1,0 +1,95 @@
+"""Sentinels: what is not to be claimed for now. A stop never refuses a finished task or a new one."""
+
+from __future__ import annotations
+
+from handoff.base.errors import UserError
+from handoff.base.record import TYPE_CHECKING, Record
+from handoff.board.events import journal
+
+if TYPE_CHECKING:
+    from handoff.board.tasks.tasks import Task
+    from handoff.store.database import Store, Transaction
+
+ALL, PROJECT, BATCH, TASK = "all", "project", "batch", "task"
+SCOPES = (ALL, PROJECT, BATCH, TASK)
+
+
+class Stop(Record):
+    """One stop. `name` is the batch's or the task's id."""
+
+    scope: str
+    project: str
+    name: str
+    reason: str
+    stopped_by: str
+    at: float
+
+    @property
+    def words(self) -> str:
+        return {
+            ALL: "everything",
+            PROJECT: f"project '{self.project}'",
+            BATCH: f"batch '{self.name}'",
+            TASK: f"task '{self.name}'",
+        }[self.scope]
+
+    @property
+    def way_back(self) -> str:
+        """The command that lets claims go on."""
+        what = {ALL: "--everything", PROJECT: "", BATCH: f"--batch {self.name}", TASK: f"--task {self.name}"}[
+            self.scope
+        ]
+        where = f"--project {self.project}" if self.project else ""
+        return " ".join(word for word in ("handoff resume", what, where) if word)
+
+
+def stop(
+    store: Store, *, scope: str = ALL, project: str = "", name: str = "", reason: str = "", stopped_by: str = ""
+) -> bool:
+    """Stop claims in a scope; False when it was stopped already."""
+    _check_scope(scope, project, name)
+    with store.transaction() as transaction:
+        fresh = transaction.execute(
+            "put_stop", scope=scope, project=project, name=name, reason=reason, stopped_by=stopped_by,
+            now=transaction.now(),
+        )  # fmt: skip
+        if fresh:
+            journal.append(transaction, "claims.stopped", project=project, scope=scope, name=name, reason=reason)
+        return bool(fresh)
+
+
+def resume(store: Store, *, scope: str = ALL, project: str = "", name: str = "") -> bool:
+    """Let claims go on; False when nothing was stopped there."""
+    _check_scope(scope, project, name)
+    with store.transaction() as transaction:
+        gone = transaction.execute("drop_stop", scope=scope, project=project, name=name)
+        if gone:
+            journal.append(transaction, "claims.resumed", project=project, scope=scope, name=name)
+        return bool(gone)
+
+
+def listing(store: Store) -> list[Stop]:
+    """What is stopped."""
+    with store.transaction(write=False) as transaction:
+        return [Stop(**row) for row in transaction.query("list_stops")]
+
+
+def stop_of(transaction: Transaction, task: Task) -> Stop | None:
+    """The stop that keeps this task from being claimed."""
+    batch = transaction.one("get_batch", key=task.batch) if task.batch is not None else None
+    for found in listing(transaction):
+        names = {PROJECT: ("",), BATCH: (batch["id"],) if batch else (), TASK: (task.id, task.label)}
+        if found.scope == ALL or (found.project == task.project and found.name in names[found.scope]):
+            return found
+    return None
+
+
+def _check_scope(scope: str, project: str, name: str) -> None:
+    if scope not in SCOPES:
+        raise UserError(f"'{scope}' cannot be stopped.", f"Choose one of: {', '.join(SCOPES)}")
+    if scope != ALL and not project:
+        raise UserError(f"Say which project the {scope} belongs to.")
+    if scope in (BATCH, TASK) and not name:
+        raise UserError(f"Say which {scope}.")
+    if (scope == ALL and (project or name)) or (scope == PROJECT and name):
+        raise UserError(f"A stop of {scope} takes no further name.")

@@ -1,0 +1,84 @@
+"""Sessions: who works, and which process on which host that is."""
+
+from __future__ import annotations
+
+from handoff.base.record import TYPE_CHECKING, Record
+from handoff.board.events import journal
+
+if TYPE_CHECKING:
+    from handoff.store.database import Row, Store
+
+PERSON, TAB, AGENT, SUPERVISOR = "person", "tab", "agent", "supervisor"
+MOST = 1000
+
+
+class Who(Record):
+    """How a session introduces itself. A process is (host, boot, pid, start): never a name, never a pid alone."""
+
+    id: str
+    kind: str = TAB
+    project: str = ""
+    agent: str = ""
+    workspace: str = ""
+    host: str = ""
+    boot: str = ""
+    pid: int = 0
+    process_start: str = ""
+    labels: tuple[str, ...] = ()
+
+
+class Session(Record):
+    """A session as the board knows it."""
+
+    id: str
+    kind: str
+    project: str
+    agent: str
+    workspace: str
+    host: str
+    boot: str
+    pid: int
+    process_start: str
+    task: int | None
+    fence: int
+    started_at: float
+    seen_at: float
+    ended_at: float | None
+    ending: str
+
+
+def register(store: Store, *, who: Who, task: int | None = None, fence: int = 0) -> Session:
+    """Make a session known, or bring what is known of it up to date; with the task it was just given."""
+    with store.transaction() as transaction:
+        said = who._asdict()
+        del said["labels"]  # they are the host's, and only the claim asks for them
+        (row,) = transaction.query("put_session", **said, task=task, fence=fence, now=transaction.now())
+        session = Session(**row)
+        if session.started_at == session.seen_at:
+            journal.append(
+                transaction, "session.started", project=who.project, session=who.id, kind=who.kind, host=who.host
+            )
+        return session
+
+
+def get(store: Store, *, id: str) -> Session | None:  # noqa: A002 - the word people use
+    """The session of that id."""
+    with store.transaction(write=False) as transaction:
+        row: Row | None = transaction.one("get_session", id=id)
+    return Session(**row) if row else None
+
+
+def listing(store: Store, *, most: int = MOST) -> list[Session]:
+    """Sessions that have not ended."""
+    with store.transaction(write=False) as transaction:
+        return [Session(**row) for row in transaction.query("list_live_sessions", most=most)]
+
+
+def end(store: Store, *, id: str, ending: str = "ended") -> bool:  # noqa: A002 - the word people use
+    """The session is over. A task it still holds comes back when its lease ends; release it first if it is known."""
+    with store.transaction() as transaction:
+        row = transaction.one("end_session", id=id, ending=ending, now=transaction.now())
+        if row is None:
+            return False
+        journal.append(transaction, "session.ended", project=row["project"], session=id, ending=ending)
+        return True

@@ -1,0 +1,179 @@
+"""The watchdog: find who is silent and what is due. It costs no tokens, and two at once do no harm."""
+
+from __future__ import annotations
+
+from handoff.base.record import TYPE_CHECKING, Record
+from handoff.board import gates
+from handoff.board.events import journal
+from handoff.board.gates import Gate
+from handoff.board.sessions import leases, sessions
+from handoff.board.tasks import batches, states
+from handoff.board.tasks.batches import Batch
+from handoff.board.tasks.tasks import Task
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from handoff.store.database import Row, Store, Transaction
+
+FAN_IN_SECONDS = 600.0
+SESSION_SECONDS = 86_400.0
+MOST = 500
+_AT_ONCE = 50
+
+
+class Process(Record):
+    """A process of a session, as it was when the session began."""
+
+    host: str
+    boot: str
+    pid: int
+    start: str
+
+
+if TYPE_CHECKING:
+    IsAlive = Callable[[Process], bool]
+
+
+class Report(Record):
+    """What one look found and mended. Empty means: all is well."""
+
+    freed: tuple[Task, ...] = ()
+    """Silent or dead sessions' tasks, ready for another attempt."""
+    blocked: tuple[Task, ...] = ()
+    """The same, with no attempt left."""
+    opened_fan_ins: tuple[Task, ...] = ()
+    woken: tuple[Task, ...] = ()
+    """Waiting tasks that waited for nothing."""
+    idle_fan_ins: tuple[Task, ...] = ()
+    """Fan-ins that are ready and nobody takes: told each time, changed by nobody."""
+    overdue_batches: tuple[Batch, ...] = ()
+    overdue_gates: tuple[Gate, ...] = ()
+    ended_sessions: tuple[str, ...] = ()
+    """Sessions that held nothing and have been silent for long."""
+    defaulted_gates: tuple[Gate, ...] = ()
+    """Gates nobody answered in time, for which something was agreed on: that counts now."""
+
+    @property
+    def quiet(self) -> bool:
+        return not any(self)
+
+
+class _Found(Record):
+    expired: list[Task]
+    held_here: list[Row]
+    idle_fan_ins: list[Task]
+    idle_sessions: list[str]
+    repairs: bool
+    overdue: bool
+
+
+def scan(
+    store: Store,
+    *,
+    host: str = "",
+    is_alive: IsAlive | None = None,
+    fan_in_seconds: float = FAN_IN_SECONDS,
+    session_seconds: float = SESSION_SECONDS,
+    deep: bool = False,
+    most: int = MOST,
+) -> Report:
+    """Look once. First reads that touch only what is ill, by index; then one short write for each illness.
+
+    `is_alive` tells of a process on this `host`: a dead one frees its task before the lease ends.
+    `deep` also recounts the open batches, which takes time in their number.
+    """
+    found = _look(store, host=host, fan_in_seconds=fan_in_seconds, session_seconds=session_seconds, most=most)
+    freed: list[Task] = []
+    blocked: list[Task] = []
+    fan_ins: list[Task] = []
+    gone = [(task, "no sign of life before the lease ended") for task in found.expired]
+    gone += [(task, f"its process {row_pid} on {host} is gone") for task, row_pid in _dead(found, host, is_alive)]
+    for start in range(0, len(gone), _AT_ONCE):
+        with store.transaction() as transaction:
+            for task, reason in gone[start : start + _AT_ONCE]:
+                outcome = leases.hand_back(transaction, task=task, reason=reason)
+                if outcome is not None:
+                    (blocked if outcome.task.state == states.BLOCKED else freed).append(outcome.task)
+                    fan_ins += [outcome.fan_in] if outcome.fan_in else []
+    woken: list[Task] = []
+    if found.repairs or deep:
+        opened, woken = _repair(store, deep=deep, most=most)
+        fan_ins += opened
+    late_batches, late_gates, settled = _tell_overdue(store) if found.overdue else ([], [], [])
+    ended = [name for name in found.idle_sessions if sessions.end(store, id=name, ending="silent for long")]
+    return Report(
+        tuple(freed), tuple(blocked), tuple(fan_ins), tuple(woken), tuple(found.idle_fan_ins),
+        tuple(late_batches), tuple(late_gates), tuple(ended), tuple(settled),
+    )  # fmt: skip
+
+
+def _look(store: Store, *, host: str, fan_in_seconds: float, session_seconds: float, most: int) -> _Found:
+    with store.transaction(write=False) as look:
+        now = look.now()
+        return _Found(
+            expired=[Task(**row) for row in look.query("list_expired", lease_now=look.lease_now(), most=most)],
+            held_here=look.query("list_held_on", host=host) if host else [],
+            idle_fan_ins=[
+                Task(**row) for row in look.query("list_idle_fan_ins", before=now - fan_in_seconds, most=most)
+            ],
+            idle_sessions=[
+                row["id"] for row in look.query("list_idle_sessions", before=now - session_seconds, most=most)
+            ],
+            repairs=bool(look.query("list_joinable_batches", most=1)) or _count(look, "count_freed") > 0,
+            overdue=_count(look, "count_overdue_batches", now) + _count(look, "count_overdue_gates", now) > 0,
+        )
+
+
+def _count(look: Transaction, name: str, now: float | None = None) -> int:
+    row = look.one(name) if now is None else look.one(name, now=now)
+    return int(row["count"]) if row else 0
+
+
+def _dead(found: _Found, host: str, is_alive: IsAlive | None) -> list[tuple[Task, int]]:
+    if is_alive is None:
+        return []
+    known = {task.key for task in found.expired}
+    dead = []
+    for row in found.held_here:
+        pid, start, boot = row.pop("pid"), row.pop("process_start"), row.pop("boot")
+        if row["key"] not in known and not is_alive(Process(host, boot, pid, start)):
+            dead.append((Task(**row), pid))
+    return dead
+
+
+def _repair(store: Store, *, deep: bool, most: int) -> tuple[list[Task], list[Task]]:
+    """Put right what only a bug or a hand in the database can have left: a due fan-in, a need that is met."""
+    with store.transaction() as transaction:
+        if deep:
+            for row in transaction.query("recount_batches"):
+                transaction.execute("set_remaining", key=row["key"], remaining=row["uncounted"])
+                journal.append(transaction, "batch.recounted", batch=row["key"], remaining=row["uncounted"])
+        opened = [
+            batches.join(transaction, key=row["key"]) for row in transaction.query("list_joinable_batches", most=most)
+        ]
+        woken = [Task(**row) for row in transaction.query("wake_freed", now=transaction.now())]
+        for task in woken:
+            journal.append(transaction, "task.readied", task=task)
+    return [task for task in opened if task is not None], woken
+
+
+def _tell_overdue(store: Store) -> tuple[list[Batch], list[Gate], list[Gate]]:
+    """Batches and gates that are late. Nothing is started beside what still runs: a person decides, or has decided."""
+    with store.transaction() as transaction:
+        now = transaction.now()
+        late_batches = [Batch(**row) for row in transaction.query("mark_overdue_batches", now=now)]
+        for batch in late_batches:
+            journal.append(transaction, "batch.delayed", project=batch.project, batch=batch.key, id=batch.id)
+        late_gates: list[Gate] = []
+        settled: list[Gate] = []
+        for gate in [Gate(**row) for row in transaction.query("mark_overdue_gates", now=now)]:
+            row = transaction.one("get_task", key=gate.task)
+            task = Task(**row) if row else None
+            if gate.fallback and task is not None and task.state == states.GATED:
+                gates.apply_fallback(transaction, gate=gate)
+                settled.append(gate)
+                continue
+            journal.append(transaction, "gate.delayed", task=task, question=gate.question)
+            late_gates.append(gate)
+    return late_batches, late_gates, settled

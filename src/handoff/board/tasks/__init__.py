@@ -1,0 +1,1 @@
+"""Rows of work: tasks, batches, flows, what they need and how they end."""

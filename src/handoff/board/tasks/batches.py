@@ -1,0 +1,273 @@
+"""Batches: a task split into sub-tasks, a counter, and one fan-in."""
+
+from __future__ import annotations
+
+from handoff.base.errors import Conflict, UserError
+from handoff.base.ids import check_id
+from handoff.base.record import TYPE_CHECKING, Record
+from handoff.board.events import journal
+from handoff.board.tasks import requirements, states, tasks
+from handoff.board.tasks.tasks import FAN_IN, SUB_TASK, Task
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from handoff.store.database import Store, Transaction
+
+OPEN, JOINING, DONE, CANCELLED = "open", "joining", "done", "cancelled"
+HOURS = 3.0
+MOST = 1000
+_HOUR = 3600.0
+
+
+class Batch(Record):
+    """A batch as it was at one moment. `remaining` sub-tasks are to be counted out before the fan-in opens."""
+
+    key: int
+    project: str
+    id: str
+    workspace: str
+    state: str
+    total: int
+    remaining: int
+    fan_in: int | None
+    next_task: str
+    rationale: str
+    estimated_speedup: float
+    serial_minutes: float
+    manifest: str
+    created_at: float
+    due_at: float | None
+    overdue_at: float | None
+    joined_at: float | None
+    ended_at: float | None
+
+
+class SubTask(Record):
+    """One part of a batch to be opened."""
+
+    id: str
+    brief: str
+    title: str = ""
+    owns: tuple[str, ...] = ()
+    depends_on: tuple[str, ...] = ()
+    estimate_minutes: float = 0.0
+    role: str = ""
+    agent: str = ""
+    check_command: str = ""
+    workspace: str = ""
+    priority: int = 0
+    max_attempts: int = tasks.MAX_ATTEMPTS
+    labels: tuple[str, ...] = ()
+
+
+def open_batch(
+    store: Store,
+    *,
+    project: str,
+    id: str,  # noqa: A002 - the word people use
+    sub_tasks: Sequence[SubTask],
+    fan_in: SubTask,
+    workspace: str = "",
+    next_task: str = "",
+    rationale: str = "",
+    estimated_speedup: float = 0.0,
+    serial_minutes: float = 0.0,
+    timeout_hours: float = HOURS,
+    manifest: str = "{}",
+    baseline: Mapping[str, Any] | None = None,
+    session: str = "",
+) -> Batch:
+    """Write the batch, its sub-tasks, their order and the waiting fan-in: all or nothing."""
+    check_parts(project=project, id=id, sub_tasks=sub_tasks, fan_in=fan_in)
+    with store.transaction() as transaction:
+        now = transaction.now()
+        used_before = _refuse_live_batch(transaction, project=project, id=id)
+        tasks.refuse_live(transaction, project=project, id=fan_in.id)
+        (row,) = transaction.query(
+            "add_batch", project=project, id=id, workspace=workspace, total=len(sub_tasks), next_task=next_task,
+            rationale=rationale, estimated_speedup=estimated_speedup, serial_minutes=serial_minutes,
+            manifest=manifest, now=now, due_at=now + timeout_hours * _HOUR,
+        )  # fmt: skip
+        key = int(row["key"])
+        common: dict[str, Any] = {"project": project, "batch": key, "baseline": baseline, "not_before": 0.0, "now": now}
+        values = [
+            tasks.new_values(
+                **common, **_asked(part, workspace), scope=id, kind=SUB_TASK, open_needs=len(set(part.depends_on)),
+                state=states.WAITING if part.depends_on else states.READY,
+                generation=tasks.next_generation(transaction, project=project, id=part.id, scope=id) if used_before else 1,
+            )
+            for part in sub_tasks
+        ]  # fmt: skip
+        # The fan-in's one open need is the batch itself; only the counter meets it.
+        values.append(
+            tasks.new_values(
+                **common, **_asked(fan_in, workspace), kind=FAN_IN, open_needs=1, state=states.WAITING,
+                generation=tasks.next_generation(transaction, project=project, id=fan_in.id),
+            )
+        )  # fmt: skip
+        transaction.execute_many("add_tasks", values)
+        _link(transaction, key, sub_tasks)
+        _demand(transaction, key, (*sub_tasks, fan_in))
+        (fan_in_row,) = [row for row in transaction.query("list_batch_keys", batch=key) if not row["scope"]]
+        (row,) = transaction.query("set_fan_in", key=key, fan_in=fan_in_row["key"])
+        journal.append(
+            transaction, "batch.opened", project=project, batch=key, session=session, id=id, total=len(sub_tasks)
+        )
+        return Batch(**row)
+
+
+def check_parts(*, project: str, id: str, sub_tasks: Sequence[SubTask], fan_in: SubTask) -> None:  # noqa: A002
+    """Refuse bad names, duplicates, unknown needs and circles before anything is written."""
+    check_id(project, "project")
+    check_id(id, "batch")
+    check_id(fan_in.id, "fan-in task")
+    if not sub_tasks:
+        raise UserError(f"Batch '{id}' has no sub-tasks.", "Name at least one.")
+    known: set[str] = set()
+    for part in sub_tasks:
+        check_id(part.id, "sub-task")
+        if part.id in known:
+            raise UserError(f"Batch '{id}' has two sub-tasks named '{part.id}'.", "Give each its own id.")
+        known.add(part.id)
+        requirements.check_labels(part.labels)
+        tasks.check_wishes(
+            id=part.id, brief=part.brief, title=part.title, max_attempts=part.max_attempts,
+            estimate_minutes=part.estimate_minutes,
+        )  # fmt: skip
+    if fan_in.id in known:
+        raise UserError(f"Batch '{id}': '{fan_in.id}' is both a sub-task and the fan-in.", "Rename one of them.")
+    for part in sub_tasks:
+        for need in part.depends_on:
+            if need not in known:
+                raise UserError(f"Sub-task '{part.id}' depends on '{need}', which is not in batch '{id}'.")
+    circle = find_circle({part.id: part.depends_on for part in sub_tasks})
+    if circle:
+        raise UserError(f"Batch '{id}' cannot start: {' needs '.join(circle)}.", "Take one of these dependencies away.")
+
+
+def find_circle(needs: Mapping[str, Sequence[str]]) -> list[str]:
+    """A way through the needs that comes back to where it began, or nothing. Takes one pass, in any size."""
+    visited: set[str] = set()
+    for start in needs:
+        if start in visited:
+            continue
+        path: list[str] = []
+        on_path: set[str] = set()
+        stack: list[tuple[str, bool]] = [(start, False)]
+        while stack:
+            name, leaving = stack.pop()
+            if leaving:
+                path.pop()
+                on_path.discard(name)
+                visited.add(name)
+            elif name in on_path:
+                return [*path[path.index(name) :], name]
+            elif name not in visited:
+                path.append(name)
+                on_path.add(name)
+                stack.append((name, True))
+                stack.extend((need, False) for need in needs[name])
+    return []
+
+
+def find(store: Store, *, project: str, id: str) -> Batch:  # noqa: A002 - the word people use
+    """The batch people mean by `id`: the latest."""
+    with store.transaction(write=False) as transaction:
+        row = transaction.one("find_batch", project=project, id=id)
+    if row is None:
+        raise UserError(f"There is no batch '{id}' in project '{project}'.", "See: handoff queue")
+    return Batch(**row)
+
+
+def get(store: Store, *, key: int) -> Batch:
+    """The batch with that key."""
+    with store.transaction(write=False) as transaction:
+        row = transaction.one("get_batch", key=key)
+    if row is None:
+        raise UserError(f"There is no batch number {key}.")
+    return Batch(**row)
+
+
+def listing(store: Store, *, project: str = "", every: bool = False, most: int = MOST) -> list[Batch]:
+    """Batches, newest first; only the live ones unless `every`."""
+    with store.transaction(write=False) as transaction:
+        return [
+            Batch(**row) for row in transaction.query("list_batches", project=project, live=int(not every), most=most)
+        ]
+
+
+def count_out(transaction: Transaction, task: Task) -> Task | None:
+    """A sub-task is closed: one less. Whoever brings the counter to 0 opens the fan-in, which is returned."""
+    if task.batch is None or task.kind != SUB_TASK or not transaction.execute("count_out_task", key=task.key):
+        return None
+    (row,) = transaction.query("count_out", key=task.batch)
+    return join(transaction, key=task.batch) if row["remaining"] <= 0 else None
+
+
+def count_in(transaction: Transaction, task: Task) -> bool:
+    """A sub-task that was counted out is to be done after all; False when the fan-in is already open."""
+    if task.batch is None or task.kind != SUB_TASK or not task.counted:
+        return False
+    return transaction.one("count_in", key=task.batch) is not None
+
+
+def join(transaction: Transaction, *, key: int) -> Task | None:
+    """Open the fan-in of a whole batch, once."""
+    row = transaction.one("join_batch", key=key, now=transaction.now())
+    if row is None:
+        return None
+    opened = transaction.one("open_fan_in", key=row["fan_in"], now=transaction.now())
+    journal.append(transaction, "batch.joined", project=row["project"], batch=key, id=row["id"])
+    if opened is None or opened["state"] != states.READY:  # a person has closed or blocked the fan-in by hand
+        return None
+    task = Task(**opened)
+    journal.append(transaction, "task.readied", task=task)
+    return task
+
+
+def end(transaction: Transaction, *, key: int, state: str) -> Batch | None:
+    """The batch is over, once."""
+    row = transaction.one("end_batch", key=key, state=state, now=transaction.now())
+    if row is None:
+        return None
+    journal.append(
+        transaction, f"batch.{'finished' if state == DONE else state}", project=row["project"], batch=key, id=row["id"]
+    )
+    return Batch(**row)
+
+
+def _asked(part: SubTask, workspace: str) -> dict[str, Any]:
+    asked = part._asdict()
+    del asked["depends_on"], asked["labels"]
+    asked["workspace"] = part.workspace or workspace
+    return asked
+
+
+def _link(transaction: Transaction, key: int, sub_tasks: Sequence[SubTask]) -> None:
+    if not any(part.depends_on for part in sub_tasks):
+        return
+    keys = {row["id"]: row["key"] for row in transaction.query("list_batch_keys", batch=key) if row["scope"]}
+    edges = [
+        {"task": keys[part.id], "needs": keys[need], "met": 0}
+        for part in sub_tasks
+        for need in dict.fromkeys(part.depends_on)
+    ]
+    transaction.execute_many("add_need", edges)
+
+
+def _demand(transaction: Transaction, key: int, parts: Sequence[SubTask]) -> None:
+    if any(part.labels for part in parts):
+        keys = {row["id"]: row["key"] for row in transaction.query("list_batch_keys", batch=key)}
+        requirements.add(transaction, {keys[part.id]: requirements.check_labels(part.labels) for part in parts})
+
+
+def _refuse_live_batch(transaction: Transaction, *, project: str, id: str) -> bool:  # noqa: A002
+    row = transaction.one("find_batch", project=project, id=id)
+    if row is not None and row["ended_at"] is None:
+        raise Conflict(
+            f"Batch '{id}' of project '{project}' is still {row['state']}.",
+            f"Use another id, or end it: handoff cancel --batch {id}",
+        )
+    return row is not None

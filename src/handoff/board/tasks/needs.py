@@ -1,0 +1,61 @@
+"""Needs: what becomes ready when a task is done, and what is stuck when it is not."""
+
+from __future__ import annotations
+
+from handoff.base.record import TYPE_CHECKING
+from handoff.board.events import journal
+from handoff.board.tasks import states
+from handoff.board.tasks.tasks import SUB_TASK, Task
+
+if TYPE_CHECKING:
+    from handoff.store.database import Transaction
+
+
+def meet(transaction: Transaction, task: Task) -> list[Task]:
+    """`task` is done: count it off for everybody who waits for it, and wake those who wait for nothing else."""
+    if not transaction.execute("lower_open_needs", needs=task.key):
+        return []
+    transaction.execute("meet_needs", needs=task.key)
+    woken = [Task(**row) for row in transaction.query("wake_dependents", needs=task.key, now=transaction.now())]
+    for other in woken:
+        journal.append(transaction, "task.readied", task=other, needed=task.label)
+    return woken
+
+
+def strand(transaction: Transaction, task: Task) -> list[Task]:
+    """`task` will not be done: block what waits for it, and what waits for that.
+
+    Outside a batch only a cancelled task strands others: a blocked one is expected back. Inside a batch the
+    fan-in has to be reached, so the sub-tasks that cannot start are blocked with the one they need.
+    """
+    reason = f"it needs '{task.label}', which is {task.state}"
+    victims: list[Task] = []
+    edge = [task.key]
+    while edge:
+        for dependent in transaction.query("list_dependents", needs=edge.pop()):
+            if dependent["state"] != states.WAITING:
+                continue
+            candidate = transaction.one("get_task", key=dependent["key"])
+            if candidate is None or (task.state == states.BLOCKED and candidate["kind"] != SUB_TASK):
+                continue
+            row = transaction.one(
+                "block_victim", key=candidate["key"], reason=reason, blocked_by=task.key, now=transaction.now()
+            )
+            if row is not None:
+                victims.append(Task(**row))
+                edge.append(victims[-1].key)
+                journal.append(transaction, "task.blocked", task=victims[-1], reason=reason)
+    return victims
+
+
+def stranded_by(transaction: Transaction, task: Task) -> list[Task]:
+    """What was blocked because `task` was."""
+    return [Task(**row) for row in transaction.query("list_victims", blocked_by=task.key)]
+
+
+def waive_cancelled(transaction: Transaction, task: Task) -> None:
+    """A person says: go on without the needs that were cancelled."""
+    for need in transaction.query("list_needs", task=task.key):
+        if need["state"] == states.CANCELLED and not need["met"]:
+            transaction.execute("waive_need", task=task.key, needs=need["key"])
+            transaction.execute("lower_one_need", key=task.key)

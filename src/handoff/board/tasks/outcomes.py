@@ -1,0 +1,189 @@
+"""Outcomes: how a task ends or gets stuck, and what follows in the same transaction."""
+
+from __future__ import annotations
+
+from handoff.base.errors import Conflict, UserError
+from handoff.base.record import TYPE_CHECKING, Record
+from handoff.board.events import journal, texts
+from handoff.board.tasks import batches, metrics, needs, states, tasks
+from handoff.board.tasks.tasks import FAN_IN, Task, stale
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from handoff.store.database import Row, Store, Transaction
+
+
+class Outcome(Record):
+    """What a report changed: the task, who became ready by it, the fan-in it opened. A repeat changes nothing."""
+
+    task: Task
+    woken: tuple[Task, ...] = ()
+    stranded: tuple[Task, ...] = ()
+    fan_in: Task | None = None
+    repeated: bool = False
+
+
+def finish(
+    store: Store,
+    *,
+    key: int,
+    fence: int | None = None,
+    summary: str = "",
+    evidence: Mapping[str, Any] | None = None,
+    session: str = "",
+) -> Outcome:
+    """Done. With a fence: by the session that holds it; without: by a person, while nobody works on it.
+
+    A session that was thought dead may still finish as long as nobody else has taken the task: no finished work is
+    done twice. Stops do not matter here.
+    """
+    texts.check(summary, "summary")
+    with store.transaction() as transaction:
+        values: dict[str, Any] = {
+            "key": key, "result": summary, "evidence": texts.write(dict(evidence or {})), "now": transaction.now(),
+        }  # fmt: skip
+        row: Row | None
+        if fence is None:
+            row = transaction.one("finish_free_task", **values)
+            transaction.execute("withdraw_gate", task=key, now=transaction.now())
+        else:
+            row = transaction.one("finish_held_task", **values, fence=fence, lease_now=transaction.lease_now())
+        if row is None:
+            task = tasks.get(transaction, key=key)
+            if task.state == states.DONE and fence in (None, task.fence):
+                return Outcome(task, repeated=True)
+            raise stale(task, fence)
+        task = Task(**row)
+        _free_session(transaction, task)
+        journal.append(transaction, "task.finished", task=task, session=session, summary=summary)
+        restored = _restore_stranded(transaction, task)
+        woken = needs.meet(transaction, task)
+        fan_in = batches.count_out(transaction, task)
+        if task.kind == FAN_IN and task.batch is not None:
+            end_batch(transaction, key=task.batch, state=batches.DONE, summary=summary)
+        return Outcome(task, tuple({other.key: other for other in (*restored, *woken)}.values()), fan_in=fan_in)
+
+
+def block(store: Store, *, key: int, reason: str, fence: int | None = None, session: str = "") -> Outcome:
+    """It cannot go on. A blocked sub-task counts as closed, so that the fan-in is reached and can tell of it."""
+    reason = texts.check(reason.strip(), "reason")
+    if not reason:
+        raise UserError("Say why the task is blocked.", "For example: handoff block 'the API key is missing'")
+    with store.transaction() as transaction:
+        task = tasks.get(transaction, key=key)
+        if task.state == states.BLOCKED and fence in (None, task.fence):
+            return Outcome(task, repeated=True)
+        task = let_go(transaction, task, state=states.BLOCKED, fence=fence, reason=reason)
+        journal.append(transaction, "task.blocked", task=task, session=session, reason=reason)
+        return after_block(transaction, task)
+
+
+def after_block(transaction: Transaction, task: Task) -> Outcome:
+    """What follows when a task is blocked, whoever blocked it."""
+    stranded = needs.strand(transaction, task)
+    fan_in: Task | None = None
+    for closed in (task, *stranded):
+        fan_in = batches.count_out(transaction, closed) or fan_in
+    return Outcome(task, stranded=tuple(stranded), fan_in=fan_in)
+
+
+def cancel(store: Store, *, key: int, reason: str = "", session: str = "") -> Outcome:
+    """A person takes a task back, also from a session that works on it: its next write is refused."""
+    with store.transaction() as transaction:
+        task = tasks.get(transaction, key=key)
+        if task.state == states.CANCELLED:
+            return Outcome(task, repeated=True)
+        if task.ended:
+            raise Conflict(f"Task '{task.label}' is already {task.state}.", f"See: handoff show {task.label}")
+        task = _move(transaction, task, state=states.CANCELLED, reason=reason, ended_at=transaction.now())
+        journal.append(transaction, "task.cancelled", task=task, session=session, reason=reason)
+        outcome = after_block(transaction, task)
+        if task.kind == FAN_IN and task.batch is not None:
+            end_batch(transaction, key=task.batch, state=batches.CANCELLED)
+        return outcome
+
+
+def cancel_batch(store: Store, *, key: int, reason: str = "", session: str = "") -> batches.Batch:
+    """Take a whole batch back: what is finished stays finished, the rest and the fan-in are cancelled."""
+    with store.transaction() as transaction:
+        end_batch(transaction, key=key, state=batches.CANCELLED)
+        for task in tasks.of_batch(transaction, batch=key):
+            if not task.ended:
+                cancel(transaction, key=task.key, reason=reason or "its batch was cancelled", session=session)
+        return batches.get(transaction, key=key)
+
+
+def end_batch(transaction: Transaction, *, key: int, state: str, summary: str = "") -> None:
+    """The batch is over: its figures are written with it."""
+    batch = batches.end(transaction, key=key, state=state)
+    if batch is not None and state == batches.DONE:
+        metrics.record(transaction, batch=batch, summary=summary)
+
+
+def retry(store: Store, *, key: int, session: str = "") -> Outcome:
+    """A person lets a blocked task try again, and with it what was blocked because of it."""
+    with store.transaction() as transaction:
+        task = tasks.get(transaction, key=key)
+        if task.state != states.BLOCKED:
+            raise Conflict(
+                f"Task '{task.label}' is {task.state}; only a blocked task can be tried again.",
+                f"See: handoff show {task.label}",
+            )
+        needs.waive_cancelled(transaction, task)
+        task = _unblock(transaction, task)
+        journal.append(transaction, "task.retried", task=task, session=session)
+        return Outcome(task, woken=tuple(_restore_stranded(transaction, task)))
+
+
+def let_go(transaction: Transaction, task: Task, *, state: str, fence: int | None, reason: str = "") -> Task:
+    """Move a task on to a state in which nobody holds it, for the session with the fence or for a person."""
+    if fence is None:
+        if task.state == states.RUNNING or not states.may_move(task.state, state):
+            raise stale(task, None)
+        return _move(transaction, task, state=state, reason=reason)
+    row = transaction.one(
+        "let_go_task", key=task.key, state=state, fence=fence, reason=reason,
+        now=transaction.now(), lease_now=transaction.lease_now(),
+    )  # fmt: skip
+    if row is None:
+        raise stale(task, fence)
+    freed = Task(**row)
+    _free_session(transaction, task)
+    return freed
+
+
+def _move(transaction: Transaction, task: Task, *, state: str, reason: str, ended_at: float | None = None) -> Task:
+    row = transaction.one(
+        "move_task", key=task.key, seen=task.state, fence=task.fence, state=state, reason=reason, blocked_by=None,
+        ended_at=ended_at, result=task.result, now=transaction.now(),
+    )  # fmt: skip
+    if row is None:
+        raise stale(tasks.get(transaction, key=task.key), None)
+    _free_session(transaction, task)
+    if task.state == states.GATED:
+        transaction.execute("withdraw_gate", task=task.key, now=transaction.now())
+    return Task(**row)
+
+
+def _unblock(transaction: Transaction, task: Task) -> Task:
+    counted = 0 if batches.count_in(transaction, task) else task.counted
+    (row,) = transaction.query("retry_task", key=task.key, counted=counted, now=transaction.now())
+    return Task(**row)
+
+
+def _restore_stranded(transaction: Transaction, task: Task) -> list[Task]:
+    """Bring back what was blocked because of `task`, unless its batch has gone on without it."""
+    restored = []
+    for victim in needs.stranded_by(transaction, task):
+        if victim.batch is not None and batches.get(transaction, key=victim.batch).state != batches.OPEN:
+            continue
+        restored.append(_unblock(transaction, victim))
+        journal.append(transaction, "task.retried", task=restored[-1], needed=task.label)
+    return restored
+
+
+def _free_session(transaction: Transaction, task: Task) -> None:
+    if task.held_by:
+        transaction.execute("free_session", id=task.held_by, task=task.key, fence=task.fence, now=transaction.now())

@@ -1,0 +1,320 @@
+"""Tasks: one durable unit of work for exactly one session at a time."""
+
+from __future__ import annotations
+
+from handoff.base.errors import Conflict, UserError
+from handoff.base.ids import check_id
+from handoff.base.record import TYPE_CHECKING, Record
+from handoff.board.events import journal, texts
+from handoff.board.tasks import requirements, states
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from handoff.store.database import Row, Store, Transaction
+
+TASK, SUB_TASK, FAN_IN, PHASE = "task", "sub-task", "fan-in", "phase"
+MAX_ATTEMPTS = 3
+MOST = 1000
+
+
+class Task(Record):
+    """A task as it was at one moment. `key` is its number for ever; `id` is what people say."""
+
+    key: int
+    project: str
+    scope: str
+    id: str
+    generation: int
+    kind: str
+    batch: int | None
+    title: str
+    brief: str
+    role: str
+    agent: str
+    workspace: str
+    owns: str
+    check_command: str
+    baseline: str
+    state: str
+    reason: str
+    blocked_by: int | None
+    open_needs: int
+    counted: int
+    attempt: int
+    max_attempts: int
+    priority: int
+    not_before: float
+    estimate_minutes: float
+    result: str
+    evidence: str
+    fence: int
+    held_by: str | None
+    held_host: str
+    held_agent: str
+    held_since: float | None
+    lease_seconds: float
+    lease_until: float | None
+    busy_seconds: float
+    seen_at: float | None
+    created_at: float
+    changed_at: float
+    started_at: float | None
+    ended_at: float | None
+
+    @property
+    def label(self) -> str:
+        """How a person names it: a sub-task with its batch."""
+        return f"{self.scope}/{self.id}" if self.scope else self.id
+
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """Which paths its session may change."""
+        return tuple(texts.read(self.owns, []))
+
+    @property
+    def baseline_facts(self) -> dict[str, Any]:
+        """What was true of the checkout when the task was written."""
+        return dict(texts.read(self.baseline, {}))
+
+    @property
+    def ended(self) -> bool:
+        return self.ended_at is not None
+
+
+def add(
+    store: Store,
+    *,
+    project: str,
+    id: str,  # noqa: A002 - the word people use
+    brief: str,
+    title: str = "",
+    role: str = "",
+    agent: str = "",
+    workspace: str = "",
+    owns: Sequence[str] = (),
+    check_command: str = "",
+    after: Sequence[str] = (),
+    baseline: Mapping[str, Any] | None = None,
+    priority: int = 0,
+    not_before: float = 0.0,
+    estimate_minutes: float = 0.0,
+    max_attempts: int = MAX_ATTEMPTS,
+    labels: Sequence[str] = (),
+    session: str = "",
+) -> Task:
+    """Write a task. It is ready at once unless it comes `after` tasks that are not done."""
+    check_id(project, "project")
+    check_id(id, "task")
+    check_wishes(id=id, brief=brief, title=title, max_attempts=max_attempts, estimate_minutes=estimate_minutes)
+    labels = requirements.check_labels(labels)
+    with store.transaction() as transaction:
+        refuse_live(transaction, project=project, id=id)
+        needs = [find(transaction, project=project, id=name) for name in dict.fromkeys(after)]
+        for need in needs:
+            if need.state == states.CANCELLED:
+                raise UserError(f"'{id}' cannot come after '{need.label}': that task was cancelled.")
+        unmet = [need for need in needs if need.state != states.DONE]
+        values = new_values(
+            project=project, id=id, brief=brief, title=title, role=role, agent=agent, workspace=workspace,
+            owns=owns, check_command=check_command, baseline=baseline, priority=priority, not_before=not_before,
+            estimate_minutes=estimate_minutes, max_attempts=max_attempts,
+            state=states.WAITING if unmet else states.READY, open_needs=len(unmet),
+            generation=next_generation(transaction, project=project, id=id), now=transaction.now(),
+        )  # fmt: skip
+        task = Task(**_only(transaction.query("add_task", **values)))
+        for need in needs:
+            transaction.execute("add_need", task=task.key, needs=need.key, met=int(need.state == states.DONE))
+        requirements.add(transaction, {task.key: labels})
+        journal.append(transaction, "task.added", task=task, session=session, state=task.state)
+        return task
+
+
+def find(store: Store, *, project: str, id: str, batch: str = "") -> Task:  # noqa: A002 - the word people use
+    """The task people mean by `id` (or `batch/id`): the live one, else the latest."""
+    if not batch and "/" in id:
+        batch, _, id = id.partition("/")  # noqa: A001 - as above
+    with store.transaction(write=False) as transaction:
+        found = [Task(**row) for row in transaction.query("find_task", project=project, id=id)]
+    if batch:
+        found = [task for task in found if task.scope == batch]
+    choices = (
+        [task for task in found if not task.ended and not task.scope] or [t for t in found if not t.ended] or found
+    )
+    if not choices:
+        name = f"{batch}/{id}" if batch else id
+        raise UserError(f"There is no task '{name}' in project '{project}'.", "See: handoff queue --all")
+    if len(choices) > 1 and not choices[0].ended:
+        names = ", ".join(task.label for task in choices)
+        raise UserError(f"'{id}' names several tasks: {names}.", f"Say which: {choices[0].label}")
+    return choices[0]
+
+
+def get(store: Store, *, key: int) -> Task:
+    """The task with that key."""
+    with store.transaction(write=False) as transaction:
+        row = transaction.one("get_task", key=key)
+    if row is None:
+        raise UserError(f"There is no task number {key}.", "See: handoff queue --all")
+    return Task(**row)
+
+
+def listing(store: Store, *, project: str = "", state: str = "", every: bool = False, most: int = MOST) -> list[Task]:
+    """Live tasks in the order they were written; with `state` or `every`, those, newest first."""
+    with store.transaction(write=False) as transaction:
+        if state:
+            rows = transaction.query("list_tasks_in_state", project=project, state=state, most=most)
+        else:
+            rows = transaction.query("list_tasks" if every else "list_live_tasks", project=project, most=most)
+    return [Task(**row) for row in rows]
+
+
+def of_batch(store: Store, *, batch: int) -> list[Task]:
+    """The sub-tasks of a batch, then its fan-in."""
+    with store.transaction(write=False) as transaction:
+        found = [Task(**row) for row in transaction.query("list_batch_tasks", batch=batch)]
+    return sorted(found, key=lambda task: (task.kind == FAN_IN, task.key))
+
+
+class Need(Record):
+    """Something a task waits for."""
+
+    key: int
+    id: str
+    scope: str
+    state: str
+    met: int
+
+
+def needs_of(store: Store, *, key: int) -> list[Need]:
+    """What a task comes after, met or not."""
+    with store.transaction(write=False) as transaction:
+        return [Need(**row) for row in transaction.query("list_needs", task=key)]
+
+
+def projects(store: Store) -> list[Row]:
+    """Each project with how many tasks it has and how many of them live."""
+    with store.transaction(write=False) as transaction:
+        return transaction.query("list_projects")
+
+
+def edit(
+    store: Store,
+    *,
+    key: int,
+    title: str | None = None,
+    brief: str | None = None,
+    priority: int | None = None,
+    not_before: float | None = None,
+    session: str = "",
+) -> Task:
+    """Change what a task asks for, while nobody works on it."""
+    with store.transaction() as transaction:
+        task = get(transaction, key=key)
+        row = transaction.one(
+            "edit_task", key=key, now=transaction.now(),
+            title=task.title if title is None else title, brief=task.brief if brief is None else brief,
+            priority=task.priority if priority is None else priority,
+            not_before=task.not_before if not_before is None else not_before,
+        )  # fmt: skip
+        if row is None:
+            raise Conflict(f"Task '{task.label}' is {task.state}: it cannot be edited now.", holder_hint(task))
+        task = Task(**row)
+        journal.append(transaction, "task.edited", task=task, session=session)
+        return task
+
+
+def place(store: Store, *, key: int, fence: int, workspace: str, baseline: Mapping[str, Any]) -> Task:
+    """The task's work goes on in another folder, by the session that holds the fence."""
+    with store.transaction() as transaction:
+        row = transaction.one(
+            "place_task", key=key, fence=fence, workspace=workspace, baseline=texts.write(dict(baseline)),
+            now=transaction.now(),
+        )  # fmt: skip
+        if row is None:
+            raise stale(get(transaction, key=key), fence)
+        task = Task(**row)
+        journal.append(transaction, "task.placed", task=task, workspace=workspace)
+        return task
+
+
+def prune(store: Store, *, before: float, project: str = "", dry_run: bool = True, most: int = 10_000) -> list[Task]:
+    """Ended tasks older than `before`; they are forgotten unless it is a dry run. The journal keeps its lines."""
+    with store.transaction(write=not dry_run) as transaction:
+        rows = transaction.query("list_prunable", before=before, project=project, most=most)
+        found = [Task(**row) for row in rows]
+        if not dry_run:
+            for task in found:
+                for query in ("prune_needs", "prune_demands", "prune_gates", "prune_task"):
+                    transaction.execute(query, key=task.key)
+            for query in ("prune_batches", "prune_flows", "prune_sessions", "prune_inbox", "prune_incidents"):
+                transaction.execute(query, before=before)
+            if found:
+                journal.append(transaction, "tasks.pruned", project=project, count=len(found))
+    return found
+
+
+def refuse_live(transaction: Transaction, *, project: str, id: str, scope: str = "") -> None:  # noqa: A002
+    """An id names one live task at a time."""
+    for row in transaction.query("find_task", project=project, id=id):
+        task = Task(**row)
+        if task.scope == scope and not task.ended:
+            raise Conflict(
+                f"Task '{task.label}' of project '{project}' is still {task.state}.",
+                f"Use another id, or take that one back: handoff cancel {task.label}",
+            )
+
+
+def next_generation(transaction: Transaction, *, project: str, id: str, scope: str = "") -> int:  # noqa: A002
+    """The number of this use of the id."""
+    row = transaction.one("last_generation", project=project, scope=scope, id=id)
+    return int(row["generation"]) + 1 if row else 1
+
+
+def new_values(
+    *, owns: Sequence[str], baseline: Mapping[str, Any] | None, scope: str = "", kind: str = TASK,
+    batch: int | None = None, **rest: Any,
+) -> dict[str, Any]:  # fmt: skip
+    """The values of a new row."""
+    return {
+        **rest,
+        "scope": scope,
+        "kind": kind,
+        "batch": batch,
+        "owns": texts.write(list(owns)),
+        "baseline": texts.write(dict(baseline or {})),
+    }
+
+
+def stale(task: Task, fence: int | None) -> Conflict:
+    """Why a write was refused: who has the task now."""
+    if task.state == states.RUNNING:
+        where = f" on {task.held_host}" if task.held_host else ""
+        who = f"session {task.held_by}{where} holds it with fence {task.fence}"
+    else:
+        who = f"it is {task.state}" + (f" ({task.reason})" if task.reason else "")
+    yours = "" if fence is None else f" Your fence {fence} is old."
+    if fence is not None and fence == task.fence:
+        yours = f" Your fence {fence} has been given back."
+    return Conflict(f"Task '{task.label}' is not yours: {who}.{yours}", holder_hint(task))
+
+
+def holder_hint(task: Task) -> str:
+    """What a person can do about a task somebody else holds."""
+    return f"Stop working on it; see: handoff show {task.label}"
+
+
+def check_wishes(*, id: str, brief: str, title: str, max_attempts: int, estimate_minutes: float) -> None:  # noqa: A002
+    """Refuse what no row can hold, before anything is written."""
+    texts.check(brief, f"brief of '{id}'")
+    texts.check(title, f"title of '{id}'")
+    if max_attempts < 1:
+        raise UserError(f"max_attempts of '{id}' must be at least 1, not {max_attempts}.")
+    if not 0 <= estimate_minutes < float("inf"):
+        raise UserError(f"The estimate of '{id}' must be minutes, not {estimate_minutes}.")
+
+
+def _only(rows: list[Row]) -> Row:
+    (row,) = rows
+    return row

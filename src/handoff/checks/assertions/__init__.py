@@ -1,0 +1,1 @@
+"""Counting what a test asserts."""

@@ -1,0 +1,1 @@
+"""Test frameworks: how one is recognised and run."""

@@ -1,0 +1,99 @@
+"""Which test suites a folder holds: what the person configured, else what its files show."""
+
+from __future__ import annotations
+
+import os
+
+from handoff.base.errors import ConfigError, UserError
+from handoff.base.record import TYPE_CHECKING
+from handoff.checks.frameworks.suite import EXIT, Folder, Suite, entered, suite_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+__all__ = ["READERS", "Suite", "find_suites", "need_suites", "suite_of"]
+
+READERS = ("pytest", "unittest", "node", "jest", "mocha", "rspec", "go", "cargo", "junit", "java", "trx", EXIT)
+_DEPTH = 4
+_CONFIG_KEYS = {
+    "command": str, "folder": str, "framework": str, "results": str, "files": list, "tests": list, "environment": dict,
+    "links": list, "keep": list, "timeout": (int, float),
+}  # fmt: skip
+
+
+def find_suites(
+    top: str, *, configured: Mapping[str, Any] | None = None, path: str = "config.toml"
+) -> tuple[Suite, ...]:
+    """The suites of the tree at `top`, by folder. What is configured wins, and then nothing is guessed."""
+    if configured:
+        return tuple(_configured(name, values, path) for name, values in configured.items())
+    from handoff.checks.frameworks.table import FINDERS, make_test
+
+    found: list[Suite] = []
+    _look(top, "", FINDERS, frozenset(), found)
+    if not found:
+        last = make_test(Folder(top, ""))
+        found = [last] if last else []
+    return tuple(found)
+
+
+def need_suites(
+    top: str, *, configured: Mapping[str, Any] | None = None, path: str = "config.toml"
+) -> tuple[Suite, ...]:
+    """Like `find_suites`, but none is an error that tells how to name one."""
+    found = find_suites(top, configured=configured, path=path)
+    if not found:
+        raise UserError(
+            f"No test suite was found in {top}.",
+            f'Name it in {path}, for example:\n\n[checks.unit]\ncommand = "pytest --junitxml={{results}}"\n'
+            'results = "junit"\ntests = ["tests/"]\n',
+        )
+    return found
+
+
+def _look(
+    top: str, relative: str, finders: Mapping[str, Callable[[Folder], Suite | None]], done: frozenset[str],
+    found: list[Suite],
+) -> None:  # fmt: skip
+    """Look here, then below; a language that has its suite here is not looked for again further down."""
+    folder = Folder(top, relative)
+    for family, finder in finders.items():
+        suite = None if family in done else finder(folder)
+        if suite is not None:
+            found.append(suite)
+            done |= {family}
+    if relative.count("/") + bool(relative) >= _DEPTH:
+        return
+    for name in sorted(folder.folders):
+        if entered(name):
+            _look(top, f"{relative}/{name}" if relative else name, finders, done, found)
+
+
+def _configured(name: str, values: Any, path: str) -> Suite:
+    """A suite a person wrote down, checked key by key."""
+    where = f"{path}: [checks.{name}]"
+    if not isinstance(values, dict) or not isinstance(values.get("command"), str) or not values["command"].strip():
+        raise ConfigError(f"{where} needs a command.", f'For example: [checks.{name}]\ncommand = "make test"')
+    for key, value in values.items():
+        kind = _CONFIG_KEYS.get(key)
+        if kind is None:
+            raise ConfigError(f"{where} has an unknown key '{key}'.", f"Known keys: {', '.join(sorted(_CONFIG_KEYS))}.")
+        right = isinstance(value, kind) and not isinstance(value, bool)  # type: ignore[arg-type]
+        if not right or (kind is list and not all(isinstance(item, str) for item in value)):
+            raise ConfigError(
+                f"{where}: '{key}' has a value of the wrong kind: {value!r}.", "See docs/howto/checks.md."
+            )
+    files = tuple(values.get("files", ()))
+    results = values.get("results") or ("junit" if files or "{results}" in values["command"] else EXIT)
+    if results not in READERS:
+        raise ConfigError(f"{where}: there is no reader '{results}'.", f"Readers: {', '.join(READERS)}.")
+    folder = os.path.normpath(values.get("folder", "")).strip("/")
+    if folder == ".." or folder.startswith("../"):
+        raise ConfigError(f"{where}: the folder lies outside the project.", "Name it from the project's top.")
+    environment = tuple((str(key), str(value)) for key, value in values.get("environment", {}).items())
+    return Suite(
+        name, values.get("framework") or results, "" if folder == "." else folder, values["command"], results,
+        tuple(values.get("tests", ())), files, environment, tuple(values.get("links", ())),
+        tuple(values.get("keep", ())), float(values.get("timeout", 0)),
+    )  # fmt: skip

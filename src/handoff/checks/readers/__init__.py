@@ -1,0 +1,1 @@
+"""Reading what a test run wrote, and why a test failed."""

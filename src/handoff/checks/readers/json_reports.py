@@ -1,0 +1,147 @@
+"""Results in the frameworks' own JSON, and in that of our two small reporters."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from handoff.base.record import TYPE_CHECKING
+from handoff.checks import results
+from handoff.checks.readers.found import Found, Unreadable
+from handoff.checks.readers.reasons import plain_reason, python_reason, script_reason
+
+if TYPE_CHECKING:
+    from typing import Any
+
+_JEST = {
+    "passed": results.PASSED, "failed": results.FAILED, "pending": results.SKIPPED, "skipped": results.SKIPPED,
+    "todo": results.SKIPPED, "disabled": results.SKIPPED,
+}  # fmt: skip
+_RSPEC = {"passed": results.PASSED, "failed": results.FAILED, "pending": results.SKIPPED}
+
+
+def _load(found: Found) -> Any:
+    try:
+        with open(found.files[0], encoding="utf-8", errors="replace") as file:
+            return json.load(file)
+    except (OSError, ValueError) as error:
+        raise Unreadable(f"the results of {found.suite.framework} are not JSON: {error}") from None
+
+
+def unittest(found: Found) -> list[results.Case]:
+    """What our own runner wrote."""
+    cases = []
+    for one in _load(found):
+        bad = one["status"] in (results.FAILED, results.ERROR)
+        text = one["text"]
+        reason = ""
+        if bad:
+            reason = python_reason(text, loading=one["loading"], foreign=found.foreign, is_test=found.tests)
+        file = found.path(one["file"] or one["module"].replace(".", "/") + ".py")
+        name = one["name"].replace(".", "::")
+        message = "\n".join(text.rstrip().splitlines()[-3:])
+        cases.append(_case(found, file, name, (one["status"], reason, message, one["seconds"])))
+    return cases
+
+
+def node(found: Found) -> list[results.Case]:
+    """What our reporter for `node --test` wrote: one JSON object a line."""
+    try:
+        with open(found.files[0], encoding="utf-8", errors="replace") as opened:
+            lines = [json.loads(line) for line in opened if line.strip()]
+    except (OSError, ValueError) as error:
+        raise Unreadable(f"the results of node are not JSON: {error}") from None
+    printed: dict[str, str] = {}
+    for one in lines:
+        if "printed" in one:
+            printed[one["file"]] = printed.get(one["file"], "") + one["printed"]
+    cases = []
+    for one in lines:
+        if "printed" in one or one["kind"] == "suite":
+            continue
+        name = " > ".join(one["name"])
+        file = one["file"] or name
+        # A file that dies while it loads is reported as a test that bears the file's own name.
+        loading = not one["passed"] and found.path(name) == found.path(file)
+        if one["passed"] and found.path(name) == found.path(file):
+            continue  # node counts a file without tests as a test
+        text = one["text"] + ("\n" + printed.get(one["file"] or name, "") if loading else "")
+        status = results.SKIPPED if one["skipped"] else results.PASSED if one["passed"] else results.FAILED
+        bad = status == results.FAILED
+        reason = script_reason(text, loading=loading, is_test=found.tests) if bad else ""
+        if bad and one["failure"] == "testTimeoutFailure":
+            reason = results.TIMEOUT
+        message = _error_line(text) if loading else text
+        status = results.ERROR if loading else status
+        cases.append(_case(found, found.path(file), "" if loading else name, (status, reason, message if bad else "", one["seconds"])))  # fmt: skip
+    return cases
+
+
+def _error_line(text: str) -> str:
+    """The lines of a printed failure that name the error."""
+    said = [
+        line for line in text.splitlines() if "Error" in line and "at " not in line[:8] and "test failed" not in line
+    ]
+    return "\n".join(said[:3]) or text
+
+
+def jest(found: Found) -> list[results.Case]:
+    """The JSON of jest, which vitest writes too."""
+    cases = []
+    for suite in _load(found).get("testResults", ()):
+        file = found.path(suite.get("name", ""))
+        tests = suite.get("assertionResults") or ()
+        for test in tests:
+            status = _JEST.get(test.get("status", ""), results.ERROR)
+            text = "\n".join(test.get("failureMessages") or ())
+            reason = script_reason(text, loading=False, is_test=found.tests) if status == results.FAILED else ""
+            name = " > ".join([*(test.get("ancestorTitles") or ()), test.get("title", "")])
+            cases.append(_case(found, file, name, (status, reason, text, (test.get("duration") or 0) / 1000)))
+        if not tests and suite.get("status") == "failed":
+            text = suite.get("message") or ""
+            reason = script_reason(text, loading=True, is_test=found.tests)
+            cases.append(_case(found, file, "", (results.ERROR, reason, text, 0.0)))
+    return cases
+
+
+def mocha(found: Found) -> list[results.Case]:
+    """mocha's JSON reporter. A file that does not load ends mocha before it writes anything."""
+    data = _load(found)
+    skipped = {test.get("fullTitle") for test in data.get("pending", ())}
+    cases = []
+    for test in data.get("tests", ()):
+        fault = test.get("err") or {}
+        text = "\n".join(str(fault.get(key, "")) for key in ("name", "code", "message", "stack")) if fault else ""
+        name = test.get("fullTitle", "")
+        status = results.SKIPPED if name in skipped else results.FAILED if fault else results.PASSED
+        reason = script_reason(text, loading=False, is_test=found.tests) if status == results.FAILED else ""
+        message = str(fault.get("message", ""))
+        cases.append(_case(found, found.path(test.get("file") or ""), name, (status, reason, message, (test.get("duration") or 0) / 1000)))  # fmt: skip
+    return cases
+
+
+def rspec(found: Found) -> list[results.Case]:
+    """rspec's JSON formatter; errors outside of examples are files that did not load."""
+    data = _load(found)
+    cases = []
+    for test in data.get("examples", ()):
+        fault = test.get("exception") or {}
+        text = f"{fault.get('class', '')}: {fault.get('message', '')}"
+        status = _RSPEC.get(test.get("status", ""), results.ERROR)
+        reason = plain_reason(text) if status == results.FAILED else ""
+        file = found.path(str(test.get("file_path", "")).removeprefix("./"))
+        cases.append(_case(found, file, test.get("full_description", ""), (status, reason, text if fault else "", test.get("run_time") or 0)))  # fmt: skip
+    if (data.get("summary") or {}).get("errors_outside_of_examples_count"):
+        for text in data.get("messages") or ():
+            named = re.search(r"error occurred while loading (\S+?)\.?(?:\s|$)", text)
+            if named:
+                reason = plain_reason(text, building=True)
+                cases.append(_case(found, found.path(named[1]), "", (results.ERROR, reason, text, 0.0)))
+    return cases
+
+
+def _case(found: Found, file: str, name: str, rest: tuple[str, str, str, float]) -> results.Case:
+    status, reason, message, seconds = rest
+    return results.case(
+        found.suite.name, file=file, name=name, status=status, reason=reason, message=message, seconds=float(seconds)
+    )

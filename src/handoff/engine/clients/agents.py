@@ -1,0 +1,79 @@
+"""What agents there are on this machine, what each can do, and what fences it."""
+
+from __future__ import annotations
+
+from handoff.agents import catalog
+from handoff.agents.contract import BY_CLIENT, BY_NOBODY, at_least
+from handoff.agents.sandbox.sandbox import NOTHING
+from handoff.base.record import TYPE_CHECKING, Record
+from handoff.engine.home import home_config
+from handoff.engine.proof.sandboxes import present_layer
+from handoff.engine.sessions.agent_programs import program_of, version_on
+
+if TYPE_CHECKING:
+    from handoff.agents.contract import Abilities
+    from handoff.engine.app import App
+
+
+class Listed(Record):
+    """One agent, installed or not."""
+
+    name: str
+    title: str
+    program: str
+    version: str
+    old: bool
+    abilities: Abilities
+    fence: str
+
+    @property
+    def can(self) -> list[str]:
+        return [words for field, words in WORDS.items() if getattr(self.abilities, field)]
+
+    @property
+    def cannot(self) -> list[str]:
+        return [words for field, words in WORDS.items() if not getattr(self.abilities, field)]
+
+
+WORDS = {
+    "start_context": "gets its baton by a hook",
+    "deny_edit": "is refused an edit it does not own",
+    "refuse_stop": "is held until it reports",
+    "resume": "can be resumed",
+    "mcp": "has the relay's tools",
+    "turn_limit": "counts its own turns",
+    "money_limit": "counts its own money",
+}
+
+
+def listing(app: App) -> list[Listed]:
+    """Every known agent; each installed one is asked for its version, no model is."""
+    config = home_config(app)
+    wall = present_layer(app)
+    found = []
+    for name in catalog.names(commands=config.values["agents"]):
+        adapter = catalog.adapter(name, commands=config.values["agents"], where=config.path)
+        program = next((path for word in adapter.programs if (path := program_of(app, word))), "")
+        version = version_on(app, adapter, program)
+        abilities = adapter.abilities(version)
+        old = bool(adapter.floor) and not at_least(version, adapter.floor)
+        found.append(Listed(name, adapter.title, program, version, old, abilities, _fence(abilities, wall)))
+    return found
+
+
+def _fence(abilities: Abilities, wall: str) -> str:
+    """In words: what stops a write outside the ownership, and what only finds it afterwards."""
+    if abilities.fence == BY_NOBODY:
+        return "nothing; the evidence is looked at when the person reports"
+    layers = []
+    if abilities.fence == BY_CLIENT:
+        layers.append("the client's own sandbox")
+    if abilities.deny_edit:
+        layers.append("a hook before each edit")
+    layers.append("the comparison with the ownership afterwards")
+    layers.append(
+        f"for parts of a batch a clone behind {wall}"
+        if wall != NOTHING
+        else "for parts of a batch a clone, but no wall: this machine has none"
+    )
+    return ", ".join(layers)

@@ -1,0 +1,126 @@
+"""The relay's tools as an agent calls them: one sentence in, one text out; who calls is known from the session's environment."""
+
+from __future__ import annotations
+
+import os
+
+from handoff.base.clock import span
+from handoff.base.errors import Refused, UserError
+from handoff.base.record import TYPE_CHECKING
+from handoff.board.tasks import tasks
+from handoff.engine.fanout import paths
+from handoff.engine.home import find_project
+from handoff.engine.proof import evidence
+from handoff.engine.sessions import hooks, requests
+from handoff.engine.tasks import admin, create, current
+from handoff.engine.tasks import report as journey
+from handoff.engine.workspaces import task_clones, task_work
+
+if TYPE_CHECKING:
+    from handoff.engine.app import App
+    from handoff.engine.tasks.current import Hold
+
+
+def _hold(app: App) -> Hold:
+    return current.held(app)
+
+
+def task(app: App) -> str:
+    """Your task: its baton, with what you may change, how it is checked and how to report."""
+    grant = hooks.read_grant(app)
+    if grant is not None:
+        with open(os.path.join(grant.folder, "baton.md"), encoding="utf-8") as file:
+            return file.read()
+    path = paths.document(app, _hold(app).task)
+    if not os.path.exists(path):
+        raise UserError("Your task has no baton on this machine.", "Write it again: handoff sync-files")
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def claim(app: App, name: str = "") -> str:
+    """Take a task: the named one, or the next ready one. Gives its baton."""
+    if hooks.read_grant(app) is not None:
+        raise Refused("You were started for your task and hold it.", "See it with the `task` tool.")
+    taken = journey.take(app, task=name)
+    with open(paths.document(app, taken.task), encoding="utf-8") as file:
+        return f"You hold '{taken.task.label}' as session {taken.session.id} with fence {taken.fence}.\n\n{file.read()}"
+
+
+def note(app: App, text: str) -> str:
+    """Leave a line for whoever goes on with your task."""
+    requests.add_note(app, _hold(app), text=text)
+    return "Noted."
+
+
+def finish(app: App, summary: str) -> str:
+    """Report your task done. Its check is run and your changes are held against what you own; a no says why."""
+    done = journey.finish(app, _hold(app), summary=summary)
+    green = f" `{done.evidence.verdict.command}` is green." if done.evidence.verdict else ""
+    return f"Task '{done.outcome.task.label}' is done.{green} You may stop."
+
+
+def block(app: App, reason: str) -> str:
+    """Report that your task cannot go on, and what you would need."""
+    outcome = journey.block(app, _hold(app), reason=reason)
+    return f"Task '{outcome.task.label}' is blocked; a person will see the reason. You may stop."
+
+
+def ask_human(
+    app: App, question: str = "", text: str = "", within: str = "", default: str = "", code: str = "", answer: str = ""
+) -> str:  # fmt: skip
+    """Ask a person about your task: yes, no, or `text` as they want it. You let the task go; a later session has the answer. After `within` (2h, 30m) without one, `default` (yes or no) counts. Or pass on what a person answered: `code` from their notification, `answer` yes, no or edit, `text` the reason or the edited text."""
+    if code or answer:
+        outcome = admin.answer(app, code=code, word=answer, text=text)
+        return f"Answered: task '{outcome.task.label}' is {outcome.task.state}."
+    if not question.strip():
+        raise UserError("There is no question.", "Give `question`, or pass an answer on with `code` and `answer`.")
+    seconds = span(within) if within else None
+    requests.ask_human(app, _hold(app), question=question, subject=text, within=seconds, fallback=default)
+    return "The question is put. You hold the task no longer: stop here."
+
+
+def request_path(app: App, path: str, reason: str) -> str:
+    """Ask for a path you do not own."""
+    return requests.request_path(app, _hold(app), path=path, reason=reason)
+
+
+def status(app: App) -> str:
+    """Which tasks there are in this project, in which state, and who holds them."""
+    rows = tasks.listing(app.database, project=_project(app))
+    lines = [
+        f"- {row.label}: {row.state}" + (f", held by {row.held_by}" if row.state == "running" else "")
+        + (f" ({row.reason})" if row.reason else "")
+        for row in rows
+    ]  # fmt: skip
+    return "\n".join(lines) or "No live tasks."
+
+
+def checks(app: App) -> str:
+    """Run your task's check now and see its verdict, before you report."""
+    hold = _hold(app)
+    held = hold.task
+    if not held.check_command:
+        return "This task has no check."
+    clone = task_clones.of_task(app, held)
+    if clone is not None or task_clones.is_walled(app, project=held.project, session=hold.session):
+        verdict = task_work.run_check(app, held, clone.tree if clone else held.workspace, clone)
+    else:
+        verdict = evidence.run_task_check(app, held.workspace, held.check_command)
+    return f"`{verdict.command}` is {verdict.word}." + (f"\n{verdict.tail}" if verdict.tail else "")
+
+
+def handoff(app: App, name: str, brief: str, owns: list[str] | None = None, check: str = "") -> str:
+    """Write the next task down for another session: a short name, what to do, which paths it owns, how it is checked."""
+    project = find_project(app, name=app.settings.get("HANDOFF_PROJECT"))
+    if check and task_clones.is_walled(app, project=project.name, session=app.settings.get("HANDOFF_SESSION")):
+        raise Refused(
+            "A session behind a wall does not choose what is run outside of it.",
+            "Leave `check` out; say it in the brief.",
+        )
+    made = create.write_down(app, project, create.Request(name, brief, owns=tuple(owns or ()), check=check))
+    return f"Task '{made.label}' is written down and {made.state}."
+
+
+def _project(app: App) -> str:
+    return app.settings.get("HANDOFF_PROJECT") or find_project(app).name

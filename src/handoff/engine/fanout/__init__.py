@@ -1,0 +1,1 @@
+"""What scripts and people of handoff-fanout know: queue files, markers, stop files, tab addresses."""

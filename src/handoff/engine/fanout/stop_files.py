@@ -1,0 +1,86 @@
+"""Pause and resume: rows for every machine, and the files STOP_AUTO, done and STOP for people who like to touch files."""
+
+from __future__ import annotations
+
+import os
+
+from handoff.base.files import make_folder, remove, write_atomic
+from handoff.base.record import TYPE_CHECKING
+from handoff.board.sessions import pauses
+from handoff.engine.fanout.markers import RECORDED
+
+if TYPE_CHECKING:
+    from handoff.board.sessions.pauses import Stop
+    from handoff.engine.app import App
+
+_FILE = "file"
+
+
+def read_files(app: App, project: str) -> list[Stop]:
+    """Take in the sentinel files of this machine: a new one stops, one that is gone lets go on. The stops that hold."""
+    store = app.database
+    rows = {(stop.scope, stop.project, stop.name): stop for stop in pauses.listing(store)}
+    mine = f"{_FILE}@{app.settings.host}"
+    found = _files(app, project)
+    for (scope, owner, name), path in found.items():
+        if (scope, owner, name) not in rows:
+            pauses.stop(
+                store, scope=scope, project=owner, name=name, reason=f"the file {path} is there", stopped_by=mine
+            )
+    for (scope, owner, name), stop in rows.items():
+        gone = (scope, owner, name) not in found and (scope == pauses.ALL or owner == project)
+        if gone and stop.stopped_by == mine:
+            pauses.resume(store, scope=scope, project=owner, name=name)
+    changed = found.keys() - rows.keys() or any(stop.stopped_by == mine for stop in rows.values())
+    stops = pauses.listing(store) if changed else list(rows.values())
+    return [stop for stop in stops if stop.scope == pauses.ALL or stop.project == project]
+
+
+def _files(app: App, project: str) -> dict[tuple[str, str, str], str]:
+    home = app.settings.home
+    found: dict[tuple[str, str, str], str] = {}
+    for name in ("STOP_AUTO", "done"):
+        path = os.path.join(home, name)
+        if os.path.lexists(path):
+            found[pauses.ALL, "", ""] = path
+    path = os.path.join(home, project, "STOP_AUTO")
+    if os.path.lexists(path):
+        found[pauses.PROJECT, project, ""] = path
+    folder = os.path.join(home, project, "batches")
+    if os.path.isdir(folder):
+        for batch in os.listdir(folder):
+            path = os.path.join(folder, batch, "STOP")
+            if os.path.lexists(path):
+                found[pauses.BATCH, project, batch] = path
+    return found
+
+
+def _place(app: App, scope: str, project: str, name: str) -> str:
+    home = app.settings.home
+    if scope == pauses.ALL:
+        return os.path.join(home, "STOP_AUTO")
+    if scope == pauses.PROJECT:
+        return os.path.join(home, project, "STOP_AUTO")
+    return os.path.join(home, project, "batches", name, "STOP") if scope == pauses.BATCH else ""
+
+
+def pause(app: App, *, scope: str, project: str, name: str, reason: str, by: str) -> bool:
+    """Nothing in the scope is claimed from now on; what runs goes on and may finish. False when it was so already."""
+    fresh = pauses.stop(app.database, scope=scope, project=project, name=name, reason=reason, stopped_by=by)
+    path = _place(app, scope, project, name)
+    if path:
+        make_folder(os.path.dirname(path))
+        write_atomic(path, f"{reason or 'paused'}\n{RECORDED}\n")
+    return fresh
+
+
+def resume(app: App, *, scope: str, project: str, name: str) -> bool:
+    """Claims go on in the scope; False when nothing was stopped there."""
+    removed = False
+    places = [_place(app, scope, project, name)]
+    if scope == pauses.ALL:
+        places.append(os.path.join(app.settings.home, "done"))
+    for path in places:
+        if path and remove(path):
+            removed = True
+    return pauses.resume(app.database, scope=scope, project=project, name=name) or removed

@@ -1,0 +1,277 @@
+"""The files about tasks and batches under $HANDOFF_HOME: views of the rows, brought up to date from the journal.
+
+Each project remembers up to which line of the journal its files are true. Whoever touches the project next takes
+it from there, so a crash between a row and its files is mended without anybody noticing it.
+"""
+
+from __future__ import annotations
+
+import os
+
+from handoff.base.errors import UserError
+from handoff.base.files import locked, make_folder, read_bytes, remove, sync_folder, write_atomic
+from handoff.base.record import TYPE_CHECKING
+from handoff.board.events import journal
+from handoff.board.tasks import states, tasks
+from handoff.engine.fanout import markers
+from handoff.engine.fanout.paths import document
+from handoff.engine.fanout.tab_urls import Job, uri_for
+from handoff.engine.home import home_config
+from handoff.engine.workspaces import baton
+
+if TYPE_CHECKING:
+    from handoff.board.tasks.batches import Batch
+    from handoff.board.tasks.tasks import Task
+    from handoff.engine.app import App
+
+_STAMP = ".views"
+_MANY = 40  # from here on one sync of the disk is cheaper than one for each file
+_EVENTS = 1000
+_MEASURES = 1000
+
+Files = dict[str, "str | None"]
+
+
+def refresh(app: App, project: str, *, whole: bool = False) -> int:
+    """Bring a project's files up to date with its rows; how many files were written or removed."""
+    folder = os.path.join(app.settings.home, project)
+    newest = journal.last(app.database, project=project, most=1)
+    top = newest[-1].seq if newest else 0
+    if not whole and (top == 0 or _seen(app, folder) == top):
+        return 0
+    make_folder(os.path.join(folder, "queue"))
+    with locked(os.path.join(folder, _STAMP + ".lock"), what=f"the files of project {project}"):
+        return _refresh(app, project, folder, whole=whole)
+
+
+def refresh_or_tell(app: App, project: str, done: str) -> None:
+    """Bring the files up to date; when the disk refuses, say what is safe already."""
+    try:
+        refresh(app, project)
+    except UserError as error:
+        raise UserError(
+            f"{done}, but its files are not: {error.message}", f"Mend that, then: {app.settings.program} sync-files"
+        ) from error
+
+
+def _refresh(app: App, project: str, folder: str, *, whole: bool) -> int:
+    store = app.database
+    seen = -1 if whole else _seen(app, folder)
+    names: dict[str, None] = {}
+    opened: dict[int, None] = {}
+    joined: dict[int, None] = {}
+    if seen < 0:
+        from handoff.board.tasks import batches
+
+        newest = journal.last(store, project=project, most=1)
+        seen = newest[-1].seq if newest else 0
+        opened.update((batch.key, None) for batch in batches.listing(store, project=project, most=1_000_000))
+        live = tasks.listing(store, project=project, most=1_000_000)
+        names.update((task.id, None) for task in live if task.batch not in opened)
+    else:
+        while events := journal.since(store, seq=seen, project=project, most=_EVENTS):
+            seen = events[-1].seq
+            for event in events:
+                if event.task is not None:
+                    names[event.task_id.rpartition("/")[2]] = None
+                elif event.batch is not None:
+                    (opened if event.kind == "batch.opened" else joined)[event.batch] = None
+    writer = _Writer(app)
+    for key in opened:
+        writer.add_batch(key)
+    for key in joined:
+        writer.add_fan_in(key)
+    for name in names:
+        task = _newest(app, project, name)
+        if task is not None:
+            writer.add_task(task)
+    count = _put(writer.files)
+    _remember(app, folder, seen)
+    return count
+
+
+def _newest(app: App, project: str, name: str) -> Task | None:
+    with app.database.transaction(write=False) as transaction:
+        rows = transaction.query("find_task", project=project, id=name)
+    found = [tasks.Task(**row) for row in rows]
+    return next((task for task in found if not task.ended), found[0] if found else None)
+
+
+# --- what belongs where ------------------------------------------------------------------------------
+
+
+class _Writer:
+    """Collects which file must hold what; None means that it must not be there."""
+
+    def __init__(self, app: App) -> None:
+        self.app = app
+        self.config = home_config(app)
+        self.files: Files = {}
+        self._batches: dict[int, Batch] = {}
+        self._guards: dict[tuple[str, str], dict[str, str]] = {}
+
+    def batch(self, key: int) -> Batch:
+        if key not in self._batches:
+            from handoff.board.tasks import batches
+
+            self._batches[key] = batches.get(self.app.database, key=key)
+        return self._batches[key]
+
+    def folder(self, batch: Batch) -> str:
+        return os.path.join(self.app.settings.home, batch.project, "batches", batch.id)
+
+    def guarded(self, role: str, batch: Batch) -> dict[str, str]:
+        """Where the guarded git of a role is, and in which repository it guards."""
+        if (role, batch.workspace) not in self._guards:
+            from handoff.git.guard import place_shim
+            from handoff.git.plumbing.checkout import find_top
+            from handoff.git.plumbing.repository import Repository
+
+            top = find_top(batch.workspace) if batch.workspace else None
+            shared = Repository(top, self.app.git_environment).common if top else ""
+            self._guards[role, batch.workspace] = {"guard": place_shim(self.app.settings.home, role), "shared": shared}
+        return self._guards[role, batch.workspace]
+
+    def add_batch(self, key: int) -> None:
+        """Everything of a batch that was just opened."""
+        batch = self.batch(key)
+        self.files[os.path.join(self.folder(batch), "manifest.json")] = markers.manifest_file(batch)
+        for part in tasks.of_batch(self.app.database, batch=key):
+            self.add_task(part)
+
+    def add_fan_in(self, key: int) -> None:
+        batch = self.batch(key)
+        if batch.fan_in is not None:
+            self.add_task(tasks.get(self.app.database, key=batch.fan_in))
+
+    def add_task(self, task: Task) -> None:
+        """The files of one task: its baton, address and markers, and those in its batch's folder.
+
+        A phase of a flow has none: its words are written when its session begins, and nobody reports it by a marker.
+        """
+        if not document(self.app, task):
+            return
+        batch = self.batch(task.batch) if task.batch is not None else None
+        parts: list[Task] = []
+        if batch is not None and task.kind == tasks.FAN_IN:
+            self.add_fan_in_marks(batch, task)
+            if task.state != states.WAITING:
+                parts = [
+                    part for part in tasks.of_batch(self.app.database, batch=batch.key) if part.kind != tasks.FAN_IN
+                ]
+        elif batch is not None:
+            self.add_part(batch, task)
+        base = document(self.app, task).removesuffix(".md")
+        job = Job(task.project, task.id, task.workspace, base + ".md", task.agent)
+        ready = task.state == states.READY
+        self.files[base + ".md"] = baton.baton(self.app, self.config, task, batch=batch, parts=parts)
+        self.files[base + ".uri"] = markers.uri_file(task.workspace, uri_for(self.config, job)) if ready else None
+        self.files[base + ".done"] = markers.done_marker(task) if task.state == states.DONE else None
+        self.files[base + ".BLOCKED.md"] = markers.blocked_paper(task) if task.state == states.BLOCKED else None
+        if task.ended:
+            self.files[base + ".heartbeat"] = None
+
+    def add_part(self, batch: Batch, task: Task) -> None:
+        at = os.path.join(self.folder(batch), task.id)
+        blocked = task.state in (states.BLOCKED, states.CANCELLED)
+        self.files[at + ".env"] = markers.env_file("sub-task", batch.id, task.id, **self.guarded("sub-task", batch))
+        self.files[at + ".done"] = markers.done_marker(task, sub_task=True) if task.state == states.DONE else None
+        self.files[at + ".blocked"] = markers.blocked_marker(task) if blocked else None
+
+    def add_fan_in_marks(self, batch: Batch, task: Task) -> None:
+        marks = {
+            "_fanin_triggered": batch.joined_at is not None,
+            "_fan_in_started": task.started_at is not None,
+            "_fan_in_done": task.state == states.DONE,
+            "_aborted": batch.state == states.CANCELLED,
+        }
+        for name, on in marks.items():
+            self.files[os.path.join(self.folder(batch), name)] = markers.RECORDED + "\n" if on else None
+        self.files[os.path.join(self.folder(batch), "fan-in.env")] = markers.env_file(
+            "fan-in", batch.id, **self.guarded("fan-in", batch)
+        )
+        if batch.state == states.DONE:
+            from handoff.board.tasks import batches, metrics
+
+            rows = metrics.listing(self.app.database, project=batch.project, most=_MEASURES)
+            lines = [
+                markers.measure_line(row, batches.get(self.app.database, key=row.batch).id) for row in reversed(rows)
+            ]
+            path = os.path.join(self.app.settings.home, batch.project, "metrics.jsonl")
+            self.files[path] = "".join(lines)
+
+
+# --- on disk -----------------------------------------------------------------------------------------
+
+
+def _put(files: Files) -> int:
+    """Write what differs and remove what no longer holds; a marker somebody touched by hand stays for `watch` to read."""
+    new: dict[str, str] = {}
+    gone: list[str] = []
+    for path, text in files.items():
+        there = _content(path)
+        if text is None:
+            if there is not None and (not path.endswith((".done", ".blocked")) or markers.RECORDED.encode() in there):
+                gone.append(path)
+        elif there != text.encode("utf-8", "surrogateescape"):
+            new[path] = text
+    for folder in {os.path.dirname(path) for path in new}:
+        make_folder(folder)
+    if len(new) < _MANY:
+        for path, text in new.items():
+            write_atomic(path, text.encode("utf-8", "surrogateescape"))
+    else:
+        _put_many(new)
+    for path in gone:
+        remove(path)
+    return len(new) + len(gone)
+
+
+def _put_many(new: dict[str, str]) -> None:
+    """The same promise as write_atomic for thousands of files, with one sync instead of two for each."""
+    temps: dict[str, str] = {}
+    try:
+        for path, text in new.items():
+            folder, name = os.path.split(path)
+            temps[path] = os.path.join(folder, f".{name}.{os.getpid()}.tmp")
+            with open(temps[path], "wb") as file:
+                file.write(text.encode("utf-8", "surrogateescape"))
+        os.sync()
+        for path, temp in temps.items():
+            os.rename(temp, path)
+        for folder in {os.path.dirname(path) for path in new}:
+            sync_folder(folder)
+    except OSError as error:
+        for temp in temps.values():
+            if os.path.exists(temp):
+                os.unlink(temp)
+        raise UserError(
+            f"Cannot write {error.filename}: {error.strerror}.", "The rows are safe; then: handoff sync-files"
+        ) from error
+
+
+def _content(path: str) -> bytes | None:
+    if not os.path.exists(path):
+        return None
+    return read_bytes(path)
+
+
+def _seen(app: App, folder: str) -> int:
+    """Up to which line of the journal the files are true; -1 when that is not known or was another database."""
+    there = _content(os.path.join(folder, _STAMP))
+    number, _, place = (there or b"").decode("utf-8", "replace").strip().partition(" ")
+    return int(number) if number.isdigit() and place == app.database.place else -1
+
+
+def _remember(app: App, folder: str, seq: int) -> None:
+    # Not synced: if it is lost in a power cut, the files are rebuilt once.
+    path = os.path.join(folder, _STAMP)
+    temp = f"{path}.{os.getpid()}.tmp"
+    try:
+        with open(temp, "w", encoding="utf-8") as file:
+            file.write(f"{seq} {app.database.place}\n")
+        os.rename(temp, path)
+    except OSError as error:
+        raise UserError(
+            f"Cannot write {path}: {error.strerror}.", "The task is recorded; mend the folder, then: handoff sync-files"
+        ) from error

@@ -1,0 +1,300 @@
+"""Begin, choose, put aside and tidy features. Nothing here deletes: what goes, goes to `.handoff/trash/`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from handoff import __version__
+from handoff.base import files
+from handoff.base.errors import Refused, UserError
+from handoff.base.ids import check_feature_name
+from handoff.base.record import TYPE_CHECKING, Record
+from handoff.base.settings import DEFAULT_CONFIG, PROJECT_FOLDER
+from handoff.engine.features.status import need_workspace, workspace_of
+from handoff.feature import folder, templates, words
+from handoff.feature.folder import ARCHIVED, DOCUMENTS, Workspace
+from handoff.git.plumbing import checkout
+
+if TYPE_CHECKING:
+    from handoff.engine.app import App
+
+DEFAULT_NAME = "current"
+EXCLUDE_LINE = PROJECT_FOLDER + "/"
+
+Ask = Callable[[str], bool]
+Warn = Callable[[str], None]
+
+
+class Begun(Record):
+    """What `init` did."""
+
+    name: str
+    path: str
+    root: str
+    written: tuple[str, ...]
+    active: bool
+    already: bool
+    present: list[str]
+    wanted: list[str]
+    optional: list[str]
+
+
+def begin(app: App, *, name: str | None, force: bool, ask: Ask, warn: Warn) -> Begun:
+    """Create a feature (only the files that are missing) and make it active, unless another one is and stays so."""
+    if name is not None:
+        check_feature_name(name)
+    workspace = workspace_of(app) or Workspace(checkout.find_top(os.getcwd()) or os.getcwd())
+    if os.path.realpath(workspace.path) == os.path.realpath(app.settings.home):
+        raise UserError(
+            f"{workspace.path} is handoff's own home, so this folder cannot hold features.",
+            "Run it inside a project's folder.",
+        )
+    occupied = os.path.lexists(workspace.current)
+    if name is None and occupied and not force:
+        target = folder.link_target(workspace)
+        if target and os.path.isdir(target):
+            name = os.path.basename(target)
+            path = target
+            written = _write_missing(workspace, path, name, warn)
+            return _begun(workspace, name, path, written, active=True, already=True)
+    name = name or DEFAULT_NAME
+    path = os.path.join(workspace.features, name)
+    already = os.path.isdir(path)
+    files.make_folder(path)
+    if not os.path.lexists(workspace.config):
+        files.create_exclusive(workspace.config, DEFAULT_CONFIG)
+    written = _write_missing(workspace, path, name, warn)
+    target = folder.link_target(workspace)
+    is_current = target is not None and os.path.realpath(target) == os.path.realpath(path)
+    if not is_current:
+        free = not occupied or force or target is None or not os.path.isdir(target)
+        is_current = free or ask(
+            f"The active feature is '{os.path.basename(target or '')}'. Make '{name}' the active one?"
+        )
+        if is_current:
+            folder.set_current(workspace, name)
+    return _begun(workspace, name, path, written, active=is_current, already=already)
+
+
+def _write_missing(workspace: Workspace, path: str, name: str, warn: Warn) -> list[str]:
+    wanted, nice = words.missing_sources(workspace.root)
+    values = {
+        "feature_name": name,
+        "context_sources": words.bullets(words.present_sources(workspace.root)),
+        "context_gaps": words.bullets([*wanted, *(f"{item} (optional)" for item in nice)]),
+    }
+    written = []
+    for document in DOCUMENTS:
+        target = os.path.join(path, document)
+        if os.path.lexists(target):
+            continue
+        template = templates.load(f"default_{document.lower()}", workspace, warn)
+        if files.create_exclusive(target, templates.render(template, values)):
+            written.append(document)
+    return written
+
+
+def _begun(workspace: Workspace, name: str, path: str, written: list[str], *, active: bool, already: bool) -> Begun:
+    wanted, nice = words.missing_sources(workspace.root)
+    present = words.present_sources(workspace.root)
+    return Begun(name, path, workspace.root, tuple(written), active, already, present, wanted, nice)
+
+
+def switch(app: App, *, name: str) -> str:
+    """Make another feature the active one; returns its name."""
+    workspace = need_workspace(app)
+    feature = folder.existing(workspace, name, program=app.settings.program)
+    if name.endswith(ARCHIVED):
+        raise Refused(
+            f"'{name}' is archived.",
+            f"Take it out first: mv .handoff/features/{name} .handoff/features/{name.removesuffix(ARCHIVED)}",
+        )
+    folder.set_current(workspace, feature.name)
+    return feature.name
+
+
+class Listed(Record):
+    """One line of `list`."""
+
+    name: str
+    active: bool
+    archived: bool
+
+
+def listed(app: App) -> list[Listed]:
+    """Every feature of the project, the chosen one marked."""
+    workspace = workspace_of(app)
+    if workspace is None:
+        return []
+    target = folder.link_target(workspace)
+    chosen = app.settings.feature or (os.path.basename(target) if target and os.path.isdir(target) else "")
+    return [Listed(name, name == chosen, name.endswith(ARCHIVED)) for name in folder.all_names(workspace)]
+
+
+def archive(app: App, *, name: str) -> str:
+    """Rename a feature to `<name>.archived`; returns the new folder's name."""
+    workspace = need_workspace(app)
+    feature = folder.existing(workspace, name, program=app.settings.program)
+    if name.endswith(ARCHIVED):
+        raise UserError(f"'{name}' is archived already.", f"See: {app.settings.program} list")
+    goal = feature.path + ARCHIVED
+    if os.path.lexists(goal):
+        raise UserError(
+            f"Failed to archive feature: {feature.path} -> {goal}: there is one of that name.",
+            f"Rename or remove {os.path.relpath(goal, workspace.root)} first.",
+        )
+    with files.locked(workspace.lock, what="the workspace"):
+        target = folder.link_target(workspace)
+        was_active = target is not None and os.path.realpath(target) == os.path.realpath(feature.path)
+        try:
+            os.rename(feature.path, goal)
+        except OSError as error:
+            raise UserError(f"Failed to archive feature: {feature.path} -> {goal}: {error.strerror}.") from error
+        if was_active:
+            folder.clear_current(workspace)
+    return os.path.basename(goal)
+
+
+class Sweep(Record):
+    """What `clean` would move, and what it spares."""
+
+    workspace: Workspace
+    moving: list[str]
+    spared: list[str]
+
+
+def survey(app: App, *, everything: bool, archived: bool) -> Sweep:
+    """The features `clean` would put in the trash: all but the active one and the archived ones."""
+    workspace = need_workspace(app)
+    target = folder.link_target(workspace)
+    active = os.path.basename(target) if target and os.path.isdir(target) else ""
+    if not active and not everything:
+        raise UserError(
+            f"No active feature found. Run: {app.settings.program} init",
+            f"Without one, every feature would go. If you mean that: {app.settings.program} clean --force",
+        )
+    moving: list[str] = []
+    spared: list[str] = []
+    for name in folder.all_names(workspace):
+        stays = (name == active and not everything) or (name.endswith(ARCHIVED) and not archived)
+        (spared if stays else moving).append(name)
+    return Sweep(workspace, moving, spared)
+
+
+def clean(app: App, *, sweep: Sweep) -> list[str]:
+    """Move the surveyed features to the trash; returns where each one went."""
+    workspace = sweep.workspace
+    moved = []
+    with files.locked(workspace.lock, what="the workspace"):
+        for name in sweep.moving:
+            goal = _trash_place(app, workspace, name)
+            os.rename(os.path.join(workspace.features, name), goal)
+            moved.append(os.path.relpath(goal, workspace.root))
+        target = folder.link_target(workspace)
+        if target is not None and not os.path.isdir(target):
+            folder.clear_current(workspace)
+    return moved
+
+
+def _trash_place(app: App, workspace: Workspace, name: str) -> str:
+    from handoff.base.clock import stamp
+
+    moment = stamp(app.clock.now()).replace(":", "").replace("-", "")
+    files.make_folder(workspace.trash)
+    number = 0
+    while True:
+        goal = os.path.join(workspace.trash, f"{moment}-{name}" + (f"-{number}" if number else ""))
+        if not os.path.lexists(goal):
+            return goal
+        number += 1
+
+
+class Exported(Record):
+    """What `export` did."""
+
+    folder: str
+    written: list[str]
+    kept: str
+
+
+def export_templates(app: App, *, force: bool, ask: Ask) -> Exported | None:
+    """Copy the packaged templates out, stamped with the version; versions that were changed go to the trash first."""
+    workspace = workspace_of(app) or Workspace(checkout.find_top(os.getcwd()) or os.getcwd())
+    goal = workspace.templates
+    there = [name for name in templates.NAMES if os.path.lexists(os.path.join(goal, name))]
+    if (
+        os.path.isdir(goal)
+        and os.listdir(goal)
+        and not force
+        and not ask(f"{goal} is not empty. Overwrite the templates?")
+    ):
+        return None
+    files.make_folder(goal)
+    changed = [name for name in there if files.read_bytes(os.path.join(goal, name)) != _stamped(name).encode("utf-8")]
+    kept = ""
+    if changed:
+        kept = _trash_place(app, workspace, "templates")
+        files.make_folder(kept)
+        for name in changed:
+            files.write_atomic(os.path.join(kept, name), files.read_bytes(os.path.join(goal, name)))
+    for name in templates.NAMES:
+        files.write_atomic(os.path.join(goal, name), _stamped(name))
+    return Exported(goal, list(templates.NAMES), os.path.relpath(kept, workspace.root) if kept else "")
+
+
+def _stamped(name: str) -> str:
+    return templates.stamp(name, __version__) + templates.packaged(name)
+
+
+class TemplateDiff(Record):
+    """How one override differs from the packaged template of this version."""
+
+    name: str
+    version: str
+    lines: list[str]
+
+
+def template_diffs(app: App) -> list[TemplateDiff]:
+    """What each override misses of the packaged template (`+`) and what it has of its own (`-`)."""
+    from difflib import unified_diff
+
+    workspace = need_workspace(app)
+    found = []
+    for name in templates.NAMES:
+        path = os.path.join(workspace.templates, name)
+        if not os.path.isfile(path):
+            continue
+        text = files.read_text(path)
+        lines = list(
+            unified_diff(
+                templates.without_stamp(text).splitlines(),
+                templates.packaged(name).splitlines(),
+                f"yours/{name}",
+                f"handoff {__version__}/{name}",
+                lineterm="",
+            )
+        )
+        found.append(TemplateDiff(name, templates.stamped_version(text) or "unknown", lines))
+    return found
+
+
+def toggle_ignore(app: App) -> tuple[str, bool]:
+    """Add `.handoff/` to git's private ignore list, or take it out; returns the file and whether it is in now."""
+    top = checkout.find_top(os.getcwd())
+    if top is None:
+        raise UserError("Not a git repository.", "Run it inside one, or: git init")
+    path = checkout.git_path(top, "info/exclude", environment=app.git_environment)
+    files.make_folder(os.path.dirname(path))
+    with files.locked(path + ".handoff-lock", what="the ignore list"):
+        data = files.read_bytes(path) if os.path.exists(path) else b""
+        lines = data.splitlines(keepends=True)
+        mine = [line for line in lines if line.strip() == EXCLUDE_LINE.encode()]
+        if mine:
+            files.write_atomic(path, b"".join(line for line in lines if line not in mine))
+        else:
+            end = b"\r\n" if data.endswith(b"\r\n") else b"\n"
+            gap = b"" if not data or data.endswith(b"\n") else end
+            files.write_atomic(path, data + gap + EXCLUDE_LINE.encode() + end)
+    os.unlink(path + ".handoff-lock")
+    return path, not mine

@@ -1,0 +1,197 @@
+"""Move a plan on, on evidence: run the step's check, edit one line under a lock, write down what was seen."""
+
+from __future__ import annotations
+
+from handoff.base import files
+from handoff.base.clock import stamp
+from handoff.base.errors import Conflict, Refused, UserError
+from handoff.base.record import TYPE_CHECKING, Record
+from handoff.checks.commands import Verdict, run_check
+from handoff.engine.features.status import View, active_feature, git_facts, look, picture
+from handoff.feature import folder, history
+from handoff.feature.plan import edit as plan_edit
+from handoff.feature.plan import plan as plans
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from handoff.engine.app import App
+    from handoff.git.plumbing import checkout
+
+UNCHECKED = "unchecked"
+
+
+class Done(Record):
+    """A finished step, its evidence, and what comes next."""
+
+    step: plans.Step
+    verdict: Verdict | None
+    evidence: str
+    following: plans.Step | None
+    complete: bool
+
+
+def finish(app: App, *, number: int | None, command: str, unchecked: bool, say: Callable[[str], None]) -> Done:
+    """Run the step's check and tick the box when it is green; red changes nothing but the log."""
+    view = look(app)
+    step = _chosen(view, number, app.settings.program)
+    if step.mark in (plans.DONE, plans.DROPPED):
+        raise Conflict(f"Step {step.number} is already {'done' if step.mark == plans.DONE else 'dropped'}.")
+    check = "" if unchecked else command or step.check or view.config.text("check")
+    if not check and not unchecked:
+        raise Refused(
+            f"Step {step.number} has no check, so nothing proves it.",
+            f"Give one: {app.settings.program} step done --check CMD, or '(check: CMD)' on the step, or check = \"CMD\" in "
+            f".handoff/config.toml. On your word alone: --unchecked.",
+        )
+    before = git_facts(app)
+    verdict = None
+    if check:
+        say(f"Checking step {step.number}: {check}")
+        verdict = run_check(
+            check,
+            folder=view.workspace.root,
+            environment=app.settings.environment,
+            timeout=view.config.number("check_timeout"),
+            clock=app.clock,
+        )
+        _log_check(app, view, verdict, before, step)
+        if not verdict.green:
+            raise Refused(
+                f"The check is {verdict.word}: {check}\n{verdict.tail}".rstrip(),
+                f"Step {step.number} stays open. Mend the cause and run: {app.settings.program} step done",
+            )
+    after = git_facts(app)
+    if before and after and before.head != after.head:
+        raise Conflict(
+            f"HEAD moved from {before.short} to {after.short} while the check ran, so the verdict is for another tree.",
+            "Run it again.",
+        )
+    evidence = _evidence(app, after, unchecked=unchecked)
+
+    def edit(text: str) -> str:
+        now = plans.parse(text)
+        if now.verdict != plans.INVALID and (
+            len(now.marks) < step.number or now.step(step.number - 1).text != step.text
+        ):
+            raise Conflict(f"Step {step.number} was changed by somebody else while the check ran.", "Run it again.")
+        return plan_edit.finish(text, step.number, evidence)
+
+    plan = _edit_state(view.feature, edit)
+    return Done(step, verdict, evidence, plan.current, plan.verdict == plans.COMPLETE)
+
+
+def change(app: App, *, action: str, number: int | None, text: str, check: str = "") -> tuple[plans.Plan, plans.Step]:
+    """Block, drop, start or add a step; returns the new plan and the step that was touched."""
+    view = look(app)
+    if action == "add":
+        plan = _edit_state(view.feature, lambda state: plan_edit.add(state, text, after=number, check=check))
+        where = number if number is not None else len(plan.marks) - 1
+        return plan, plan.step(where)
+    step = _chosen(view, number, app.settings.program)
+    verbs: dict[str, Callable[[str], str]] = {
+        "block": lambda state: plan_edit.block(state, step.number, text),
+        "drop": lambda state: plan_edit.drop(state, step.number, text),
+        "start": lambda state: plan_edit.begin(state, step.number),
+    }
+    plan = _edit_state(view.feature, verbs[action])
+    return plan, plan.step(step.number - 1)
+
+
+def _chosen(view: View, number: int | None, program: str) -> plans.Step:
+    plan = view.plan
+    if plan.verdict == plans.INVALID:
+        lines = "".join(f"\n  STATE.md:{p.line}: {p.fault} {p.mend}" for p in plan.problems[:10])
+        raise UserError(plan.guard + lines, f"Mend these lines of {view.folder}/STATE.md, then: {program} validate")
+    if number is not None:
+        if not 1 <= number <= len(plan.marks):
+            raise UserError(f"There is no step {number}; the plan has {len(plan.marks)}.", f"See: {program} status")
+        return plan.step(number - 1)
+    if plan.current is None:
+        raise UserError(plan.guard or "There is no current step.", f"See: {program} status")
+    return plan.current
+
+
+def _edit_state(feature: folder.Feature, edit: Callable[[str], str]) -> plans.Plan:
+    """Change STATE.md under the feature's lock, from what it says at that moment."""
+    with files.locked(feature.lock, what=f"feature '{feature.name}'"):
+        data = files.read_bytes(feature.file("STATE.md"))
+        files.read_text(feature.file("STATE.md"))  # a file that is not UTF-8 is refused with its line
+        text = edit(data.decode("utf-8"))
+        files.write_atomic(feature.file("STATE.md"), text)
+    return plans.parse(text)
+
+
+def _evidence(app: App, facts: checkout.Facts | None, *, unchecked: bool) -> str:
+    words = [stamp(app.clock.now())]
+    if facts is not None and facts.head:
+        words.insert(0, facts.short + ("+changes" if facts.dirty else ""))
+    if unchecked:
+        words.append(UNCHECKED)
+    return " ".join(words)
+
+
+def _log_check(app: App, view: View, verdict: Verdict, facts: checkout.Facts | None, step: plans.Step) -> None:
+    entry = {
+        "kind": "check",
+        "time": stamp(app.clock.now()),
+        "command": verdict.command,
+        "verdict": verdict.word,
+        "code": verdict.code,
+        "seconds": round(verdict.seconds, 2),
+        "head": facts.head if facts else "",
+        "dirty": len(facts.dirty) if facts else 0,
+        "step": step.text,
+        "tail": "" if verdict.green else verdict.tail[-1500:],
+    }
+    with files.locked(view.feature.lock, what=f"feature '{view.feature.name}'"):
+        history.append(view.feature, entry)
+
+
+def note(app: App, *, text: str) -> str:
+    """Append a dated note to SESSION.md; returns its path."""
+    _, feature = active_feature(app)
+    return _append(feature, "SESSION.md", "## Notes", f"- {stamp(app.clock.now())}: {_words(text, 'note')}")
+
+
+def decide(app: App, *, text: str, because: str) -> str:
+    """Append a dated decision with its reason to DECISIONS.md; returns its path."""
+    _, feature = active_feature(app)
+    line = f"- {stamp(app.clock.now())}: {_words(text, 'decision')}\n  Because: {_words(because, 'reason')}"
+    return _append(feature, "DECISIONS.md", "# Decisions", line)
+
+
+def _words(text: str, what: str) -> str:
+    cleaned = "\n  ".join(line.rstrip() for line in text.strip().splitlines())
+    if not cleaned:
+        raise UserError(f"The {what} is empty.", "Write it in quotes.")
+    return cleaned
+
+
+def _append(feature: folder.Feature, name: str, heading: str, line: str) -> str:
+    """Add a line below its heading (made when missing) at the end of the file; all that was there stays."""
+    path = feature.file(name)
+    with files.locked(feature.lock, what=f"feature '{feature.name}'"):
+        text = files.read_bytes(path).decode("utf-8", "surrogateescape") if feature.has(name) else ""
+        end = "\r\n" if "\r\n" in text else "\n"
+        if text and not text.endswith(("\n", "\r")):
+            text += end
+        body = [row.strip() for row in text.splitlines()]
+        last = next((row for row in reversed(body) if row.startswith("#")), "")
+        if last != heading:
+            text += (end if text else "") + heading + end
+        text += line.replace("\n", end) + end
+        files.write_atomic(path, text.encode("utf-8", "surrogateescape"))
+    return path
+
+
+def accept(app: App) -> history.Entry:
+    """Stamp 'reviewed at this commit', so that staleness is counted from here."""
+    view = look(app)
+    facts = git_facts(app)
+    if facts is None or not facts.head:
+        raise UserError("There is no commit to accept.", "Run it inside a git repository with at least one commit.")
+    entry: history.Entry = {"kind": "accept", "time": stamp(app.clock.now()), **picture(view, facts)}
+    with files.locked(view.feature.lock, what=f"feature '{view.feature.name}'"):
+        history.append(view.feature, entry)
+    return entry

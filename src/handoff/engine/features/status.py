@@ -1,0 +1,221 @@
+"""The read side: what is known about the active feature, what changed since the last hand-off, what to do next."""
+
+from __future__ import annotations
+
+import os
+
+from handoff.base.errors import UserError
+from handoff.base.record import TYPE_CHECKING, Record
+from handoff.base.settings import Config, project_config
+from handoff.feature import documents, folder, history
+from handoff.feature.plan import plan as plans
+from handoff.git.plumbing import checkout
+
+if TYPE_CHECKING:
+    from handoff.engine.app import App
+    from handoff.feature.folder import Feature, Workspace
+
+_LISTED = 8
+
+
+class View(Record):
+    """One consistent look at a feature: every file was read once."""
+
+    workspace: Workspace
+    feature: Feature
+    config: Config
+    plan: plans.Plan
+    texts: dict[str, str | None]
+    entries: list[history.Entry]
+
+    @property
+    def folder(self) -> str:
+        """The feature's folder as a person would type it."""
+        return os.path.relpath(self.feature.path, self.workspace.root)
+
+    def readiness(self) -> dict[str, str]:
+        """Each document's state; STATE.md's is the plan's."""
+        words = {plans.VALID: "planned", plans.EMPTY: documents.SCAFFOLD}
+        found = {name: documents.readiness(name, self.texts[name]) for name in folder.DOCUMENTS}
+        found["STATE.md"] = words.get(self.plan.verdict, self.plan.verdict)
+        return found
+
+
+class Drift(Record):
+    """What happened to the repository since the last hand-off or review."""
+
+    since: history.Entry | None
+    commits: int | None = 0
+    touched: tuple[str, ...] = ()
+    notes_old: bool = False
+    lost_marks: int = 0
+
+    @property
+    def words(self) -> list[str]:
+        """The drift in sentences; none when there is nothing to say."""
+        said: list[str] = []
+        if self.since is not None:
+            what = "the last hand-off" if self.since["kind"] == "handoff" else "your last review"
+            if self.commits is None:
+                said.append(f"The commit of {what} ({str(self.since.get('head'))[:10]}) is no longer in this history.")
+            elif self.commits:
+                plural = "commit" if self.commits == 1 else "commits"
+                said.append(f"{self.commits} {plural} since {what}.")
+            if self.touched:
+                more = f" and {len(self.touched) - _LISTED} more" if len(self.touched) > _LISTED else ""
+                said.append(f"Files named in the plan changed since then: {', '.join(self.touched[:_LISTED])}{more}.")
+        if self.notes_old:
+            said.append("SESSION.md was not updated since; the notes are older than the code.")
+        if self.lost_marks:
+            said.append(f"The plan had {self.lost_marks} more finished steps at the last hand-off; look at STATE.md.")
+        return said
+
+
+def workspace_of(app: App) -> Workspace | None:
+    return folder.find(app.settings.here, home=app.settings.home)
+
+
+def need_workspace(app: App) -> Workspace:
+    """The workspace, or an error that tells how to make one."""
+    found = workspace_of(app)
+    if found is None:
+        raise UserError(
+            f"No active feature found. Run: {app.settings.program} init",
+            "No .handoff/ folder was found from here up to the top of the repository.",
+        )
+    return found
+
+
+def active_feature(app: App) -> tuple[Workspace, Feature]:
+    workspace = workspace_of(app)
+    feature = folder.active(workspace, chosen=app.settings.feature, program=app.settings.program)
+    assert workspace is not None  # noqa: S101 - `active` raised otherwise
+    return workspace, feature
+
+
+def look(app: App) -> View:
+    """Read the active feature. SPEC.md and DESIGN.md may be absent; a broken config is an error."""
+    workspace, feature = active_feature(app)
+    program = app.settings.program
+    texts: dict[str, str | None] = {}
+    for name in folder.DOCUMENTS:
+        if name in folder.REQUIRED:
+            texts[name] = folder.read_document(feature, name, program=program)
+        else:
+            texts[name] = folder.optional_document(feature, name)
+    config = project_config(workspace.root)
+    plan = plans.parse(texts["STATE.md"] or "")
+    return View(workspace, feature, config, plan, texts, history.recent(feature))
+
+
+def git_facts(app: App) -> checkout.Facts | None:
+    """The checkout we stand in; None outside a repository."""
+    top = checkout.find_top(app.settings.here)
+    return checkout.facts(top, environment=app.git_environment) if top else None
+
+
+def baseline(view: View, facts: checkout.Facts | None, *, handing: bool) -> history.Entry | None:
+    """The hand-off or review to compare with. While handing on, the same prompt printed twice is one hand-off."""
+    entries = [entry for entry in view.entries if entry["kind"] in ("handoff", "accept")]
+    if handing and len(entries) > 1 and entries[-1] is view.entries[-1] and is_same_handoff(entries[-1], view, facts):
+        entries.pop()
+    return entries[-1] if entries else None
+
+
+def is_same_handoff(entry: history.Entry, view: View, facts: checkout.Facts | None) -> bool:
+    """Whether nothing has happened since a hand-off was recorded."""
+    return entry["kind"] == "handoff" and all(entry.get(key) == value for key, value in picture(view, facts).items())
+
+
+def picture(view: View, facts: checkout.Facts | None) -> history.Entry:
+    """What is recorded of a moment, to see later what changed."""
+    return {
+        "head": facts.head if facts else "",
+        "branch": facts.branch if facts else "",
+        "dirty": len(facts.dirty) if facts else 0,
+        "done": view.plan.done,
+        "state": history.digest(view.texts["STATE.md"]),
+        "session": history.digest(view.texts["SESSION.md"]),
+    }
+
+
+def drift(app: App, view: View, facts: checkout.Facts | None, *, handing: bool = False) -> Drift:
+    """Compare now with the last hand-off or review. Costs git calls only when HEAD has moved."""
+    since = baseline(view, facts, handing=handing)
+    handed = history.last(view.entries, "handoff")
+    lost = max(0, int(handed.get("done", 0)) - view.plan.done) if handed else 0
+    if since is None or facts is None or not since.get("head") or since["head"] == facts.head:
+        return Drift(since, lost_marks=lost)
+    old = str(since["head"])
+    commits = checkout.count(facts.top, f"{old}..HEAD", environment=app.git_environment)
+    if commits is None:
+        return Drift(since, None, lost_marks=lost)
+    changed = checkout.changed_paths(facts.top, old, "HEAD", environment=app.git_environment)
+    named = _named_paths(view)
+    touched = tuple(path for path in changed if path in named or os.path.basename(path) in named)
+    notes_old = commits > 0 and since.get("session") == history.digest(view.texts["SESSION.md"])
+    return Drift(since, commits, touched, notes_old and since["kind"] == "handoff", lost)
+
+
+def _named_paths(view: View) -> set[str]:
+    """Words of the plan that look like files."""
+    names: set[str] = set()
+    for _, _, raw in view.plan.marks:
+        if "." in raw or "/" in raw:
+            names.update(word.strip("`'\"(),:;[]") for word in raw.split() if "." in word or "/" in word)
+    return names
+
+
+class Advice(Record):
+    """What to do next: a command that works from here, and what it is about."""
+
+    status: str
+    command: str
+    focus: str
+    blocked: str = ""
+
+
+def advise(view: View, program: str) -> Advice:
+    """The one next thing. The command named never runs into a guard."""
+    plan, where = view.plan, os.path.relpath(view.feature.path)  # from where the person stands
+    if plan.verdict == plans.INVALID:
+        first = plan.problems[0]
+        return Advice(
+            "invalid execution plan",
+            f"edit {where}/STATE.md (line {first.line})",
+            f"{first.fault} {first.mend}",
+            f"STATE.md {first}" + (f" ({len(plan.problems)} lines in all)" if len(plan.problems) > 1 else ""),
+        )
+    if view.readiness()["FEATURE.md"] == documents.REVIEW:
+        return Advice(
+            "feature needs review",
+            f"edit {where}/FEATURE.md",
+            "Say what you want built: replace the example sentences.",
+            "FEATURE.md still contains scaffold content and needs review.",
+        )
+    if plan.verdict == plans.EMPTY:
+        return Advice(
+            "needs generation",
+            f"{program} run --copy",
+            "Let an assistant write the spec, the design and the plan.",
+            "STATE.md does not contain a valid execution plan yet.",
+        )
+    if plan.verdict == plans.COMPLETE:
+        return Advice(
+            "execution complete",
+            f"{program} archive {view.feature.name}"
+            if not view.feature.name.endswith(folder.ARCHIVED)
+            else f"{program} list",
+            "Every step is done or dropped: archive the feature or start a new one.",
+        )
+    if plan.verdict == plans.BLOCKED:
+        stuck = next(plan.step(i) for i, (_, mark, _) in enumerate(plan.marks) if mark == plans.STUCK)
+        return Advice(
+            "blocked",
+            f"{program} step start {stuck.number}",
+            f"Step {stuck.number} waits: {stuck.reason}. When that is settled, take it up again.",
+            f"Every remaining step is blocked; step {stuck.number}: {stuck.reason}",
+        )
+    current = plan.current
+    assert current is not None  # noqa: S101 - a valid plan has one
+    return Advice("ready to execute", f"{program} run --copy", current.text)

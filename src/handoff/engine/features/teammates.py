@@ -1,0 +1,76 @@
+"""Who else works in this project right now, as far as the relay knows."""
+
+from __future__ import annotations
+
+import os
+
+from handoff.base.clock import age
+from handoff.base.errors import HandoffError
+from handoff.base.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from handoff.board.tasks.tasks import Task
+    from handoff.engine.app import App
+
+_SHOWN = 10
+
+
+def at_work(app: App, root: str) -> list[str]:
+    """One line for each session that holds a task of the project at `root`, but for the one that asks."""
+    if not app.settings.get("HANDOFF_DATABASE_URL") and not os.path.exists(
+        os.path.join(app.settings.home, "handoff.db")
+    ):
+        return []  # the relay was never used here: nothing is opened and nothing made
+    from handoff.board.tasks import states, tasks
+    from handoff.engine.home import name_of
+
+    try:
+        held = tasks.listing(app.database, project=name_of(root), state=states.RUNNING, most=_SHOWN)
+    except HandoffError as error:
+        return [f"unknown: {error.message}"]
+    mine = app.settings.get("HANDOFF_SESSION")
+    now = app.clock.now()
+    return [
+        f"{task.held_agent or 'a session'} on task {task.label}"
+        + (f" ({', '.join(task.patterns[:5])})" if task.patterns else "")
+        + _place_of(app, task)
+        + (f", seen {age(now - task.seen_at)} ago" if task.seen_at else "")
+        for task in held
+        if task.held_by != mine
+    ]
+
+
+def _place_of(app: App, task: Task) -> str:
+    """Where a session of this machine works and what keeps it there."""
+    path = os.path.join(app.settings.home, task.project, "sessions", task.held_by or "-", "session.json")
+    if not os.path.exists(path):
+        return ""
+    from handoff.base.files import read_text
+    from handoff.base.light_json import loads
+
+    return fence_words(loads(read_text(path)))
+
+
+def fence_words(facts: Mapping[str, Any]) -> str:
+    """Where a session works and what keeps it there, from its own facts."""
+    place = "in a clone of its own" if facts.get("kind") == "clone" else "in this checkout"
+    wall = f"behind {facts.get('layer')}" if facts.get("wall", "none") != "none" else "without a wall"
+    return f", {place} {wall}"
+
+
+def incidents(app: App, root: str) -> int:
+    """How many incidents of the project at `root` nobody has looked at."""
+    if not app.settings.get("HANDOFF_DATABASE_URL") and not os.path.exists(
+        os.path.join(app.settings.home, "handoff.db")
+    ):
+        return 0
+    from handoff.board.events import incidents as board
+    from handoff.engine.home import name_of
+
+    try:
+        return board.count(app.database, project=name_of(root))
+    except HandoffError:
+        return 0

@@ -1,0 +1,127 @@
+"""A feature's documents in a flow: brought to the workspace, read back from it, ticked on evidence."""
+
+from __future__ import annotations
+
+import os
+
+from handoff.base import files
+from handoff.base.clock import stamp
+from handoff.base.errors import HandoffError
+from handoff.base.record import TYPE_CHECKING
+from handoff.base.settings import PROJECT_FOLDER, project_config
+from handoff.feature import documents, folder
+from handoff.feature.plan import edit
+from handoff.feature.plan import plan as plans
+
+if TYPE_CHECKING:
+    from handoff.board.tasks.flows import Flow
+    from handoff.engine.app import App
+
+STATE = "STATE.md"
+_NAMES = (*folder.DOCUMENTS, "DECISIONS.md")
+
+
+def feature_of(app: App, flow: Flow) -> folder.Feature:
+    """The feature in the person's own project."""
+    return folder.existing(folder.Workspace(flow.repository), flow.feature, program=app.settings.program)
+
+
+def text(app: App, flow: Flow, name: str) -> str:
+    """A document as the person's project has it."""
+    return folder.optional_document(feature_of(app, flow), name) or ""
+
+
+def _there(flow: Flow, name: str) -> str:
+    return os.path.join(flow.workspace, PROJECT_FOLDER, "features", flow.feature, name)
+
+
+def bring(app: App, flow: Flow) -> None:
+    """Put the person's documents into the workspace; what a session left there before is overwritten."""
+    if not flow.feature:
+        return
+    files.make_folder(os.path.dirname(_there(flow, STATE)))
+    feature = feature_of(app, flow)
+    for name in _NAMES:
+        if feature.has(name):
+            files.write_atomic(_there(flow, name), files.read_bytes(feature.file(name)))
+
+
+def written(flow: Flow, name: str) -> str:
+    """A document as the session left it."""
+    path = _there(flow, name)
+    return files.read_text(path) if os.path.isfile(path) else ""
+
+
+def current_step(app: App, flow: Flow) -> tuple[plans.Step, str] | None:
+    """The plan's current step and the command that proves it."""
+    step = plans.parse(text(app, flow, STATE)).current
+    if step is None:
+        return None
+    config = project_config(flow.repository)
+    return step, step.check or config.text("check")
+
+
+def is_written(name: str, words: str) -> bool:
+    """Whether a document says something of its own."""
+    return documents.readiness(name, words) not in (documents.SCAFFOLD, documents.MISSING)
+
+
+def plan_faults(before: str, after: str) -> list[tuple[str, str]]:
+    """What is wrong with a plan a session wrote: it cannot be read, has no step, or claims what no check has shown."""
+    old, new = plans.parse(before), plans.parse(after)
+    if new.verdict == plans.INVALID:
+        return [("plan-unreadable", f"STATE.md:{one.line}: {one.fault} {one.mend}") for one in new.problems[:10]]
+    if new.verdict == plans.EMPTY:
+        return [
+            ("plan-empty", "STATE.md has no step: write '- [ ] what (check: command)' lines under '# Execution Plan'.")
+        ]
+    done = _done(old)
+    found = [
+        ("ticked-unproven", f"The step '{name}' was ticked, but no check has shown it.") for name in _done(new) - done
+    ]
+    found += [("step-vanished", f"The finished step '{name}' is gone from the plan.") for name in done - _done(new)]
+    return sorted(found)
+
+
+def _done(plan: plans.Plan) -> set[str]:
+    if plan.verdict == plans.INVALID:
+        return set()
+    return {
+        step.text for number in range(len(plan.marks)) if (step := plan.step(number)).mark == plans.DONE
+    }  # fmt: skip
+
+
+def is_complete(words: str) -> bool:
+    return plans.parse(words).verdict == plans.COMPLETE
+
+
+def publish(app: App, flow: Flow, names: dict[str, str]) -> None:
+    """Put what a session wrote into the person's project; doing it again changes nothing."""
+    if not names:
+        return
+    feature = feature_of(app, flow)
+    with files.locked(feature.lock, what=f"feature '{feature.name}'"):
+        for name, words in names.items():
+            if not feature.has(name) or files.read_text(feature.file(name)) != words:
+                files.write_atomic(feature.file(name), words)
+
+
+def tick(app: App, flow: Flow, *, step: str, commit: str, moment: float) -> bool:
+    """Tick the step whose check was green; whether the plan is complete now. Ticked already, it stays as it is."""
+    feature = feature_of(app, flow)
+    with files.locked(feature.lock, what=f"feature '{feature.name}'"):
+        state = files.read_text(feature.file(STATE))
+        plan = plans.parse(state)
+        found = plan.current
+        if found is not None and found.text == step:
+            state = edit.finish(state, found.number, f"{commit[:10]} {stamp(moment)}")
+            files.write_atomic(feature.file(STATE), state)
+    return is_complete(state)
+
+
+def would_complete(app: App, flow: Flow, *, number: int) -> bool:
+    """Whether ticking this step leaves none open."""
+    try:
+        return is_complete(edit.finish(text(app, flow, STATE), number, "-"))
+    except HandoffError:
+        return False

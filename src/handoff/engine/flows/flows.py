@@ -1,0 +1,294 @@
+"""A flow as a journey: begin it, take one phase by hand, look at it."""
+
+from __future__ import annotations
+
+import os
+
+from handoff.agents import catalog
+from handoff.agents.contract import OK, Outcome
+from handoff.base.clock import boot_id
+from handoff.base.errors import Conflict, Refused, UserError
+from handoff.base.ids import new_id, slug
+from handoff.base.process import is_running, start_of
+from handoff.base.record import TYPE_CHECKING, Record
+from handoff.board.sessions import leases
+from handoff.board.sessions import sessions as people
+from handoff.board.tasks import flows, states, tasks
+from handoff.engine.fanout import views
+from handoff.engine.flows import conclude
+from handoff.engine.flows.agent_args import filled
+from handoff.engine.flows.state import standing
+from handoff.engine.home import find_project, home_config, labels_of
+from handoff.engine.sessions import conclude as session_conclude
+from handoff.engine.sessions import start as session_start
+from handoff.git.commits.phases import Lane
+from handoff.workflows import library
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
+
+    from handoff.board.events.journal import Event
+    from handoff.board.tasks.flows import Flow
+    from handoff.board.tasks.tasks import Task
+    from handoff.engine.app import App
+    from handoff.engine.sessions.conclude import Settled
+    from handoff.workflows.model import Workflow
+
+PERSON = "person"
+_MARK = "flow:"
+_LEASE_BY_HAND = 86_400.0
+
+
+class Wish(Record):
+    """What a flow is to be started with. `agents` by role; the empty role is for all others."""
+
+    workflow: str
+    request: str = ""
+    feature: str = ""
+    id: str = ""
+    agents: Mapping[str, str] = {}
+    gates: tuple[str, ...] = ()
+    gate_limits: Mapping[str, tuple[float, str]] = {}
+    """By phase: seconds a person has to answer, and what counts after that."""
+    max_cycles: int = 0
+    base: str = ""
+
+
+class Seen(Record):
+    """A flow with its present task and the state a person means."""
+
+    flow: Flow
+    task: Task | None
+    state: str
+    reason: str
+
+
+class Step(Record):
+    """One phase, taken by hand: what came of its session (none for the orchestrator's own), and where the flow stands now."""
+
+    settled: Settled | None
+    phase: str
+    seen: Seen
+
+
+# --- beginning -------------------------------------------------------------------------------------------
+
+
+def start(app: App, *, wish: Wish) -> Flow:
+    """Begin a workflow in a workspace of its own; the person's checkout stays as it is. Everything is checked first."""
+    place = find_project(app)
+    workflow = library.load(place.workspace, wish.workflow)
+    _check(app, wish, workflow)
+    feature, request = _subject(app, wish, workflow)
+    name = wish.id or _free_id(app, place.name, feature or workflow.name)
+    flows.refuse_live(app.database, project=place.name, id=name)
+    suites = _suites(app, workflow, place.workspace)
+    workspace = _workspace(app, name, wish.base, place.workspace)
+    lane = Lane(workspace.tree, workspace.branch, app.git_environment)
+    flow = flows.add(
+        app.database, project=place.name, id=name, workflow=workflow.name, text=workflow.text,
+        prompts=library.prompts_of(workflow), request=request, feature=feature, repository=place.workspace,
+        workspace=workspace.tree, branch=workspace.branch, base=workspace.base, phase=workflow.phases[0].name,
+        max_cycles=wish.max_cycles or workflow.max_cycles, agents=wish.agents, gates=wish.gates,
+        data={
+            "suites": suites, "git_config": lane.config, "cycle_base": workspace.base,
+            "gate_limits": {name: list(limit) for name, limit in wish.gate_limits.items()},
+        },
+    )  # fmt: skip
+    flow = conclude.drive(app, flow.key)
+    views.refresh_or_tell(app, flow.project, f"The flow '{flow.id}' has begun")
+    return flow
+
+
+def _check(app: App, wish: Wish, workflow: Workflow) -> None:
+    """Names on the command line: phases, roles and agents that exist."""
+    names = [phase.name for phase in workflow.phases]
+    for name in wish.gates:
+        if name not in names:
+            raise UserError(f"'{workflow.name}' has no phase '{name}'.", f"Its phases: {', '.join(names)}.")
+    config = home_config(app)
+    for role, agent in wish.agents.items():
+        if role and role not in workflow.roles:
+            raise UserError(f"'{workflow.name}' has no role '{role}'.", f"Its roles: {', '.join(workflow.roles)}.")
+        catalog.adapter(agent, commands=config.values["agents"], where=config.path)
+    if wish.max_cycles < 0:
+        raise UserError("--max-cycles must be at least 1.")
+
+
+def _subject(app: App, wish: Wish, workflow: Workflow) -> tuple[str, str]:
+    """The feature and the request; a feature's own words are the request where there is no other."""
+    feature, request = wish.feature, wish.request.strip()
+    if feature or workflow.needs_feature:
+        from handoff.engine.features.status import look
+
+        view = look(app.with_feature(feature) if feature else app)
+        feature = view.feature.name
+        said = [view.texts.get(name) or "" for name in ("FEATURE.md", "SPEC.md")]
+        request = request or "\n\n".join(text.strip() for text in said if text.strip())
+    if not request:
+        raise UserError(
+            "Say what is to be done.",
+            f"{app.settings.program} flow start {workflow.name} --request 'what you want', or --from FILE, or --feature NAME",
+        )
+    return feature if workflow.needs_feature or wish.feature else "", request
+
+
+def _free_id(app: App, project: str, wanted: str) -> str:
+    taken = {flow.id for flow in flows.listing(app.database, project=project, every=True)}
+    base = slug(wanted)[:40]
+    return next(
+        name for number in range(1, 10_000) if (name := base if number == 1 else f"{base}-{number}") not in taken
+    )
+
+
+def _suites(app: App, workflow: Workflow, folder: str) -> list[dict[str, Any]]:
+    if not workflow.runs_tests:
+        return []
+    from handoff.engine.proof.test_runs import suites_of
+
+    return [suite.record() for suite in suites_of(app, folder=folder)]
+
+
+def _workspace(app: App, name: str, base: str, folder: str) -> Any:
+    """The flow's own clone. One that a killed start left without a flow is put aside (it is in a snapshot) and made anew."""
+    from handoff.engine.safety.snapshots import open_vault
+    from handoff.engine.workspaces.workspaces import add_workspace, remove_workspace
+    from handoff.git.workspaces.workspaces import Order, read_workspace
+
+    vault = open_vault(app, folder=folder)
+    left = read_workspace(os.path.join(vault.place.project, "workspaces", name))
+    if left is not None and left.session == _MARK + name:
+        remove_workspace(app, name=name, vault=vault)
+    return add_workspace(app, order=Order(name, base=base, session=_MARK + name), vault=vault).workspace
+
+
+# --- one phase by hand -----------------------------------------------------------------------------------
+
+
+def step(
+    app: App, *, flow: Flow, agent: str = "", words: Sequence[str] = (), model: str = "", tell: Callable[[str], None]
+) -> Step:  # fmt: skip
+    """One phase now, without a supervisor: what a crash left is carried out first, a living session is attached to."""
+    flow = conclude.drive(app, flow.key)
+    seen = look(app, flow)
+    if seen.task is None or flow.state != flows.RUNNING:
+        return Step(None, flow.phase, _refuse_still(app, seen))
+    task, phase = seen.task, flow.phase
+    if task.state == states.RUNNING:
+        begun = _under_way(app, task)
+        if begun is not None:
+            tell(f"Session {task.held_by} works on '{task.label}' already; staying with it.")
+            return Step(session_start.watch(app, begun), phase, look_again(app, flow))
+        task = leases.release(app.database, key=task.key, fence=task.fence, reason="its session was never started")
+    if task.state != states.READY:
+        return Step(None, phase, _refuse_still(app, seen))
+    chosen = agent or task.agent
+    if not chosen:
+        raise UserError(
+            f"No agent was chosen for the role '{task.role}'.",
+            f"{app.settings.program} flow step {flow.id} --agent NAME. See: {app.settings.program} agents",
+        )
+    if task.not_before:
+        tasks.edit(app.database, key=task.key, not_before=0.0)  # by hand nobody waits
+    if chosen == PERSON:
+        return by_hand(app, flow=flow, task=task, tell=tell)
+    begun = session_start.start(
+        app, wish=session_start.Wish(chosen, task.label, task.project, model, words=filled(words, task))
+    )
+    tell(f"Session {begun.session.name} ({chosen}) works on {phase}, cycle {flow.cycle}, attempt {task.attempt}.")
+    return Step(session_start.watch(app, begun), phase, look_again(app, flow))
+
+
+def _under_way(app: App, task: Task) -> session_start.Begun | None:
+    """The session that holds the task, living or over; None when whoever wanted to start it died before that."""
+    session = people.get(app.database, id=str(task.held_by))
+    if session is None:
+        return None
+    claim = leases.Claim(task, session, task.fence, task.lease_seconds, repeated=True)
+    if session_start.has_begun(app, claim):
+        return session_start.attached(app, claim)
+    if session.pid and is_running(session.pid, session.process_start):
+        raise Conflict(f"'{task.label}' is in other hands right now: {session.id}.", "Try again when that has ended.")
+    return None
+
+
+def by_hand(app: App, *, flow: Flow, task: Task, tell: Callable[[str], None]) -> Step:
+    """A person does the phase in a shell in the workspace; it is judged like anybody's."""
+    from handoff.base.process import pass_through
+
+    who = people.Who(
+        new_id("session"), kind=people.PERSON, project=flow.project, agent=PERSON, workspace=flow.workspace,
+        host=app.settings.host, boot=boot_id(), pid=os.getpid(), process_start=start_of(os.getpid()),
+        labels=labels_of(app),
+    )  # fmt: skip
+    claim = leases.claim(app.database, key=task.key, who=who, lease_seconds=_LEASE_BY_HAND)
+    tell(conclude.prepare(app, claim.task))
+    tell(f"This shell is in the flow's workspace, {flow.workspace}. Leave it (exit) when you are finished.")
+    shell = app.settings.get("SHELL") or "/bin/sh"
+    line = 'cd "$1" && exec "$2"'
+    pass_through(["/bin/sh", "-c", line, "handoff", flow.workspace, shell], environment=app.settings.environment)
+    settled = session_conclude.settle(app, claim=claim, outcome=Outcome(OK))
+    return Step(settled, flow.phase, look_again(app, flow))
+
+
+def _refuse_still(app: App, seen: Seen) -> Seen:
+    """Why there is nothing to step: ended, paused, blocked or waiting for a person."""
+    program, flow = app.settings.program, seen.flow
+    if seen.state == flows.DONE:
+        return seen
+    hints = {
+        flows.CANCELLED: f"Begin another: {program} flow start {flow.workflow}",
+        flows.PAUSED: f"Go on: {program} flow resume {flow.id}",
+        flows.BLOCKED: f"Mend the cause, then: {program} flow retry {flow.id}",
+        flows.GATED: f"Answer: {program} approve {seen.task.label if seen.task else ''}",
+    }
+    raise Refused(
+        f"The flow '{flow.id}' is {seen.state}" + (f": {seen.reason}." if seen.reason else "."),
+        hints.get(seen.state, ""),
+    )
+
+
+# --- looking -------------------------------------------------------------------------------------------
+
+
+def look(app: App, flow: Flow) -> Seen:
+    """A flow with the state a person means: it waits, or is stuck, while its task is."""
+    task = tasks.get(app.database, key=flow.task) if flow.task is not None else None
+    state, reason = flow.state, flow.reason
+    if flow.state == flows.RUNNING and task is not None:
+        if task.state == states.BLOCKED:
+            state, reason = flows.BLOCKED, task.reason
+        elif task.state == states.CANCELLED:
+            state, reason = flows.BLOCKED, f"its task '{task.label}' was cancelled"
+        elif task.state == states.GATED:
+            from handoff.board import gates
+
+            gate = gates.of_task(app.database, key=task.key)
+            state, reason = flows.GATED, gate.question if gate else ""
+    return Seen(flow, task, state, reason)
+
+
+def look_again(app: App, flow: Flow) -> Seen:
+    """The same flow as it is now."""
+    return look(app, flows.get(app.database, key=flow.key))
+
+
+def find(app: App, *, name: str = "", project: str = "") -> Flow:
+    """The flow a person means."""
+    return flows.find(app.database, project=find_project(app, name=project).name, id=name)
+
+
+def listing(app: App, *, project: str = "", every: bool = False) -> list[Seen]:
+    """Flows with their states, newest first."""
+    return [look(app, flow) for flow in flows.listing(app.database, project=project, every=every)]
+
+
+def history(app: App, flow: Flow) -> list[Event]:
+    """What happened to a flow: phases verified, refused, skipped, gates, the end."""
+    return flows.events(app.database, flow)
+
+
+def commits(app: App, flow: Flow) -> list[str]:
+    """The flow's commits, oldest first."""
+    return standing(app, flow).lane.log(flow.base, flow.head).splitlines()

@@ -1,0 +1,84 @@
+"""Where a flow stands: its row, its workflow as it was when it began, and its own checkout."""
+
+from __future__ import annotations
+
+import os
+
+from handoff.base.files import locked, make_folder
+from handoff.base.record import TYPE_CHECKING, Record
+from handoff.base.settings import PROJECT_FOLDER
+from handoff.board.tasks import flows
+from handoff.git.commits.phases import Lane
+from handoff.workflows import library, reader
+from handoff.workflows.model import ALL, CODE, NOTHING, TESTS, Phase, Workflow
+
+if TYPE_CHECKING:
+    from handoff.board.tasks.flows import Flow
+    from handoff.checks.frameworks.frameworks import Suite
+    from handoff.engine.app import App
+
+DOCUMENTS = PROJECT_FOLDER + "/"
+NO_PATH = DOCUMENTS + "nothing"
+"""What a phase owns that may write nothing: an ownership names at least one path."""
+_LOCK_SECONDS = 7200.0
+
+
+class Standing(Record):
+    """A flow with what is needed to move it."""
+
+    flow: Flow
+    workflow: Workflow
+    lane: Lane
+
+    @property
+    def phase(self) -> Phase:
+        return self.workflow.phase(self.flow.phase)
+
+    @property
+    def suites(self) -> tuple[Suite, ...]:
+        """The test suites the flow began with: who is judged by them cannot choose others."""
+        from handoff.checks.frameworks.frameworks import suite_of
+
+        return tuple(suite_of(values) for values in self.flow.facts.get("suites", ()))
+
+    @property
+    def keeps_list(self) -> bool:
+        return any(phase.check == "test-list" for phase in self.workflow.phases)
+
+
+def standing(app: App, flow: Flow) -> Standing:
+    """The flow of a row; its workflow is read from the row, so an edited file changes nothing that runs."""
+    workflow = reader.read(
+        f"{flow.workflow}.toml (as it was when '{flow.id}' began)", library.frozen_prompts(flow.prompt_texts),
+        text=flow.text,
+    )  # fmt: skip
+    return Standing(flow, workflow, Lane(flow.workspace, flow.branch, app.git_environment))
+
+
+def now(app: App, key: int) -> Standing:
+    """The same, from the row as it is at this moment."""
+    return standing(app, flows.get(app.database, key=key))
+
+
+def owned(at: Standing) -> tuple[str, ...]:
+    """What the phase may write, as ownership patterns."""
+    tests = tuple(dict.fromkeys(pattern for suite in at.suites for pattern in suite.tests))
+    mine = (f"!{at.workflow.test_list}",) if at.keeps_list else ()
+    found: list[str] = []
+    for share in at.phase.may_write:
+        if share == TESTS:
+            found += [*tests, *mine]
+        elif share == CODE:
+            found += ["**", *(f"!{pattern}" for pattern in tests), f"!{DOCUMENTS}", *mine]
+        elif share == ALL:
+            found += ["**", f"!{DOCUMENTS}", *mine]
+        elif share != NOTHING:
+            found.append(share)
+    return tuple(found) or (NO_PATH,)
+
+
+def moving(app: App, flow: Flow) -> locked:
+    """One mover of a flow at a time on this machine; rows keep movers on other machines apart."""
+    folder = os.path.join(app.settings.home, flow.project, "flows")
+    make_folder(folder, mode=0o700)
+    return locked(os.path.join(folder, f"{flow.id}.lock"), what=f"the flow '{flow.id}'", patience=_LOCK_SECONDS)

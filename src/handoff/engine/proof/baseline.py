@@ -1,0 +1,75 @@
+"""What a task starts from: commit, branch, dirty paths, last commits, and the tests' verdict if they were run."""
+
+from __future__ import annotations
+
+from handoff.base.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from handoff.engine.app import App
+
+_LAST_COMMITS = 3
+_SHOWN_DIRTY = 200
+
+
+def take_baseline(
+    app: App, workspace: str, *, tests: str = "", stamps: bool = False, timeout: float = 900.0
+) -> dict[str, Any]:
+    """The facts of the checkout now; `tests` are run here, and their verdict is part of the baseline.
+
+    `stamps` also notes every file that is changed already, so that it is not held against the session later.
+    """
+    from handoff.git.plumbing.checkout import commits, facts
+
+    state = facts(workspace, environment=app.git_environment)
+    found: dict[str, Any] = {"at": app.clock.now(), "workspace": workspace, "host": app.settings.host}
+    if state is not None:
+        found.update(
+            head=state.head, branch=state.branch, dirty=list(state.dirty[:_SHOWN_DIRTY]), dirty_count=len(state.dirty)
+        )
+        if state.head:
+            last = commits(workspace, "HEAD", environment=app.git_environment, limit=_LAST_COMMITS) or ()
+            found["commits"] = [f"{commit.sha[:10]} {commit.subject}" for commit in last]
+        if stamps and state.dirty:
+            from handoff.engine.proof.evidence import already_changed
+
+            found["stamps"] = already_changed(app, workspace, state.head)
+    if tests:
+        from handoff.checks.commands import run_check
+
+        verdict = run_check(
+            tests, folder=workspace, environment=app.settings.environment, timeout=timeout, clock=app.clock
+        )
+        found["tests"] = {"command": tests, "verdict": verdict.word, "green": verdict.green, "tail": verdict.tail}
+    return found
+
+
+def baseline_text(baseline: dict[str, Any]) -> str:
+    """The baseline as the baton tells it."""
+    from handoff.base.markdown import fenced, listed
+
+    lines = [f"Workspace: `{baseline.get('workspace', '')}`"]
+    if "head" not in baseline:
+        lines.append("This folder is not in a git repository.")
+    else:
+        head = baseline["head"][:10] or "no commit yet"
+        lines.append(f"HEAD: `{head}` on {_branch(baseline)}")
+    text = listed(lines)
+    if baseline.get("commits"):
+        text += "\n- Last commits:\n" + "\n".join(f"  - `{line}`" for line in baseline["commits"])
+    dirty = baseline.get("dirty") or []
+    if dirty:
+        count = baseline.get("dirty_count", len(dirty))
+        shown = ", ".join(f"`{path}`" for path in dirty[:10]) + (f" and {count - 10} more" if count > 10 else "")  # noqa: PLR2004
+        text += f"\n- Already changed when this was written ({count}): {shown}. Leave what is not yours alone."
+    tests = baseline.get("tests")
+    if tests:
+        text += f"\n- Tests before you began: `{tests['command']}` was {tests['verdict']}."
+        if not tests["green"] and tests["tail"]:
+            text += "\n\n" + fenced(tests["tail"])
+    return text
+
+
+def _branch(baseline: dict[str, Any]) -> str:
+    return f"branch `{baseline['branch']}`" if baseline.get("branch") else "no branch (detached)"

@@ -1,0 +1,197 @@
+"""Done is derived: run the task's check ourselves and hold the changed paths against its ownership."""
+
+from __future__ import annotations
+
+import os
+
+from handoff.base.errors import Refused, UserError
+from handoff.base.record import TYPE_CHECKING, Record
+from handoff.base.settings import PROJECT_FOLDER, project_config
+from handoff.board.tasks import tasks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Any
+
+    from handoff.board.tasks.tasks import Task
+    from handoff.checks.commands import Verdict
+    from handoff.engine.app import App
+    from handoff.git.plumbing.checkout import Facts
+
+_KEPT_STAMPS = 5000
+_DOCUMENTS = PROJECT_FOLDER + "/"  # the feature's own documents are every session's to write
+
+
+class Evidence(Record):
+    """What was found when a session said that it is done."""
+
+    head: str
+    changed: tuple[str, ...]
+    outside: tuple[str, ...]
+    verdict: Verdict | None
+    workspace: str = ""
+    tree: str = ""
+    """The tree the check ran on; empty when the workspace was not exactly its commit."""
+
+    @property
+    def green(self) -> bool:
+        return not self.outside and (self.verdict is None or self.verdict.green)
+
+    def record(self) -> dict[str, Any]:
+        """The evidence as the board keeps it."""
+        found: dict[str, Any] = {
+            "head": self.head,
+            "changed": list(self.changed[:200]),
+            "changed_count": len(self.changed),
+        }
+        if self.outside:
+            found["outside"] = list(self.outside[:200])
+        if self.verdict is not None:
+            v = self.verdict
+            found["check"] = {
+                "command": v.command,
+                "verdict": v.word,
+                "green": v.green,
+                "seconds": round(v.seconds, 3),
+                "tail": v.tail,
+            }
+        return found
+
+
+def stamps_of(workspace: str, paths: Iterable[str]) -> dict[str, str]:
+    """Size and time of files that were already changed, so that they are not held against the next session."""
+    found: dict[str, str] = {}
+    for path in paths:
+        found[path] = _stamp(os.path.join(workspace, path))
+        if len(found) >= _KEPT_STAMPS:
+            break
+    return found
+
+
+def _stamp(path: str) -> str:
+    try:
+        info = os.lstat(path)
+    except OSError:
+        return "gone"
+    return f"{info.st_size}-{info.st_mtime_ns}"
+
+
+def changed_since(app: App, workspace: str, base: str) -> tuple[str, ...] | None:
+    """Every path that differs from the commit `base`, committed or not, tracked or new; None where git cannot tell."""
+    from handoff.git.plumbing.checkout import git
+
+    environment = app.git_environment
+    against_base = (
+        "diff",
+        "--name-only",
+        "-z",
+        "--no-renames",
+        "--no-ext-diff",
+        "--ignore-submodules=none",
+        base,
+        "--",
+    )
+    tracked = git(workspace, *(against_base if base else ("ls-files", "-z")), environment=environment)
+    untracked = git(workspace, "ls-files", "--others", "--exclude-standard", "-z", environment=environment)
+    if tracked.code or untracked.code:
+        return None
+    return tuple(dict.fromkeys(path for path in (tracked.text + untracked.text).split("\0") if path))
+
+
+def already_changed(app: App, workspace: str, head: str) -> dict[str, str]:
+    """The paths that differ from HEAD now, with their stamps: what a new task finds lying about."""
+    changed = changed_since(app, workspace, head)
+    return stamps_of(workspace, changed or ())
+
+
+def gather(app: App, task: Task, *, workspace: str, run: Callable[[], Verdict] | None = None) -> Evidence:
+    """Look at the workspace as it is now, and run the task's check there; `run` is another way to run it."""
+    patterns = task.patterns
+    if not (patterns or task.check_command) or task.ended:
+        return Evidence("", (), (), None)
+    if not os.path.isdir(workspace):
+        raise UserError(
+            f"The workspace of '{task.label}' is gone: {workspace}.", "Bring it back, or: handoff block REASON"
+        )
+    from handoff.git.plumbing.checkout import facts
+
+    state = facts(workspace, environment=app.git_environment)
+    changed: tuple[str, ...] = ()
+    outside: tuple[str, ...] = ()
+    if patterns and state is not None:
+        baseline = task.baseline_facts
+        found = changed_since(app, workspace, str(baseline.get("head", "")))
+        if found is None:
+            raise Refused(
+                f"'{task.label}' cannot be judged: the commit {baseline.get('head')} it began at is not in {workspace}.",
+                "Fetch it, or let a person close the task: handoff cancel",
+            )
+        changed = found
+        outside = _outside(app, task, workspace, changed, stamps=baseline.get("stamps", {}))
+    verdict = None
+    if task.check_command and not outside:
+        verdict = run() if run is not None else run_task_check(app, workspace, task.check_command)
+    head = state.head if state else ""
+    tree = _exact_tree(app, state) if state and verdict and verdict.green else ""
+    return Evidence(head, changed, outside, verdict, workspace, tree)
+
+
+def _exact_tree(app: App, before: Facts) -> str:
+    """The tree of HEAD if the check ran on nothing else: clean before, and neither moved nor edited meanwhile."""
+    from handoff.git.plumbing.checkout import facts, git
+
+    if not before.head or any(not path.startswith(_DOCUMENTS) for path in before.dirty):
+        return ""
+    now = facts(before.top, environment=app.git_environment)
+    if now is None or now.head != before.head or now.staged or now.unstaged or now.conflicted:
+        return ""
+    answer = git(before.top, "rev-parse", f"{before.head}^{{tree}}", environment=app.git_environment)
+    return answer.text.strip() if answer.code == 0 else ""
+
+
+def strays(app: App, task: Task) -> tuple[str, ...]:
+    """What lies changed outside the task's ownership now; no check is run."""
+    found = changed_since(app, task.workspace, str(task.baseline_facts.get("head", "")))
+    return _outside(app, task, task.workspace, found or (), stamps=task.baseline_facts.get("stamps", {}))
+
+
+def _outside(
+    app: App, task: Task, workspace: str, changed: Iterable[str], *, stamps: dict[str, str]
+) -> tuple[str, ...]:
+    """Changed paths that neither this task nor a neighbour in the same checkout owns, and that were not lying about before."""
+    from handoff.git.ownership.ownership import Ownership
+
+    mine = Ownership.parse(task.patterns)
+    left = [path for path in changed if not path.startswith(_DOCUMENTS) and not mine.covers(path)]
+    left = [path for path in left if stamps.get(path) != _stamp(os.path.join(workspace, path))]
+    if not left:
+        return ()
+    for patterns in _neighbours(app, task) if workspace == task.workspace else ():  # its own checkout has no neighbours
+        neighbour = Ownership.parse(patterns)
+        left = [path for path in left if not neighbour.covers(path)]
+    return tuple(left)
+
+
+def _neighbours(app: App, task: Task) -> Iterator[tuple[str, ...]]:
+    """What others may write in the same checkout: live tasks there, and the parts of this batch, finished or not."""
+    others = tasks.listing(app.database, project=task.project)
+    if task.batch is not None:
+        others += tasks.of_batch(app.database, batch=task.batch)
+    plain: dict[str, None] = {}
+    for other in {other.key: other for other in others}.values():
+        if other.key == task.key or other.workspace != task.workspace:
+            continue
+        if any(pattern.startswith("!") for pattern in other.patterns):
+            yield other.patterns
+        else:
+            plain.update(dict.fromkeys(other.patterns))
+    if plain:
+        yield tuple(plain)
+
+
+def run_task_check(app: App, workspace: str, command: str) -> Verdict:
+    """The task's check, run by us in its workspace."""
+    from handoff.checks.commands import run_check
+
+    timeout = project_config(workspace).number("check_timeout")
+    return run_check(command, folder=workspace, environment=app.settings.environment, timeout=timeout, clock=app.clock)

@@ -1,0 +1,123 @@
+"""The record in git: a note on the commit after each verified phase or finished task, shown, compared and exchanged."""
+
+from __future__ import annotations
+
+import os
+
+from handoff.base.clock import stamp
+from handoff.base.errors import HandoffError, UserError
+from handoff.base.record import TYPE_CHECKING, Record
+from handoff.git.notes.record import GREEN, RED, Check, Note
+from handoff.git.notes.store import Notebook
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from handoff.board.tasks.tasks import Task
+    from handoff.engine.app import App
+    from handoff.engine.proof.evidence import Evidence
+    from handoff.git.notes.store import Annotated, Synced
+
+
+class Work(Record):
+    """Whose work a record tells of; what does not apply stays empty."""
+
+    project: str
+    task: str
+    flow: str = ""
+    workflow: str = ""
+    phase: str = ""
+    role: str = ""
+    cycle: int = 0
+    attempt: int = 1
+    agent: str = ""
+    session: str = ""
+    next: str = ""
+
+
+def write(
+    app: App,
+    *,
+    repository: str,
+    commit: str,
+    tree: str,
+    work: Work,
+    judged: str,
+    checks: Sequence[Check] = (),
+    began: float,
+    ended: float | None = None,
+) -> Note:
+    """Put the record on the commit; again after a crash it changes nothing. Write it before the row that follows from it."""
+    moment = app.clock.now() if ended is None else ended
+    note = Note(
+        stamp(moment), stamp(began), commit, tree, work.project, work.task, work.flow, work.workflow, work.phase,
+        work.role, work.cycle, work.attempt, work.agent, work.session, judged, tuple(checks), work.next,
+    )  # fmt: skip
+    book(app, repository).add(commit, [note], moment=moment)
+    return note
+
+
+def finished(app: App, task: Task, evidence: Evidence, *, session: str, began: float) -> str:
+    """The record of a relay task whose check was green on exactly its commit; what went wrong in writing it, or nothing.
+
+    Work that is not committed says nothing about a commit: it stays in the task's evidence.
+    """
+    verdict = evidence.verdict
+    if verdict is None or not verdict.green or not evidence.tree:
+        return ""
+    check = Check(verdict.command, GREEN if verdict.green else RED, verdict.code, seconds=round(verdict.seconds, 3))
+    work = Work(
+        task.project, task.label, role=task.role, attempt=task.attempt, agent=task.held_agent, session=session,
+        next="done",
+    )  # fmt: skip
+    try:
+        write(
+            app, repository=evidence.workspace, commit=evidence.head, tree=evidence.tree, work=work, judged="command",
+            checks=[check], began=began,
+        )  # fmt: skip
+    except HandoffError as error:
+        return f"The note on {evidence.head[:10]} could not be written: {error.message}"
+    return ""
+
+
+def book(app: App, repository: str = "") -> Notebook:
+    """The notes of the repository around a folder; a bare one is named by its own folder."""
+    return Notebook(repository or os.getcwd(), app.git_environment)
+
+
+def listing(app: App, *, repository: str = "", revisions: str = "HEAD", most: int = 0) -> list[Annotated]:
+    """Commits with their records, newest first; commits nobody verified are among them."""
+    return book(app, repository).read(*revisions.split(), most=most)
+
+
+def follow(app: App, *, repository: str = "") -> bool:
+    """Let notes survive rebase and amend in this repository; False when they did already."""
+    return book(app, repository).follow_rewrites()
+
+
+def unfollow(app: App, *, repository: str = "") -> bool:
+    """Take that setting back; False when it was not ours."""
+    return book(app, repository).stop_following()
+
+
+def sync(app: App, *, repository: str = "", remote: str = "") -> Synced:
+    """Exchange notes with a remote: what both have is merged, nothing is overwritten."""
+    notes = book(app, repository)
+    return notes.sync(remote or _remote(notes))
+
+
+def _remote(notes: Notebook) -> str:
+    """The remote of the present branch, else the only one, else `origin`."""
+    branch = notes.git("symbolic-ref", "-q", "--short", "HEAD").text.strip()
+    chosen = notes.git("config", "--get", f"branch.{branch}.remote").text.strip() if branch else ""
+    names = notes.git("remote").text.split()
+    if chosen and chosen != ".":
+        return chosen
+    if len(names) == 1:
+        return names[0]
+    if "origin" in names:
+        return "origin"
+    raise UserError(
+        "This repository has no remote to exchange notes with." if not names else "There are several remotes.",
+        "Name one: handoff notes sync REMOTE",
+    )

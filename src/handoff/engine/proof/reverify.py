@@ -1,0 +1,129 @@
+"""Believe no record: run its checks again on that exact tree, in a clean folder inside the wall, and compare."""
+
+from __future__ import annotations
+
+from handoff.agents.sandbox.sandbox import NOTHING
+from handoff.base.errors import HandoffError, Refused, UserError
+from handoff.base.record import TYPE_CHECKING, Record
+from handoff.checks.frameworks.suite import EXIT, Suite
+from handoff.engine.proof import git_notes, sandboxes, test_runs
+from handoff.git.notes.record import GREEN, MOST_NAMES, RED, Check
+from handoff.git.plumbing.checkout import find_top
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from handoff.checks.results import Report
+    from handoff.engine.app import App
+    from handoff.git.notes.store import Annotated
+
+SAME, DIFFERS, NO_CHECK, NOT_RECORDED = "same", "differs", "no check", "not recorded"
+_BORROWED = (".venv", "venv", "node_modules")
+_MOST = 1000
+
+
+class Again(Record):
+    """One recorded check and what it says now."""
+
+    recorded: Check
+    now: Check
+    differences: tuple[str, ...]
+
+
+class Compared(Record):
+    """One commit: whether its record holds. `why` tells why there is nothing to compare."""
+
+    commit: Annotated
+    outcome: str
+    checks: tuple[Again, ...] = ()
+    why: str = ""
+
+
+def verify(
+    app: App, *, revisions: str, repository: str = "", timeout: float = 0.0, walled: bool = True
+) -> list[Compared]:
+    """Compare each commit's records with the present; a single name means that commit, a range all in it.
+
+    A recorded command may come from another clone. It runs behind the wall; without one only by the person's own word.
+    """
+    top = find_top(repository or ".")
+    if top is None:
+        raise UserError("Checks are run from a checkout.", "Clone the repository; a bare one can only show: log --git")
+    many = any(mark in revisions for mark in ("..", "^", " "))
+    found = git_notes.book(app, top).read(*revisions.split(), most=_MOST, walk=many)
+    today = _suites_today(app, top)
+    if walled and sandboxes.present_layer(app) == NOTHING:
+        strange = {check.command for one in found for check in _checks(one)} - {suite.command for suite in today}
+        if strange:
+            raise Refused(
+                f"There is no wall on this machine, and a record may come from anywhere. It would run: {min(strange)}",
+                "Look at the commands (log --git). To run them as yourself: --no-wall",
+            )
+    return [_compare(app, top, one, today, timeout=timeout, walled=walled) for one in found]
+
+
+def _suites_today(app: App, top: str) -> tuple[Suite, ...]:
+    try:
+        return test_runs.suites_of(app, folder=top)
+    except HandoffError:
+        return ()  # recorded commands are run by their exit codes alone
+
+
+def _checks(one: Annotated) -> tuple[Check, ...]:
+    """What was run on exactly this commit's tree, each once; the latest record counts."""
+    exact = [note for note in one.noted.records if note.tree == one.tree]
+    latest = {(check.suite, check.command, check.folder): check for note in exact for check in note.checks}
+    return tuple(latest.values())
+
+
+def _compare(app: App, top: str, one: Annotated, today: Sequence[Suite], *, timeout: float, walled: bool) -> Compared:
+    checks = _checks(one)
+    if not checks:
+        if any(note.tree == one.tree for note in one.noted.records):
+            return Compared(one, NO_CHECK, why="nothing was run for it")
+        why = "its record is for another tree: the commit was rewritten" if one.noted.records else "no record"
+        return Compared(one, NOT_RECORDED, why=why)
+    wanted = [_suite(check, today) for check in checks]
+    reports = test_runs.verdict(
+        app, repository=top, tree=one.commit, suites=wanted, timeout=timeout, walled=walled, dependencies=top
+    )
+    again = tuple(_again(check, report, suite) for check, report, suite in zip(checks, reports, wanted, strict=True))
+    return Compared(one, DIFFERS if any(check.differences for check in again) else SAME, again)
+
+
+def _suite(check: Check, today: Sequence[Suite]) -> Suite:
+    """Today's suite if it is the recorded one, because it can read results; else the recorded line by its exit code."""
+    for suite in today:
+        if (suite.name, suite.command, suite.folder) == (check.suite, check.command, check.folder):
+            return suite
+    return Suite(check.suite or "recorded", "command", check.folder, check.command, EXIT, links=_BORROWED)
+
+
+def _again(recorded: Check, report: Report, suite: Suite) -> Again:
+    if suite.results == EXIT:
+        verdict = RED if report.trouble else GREEN
+        now = Check(recorded.command, verdict, report.code, recorded.folder, recorded.suite, seconds=report.seconds)
+        words = f"it was {recorded.verdict} and is {verdict} (exit {report.code})"
+        return Again(recorded, now, () if verdict == recorded.verdict else (words,))
+    counts = report.counts()
+    failing = tuple(sorted(case.id for case in report.cases if case.bad))
+    now = Check(
+        recorded.command, GREEN if report.green else RED, report.code, recorded.folder, recorded.suite,
+        counts["passed"], len(failing), counts["skipped"], recorded.known, failing[:MOST_NAMES], round(report.seconds, 3),
+    )  # fmt: skip
+    found = tuple(_differences(recorded, now, report.trouble))
+    if not found:
+        now = now._replace(verdict=recorded.verdict)  # the same failures, known then and now
+    return Again(recorded, now, found)
+
+
+def _differences(recorded: Check, now: Check, trouble: str) -> list[str]:
+    found = [f"no results to trust: {trouble}"] if trouble else []
+    for name in ("passed", "failed", "skipped"):
+        before, after = getattr(recorded, name), getattr(now, name)
+        if before is not None and before != after:
+            found.append(f"{before} {name} then, {after} now")
+    if len(recorded.failing) < MOST_NAMES:
+        new, gone = set(now.failing) - set(recorded.failing), set(recorded.failing) - set(now.failing)
+        found += [f"fails now: {name}" for name in sorted(new)] + [f"failed then: {name}" for name in sorted(gone)]
+    return found

@@ -1,0 +1,204 @@
+"""The project's tests, run by us on an exact tree: in a clean folder, inside the wall, with the person's dependencies."""
+
+from __future__ import annotations
+
+import os
+
+from handoff.base.errors import UserError
+from handoff.base.record import TYPE_CHECKING
+from handoff.base.settings import PROJECT_FOLDER, project_config
+from handoff.checks import judge
+from handoff.checks.frameworks.frameworks import need_suites
+from handoff.checks.runs import Ground, run_suite
+from handoff.git.ownership.ownership import Ownership
+from handoff.git.plumbing.checkout import find_top
+from handoff.git.snapshots.location import STORE, find_place
+from handoff.git.workspaces.scratch import Changed, Scratch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from handoff.checks.frameworks.frameworks import Suite
+    from handoff.checks.results import Report
+    from handoff.engine.app import App
+    from handoff.git.snapshots.location import Place
+
+CHECKS = "checks"
+_RERUNS = 2
+
+
+def suites_of(app: App, *, folder: str) -> tuple[Suite, ...]:
+    """The suites of the checkout at `folder`: what its config.toml names, else what is found; none is an error.
+
+    Take them once and keep them: whoever is judged by them must not be able to choose others.
+    """
+    del app
+    config = project_config(folder)
+    return need_suites(folder, configured=config.values["checks"], path=os.path.join(PROJECT_FOLDER, "config.toml"))
+
+
+def suites_here(app: App, *, folder: str = ".") -> tuple[Suite, ...]:
+    """The suites of the checkout that holds `folder`."""
+    top = find_top(folder)
+    if top is None:
+        raise UserError("This is not a git repository.", "Go to your project, or use: handoff -C DIR check")
+    return suites_of(app, folder=top)
+
+
+def verdict(
+    app: App, *, repository: str, tree: str, suites: Sequence[Suite], timeout: float = 0.0, walled: bool = True,
+    dependencies: str = "",
+) -> tuple[Report, ...]:  # fmt: skip
+    """Run the suites on exactly this tree (or commit) of the repository or of its snapshots. No checkout is touched.
+
+    `dependencies` is the checkout whose node_modules, .venv and the like are borrowed: the person's, unless told
+    otherwise, because what a session can write must not decide about its own work.
+    """
+    place = find_place(repository, home=app.settings.home, project=app.settings.get("HANDOFF_PROJECT"))
+    lender = dependencies or _lender(place)
+    seconds = timeout or project_config(lender).number("check_timeout")
+    slots = os.path.join(place.project, CHECKS)
+    with Scratch(slots, repository, app.settings.environment, store=place.store) as scratch:
+        scratch.lay_out(tree, keep=[path for suite in suites for path in suite.keep])
+        borrowed = _borrow(suites, lender, scratch.tree)
+        _include(app, lender, scratch.tree)
+        wrap = _wall(app, place, scratch, borrowed) if walled else None
+        ground = Ground(
+            scratch.tree, scratch.temp, lender, _environment(app, scratch.tree), seconds, lambda _path: False, wrap
+        )
+        return tuple(
+            run_suite(suite, ground=ground._replace(is_test=is_test(suite)), clock=app.clock) for suite in suites
+        )
+
+
+def check(
+    app: App, *, folder: str = ".", names: Sequence[str] = (), tree: str = "", timeout: float = 0.0, walled: bool = True
+) -> tuple[str, tuple[Report, ...]]:
+    """Run the suites of this checkout, some or all, on a commit or on the files as they are now; the tree, the reports."""
+    from handoff.engine.safety.snapshots import open_vault, snapshot
+    from handoff.git.snapshots.take import Wish
+
+    vault = open_vault(app, folder=folder)
+    top = vault.place.source.top
+    suites = chosen(suites_of(app, folder=top), names)
+    name = tree or snapshot(app, vault=vault, wish=Wish("before a check")).sha
+    reports = verdict(app, repository=top, tree=name, suites=suites, timeout=timeout, walled=walled, dependencies=top)
+    return name, reports
+
+
+def chosen(suites: Sequence[Suite], names: Sequence[str]) -> tuple[Suite, ...]:
+    """The suites of these names; all of them when none is named."""
+    known = {suite.name: suite for suite in suites}
+    for name in names:
+        if name not in known:
+            raise UserError(f"There is no suite '{name}'.", f"There are: {', '.join(known)}.")
+    return tuple(known[name] for name in names) if names else tuple(suites)
+
+
+def baseline(
+    app: App, *, repository: str, tree: str, suites: Sequence[Suite], reruns: int = _RERUNS, walled: bool = True
+) -> tuple[judge.Baseline, tuple[judge.Finding, ...], tuple[Report, ...]]:
+    """What is known before anything changes: everything is run, and again, so that tests that waver show themselves."""
+    runs = [
+        verdict(app, repository=repository, tree=tree, suites=suites, walled=walled) for _ in range(1 + max(0, reruns))
+    ]
+    known, findings = judge.baseline(runs)
+    return known, findings, runs[-1]
+
+
+def changes(app: App, *, repository: str, old: str, new: str, suites: Sequence[Suite]) -> tuple[judge.Change, ...]:
+    """What differs between two trees or commits, with the texts of the tests among it: what the judge wants to see."""
+    differing = Changed(repository, app.settings.environment)
+    found = differing.paths(old, new)
+    owned = Ownership.parse([pattern for suite in suites for pattern in suite.tests])
+    tests = {path for path in found if owned.covers(path)}
+    texts = differing.texts([sha for path in tests for sha in found[path]])
+    return tuple(
+        judge.Change(path, path in tests, texts.get(before), texts.get(after))
+        for path, (before, after) in found.items()
+    )
+
+
+def test_patterns(suites: Sequence[Suite]) -> tuple[str, ...]:
+    """The ownership patterns of everything that is a test."""
+    return tuple(dict.fromkeys(pattern for suite in suites for pattern in suite.tests))
+
+
+def is_test(suite: Suite) -> Callable[[str], bool]:
+    """Whether a path from the top is one of the suite's tests."""
+    owned = Ownership.parse(suite.tests)
+
+    def covers(path: str) -> bool:
+        return not path.startswith(("/", "../")) and owned.covers(path)
+
+    return covers
+
+
+def _lender(place: Place) -> str:
+    """The person's checkout: the repository itself, or for a workspace of ours the one it was made from."""
+    if place.source.top.startswith(os.path.join(place.project, "")):
+        try:
+            with open(
+                os.path.join(place.project, STORE, "project"), encoding="utf-8", errors="surrogateescape"
+            ) as file:
+                common = file.read().rstrip("\n")
+        except OSError:
+            return place.source.top
+        top = os.path.dirname(common)
+        return top if os.path.basename(common) == ".git" and os.path.isdir(top) else place.source.top
+    return place.source.top
+
+
+def _borrow(suites: Sequence[Suite], lender: str, tree: str) -> list[str]:
+    """Link folders of dependencies into the tree where it has none of its own; what must be readable behind the wall."""
+    visible = []
+    for link in dict.fromkeys(link for suite in suites for link in suite.links):
+        source, target = os.path.join(lender, link), os.path.join(tree, link)
+        if not os.path.isdir(source):
+            continue
+        visible.append(source)
+        if not os.path.lexists(target) and os.path.isdir(os.path.dirname(target)):
+            os.symlink(source, target)
+    return visible
+
+
+def _include(app: App, lender: str, tree: str) -> None:
+    """Files git does not carry but tests need, by the person's own list."""
+    if not os.path.isfile(os.path.join(lender, ".worktreeinclude")):
+        return
+    from handoff.engine.safety.snapshots import open_vault
+    from handoff.git.workspaces.include import copy_included
+
+    vault = open_vault(app, folder=lender)
+    copy_included(vault.place, vault.store, tree)
+
+
+def _environment(app: App, tree: str) -> dict[str, str]:
+    """The person's environment without what would lead a test to the relay or to another repository."""
+    kept = {
+        key: value
+        for key, value in app.settings.environment.items()
+        if key.startswith("GIT_CONFIG_") or not key.startswith(("HANDOFF_", "GIT_"))
+    }
+    return {**kept, "HANDOFF_WORKSPACE": tree, "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def _wall(
+    app: App, place: Place, scratch: Scratch, borrowed: Sequence[str]
+) -> Callable[[Sequence[str], Mapping[str, str]], tuple[Sequence[str], Mapping[str, str]]] | None:
+    """What puts a command behind the wall, where this machine has one: running tests runs the agent's code."""
+    from handoff.agents.sandbox.sandbox import NOTHING, wrap
+    from handoff.engine.proof.sandboxes import wall_of_workspace
+    from handoff.git.workspaces.workspaces import CLONE, Workspace
+
+    workspace = Workspace(os.path.basename(scratch.folder), CLONE, place.project, scratch.tree)
+    wall = wall_of_workspace(app, workspace=workspace)
+    if wall.layer == NOTHING:
+        return None
+    cage = wall.cage._replace(temp=scratch.temp, visible=(*wall.cage.visible, *borrowed))
+
+    def inside(argv: Sequence[str], environment: Mapping[str, str]) -> tuple[Sequence[str], Mapping[str, str]]:
+        wrapped = wrap(cage, argv, environment, by=wall.layer)
+        return wrapped.argv, wrapped.environment
+
+    return inside

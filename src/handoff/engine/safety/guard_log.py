@@ -1,0 +1,89 @@
+"""What guards wrote down while they said no: the lines of their spools become incidents, each exactly once."""
+
+from __future__ import annotations
+
+import os
+
+from handoff.base.clock import parse_stamp
+from handoff.base.record import TYPE_CHECKING
+from handoff.board.events import incidents
+from handoff.git.guard import SPOOL, read_refusal
+from handoff.git.workspaces.workspaces import CLONE, READY, all_workspaces
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from handoff.board.events.incidents import Report
+    from handoff.engine.app import App
+
+INSIDE = "handoff-refused"  # in the git folder of a clone: all a session behind a wall can write to
+_MOST_BYTES = 256 * 1024
+_MOST_TEXT = 500
+
+
+def take_spools(app: App) -> int:
+    """Turn new lines into incidents; the place up to which a spool was read is written in the same transaction."""
+    told = 0
+    for path, project, session in _spools(app.settings.home):
+        told += _take(app, path, project, session)
+    return told
+
+
+def _spools(home: str) -> Iterator[tuple[str, str, str]]:
+    """The spool of the home, and of each clone; of a clone only what its session says about itself is believed."""
+    yield os.path.join(home, "guard", SPOOL), "", ""
+    try:
+        names = sorted(os.listdir(home))
+    except OSError:
+        return
+    for name in names:
+        for one in all_workspaces(os.path.join(home, name)):
+            if one.kind == CLONE and one.state == READY:
+                yield os.path.join(one.tree, ".git", INSIDE), name, one.session or one.name
+
+
+def _take(app: App, path: str, project: str, session: str) -> int:
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError:
+        return 0
+    with os.fdopen(fd, "rb") as file:
+        size, inode = os.fstat(fd).st_size, os.fstat(fd).st_ino
+        place = f"{os.uname().nodename}:{path}"
+        with app.database.transaction(write=False) as transaction:
+            before = incidents.watched(transaction, place=place)
+        at = int(before.facts.get("at", 0))
+        if before.facts.get("inode") != inode or at > size:
+            at = 0  # it was cut or replaced
+        if at == size:
+            return 0
+        file.seek(at)
+        data = file.read(_MOST_BYTES)
+    end = data.rfind(b"\n") + 1
+    if not end:
+        return 0  # a line that is still being written
+    reports = []
+    offset = at
+    for line in data[:end].split(b"\n")[:-1]:
+        report = _report(line, (place, f"{before.version}:{offset}"), project, session)
+        if report is not None:
+            reports.append(report)
+        offset += len(line) + 1
+    with app.database.transaction() as transaction:
+        if not incidents.put_watched(transaction, place=place, before=before, facts={"inode": inode, "at": at + end}):
+            return 0
+        return incidents.tell(transaction, reports)
+
+
+def _report(line: bytes, where: tuple[str, str], project: str, session: str) -> Report | None:
+    refusal = read_refusal(line.decode("utf-8", "backslashreplace")[: 4 * _MOST_TEXT])
+    if refusal is None:
+        return None
+    who = session or refusal.session
+    words = f"{refusal.layer or 'git-guard'} refused {refusal.verb[:_MOST_TEXT]!r} to {refusal.role or 'a session'}"
+    return incidents.Report(
+        "\0".join((*where, repr(line))), incidents.REFUSED, f"{words} in {refusal.place[:_MOST_TEXT]}. Nothing was changed.",
+        refusal.instead[:_MOST_TEXT], project or refusal.project, who, where[0],
+        parse_stamp(refusal.moment) or 0.0,
+        {"layer": refusal.layer or "git-guard", "role": refusal.role, "command": refusal.verb, "folder": refusal.place},
+    )  # fmt: skip

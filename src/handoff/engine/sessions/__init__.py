@@ -1,0 +1,1 @@
+"""A session's life: placed, sandboxed, started, watched, concluded."""

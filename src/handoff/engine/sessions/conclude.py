@@ -1,0 +1,209 @@
+"""What comes of a task when its session is over: the report, else the evidence, else another attempt."""
+
+from __future__ import annotations
+
+from handoff.agents import folder as folders
+from handoff.agents.contract import FAILED, LIMIT, OK, Outcome
+from handoff.agents.monitor import EVENTS
+from handoff.base.clock import stamp
+from handoff.base.errors import Conflict, HandoffError, Refused
+from handoff.base.record import TYPE_CHECKING, Record
+from handoff.board.events import journal
+from handoff.board.sessions import leases, sessions
+from handoff.board.tasks import states, tasks
+from handoff.engine.fanout import views  # fmt: skip
+from handoff.engine.proof import evidence
+from handoff.engine.safety import incidents
+from handoff.engine.tasks import current, kinds
+from handoff.engine.tasks import report as journey
+from handoff.engine.workspaces import running, task_clones, task_work
+from handoff.git.plumbing.checkout import facts
+
+if TYPE_CHECKING:
+    from handoff.board.sessions.leases import Claim
+    from handoff.board.tasks.tasks import Task
+    from handoff.engine.app import App
+    from handoff.store.database import Transaction
+
+_SHOWN = 30
+_NOT_REPORTED = "it ended without reporting the task done or blocked"
+
+
+class Settled(Record):
+    """How a session came out and what that made of its task."""
+
+    session: str
+    outcome: Outcome
+    task: Task
+    outside: tuple[str, ...] = ()
+
+    @property
+    def words(self) -> str:
+        why = f" ({self.outcome.reason})" if self.outcome.reason else ""
+        wait = f", to go on at {stamp(self.outcome.until)}" if self.outcome.until else ""
+        return f"Session {self.session}: {self.outcome.kind}{why}{wait}. Task '{self.task.label}' is {self.task.state}."
+
+
+def settle(app: App, *, claim: Claim, outcome: Outcome) -> Settled:
+    """Turn the end of a session into the task's next state; a repeat after a crash changes nothing.
+
+    A report counts first, then the result, then the exit code. For some kinds of tasks another module decides.
+    """
+    session, path = claim.session.id, folders.place(app.settings.home, claim.task.project, claim.session.id)
+    task, holds = _as_it_is(app, claim)
+    workspace = str(folders.get(path, folders.FACTS).get("workspace") or task.workspace)
+    decide = kinds.decider_of(task) if task.fence == claim.fence else None
+    decided = decide(app, kinds.Over(task, claim.fence, session, workspace, outcome, holds)) if decide else None
+    if decided is not None:
+        outcome = decided
+    elif holds:
+        outcome = _unreported(app, claim, task, outcome)
+    else:
+        outcome = _reported(task, claim, outcome)
+    outside = () if decide else _strayed(app, task)  # who decides has looked at the fence
+    incidents.look(app)  # while the session still counts as at work
+    with app.database.transaction() as transaction:
+        sessions.end(transaction, id=session, ending=outcome.kind)
+        _tell(transaction, task, session, outcome, outside)
+    task = tasks.get(app.database, key=task.key)
+    task_work.tidy(app, task, running={one.key for one in running.listing(app) if one.session != session})
+    views.refresh_or_tell(app, task.project, f"Session {session} is over")
+    return Settled(session, outcome, task, outside)
+
+
+def _tell(transaction: Transaction, task: Task, session: str, outcome: Outcome, outside: tuple[str, ...] = ()) -> None:
+    """Once for each session: a repeat after a crash finds it told."""
+    known = {event.kind for event in journal.of_task(transaction, key=task.key) if event.session == session}
+    if "session.settled" not in known:
+        journal.append(
+            transaction, "session.settled", task=task, session=session, outcome=outcome.kind, reason=outcome.reason
+        )
+    if outside and "session.strayed" not in known:
+        journal.append(transaction, "session.strayed", task=task, session=session, outside=list(outside[:200]))
+
+
+def _as_it_is(app: App, claim: Claim) -> tuple[Task, bool]:
+    """The task, and whether the session holds it. Thought dead by a watchdog, it gets its task back if nobody took it."""
+    with app.database.transaction() as transaction:
+        settled = any(
+            event.kind == "session.settled" and event.session == claim.session.id
+            for event in journal.of_task(transaction, key=claim.task.key)
+        )
+        if not settled:
+            try:
+                return leases.heartbeat(transaction, key=claim.task.key, fence=claim.fence), True
+            except Conflict:
+                pass
+        return tasks.get(transaction, key=claim.task.key), False
+
+
+def _reported(task: Task, claim: Claim, outcome: Outcome) -> Outcome:
+    """The session reported before it ended: what it said is what counts, however its process came out."""
+    if task.fence != claim.fence:
+        return Outcome(FAILED, "its task was given to another session")
+    if task.state in (states.DONE, states.GATED):
+        return Outcome(OK, task.result)
+    if task.state == states.BLOCKED:
+        return Outcome(FAILED, f"blocked: {task.reason}")
+    return outcome
+
+
+def _unreported(app: App, claim: Claim, task: Task, outcome: Outcome) -> Outcome:
+    if outcome.kind == OK:
+        outcome = _by_evidence(app, claim, task, outcome)
+    if outcome.kind == OK:
+        return outcome
+    with app.database.transaction() as transaction:
+        if outcome.kind == LIMIT:
+            leases.release(transaction, key=task.key, fence=claim.fence, reason=outcome.reason)
+            tasks.edit(transaction, key=task.key, not_before=outcome.until, session=claim.session.id)
+        elif outcome.asked:
+            leases.release(transaction, key=task.key, fence=claim.fence, reason=outcome.reason)
+        else:
+            held = tasks.get(transaction, key=task.key)
+            leases.hand_back(transaction, task=held, reason=outcome.reason or outcome.kind)
+        _tell(transaction, task, claim.session.id, outcome)  # in the same breath: no repeat counts an attempt twice
+    return outcome
+
+
+def _by_evidence(app: App, claim: Claim, task: Task, outcome: Outcome) -> Outcome:
+    """A client that cannot report is judged by the task's check; one that could and did not has not finished."""
+    if not task.check_command:
+        return Outcome(FAILED, _NOT_REPORTED)
+    hold = current.Hold(task, claim.fence, claim.session.id)
+    try:
+        journey.finish(app, hold, summary=outcome.reason or "judged by its check")
+    except (Refused, Conflict) as error:
+        return Outcome(FAILED, error.message.partition("\n")[0])
+    return outcome
+
+
+def _strayed(app: App, task: Task) -> tuple[str, ...]:
+    """What lies changed outside the ownership now that nothing of the session runs any more."""
+    clone = task_clones.of_task(app, task)
+    try:
+        if clone is not None:
+            return task_work.left(app, task, clone).outside
+        return evidence.strays(app, task) if task.patterns else ()
+    except HandoffError:
+        return ()
+
+
+def left_behind(app: App, task: Task) -> str:
+    """What earlier sessions of this task left, from facts alone: whoever continues it, of whatever vendor, reads the same."""
+    if task.attempt <= 1 and not any(event.kind == "task.released" for event in _events(app, task)):
+        return ""
+    lines = [f"- {_told(event)}" for event in _events(app, task) if event.kind in _TOLD][-_SHOWN:]
+    dirty = _changed(app, task)[:_SHOWN]
+    text = "## What came before\n\n" + "\n".join(lines) + "\n"
+    if dirty:
+        text += "\nChanged and not committed now:\n\n" + "\n".join(f"- `{path}`" for path in dirty) + "\n"
+    said = _last_words(app, task)
+    if said:
+        text += "\nThe last things the session before said:\n\n" + "\n".join(f"> {line}" for line in said) + "\n"
+    return text
+
+
+def _changed(app: App, task: Task) -> tuple[str, ...]:
+    clone = task_clones.of_task(app, task)
+    if clone is not None:
+        return task_work.left(app, task, clone).changed
+    state = facts(task.workspace, environment=app.git_environment)
+    return (evidence.changed_since(app, task.workspace, state.head) or ()) if state is not None else ()
+
+
+_TOLD = ("task.claimed", "task.released", "task.expired", "task.doubted", "session.settled", "session.strayed",
+         "note.added")  # fmt: skip
+
+
+def _events(app: App, task: Task) -> list[journal.Event]:
+    return journal.of_task(app.database, key=task.key)
+
+
+def _told(event: journal.Event) -> str:
+    body = event.body
+    more = body.get("reason") or body.get("text") or body.get("outcome") or ", ".join(body.get("outside", [])[:5])
+    return (
+        f"{stamp(event.at)} {event.kind}"
+        + (f": {more}" if more else "")
+        + (f" [{event.session}]" if event.session else "")
+    )
+
+
+def _last_words(app: App, task: Task) -> list[str]:
+    """A summary of the last transcript without a model: what the client said, newest last."""
+    from handoff.agents import catalog
+    from handoff.agents.contract import SAID
+
+    ended = [event.session for event in _events(app, task) if event.kind == "session.settled" and event.session]
+    if not ended:
+        return []
+    path = folders.place(app.settings.home, task.project, ended[-1])
+    agent = str(folders.get(path, folders.FACTS).get("agent", ""))
+    if agent not in catalog.OURS:
+        return []
+    read = catalog.adapter(agent).read
+    said: list[str] = []
+    for line in folders.tail(path, EVENTS, 60_000).split("\n"):
+        said += [event.text for event in read(line) if event.kind == SAID and event.text.strip()]
+    return [" ".join(text.split())[:300] for text in said[-5:]]

@@ -1,0 +1,150 @@
+"""Where a session works: the person's own checkout, or a clone of its own that the next session of the task goes on in."""
+
+from __future__ import annotations
+
+import os
+
+from handoff.agents.sandbox.sandbox import ADVICE, BUBBLEWRAP, NOTHING, WORDS
+from handoff.base.errors import ConfigError
+from handoff.base.files import make_folder
+from handoff.base.record import TYPE_CHECKING, Record
+from handoff.base.settings import PROJECT_FOLDER
+from handoff.board.tasks import tasks
+from handoff.engine.proof import sandboxes
+from handoff.engine.sessions import sandbox
+from handoff.engine.workspaces import task_work
+from handoff.engine.workspaces.task_clones import name_of, of_task, parts, vault_of_project
+from handoff.git.snapshots.location import CHECKOUTS
+
+if TYPE_CHECKING:
+    from handoff.base.settings import Config
+    from handoff.board.tasks.tasks import Task
+    from handoff.engine.app import App
+    from handoff.engine.safety.snapshots import Vault
+    from handoff.git.workspaces.workspaces import Workspace
+
+AUTO, CLONE, SHARED = "auto", "clone", "shared"
+WORKSPACES = (AUTO, CLONE, SHARED)
+_MAY_CLONE = (tasks.TASK, tasks.SUB_TASK, tasks.FAN_IN)
+WALLS = (AUTO, *sandbox.KINDS)
+
+
+class Placed(Record):
+    """Where a session works, behind which wall, and what a person should be told about it."""
+
+    folder: str
+    kind: str
+    wall: str
+    layer: str
+    words: str = ""
+
+
+def place(app: App, config: Config, *, task: Task, session: str, workspace: str = "", wall: str = "") -> Placed:
+    """The folder and the wall of a new session: as wished, else as the settings say, else by the kind of its task.
+
+    A part of a batch works in a clone behind a wall; so does the fan-in that brings clones together. Everybody else works
+    in the person's own checkout.
+    """
+    wished = _setting(config, "session_workspace", workspace, WORKSPACES)
+    kind = (CLONE if _apart(app, task) else SHARED) if wished == AUTO else wished
+    folder = task.workspace
+    brought = _is_brought(app, task)
+    if kind == CLONE and (task.kind not in _MAY_CLONE or brought or not _has_commit(folder)):
+        # Phases of a flow share a checkout; a task brought from another machine has one to itself already; and where
+        # there is no commit yet, nothing can be cloned.
+        kind = SHARED
+    behind = _setting(config, "session_wall", wall, WALLS)
+    said = wall not in ("", AUTO)
+    if behind == AUTO:
+        apart = kind == CLONE or (brought and task.kind in (tasks.SUB_TASK, tasks.FAN_IN))
+        behind = sandbox.WORKSPACE if apart else _of_phase(app, task)
+    layer = sandboxes.present_layer(app) if behind != sandbox.NONE else NOTHING
+    words = ""
+    if behind != sandbox.NONE and layer == NOTHING and not said:
+        behind, words = sandbox.NONE, f"No wall: {WORDS[NOTHING]}. {ADVICE}"
+    if kind == CLONE:
+        folder = ready(app, task=task, session=session).tree
+    return Placed(folder, kind, behind, layer, words)
+
+
+def _of_phase(app: App, task: Task) -> str:
+    """A phase works behind the wall of its flow's clone; one that owns documents alone, such as a review, reads the code only."""
+    if task.kind != tasks.PHASE:
+        return sandbox.NONE
+    documents = all(pattern.startswith(PROJECT_FOLDER + "/") for pattern in task.patterns)
+    able = documents and sandboxes.present_layer(app) == BUBBLEWRAP
+    return sandbox.OWNED if able else sandbox.WORKSPACE
+
+
+def _setting(config: Config, key: str, said: str, known: tuple[str, ...]) -> str:
+    if said:
+        return said
+    value = config.text(key)
+    if value not in known:
+        raise ConfigError(f"{config.path}: {key} is '{value}'.", f"Use one of: {', '.join(known)}.")
+    return value
+
+
+def _apart(app: App, task: Task) -> bool:
+    if task.kind == tasks.SUB_TASK:
+        return bool(task.patterns)
+    return task.kind == tasks.FAN_IN and any(of_task(app, part) for part in parts(app, task))
+
+
+def _is_brought(app: App, task: Task) -> bool:
+    """Whether the task's work came here from another machine, into a checkout of its own."""
+    return task.workspace.startswith(os.path.join(app.settings.home, task.project, CHECKOUTS) + os.sep)
+
+
+def _has_commit(folder: str) -> bool:
+    from handoff.git.plumbing.checkout import find_top
+    from handoff.git.plumbing.query import head, open_source
+
+    top = find_top(folder) if folder and os.path.isdir(folder) else None
+    return top is not None and bool(head(open_source(top)).commit)
+
+
+def ready(app: App, *, task: Task, session: str) -> Workspace:
+    """The task's clone: as the session before left it, else a new one of what the person has now and the parts it needs."""
+    from handoff.engine.workspaces import workspaces
+    from handoff.git.workspaces.workspaces import Order, write_workspace
+
+    found = of_task(app, task)
+    if found is not None:
+        found = found._replace(session=session, owns=task.patterns)
+        write_workspace(found)
+        return found
+    vault = vault_of_project(app, task)
+    _clear(app, vault, name_of(task))
+    base = task_work.base_for(app, vault, task)
+    order = Order(name_of(task), CLONE, base, session, owns=task.patterns)
+    made = workspaces.add_workspace(
+        app, order=order, vault=vault, setup=app.settings.get("HANDOFF_WORKSPACE_SETUP")
+    )  # fmt: skip
+    return made.workspace
+
+
+def _clear(app: App, vault: Vault, name: str) -> None:
+    """A clone somebody died in while it was made holds nothing yet: it makes room."""
+    from handoff.engine.workspaces import workspaces
+    from handoff.git.workspaces.workspaces import read_workspace
+
+    if read_workspace(os.path.join(vault.place.project, "workspaces", name)) is not None:
+        workspaces.remove_workspace(app, name=name, vault=vault)
+
+
+def owned_places(workspace: str, patterns: tuple[str, ...]) -> tuple[str, ...]:
+    """The folders and files a pattern can reach, for clients that are fenced by folders: a glob counts with its folder."""
+    found: dict[str, None] = {}
+    for pattern in patterns:
+        if not pattern.startswith("!"):
+            fixed = pattern
+            for sign in "*?[{":
+                fixed = fixed.partition(sign)[0]
+            whole = fixed if fixed == pattern else fixed[: fixed.rfind("/") + 1]  # `**` is the workspace, not /
+            place = os.path.join(workspace, whole)
+            if not os.path.lexists(place):  # no sandbox can open a door to what is not there
+                place = place if place.endswith("/") else os.path.dirname(place)
+                make_folder(place)
+            found[place.rstrip("/")] = None
+    return tuple(found)

@@ -1,0 +1,365 @@
+"""Durable steps: the only importer of dbos. Six verbs (register, enqueue in our transaction, recover, cancel, delete, health).
+
+What the engine lacks is closed here: the journal mode SQLite's version allows, a clock old SQLite lacks, one first
+launch at a time, executor ids that are never reused, JSON instead of pickle, retention, a version that is ours.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import uuid
+from contextlib import contextmanager
+
+from handoff.base import files
+from handoff.base.clock import SystemClock
+from handoff.base.errors import UserError
+from handoff.base.record import TYPE_CHECKING, Record
+
+try:
+    import dbos
+    import sqlalchemy as sa
+    from dbos import _core
+    from sqlalchemy import pool
+except ImportError as missing:
+    raise UserError(
+        "The supervisor's engine is not installed.", "Run: pip install 'handoff-relay[supervisor]'"
+    ) from missing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from typing import Any
+
+    from handoff.store.database import Transaction
+
+PROTOCOL = "wf1"
+"""The version of our phases: it changes only when their steps change in a way that running ones cannot follow."""
+APPLICATION = "handoff"
+Away = sa.exc.DBAPIError
+"""What every verb here may raise while the database is away."""
+POLL_SECONDS = 1.0
+_SQLITE = "sqlite:///"
+_WITH_SUBSEC = (3, 42, 0)
+_AWAY_PAUSE = 0.5
+_RECOVERIES = 1_000_000  # a restart is no fault of the phase
+_LIVE = ("PENDING", "ENQUEUED", "DELAYED")
+
+
+class Health(Record):
+    """How the engine stands."""
+
+    executor: str
+    library: str
+    database: str
+    journal: str
+    pending: int
+    queued: int
+
+
+class Work(Record):
+    """One durable run, as the engine knows it."""
+
+    id: str
+    name: str
+    status: str
+    executor: str
+    queue: str
+
+
+def new_executor_id(host: str, pid: int) -> str:
+    """host:pid:random, never used again."""
+    return f"{host}:{pid}:{uuid.uuid4().hex[:12]}"
+
+
+class Durable:
+    """The running engine. There is one in a process."""
+
+    def __init__(self, url: str, *, executor: str, queue: str, lock: str, log: str = "") -> None:
+        self.executor = executor
+        self.queue = queue
+        self._lock = lock
+        self._engine = _Engine(url)
+        _log_to(log)
+        config: dbos.DBOSConfig = {
+            "name": APPLICATION,
+            "system_database_engine": self._engine.plain,
+            "executor_id": executor,
+            "application_version": PROTOCOL,
+            "serializer": dbos.DBOSPortableJSONSerializer(),
+            "log_level": "WARNING",
+            "enable_otlp": False,
+        }
+        self._dbos = dbos.DBOS(config=config)
+        self._client: dbos.DBOSClient | None = None
+        self._phases: Any = None
+
+    def register(self, functions: Mapping[str, Callable[..., Any]]) -> None:
+        """What may be enqueued, by names that never change; before `launch`."""
+        for name, function in functions.items():
+            dbos.DBOS.workflow(name=name, max_recovery_attempts=_RECOVERIES)(function)
+
+    def launch(self) -> None:
+        """Create or migrate the engine's tables, one process at a time, and begin to take work."""
+        dbos.DBOS.listen_queues([self.queue])
+        with files.locked(self._lock, what="the engine's tables", patience=120.0), self._engine.whole_schema():
+            self._start()
+        self._phases = dbos.DBOS.register_queue(
+            self.queue, polling_interval_sec=POLL_SECONDS, on_conflict="always_update"
+        )
+        self._client = dbos.DBOSClient(
+            system_database_engine=self._engine.plain, serializer=dbos.DBOSPortableJSONSerializer(),
+            application_name=APPLICATION, lazy=True,
+        )  # fmt: skip
+
+    def _start(self) -> None:
+        try:
+            dbos.DBOS.launch()
+        except sa.exc.ProgrammingError as error:
+            raise UserError(
+                f"The engine's tables are missing or old, and this role may not make them: {error.orig}.".replace(
+                    "\n", " "
+                ),
+                "Their owner makes them: handoff database migrate",
+            ) from error
+
+    def enqueue(
+        self,
+        transaction: Transaction,
+        *,
+        name: str,
+        id: str,  # noqa: A002 - the word people use
+        values: tuple[Any, ...],
+        priority: int = 0,
+    ) -> None:
+        """Ask for a run of `name` in our own transaction: both are there after the commit, or neither. A repeat is harmless."""
+        assert self._client is not None, "launch comes first"  # noqa: S101 - our own misuse
+        options: dbos.EnqueueOptions = {
+            "workflow_name": name, "queue_name": self.queue, "workflow_id": id, "app_version": PROTOCOL,
+        }  # fmt: skip
+        if priority:
+            options["priority"] = priority
+        with self._engine.joined(transaction) as connection:
+            self._client.enqueue_in_transaction(connection, options, *values)
+
+    def nudge(self) -> int:
+        """Take what is enqueued now instead of at the next poll; how many runs began."""
+        owner = uuid.uuid4().hex
+        rows = self._dbos._sys_db  # noqa: SLF001 - the engine offers no other way to wake its queue
+        ids, _ = rows.start_queued_workflows(self._phases, self.executor, PROTOCOL, None, 0, owner_xid=owner)
+        for status in rows.get_workflow_statuses(ids) if ids else ():
+            _core.execute_dequeued_workflow(self._dbos, status, owner)  # as its own queue does
+        return len(ids)
+
+    def recover(self, executor: str) -> int:
+        """Take over what a lost executor ran; repeating it does nothing."""
+        found = dbos.DBOS._recover_pending_workflows([executor])  # noqa: SLF001 - the public way forgets the attempts
+        return len(found)
+
+    def cancel(self, id: str) -> None:  # noqa: A002
+        """Let a run go no further than its present step."""
+        dbos.DBOS.cancel_workflow(id)
+
+    def delete(self, *, before: float, most: int = 1000) -> int:
+        """Forget runs that ended before a moment (the engine itself keeps them for ever)."""
+        from datetime import UTC, datetime
+
+        moment = datetime.fromtimestamp(before, UTC).isoformat()
+        found = dbos.DBOS.list_workflows(
+            end_time=moment, status=["SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"], limit=most,
+            load_input=False, load_output=False,
+        )  # fmt: skip
+        if found:
+            dbos.DBOS.delete_workflows([status.workflow_id for status in found])
+        return len(found)
+
+    def listing(self, *, live: bool = True, most: int = 1000) -> list[Work]:
+        """Runs as the engine knows them."""
+        found = dbos.DBOS.list_workflows(
+            status=list(_LIVE) if live else None, limit=most, load_input=False, load_output=False
+        )
+        return [
+            Work(one.workflow_id, one.name, str(one.status), one.executor_id or "", one.queue_name or "")
+            for one in found
+        ]
+
+    def health(self) -> Health:
+        """Which engine on which database, and how much it has to do."""
+        counts = [work.status for work in self.listing()]
+        return Health(
+            self.executor, self._engine.version, self._engine.kind, self._engine.journal(),
+            counts.count("PENDING"), len(counts) - counts.count("PENDING"),
+        )  # fmt: skip
+
+    def close(self) -> None:
+        """Stop taking work. Runs in the middle stay the engine's to recover."""
+        if self._client is not None:
+            self._client.destroy()
+        dbos.DBOS.destroy(destroy_registry=True)
+        self._engine.close()
+
+
+def migrate(url: str) -> None:
+    """Make the engine's tables, or bring them up to date, without taking any work."""
+    dbos.DBOS.migrate(url)
+
+
+def step(name: str, function: Callable[[], Any]) -> Any:
+    """One step of a run: done once it is recorded, done again if the process died before."""
+    return dbos.DBOS.run_step({"name": name}, function)
+
+
+class _Engine:
+    """Our SQLAlchemy engine for the durable tables, and the way to write them inside a transaction of ours."""
+
+    def __init__(self, url: str) -> None:
+        self._migrating = False
+        if url.startswith(_SQLITE):
+            from handoff.store import sqlite
+
+            library: Any = sqlite.library  # type: ignore[attr-defined,unused-ignore]
+            self.kind = "sqlite"
+            self.version = f"SQLite {library.sqlite_version}"
+            self.plain = sa.create_engine(url, module=library)
+            sa.event.listen(self.plain, "connect", _prepare_sqlite(library))
+            sa.event.listen(self.plain, "begin", self._begin)
+            sa.event.listen(self.plain, "handle_error", _as_busy)
+            self._ours = sa.create_engine(
+                _SQLITE, module=library, poolclass=pool.NullPool, creator=self._present, skip_autocommit_rollback=False
+            )
+        else:
+            self.kind = "postgres"
+            self.version = "Postgres"
+            place = sa.make_url(url).set(drivername="postgresql+psycopg")
+            self.plain = sa.create_engine(
+                place, pool_size=10, max_overflow=40, pool_pre_ping=True,
+                connect_args={"application_name": "handoff-supervisor", "connect_timeout": 10},
+            )  # fmt: skip
+            sa.event.listen(self.plain, "do_connect", _connect_patiently)
+            self._ours = sa.create_engine(
+                "postgresql+psycopg://", poolclass=pool.NullPool, creator=self._present, use_native_hstore=False
+            )
+        self._joined: _Joined | None = None
+
+    def _begin(self, connection: sa.Connection) -> None:
+        if self._migrating:  # Python opens a transaction for rows only: a killed launch would leave half a schema
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    @contextmanager
+    def whole_schema(self) -> Iterator[None]:
+        """While tables are made or changed: all of it or nothing."""
+        self._migrating = self.kind == "sqlite"
+        try:
+            yield
+        finally:
+            self._migrating = False
+
+    @contextmanager
+    def joined(self, transaction: Transaction) -> Iterator[sa.Connection]:
+        """A connection that writes into `transaction` and can neither commit nor roll it back."""
+        self._joined = _Joined(transaction.driver, self.kind)
+        try:
+            with self._ours.connect() as connection:
+                yield connection
+        finally:
+            self._joined = None
+
+    def _present(self) -> Any:
+        return self._joined
+
+    def journal(self) -> str:
+        if self.kind != "sqlite":
+            return ""
+        with self.plain.connect() as connection:
+            return str(connection.exec_driver_sql("PRAGMA journal_mode").scalar())
+
+    def close(self) -> None:
+        self.plain.dispose()
+
+
+def _connect_patiently(dialect: Any, record: Any, words: Any, options: Any) -> Any:
+    """A run waits for a server that is away, whatever the reason: the engine itself gives up when the socket is missing.
+
+    The supervisor's own thread is told at once, because it tells people.
+    """
+    del record
+    while True:
+        try:
+            return dialect.connect(*words, **options)
+        except dialect.loaded_dbapi.OperationalError:
+            if threading.current_thread() is threading.main_thread():
+                raise
+            SystemClock().sleep(_AWAY_PAUSE)
+
+
+def _as_busy(context: Any) -> Exception | None:
+    """A full disk is met as a busy file: the engine then waits and tries again, where it would give the run up."""
+    text = str(context.original_exception)
+    if "disk is full" not in text and "disk I/O" not in text:
+        return None
+    if threading.current_thread() is threading.main_thread():
+        return None
+    return sa.exc.OperationalError(context.statement, None, RuntimeError(f"database is locked: {text}"))
+
+
+class _Joined:
+    """Our store's open connection, as SQLAlchemy may use it: rows as tuples, no end of the transaction."""
+
+    def __init__(self, raw: Any, kind: str) -> None:
+        self._raw = raw
+        self._kind = kind
+
+    def cursor(self, *args: Any, **kwargs: Any) -> Any:
+        if self._kind != "sqlite":
+            return self._raw.cursor(*args, **{**kwargs, "row_factory": _as_tuples})
+        found = self._raw.cursor()
+        found.row_factory = None
+        return found
+
+    def commit(self) -> None:
+        """The store commits."""
+
+    def rollback(self) -> None:
+        """The store rolls back."""
+
+    def close(self) -> None:
+        """The store closes."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._raw, name)
+
+
+def _as_tuples(cursor: Any) -> Callable[[Any], tuple[Any, ...]]:
+    del cursor
+    return tuple
+
+
+def _prepare_sqlite(library: Any) -> Callable[[Any, Any], None]:
+    def prepare(raw: Any, record: Any) -> None:
+        del record
+        raw.isolation_level = "IMMEDIATE"
+        raw.execute("PRAGMA busy_timeout = 30000")
+        raw.execute("PRAGMA foreign_keys = ON")
+        # The store chose the journal when it made the file: WAL only where the library is free of the reset bug.
+        mode = raw.execute("PRAGMA journal_mode").fetchone()[0]
+        raw.execute("PRAGMA synchronous = " + ("NORMAL" if mode == "wal" else "FULL"))
+        if library.sqlite_version_info < _WITH_SUBSEC:
+            raw.create_function("unixepoch", -1, lambda *_: _seconds())
+
+    return prepare
+
+
+def _seconds() -> float:
+    return SystemClock().now()
+
+
+def _log_to(path: str) -> None:
+    """The engine's own words go to a file; a person's terminal is ours."""
+    logger = logging.getLogger("dbos")
+    for old in list(logger.handlers):
+        logger.removeHandler(old)
+        old.close()
+    if path:
+        files.make_folder(os.path.dirname(path))
+    logger.addHandler(logging.FileHandler(path, delay=True) if path else logging.NullHandler())
+    logger.propagate = False

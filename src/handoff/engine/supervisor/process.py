@@ -1,0 +1,198 @@
+"""Working: run a supervisor here, leave one in the background, ask who works, and end it."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from handoff.agents import catalog
+from handoff.base.clock import age, boot_id
+from handoff.base.errors import HandoffError, UserError
+from handoff.base.files import make_folder
+from handoff.base.process import detach as detach_process
+from handoff.base.process import is_running, start_of
+from handoff.base.record import TYPE_CHECKING, Record
+from handoff.board import gates
+from handoff.board.sessions import executors, pauses
+from handoff.board.tasks import batches, requirements, states, tasks
+from handoff.engine.home import home_config, labels_of
+from handoff.engine.tasks import spending
+from handoff.engine.workspaces import publish
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any, NoReturn
+
+    from handoff.board.sessions.executors import Executor
+    from handoff.board.tasks.requirements import Unserved
+    from handoff.board.tasks.tasks import Task
+    from handoff.engine.app import App
+    from handoff.engine.supervisor.phase_run import Crew
+
+_START_SECONDS = 60.0
+_STOP_SECONDS = 30.0
+_PAUSE = 0.05
+_SHOWN = 200
+_APART = """
+out=$1; shift
+exec "$@" < /dev/null >> "$out" 2>&1
+"""
+
+
+class Begun(Record):
+    """A supervisor that works in the background."""
+
+    id: str
+    pid: int
+    log: str
+
+
+class Picture(Record):
+    """Who works and on what, at one moment."""
+
+    supervisors: list[dict[str, Any]]
+    running: list[Task]
+    ready: int
+    gates: int
+    batches: list[dict[str, Any]]
+    stops: list[str]
+    unserved: list[Unserved]
+    unpublished: list[str]
+    spent_up: str = ""
+    """Why no session may start for its cost, or nothing."""
+    plan: dict[str, Any] = {}  # noqa: RUF012 - never written to
+    """The feature of this folder and how far its plan is, or nothing."""
+
+
+def crew(app: App, *, agents: Sequence[str], words: Sequence[str], labels: str = "") -> Crew:
+    """The agents by name; an unknown one is an error before anything is started."""
+    from handoff.engine.sessions.agent_programs import program_of
+    from handoff.engine.supervisor.phase_run import Crew
+
+    config = home_config(app)
+    for name in agents:
+        adapter = catalog.adapter(name, commands=config.values["agents"], where=config.path)
+        if adapter.programs and not any(program_of(app, program) for program in adapter.programs):
+            raise UserError(
+                f"{adapter.title} is not installed: no '{adapter.programs[0]}' on the PATH.",
+                f"Install it, or let this machine work with another: {app.settings.program} agents",
+            )
+    return Crew(tuple(dict.fromkeys(agents)), tuple(words), labels_of(app, said=labels))
+
+
+def run(app: App, crew: Crew, *, most: int, drain: bool, tell: Callable[[str], None]) -> None:
+    """Be a supervisor until a signal says stop; agents go on and the next supervisor attaches to them. `end` comes next."""
+    import signal
+
+    from handoff.engine.supervisor.supervisor import Supervisor
+
+    supervisor = Supervisor(app, crew, most=most, tell=tell)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda *_: supervisor.leave())
+    signal.signal(signal.SIGUSR1, lambda *_: supervisor.drain())
+    if drain:
+        supervisor.drain()
+    supervisor.run()
+    tell(f"Supervisor {supervisor.id} has ended.")
+
+
+def end(code: int = 0) -> NoReturn:
+    """Leave without waiting: phases in the middle are threads that wait for agents, and the next supervisor takes them over."""
+    os._exit(code)
+
+
+def words_of(crew: Crew, *, most: int = 0, drain: bool = False) -> tuple[str, ...]:
+    """The words behind `work` that start such a supervisor."""
+    options = [option for name in crew.agents for option in ("--agent", name)]
+    options += ["--max", str(most)] if most else []
+    options += ["--drain"] if drain else []
+    options += ["--labels", ",".join(crew.labels)] if crew.labels else []
+    return (*options, *(("--", *crew.words) if crew.words else ()))
+
+
+def detach(app: App, crew: Crew, *, most: int, drain: bool) -> Begun:
+    """The same in the background; returns when it has introduced itself."""
+    folder = os.path.join(app.settings.home, "logs")
+    make_folder(folder)
+    log = os.path.join(folder, "work.log")
+    pid = detach_process(
+        ["/bin/sh", "-c", _APART, "handoff-work", log,
+         sys.executable, "-m", "handoff.surfaces.cli.main", "work", *words_of(crew, most=most, drain=drain)],
+        environment=app.settings.environment,
+    )  # fmt: skip
+    deadline = app.clock.monotonic() + _START_SECONDS
+    while app.clock.monotonic() < deadline:
+        for one in executors.listing(app.database, host=app.settings.host):
+            if one.pid == pid and one.state == executors.ALIVE:
+                return Begun(one.id, pid, log)
+        if not is_running(pid):
+            break
+        app.clock.sleep(_PAUSE)
+    raise UserError("The supervisor did not begin.", f"See why: {log}")
+
+
+def status(app: App) -> Picture:
+    """Supervisors, what runs, what waits, and how far the plan of this folder's feature is."""
+    store = app.database
+    spent_up, plan = spending.spent_up(app), _plan(app)
+    with store.transaction(write=False) as transaction:
+        now = transaction.now()
+        offers = requirements.offers(transaction)
+        found = [
+            {"id": one.id, "host": one.host, "pid": one.pid, "age": age(now - one.started_at),
+             "state": "alive" if _lives(app, one) else "lost, to be taken over",
+             "agents": offers.get(one.id, {}).get(requirements.AGENT, []),
+             "labels": offers.get(one.id, {}).get(requirements.LABEL, [])}
+            for one in executors.listing(transaction)
+        ]  # fmt: skip
+        counts = transaction.one("count_ready", project="", now=now) or {"ready": 0}
+        return Picture(
+            found,
+            tasks.listing(transaction, state=states.RUNNING, most=_SHOWN),
+            int(counts["ready"]),
+            len(gates.listing(transaction)),
+            [{"project": one.project, "id": one.id, "total": one.total, "remaining": one.remaining}
+             for one in batches.listing(transaction, most=_SHOWN)],
+            [f"{stop.words} ({stop.reason or 'no reason given'})" for stop in pauses.listing(transaction)],
+            requirements.unserved(transaction),
+            publish.troubles(app),
+            spent_up, plan,
+        )  # fmt: skip
+
+
+def _plan(app: App) -> dict[str, Any]:
+    from handoff.engine.features.status import look
+
+    try:
+        view = look(app)
+    except HandoffError:
+        return {}  # no feature here, or one that others will complain of
+    total = view.plan.done + view.plan.left
+    return {"feature": view.feature.name, "done": view.plan.done, "total": total} if total else {}
+
+
+def _lives(app: App, one: Executor) -> bool:
+    return one.state == executors.ALIVE and one.lease_left > 0 and (one.host != app.settings.host or _is_here(one))
+
+
+def _is_here(one: Executor) -> bool:
+    """The very process, on this machine since its last start."""
+    return one.boot == boot_id() and bool(one.process_start) and start_of(one.pid) == one.process_start
+
+
+def stop(app: App, *, drain: bool = False) -> list[str]:
+    """Ask the supervisors of this machine to end, and see them off; with `drain` they end when what runs has ended."""
+    import signal
+
+    found = [one for one in executors.listing(app.database, host=app.settings.host) if _is_here(one)]
+    for one in found:
+        os.kill(one.pid, signal.SIGUSR1 if drain else signal.SIGTERM)
+    deadline = app.clock.monotonic() + _STOP_SECONDS
+    while not drain and any(_is_here(one) for one in found):
+        if app.clock.monotonic() > deadline:
+            left = next(one for one in found if _is_here(one))
+            raise UserError(
+                f"Supervisor {left.id} does not end (process {left.pid}).", f"It can be killed: kill -9 {left.pid}"
+            )
+        app.clock.sleep(_PAUSE)
+    return [one.id for one in found]

@@ -1,0 +1,351 @@
+"""The supervisor: claims what is ready, runs its phases durably, takes over from the dead, and stops when it is given up."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from contextlib import suppress
+
+from handoff.base.clock import boot_id
+from handoff.base.errors import Away, HandoffError, UserError
+from handoff.base.files import make_folder
+from handoff.base.ids import new_id
+from handoff.base.process import start_of
+from handoff.base.record import TYPE_CHECKING, Record
+from handoff.board.sessions import executors, expenses, leases, sessions
+from handoff.board.tasks import flows, states, tasks
+from handoff.engine.app import App
+from handoff.engine.fanout import stop_files as stops
+from handoff.engine.home import home_config
+from handoff.engine.supervisor import durable, phase_run
+from handoff.engine.supervisor import watchdog as supervisor_watchdog
+from handoff.engine.supervisor.notifications import Teller
+from handoff.engine.tasks import spending
+from handoff.engine.workspaces import publish, running
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from handoff.board.sessions.executors import Executor
+    from handoff.board.sessions.leases import Claim
+    from handoff.engine.supervisor.phase_run import Crew
+
+FENCED = 4
+_MINUTE = 60.0
+_DAY = 86_400.0
+_KEPT_DAYS = 7.0
+_LEASE_SHARE = 4
+_LONGEST_WAIT = 0.5
+_UNMOVED_SECONDS = 3.0
+_SHORTEST_WAIT = 0.02
+_AWAY_PAUSE = 1.0
+_HEARD_SECONDS = 5.0
+
+
+class Pace(Record):
+    """How often the supervisor looks after things nobody tells it of, in seconds."""
+
+    lease: float = executors.LEASE_SECONDS
+    reap: float = 2.0
+    flows: float = 2.0
+    watchdog: float = 10.0
+    stops: float = 1.0
+    retention: float = 3600.0
+
+
+class Supervisor:
+    """One supervisor in one process. It is made to be killed: everything it knows is in rows and folders."""
+
+    def __init__(
+        self, app: App, crew: Crew, *, most: int = 0, tell: Callable[[str], None] | None = None, pace: Pace | None = None
+    ) -> None:  # fmt: skip
+        self.app, self.crew = app, crew
+        self.pace = pace or Pace()
+        self.host = app.settings.host
+        self.id = durable.new_executor_id(self.host, os.getpid())
+        self._tell = tell or (lambda _: None)
+        config = home_config(app)
+        self._lease_seconds = config.number("lease_seconds")
+        self._publish_seconds = config.number("publish_seconds")
+        self._starts_a_minute = int(config.number("starts_per_minute"))
+        self._max = most or int(config.number("max_running"))
+        self._max_project = int(config.number("max_running_project"))
+        self._max_agent = config.values["max_running_agent"]
+        self._starts: deque[float] = deque()
+        self._due: dict[str, float] = {}
+        self._leaving = threading.Event()
+        self._moving: set[int] = set()
+        self._trouble = self._spent_up = ""
+        self._settled_in = False
+        self._teller = Teller(app, self._tell)
+        self.draining = False
+        home = app.settings.home
+        make_folder(os.path.join(home, "locks"), mode=0o700)
+        self.engine = durable.Durable(
+            app.database_url, executor=self.id, queue=f"phases@{self.host}",
+            lock=os.path.join(home, "locks", "engine.lock"), log=os.path.join(home, "logs", "engine.log"),
+        )  # fmt: skip
+
+    # --- life ------------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Work until asked to leave. Agents go on without us; the next supervisor attaches to them."""
+        self.begin()
+        try:
+            while not self._leaving.is_set():
+                try:
+                    self.round()
+                    if self._trouble:
+                        self._tell("Going on.")
+                        self._trouble = ""
+                    if self.draining and not self.busy():
+                        break
+                    self._wait()
+                except (HandoffError, durable.Away) as error:
+                    self._sit_out(error)
+        finally:
+            with suppress(Away):  # our lease tells it later
+                executors.give_up(self.app.database, id=self.id)
+
+    def _sit_out(self, error: Exception) -> None:
+        """The database is away, or a disk is full: say so once, and go on when it is back."""
+        words = str(error).partition("\n")[0]
+        if words != self._trouble:
+            self._tell(f"Waiting: {words}")
+        self._trouble = words
+        # Sessions could not show that they live: they are heard before anybody is called silent.
+        self._due["watchdog"] = self.app.clock.monotonic() + max(self.pace.watchdog, _HEARD_SECONDS)
+        self._leaving.wait(_AWAY_PAUSE)
+
+    def begin(self) -> None:
+        """Introduce ourselves and start the engine; the first round takes over what is left from before."""
+        database = self.app.database
+        executors.begin(
+            database, id=self.id, host=self.host, boot=boot_id(), pid=os.getpid(), process_start=start_of(os.getpid()),
+            lease_seconds=self.pace.lease, agents=self.crew.agents, labels=self.crew.labels,
+        )  # fmt: skip
+        threading.Thread(target=self._keep_lease, name="lease", daemon=True).start()
+        if home_config(self.app).text("git_remote"):
+            threading.Thread(target=self._keep_published, name="publish", daemon=True).start()
+        self.engine.register({phase_run.NAME: phase_run.runner(self.app.settings, self.crew)})
+        self.engine.launch()
+        self._due = {"watchdog": self.app.clock.monotonic() + self.pace.watchdog}
+        self._tell(f"Supervisor {self.id} works with {', '.join(self.crew.agents)}.")
+
+    def leave(self) -> None:
+        """Stop at the next round; what runs goes on."""
+        self._leaving.set()
+
+    def drain(self) -> None:
+        """Start nothing more and stop when everything that runs here has ended."""
+        self.draining = True
+
+    def busy(self) -> bool:
+        """Whether phases are under way in this process."""
+        return any(work.executor == self.id for work in self.engine.listing())
+
+    def round(self) -> None:
+        """One look at everything: what is due by time, then what may start."""
+        if not self._settled_in:  # in the loop, because the database may go away in the middle
+            self.reap()
+            self.adopt()
+            self._settled_in = True
+        for name, step in (
+            ("reap", self.reap),
+            ("flows", self.flows),
+            ("watchdog", self.watchdog),
+            ("retention", self.retention),
+        ):
+            if self._is_due(name, getattr(self.pace, name)):
+                step()
+        if not self.draining:
+            self.fill()
+
+    def _is_due(self, name: str, every: float) -> bool:
+        now = self.app.clock.monotonic()
+        if now < self._due.get(name, 0.0):
+            return False
+        self._due[name] = now + every
+        return True
+
+    def _wait(self) -> None:
+        now = self.app.clock.monotonic()
+        rest = min([_LONGEST_WAIT, *(moment - now for moment in self._due.values())])
+        self.app.database.wait_for_change(max(_SHORTEST_WAIT, rest))
+
+    def _keep_lease(self) -> None:
+        """Show that we live. When others have given us up, every further write could be the second of its kind: end at once."""
+        app = App(self.app.settings)
+        while not self._leaving.wait(self.pace.lease / _LEASE_SHARE):
+            try:
+                alive = executors.renew(app.database, id=self.id, lease_seconds=self.pace.lease)
+            except HandoffError:
+                continue  # the database is away; the lease tells later whether we were missed
+            if not alive and not self._leaving.is_set():
+                self._tell(f"Supervisor {self.id} was given up by the others and ends; its agents go on.")
+                os._exit(FENCED)
+
+    def _keep_published(self) -> None:
+        """Push what runs here now and then: if this machine dies, another goes on from there."""
+        app, told = App(self.app.settings), ""
+        while not self._leaving.wait(self._publish_seconds):
+            try:
+                troubles = publish.look_after(app)
+            except HandoffError:
+                continue  # the database is away
+            words = "; ".join(troubles)
+            if words and words != told:
+                self._tell(f"Not pushed yet: {words}")
+            told = words
+
+    # --- starting --------------------------------------------------------------------------------------------
+
+    def fill(self) -> int:
+        """Start what may start now: within every limit, the most urgent first; how many."""
+        if self._is_due("stops", self.pace.stops):
+            for name in supervisor_watchdog.project_names(self.app):
+                stops.read_files(self.app, name)
+        begun = 0
+        for agent in self.crew.agents:
+            while self._may_start() and not self._is_spent_up():
+                claim = self._claim(agent)
+                if claim is None:
+                    break
+                self._starts.append(self.app.clock.monotonic())
+                self.engine.nudge()
+                begun += 1
+        return begun
+
+    def _is_spent_up(self) -> bool:
+        """Said when it begins and when it ends, in the log and by `work --status`."""
+        why = spending.spent_up(self.app)
+        if bool(why) != bool(self._spent_up):
+            self._tell(f"Nothing is started: {why}." if why else "There is money again: going on.")
+        self._spent_up = why
+        return bool(why)
+
+    def _may_start(self) -> bool:
+        now = self.app.clock.monotonic()
+        while self._starts and now - self._starts[0] >= _MINUTE:
+            self._starts.popleft()
+        return len(self._starts) < self._starts_a_minute
+
+    def _claim(self, agent: str) -> Claim | None:
+        """Hand the next task to a new session and enqueue its phase: one transaction, both or neither."""
+        who = sessions.Who(
+            new_id("session"), kind=sessions.AGENT, agent=agent, host=self.host, boot=boot_id(), labels=self.crew.labels
+        )
+        limits = leases.Limits(self._max, self._max_project, int(self._max_agent.get(agent, 0)))
+        if not leases.has_next(self.app.database, who=who, limits=limits):
+            return None  # most of the time: many supervisors that only look do not wait for each other
+        with self.app.database.transaction() as transaction:
+            claim = leases.claim_next(transaction, who=who, lease_seconds=self._lease_seconds, limits=limits)
+            if claim is None:
+                return None
+            self.engine.enqueue(
+                transaction, name=phase_run.NAME, id=phase_run.id_of(claim.task),
+                values=(claim.task.key, claim.fence, who.id, agent),
+            )  # fmt: skip
+        self._tell(f"{claim.task.project}/{claim.task.label}: started with {agent} (fence {claim.fence})")
+        return claim
+
+    # --- looking after ---------------------------------------------------------------------------------------
+
+    def reap(self) -> int:
+        """Take over from supervisors of this host that are gone; those of other hosts lose their tasks by their leases."""
+        taken = 0
+        for other in executors.listing(self.app.database):
+            if other.id == self.id:
+                continue
+            if other.state == executors.ALIVE and self._is_lost(other):
+                executors.give_up(self.app.database, id=other.id)
+            elif other.state != executors.DEAD:
+                continue
+            if other.host == self.host:
+                taken += self.engine.recover(other.id)
+                if executors.settle(self.app.database, id=other.id):
+                    self._tell(f"Took over from supervisor {other.id}.")
+        if taken:
+            self.engine.nudge()
+        self._end_strays()
+        return taken
+
+    def adopt(self) -> int:
+        """Run on what our rows and folders say is under way, also where the engine's own rows did not come along."""
+        adopted = 0
+        for trace in running.listing(self.app):
+            with self.app.database.transaction() as transaction:
+                row = transaction.one("get_task", key=trace.key)
+                task = tasks.Task(**row) if row else None
+                if task is None or task.held_host != self.host or not trace.holds(task) or not trace.supervised:
+                    continue
+                self.engine.enqueue(
+                    transaction, name=phase_run.NAME, id=phase_run.id_of(task),
+                    values=(trace.key, trace.fence, trace.session, task.held_agent),
+                )  # fmt: skip
+                adopted += 1
+        if adopted:
+            self.engine.nudge()
+        return adopted
+
+    def _is_lost(self, other: Executor) -> bool:
+        """Its lease is over, or its very process is gone from this machine."""
+        if other.lease_left <= 0:
+            return True
+        if other.host != self.host:
+            return False
+        return other.boot != boot_id() or start_of(other.pid) != other.process_start
+
+    def _end_strays(self) -> None:
+        """Sessions whose task went on without them while no supervisor looked."""
+        for trace in running.listing(self.app):
+            try:
+                task: tasks.Task | None = tasks.get(self.app.database, key=trace.key)
+            except Away:
+                raise
+            except UserError:
+                task = None  # it was pruned
+            if task is not None and task.fence == trace.fence and task.state not in (states.CANCELLED, states.WAITING):
+                continue
+            if running.end(trace, "its task went on without it"):
+                name = f"{task.project}/{task.label}" if task else f"task {trace.key}"
+                self._tell(f"{name}: ended a session that had lost its task (fence {trace.fence})")
+            running.forget(self.app, trace.session)
+
+    def flows(self) -> None:
+        """Move flows on whose next move is the orchestrator's own and that nobody moves: a crash left them so."""
+        old = self.app.clock.now() - _UNMOVED_SECONDS
+        for flow in flows.idle(self.app.database):
+            if flow.changed_at < old and flow.key not in self._moving and os.path.isdir(flow.workspace):
+                self._moving.add(flow.key)
+                threading.Thread(target=self._move_flow, args=(flow.key,), daemon=True).start()
+
+    def _move_flow(self, key: int) -> None:
+        """On a thread of its own: its tests may run for minutes."""
+        from handoff.engine.flows import conclude
+
+        app = App(self.app.settings)
+        try:
+            moved = conclude.drive(app, key)
+            self._tell(f"{moved.project}/{moved.id}: moved on to {moved.phase}")
+        except HandoffError as error:
+            self._tell(f"Flow {key}: {error.message}")
+        finally:
+            self._moving.discard(key)
+            app.close()
+
+    def watchdog(self) -> None:
+        """One round of the watchdog: silent sessions, due fan-ins, touched files."""
+        found = supervisor_watchdog.look(self.app)
+        for task in (*found.report.freed, *found.report.blocked):
+            self._tell(f"{task.project}/{task.label}: {task.state}, {task.reason}")
+        self._teller.start_round()
+
+    def retention(self) -> None:
+        """Forget what the engine would keep for ever."""
+        before = self.app.clock.now() - _KEPT_DAYS * _DAY
+        self.engine.delete(before=before)
+        executors.prune(self.app.database, before=before)
+        expenses.prune(self.app.database, before=before)
+        running.tidy(self.app)

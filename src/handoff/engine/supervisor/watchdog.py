@@ -1,0 +1,256 @@
+"""The watchdog's round: markers people touched, silent sessions, due fan-ins, stale files. It costs no tokens."""
+
+from __future__ import annotations
+
+import os
+
+from handoff.base.clock import boot_id, stamp
+from handoff.base.errors import HandoffError, UserError
+from handoff.base.files import make_folder, move, read_bytes, remove, write_atomic
+from handoff.base.process import start_of
+from handoff.base.record import TYPE_CHECKING, Record
+from handoff.board.sessions import watchdog
+from handoff.board.tasks import batches, tasks
+from handoff.engine.fanout import stop_files, views
+from handoff.engine.fanout.markers import RECORDED
+from handoff.engine.home import RESERVED
+from handoff.engine.safety import incidents
+from handoff.engine.tasks import current
+from handoff.engine.tasks import report as journey
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from handoff.board.sessions.watchdog import Process, Report
+    from handoff.board.tasks.tasks import Task
+    from handoff.engine.app import App
+
+_STAMP = ".markers"
+_SLACK_SECONDS = 2.0
+_TEMP_SECONDS = 3600.0
+_FINISHED = {".done": "done", ".blocked": "blocked"}
+
+
+class Marker(Record):
+    """A file somebody touched to say that a task is done or blocked."""
+
+    path: str
+    project: str
+    batch: str
+    task: str
+    says: str
+
+
+class Round(Record):
+    """What one round found and did."""
+
+    report: Report
+    taken_in: tuple[str, ...]
+    refused: tuple[str, ...]
+    files: int
+    projects: int
+    incidents: int = 0
+
+    @property
+    def quiet(self) -> bool:
+        return self.report.quiet and not (self.taken_in or self.refused or self.files or self.incidents)
+
+
+def look(app: App, *, deep: bool = False) -> Round:
+    """One round over every project; two at once do no harm."""
+    told = incidents.look(app)  # first: what this round rebuilds would hide that it was gone
+    names = project_names(app)
+    for name in names:
+        stop_files.read_files(app, name)
+    taken_in, refused = take_in_markers(app, names)
+    report = watchdog.scan(app.database, host=app.settings.host, is_alive=_is_alive, deep=deep)
+    known = {str(row["project"]) for row in tasks.projects(app.database)}
+    files = sum(views.refresh(app, name) for name in sorted(known))
+    return Round(report, tuple(taken_in), tuple(refused), files, len(known), told)
+
+
+def _is_alive(process: Process) -> bool:
+    """The very process, not another one with its number: by boot and start time."""
+    if process.boot and process.boot != boot_id():
+        return False
+    begun = start_of(process.pid)
+    return bool(begun) and (not process.start or begun == process.start)
+
+
+def project_names(app: App) -> list[str]:
+    """The projects that have a folder in the home."""
+    try:
+        with os.scandir(app.settings.home) as entries:
+            return sorted(
+                entry.name
+                for entry in entries
+                if entry.name not in RESERVED and not entry.name.startswith((".", "_")) and entry.is_dir()
+            )
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+# --- markers touched by hand -------------------------------------------------------------------------------
+
+
+def take_in_markers(app: App, names: list[str]) -> tuple[list[str], list[str]]:
+    """Believe a touched `<sub>.done` as far as the evidence goes: what was taken in, and what was refused and why."""
+    taken_in: list[str] = []
+    refused: list[str] = []
+    for name in names:
+        folder = os.path.join(app.settings.home, name)
+        if not os.path.isdir(folder):
+            continue
+        begun, since = app.clock.now(), _last_look(folder)
+        for marker in _touched(app.settings.home, name, since):
+            _take_in(app, marker, taken_in, refused)
+        if begun - since > 2 * _SLACK_SECONDS:
+            _remember_look(folder, begun)
+    return taken_in, refused
+
+
+def _take_in(app: App, marker: Marker, taken_in: list[str], refused: list[str]) -> None:
+    task = _task_of(app, marker)
+    if task is None or task.ended or task.state == marker.says:
+        return
+    hold = current.Hold(task, task.fence if task.state == "running" else None, task.held_by or "")
+    try:
+        if marker.says == "done":
+            journey.finish(app, hold, summary=_words(marker.path))
+        else:
+            journey.block(app, hold, reason=_words(marker.path) or "a .blocked marker was touched")
+    except HandoffError as error:
+        move(marker.path, marker.path + "-refused")
+        refused.append(f"{task.label}: {error.message}")
+    else:
+        taken_in.append(f"{task.label} is {marker.says}: {marker.path}")
+
+
+def _touched(home: str, project: str, since: float) -> Iterator[Marker]:
+    """Markers we did not write. Only folders and files that changed since the last look are opened."""
+    queue = os.path.join(home, project, "queue")
+    yield from _markers_in(queue, project, "", since)
+    folder = os.path.join(home, project, "batches")
+    try:
+        with os.scandir(folder) as entries:
+            found = [entry.path for entry in entries if entry.is_dir() and entry.stat().st_mtime >= since]
+    except FileNotFoundError:
+        return
+    for path in found:
+        yield from _markers_in(path, project, os.path.basename(path), since)
+
+
+def _markers_in(folder: str, project: str, batch: str, since: float) -> Iterator[Marker]:
+    try:
+        if os.stat(folder).st_mtime < since:
+            return
+        with os.scandir(folder) as entries:
+            found = [
+                entry
+                for entry in entries
+                if entry.name.endswith(tuple(_FINISHED)) and not entry.name.startswith((".", "_"))
+            ]
+    except FileNotFoundError:
+        return
+    for entry in found:
+        task, suffix = os.path.splitext(entry.name)
+        if entry.stat().st_mtime >= since and RECORDED.encode() not in read_bytes(entry.path):
+            yield Marker(entry.path, project, batch, task, _FINISHED[suffix])
+
+
+def _task_of(app: App, marker: Marker) -> Task | None:
+    try:
+        if not marker.batch:
+            return tasks.find(app.database, project=marker.project, id=marker.task)
+        batch = batches.find(app.database, project=marker.project, id=marker.batch)
+        return tasks.find(app.database, project=marker.project, id=marker.task, batch=batch.id)
+    except UserError:
+        return None
+
+
+def _words(path: str) -> str:
+    """What a marker says beyond being there: its summary or reason line."""
+    for line in read_bytes(path).decode("utf-8", "replace").splitlines():
+        key, found, value = line.partition(":")
+        if found and key.strip() in ("summary", "reason"):
+            return value.strip()
+    return ""
+
+
+def _last_look(folder: str) -> float:
+    try:
+        return float(read_bytes(os.path.join(folder, _STAMP)).decode()) - _SLACK_SECONDS
+    except (UserError, ValueError):
+        return 0.0
+
+
+def _remember_look(folder: str, moment: float) -> None:
+    path = os.path.join(folder, _STAMP)
+    temp = f"{path}.{os.getpid()}.tmp"
+    try:
+        with open(temp, "w", encoding="utf-8") as file:  # not synced: a lost stamp costs one longer round
+            file.write(f"{moment:.3f}")
+        os.rename(temp, path)
+    except OSError:
+        remove(temp)
+
+
+# --- files nobody owns ---------------------------------------------------------------------------------------
+
+
+class Orphan(Record):
+    """Files of a task the board does not know, or left by a command that was killed."""
+
+    project: str
+    task: str
+    files: tuple[str, ...]
+    age_seconds: float
+
+
+def orphans(app: App, *, project: str = "") -> list[Orphan]:
+    """Files in the queues that belong to no task, and half-written ones older than an hour."""
+    found = []
+    for name in project_names(app):
+        if project and name != project:
+            continue
+        files: dict[str, list[str]] = {}
+        for folder in ("queue", "ack"):
+            for path in _plain_files(os.path.join(app.settings.home, name, folder)):
+                files.setdefault(os.path.basename(path).lstrip(".").partition(".")[0], []).append(path)
+        known = {task.id for task in tasks.listing(app.database, project=name, every=True, most=1_000_000)}
+        for task, paths in sorted(files.items()):
+            newest = max(os.lstat(path).st_mtime for path in paths)
+            old = app.clock.now() - newest
+            left = (
+                paths
+                if task not in known
+                else [path for path in paths if path.endswith(".tmp") and old > _TEMP_SECONDS]
+            )
+            if left:
+                found.append(Orphan(name, task, tuple(left), round(old, 1)))
+    return found
+
+
+def put_aside(app: App, found: list[Orphan]) -> str:
+    """Move orphans' files to `_recovery/` and write down which; nothing is deleted."""
+    import json
+
+    moment = stamp(app.clock.now()).replace("-", "").replace(":", "").replace("T", "-").rstrip("Z")
+    base = os.path.join(app.settings.home, "_recovery", f"orphans-{moment}")
+    make_folder(base)
+    listing = [orphan._asdict() for orphan in found]
+    write_atomic(base + ".json", json.dumps(listing, indent=2) + "\n")
+    for orphan in found:
+        for path in orphan.files:
+            folder = os.path.join(base, orphan.project)
+            make_folder(folder)
+            move(path, os.path.join(folder, os.path.basename(path)))
+    return base + ".json"
+
+
+def _plain_files(folder: str) -> list[str]:
+    try:
+        with os.scandir(folder) as entries:
+            return [entry.path for entry in entries if entry.is_file(follow_symlinks=False)]
+    except FileNotFoundError:
+        return []

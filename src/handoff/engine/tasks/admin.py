@@ -1,0 +1,230 @@
+"""What a person does to tasks: answer gates, try again, take back, look, tidy up."""
+
+from __future__ import annotations
+
+import os
+
+from handoff.base.errors import UserError
+from handoff.base.files import remove
+from handoff.base.record import TYPE_CHECKING, Record
+from handoff.board import gates
+from handoff.board.events import journal
+from handoff.board.sessions import pauses
+from handoff.board.tasks import batches, metrics, outcomes, requirements, states, tasks
+from handoff.engine.fanout import views
+from handoff.engine.fanout.paths import document
+from handoff.engine.fanout.tab_urls import Job
+from handoff.engine.home import find_project, home_config
+from handoff.engine.tasks import claims
+from handoff.engine.tasks.open_tab import open_task
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from handoff.board.events.journal import Event
+    from handoff.board.gates import Gate, Waiting
+    from handoff.board.sessions.pauses import Stop
+    from handoff.board.tasks.batches import Batch
+    from handoff.board.tasks.metrics import Measure
+    from handoff.board.tasks.outcomes import Outcome
+    from handoff.board.tasks.tasks import Need, Task
+    from handoff.engine.app import App
+    from handoff.engine.tasks.open_tab import Opened
+
+_PRUNED = (".uri", ".heartbeat", ".529-suspected", ".md", ".done", ".BLOCKED.md")
+_DAY = 86_400.0
+
+
+def person(app: App) -> str:
+    """Who acts, for the journal."""
+    return app.settings.get("USER") or app.settings.get("LOGNAME") or "a person"
+
+
+def find_task(app: App, name: str, *, project: str = "") -> Task:
+    """The task a person means by `id`, `batch/id` or, from another project, `--project`."""
+    return tasks.find(app.database, project=find_project(app, name=project).name, id=name)
+
+
+def known_projects(app: App) -> list[str]:
+    """The projects that have tasks."""
+    return [str(row["project"]) for row in tasks.projects(app.database)]
+
+
+def approve(app: App, task: Task, *, reason: str = "", answer: str = "", by: str = "") -> Outcome:
+    """Yes, to the gate the task waits at; `answer` is the text as the next session is to have it."""
+    outcome = gates.approve(app.database, key=task.key, answered_by=by or person(app), reason=reason, answer=answer)
+    views.refresh_or_tell(app, task.project, f"The gate of {task.label} is approved")
+    return outcome
+
+
+def reject(app: App, task: Task, *, reason: str, by: str = "") -> Outcome:
+    """No: the reason is what the next attempt reads."""
+    outcome = gates.reject(app.database, key=task.key, reason=reason, answered_by=by or person(app))
+    views.refresh_or_tell(app, task.project, f"The gate of {task.label} is rejected")
+    return outcome
+
+
+def answer(app: App, *, code: str, word: str, text: str = "", by: str = "") -> Outcome:
+    """Answer the gate a one-time code belongs to: yes, no with a reason, or edit with the text as it is to be."""
+    gate = gates.find(app.database, code=code.strip().lower())
+    task = tasks.get(app.database, key=gate.task)
+    if word == "yes":
+        return approve(app, task, reason=text, by=by or "a code")
+    if word == "no":
+        return reject(app, task, reason=text or "no reason was given", by=by or "a code")
+    if word != "edit":
+        raise UserError(f"'{word}' is no answer.", "Say yes, no or edit.")
+    if not text.strip():
+        raise UserError("An edit needs the text as it is to be.", "Nothing was answered.")
+    return approve(app, task, answer=text, by=by or "a code")
+
+
+def gate_of(app: App, task: Task) -> Gate:
+    """The latest gate of a task, with the text that may be changed."""
+    gate = gates.of_task(app.database, key=task.key)
+    if gate is None:
+        raise UserError(f"Task '{task.label}' never waited for an answer.", f"See: {app.settings.program} gates")
+    return gate
+
+
+def waiting(app: App, *, project: str = "", every: bool = False) -> list[Waiting]:
+    """The gates nobody has answered yet, or all."""
+    return gates.listing(app.database, project=project, state="" if every else gates.OPEN)
+
+
+def retry(app: App, task: Task) -> Outcome:
+    """Let a blocked task try again."""
+    outcome = outcomes.retry(app.database, key=task.key, session=person(app))
+    views.refresh_or_tell(app, task.project, f"Task {task.label} may try again")
+    return outcome
+
+
+def cancel(app: App, task: Task, *, reason: str = "") -> Outcome:
+    """Take a task back, also from a session that works on it."""
+    outcome = outcomes.cancel(app.database, key=task.key, reason=reason, session=person(app))
+    if task.held_by:
+        claims.drop(app, task.held_by)
+    views.refresh_or_tell(app, task.project, f"Task {task.label} is cancelled")
+    return outcome
+
+
+class Picture(Record):
+    """Everything there is to know about one task."""
+
+    task: Task
+    batch: Batch | None
+    needs: list[Need]
+    gate: Gate | None
+    events: list[Event]
+    document: str
+    lease_left: float | None
+    evidence: dict[str, Any]
+    labels: tuple[str, ...]
+
+
+def picture(app: App, task: Task) -> Picture:
+    """A task with what it waits for, its gate and its history."""
+    store = app.database
+    batch = batches.get(store, key=task.batch) if task.batch is not None else None
+    left: float | None = None
+    if task.lease_until is not None:
+        with store.transaction(write=False) as transaction:
+            left = task.lease_until - transaction.lease_now()
+    return Picture(
+        task, batch, tasks.needs_of(store, key=task.key), gates.of_task(store, key=task.key),
+        journal.of_task(store, key=task.key), document(app, task), left, _read(task.evidence),
+        requirements.of_task(store, key=task.key),
+    )  # fmt: skip
+
+
+def _read(text: str) -> dict[str, Any]:
+    import json
+
+    return dict(json.loads(text or "{}"))
+
+
+class Board(Record):
+    """The queue of a project, or of all."""
+
+    tasks: list[Task]
+    stops: list[Stop]
+    gates: int
+    measures: list[Measure]
+    labels: dict[int, tuple[str, ...]]
+
+
+def check_state(state: str) -> None:
+    """Refuse a word that is no state."""
+    if state and state not in states.STATES:
+        raise UserError(f"'{state}' is not a state of a task.", f"The states: {', '.join(states.STATES)}")
+
+
+def board(app: App, *, project: str = "", state: str = "", every: bool = False, most: int = 1000) -> Board:
+    """What is live, in order; with `every`, also what has ended."""
+    store = app.database
+    return Board(
+        tasks.listing(store, project=project, state=state, every=every, most=most),
+        [stop for stop in pauses.listing(store) if stop.scope == pauses.ALL or stop.project == project or not project],
+        len(gates.listing(store, project=project)),
+        metrics.listing(store, project=project, most=5) if every else [],
+        requirements.of_tasks(store, project=project),
+    )
+
+
+def events(
+    app: App, *, project: str = "", task: Task | None = None, since: int | None = None, most: int = 50
+) -> list[Event]:
+    """Lines of the journal: the last ones, or those after `since`."""
+    if task is not None:
+        found = journal.of_task(app.database, key=task.key, seq=since or 0)
+        return found[-most:] if since is None else found
+    if since is None:
+        return journal.last(app.database, project=project, most=most)
+    return journal.since(app.database, seq=since, project=project)
+
+
+def open_(app: App, task: Task, *, way: str = "") -> Opened:
+    """Bring a task to a person's tab."""
+    if task.ended:
+        raise UserError(f"Task '{task.label}' is {task.state}.", f"See: {app.settings.program} queue")
+    if task.state == states.WAITING:
+        raise UserError(f"Task '{task.label}' still waits.", f"See: {app.settings.program} show {task.label}")
+    views.refresh(app, task.project)
+    path = document(app, task)
+    if not path:
+        raise UserError(
+            f"'{task.label}' is a phase of a flow.",
+            f"Do it yourself: {app.settings.program} flow step {task.scope} --agent person",
+        )
+    if not os.path.exists(path):
+        views.refresh(app, task.project, whole=True)
+    return open_task(app, home_config(app), Job(task.project, task.id, task.workspace, path, task.agent), way=way)
+
+
+class Pruned(Record):
+    """What `prune` forgets: tasks that ended long ago, and files that no longer say anything."""
+
+    tasks: list[Task]
+    files: list[str]
+
+
+def prune(app: App, *, project: str = "", days: float = 30.0, execute: bool = False) -> Pruned:
+    """Forget ended tasks older than `days` with their files, and the addresses of all ended ones. A dry run by default."""
+    before = app.clock.now() - days * _DAY
+    found = tasks.prune(app.database, before=before, project=project, dry_run=not execute)
+    files = []
+    old = {(task.project, task.id) for task in found}
+    live = {(task.project, task.id) for task in tasks.listing(app.database, project=project, most=1_000_000)}
+    ended = {
+        (task.project, task.id) for task in tasks.listing(app.database, project=project, every=True, most=1_000_000)
+    }
+    for owner, name in sorted((old | ended) - live):
+        endings = _PRUNED if (owner, name) in old else _PRUNED[:3]
+        for ending in endings:
+            path = os.path.join(app.settings.home, owner, "queue", name + ending)
+            if os.path.lexists(path):
+                files.append(path)
+    if execute:
+        for path in files:
+            remove(path)
+    return Pruned(found, files)

@@ -1,0 +1,254 @@
+"""A batch's journey: opened whole, its parts reported, brought together, measured."""
+
+from __future__ import annotations
+
+import os
+
+from handoff.base.clock import age
+from handoff.base.errors import Conflict, Refused, UserError
+from handoff.base.record import TYPE_CHECKING, Record
+from handoff.board.tasks import batches, metrics, outcomes, states, tasks
+from handoff.engine.fanout import views
+from handoff.engine.fanout.tab_urls import Job, uri_for
+from handoff.engine.home import home_config
+from handoff.engine.proof.baseline import take_baseline
+from handoff.engine.tasks import current
+from handoff.engine.tasks import report as journey
+from handoff.engine.tasks.manifest import fault_error, read_manifest
+from handoff.engine.tasks.manifest_fields import Fault
+
+if TYPE_CHECKING:
+    from handoff.board.tasks.batches import Batch
+    from handoff.board.tasks.metrics import Calibration
+    from handoff.board.tasks.tasks import Task
+    from handoff.engine.app import App
+    from handoff.engine.home import Project
+    from handoff.engine.tasks.current import Hold
+    from handoff.engine.tasks.manifest_fields import Manifest, Owned, SubTask
+    from handoff.engine.tasks.report import Finished
+    from handoff.store.database import Transaction
+
+_SPECIAL = "*?[\\"
+_SHOWN_OVERLAPS = 20
+
+
+class Opened(Record):
+    """A batch that was just opened; `ready` are the parts that can begin now."""
+
+    batch: Batch
+    ready: tuple[str, ...]
+    unknown_keys: tuple[str, ...]
+
+
+def pattern_of(owned: Owned) -> str:
+    """An entry of a manifest as one pattern: signs that mean something in a pattern are escaped where a name is meant."""
+    if owned.kind == "glob":
+        return owned.path
+    escaped = "".join("\\" + c if c in _SPECIAL else c for c in owned.path)
+    return "\\" + escaped if escaped.startswith("!") else escaped
+
+
+def read_checked(path: str) -> Manifest:
+    """A manifest whose parts own disjoint paths, judged on the patterns: also for files that do not exist yet."""
+    from handoff.git.ownership.ownership import Ownership, overlaps
+
+    manifest = read_manifest(path)
+    faults: list[Fault] = []
+    named: dict[str, Ownership] = {}
+    places = {sub.id: index for index, sub in enumerate(manifest.sub_tasks)}
+    for index, sub in enumerate(manifest.sub_tasks):
+        if not sub.owns:
+            continue
+        try:
+            named[sub.id] = Ownership.parse([pattern_of(owned) for owned in sub.owns])
+        except UserError as error:
+            faults.append(
+                Fault(
+                    ("sub_tasks", index, "file_ownership"), error.message.rstrip("."), error.hint or "Mend the pattern."
+                )
+            )
+    for overlap in [] if faults else overlaps(named, limit=_SHOWN_OVERLAPS):
+        first, second = sorted((overlap.a, overlap.b), key=places.__getitem__)
+        mine, other = (
+            (overlap.pattern_b, overlap.pattern_a) if overlap.b == second else (overlap.pattern_a, overlap.pattern_b)
+        )
+        entry = _entry_of(manifest.sub_tasks[places[second]], mine)
+        faults.append(
+            Fault(
+                ("sub_tasks", places[second], "file_ownership", entry, "path"),
+                f"'{second}' ({mine}) and '{first}' ({other}, sub_tasks[{places[first]}]) both own {overlap.shown}",
+                "Give each path one owner, or let one part do both.",
+            )
+        )
+    if faults:
+        raise fault_error(manifest, faults)
+    return manifest
+
+
+def _entry_of(sub: SubTask, pattern: str) -> int:
+    return next((index for index, owned in enumerate(sub.owns) if pattern_of(owned) == pattern), 0)
+
+
+def open_batch(app: App, project: Project, path: str) -> Opened:
+    """Write a batch, its parts and its waiting fan-in, all or nothing; nothing waits in the foreground."""
+    config = home_config(app)
+    manifest = read_checked(path)
+    workspace = manifest.workspace or project.workspace
+    uri_for(config, Job(project.name, manifest.batch_id, workspace, ""))
+    _refuse_live_names(app, project, manifest)
+    attempts = int(config.number("max_attempts"))
+    parts = [
+        batches.SubTask(
+            sub.id, sub.brief, owns=tuple(pattern_of(owned) for owned in sub.owns), depends_on=sub.depends_on,
+            estimate_minutes=sub.minutes, role=sub.role, agent=sub.agent or manifest.agent, check_command=sub.check,
+            max_attempts=attempts, labels=sub.labels or manifest.labels,
+        )
+        for sub in manifest.sub_tasks
+    ]  # fmt: skip
+    fan_in = batches.SubTask(
+        manifest.fan_in_task, _fan_in_brief(manifest), role="fan-in", agent=manifest.agent,
+        check_command=manifest.check, estimate_minutes=manifest.serial_minutes, max_attempts=attempts,
+        labels=manifest.labels,
+    )  # fmt: skip
+    batch = batches.open_batch(
+        app.database, project=project.name, id=manifest.batch_id, sub_tasks=parts, fan_in=fan_in, workspace=workspace,
+        next_task=manifest.next_after, rationale=manifest.rationale, estimated_speedup=manifest.estimated_speedup,
+        serial_minutes=manifest.serial_minutes, timeout_hours=manifest.timeout_hours,
+        manifest=_as_json({"timeout_hours": manifest.timeout_hours, **manifest.raw}),
+        baseline=take_baseline(app, workspace, stamps=True),
+    )  # fmt: skip
+    views.refresh_or_tell(app, project.name, f"Batch {batch.id} is recorded")
+    ready = tuple(sub.id for sub in manifest.sub_tasks if not sub.depends_on)
+    return Opened(batch, ready, manifest.unknown)
+
+
+def _refuse_live_names(app: App, project: Project, manifest: Manifest) -> None:
+    """A part is also known by its own id (queue/<id>.md), so two live ones must not share it."""
+    wanted = {sub.id for sub in manifest.sub_tasks} | {manifest.fan_in_task}
+    for task in tasks.listing(app.database, project=project.name, most=1_000_000):
+        if task.scope == manifest.batch_id:
+            raise Conflict(
+                f"Batch '{manifest.batch_id}' of project '{project.name}' is still open.",
+                f"Use another id, or end it: {app.settings.program} cancel --batch {manifest.batch_id}",
+            )
+        if task.id in wanted:
+            raise Conflict(
+                f"Task '{task.label}' of project '{project.name}' is still {task.state}, and the batch has one of that id.",
+                f"Rename it in the manifest, or end it first: {app.settings.program} show {task.label}",
+            )
+
+
+def _fan_in_brief(manifest: Manifest) -> str:
+    lines = [f"Bring the {len(manifest.sub_tasks)} parts of batch `{manifest.batch_id}` together."]
+    if manifest.rationale:
+        lines.append(f"Why it was split: {manifest.rationale}")
+    if manifest.next_after:
+        lines.append(f"What comes after: {manifest.next_after}")
+    return "\n\n".join(lines)
+
+
+def _as_json(value: object) -> str:
+    import json
+
+    return json.dumps(value, ensure_ascii=False)
+
+
+# --- reports of parts ------------------------------------------------------------------------------------
+
+
+def find_batch(app: App, project: Project, name: str) -> Batch:
+    """A batch by its id, or by the folder of its files."""
+    folder, last = os.path.split(os.path.normpath(name))
+    owner = project.name
+    if os.path.basename(folder) == "batches":
+        owner = os.path.basename(os.path.dirname(os.path.abspath(folder)))
+    return batches.find(app.database, project=owner, id=last)
+
+
+def part_of(app: App, batch: Batch, name: str) -> Task:
+    """The sub-task a report names: its id, or its id with `-done` or `-blocked`, as the older tool has it."""
+    for candidate in dict.fromkeys((name, name.removesuffix("-done"), name.removesuffix("-blocked"))):
+        try:
+            found = tasks.find(app.database, project=batch.project, id=candidate, batch=batch.id)
+        except UserError:
+            continue
+        if found.batch == batch.key:
+            return found
+    known = ", ".join(part.id for part in parts_of(app, batch)[:20])
+    raise UserError(f"Batch '{batch.id}' has no sub-task '{name}'.", f"Its sub-tasks: {known}")
+
+
+def hold_part(app: App, batch: Batch, name: str) -> Hold:
+    """The part a report is about, with the caller's fence if the caller claimed it."""
+    part = part_of(app, batch, name)
+    hold = current.held(app, task=part.label, project=batch.project)
+    return hold if hold.task.key == part.key else current.Hold(part, None, "")
+
+
+# --- the fan-in --------------------------------------------------------------------------------------------
+
+
+def fan_in_of(app: App, batch: Batch) -> Task:
+    """The task that brings the batch together."""
+    if batch.fan_in is None:
+        raise UserError(f"Batch '{batch.id}' has no fan-in.")
+    return tasks.get(app.database, key=batch.fan_in)
+
+
+def complete(app: App, batch: Batch, *, minutes: float | None, summary: str) -> Finished:
+    """The fan-in is done and the batch with it; its figures are written once, however often this is said."""
+    task = fan_in_of(app, batch)
+    missing = unfinished(app, batch)
+    if missing and not task.ended:
+        raise Refused(
+            f"Batch '{batch.id}' is not whole: {', '.join(missing[:20])} not finished.",
+            f"Wait for them, or take them out: {app.settings.program} cancel {batch.id}/{missing[0]}",
+        )
+    hold = current.held(app, task=task.label, project=batch.project)
+
+    def figures(transaction: Transaction) -> None:
+        if minutes is not None:  # one row a batch: what is said here comes first and wins over what was measured
+            metrics.record(transaction, batch=batch, summary=summary, session_minutes=minutes)
+
+    return journey.finish(app, hold, summary=summary, also=figures)
+
+
+def unfinished(app: App, batch: Batch) -> list[str]:
+    """The parts that are neither done nor blocked nor cancelled."""
+    return [
+        part.id for part in parts_of(app, batch) if part.state not in (states.DONE, states.BLOCKED, states.CANCELLED)
+    ]
+
+
+def parts_of(app: App, batch: Batch) -> list[Task]:
+    """The sub-tasks of a batch, without its fan-in."""
+    return [part for part in tasks.of_batch(app.database, batch=batch.key) if part.kind == tasks.SUB_TASK]
+
+
+class Standing(Record):
+    """How far a batch is."""
+
+    batch: Batch
+    parts: tuple[Task, ...]
+    fan_in: Task
+    age: str
+
+    def in_state(self, *wanted: str) -> list[str]:
+        return [part.id for part in self.parts if part.state in wanted]
+
+
+def standing(app: App, batch: Batch) -> Standing:
+    """A batch with the state of each part."""
+    return Standing(batch, tuple(parts_of(app, batch)), fan_in_of(app, batch), age(app.clock.now() - batch.created_at))
+
+
+def calibration(app: App, project: str) -> Calibration:
+    """How many minutes an estimated minute really takes in this project."""
+    return metrics.calibration(app.database, project=project)
+
+
+def cancel(app: App, batch: Batch, *, reason: str) -> Batch:
+    """Take a whole batch back; what is finished stays finished."""
+    ended = outcomes.cancel_batch(app.database, key=batch.key, reason=reason)
+    views.refresh_or_tell(app, batch.project, f"Batch {batch.id} is cancelled")
+    return ended

@@ -1,0 +1,123 @@
+"""Write a task down: everything is checked and the baseline taken before the first byte is written."""
+
+from __future__ import annotations
+
+import os
+
+from handoff.base.errors import UserError
+from handoff.base.ids import check_id, slug
+from handoff.base.record import TYPE_CHECKING, Record
+from handoff.board.tasks import states, tasks
+from handoff.board.tasks.requirements import check_labels
+from handoff.engine.fanout import views
+from handoff.engine.fanout.tab_urls import Job, uri_for
+from handoff.engine.home import home_config, stop_files
+from handoff.engine.proof.baseline import take_baseline
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from handoff.board.tasks.tasks import Task
+    from handoff.engine.app import App
+    from handoff.engine.home import Project
+
+
+class Request(Record):
+    """What `dump` was asked to write down."""
+
+    task: str
+    brief: str
+    after: tuple[str, ...] = ()
+    agent: str = ""
+    role: str = ""
+    owns: tuple[str, ...] = ()
+    check: str = ""
+    tests: str = ""
+    priority: int = 0
+    labels: tuple[str, ...] = ()
+
+
+def prepare(app: App, project: Project, request: Request) -> dict[str, Any]:
+    """Check everything a new task needs and take its baseline; nothing is written."""
+    check_id(request.task, "task")
+    if not request.brief.strip():
+        raise UserError(
+            "The brief is empty.", "Say what the next session must do: --next 'TEXT', or --next - to read it."
+        )
+    config = home_config(app)
+    uri_for(config, Job(project.name, request.task, project.workspace, ""))
+    if request.owns:
+        from handoff.git.ownership.ownership import Ownership
+
+        Ownership.parse(request.owns)
+    check_labels(request.labels)
+    return {
+        "project": project.name, "id": request.task, "brief": request.brief.strip(), "role": request.role,
+        "agent": request.agent, "workspace": project.workspace, "owns": request.owns,
+        "check_command": request.check, "priority": request.priority, "max_attempts": int(config.number("max_attempts")),
+        "baseline": take_baseline(app, project.workspace, tests=tests_command(project.workspace, request.tests),
+                                  stamps=bool(request.owns)),
+    }  # fmt: skip
+
+
+def write_down(app: App, project: Project, request: Request) -> Task:
+    """Record a task and write its files; a live task of that id is not overwritten."""
+    values = prepare(app, project, request)
+    task = tasks.add(app.database, **values, after=request.after, labels=request.labels)
+    views.refresh_or_tell(app, project.name, f"Task {task.label} is recorded")
+    return task
+
+
+def preview(app: App, project: Project, request: Request) -> Task:
+    """The task as it would be written, for a dry run; nothing is created, not even the database."""
+    values = prepare(app, project, request)
+    fields: dict[str, Any] = dict.fromkeys(tasks.Task._fields, "")
+    fields.update(
+        dict.fromkeys(("key", "generation", "open_needs", "counted", "fence", "estimate_minutes", "not_before"), 0)
+    )
+    fields.update(batch=None, ended_at=None, attempt=1, changed_at=app.clock.now(), kind=tasks.TASK)
+    row = tasks.new_values(**values, state=states.WAITING if request.after else states.READY)
+    return tasks.Task(**{**fields, **row})
+
+
+def may_be_stopped(app: App, project: Project) -> bool:
+    """Whether it is worth looking for a stop that holds: a sentinel file or a row is there."""
+    if stop_files(app, project):
+        return True
+    with app.database.transaction(write=False) as transaction:
+        return bool(transaction.query("list_stops"))
+
+
+def tests_command(workspace: str, tests: str) -> str:
+    """`--tests` is a command; a bare path of a test file or folder means pytest, as the older tool has it."""
+    first = tests.partition("::")[0].partition(" ")[0]
+    path = os.path.join(workspace, first)
+    if first and os.path.exists(path) and (os.path.isdir(path) or not os.access(path, os.X_OK)):
+        return f"python -m pytest {tests}"
+    return tests
+
+
+def from_step(app: App, request: Request) -> Request:
+    """The request for the current step of the feature's plan; what was said on the command line wins."""
+    from handoff.engine.features.status import look
+    from handoff.feature.plan import plan as plans
+
+    view = look(app)
+    program = app.settings.program
+    if view.plan.verdict == plans.INVALID:
+        raise UserError(f"{view.folder}/STATE.md: {view.plan.guard}", f"Mend it, then: {program} validate")
+    step = view.plan.current
+    if step is None:
+        raise UserError(view.plan.guard or "The plan has no current step.", f"See: {program} status")
+    feature = os.path.basename(view.feature.path)
+    name = request.task or slug(f"{feature}-step-{step.number}")
+    lines = [
+        step.text,
+        f"This is step {step.number} of {len(view.plan.marks)} of feature `{feature}`.",
+        f"Read its documents in `{view.folder}/` first; SESSION.md tells where the last session stopped.",
+        f"When it is done, tick it too: `{program} step done {step.number}`.",
+    ]
+    if request.brief.strip():
+        lines.insert(1, request.brief.strip())
+    check = request.check or step.check or view.config.text("check")
+    return request._replace(task=name, brief="\n\n".join(lines), check=check)

@@ -1,0 +1,53 @@
+"""Who decides what comes of a task when its session is over, where the ordinary judgement is not enough."""
+
+from __future__ import annotations
+
+from handoff.base.record import TYPE_CHECKING, Record
+from handoff.board.tasks.tasks import PHASE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from handoff.agents.contract import Outcome
+    from handoff.board.tasks.tasks import Task
+    from handoff.engine.app import App
+
+# Kinds of tasks, and the module whose `decide` judges them: `decide(app, over) -> Outcome | None`, None for the ordinary
+# way. It may be called again after a crash, so it looks at what is there before it writes. Its `prepare(app, task) -> str`
+# is called before a session begins: it makes the workspace ready and writes the baton.
+BY_KIND: dict[str, str] = {PHASE: "handoff.engine.flows.conclude"}
+
+
+class Over(Record):
+    """A session that is over. Nothing of it runs any more; who decides keeps what it does not commit."""
+
+    task: Task
+    """The row as it is now."""
+    fence: int
+    session: str
+    workspace: str
+    outcome: Outcome
+    """How the client came out, by its own words and its exit code."""
+    holds: bool
+    """Whether the session still holds the task; otherwise it has reported, or the task went on without it."""
+
+
+def decider_of(task: Task) -> Callable[[App, Over], Outcome | None] | None:
+    """The function for tasks of this kind; it is imported only when it is needed."""
+    module = BY_KIND.get(task.kind)
+    if module is None:
+        return None
+    from importlib import import_module
+
+    found: Callable[[App, Over], Outcome | None] = import_module(module).decide
+    return found
+
+
+def prepared(app: App, task: Task) -> str:
+    """The baton of a task whose kind has its own, with the workspace made ready for it; nothing for all others."""
+    module = BY_KIND.get(task.kind)
+    if module is None:
+        return ""
+    from importlib import import_module
+
+    return str(import_module(module).prepare(app, task))

@@ -1,0 +1,176 @@
+"""How a ready task reaches a person's tab: an IDE address, a tmux window, a terminal, the clipboard, or plain words."""
+
+from __future__ import annotations
+
+import sys
+
+from handoff.base.errors import ConfigError, UserError
+from handoff.base.process import find, launch, run
+from handoff.base.record import TYPE_CHECKING, Record
+from handoff.engine.fanout.tab_urls import Job, fill, uri_for
+from handoff.engine.features import clipboard
+
+if TYPE_CHECKING:
+    from handoff.base.settings import Config
+    from handoff.engine.app import App
+
+AUTO, URI, TMUX, TERMINAL, CLIPBOARD, PRINT = WAYS = ("auto", "uri", "tmux", "terminal", "clipboard", "print")
+_AGENT_COMMANDS = {
+    "claude": ["claude", "{prompt}"],
+    "codex": ["codex", "{prompt}"],
+    "gemini": ["gemini", "--prompt-interactive", "{prompt}"],
+    "opencode": ["opencode", "--prompt", "{prompt}"],
+}
+_SECONDS = 20.0
+
+
+class Opened(Record):
+    """What really happened, in words a person can check."""
+
+    way: str
+    words: str
+    prompt: str
+
+
+def open_task(app: App, config: Config, job: Job, *, way: str = "") -> Opened:
+    """Open the task the way that was asked for, or the first one that works here; say what was done."""
+    chosen = way or config.text("opener")
+    if chosen not in WAYS:
+        place = "--with" if way else f"{config.path}: opener"
+        raise ConfigError(f"{place}: '{chosen}' is not a way to open a task.", f"Use one of: {', '.join(WAYS)}.")
+    if chosen == AUTO:
+        chosen = _first_that_works(app, config)
+    if chosen == URI:
+        words = _open_uri(app, uri_for(config, job))
+    elif chosen == TMUX:
+        words = _open_tmux(app, config, job)
+    elif chosen == TERMINAL:
+        words = _open_terminal(app, config, job)
+    elif chosen == CLIPBOARD:
+        words = _copy(app, config, job.prompt)
+    else:
+        words = "Nothing was opened. Give this to the next session:"
+    return Opened(chosen, words, job.prompt)
+
+
+def _first_that_works(app: App, config: Config) -> str:
+    if app.settings.get("TMUX") and _has(app, "tmux") and _agent_words(app, config, ""):
+        return TMUX
+    if config.text("uri_template") and _uri_program(app):
+        return URI
+    if config.texts("terminal_command"):
+        return TERMINAL
+    return CLIPBOARD if _clipboard_words(app, config) else PRINT
+
+
+def _has(app: App, program: str) -> bool:
+    return find(program, path=app.settings.path) is not None
+
+
+def _on_screen(app: App) -> bool:
+    return sys.platform == "darwin" or bool(app.settings.get("DISPLAY") or app.settings.get("WAYLAND_DISPLAY"))
+
+
+def _uri_program(app: App) -> str:
+    program = "open" if sys.platform == "darwin" else "xdg-open"
+    return program if _on_screen(app) and _has(app, program) else ""
+
+
+def _open_uri(app: App, uri: str) -> str:
+    program = _uri_program(app)
+    if not program:
+        raise UserError(
+            "No program here opens an address: there is no screen, or xdg-open is missing.",
+            "Use --with tmux, clipboard or print, or set opener in config.toml.",
+        )
+    code = launch([program, uri], environment=app.settings.environment)
+    if code:
+        raise UserError(
+            f"{program} could not open {uri} (exit {code}).",
+            "Is the editor installed? See uri_template in config.toml.",
+        )
+    return f"Asked {program} to open {uri}"
+
+
+def _agent_words(app: App, config: Config, agent: str) -> list[str]:
+    """The program a window runs: the one in the settings, else a known agent that is installed."""
+    if config.texts("agent_command"):
+        return config.texts("agent_command")
+    names = [agent] if agent else list(_AGENT_COMMANDS)
+    return next((_AGENT_COMMANDS[name] for name in names if name in _AGENT_COMMANDS and _has(app, name)), [])
+
+
+def _agent_command(app: App, config: Config, job: Job) -> list[str]:
+    words = _agent_words(app, config, job.agent)
+    if not words:
+        raise UserError(
+            "No agent to start: none is installed that handoff knows, and agent_command is not set.",
+            f'Set it in {config.path}, for example: agent_command = ["claude", "{{prompt}}"]',
+        )
+    values = {"prompt": job.prompt, "workspace": job.workspace, "task": job.task, "project": job.project}
+    return [fill(word, values, where=f"{config.path}: agent_command") for word in words]
+
+
+def _open_tmux(app: App, config: Config, job: Job) -> str:
+    command = _agent_command(app, config, job)
+    return open_window(app, name=job.task, folder=job.workspace, project=job.project, command=command)
+
+
+def open_window(app: App, *, name: str, folder: str, project: str, command: list[str]) -> str:
+    """A window in the tmux that runs, or a tmux of its own for the project; what was opened, in words."""
+    if not _has(app, "tmux"):
+        raise UserError("tmux is not installed.", "Install it, or use --with print.")
+    # `env` in front makes two words or more, which tmux runs as they are instead of through a shell.
+    place = ["-n", name, "-c", folder, "-P", "-F", "#{session_name}:#{window_index}"]
+    ran = ["env", *command]
+    window = run(["tmux", "new-window", *place, *ran], environment=app.settings.environment, timeout=_SECONDS)
+    if window.code == 0:
+        return f"Opened tmux window {window.text.strip()} running {command[0]}"
+    own = f"handoff-{project}"
+    session = run(
+        ["tmux", "new-session", "-d", "-s", own, *place, *ran], environment=app.settings.environment, timeout=_SECONDS
+    )
+    if session.code:
+        raise UserError(f"tmux refused: {session.error_text or window.error_text}", "Try: tmux new-session")
+    return f"Started tmux session {session.text.strip()} running {command[0]}; attach with: tmux attach -t {own}"
+
+
+def _open_terminal(app: App, config: Config, job: Job) -> str:
+    words = config.texts("terminal_command")
+    if not words:
+        raise UserError(
+            "terminal_command is not set.",
+            f'Set it in {config.path}, for example: terminal_command = ["x-terminal-emulator", "-e", "{{command}}"]',
+        )
+    command = _agent_command(app, config, job)
+    values = {"workspace": job.workspace, "task": job.task, "project": job.project}
+    argv: list[str] = []
+    for word in words:
+        if word == "{command}":
+            argv.extend(command)
+        else:
+            argv.append(fill(word, values, where=f"{config.path}: terminal_command"))
+    code = launch(argv, environment=app.settings.environment, cwd=job.workspace)
+    if code:
+        raise UserError(
+            f"{argv[0]} ended at once with exit {code}.",
+            "Try the command by hand; see terminal_command in config.toml.",
+        )
+    return f"Started {argv[0]} running {command[0]}"
+
+
+def _clipboard_words(app: App, config: Config) -> list[str]:
+    return config.texts("clipboard_command") or clipboard.program(app)
+
+
+def _copy(app: App, config: Config, text: str) -> str:
+    words = _clipboard_words(app, config)
+    if not words:
+        raise UserError(
+            "No clipboard program was found (wl-copy, xclip, xsel, pbcopy).",
+            "Install one, set clipboard_command in config.toml, or use --with print.",
+        )
+    code = launch(words, environment=app.settings.environment, stdin=text.encode("utf-8", "surrogateescape"))
+    if code:
+        raise UserError(f"{words[0]} failed (exit {code}).", "Use --with print.")
+    return f"Copied the prompt with {words[0]}; paste it into the next session:"

@@ -1,0 +1,1 @@
+"""Where sessions work and what they leave: folders, clones, landing, publishing, traces."""

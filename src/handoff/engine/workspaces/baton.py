@@ -1,0 +1,139 @@
+"""The baton: the document a session is given for a task. Its fixed words are in baton.md."""
+
+from __future__ import annotations
+
+import os
+
+from handoff.base.markdown import fenced, listed, one_line, quoted, render
+from handoff.base.record import TYPE_CHECKING
+from handoff.board import answers
+from handoff.engine.proof.baseline import baseline_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from handoff.base.settings import Config
+    from handoff.board.answers import Answer
+    from handoff.board.tasks.batches import Batch
+    from handoff.board.tasks.tasks import Task
+    from handoff.engine.app import App
+
+
+def template() -> str:
+    """The packaged words of the baton."""
+    with open(os.path.join(os.path.dirname(__file__), "baton.md"), encoding="utf-8") as file:
+        return file.read()
+
+
+def baton(
+    app: App, config: Config, task: Task, *, parts: Sequence[Task] = (), batch: Batch | None = None, clone: str = ""
+) -> str:  # fmt: skip
+    """The document for the session that takes the task; `clone` is the workspace it has for itself."""
+    folder = clone or task.workspace or "."
+    facts = task.baseline_facts
+    if clone and facts:
+        facts = {**facts, "workspace": clone, "dirty": []}
+    reading = [f"`{name}`" for name in config.texts("reading_list") if os.path.exists(os.path.join(folder, name))]
+    values = {
+        "task": task.id,
+        "project": task.project,
+        "program": app.settings.program,
+        "brief": task.brief.strip(),
+        "history": _history(task, answers.of_task(app.database, key=task.key) if task.key else []),
+        "baseline": baseline_text(facts) if facts else f"- Workspace: `{folder}`",
+        "reading": listed(reading),
+        "ownership": listed([f"`{pattern}`" for pattern in task.patterns], most=100),
+        "checks": f"`{task.check_command}` ends with exit 0." if task.check_command else "",
+        "parts": _parts(app, task, parts, clone),
+        "report": _report(app, task, batch, clone),
+    }
+    return render(template(), values)
+
+
+def _history(task: Task, said: Sequence[Answer]) -> str:
+    lines = [_answered(answer) for answer in said]
+    if task.attempt > 1:
+        lines.append(f"This is attempt {task.attempt} of {task.max_attempts}.")
+    if task.reason and task.state in ("ready", "waiting", "running"):
+        lines.append(f"The attempt before ended so: {task.reason}")
+        lines.append("Look at what it left behind (git status, git diff) before you begin.")
+    return "\n".join(lines)
+
+
+def _answered(answer: Answer) -> str:
+    """A person's word about this task, with the text they changed: it outranks the brief."""
+    word = {"approved": "yes", "rejected": "no"}.get(answer.state, answer.state)
+    why = f", {answer.reason.strip()}" if answer.reason.strip() else ""
+    line = f"{answer.answered_by or 'A person'} was asked: {one_line(answer.question)}\nThe answer: {word}{why}"
+    if answer.answer:
+        line += f"\nThe text as it is to be, in place of what was shown:\n\n{fenced(answer.answer)}"
+    return line + "\n"
+
+
+def _parts(app: App, task: Task, parts: Sequence[Task], clone: str) -> str:
+    if task.kind != "fan-in" or not parts:
+        return ""
+    lines = []
+    for part in parts:
+        said = part.result or part.reason
+        owned = ", ".join(f"`{pattern}`" for pattern in part.patterns[:10]) or "nothing"
+        line = f"`{part.id}`: {part.state}" + (f", {one_line(said)}" if said else "")
+        lines.append(f"{line}\n  - asked: {one_line(part.brief)}\n  - owned: {owned}")
+    text = (
+        listed(lines, most=200) + "\n\nBring the parts together: look at every part's changes, mend what does not fit"
+    )
+    if clone:
+        return (
+            f"{text}, and run the whole test suite. What the parts made is joined in your workspace already; when your"
+            " report is believed, all of it lands on the person's branch, one commit for each part."
+        )
+    program = app.settings.program
+    text += (
+        f", run the whole test suite, and commit only what the parts own: `{program} safe-commit -m MESSAGE -- PATHS`."
+    )
+    apart = _apart(app, parts)
+    if apart:
+        text += f"\n\nParts that worked in clones of their own come in with: `{program} land {' '.join(apart)}`"
+    return text
+
+
+def _apart(app: App, parts: Sequence[Task]) -> list[str]:
+    """The workspaces of finished parts whose work is not in the person's checkout yet."""
+    from handoff.engine.workspaces import task_clones
+
+    done = sorted((part for part in parts if part.state == "done"), key=lambda part: part.ended_at or 0.0)
+    return [task_clones.name_of(part) for part in done if task_clones.of_task(app, part) is not None]
+
+
+def _report(app: App, task: Task, batch: Batch | None, clone: str) -> str:
+    """The exact commands of this task, with its fence once somebody holds it."""
+    if task.ended:
+        return f"Nothing: this task is {task.state}." + (f"\n\n{task.result}" if task.result else "")
+    program = app.settings.program
+    target = f"--project {task.project} --task {task.label}"
+    lines = []
+    if app.settings.get("HANDOFF_HOME") and not clone:  # a session of ours has it all in its environment
+        lines.append(f"export HANDOFF_HOME={quoted(app.settings.home)}")
+    if batch is not None and not clone:
+        role = "fan-in" if task.kind == "fan-in" else task.id
+        env = os.path.join(app.settings.home, task.project, "batches", batch.id, f"{role}.env")
+        lines.append(f". {quoted(env)}")
+    if task.state == "running":
+        target += f" --session {task.held_by} --fence {task.fence}"
+    else:
+        lines.append(f"{program} claim {target}        # first: now the task is yours")
+        target = ""
+    words = f"{program} heartbeat {target}".rstrip()
+    lines.append(f"{words:<40} # now and then, and after each long step")
+    words = f"{program} done {target}".rstrip()
+    lines.append(f"{words} --summary 'what you did'")
+    lines.append(f"{program} block {target}".rstrip() + " 'what you need'   # when you cannot go on")
+    text = fenced("\n".join(lines), "sh")
+    if clone:
+        text += (
+            "\n\nYou work in a clone of your own, and it is all you can write. Commit there as you like, or not at all: what"
+            " you own is taken from the files as they lie when you report."
+        )
+    elif batch is not None and task.kind == "sub-task":
+        text += f"\n\nThis is a part of batch `{batch.id}`. Leave commits to its fan-in unless you are told otherwise."
+    return text + "\n\nExit 4 means that another session holds the task now: stop writing."

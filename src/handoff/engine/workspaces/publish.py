@@ -1,0 +1,384 @@
+"""Several machines, one repository: publish what a task's session made, and go on from what another machine published.
+
+Work is published under the task's fence and its machine, `refs/handoff/task/<name>/<fence>-<machine>`, and as the branch
+`handoff/<name>`. Only the holder of the fence publishes; the branch moves under a lease on what was last seen there.
+"""
+
+from __future__ import annotations
+
+import os
+
+from handoff.base.errors import Away, Conflict, HandoffError, UserError
+from handoff.base.files import make_folder, write_atomic
+from handoff.base.ids import slug
+from handoff.base.record import TYPE_CHECKING, Record
+from handoff.board.sessions import leases
+from handoff.board.tasks import states, tasks
+from handoff.engine.home import home_config
+from handoff.git import remotes
+from handoff.git.remotes import Moved, Remote, Start
+from handoff.git.snapshots.location import CHECKOUTS, TREE
+from handoff.git.workspaces.kinds import remove_tree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from handoff.board.sessions.leases import Claim
+    from handoff.board.tasks.tasks import Task
+    from handoff.engine.app import App
+    from handoff.engine.safety.snapshots import Vault
+
+_PUBLISHED = "refs/handoff/task/"
+_BASE = "refs/handoff/base/"
+_TRIES = 5
+_PAUSE = 2.0
+_LONGEST_NAME = 44
+_HOST = "task-"
+_KEPT_SECONDS = 86_400.0
+
+
+class Published(Record):
+    """The newest work of a task at the shared repository: who pushed it with which fence."""
+
+    fence: int
+    host: str
+    tip: str
+
+
+def remote_of(app: App, project: str) -> Remote | None:
+    """The shared repository of a project, if the settings name one."""
+    address = home_config(app).text("git_remote").replace("{project}", project)
+    if not address:
+        return None
+    from handoff.store.addresses import without_password
+
+    shown = without_password(address) if "://" in address else address
+    return Remote(address, shown, app.git_environment)
+
+
+def name_of(*, label: str, key: int) -> str:
+    """What a task is called at the shared repository: its words for people, its number so that no other has it."""
+    return f"{slug(label)[:_LONGEST_NAME].strip('-')}-{key}"
+
+
+def branch_of(name: str) -> str:
+    return f"refs/heads/handoff/{name}"
+
+
+# --- publishing -----------------------------------------------------------------------------------------------
+
+
+def publish(app: App, *, task: Task, fence: int, folder: str, session: str = "") -> str:
+    """Push the whole tree of a session as it is now; its commit. Refused (exit 4) once the task has another holder."""
+    remote = remote_of(app, task.project)
+    if remote is None or not os.path.lexists(os.path.join(folder, ".git")):
+        return ""
+    _refuse_replaced(app, task.key, fence)
+    vault = _vault(app, folder, task.project)
+    tip = _tip_of(app, vault, task, fence, session)
+    name = name_of(label=task.label, key=task.key)
+    known = _read(app, task.project, name)
+    if not tip or (known.get("tip") == tip and known.get("fence") == fence):
+        return tip
+    branch = branch_of(name)
+    targets = {branch: tip, f"{_PUBLISHED}{name}/{fence}-{_here(app)}": tip}
+    expected = str(known.get("tip", ""))
+    for _ in range(_TRIES):
+        try:
+            remote.push(vault.store.path, targets, branch=branch, expected=expected)
+            break
+        except Moved:
+            # A machine that has lost the task may have pushed in the same moment. The rows say whose the branch is.
+            _refuse_replaced(app, task.key, fence)
+            expected = remote.refs(branch).get(branch, "")
+    else:
+        raise Away(f"The branch {branch} at {remote.shown} does not hold still.", "It is tried again.")
+    _write(app, task.project, name, {"tip": tip, "fence": fence})
+    return tip
+
+
+def publish_patiently(app: App, *, task: Task, fence: int, folder: str, session: str = "") -> str:
+    """The same; while the shared repository is away the task stays ours, and nothing counts as an attempt."""
+    return str(
+        _patiently(app, task, fence, lambda: publish(app, task=task, fence=fence, folder=folder, session=session))
+    )
+
+
+def _patiently(app: App, task: Task, fence: int, function: Callable[[], Any]) -> Any:
+    """Try until it works; meanwhile the task stays ours, and whoever looks is told why it waits."""
+    name, told = name_of(label=task.label, key=task.key), ""
+    while True:
+        try:
+            done = function()
+        except Away as error:
+            leases.heartbeat(app.database, key=task.key, fence=fence)  # whoever was replaced meanwhile ends here
+            if error.message != told:
+                told = error.message
+                _write(app, task.project, name, {**_read(app, task.project, name), "trouble": told})
+            app.clock.sleep(_PAUSE)
+        else:
+            known = _read(app, task.project, name) if told else {}
+            if known.pop("trouble", ""):
+                _write(app, task.project, name, known)
+            return done
+
+
+def _refuse_replaced(app: App, key: int, fence: int) -> None:
+    row = tasks.get(app.database, key=key)
+    if row.fence != fence:
+        raise tasks.stale(row, fence)
+
+
+def _tip_of(app: App, vault: Vault, task: Task, fence: int, session: str) -> str:
+    """The commit to publish: the session's own where nothing is uncommitted, else one on top of it with every file."""
+    from handoff.engine.safety.snapshots import snapshot
+    from handoff.git.snapshots.restore import tree_of
+    from handoff.git.snapshots.take import Wish
+
+    taken = snapshot(app, vault=vault, wish=Wish("publish", session=session))
+    tree = tree_of(vault.store, taken.sha)
+    if taken.head and tree_of(vault.store, taken.head) == tree:
+        return taken.head
+    message = f"Work of '{task.label}' as it lies, not committed by its session\n\n{remotes.WIP}: {fence}\n"
+    return vault.store.write_commit(tree, [taken.head] if taken.head else [], message, moment=int(taken.time))
+
+
+def offer_base(app: App, *, project: str, folder: str) -> str:
+    """Push the commit a new task begins at, so that any machine can take it; what went wrong, in words."""
+    remote = remote_of(app, project)
+    if remote is None:
+        return ""
+    from handoff.git.plumbing.checkout import facts
+
+    state = facts(folder, environment=app.git_environment)
+    if state is None or not state.head:
+        return ""
+    place = os.path.join(_folder(app, project), f"base-{state.head}")
+    if os.path.exists(place):
+        return ""
+    make_folder(_folder(app, project))
+    write_atomic(f"{place}.waits", state.top, sync=False)
+    return _push_base(app, remote, place, state.top)
+
+
+def _push_base(app: App, remote: Remote, place: str, top: str) -> str:
+    head = os.path.basename(place).removeprefix("base-")
+    try:
+        from handoff.git.plumbing.checkout import git_path
+
+        repository = os.path.dirname(git_path(top, "config", environment=app.git_environment))
+        remote.push(repository, {f"{_BASE}{head}": head})
+    except HandoffError as error:
+        return error.message
+    os.rename(f"{place}.waits", place)
+    return ""
+
+
+# --- taking over ------------------------------------------------------------------------------------------------
+
+
+def brought_here(app: App, claim: Claim) -> Claim:
+    """A claim with the task's work on this machine."""
+    return claim._replace(task=adopt(app, task=claim.task, fence=claim.fence))
+
+
+def adopt(app: App, *, task: Task, fence: int) -> Task:
+    """The task with a workspace on this machine that holds what was done so far, wherever that was."""
+    remote = remote_of(app, task.project)
+    if remote is None:
+        return task
+    found: Task = _patiently(app, task, fence, lambda: _adopt(app, remote, task, fence))
+    return found
+
+
+def _adopt(app: App, remote: Remote, task: Task, fence: int) -> Task:
+    name = name_of(label=task.label, key=task.key)
+    waited = _waited_for(app, task)
+    mirror = os.path.join(app.settings.home, task.project, "remote.git")
+    # Only what is asked for by name: a repository of many machines has very many refs.
+    names = (name, *(name_of(label=label, key=key) for key, label in waited.items()))
+    refs = remote.fetch(mirror, *(f"{_PUBLISHED}{one}/*" for one in names))
+    newest = _newest(refs, name)
+    here = os.path.lexists(os.path.join(task.workspace, ".git"))
+    if newest is not None and newest.host == _here(app) and here:
+        return task  # this machine published last: its own tree is at least as new
+    needed = [] if newest is not None else _results(waited, refs)
+    own = here and task.baseline_facts.get("host", app.settings.host) == app.settings.host
+    if newest is None and own and all(one.host == _here(app) for _, one in needed):
+        return task
+    branch = branch_of(name).removeprefix("refs/heads/")
+    if newest is not None:
+        start = remotes.start_at(mirror, branch, newest.tip, environment=remote.environment)
+    else:
+        merged = [(label, one.tip) for label, one in needed]
+        start = Start(branch, _fetch_base(remote, mirror, task), merged=merged)
+    folder = _make(app, task, mirror, remote, start)
+    _write(app, task.project, name, {"tip": newest.tip if newest is not None else "", "fence": 0})
+    return _place(app, task, fence, folder, new=newest is None)
+
+
+def _newest(refs: dict[str, str], name: str) -> Published | None:
+    found = []
+    for ref, tip in refs.items():
+        if ref.startswith(f"{_PUBLISHED}{name}/"):
+            fence, _, host = ref.rpartition("/")[2].partition("-")
+            found.append(Published(int(fence), host, tip))
+    return max(found, key=lambda one: one.fence, default=None)
+
+
+def _fetch_base(remote: Remote, mirror: str, task: Task) -> str:
+    """The commit a task begins at: pushed by name when it was written down, else somewhere on the branches."""
+    head = str(task.baseline_facts.get("head", ""))
+    if head and remote.fetch(mirror, f"{_BASE}{head}*"):
+        return head
+    heads = remote.fetch(mirror, "refs/heads/*")
+    return head or next(iter(heads.values()), "HEAD")
+
+
+def _waited_for(app: App, task: Task) -> dict[int, str]:
+    """The tasks this one waited for: those it comes after, and for a fan-in the finished parts of its batch."""
+    waited = {need.key: f"{need.scope}/{need.id}" if need.scope else need.id
+              for need in tasks.needs_of(app.database, key=task.key)}  # fmt: skip
+    if task.kind == tasks.FAN_IN and task.batch is not None:
+        for part in tasks.of_batch(app.database, batch=task.batch):
+            if part.kind == tasks.SUB_TASK and part.state == states.DONE:
+                waited[part.key] = part.label
+    return dict(sorted(waited.items()))
+
+
+def _results(waited: dict[int, str], refs: dict[str, str]) -> list[tuple[str, Published]]:
+    """What those have left."""
+    found = ((label, _newest(refs, name_of(label=label, key=key))) for key, label in waited.items())
+    return [(label, one) for label, one in found if one is not None]
+
+
+def _make(app: App, task: Task, mirror: str, remote: Remote, start: Start) -> str:
+    """A checkout of the task's own; what an older attempt left there is kept as a snapshot first."""
+    tree = os.path.join(app.settings.home, task.project, CHECKOUTS, f"{_HOST}{task.key}", TREE)
+    if os.path.lexists(os.path.join(tree, ".git")):
+        from handoff.engine.safety.snapshots import snapshot
+        from handoff.git.snapshots.take import Wish
+
+        snapshot(app, vault=_vault(app, tree, task.project), wish=Wish("before another machine's work", force=True))
+    remotes.make_checkout(mirror, tree, remote, start)
+    return tree
+
+
+def _place(app: App, task: Task, fence: int, folder: str, *, new: bool) -> Task:
+    baseline = task.baseline_facts
+    if new:  # what the others left is not this task's doing
+        from handoff.engine.proof.baseline import take_baseline
+
+        baseline = {**baseline, **take_baseline(app, folder), "dirty": [], "dirty_count": 0}
+    return tasks.place(app.database, key=task.key, fence=fence, workspace=folder, baseline=baseline)
+
+
+# --- looking after ----------------------------------------------------------------------------------------------
+
+
+def look_after(app: App) -> list[str]:
+    """Publish what runs here and what could not be pushed before; what went wrong, in words."""
+    from handoff.agents import folder as folders
+    from handoff.engine.workspaces import running
+
+    found: dict[str, None] = dict.fromkeys(troubles(app))
+    for trace in running.listing(app):
+        try:
+            task = tasks.get(app.database, key=trace.key)
+            workspace = str(folders.get(trace.folder, folders.FACTS).get("workspace", ""))
+            if workspace and trace.holds(task):
+                publish(app, task=task, fence=trace.fence, folder=workspace, session=trace.session)
+        except Conflict:
+            continue  # it has another holder
+        except HandoffError as error:
+            found[error.message] = None
+    _tidy(app)
+    for project, name, top in _waiting_bases(app):
+        remote = remote_of(app, project)
+        place = os.path.join(_folder(app, project), name)
+        trouble = _push_base(app, remote, place, top) if remote is not None else ""
+        if trouble:
+            found[trouble] = None
+    return list(found)
+
+
+def _tidy(app: App) -> None:
+    """Remove checkouts of tasks that ended a day ago: what was in them is at the shared repository and in the vault."""
+    for project in _projects(app):
+        folder = os.path.join(app.settings.home, project, CHECKOUTS)
+        for name in os.listdir(folder) if os.path.isdir(folder) else ():
+            try:
+                task = tasks.get(app.database, key=int(name.removeprefix(_HOST)))
+            except UserError:
+                continue  # forgotten by `prune`; a person may look at it
+            known = _read(app, project, name_of(label=task.label, key=task.key))
+            old = task.ended_at is not None and app.clock.now() - task.ended_at > _KEPT_SECONDS
+            if old and known.get("fence") and not known.get("trouble"):
+                remove_tree(os.path.join(folder, name))
+
+
+def troubles(app: App) -> list[str]:
+    """Which tasks' work could not be pushed from this machine when it was last tried, and why."""
+    found = []
+    for project in _projects(app):
+        for file in sorted(os.listdir(_folder(app, project))):
+            trouble = _read(app, project, file.removesuffix(".json")).get("trouble") if file.endswith(".json") else ""
+            if trouble:
+                found.append(f"{project}/{file.removesuffix('.json')}: {trouble}")
+    return found
+
+
+def _projects(app: App) -> list[str]:
+    home = app.settings.home
+    return (
+        [name for name in sorted(os.listdir(home)) if os.path.isdir(_folder(app, name))] if os.path.isdir(home) else []
+    )
+
+
+def _waiting_bases(app: App) -> list[tuple[str, str, str]]:
+    found = []
+    for project in _projects(app):
+        for file in os.listdir(_folder(app, project)):
+            if file.endswith(".waits"):
+                with open(os.path.join(_folder(app, project), file), encoding="utf-8") as opened:
+                    found.append((project, file.removesuffix(".waits"), opened.read()))
+    return found
+
+
+# --- what is remembered on this machine -------------------------------------------------------------------------
+
+
+def _here(app: App) -> str:
+    return slug(app.settings.host) or "host"
+
+
+def _vault(app: App, folder: str, project: str) -> Vault:
+    from handoff.engine.safety.snapshots import Vault
+    from handoff.git.plumbing.checkout import find_top
+    from handoff.git.plumbing.snapshot_repo import Store
+    from handoff.git.snapshots.location import find_place
+
+    place = find_place(find_top(folder) or folder, home=app.settings.home, project=project)
+    return Vault(place, Store(place.store, app.settings.environment))
+
+
+def _folder(app: App, project: str) -> str:
+    return os.path.join(app.settings.home, project, "remotes")
+
+
+def _read(app: App, project: str, name: str) -> dict[str, Any]:
+    import json
+
+    try:
+        with open(os.path.join(_folder(app, project), f"{name}.json"), encoding="utf-8") as file:
+            return dict(json.load(file))
+    except (OSError, ValueError):
+        return {}
+
+
+def _write(app: App, project: str, name: str, values: dict[str, Any]) -> None:
+    import json
+
+    make_folder(_folder(app, project))
+    write_atomic(os.path.join(_folder(app, project), f"{name}.json"), json.dumps(values), sync=False)

@@ -1,0 +1,187 @@
+"""Sessions somebody must look after on this machine: what is left of each in the home, whose its task is, how it is ended."""
+
+from __future__ import annotations
+
+import os
+
+from handoff.agents import folder as folders
+from handoff.base.errors import Away, Conflict
+from handoff.base.files import make_folder, remove, write_atomic
+from handoff.base.marked import end as end_processes
+from handoff.base.marked import is_alive, marked
+from handoff.base.record import TYPE_CHECKING, Record
+from handoff.board.sessions import expenses, leases
+from handoff.board.tasks import states, tasks
+from handoff.engine.workspaces.transcripts import known_session
+
+if TYPE_CHECKING:
+    from handoff.agents.session import Session
+    from handoff.board.sessions.leases import Claim
+    from handoff.board.tasks.tasks import Task
+    from handoff.engine.app import App
+
+ROW_SECONDS = 1.0
+GRACE_SECONDS = 30.0
+_SHARE_OF_LEASE = 4
+_LONGEST_BEAT = 60.0
+_PARTS = 4
+_OLD_SECONDS = 3600.0
+
+
+class Trace(Record):
+    """One session that was started here and is not settled."""
+
+    session: str
+    key: int
+    fence: int
+    supervised: bool
+    """Whether a supervisor's durable run looks after it; otherwise a person's own command does."""
+    folder: str
+
+    def holds(self, task: Task) -> bool:
+        return task.state == states.RUNNING and task.fence == self.fence and task.held_by == self.session
+
+
+def _place(app: App) -> str:
+    return os.path.join(app.settings.home, "sessions", "running")
+
+
+def leave(app: App, claim: Claim, folder: str, *, supervised: bool) -> None:
+    """Before the first process of a session: whoever comes after a crash finds it without reading every old folder."""
+    make_folder(_place(app), mode=0o700)
+    text = f"{claim.task.key} {claim.fence} {int(supervised)} {folder}"
+    write_atomic(os.path.join(_place(app), claim.session.id), text, mode=0o600, sync=False)
+
+
+def forget(app: App, session: str) -> None:
+    """It is settled: nobody needs to look after it any more."""
+    remove(os.path.join(_place(app), session))
+
+
+def listing(app: App) -> list[Trace]:
+    """Every session that was started here and is not settled."""
+    try:
+        names = [name for name in os.listdir(_place(app)) if not name.startswith(".")]
+    except OSError:
+        return []
+    found = []
+    for name in names:
+        try:
+            with open(os.path.join(_place(app), name), encoding="utf-8") as file:
+                parts = file.read().split(" ", _PARTS - 1)
+        except OSError:
+            continue  # it was just settled
+        if len(parts) == _PARTS and parts[0].isdigit() and parts[1].isdigit():
+            found.append(Trace(name, int(parts[0]), int(parts[1]), parts[2] == "1", parts[3]))
+    return found
+
+
+def tidy(app: App) -> None:
+    """Take away what writers that were killed left half-written, an hour later."""
+    try:
+        with os.scandir(_place(app)) as entries:
+            old = [
+                one.path
+                for one in entries
+                if one.name.startswith(".") and app.clock.now() - one.stat().st_mtime > _OLD_SECONDS
+            ]
+    except OSError:
+        return
+    for path in old:
+        remove(path)
+
+
+def end(trace: Trace, reason: str) -> bool:
+    """End everything of a session that must not write any more; False when nothing of it ran."""
+    keeper = folders.keeper_of(trace.folder)
+    left = [*([keeper] if is_alive(keeper) else []), *marked(trace.session)]
+    if left:
+        folders.put(trace.folder, folders.STOPPED, reason)
+        end_processes(left)
+    return bool(left)
+
+
+def end_superseded(app: App, task: Task, *, but: str) -> int:
+    """Sessions that lost this task and still run here; how many."""
+    return sum(
+        end(trace, "another session has its task")
+        for trace in listing(app)
+        if trace.key == task.key and trace.session != but
+    )
+
+
+def stop(app: App, *, session: str, reason: str = "a person stopped it") -> bool:
+    """Ask a session to end; its supervisor does it, or we do where there is none. False when it was over already."""
+    known, path = known_session(app, session)
+    keeper = folders.keeper_of(path)
+    if not is_alive(keeper) and not marked(known.id):
+        return False
+    folders.put(path, folders.STOP, reason)
+    import signal
+
+    end_processes([keeper], signal.SIGTERM)
+    if not is_alive(keeper):
+        end_processes(marked(known.id))
+    return True
+
+
+class Look:
+    """What is looked at while a session runs: whose the task is, and whether the session shows signs of life."""
+
+    def __init__(self, app: App, claim: Claim, session: Session) -> None:
+        self._app, self._claim, self._session = app, claim, session
+        self._every = min(_LONGEST_BEAT, claim.lease_seconds / _SHARE_OF_LEASE)
+        now = app.clock.monotonic()
+        self._row_at = now
+        # Whoever comes back from a crash finds an old lease: the first look renews it.
+        self._beaten = now if not claim.repeated else now - self._every
+        self._left_at: float | None = None
+        self._money = 0.0
+        if claim.repeated:
+            self._row_at -= ROW_SECONDS
+
+    def __call__(self) -> None:
+        now = self._app.clock.monotonic()
+        if now - self._row_at < ROW_SECONDS:
+            return
+        self._row_at = now
+        try:
+            self._look(now)
+        except Away:
+            return  # the session goes on; whether we were missed is seen when the database is back
+
+    def _look(self, now: float) -> None:
+        self.note_money()
+        task, fence = tasks.get(self._app.database, key=self._claim.task.key), self._claim.fence
+        mine = task.fence == fence and task.held_by == self._session.name
+        if mine and task.state in (states.RUNNING, states.READY):  # ready: a watchdog thought it dead
+            self._left_at = None
+            if task.state == states.READY or now - self._beaten >= self._every:
+                self._beat(now)
+        elif task.fence == fence and task.state in (states.DONE, states.BLOCKED, states.GATED):
+            # It has reported; most agents say a last word and end by themselves.
+            self._left_at = now if self._left_at is None else self._left_at
+            if not self._session.rules.attended and now - self._left_at > GRACE_SECONDS:
+                self._session.stop("it had reported and did not end")
+        else:
+            self._session.stop("the task was taken from this session")
+
+    def note_money(self) -> None:
+        """What it has cost so far counts at once: a day's limit must not be overrun by sessions that still run."""
+        if self._session.seen.money > self._money:
+            known = self._claim.session
+            expenses.note(
+                self._app.database, session=known.id, project=self._claim.task.project, agent=known.agent,
+                money=self._session.seen.money,
+            )  # fmt: skip
+            self._money = self._session.seen.money
+
+    def _beat(self, now: float) -> None:
+        if self._session.active_at <= self._beaten and not self._claim.repeated:
+            return  # a silent session's lease runs out
+        try:
+            leases.heartbeat(self._app.database, key=self._claim.task.key, fence=self._claim.fence)
+        except Conflict:
+            return  # the next look finds out who has it
+        self._beaten = now
+        self._claim = self._claim._replace(repeated=False)

@@ -1,0 +1,266 @@
+"""What a session made in its clone: judged on exactly that tree, kept on a branch of the project, landed by the fan-in."""
+
+from __future__ import annotations
+
+from handoff.base.errors import Conflict, HandoffError, Refused
+from handoff.base.record import TYPE_CHECKING, Record
+from handoff.base.settings import PROJECT_FOLDER, project_config
+from handoff.board.tasks import states, tasks
+from handoff.engine.proof.evidence import Evidence
+from handoff.engine.workspaces import task_clones
+
+if TYPE_CHECKING:
+    from collections.abc import Container
+
+    from handoff.board.tasks.tasks import Task
+    from handoff.checks.commands import Verdict
+    from handoff.engine.app import App
+    from handoff.engine.safety.snapshots import Vault
+    from handoff.git.landing.merge import Member
+    from handoff.git.workspaces.workspaces import Workspace
+
+KEPT = "refs/handoff/work/"
+_DOCUMENTS = PROJECT_FOLDER + "/"
+_TRIES = 2
+_LANDED = '"landed"'  # in the evidence a report left
+_SHOWN = 20
+
+
+class Judged(Record):
+    """A session's work as it was judged: the evidence, and the commit that holds exactly what was checked."""
+
+    evidence: Evidence
+    member: Member
+
+
+def judge(app: App, task: Task, workspace: Workspace, *, summary: str = "") -> Judged:
+    """Take what the clone holds, run the task's check there behind the wall, and see that it still holds the same."""
+    vault = task_clones.vault_of_project(app, task)
+    for _ in range(_TRIES):
+        member = _taken(app, vault, workspace)
+        outside = _outside(member)
+        verdict = None
+        if task.check_command and not outside:
+            verdict = run_check(app, task, workspace.tree, workspace)
+            now = _taken(app, vault, workspace)
+            if now.commit != member.commit:
+                changed = now
+                continue
+        tree = _tree(vault, member.commit)
+        words = _message(task, member, summary)
+        member = member._replace(
+            commit=vault.store.write_commit(tree, [member.base], words, moment=0), message=words
+        )  # fmt: skip
+        seen = tree if verdict is not None and verdict.green else ""
+        paths = tuple(sorted(member.paths))
+        return Judged(Evidence(member.commit, paths, outside, verdict, task.workspace, seen), member)
+    moved = sorted({one.path for one in set(changed.touches) ^ set(member.touches)})
+    raise Refused(
+        f"'{task.label}' cannot be judged: files changed while its check ran: {', '.join(moved[:_SHOWN])}",
+        "Let nothing write while you report; let the check write only files that git ignores.",
+    )
+
+
+def _outside(member: Member) -> tuple[str, ...]:
+    """What was changed and is not taken; the feature's documents are every session's to write, and nobody's to land."""
+    return tuple(line.removesuffix(" (not owned)") for line in member.left_out if not line.startswith(_DOCUMENTS))
+
+
+class Left(Record):
+    """What a clone holds beside its base: what would be taken in, and what would not."""
+
+    changed: tuple[str, ...]
+    outside: tuple[str, ...]
+
+
+def left(app: App, task: Task, workspace: Workspace) -> Left:
+    """What the sessions of a task have left in its clone so far."""
+    member = _taken(app, task_clones.vault_of_project(app, task), workspace)
+    outside = _outside(member)
+    return Left((*sorted(member.paths), *outside), outside)
+
+
+def _taken(app: App, vault: Vault, workspace: Workspace) -> Member:
+    from handoff.engine.workspaces import landing
+
+    return landing.member_of(app, vault=vault, workspace=workspace)
+
+
+def run_check(app: App, task: Task, folder: str, workspace: Workspace | None = None) -> Verdict:
+    """The task's check where its session works. What the session wrote is run here, so the wall stands around it as well."""
+    import shlex
+
+    from handoff.checks.commands import run_check as run
+    from handoff.engine.home import home_config
+    from handoff.engine.proof import sandboxes
+
+    # The person's own settings: a clone's are the session's to write.
+    settings = project_config(task.workspace)
+    wall = sandboxes.wall_of_folder(app, folder=folder, caches=home_config(app).texts("session_caches"))
+    wrapped = sandboxes.inside(app, wall=wall, argv=["/bin/sh", "-c", task.check_command], workspace=workspace)
+    verdict = run(
+        "exec " + shlex.join(wrapped.argv), folder=folder, environment=wrapped.environment,
+        timeout=settings.number("check_timeout"), clock=app.clock,
+    )  # fmt: skip
+    return verdict._replace(command=task.check_command)
+
+
+def _tree(vault: Vault, commit: str) -> str:
+    from handoff.git.snapshots.restore import tree_of
+
+    return tree_of(vault.store, commit)
+
+
+# --- keeping and landing ------------------------------------------------------------------------------------
+
+
+def keep(app: App, task: Task, workspace: Workspace, judged: Judged) -> dict[str, str]:
+    """Put the judged work on its branch in the project's repository, so that nothing depends on the clone any more.
+
+    A part of a batch waits there for its fan-in; anything else lands now. What was done before a crash is found done.
+    """
+    vault = task_clones.vault_of_project(app, task)
+    member = judged.member
+    vault.store.point(KEPT + workspace.name, member.commit)
+    found = {"commit": member.commit, "branch": _short(workspace)}
+    _put_branch(app, vault, workspace, member.commit)
+    if task.kind != tasks.SUB_TASK:
+        found["landed"] = _land(app, vault, task, judged)
+    return found
+
+
+def _short(workspace: Workspace) -> str:
+    return workspace.branch.removeprefix("refs/heads/")
+
+
+def _put_branch(app: App, vault: Vault, workspace: Workspace, commit: str) -> None:
+    from handoff.engine.workspaces.landing import target_of
+    from handoff.git.snapshots.restore import give_objects
+
+    target = target_of(app, vault)
+    give_objects(vault.store, vault.place.source, [commit])
+    old = target.tip(workspace.branch)
+    if old != commit and not target.swap(workspace.branch, old or "0" * len(commit), commit):
+        raise Conflict(f"The branch {_short(workspace)} could not be moved.", "Look at it, then report again.")
+
+
+def _land(app: App, vault: Vault, task: Task, judged: Judged) -> str:
+    """All finished parts and then the task's own work on the person's branch: all of it or nothing."""
+    from handoff.engine.workspaces import landing
+
+    members = [*_kept_parts(app, vault, task), *([judged.member] if judged.member.touches else [])]
+    planned = landing.land(app, names=(), prepared=members, vault=vault, dry_run=True)
+    _refuse_conflicts(task, planned)
+    if not planned.merged.steps:
+        return planned.merged.old  # nothing was changed, or a report that was killed had landed it
+    exact = _tree(vault, planned.merged.new) == _tree(vault, judged.member.commit)
+    check = "" if exact else task.check_command  # the branch has moved on: what would be there now is checked anew
+    done = landing.land(app, names=(), prepared=members, vault=vault, check=check)
+    _refuse_conflicts(task, done)
+    if done.verdict is not None and not done.verdict.green:
+        raise Refused(
+            f"'{task.label}' is not done: joined with the branch as it is now, `{check}` is {done.verdict.word}"
+            f" ({done.culprit}).\n{done.verdict.tail}",
+            "Mend it and report again; nothing was changed.",
+        )
+    return done.merged.new
+
+
+def _refuse_conflicts(task: Task, outcome: object) -> None:
+    conflicts = getattr(outcome, "merged").conflicts  # noqa: B009 - an Outcome of the landing, imported lazily
+    if conflicts:
+        shown = "\n".join(f"  {one.path}: {one.first} and {one.second}" for one in conflicts[:_SHOWN])
+        raise Refused(
+            f"'{task.label}' cannot land: git cannot join these files:\n{shown}",
+            "Mend them in your workspace and report again, or block the task.",
+        )
+
+
+def _message(task: Task, member: Member, summary: str) -> str:
+    """The words of the session's own commits; without any, those of its report."""
+    if member.message.startswith("Land "):
+        return f"{summary.strip() or task.label}\n\nHandoff-Task: {task.label}\n"
+    return member.message
+
+
+def tidy(app: App, task: Task, *, running: Container[int]) -> None:
+    """The work of a finished task has landed: its clone, those of the parts in it and their branches are needed no more.
+
+    Everything in them is in a snapshot first. What cannot be removed, or belongs to a session that still runs, stays.
+    """
+    whole = _landed_with(app, task)
+    if not whole:
+        return
+    from handoff.engine.workspaces import workspaces
+    from handoff.engine.workspaces.landing import target_of
+
+    vault = task_clones.vault_of_project(app, task)
+    target = target_of(app, vault)
+    for part in whole:
+        clone = task_clones.of_task(app, part)
+        if part.key in running:
+            continue
+        try:
+            if clone is not None:
+                workspaces.remove_workspace(app, name=clone.name, vault=vault)
+        except HandoffError:
+            continue
+        branch = f"refs/heads/handoff/{task_clones.name_of(part)}"
+        if target.tip(branch):
+            target.git(target.source.top, "update-ref", "-d", branch)
+
+
+def _landed_with(app: App, task: Task) -> list[Task]:
+    """The tasks whose work is on the branch now that `task` is over: itself and, for a fan-in, its parts."""
+    if task.state != states.DONE:
+        return []
+    if task.kind != tasks.SUB_TASK:
+        return [*task_clones.parts(app, task), task] if _LANDED in task.evidence else []
+    others = tasks.of_batch(app.database, batch=task.batch) if task.batch is not None else []
+    late = any(one.kind == tasks.FAN_IN and _LANDED in one.evidence for one in others)
+    return [task] if late else []  # its session ended after the fan-in had landed its work
+
+
+def _kept_parts(app: App, vault: Vault, task: Task) -> list[Member]:
+    """The kept work of the parts a task builds on, in the order they were finished."""
+    from handoff.git.landing import merge as work
+
+    found = []
+    for part in task_clones.parts(app, task):
+        name = task_clones.name_of(part)
+        answer = vault.store.git("rev-parse", "-q", "--verify", f"{KEPT}{name}^{{commit}}")
+        if answer.code:
+            continue  # done in the person's own checkout: it is there already
+        commit = answer.text.strip()
+        base = vault.store.ask("rev-parse", f"{commit}^").strip()
+        touched = tuple(work.touches(vault.store, base, commit))
+        words = vault.store.read(commit).partition(b"\n\n")[2].decode("utf-8", "surrogateescape")
+        found.append(work.Member(name, base, commit, frozenset(one.path for one in touched), touched, words))
+    return found
+
+
+def base_for(app: App, vault: Vault, task: Task) -> str:
+    """What a task's clone begins from: the person's tree as it is now, with the work of the parts it needs joined in."""
+    from handoff.git.landing import merge as work
+    from handoff.git.plumbing.checkout import facts
+    from handoff.git.snapshots.restore import give_objects
+    from handoff.git.workspaces.workspaces import DIRTY
+
+    state = facts(vault.place.source.top, environment=app.git_environment)
+    dirty = state is not None and bool(state.dirty)
+    vault.store.create(vault.place.source.common)
+    members = _kept_parts(app, vault, task)
+    if not members:
+        return DIRTY if dirty else ""
+    from handoff.engine.workspaces.workspaces import commit_of_now
+
+    start = commit_of_now(app, vault=vault, name=task_clones.name_of(task), dirty=dirty)
+    joined = work.merge(vault.store, start, members, moment=int(app.clock.now()))
+    if joined.conflicts:
+        shown = ", ".join(f"{one.path} ({one.first}, {one.second})" for one in joined.conflicts[:_SHOWN])
+        raise Refused(
+            f"'{task.label}' cannot begin: the parts it needs do not join: {shown}",
+            f"Bring them together by hand: {app.settings.program} land {' '.join(one.name for one in members)}",
+        )
+    give_objects(vault.store, vault.place.source, [joined.new])
+    return joined.new

@@ -1,0 +1,64 @@
+"""Sessions as they are known: which run, and what one of them said."""
+
+from __future__ import annotations
+
+from handoff.agents import catalog
+from handoff.agents import folder as folders
+from handoff.agents.monitor import EVENTS
+from handoff.base.errors import UserError
+from handoff.base.record import TYPE_CHECKING
+from handoff.board.sessions import sessions
+from handoff.engine.features.teammates import fence_words
+from handoff.engine.home import home_config
+from handoff.feature.redaction import redact
+
+if TYPE_CHECKING:
+    from handoff.engine.app import App
+
+_SHORTEST_SECRET = 6
+
+
+def known_session(app: App, session: str) -> tuple[sessions.Session, str]:
+    """A session of ours by its id, or by enough of it."""
+    known = sessions.get(app.database, id=session)
+    if known is None:
+        close = [one for one in sessions.listing(app.database) if session and one.id.startswith(session)]
+        if len(close) != 1:
+            raise UserError(f"There is no session '{session}'.", f"See: {app.settings.program} session list")
+        known = close[0]
+    return known, folders.place(app.settings.home, known.project, known.id)
+
+
+def fence_of(app: App, session: sessions.Session) -> str:
+    """Where a session of ours works and what keeps it there; nothing for a person's own."""
+    return fence_in(folders.place(app.settings.home, session.project, session.id))
+
+
+def fence_in(folder: str) -> str:
+    """The same from a session's folder."""
+    facts = folders.get(folder, folders.FACTS)
+    return fence_words(facts) if facts else ""
+
+
+def running(app: App) -> list[sessions.Session]:
+    """The sessions that have not ended."""
+    return sessions.listing(app.database)
+
+
+def transcript(app: App, *, session: str, raw: bool = False, most: int = 400_000) -> list[str]:
+    """What a session said, line by line; values of secrets in our own environment are blanked."""
+    known, path = known_session(app, session)
+    config = home_config(app)
+    adapter = catalog.adapter(known.agent, commands=config.values["agents"], where=config.path)
+    text = folders.tail(path, EVENTS, most)
+    for name in adapter.secrets:
+        value = app.settings.get(name)
+        if len(value) >= _SHORTEST_SECRET:
+            text = text.replace(value, f"<{name}>")
+    text, _ = redact(text)
+    lines = [line for line in text.split("\n") if line.strip()]
+    if raw:
+        return lines
+    return [
+        f"{event.kind}: {event.text}" if event.text else event.kind for line in lines for event in adapter.read(line)
+    ]

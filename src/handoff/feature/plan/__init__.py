@@ -1,0 +1,1 @@
+"""The plan inside STATE.md: its grammar, its lines, careful edits."""

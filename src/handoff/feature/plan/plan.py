@@ -1,0 +1,386 @@
+"""Read STATE.md so that the plan is never misread: what is not understood makes it invalid, with the line and the mend.
+
+A plan is the section `# Execution Plan`. A step is a list item (`- `, `* `, `1. `) with a box: `[ ]` pending,
+`[>]` current, `[x]` done, `[!]` blocked and `[-]` dropped, the last two with a reason. Whatever else looks like a
+step is never skipped in silence: skipping it is how an unfinished plan gets called complete.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+
+from handoff.base.record import Record
+from handoff.feature.plan import lines as look
+
+VALID, COMPLETE, EMPTY, INVALID, BLOCKED = "valid", "complete", "not initialized", "invalid", "blocked"
+
+PENDING, CURRENT, DONE, STUCK, DROPPED = " ", ">", "x", "!", "-"
+
+PLAN_SECTION = "Execution Plan"
+SECTIONS = frozenset(
+    {
+        "State", "Current Step", PLAN_SECTION, "Completed Steps", "Remaining Steps",
+        "Known Issues", "Risks", "Architectural Notes", "Drift Warnings",
+    }
+)  # fmt: skip
+
+NOT_PLANNED = ("not yet generated", "not yet generated.")
+
+_STEP = re.compile(r"[ \t]*(?:[-*]|[0-9]+\.) +\[([ >xX!-])\]").match
+_COMPARED = 2000  # steps compared with 'Current Step', for a warning only
+_NOTE = r"\((check|done|blocked|dropped|reason):[ \t]*"
+
+
+class Step(Record):
+    """One step as it stands in the file."""
+
+    number: int
+    line: int
+    mark: str
+    text: str
+    indent: int = 0
+    check: str = ""
+    reason: str = ""
+    done: str = ""
+
+
+class Problem(Record):
+    """A line that makes the plan untrustworthy, and how to mend it."""
+
+    line: int
+    fault: str
+    mend: str
+
+    def __str__(self) -> str:
+        return f"line {self.line}: {self.fault} {self.mend}"
+
+
+class Plan(Record):
+    """What STATE.md says. `marks` are (line, mark, raw line), one for every step, in file order."""
+
+    verdict: str
+    marks: tuple[tuple[int, str, str], ...]
+    problems: tuple[Problem, ...]
+    warnings: tuple[str, ...]
+    position: int | None
+    current_text: str
+    risks: tuple[str, ...]
+    counts: dict[str, int] = {}  # noqa: RUF012 - never written to
+
+    def step(self, index: int) -> Step:
+        """The step at a place in the plan, counted from 0."""
+        line, mark, raw = self.marks[index]
+        return read_step(index + 1, line, mark, raw)
+
+    @property
+    def current(self) -> Step | None:
+        """The step to work on: the one marked `[>]`, else the first pending one."""
+        return None if self.position is None else self.step(self.position)
+
+    def count(self, mark: str) -> int:
+        return self.counts.get(mark, 0)
+
+    @property
+    def done(self) -> int:
+        return self.count(DONE)
+
+    @property
+    def left(self) -> int:
+        """Steps that are neither done nor dropped."""
+        return len(self.marks) - self.count(DONE) - self.count(DROPPED)
+
+    @property
+    def guard(self) -> str:
+        """Why nothing may be continued from this plan; empty when it may."""
+        if self.verdict == INVALID:
+            if any("multiple current steps" in problem.fault for problem in self.problems):
+                return "Invalid execution plan: multiple current steps ([>]) found."
+            return "Invalid execution plan: some lines cannot be trusted."
+        if self.verdict == COMPLETE:
+            return "No remaining steps to continue."
+        if self.verdict == BLOCKED:
+            return "Every remaining step is blocked."
+        return "Execution plan not initialized." if self.verdict == EMPTY else ""
+
+
+def read_step(number: int, line: int, mark: str, raw: str) -> Step:
+    """Take one step line apart: text, check, reason, evidence."""
+    match = _STEP(raw)
+    body = raw[match.end() :].strip() if match else raw.strip()
+    notes: dict[str, str] = {}
+    text, rest = body, body
+    while ":" in rest and (note := re.search(_NOTE, rest)) is not None:
+        end = look.closing(rest, note.start())
+        value = rest[note.end() : end].strip()
+        notes.setdefault(note.group(1), value)
+        rest = rest[: note.start()].rstrip() + " " + rest[end + 1 :].lstrip()
+        text = rest.strip()
+    reason = notes.get("blocked") or notes.get("dropped") or notes.get("reason") or ""
+    indent = len(raw) - len(raw.lstrip(" \t"))
+    return Step(number, line, mark, text, indent, notes.get("check", ""), reason, notes.get("done", ""))
+
+
+def parse(text: str) -> Plan:
+    """Read a whole STATE.md."""
+    lines = look.split(text)
+    if not text.strip():
+        return _invalid((Problem(1, "STATE.md is empty.", "Restore it, or run init again to write a fresh one."),))
+    ends = look.Regions(text, lines)
+    problems = [Problem(*found) for found in ends.problems]
+    spans, heading_faults = _sections(text, lines, ends)
+    problems += heading_faults or _stray_steps(lines, spans, ends)
+    plans = [span for span in spans if span[0] == PLAN_SECTION]
+    if not plans:
+        if not problems:
+            problems.append(Problem(1, "There is no section '# Execution Plan'.", "Add that heading above the steps."))
+        return _invalid(tuple(sorted(problems)))
+    problems += [
+        Problem(start, "A second '# Execution Plan' begins here.", "Move its steps into the first one and delete it.")
+        for _, start, _ in plans[1:]
+    ]
+    _, start, end = plans[0]
+    marks, asleep, odd = _steps(lines, start, end, ends)
+    problems += odd
+    if ends:
+        asleep += _asleep_below(lines, spans, start, ends)
+    every = [mark for _, mark, _ in marks]
+    problems += _current_faults(marks, every)
+    current_text = _first_line(lines, spans, "Current Step") or "Unknown"
+    body = lines[start:end] if not marks or "enerated" in text else []
+    return _judge(body, start, marks, every, asleep, problems, current_text, _risks(lines, spans))
+
+
+def _judge(
+    body: list[str],
+    start: int,
+    marks: list[tuple[int, str, str]],
+    every: list[str],
+    asleep: list[int],
+    problems: list[Problem],
+    current_text: str,
+    risks: tuple[str, ...],
+) -> Plan:
+    warnings: list[str] = []
+    position = _position(every)
+    counts = {mark: every.count(mark) for mark in (PENDING, CURRENT, DONE, STUCK, DROPPED)}
+    left = len(every) - counts[DONE] - counts[DROPPED]
+    if not marks and not problems:
+        if _is_unplanned(body):
+            return Plan(EMPTY, (), (), (), None, current_text, risks)
+        bullet = next((n for n, line in enumerate(body, 1) if look.is_item(line)), 0)
+        if bullet:
+            problems.append(
+                Problem(start + bullet, "The plan has list items but no boxes.", "Begin each step with '- [ ] '.")
+            )
+        else:
+            return Plan(EMPTY, (), (), (), None, current_text, risks)
+    if marks and not left:
+        problems += [
+            Problem(
+                n, "An open box stands inside a code block or a comment.", "Delete it, or make it a step of the plan."
+            )
+            for n in asleep
+        ]
+    if problems:
+        verdict = INVALID
+    elif not left:
+        verdict = COMPLETE
+    else:
+        verdict = BLOCKED if position is None else VALID
+    if verdict == VALID:
+        warnings = _warnings(body, marks, asleep, position, current_text)
+    return Plan(verdict, tuple(marks), tuple(sorted(problems)), tuple(warnings), position, current_text, risks, counts)
+
+
+def _invalid(problems: tuple[Problem, ...]) -> Plan:
+    return Plan(INVALID, (), problems, (), None, "Unknown", ())
+
+
+def _sections(text: str, lines: list[str], regions: look.Regions) -> tuple[list[tuple[str, int, int]], list[Problem]]:
+    """The top-level sections as (title, first line after the heading, last line), counted from 1 and exclusive."""
+    spans: list[tuple[str, int, int]] = []
+    faults: list[Problem] = []
+    title, begin = "", 0
+    # Only headings, and lines that could say 'Execution Plan': large files stay quick.
+    for number in look.holding(lines, text, ("#", "lan", "LAN")):
+        line = lines[number - 1]
+        kind = look.heading(lines, number - 1)
+        if not kind or regions.covers(number):
+            continue
+        level, found = kind
+        if level == 1 and line.strip().startswith("# "):
+            spans.append((title, begin, number - 1))
+            title, begin = found, number
+            if found in SECTIONS:
+                continue
+        if " ".join(found.strip(" :*_#").split()).casefold() == PLAN_SECTION.casefold():
+            faults.append(
+                Problem(number, "This heading is almost '# Execution Plan'.", "Write it exactly: # Execution Plan")
+            )
+    spans.append((title, begin, len(lines)))
+    return spans, faults
+
+
+def _stray_steps(lines: list[str], spans: list[tuple[str, int, int]], regions: look.Regions) -> list[Problem]:
+    """Steps under a heading we do not know: they would be forgotten."""
+    found: list[Problem] = []
+    for title, start, end in spans:
+        if title in SECTIONS and title != "State":
+            continue
+        for number in range(start + 1, end + 1):
+            line = lines[number - 1]
+            if look.has_box(line) and not regions.covers(number) and look.step_like(line):
+                where = f"under '# {title}'" if title else "above every heading"
+                found.append(Problem(number, f"A step stands {where}, outside the plan.", _stray_mend(title, start)))
+                break
+    return found
+
+
+def _asleep_below(lines: list[str], spans: list[tuple[str, int, int]], plan: int, regions: look.Regions) -> list[int]:
+    """Open boxes inside code or comments under a heading that may have been meant as part of the plan."""
+    return [
+        number
+        for title, start, end in spans
+        if title not in SECTIONS and start > plan
+        for number in range(start + 1, end + 1)
+        if regions.covers(number) and look.has_box(lines[number - 1]) and look.open_box(lines[number - 1])
+    ]
+
+
+def _stray_mend(title: str, heading_line: int) -> str:
+    if not title or title == "State":
+        return "Move it below '# Execution Plan'."
+    return f"Write line {heading_line} as '## {title}' inside '# Execution Plan', or move the steps there."
+
+
+def _steps(
+    lines: list[str], start: int, end: int, regions: look.Regions
+) -> tuple[list[tuple[int, str, str]], list[int], list[Problem]]:
+    """Every step of the section, the open boxes inside code or comments, and the lines that are not understood."""
+    marks: list[tuple[int, str, str]] = []
+    if regions:
+        numbered = list(enumerate(lines[start:end], start + 1))
+    else:
+        numbered = look.take_plain(lines[start:end], start + 1, marks)
+    asleep: list[int] = []
+    problems: list[Problem] = []
+    legend: list[Problem] = []
+    add, match, covers = marks.append, _STEP, regions.covers if regions else None
+    for number, line in numbered:
+        step = match(line)
+        if step is not None:
+            mark = step[1]
+            if covers is not None and covers(number):
+                if mark not in "xX":
+                    asleep.append(number)
+                continue
+            if mark == "X":
+                mark = DONE
+            elif mark in "!-" and not read_step(0, number, mark, line).reason:
+                word = "blocked" if mark == STUCK else "dropped"
+                problems.append(
+                    Problem(
+                        number, f"[{mark}] needs its reason.", f"Add '({word}: why)' to the line, or change the box."
+                    )
+                )
+            add((number, mark, line))
+        elif look.has_box(line):
+            fault = look.step_like(line)
+            if not fault:
+                continue
+            if covers is not None and covers(number):
+                if look.open_box(line):
+                    asleep.append(number)
+                continue
+            problem = Problem(number, *fault)
+            (legend if look.quoted_box(line) else problems).append(problem)
+    if _is_legend(lines, legend, unplanned=not marks and _is_unplanned(lines[start:end])):
+        asleep += [problem.line for problem in legend if _may_be_meant(lines[problem.line - 1])]
+    else:
+        problems += legend
+    marks.sort()
+    return marks, asleep, problems
+
+
+def _is_legend(lines: list[str], quoted: list[Problem], *, unplanned: bool) -> bool:
+    """Quoted boxes that explain the marks: all of them in a scaffold, else several different ones, each with its word."""
+    marks = [look.legend_mark(lines[problem.line - 1], examples=True) for problem in quoted]
+    return unplanned or ("" not in marks and len(set(marks)) > 1)
+
+
+def _may_be_meant(line: str) -> bool:
+    """An open box shown as an example without its word might be a real step: it keeps the plan from being complete."""
+    return look.open_box(line) and not look.legend_mark(line)
+
+
+def _current_faults(marks: list[tuple[int, str, str]], every: list[str]) -> list[Problem]:
+    """More than one `[>]`, unless each stands inside the one before it (a parent and its part)."""
+    if every.count(CURRENT) <= 1:
+        return []
+    currents = [(line, raw) for line, mark, raw in marks if mark == CURRENT]
+    depth = {line: len(raw) - len(raw.lstrip(" \t")) for line, raw in currents}
+    chain = all(depth[a] < depth[b] for (a, _), (b, _) in itertools.pairwise(currents))
+    if chain and _nested(marks, currents[0][0], currents[-1][0], depth):
+        return []
+    where = ", ".join(str(line) for line, _ in currents)
+    return [
+        Problem(
+            currents[1][0], f"There are multiple current steps ([>]), on lines {where}.", "Keep [>] on one of them."
+        )
+    ]
+
+
+def _nested(marks: list[tuple[int, str, str]], first: int, last: int, depth: dict[int, int]) -> bool:
+    """Whether nothing between the outer and the inner `[>]` leaves the outer one's part of the list."""
+    outer = depth[first]
+    return all(len(raw) - len(raw.lstrip(" \t")) > outer for line, _, raw in marks if first < line <= last)
+
+
+def _position(every: list[str]) -> int | None:
+    """Where work goes on: the innermost `[>]`, else the first pending step."""
+    if CURRENT in every:
+        return len(every) - 1 - every[::-1].index(CURRENT)
+    return every.index(PENDING) if PENDING in every else None
+
+
+def _warnings(
+    body: list[str],
+    marks: list[tuple[int, str, str]],
+    asleep: list[int],
+    position: int | None,
+    current_text: str,
+) -> list[str]:
+    found = []
+    if position is not None and marks[position][1] != CURRENT:
+        found.append("No step is marked [>]; the first pending one is taken as current.")
+    if _is_unplanned(body):
+        found.append("The plan still says 'Not yet generated.' above real steps; delete that line.")
+    if asleep:
+        where = ", ".join(map(str, asleep[:5]))
+        found.append(f"Open boxes inside code or comments are not steps (line {where}).")
+    if position is not None and current_text not in marks[position][2]:
+        for index, (line, mark, raw) in enumerate(marks[:_COMPARED]):
+            if current_text in raw and mark == PENDING and read_step(0, line, mark, raw).text == current_text:
+                found.append(f"'Current Step' names step {index + 1}, but the plan is at another; the plan counts.")
+                break
+    return found
+
+
+def _is_unplanned(body: list[str]) -> bool:
+    return any("enerated" in line and line.strip().casefold() in NOT_PLANNED for line in body)
+
+
+def _first_line(lines: list[str], spans: list[tuple[str, int, int]], title: str) -> str:
+    for found, start, end in spans:
+        if found == title:
+            return next((line.strip() for line in lines[start:end] if line.strip()), "")
+    return ""
+
+
+def _risks(lines: list[str], spans: list[tuple[str, int, int]]) -> tuple[str, ...]:
+    for found, start, end in spans:
+        if found == "Risks":
+            items = (line.strip().lstrip("-* ").strip() for line in lines[start:end])
+            return tuple(item for item in items if item and item.rstrip(".").casefold() != "none")
+    return ()

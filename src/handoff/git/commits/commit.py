@@ -1,0 +1,199 @@
+"""Safe commit: exactly the named paths, on the branch by compare-and-swap, everybody else's staging untouched."""
+
+from __future__ import annotations
+
+import os
+
+from handoff.base.errors import Conflict, UserError
+from handoff.base.record import TYPE_CHECKING, Record
+from handoff.git.commits import hooks, index
+from handoff.git.commits.merge import clear_state, note_maker
+from handoff.git.commits.message import write_commit
+from handoff.git.commits.paths import locate, look
+from handoff.git.commits.prepare import Draft, Wish, prepare, still_true
+from handoff.git.plumbing.queue import held, turn
+from handoff.git.plumbing.refs import Head, Log, head, mend, move
+from handoff.git.plumbing.repository import Repository
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = ["Landed", "Repository", "Wish", "commit"]
+
+# How often a draft is made anew because others changed its very paths, or git beat us to the branch.
+ATTEMPTS = 20
+_DAY_SECONDS = 86400
+_MAY_BE_EMPTY = ("amend", "merge", "cherry-pick", "revert")
+
+
+class Landed(Record):
+    """A commit that is on its branch."""
+
+    commit: str
+    branch: str
+    paths: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def short(self) -> str:
+        return self.commit[:10]
+
+
+def commit(
+    top: str | Repository,
+    paths: Sequence[str],
+    message: str | Sequence[str],
+    *,
+    environment: Mapping[str, str],
+    now: float,
+    cwd: str = "",
+    wish: Wish | None = None,
+) -> Landed:
+    """Commit the named paths and nothing else; all or nothing.
+
+    Pass a `Repository` instead of its top to keep settings between commits. Content is read and hooks are run before
+    the turn is taken, so a slow hook holds up nobody.
+    """
+    repo = top if isinstance(top, Repository) else Repository(top, environment)
+    wish = wish or Wish()
+    words = [message] if isinstance(message, str) else list(message)
+    named = locate(repo, paths, cwd or repo.top)
+    if not named and not (wish.allow_empty or wish.amend):
+        raise UserError("No paths were named.", "Name the files to commit after --.")
+    for _ in range(ATTEMPTS):
+        try:
+            draft = prepare(repo, named, words, wish, now)
+            landed, mended = _in_turn(repo, draft, wish)
+        except OSError as error:
+            raise UserError(
+                f"Nothing was committed: {error.filename or repo.folder}: {error.strerror}.",
+                "Check that the disk has room and that you may read the files and write the git folder.",
+            ) from error
+        if landed is not None:
+            return _after(repo, draft, landed, wish, mended, now)
+    raise Conflict(
+        "Others kept changing the same paths; nothing was committed.",
+        "Find out who else works on them, then try again.",
+    )
+
+
+def _in_turn(repo: Repository, draft: Draft, wish: Wish) -> tuple[Landed | None, str]:
+    """Wait in line, mend what a killed process left, land."""
+    with (
+        held(wish.lock, patience=wish.patience),
+        turn(os.path.join(repo.common, "handoff"), patience=wish.patience) as lock,
+    ):
+        repo.turn = lock
+        try:
+            mend(repo)
+            mended = index.mend(repo)
+            return _land(repo, draft, wish), mended
+        finally:
+            repo.turn = -1
+
+
+def _land(repo: Repository, draft: Draft, wish: Wish) -> Landed | None:
+    """With the turn held: put the draft on the branch as it stands now. None if it has to be made anew."""
+    for _ in range(ATTEMPTS):
+        now = head(repo)
+        tree = draft.tree
+        if now != draft.base:
+            tree = repo.prefetch(now.commit, draft.work.entries) if now.commit else ""
+            if not still_true(repo, draft, now, tree) or draft.carried:
+                return None
+        changes = {**draft.carried, **draft.work.entries}
+        new_tree = repo.graft(tree, changes)
+        if new_tree == tree and not (wish.allow_empty or draft.kind in _MAY_BE_EMPTY):
+            raise UserError(
+                "Nothing to commit: the named paths are as in the last commit.", "See what changed: git status"
+            )
+        parents = draft.parents
+        if draft.kind != "amend" and now.commit:
+            parents = (now.commit, *draft.parents[1:])
+        new_tree = new_tree or repo.write(b"tree", b"")
+        sha = write_commit(repo, new_tree, parents, draft.who, draft.message, sign=_key(repo, wish))
+        if _swap(repo, draft, wish, now, sha):
+            return Landed(sha, now.branch, tuple(os.fsdecode(path) for path in draft.work.entries))
+    raise Conflict("The branch kept moving; nothing was committed.", "Another git is committing in a loop: try again.")
+
+
+def _key(repo: Repository, wish: Wish) -> str | None:
+    """The key to sign with: None for no signature, empty for the person's usual one."""
+    if wish.unsigned:
+        return None
+    return wish.sign if wish.sign is not None else "" if repo.settings.yes("commit.gpgsign") else None
+
+
+def _swap(repo: Repository, draft: Draft, wish: Wish, old: Head, new: str) -> bool:
+    """Move the branch, and with it the shared index for our paths; nobody can commit in between."""
+    subject = draft.message.split("\n", 1)[0]
+    log = Log(draft.who.committer, f"commit{f' ({draft.kind})' if draft.kind else ''}: {subject}")
+    ask_git = bool(hooks.find(repo, hooks.WATCHING))
+    ends = draft.kind in _MAY_BE_EMPTY[1:]
+    if not wish.refresh or wish.staged:  # what was staged is in the index already
+        moved = move(repo, old, new, log, ask_git=ask_git)
+        if moved and ends:
+            clear_state(repo)
+        return moved
+    name = f"index-{os.getpid()}-{os.urandom(4).hex()}"
+    private, stamp = _private(repo, draft, name)
+    try:
+        with index.hold(repo, patience=wish.index_patience) as lock:
+            if index.stamp(index.shared(repo)) != stamp:  # somebody staged meanwhile: begin from theirs
+                private, stamp = _private(repo, draft, name)
+            index.announce(repo, new, private)
+            if not move(repo, old, new, log, ask_git=ask_git):
+                return False
+            index.install(repo, private, lock)
+            if ends:
+                clear_state(repo)
+            return True
+    finally:
+        for path in (private, private + ".lock"):
+            if os.path.exists(path):
+                os.unlink(path)
+
+
+def _private(repo: Repository, draft: Draft, name: str) -> tuple[str, index.Stamp | None]:
+    """The shared index with our paths as committed, in a place of its own."""
+    private, stamp = index.copy(repo, name)
+    top = os.fsencode(repo.top)
+    seen = draft.work.seen
+    unchanged = {
+        path
+        for path, entry in draft.work.entries.items()
+        if (seen[path] is None) == (entry is None) and look(os.path.join(top, path)) == seen[path]
+    }
+    index.put(repo, private, draft.work.entries, unchanged=unchanged)
+    return private, stamp
+
+
+def _after(repo: Repository, draft: Draft, landed: Landed, wish: Wish, mended: str, now: float) -> Landed:
+    """With the turn given back: notes, the hooks that only look, git's own housekeeping."""
+    notes = [note for note in (mended, *draft.notes) if note]
+    if wish.session:
+        note_maker(repo, landed.commit, wish.session)
+    for name in hooks.AFTER:
+        if name == "post-rewrite" and draft.kind != "amend":
+            continue
+        rewritten = f"{draft.base.commit} {landed.commit}\n".encode() if name == "post-rewrite" else None
+        try:
+            text = hooks.call(repo, name, ("amend",) if rewritten else (), stdin=rewritten)
+        except UserError as error:
+            text = error.message.replace("; nothing was committed", "; the commit stands")
+        notes += [text.rstrip()] if text.strip() else []
+    if wish.refresh:
+        index.sweep(repo, now - _DAY_SECONDS)
+        _housekeeping(repo)
+    return landed._replace(notes=tuple(notes))
+
+
+def _housekeeping(repo: Repository) -> None:
+    """As git does after a commit: pack when loose objects have piled up. One folder of 256 is the sample."""
+    limit = repo.settings.get("gc.auto", "6700")
+    try:
+        loose = len(os.listdir(os.path.join(repo.objects, "17")))
+    except OSError:
+        return
+    if limit.isdigit() and int(limit) > 0 and loose > int(limit) // 256 + 1:
+        repo.git("maintenance", "run", "--auto", "--quiet")

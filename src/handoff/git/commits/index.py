@@ -1,0 +1,231 @@
+"""The shared index: brought up to date for our own paths alone, in the same breath as the branch moves."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import contextmanager
+
+from handoff.base.errors import UserError
+from handoff.base.record import TYPE_CHECKING, Record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from handoff.git.plumbing.repository import Entry, Repository
+
+PATIENCE_SECONDS = 15.0
+_PAUSE_SECONDS = 0.004
+_JOURNAL = "landing"
+
+
+class Stamp(Record):
+    """Which index file it was."""
+
+    inode: int
+    mtime: int
+    size: int
+
+
+class Busy(UserError):
+    """Another git has held the index for too long."""
+
+
+def place(repo: Repository) -> str:
+    """The folder for what belongs to one commit in the making."""
+    folder = os.path.join(repo.folder, "handoff")
+    if not os.path.isdir(folder):
+        os.makedirs(folder, exist_ok=True)
+    return folder
+
+
+def shared(repo: Repository) -> str:
+    return os.path.join(repo.folder, "index")
+
+
+def stamp(path: str) -> Stamp | None:
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return Stamp(found.st_ino, found.st_mtime_ns, found.st_size)
+
+
+def copy(repo: Repository, name: str) -> tuple[str, Stamp | None]:
+    """A private copy of the shared index. Its time is kept: git tells by it which entries it must look at again."""
+    target = os.path.join(place(repo), name)
+    try:
+        source = os.open(shared(repo), os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        _unlink(target)
+        return target, None
+    try:
+        found = os.fstat(source)
+        fd = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, found.st_mode & 0o777)
+        try:
+            while chunk := os.read(source, 1 << 20):
+                os.write(fd, chunk)
+        finally:
+            os.close(fd)
+        os.utime(target, ns=(found.st_atime_ns, found.st_mtime_ns))
+    finally:
+        os.close(source)
+    return target, Stamp(found.st_ino, found.st_mtime_ns, found.st_size)
+
+
+def put(repo: Repository, index: str, changes: Mapping[bytes, Entry | None], *, unchanged: set[bytes]) -> None:
+    """Write `changes` into a private index. For files still as committed git notes their times, too."""
+    fresh = [path for path in changes if path in unchanged]
+    rest = {path: entry for path, entry in changes.items() if path not in unchanged}
+    if fresh:
+        repo.ask(
+            "update-index", "-z", "--add", "--remove", "--replace", "--stdin",
+            stdin=b"".join(path + b"\0" for path in fresh), index=index,
+        )  # fmt: skip
+    if rest:
+        repo.ask("update-index", "-z", "--index-info", stdin=index_info(rest, repo.id_bytes), index=index)
+
+
+def index_info(changes: Mapping[bytes, Entry | None], id_bytes: int) -> bytes:
+    """Changes in the form `git update-index --index-info` reads; removals first, so that a file may become a folder."""
+    gone = [b"0 %s\t%s\0" % (b"0" * id_bytes * 2, path) for path, entry in changes.items() if entry is None]
+    kept = [b"%s %s\t%s\0" % (entry.mode, entry.sha.encode(), path) for path, entry in changes.items() if entry]
+    return b"".join(gone + kept)
+
+
+@contextmanager
+def hold(repo: Repository, *, patience: float = PATIENCE_SECONDS) -> Iterator[str]:
+    """Hold index.lock, as git itself does while it commits.
+
+    Before the lock exists a note says that it is ours: whoever comes next after a `kill -9` finishes or undoes it.
+    """
+    lock = shared(repo) + ".lock"
+    mark = os.path.join(place(repo), f"index-{os.getpid()}-{os.urandom(4).hex()}.mark")
+    with open(mark, "xb") as file:
+        file.write(_mark(repo))
+    try:
+        _write_note(repo, "", "")
+        deadline = time.monotonic() + patience
+        while not _link(mark, lock):  # appears with its content: an empty lock is some other git's
+            if time.monotonic() > deadline:
+                raise Busy(*_explain(lock, patience))
+            time.sleep(_PAUSE_SECONDS)
+        try:
+            yield lock
+        finally:
+            if _read(lock) == _mark(repo):
+                _unlink(lock)
+    finally:
+        _unlink(_note(repo))
+        _unlink(mark)
+
+
+def announce(repo: Repository, new: str, private: str) -> None:
+    """Say which commit is about to land and which index belongs to it."""
+    _write_note(repo, new, private)
+
+
+def install(repo: Repository, private: str, lock: str) -> None:
+    """Make the private index the shared one, through the lock we hold."""
+    if os.path.exists(private):
+        os.rename(private, lock)
+        os.rename(lock, shared(repo))
+
+
+def mend(repo: Repository) -> str:
+    """After a `kill -9` between lock and index: finish what landed, undo what did not. Only for who holds the turn."""
+    try:
+        with open(_note(repo), encoding="utf-8", errors="surrogateescape") as file:
+            new, private, inode = (*file.read().split("\n"), "", "", "")[:3]
+    except FileNotFoundError:
+        return ""
+    lock = shared(repo) + ".lock"
+    landed = bool(new) and repo.git("merge-base", "--is-ancestor", new, "HEAD").code == 0
+    done = ""
+    if _read(lock) == _mark(repo):
+        if landed and private and _inode(private) == inode:
+            install(repo, private, lock)
+            done = "Finished the index of a commit whose process had been killed."
+        else:
+            _unlink(lock)
+            done = "Freed the index lock of a process that had been killed."
+    elif inode and _inode(lock) == inode:  # the lock already is the new index
+        os.rename(lock, shared(repo))
+        done = "Finished the index of a commit whose process had been killed."
+    if private:
+        _unlink(private)
+    _unlink(_note(repo))
+    return done
+
+
+def _note(repo: Repository) -> str:
+    return os.path.join(repo.folder, "handoff", _JOURNAL)
+
+
+def _write_note(repo: Repository, new: str, private: str) -> None:
+    temp = f"{_note(repo)}.{os.getpid()}"
+    with open(temp, "w", encoding="utf-8", errors="surrogateescape") as file:
+        file.write(f"{new}\n{private}\n{_inode(private) if private else ''}\n")
+    os.rename(temp, _note(repo))
+
+
+def _inode(path: str) -> str:
+    try:
+        return str(os.stat(path).st_ino)
+    except OSError:
+        return "none"
+
+
+def _link(source: str, target: str) -> bool:
+    try:
+        os.link(source, target)
+    except FileExistsError:
+        return False
+    except OSError:  # a disk without second names
+        try:
+            fd = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        except FileExistsError:
+            return False
+        os.write(fd, _read(source))
+        os.close(fd)
+    return True
+
+
+def _mark(repo: Repository) -> bytes:
+    """What our lock holds until the new index takes its place: no index begins like this."""
+    return b"handoff safe-commit " + os.fsencode(repo.folder) + b"\n"
+
+
+def _explain(lock: str, patience: float) -> tuple[str, str]:
+    return (
+        f"Another git has held {lock} for {patience:.0f} s; nothing was committed.",
+        f"If no git is running in this repository, it was killed: remove the file with  rm '{lock}'  and try again.",
+    )
+
+
+def sweep(repo: Repository, older_than: float) -> None:
+    """Remove what killed processes left in our folder."""
+    folder = os.path.join(repo.folder, "handoff")
+    for name in os.listdir(folder) if os.path.isdir(folder) else ():
+        path = os.path.join(folder, name)
+        if name.startswith(("index-", "message-", "expected-")):
+            try:
+                if os.stat(path).st_mtime < older_than:
+                    os.unlink(path)
+            except OSError:
+                continue
+
+
+def _read(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read(4096)
+    except OSError:
+        return b""
+
+
+def _unlink(path: str) -> None:
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        return

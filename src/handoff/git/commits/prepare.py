@@ -1,0 +1,337 @@
+"""Everything of a commit that needs no turn: which paths, which content, what the hooks say, which words."""
+
+from __future__ import annotations
+
+import os
+
+from handoff.base.errors import Conflict, UserError
+from handoff.base.record import TYPE_CHECKING, Record
+from handoff.git.commits import hooks
+from handoff.git.commits.index import PATIENCE_SECONDS, copy, index_info, place
+from handoff.git.commits.merge import Conclusion, conclusion, refuse_foreign_amend
+from handoff.git.commits.message import (
+    People,
+    author_of,
+    check_message,
+    parents_of,
+    people,
+    tidy,
+    words_of,
+    write_message,
+)
+from handoff.git.commits.paths import Work, expand, ignored, is_tree, look, take
+from handoff.git.plumbing.refs import Head, head
+from handoff.git.plumbing.repository import TREE, Entry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from handoff.git.plumbing.repository import Repository
+
+
+_EMPTY_BLOBS = (b"e69de29bb2d1d643", b"473a0f4c3be8a936")  # of both kinds of repositories
+
+
+class NotOwned(UserError):
+    """A path is outside the session's ownership: a guard's refusal, with the exit code scripts know."""
+
+
+class Wish(Record):
+    """How to commit. Everything has git's usual meaning unless said here."""
+
+    staged: bool = False
+    amend: bool = False
+    signoff: bool = False
+    trailers: tuple[str, ...] = ()
+    allow_empty: bool = False
+    verify: bool = True
+    sign: str | None = None
+    unsigned: bool = False
+    force: bool = False
+    look_around: bool = False  # compare with what is staged: moved files are taken whole, partly staged ones are told
+    refresh: bool = True
+    session: str = ""
+    owned: Callable[[bytes], bool] | None = None
+    lock: str = ""
+    patience: float | None = None  # seconds to wait in line; None is as long as it takes
+    index_patience: float = PATIENCE_SECONDS  # seconds to wait for another git's index.lock
+
+
+class Draft(Record):
+    """A commit that only waits for its turn."""
+
+    base: Head
+    tree: str
+    before: dict[bytes, Entry | None]
+    work: Work
+    carried: dict[bytes, Entry | None]
+    parents: tuple[str, ...]
+    who: People
+    message: str
+    kind: str
+    notes: tuple[str, ...]
+
+
+def prepare(repo: Repository, named: Sequence[bytes], message: Sequence[str], wish: Wish, now: float) -> Draft:
+    """Read the paths, run the hooks, write the words. Nothing but unreachable objects is left behind if this fails."""
+    repo.forget()
+    base = head(repo)
+    tree = repo.prefetch(base.commit, named) if base.commit else ""
+    paths, left_out = _paths(repo, named, tree, wish)
+    old = repo.read(base.commit) if wish.amend and base.commit else b""
+    if wish.amend:
+        refuse_foreign_amend(repo, base, old, session=wish.session, owned=wish.owned)
+    work = _staged(repo, paths) if wish.staged else take(repo, paths, tree)
+    before = {path: _file(repo.look_up(tree, path)) if tree else None for path in work.entries}
+    notes = _look_around(repo, tree, work, before, wish) if wish.look_around and tree and not wish.staged else ()
+    if left_out:
+        notes = (*notes, f"Left out, because not yours: {_list(left_out)}.")
+    _check_paths(repo, work, before, wish)
+    ending = None if wish.amend else conclusion(repo, base, work.entries)
+    who = people(repo, now)
+    who = _with_author(who, old, ending)
+    words = _words(repo, message, wish, who, old, ending)
+    draft = Draft(
+        base, tree, before, work, ending.carried if ending else {}, _parents(base, old, ending), who, words,
+        "amend" if wish.amend else ending.kind if ending else "" if base.commit else "initial", notes,
+    )  # fmt: skip
+    return _through_hooks(repo, draft, wish, given=bool(message))
+
+
+def _paths(repo: Repository, named: Sequence[bytes], tree: str, wish: Wish) -> tuple[list[bytes], list[bytes]]:
+    """Folders opened, also those that only HEAD still has; of a folder only what is owned, the rest comes second."""
+    top = os.fsencode(repo.top)
+    single: list[bytes] = []
+    folders: list[bytes] = []
+    for path in named:
+        gone_folder = not path.endswith(b"/") and is_tree(repo.look_up(tree, path) if tree else None)
+        if path.endswith(b"/"):
+            folders.append(path)
+        elif gone_folder and look(os.path.join(top, path)) is None:
+            folders.append(path + b"/")
+        else:
+            single.append(path)
+    if not folders:
+        return single, []
+    found = _staged_below(repo, folders, tree) if wish.staged else expand(repo, folders)
+    found = [path for path in found if path not in single]
+    foreign = [path for path in found if wish.owned is not None and not wish.owned(path)]
+    ours = single + [path for path in found if path not in set(foreign)]
+    if not ours:
+        raise UserError(
+            f"Not yours: {_list(foreign)}." if foreign else "Nothing to commit: nothing changed in the named folders.",
+            "See what changed: git status",
+        )
+    return ours, foreign
+
+
+def _staged_below(repo: Repository, folders: Sequence[bytes], tree: str) -> list[bytes]:
+    specs = [os.fsdecode(path.rstrip(b"/")) or "." for path in folders]
+    if not tree:
+        out = repo.ask("ls-files", "-z", "--", *specs)
+    else:
+        out = repo.ask("diff", "--cached", "--name-only", "--no-renames", "-z", "--", *specs)
+    return [path for path in out.split(b"\0") if path]
+
+
+def _staged(repo: Repository, paths: Sequence[bytes]) -> Work:
+    """What the shared index holds for the paths: parts staged by hand stay parts."""
+    entries: dict[bytes, Entry | None] = dict.fromkeys(paths)
+    if paths:
+        for line in repo.listed(paths, "-s"):
+            facts, _, path = line.partition(b"\t")
+            if path not in entries:
+                continue
+            mode, sha, stage = facts.split(b" ")
+            if stage != b"0":
+                raise UserError(f"'{os.fsdecode(path)}' still has a conflict.", "Resolve it and git add it first.")
+            entries[path] = Entry(mode, sha.decode())
+    return Work(entries, dict.fromkeys(paths))
+
+
+def _file(entry: Entry | None) -> Entry | None:
+    return None if entry is None or entry.mode == TREE else entry
+
+
+def _look_around(
+    repo: Repository, tree: str, work: Work, before: dict[bytes, Entry | None], wish: Wish
+) -> tuple[str, ...]:
+    """After `git mv` the new name brings the old one along; a file staged in part is committed whole, and that is told."""
+    fields = iter(repo.ask("diff-index", "--cached", "-M", "-z", "--raw", "--no-abbrev", "HEAD").split(b"\0"))
+    top = os.fsencode(repo.top)
+    parts: list[bytes] = []
+    moved: list[bytes] = []
+    for facts in fields:
+        if not facts:
+            break
+        words = facts.split(b" ")
+        path = next(fields)
+        if words[4].startswith((b"R", b"C")):
+            source, path = path, next(fields)
+            gone = words[4].startswith(b"R") and look(os.path.join(top, source)) is None
+            if path in work.entries and source not in work.entries and gone and _is_move(words, source, wish):
+                work.entries[source] = work.seen[source] = None
+                before[source] = _file(repo.look_up(tree, source))
+                moved.append(source)
+        entry = work.entries.get(path)
+        if entry is not None and words[4] != b"U" and words[3].decode() != entry.sha:
+            parts.append(path)
+    notes = [f"{_list(moved)} was moved and is taken along."] if moved else []
+    if parts:
+        notes.append(
+            f"{_list(parts)} was staged in part and is committed as on the disk; --staged takes only that part."
+        )
+    return tuple(notes)
+
+
+def _is_move(words: Sequence[bytes], source: bytes, wish: Wish) -> bool:
+    """Whether a deletion belongs to our new file: by ownership, else only if the content is the same and not empty.
+
+    Somebody else may have staged the deletion of a file that merely resembles ours.
+    """
+    if wish.owned is not None:
+        return wish.owned(source)
+    return words[4] == b"R100" and not words[3].startswith(_EMPTY_BLOBS)
+
+
+def _check_paths(repo: Repository, work: Work, before: dict[bytes, Entry | None], wish: Wish) -> None:
+    """Nothing unknown, nothing ignored, nothing of somebody else's."""
+    unknown = [path for path, entry in work.entries.items() if entry is None and before[path] is None]
+    if unknown and wish.staged:
+        raise UserError(f"Nothing is staged for {_list(unknown)}.", "Stage it first: git add -p -- PATH")
+    if unknown:
+        raise UserError(
+            f"{_list(unknown)}: no such file, neither on the disk nor in the last commit.",
+            "Names are taken literally; let the shell expand patterns, without quotes.",
+        )
+    if wish.owned is not None:
+        foreign = [path for path in work.entries if not wish.owned(path)]
+        if foreign:
+            raise NotOwned(
+                f"Not yours: {_list(foreign)}.", "Commit only what you own, or ask for the path; nothing was changed."
+            )
+    gone = [path for path, entry in work.entries.items() if entry is None]
+    if gone and not wish.staged and repo.settings.yes("core.sparsecheckout"):
+        hidden = [line[2:] for line in repo.listed(gone, "-t") if line.startswith(b"S ")]
+        if hidden:
+            raise UserError(
+                f"{_list(hidden)} is outside the sparse checkout, not deleted.", "To delete it, take it in first."
+            )
+    new = [path for path, entry in work.entries.items() if entry is not None and before[path] is None]
+    if new and not wish.force and not wish.staged:
+        hidden = ignored(repo, new)
+        if hidden:
+            raise UserError(f"git is told to ignore {_list(hidden)}.", "Leave it out, or commit it with --force.")
+
+
+def _list(paths: Sequence[bytes], most: int = 5) -> str:
+    shown = ", ".join(f"'{os.fsdecode(path)}'" for path in paths[:most])
+    return shown + (f" and {len(paths) - most} more" if len(paths) > most else "")
+
+
+def _with_author(who: People, old: bytes, ending: Conclusion | None) -> People:
+    author = author_of(old) if old else ending.author if ending else ""
+    return who._replace(author=author) if author else who
+
+
+def _parents(base: Head, old: bytes, ending: Conclusion | None) -> tuple[str, ...]:
+    if old:
+        return tuple(parents_of(old))
+    return (*((base.commit,) if base.commit else ()), *(ending.parents if ending else ()))
+
+
+def _words(
+    repo: Repository, message: Sequence[str], wish: Wish, who: People, old: bytes, ending: Conclusion | None
+) -> str:
+    parts = list(message)
+    if not parts:
+        parts = [words_of(old)] if old else [ending.message] if ending else []
+    text = write_message(repo, parts, signoff=who.committer if wish.signoff else "", trailers=wish.trailers)
+    check_message(text)
+    return text
+
+
+# --- hooks ----------------------------------------------------------------------------------------
+
+
+def _through_hooks(repo: Repository, draft: Draft, wish: Wish, *, given: bool) -> Draft:
+    wanted = [name for name in hooks.BEFORE if hooks.find(repo, name)]
+    if not wish.verify:
+        wanted = [name for name in wanted if name == "prepare-commit-msg"]
+    if not wanted:
+        return draft
+    key = f"{os.getpid()}-{os.urandom(4).hex()}"
+    index, _ = copy(repo, f"index-{key}")
+    expected = os.path.join(place(repo), f"expected-{key}")
+    words = os.path.join(place(repo), f"message-{key}")
+    try:
+        return _run_hooks(repo, draft, wish, wanted, (index, expected, words), given=given)
+    finally:
+        for path in (index, expected, words):
+            if os.path.exists(path):
+                os.unlink(path)
+
+
+def _run_hooks(
+    repo: Repository, draft: Draft, wish: Wish, wanted: Sequence[str], files: tuple[str, str, str], *, given: bool
+) -> Draft:
+    index, expected, words = files
+    changes = {**draft.carried, **draft.work.entries}
+    repo.ask(*(("read-tree", "--reset", draft.tree) if draft.tree else ("read-tree", "--empty")), index=index)
+    repo.ask("update-index", "-z", "--index-info", stdin=index_info(changes, repo.id_bytes), index=index)
+    notes = list(draft.notes)
+    if "pre-commit" in wanted:
+        with open(expected, "wb") as file:
+            file.write(b"".join(path + b"\n" for path in sorted(changes)))
+        quiet = type(repo)(repo.top, {**repo.environment, "HANDOFF_EXPECTED_FILES": expected})
+        text = hooks.call(quiet, "pre-commit", (), index=index)
+        notes += [text.rstrip()] if text.strip() else []
+        draft, more = _autofixes(repo, draft, wish, index)
+        notes += more
+    message = draft.message
+    if {"prepare-commit-msg", "commit-msg"} & set(wanted):
+        with open(words, "wb") as file:
+            file.write(message.encode("utf-8", "surrogateescape"))
+        source = ("message",) if given else ("commit", "HEAD") if draft.kind == "amend" else ("merge",)
+        for name, more_words in (("prepare-commit-msg", source), ("commit-msg", ())):
+            if name in wanted:
+                text = hooks.call(repo, name, (words, *more_words), index=index)
+                notes += [text.rstrip()] if text.strip() else []
+        with open(words, "rb") as file:
+            message = tidy(repo, file.read().decode("utf-8", "surrogateescape"), edited=True)
+        check_message(message)
+    return draft._replace(message=message, notes=tuple(notes))
+
+
+def _autofixes(repo: Repository, draft: Draft, wish: Wish, index: str) -> tuple[Draft, list[str]]:
+    """What the hook staged: ours is taken, anybody else's is left where it lies."""
+    intended = repo.graft(draft.tree, {**draft.carried, **draft.work.entries}) or repo.write(b"tree", b"")
+    out = repo.ask("diff-index", "--cached", "-z", "--no-renames", "--raw", "--no-abbrev", intended, index=index)
+    fields = out.split(b"\0")
+    entries = dict(draft.work.entries)
+    seen = dict(draft.work.seen)
+    before = dict(draft.before)
+    foreign = []
+    for at in range(0, len(fields) - 1, 2):
+        _, mode, _, sha, status = fields[at].lstrip(b":").split(b" ")
+        path = fields[at + 1]
+        if path not in entries and not (wish.owned is not None and wish.owned(path)):
+            foreign.append(path)
+            continue
+        if path not in before:
+            before[path] = _file(repo.look_up(draft.tree, path)) if draft.tree else None
+        entries[path] = None if status == b"D" else Entry(mode, sha.decode())
+        seen[path] = None  # what the hook staged need not be what lies on the disk
+    notes = [f"The pre-commit hook also staged {_list(foreign)}: not named, so not committed."] if foreign else []
+    return draft._replace(work=Work(entries, seen), before=before), notes
+
+
+def still_true(repo: Repository, draft: Draft, now: Head, tree: str) -> bool:
+    """Whether the draft may go on a branch that has moved since: nobody else changed its paths."""
+    if now.ref != draft.base.ref:
+        raise Conflict("Another branch was checked out meanwhile; nothing was committed.", "Commit again.")
+    if draft.kind == "amend":
+        raise Conflict(
+            "HEAD is no longer the commit you wanted to amend; nothing was changed.", "Make a new commit instead."
+        )
+    return all((_file(repo.look_up(tree, path)) if tree else None) == entry for path, entry in draft.before.items())

@@ -1,0 +1,1 @@
+"""Merging branches in memory, and moving the target when all is well."""

@@ -1,0 +1,286 @@
+"""Bring sessions' work together in memory: what each changed, whether it merges, and who else touched the same file."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from handoff.base.errors import UserError
+from handoff.git.plumbing.snapshot_repo import LINK, POINTER
+from handoff.git.plumbing.trees import Trees
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from handoff.git.plumbing.snapshot_repo import Store
+
+_NOTHING = "000000"
+
+
+class Touch(NamedTuple):
+    """One path a member changed: its new mode and object; mode 000000 means deleted."""
+
+    path: str
+    mode: str
+    sha: str
+
+
+class Member(NamedTuple):
+    """One session's work as a commit on the base it began from, with the paths it changed and those left out."""
+
+    name: str
+    base: str
+    commit: str
+    paths: frozenset[str]
+    touches: tuple[Touch, ...] = ()
+    message: str = ""
+    left_out: tuple[str, ...] = ()
+
+
+class Conflicted(NamedTuple):
+    """A file two changed so that git cannot join it, and who they are."""
+
+    path: str
+    first: str
+    second: str
+
+
+class Step(NamedTuple):
+    """The target after one more member."""
+
+    member: str
+    commit: str
+
+
+class Merged(NamedTuple):
+    """What a landing would make: the new tip, one step for each member, or the conflicts that stop it."""
+
+    old: str
+    new: str
+    steps: tuple[Step, ...]
+    conflicts: tuple[Conflicted, ...]
+    skipped: tuple[str, ...]
+
+
+def touches(store: Store, old: str, new: str) -> list[Touch]:
+    """What changed between two trees or commits, raw, renames as what they are: a deletion and an addition."""
+    fields = iter(store.ask("diff-tree", "-r", "-z", "--raw", "--no-renames", old, new).split("\0"))
+    found = []
+    for facts in fields:
+        path = next(fields, "")
+        if path:
+            _, mode, _, sha, _ = facts.split(" ")
+            found.append(Touch(path, mode, sha))
+    return found
+
+
+def many_touches(store: Store, pairs: Sequence[tuple[str, str]]) -> list[tuple[Touch, ...]]:
+    """What changed between many pairs of commits, in one process."""
+    if not pairs:
+        return []
+    unique = list(dict.fromkeys(sha for pair in pairs for sha in pair))
+    # Named as trees: two commits on one line would mean something else.
+    listed = store.git(
+        "cat-file", "--batch-check=%(objectname)", stdin="".join(f"{sha}^{{tree}}\n" for sha in unique).encode()
+    )
+    trees = dict(zip(unique, listed.text.split("\n"), strict=False))
+    expected = [f"{trees[old]} {trees[new]}" for old, new in pairs]
+    asked = "\n".join(expected) + "\n"
+    answer = store.git("diff-tree", "--stdin", "-r", "-z", "--raw", "--no-renames", stdin=asked.encode())
+    if answer.code:
+        raise UserError(f"git diff-tree failed: {answer.error_text}", f"Look at {store.path}.")
+    found: dict[str, list[Touch]] = {}
+    current: list[Touch] = []
+    words = iter(answer.text.split("\0"))
+    for word in words:
+        header, newline, rest = word.partition("\n")
+        if newline and not word.startswith(":"):  # a pair with differences begins with its own line
+            current = found.setdefault(header, [])
+        facts = rest if newline and not word.startswith(":") else word
+        path = next(words, "")
+        if path:
+            _, mode, _, sha, _ = facts.split(" ")
+            current.append(Touch(path, mode, sha))
+    return [tuple(found.get(pair, ())) for pair in expected]
+
+
+def escapes(path: str, target: str) -> bool:
+    """Whether a link at `path` leads out of the tree."""
+    if target.startswith("/"):
+        return True
+    at = os.path.normpath(os.path.join(os.path.dirname(path), target))
+    return at == ".." or at.startswith("../")
+
+
+def refused(store: Store, top: str, touched: Iterable[Touch]) -> dict[str, str]:
+    """Changes that are not taken whoever owns them, and why: links that lead out, pointers nobody else can follow."""
+    found = {}
+    nested: dict[str, bool] = {"": False}
+    for one in touched:
+        if _in_nested(top, os.path.dirname(one.path), nested):
+            found[one.path] = "inside a repository of its own"
+        elif one.mode == LINK and escapes(one.path, os.fsdecode(store.read(one.sha))):
+            found[one.path] = "a link that leads out of the tree"
+        elif one.mode == POINTER:
+            found[one.path] = "a submodule pointer: its commit exists in the workspace alone"
+    return found
+
+
+def _in_nested(top: str, folder: str, known: dict[str, bool]) -> bool:
+    if folder not in known:
+        known[folder] = os.path.lexists(os.path.join(top, folder, ".git")) or _in_nested(
+            top, os.path.dirname(folder), known
+        )
+    return known[folder]
+
+
+def apply(store: Store, base: str, touched: Sequence[Touch], *, index: str) -> str:
+    """The tree of `base` with these changes."""
+    try:
+        answer = store.git("read-tree", base, index=index)
+        if answer.code:
+            raise UserError(f"Cannot read {base}: {answer.error_text}")
+        lines = "".join(
+            f"0 {'0' * 40}\t{one.path}\0" if one.mode == _NOTHING else f"{one.mode} {one.sha}\t{one.path}\0"
+            for one in sorted(
+                touched, key=lambda one: one.mode != _NOTHING
+            )  # deletions first: a folder may become a file
+        )
+        answer = store.git("update-index", "-z", "--index-info", index=index, stdin=os.fsencode(lines))
+        if answer.code:
+            raise UserError(f"Cannot take the changes: {answer.error_text}")
+        return store.ask("write-tree", index=index).strip()
+    finally:
+        for path in (index, index + ".lock"):
+            if os.path.lexists(path):
+                os.unlink(path)
+
+
+def join(store: Store, ours: str, theirs: str) -> tuple[str, list[str]]:
+    """Merge two commits in memory: the tree, and the paths git could not join."""
+    answer = store.git("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", ours, theirs)
+    if answer.code not in (0, 1):
+        raise UserError(f"git merge-tree failed: {answer.error_text}", "handoff needs git 2.38 or newer to land work.")
+    tree, *paths = answer.text.split("\0")
+    return tree, [path for path in paths if path] if answer.code else []
+
+
+def merge(store: Store, target: str, members: Sequence[Member], *, moment: int, person: str = "") -> Merged:
+    """Put the members on the target one after the other, each as one commit; stop collecting at conflicts, not at the first."""
+    with store.gathered():
+        return _merge(store, target, members, moment=moment, person=person)
+
+
+def _merge(store: Store, target: str, members: Sequence[Member], *, moment: int, person: str) -> Merged:
+    tip = target
+    steps: list[Step] = []
+    conflicts: list[Conflicted] = []
+    skipped: list[str] = []
+    landed: list[Member] = []
+    taken: set[str] = set()
+    folders: set[str] = set()
+    trees = Trees(store)
+    apart = [path for member in members if member.base == target for path in member.paths]
+    trees.load(_tree(store, target), apart)
+    for member in members:
+        if member.base == target and member.touches and not _meets(member.paths, taken, folders):
+            # Nobody touched these paths: no merge is needed, the trees above them are rebuilt here.
+            changes = {one.path: None if one.mode == _NOTHING else (one.mode, one.sha) for one in member.touches}
+            tree = trees.rebuild(_tree(store, tip), changes) or store.write_tree([])
+            tip = write_commit(
+                store, tree, tip, member.message or f"Land {member.name}\n", moment=moment, person=person
+            )
+            steps.append(Step(member.name, tip))
+            landed.append(member)
+            taken |= member.paths
+            folders |= _folders(member.paths)
+            continue
+        ours = tip
+        if member.base != target and not _shares_history(store, member.base, tip):
+            # The base exists only for this member (the person's dirty tree): let git see it as the common past.
+            ours = store.write_commit(_tree(store, tip), [member.base], "target\n", moment=0)
+        tree, paths = join(store, ours, member.commit)
+        if paths:
+            conflicts += [Conflicted(path, _other(path, landed), member.name) for path in paths]
+            continue
+        if tree == _tree(store, tip):
+            skipped.append(member.name)
+            continue
+        tip = write_commit(store, tree, tip, member.message or f"Land {member.name}\n", moment=moment, person=person)
+        steps.append(Step(member.name, tip))
+        landed.append(member)
+        trees = Trees(store)  # git wrote trees of its own: read them anew
+        trees.load(_tree(store, tip), apart)
+        taken |= member.paths
+        folders |= _folders(member.paths)
+    return Merged(target, tip, tuple(steps), tuple(conflicts), tuple(skipped))
+
+
+def write_commit(store: Store, tree: str, parent: str, message: str, *, moment: int, person: str) -> str:
+    """A commit in the person's name."""
+    if not person:
+        return store.write_commit(tree, [parent], message, moment=moment)
+    lines = [
+        f"tree {tree}",
+        f"parent {parent}",
+        f"author {person} {moment} +0000",
+        f"committer {person} {moment} +0000",
+    ]
+    return store.write("commit", ("\n".join(lines) + "\n\n" + message).encode("utf-8", "surrogateescape"))
+
+
+def collisions(store: Store, members: Sequence[Member]) -> tuple[list[Conflicted], list[Conflicted]]:
+    """All pairs: files that conflict, and files both changed but git can join."""
+    hard: list[Conflicted] = []
+    soft: list[Conflicted] = []
+    for number, one in enumerate(members):
+        for other in members[number + 1 :]:
+            both = _meeting(one.paths, other.paths)
+            if not both:
+                continue
+            ours = one.commit
+            if one.base != other.base and not _shares_history(store, one.base, other.base):
+                ours = store.write_commit(_tree(store, one.commit), [other.base], "other\n", moment=0)
+            _, paths = join(store, ours, other.commit)
+            hard += [Conflicted(path, one.name, other.name) for path in paths]
+            soft += [Conflicted(path, one.name, other.name) for path in sorted(both) if path not in paths]
+    return hard, soft
+
+
+def _folders(paths: Iterable[str]) -> set[str]:
+    return {path[:at] for path in paths for at in range(len(path)) if path[at] == "/"}
+
+
+def _meets(paths: frozenset[str], taken: set[str], folders: set[str]) -> bool:
+    return bool(paths & taken or paths & folders or _folders(paths) & taken)
+
+
+def _meeting(one: frozenset[str], other: frozenset[str]) -> set[str]:
+    """Paths both touch, or that one has as a file where the other has a folder."""
+    found = set(one & other)
+    for mine, theirs in ((one, other), (other, one)):
+        found |= mine & _folders(theirs)
+    return found
+
+
+def _other(path: str, landed: Sequence[Member]) -> str:
+    for member in reversed(landed):
+        if path in member.paths:
+            return member.name
+    return "the target branch"
+
+
+_TREES: dict[str, str] = {}
+
+
+def _tree(store: Store, commit: str) -> str:
+    """A commit's tree, read from the commit itself."""
+    if commit not in _TREES:
+        first = store.read(commit).split(b"\n", 1)[0].decode()
+        _TREES[commit] = first.removeprefix("tree ")
+    return _TREES[commit]
+
+
+def _shares_history(store: Store, one: str, other: str) -> bool:
+    """Whether git finds the member's base by itself: it must lie in the target's past."""
+    return store.git("merge-base", "--is-ancestor", one, other).code == 0

@@ -1,0 +1,210 @@
+"""Move the target branch, and the person's checkout with it, all or nothing: dirty work is never overwritten."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from handoff.base.errors import Conflict, Refused
+from handoff.base.files import make_folder, write_atomic
+from handoff.base.process import Completed, capture
+from handoff.git.plumbing.query import Source, head, open_source, refs
+from handoff.git.snapshots.restore import give_objects
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from handoff.git.plumbing.snapshot_repo import Store
+
+_SHOWN = 10
+_FEW = 400
+
+
+class Landing(NamedTuple):
+    """One move of a branch as it is remembered: enough to finish it after a crash, and to take it back."""
+
+    id: str
+    target: str
+    old: str
+    new: str
+    members: tuple[str, ...]
+    checkout: str = ""
+    time: float = 0.0
+    state: str = "moving"  # moving, landed, undone
+
+
+def checkout_of(source: Source, target: str) -> Source | None:
+    """The checkout that has the target branch checked out, if any: the person's own or a linked worktree."""
+    candidates = [source.top]
+    if source.folder != source.common and os.path.basename(source.common) == ".git":
+        candidates.append(os.path.dirname(source.common))
+    linked = os.path.join(source.common, "worktrees")
+    for name in sorted(os.listdir(linked)) if os.path.isdir(linked) else ():
+        try:
+            with open(os.path.join(linked, name, "gitdir"), encoding="utf-8", errors="surrogateescape") as file:
+                candidates.append(os.path.dirname(file.read().strip()))
+        except OSError:
+            continue
+    for top in dict.fromkeys(candidates):
+        if os.path.lexists(os.path.join(top, ".git")):
+            found = open_source(top)
+            if head(found).branch == target:
+                return found
+    return None
+
+
+class Target:
+    """The branch work lands on, moved by compare-and-swap with the person's own git settings but no hooks."""
+
+    def __init__(self, store: Store, source: Source, folder: str, environment: Mapping[str, str]) -> None:
+        self.store = store
+        self.source = source
+        self.folder = os.path.join(folder, "landings")
+        self.environment = dict(environment)
+
+    def git(self, top: str, *words: str, stdin: bytes | None = None) -> Completed:
+        options = ["-c", f"core.hooksPath={os.devnull}", "-c", "core.fsmonitor=false", "-c", "submodule.recurse=false"]
+        return capture(["git", "-C", top, *options, *words], environment=self.environment, stdin=stdin)
+
+    def tip(self, target: str) -> str:
+        return refs(self.source).get(target, "")
+
+    def in_the_way(self, checkout: Source, old: str, new: str) -> list[str]:
+        """Paths the landing changes that are dirty, staged or untracked in the checkout."""
+        answer = self.git(checkout.top, "diff-tree", "-r", "-z", "--name-status", "--no-renames", old, new)
+        words = answer.text.split("\0")
+        changed = dict(zip(words[1::2], words[::2], strict=False))
+        blocked = set()
+        for path, kind in changed.items():
+            if kind == "A" and os.path.lexists(os.path.join(checkout.top, path)):
+                blocked.add(path)
+            at = os.path.dirname(path)
+            while at:
+                full = os.path.join(checkout.top, at)
+                if os.path.lexists(full) and (os.path.islink(full) or not os.path.isdir(full)) and at not in changed:
+                    blocked.add(at)
+                at = os.path.dirname(at)
+        if not blocked and self.git(checkout.top, "read-tree", "-m", "-u", "-n", old, new).code == 0:
+            return []  # git itself sees nothing dirty among them
+        some = list(changed) if len(changed) <= _FEW else []
+        status = self.git(
+            checkout.top, "--literal-pathspecs", "status", "--porcelain=v1", "-z", "--no-renames", "--untracked-files=no",
+            "--", *some,
+        )  # fmt: skip
+        dirty = {item[3:] for item in status.text.split("\0") if len(item) > 3}  # noqa: PLR2004 - two letters, a space
+        return sorted(blocked | (dirty & changed.keys())) or ["(git names none: see git status)"]
+
+    def move(self, landing: Landing) -> None:
+        """Swap the branch and bring the checkout along; what cannot be done in full is not done at all."""
+        for pack in self.store.packs:  # most of what the checkout needs was written together: it is given as it is
+            self.store.git("index-pack", "--stdin", objects=self.source.objects, stdin=pack)
+        self.store.packs.clear()
+        give_objects(self.store, self.source, [landing.new])
+        checkout = open_source(landing.checkout) if landing.checkout else None
+        if checkout is not None:
+            blocked = self.in_the_way(checkout, landing.old, landing.new)
+            if blocked:
+                raise Refused(
+                    f"{len(blocked)} files that would change are dirty in {checkout.top}: {', '.join(blocked[:_SHOWN])}",
+                    "Commit, stash or move them; nothing was changed.",
+                )
+        self.save(landing)
+        swap = self.swap(landing.target, landing.old, landing.new)
+        if not swap:
+            self.save(landing._replace(state="undone"))
+            raise Conflict(
+                f"{landing.target} moved while the work was being put together.",
+                "Run the command again: it starts from the new tip.",
+            )
+        if checkout is not None:
+            answer = self.git(checkout.top, "read-tree", "-m", "-u", landing.old, landing.new)
+            if answer.code:
+                self.swap(landing.target, landing.new, landing.old)
+                self.save(landing._replace(state="undone"))
+                raise Conflict(
+                    f"{checkout.top} could not be updated, so the branch was moved back: {answer.error_text}",
+                    "Look at git status there, then run the command again.",
+                )
+        self.save(landing._replace(state="landed"))
+
+    def swap(self, target: str, old: str, new: str) -> bool:
+        """Compare-and-swap of the branch in the person's repository."""
+        words = ["update-ref", "-m", "handoff land", target, new, old]
+        return self.git(self.source.top, *words).code == 0
+
+    # --- after a crash --------------------------------------------------------------------------
+
+    def finish(self) -> list[Landing]:
+        """Complete or forget landings somebody died in: where the branch moved, the checkout follows."""
+        done = []
+        for landing in self.all():
+            if landing.state != "moving":
+                continue
+            if self.tip(landing.target) != landing.new:
+                self.save(landing._replace(state="undone"))
+                continue
+            if landing.checkout and os.path.lexists(os.path.join(landing.checkout, ".git")):
+                self._follow(open_source(landing.checkout), landing)
+            self.save(landing._replace(state="landed"))
+            done.append(landing)
+        return done
+
+    def _follow(self, checkout: Source, landing: Landing) -> None:
+        changed = [path for path in self.git(
+            checkout.top, "diff-tree", "-r", "-z", "--name-only", "--no-renames", landing.old, landing.new
+        ).text.split("\0") if path]  # fmt: skip
+        arrived = [path for path in changed if path not in self._differing(checkout, landing.new, changed)]
+        if arrived:
+            lines = os.fsencode("".join(path + "\0" for path in arrived))
+            self.git(checkout.top, "update-index", "--add", "--remove", "--replace", "-z", "--stdin", stdin=lines)
+        answer = self.git(checkout.top, "read-tree", "-m", "-u", landing.old, landing.new)
+        if answer.code:
+            raise Conflict(
+                f"A landing on {landing.target} was cut short, and {checkout.top} cannot follow it: {answer.error_text}",
+                "Commit or move what git names, then run the command again.",
+            )
+
+    def _differing(self, checkout: Source, commit: str, paths: Sequence[str]) -> set[str]:
+        """Which of the paths do not lie on the disk as the commit has them."""
+        index = os.path.join(self.folder, f"index.{os.getpid()}.tmp")
+        environment = {**self.environment, "GIT_INDEX_FILE": index}
+        options = ["-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}"]
+        try:
+            capture(["git", "-C", checkout.top, *options, "read-tree", commit], environment=environment)
+            answer = capture(
+                ["git", "-C", checkout.top, *options, "diff-files", "-z", "--name-only"], environment=environment
+            )
+            gone = set(answer.text.split("\0"))
+            listed = capture(["git", "-C", checkout.top, "ls-files", "-z"], environment=environment)
+            there = set(listed.text.split("\0"))
+        finally:
+            if os.path.lexists(index):
+                os.unlink(index)
+        return {
+            path for path in paths
+            if path in gone or (path not in there and os.path.lexists(os.path.join(checkout.top, path)))
+        }  # fmt: skip
+
+    # --- records ----------------------------------------------------------------------------------
+
+    def save(self, landing: Landing) -> None:
+        import json
+
+        make_folder(self.folder)
+        write_atomic(os.path.join(self.folder, f"{landing.id}.json"), json.dumps(landing._asdict(), indent=2) + "\n")
+
+    def all(self) -> list[Landing]:
+        """Every landing remembered, newest first."""
+        import json
+
+        found = []
+        for name in sorted(os.listdir(self.folder), reverse=True) if os.path.isdir(self.folder) else ():
+            if not name.endswith(".json") or name.startswith("."):
+                continue
+            try:
+                with open(os.path.join(self.folder, name), encoding="utf-8") as file:
+                    values: dict[str, Any] = json.load(file)
+                found.append(Landing(**values)._replace(members=tuple(values["members"])))
+            except (OSError, ValueError, TypeError, KeyError):
+                continue
+        return sorted(found, key=lambda one: one.time, reverse=True)

@@ -1,0 +1,1 @@
+"""What was verified, written on the commit itself."""

@@ -1,0 +1,294 @@
+"""Notes in git: read for many commits at once, added by compare-and-swap, merged from and pushed to other clones."""
+
+from __future__ import annotations
+
+import os
+
+from handoff.base.errors import Conflict, UserError
+from handoff.base.files import locked, make_folder
+from handoff.base.process import capture
+from handoff.base.record import TYPE_CHECKING, Record
+from handoff.git.notes import record
+from handoff.git.plumbing.repository import FILE, TREE, Entry, Repository
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from handoff.base.process import Completed
+    from handoff.git.notes.record import Note, Noted
+
+REF = "refs/notes/handoff"
+_FETCHED = "refs/notes/handoff-fetched/"
+_MERGING = "refs/notes/handoff-merging/"
+_LEVELS = 3
+_MANY = 256
+_TRIES = 50
+_PUSHES = 8
+_FIELD, _END = "\x1f", "\x1e"
+_WHO = "handoff <handoff@localhost>"
+_REWRITE, _SAVED = "notes.rewriteRef", "handoff.notesrewrite"
+_STRATEGY = "notes.handoff.mergeStrategy"
+
+
+class Annotated(Record):
+    """A commit with what its note says."""
+
+    commit: str
+    tree: str
+    time: float
+    subject: str
+    noted: Noted
+
+
+class Synced(Record):
+    """What an exchange with a remote did."""
+
+    remote: str
+    taken: bool
+    given: bool
+    tip: str
+
+
+class Present(Record):
+    """The notes as they are: their tip and its tree, one commit's note, and under which names it lies there."""
+
+    tip: str
+    tree: str
+    text: str
+    paths: tuple[str, ...]
+
+
+class Notebook:
+    """The notes of one repository, bare or not."""
+
+    def __init__(self, folder: str, environment: Mapping[str, str]) -> None:
+        self.folder = os.path.abspath(folder)
+        self._environment = dict(environment)
+        self._common = ""
+
+    def git(self, *words: str, stdin: bytes | None = None) -> Completed:
+        options = ["-c", f"core.hooksPath={os.devnull}", "-c", "core.fsmonitor=false"]
+        return capture(["git", "-C", self.folder, *options, *words], environment=self._environment, stdin=stdin)
+
+    def ask(self, *words: str, stdin: bytes | None = None) -> str:
+        answer = self.git(*words, stdin=stdin)
+        if answer.code:
+            raise UserError(f"git {words[0]} failed: {answer.error_text or answer.code}", f"In {self.folder}.")
+        return answer.text
+
+    @property
+    def common(self) -> str:
+        """The git folder all worktrees share, where our lock lies."""
+        if not self._common:
+            if os.path.lexists(os.path.join(self.folder, ".git")):
+                self._common = Repository(self.folder, self._environment).common
+            else:
+                found = self.ask("rev-parse", "--git-common-dir").rstrip("\n")
+                self._common = os.path.join(self.folder, found)
+        return self._common
+
+    # --- reading ---------------------------------------------------------------------------------------------
+
+    def tip(self, ref: str = REF) -> str:
+        answer = self.git("rev-parse", "-q", "--verify", ref)
+        return answer.text.strip() if answer.code == 0 else ""
+
+    def read(self, *revisions: str, most: int = 0, walk: bool = True) -> list[Annotated]:
+        """The commits a range names with their notes, newest first; one git process, also in a bare clone."""
+        form = _FIELD.join(("%H", "%T", "%ct", "%s", "%N")) + _END
+        words = ["log", f"--notes={REF}", "--no-show-signature", "--encoding=UTF-8", f"--format={form}"]
+        words += [f"--max-count={most}"] if most else []
+        words += [] if walk else ["--no-walk=unsorted"]  # last: a count would make git walk again
+        answer = self.git(*words, *revisions, "--")
+        if answer.code:
+            raise UserError(
+                f"git does not know {' '.join(revisions)}: {answer.error_text}",
+                "Name a commit, a branch or a range such as main..topic.",
+            )
+        found = []
+        for part in answer.text.split(_END)[:-1]:
+            sha, tree, moment, subject, text = part.lstrip("\n").split(_FIELD, 4)
+            found.append(Annotated(sha, tree, float(moment), subject, record.parse(text)))
+        return found
+
+    # --- adding ----------------------------------------------------------------------------------------------
+
+    def add(self, commit: str, records: Sequence[Note], *, moment: float) -> bool:
+        """Add records to a commit's note; False when it had them. Whoever else writes at that moment loses nothing."""
+        folder = os.path.join(self.common, "handoff")
+        make_folder(folder)
+        for _ in range(_TRIES):
+            with locked(os.path.join(folder, "notes.lock"), what="the notes", patience=60.0):
+                there = self.present(commit)
+                wanted = record.with_records(there.text, records)
+                if wanted == there.text:
+                    return False
+                if self.write(commit, wanted, there, moment):
+                    return True
+        raise Conflict(f"Somebody else keeps changing {REF}.", "Run the command again.")
+
+    def present(self, commit: str) -> Present:
+        """The tip of the notes and one note, in one process: the note lies under one of a few names."""
+        names = [f"{REF}:{_path(commit, level)}" for level in range(_LEVELS + 1)]
+        asked = "".join(f"{name}\n" for name in (REF, *names)).encode()
+        answer = self.git("cat-file", "--batch", stdin=asked)
+        if answer.code:
+            raise UserError(f"git cat-file failed: {answer.error_text}", f"In {self.folder}.")
+        data, at, found = answer.out, 0, []
+        for _ in range(len(names) + 1):
+            end = data.index(b"\n", at)
+            words = data[at:end].split(b" ")
+            at = end + 1
+            if len(words) != 3 or not words[2].isdigit():  # noqa: PLR2004 - id, kind, size; else: missing
+                found.append((b"", b""))
+                continue
+            size = int(words[2])
+            found.append((words[0], data[at : at + size]))
+            at += size + 1
+        texts = [text.decode("utf-8", "surrogateescape") for _, text in found[1:] if text]
+        paths = tuple(_path(commit, level) for level, (name, _) in enumerate(found[1:]) if name)
+        head = found[0][1].partition(b"\n")[0]
+        tree = head[5:].decode() if head.startswith(b"tree ") else ""
+        return Present(found[0][0].decode(), tree, "\n".join(texts), paths)
+
+    def write(self, commit: str, text: str, there: Present, moment: float) -> bool:
+        """One commit on the notes, if they still are where they were; False when they are not."""
+        if not os.path.lexists(os.path.join(self.folder, ".git")):
+            return self._import(commit, text, there.tip, moment)
+        repo = Repository(self.folder, self._environment)
+        blob = repo.write(b"blob", text.encode("utf-8", "surrogateescape"))
+        place, *others = there.paths or (_place(repo, there.tree, commit),)
+        changes: dict[bytes, Entry | None] = {place.encode(): Entry(FILE, blob)}
+        changes.update((other.encode(), None) for other in others)
+        lines = [f"tree {repo.graft(there.tree, changes)}", *([f"parent {there.tip}"] if there.tip else [])]
+        who = f"{_WHO} {int(moment)} +0000"
+        lines += [f"author {who}", f"committer {who}", "", f"Notes added for {commit}\n"]
+        new = repo.write(b"commit", "\n".join(lines).encode())
+        answer = self.git("update-ref", "-m", "handoff: notes", REF, new, there.tip or "0" * len(new))
+        if answer.code == 0:
+            return True
+        if self.tip() != there.tip or ".lock" in answer.error_text:
+            return False
+        raise UserError(f"The note could not be written: {answer.error_text}", f"In {self.folder}.")
+
+    def _import(self, commit: str, text: str, tip: str, moment: float) -> bool:
+        """The same in a bare repository, by git alone: fast-import moves a ref only forward from where it was."""
+        data = text.encode("utf-8", "surrogateescape")
+        words = f"Notes added for {commit}\n".encode()
+        head = b"feature done\nblob\nmark :1\ndata %d\n%s\n" % (len(data), data)
+        head += f"commit {REF}\ncommitter {_WHO} {int(moment)} +0000\ndata {len(words)}\n".encode() + words
+        head += f"from {tip}\n".encode() if tip else b""
+        head += f"N :1 {commit}\ndone\n".encode()
+        answer = self.git("fast-import", "--quiet", "--date-format=raw", stdin=head)
+        if answer.code == 0:
+            return True
+        if self.tip() != tip or ".lock" in answer.error_text:
+            return False
+        raise UserError(f"The note could not be written: {answer.error_text}", f"In {self.folder}.")
+
+    # --- other clones ----------------------------------------------------------------------------------------
+
+    def merge(self, other: str) -> bool:
+        """Take in the notes at another ref; False when that changes nothing. Records of both sides stay."""
+        folder = os.path.join(self.common, "handoff")
+        make_folder(folder)
+        for _ in range(_TRIES):
+            with locked(os.path.join(folder, "notes.lock"), what="the notes", patience=60.0):
+                mine, theirs = self.tip(), self.tip(other)
+                if not theirs or theirs == mine:
+                    return False
+                new = self._merged(mine, other) if mine else theirs
+                if new == mine:
+                    return False
+                if self.git("update-ref", "-m", "handoff: notes merged", REF, new, mine or "0" * len(new)).code == 0:
+                    return True
+        raise Conflict(f"Somebody else keeps changing {REF}.", "Run the command again.")
+
+    def _merged(self, mine: str, other: str) -> str:
+        """The merge is made at a ref of its own: git's notes commands move refs without comparing."""
+        place = f"{_MERGING}{os.getpid()}-{os.urandom(3).hex()}"
+        self.ask("update-ref", place, mine)
+        try:
+            self.ask("notes", f"--ref={place}", "merge", "-q", "-s", "cat_sort_uniq", other)
+            return self.tip(place)
+        finally:
+            self.git("update-ref", "-d", place)
+
+    def sync(self, remote: str) -> Synced:
+        """Fetch, merge, push, and again if somebody pushed in between. Nothing is forced, so nothing is lost."""
+        place = _FETCHED + "".join(letter if letter.isalnum() else "-" for letter in remote).strip("-")
+        taken = False
+        for _ in range(_PUSHES):
+            theirs = self._fetch(remote, place)
+            taken = self.merge(place) or taken
+            mine = self.tip()
+            if mine == theirs or not mine:
+                return Synced(remote, taken, given=False, tip=mine)
+            answer = self.git("push", "-q", remote, f"{mine}:{REF}")
+            if answer.code == 0:
+                self.git("update-ref", place, mine)
+                return Synced(remote, taken, given=True, tip=mine)
+            if not any(word in answer.error_text for word in ("non-fast-forward", "fetch first", "rejected", "lock")):
+                raise UserError(f"The notes could not be pushed to {remote}: {answer.error_text}")
+        raise Conflict(f"{remote} changed each time the notes were pushed.", "Run the command again.")
+
+    def _fetch(self, remote: str, place: str) -> str:
+        listed = self.git("ls-remote", "--refs", remote, REF)
+        if listed.code:
+            raise UserError(f"'{remote}' cannot be asked: {listed.error_text}", "Name a remote or an address.")
+        if not listed.text.strip():
+            return ""
+        self.ask("fetch", "-q", "--no-tags", "--no-write-fetch-head", remote, f"+{REF}:{place}")
+        return self.tip(place)
+
+    # --- settings --------------------------------------------------------------------------------------------
+
+    def follow_rewrites(self) -> bool:
+        """Let notes follow their commits through rebase and amend, by settings of this repository; False when they do."""
+        if REF in self._values(_REWRITE) or "refs/notes/*" in self._values(_REWRITE):
+            return False
+        self.ask("config", "--local", "--add", _REWRITE, REF)
+        self.ask("config", "--local", _STRATEGY, "cat_sort_uniq")
+        self.ask("config", "--local", _SAVED, "true")
+        return True
+
+    def stop_following(self) -> bool:
+        """Take those settings back, and only those; False when they were not ours."""
+        if not self._values(_SAVED):
+            return False
+        self.git("config", "--local", "--unset-all", "--fixed-value", _REWRITE, REF)
+        for name in (_STRATEGY, _SAVED):
+            self.git("config", "--local", "--unset-all", name)
+        for section, pattern in (
+            ("notes.handoff", r"^notes\.handoff\."),
+            ("notes", r"^notes\."),
+            ("handoff", r"^handoff\."),
+        ):
+            if not self.git("config", "--local", "--get-regexp", pattern).out:
+                self.git("config", "--local", "--remove-section", section)
+        return True
+
+    def follows(self) -> bool:
+        return REF in self._values(_REWRITE)
+
+    def _values(self, name: str) -> list[str]:
+        return self.git("config", "--get-all", name).text.split("\n")[:-1]
+
+
+def _place(repo: Repository, tree: str, commit: str) -> str:
+    """Where a new note goes: as deep as git has spread the others, and one deeper when a folder gets long."""
+    level, at = 0, tree
+    while at and level < _LEVELS:
+        names = repo.tree(at)
+        inner = names.get(commit[2 * level : 2 * level + 2].encode())
+        spread = inner is not None or any(mode == TREE for mode, _ in names.values())
+        if not spread and len(names) < _MANY:
+            break
+        level += 1
+        at = inner[1].hex() if inner is not None and inner[0] == TREE else ""
+    return _path(commit, level)
+
+
+def _path(commit: str, level: int) -> str:
+    parts = [commit[2 * at : 2 * at + 2] for at in range(level)]
+    return "/".join([*parts, commit[2 * level :]])

@@ -1,0 +1,1 @@
+"""Which paths a session owns: the pattern language, and where two patterns meet."""

@@ -1,0 +1,162 @@
+"""Ask git: where the repository is, what HEAD is, what is dirty, what changed since."""
+
+from __future__ import annotations
+
+import os
+
+from handoff.base.errors import UserError
+from handoff.base.record import TYPE_CHECKING, Record
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from handoff.base.process import Completed
+
+
+class Facts(Record):
+    """The state of one checkout at one moment. Paths are relative to its top."""
+
+    top: str
+    head: str
+    branch: str
+    staged: tuple[str, ...] = ()
+    unstaged: tuple[str, ...] = ()
+    untracked: tuple[str, ...] = ()
+    conflicted: tuple[str, ...] = ()
+
+    @property
+    def dirty(self) -> tuple[str, ...]:
+        """Every path that differs from HEAD, each once, in git's order."""
+        return tuple(dict.fromkeys((*self.conflicted, *self.staged, *self.unstaged, *self.untracked)))
+
+    @property
+    def short(self) -> str:
+        return self.head[:10]
+
+
+class Commit(Record):
+    """One commit as a line of a list."""
+
+    sha: str
+    time: float
+    subject: str
+
+
+def git(top: str, *words: str, environment: Mapping[str, str]) -> Completed:
+    """One git question in the checkout at `top`; of a session's clone only objects and index are believed."""
+    from handoff.base.process import capture
+
+    if os.path.basename(top) == "tree":
+        from handoff.git.plumbing import untrusted
+
+        answer = untrusted.git(top, *words, environment=environment) if untrusted.is_clone(top) else None
+        if answer is not None:
+            return answer
+    return capture(["git", "-C", top, *words], environment=environment)
+
+
+def ask(top: str, *words: str, environment: Mapping[str, str]) -> str:
+    """Like `git`, but a failure is an error with git's own words."""
+    answer = git(top, *words, environment=environment)
+    if answer.code:
+        raise UserError(f"git {words[0]} failed: {answer.error_text or f'exit {answer.code}'}", f"In {top}.")
+    return answer.text
+
+
+def find_top(folder: str) -> str | None:
+    """The top of the checkout that holds `folder`: worktrees and submodules have their own. No process is started."""
+    at = os.path.abspath(folder)
+    while True:
+        if os.path.lexists(os.path.join(at, ".git")):
+            return at
+        above = os.path.dirname(at)
+        if above == at:
+            return None
+        at = above
+
+
+def facts(top: str, *, environment: Mapping[str, str]) -> Facts | None:
+    """Read HEAD, branch and dirty paths in one git call; None where git cannot (no repository, no git)."""
+    try:
+        answer = git(
+            top, "status", "--porcelain=v2", "--branch", "--untracked-files=normal", "-z", environment=environment
+        )
+    except UserError:
+        return None
+    if answer.code:
+        return None
+    found = _parse_status(top, answer.text)
+    return found if found.branch else found._replace(branch=_branch(top))
+
+
+def _branch(top: str) -> str:
+    """The branch HEAD names in its own file: a clone is looked at without its refs."""
+    path = os.path.join(top, ".git", "HEAD")
+    if not os.path.isfile(path):
+        return ""
+    with open(path, encoding="utf-8", errors="surrogateescape") as file:
+        text = file.read(4096).strip()
+    return text[16:] if text.startswith("ref: refs/heads/") else ""
+
+
+def _parse_status(top: str, text: str) -> Facts:
+    head = branch = ""
+    staged: list[str] = []
+    unstaged: list[str] = []
+    untracked: list[str] = []
+    conflicted: list[str] = []
+    parts = iter(text.split("\0"))
+    for part in parts:
+        kind = part[:2]
+        if part.startswith("# branch.oid "):
+            head = "" if part.endswith("(initial)") else part[13:]
+        elif part.startswith("# branch.head "):
+            branch = "" if part.endswith("(detached)") else part[14:]
+        elif kind == "? ":
+            untracked.append(part[2:])
+        elif kind == "u ":
+            conflicted.append(part.split(" ", 10)[10])
+        elif kind in ("1 ", "2 "):
+            fields = part.split(" ", 8 if kind == "1 " else 9)
+            path = fields[-1]
+            if kind == "2 ":
+                next(parts, None)  # the name before the rename
+            if fields[1][0] != ".":
+                staged.append(path)
+            if fields[1][1] != ".":
+                unstaged.append(path)
+    return Facts(top, head, branch, tuple(staged), tuple(unstaged), tuple(untracked), tuple(conflicted))
+
+
+def commits(top: str, revisions: str, *, environment: Mapping[str, str], limit: int = 20) -> tuple[Commit, ...] | None:
+    """The commits a range names, newest first; None when git does not know the range."""
+    answer = git(
+        top, "log", f"--max-count={limit}", "-z", "--no-show-signature", "--format=%H %ct %s", revisions, "--",
+        environment=environment,
+    )  # fmt: skip
+    if answer.code:
+        return None
+    found = []
+    for line in answer.text.split("\0"):
+        sha, _, rest = line.partition(" ")
+        moment, _, subject = rest.partition(" ")
+        if moment:
+            found.append(Commit(sha, float(moment), subject))
+    return tuple(found)
+
+
+def count(top: str, revisions: str, *, environment: Mapping[str, str]) -> int | None:
+    """How many commits a range has."""
+    answer = git(top, "rev-list", "--count", revisions, "--", environment=environment)
+    return int(answer.text) if answer.code == 0 else None
+
+
+def changed_paths(top: str, old: str, new: str, *, environment: Mapping[str, str]) -> tuple[str, ...]:
+    """Paths that differ between two commits."""
+    answer = git(top, "diff", "--name-only", "-z", "--no-renames", old, new, "--", environment=environment)
+    return tuple(path for path in answer.text.split("\0") if path) if answer.code == 0 else ()
+
+
+def git_path(top: str, name: str, *, environment: Mapping[str, str]) -> str:
+    """Where git keeps one of its own files, also in worktrees and submodules."""
+    return os.path.join(top, ask(top, "rev-parse", "--git-path", name, environment=environment).rstrip("\n"))

@@ -1,0 +1,1 @@
+"""A whole working tree kept as a commit, and brought back."""

@@ -1,0 +1,63 @@
+"""Where a checkout's snapshots are kept, and under which name: found from its git folders alone."""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+from handoff.base.ids import check_id, slug
+from handoff.git.plumbing.query import Source, open_source
+from handoff.git.snapshots.parts import digest
+
+MAIN = "main"
+STORE = "snapshots.git"
+WORKSPACES = "workspaces"
+CHECKOUTS = "checkouts"  # of tasks whose own checkout is on another machine
+TREE = "tree"
+
+
+class Place(NamedTuple):
+    """One checkout, its project's folder under $HANDOFF_HOME, and the name its snapshots go by."""
+
+    source: Source
+    project: str
+    workspace: str
+
+    @property
+    def store(self) -> str:
+        return os.path.join(self.project, STORE)
+
+    @property
+    def workspaces(self) -> str:
+        return os.path.join(self.project, WORKSPACES)
+
+
+def find_place(top: str, *, home: str, project: str = "") -> Place:
+    """The place of the checkout at `top`. A workspace of ours belongs to the project it was made for."""
+    source = open_source(top)
+    inside = os.path.realpath(top)
+    root = os.path.realpath(home) + os.sep
+    if inside.startswith(root):
+        parts = inside[len(root) :].split(os.sep)
+        if len(parts) == 4 and parts[1] in (WORKSPACES, CHECKOUTS) and parts[3] == TREE:  # noqa: PLR2004 - project/workspaces/name/tree
+            return Place(source, os.path.join(home, parts[0]), parts[2])
+    name = MAIN if source.folder == source.common else slug(os.path.basename(source.folder)) or "worktree"
+    return Place(source, project_folder(source.common, home=home, project=project), name)
+
+
+def project_folder(common: str, *, home: str, project: str = "") -> str:
+    """The project's folder: named after its checkout; a namesake elsewhere on the disk gets a longer name."""
+    if project:
+        return os.path.join(home, check_id(project, "project"))
+    real = os.path.realpath(common)
+    base = os.path.dirname(real) if os.path.basename(real) == ".git" else real
+    name = slug(os.path.basename(base)) or "project"
+    folder = os.path.join(home, name if len(name) > 1 else f"{name}-project")
+    try:
+        with open(os.path.join(folder, STORE, "project"), encoding="utf-8", errors="surrogateescape") as file:
+            owner = file.read().rstrip("\n")
+    except OSError:
+        return folder
+    if os.path.realpath(owner) == real or not os.path.isdir(owner):
+        return folder  # ours, or the repository has moved here
+    return f"{folder}-{digest(os.fsencode(real))[:6]}"

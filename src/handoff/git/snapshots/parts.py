@@ -1,0 +1,180 @@
+"""The parts of a snapshot that are not the working tree: the index, refs, stash, reflogs and settings."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from handoff.base.files import write_atomic
+from handoff.git.plumbing import query as sources
+from handoff.git.plumbing.snapshot_repo import FILE, FOLDER, Entry, Store
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from handoff.git.plumbing.query import Source
+
+_REFLOG_COMMITS = 1000
+Stages = list[tuple[str, str]]
+
+
+class State(NamedTuple):
+    """What the last snapshot of a workspace was made of, so that unchanged parts are used again."""
+
+    tree: str = ""
+    staged: str = ""
+    staged_sum: str = ""
+    refs: str = ""
+    refs_sum: str = ""
+    top: str = ""
+    modes: str = ""
+
+    @classmethod
+    def load(cls, folder: str) -> State:
+        try:
+            with open(os.path.join(folder, "state"), encoding="utf-8", errors="surrogateescape") as file:
+                values = dict(line.split(" ", 1) for line in file.read().split("\n") if " " in line)
+        except OSError:
+            return cls()
+        return cls(**{name: values.get(name, "") for name in cls._fields})
+
+    def save(self, folder: str) -> None:
+        text = "".join(f"{name} {value}\n" for name, value in self._asdict().items())
+        write_atomic(os.path.join(folder, "state"), text.encode("utf-8", "surrogateescape"))
+
+
+class Part(NamedTuple):
+    """A commit that holds one side of a snapshot, and the sum of what it was made from."""
+
+    commit: str
+    sum: str
+
+
+class Parts:
+    """Makes the two sides of one snapshot, each only if it changed; what git cannot read is noted, not fatal."""
+
+    def __init__(self, store: Store, source: Source, before: State, known: Sequence[str]) -> None:
+        self.store = store
+        self.source = source
+        self.before = before
+        self.known = [sha for sha in known if sha]
+        self.troubles: list[str] = []
+
+    def own(self, wanted: Sequence[str], *more: str) -> bool:
+        """Have the store hold everything behind `wanted` itself."""
+        known = [*self.known, *(sha for sha in more if sha)]
+        return self.store.own(wanted, known, borrow=self.source.objects)
+
+    def index(self, folder: str) -> Part:
+        """The index as a commit: its tree, and beside it what a tree cannot say (conflict stages, flags)."""
+        try:
+            with open(self.source.index_file, "rb") as file:
+                data = file.read()
+        except FileNotFoundError:
+            return Part("", "")
+        mark = digest(data[-32:] + str(len(data)).encode() if any(data[-20:]) else data)
+        before = Part(self.before.staged, self.before.staged_sum)
+        if before.commit and mark == before.sum:
+            return before
+        copy = os.path.join(folder, f"index.{os.getpid()}.copy")
+        try:
+            with open(copy, "wb") as file:
+                file.write(data)
+            built = self._index_tree(copy)
+        finally:
+            for path in (copy, copy + ".lock"):
+                if os.path.lexists(path):
+                    os.unlink(path)
+        if built is None:
+            self.troubles.append("index")
+            return before
+        tree, stages, extras = built
+        parents = []
+        if extras:
+            entries = [Entry(mode, f"stage-{number}", sha) for number, (mode, sha) in enumerate(stages)]
+            inside = self.store.write_tree([*entries, Entry(FILE, "extras", self.store.write("blob", extras))])
+            parents.append(self.store.write_commit(inside, [], "index extras\n", moment=0))
+        commit = self.store.write_commit(tree, parents, "index\n", moment=0)
+        if not self.own([commit]):
+            self.troubles.append("index")
+            return before
+        return Part(commit, mark)
+
+    def _index_tree(self, copy: str) -> tuple[str, Stages, bytes] | None:
+        top, borrow = self.source.top, self.source.objects
+        listed = self.store.git("ls-files", "-z", "-s", "-v", index=copy, top=top, borrow=borrow)
+        if listed.code:  # a split index has its other half beside the original: let git join them
+            listed = self.store.look(self.source, "ls-files", "-z", "-s", "-v")
+            os.unlink(copy)
+            lines = b"".join(line[2:] + b"\0" for line in listed.out.split(b"\0") if line)
+            self.store.git("update-index", "-z", "--index-info", index=copy, top=top, stdin=lines)
+        odd, stages, unmerged = [], [], set()
+        for line in listed.out.split(b"\0"):
+            facts, _, name = line.partition(b"\t")
+            if line and (facts[:2] != b"H " or facts[-2:] != b" 0"):
+                odd.append(line)
+                _, mode, sha, stage = facts.decode().split(" ")
+                if stage != "0":
+                    stages.append((mode, sha))
+                    unmerged.add(name)
+        if unmerged:
+            gone = b"".join(b"0 " + b"0" * 40 + b"\t" + name + b"\0" for name in unmerged)
+            self.store.git("update-index", "-z", "--index-info", index=copy, top=top, stdin=gone)
+        answer = self.store.git("write-tree", "--missing-ok", index=copy, borrow=borrow)
+        return None if answer.code else (answer.text.strip(), stages, b"\0".join(odd))
+
+    def refs(self, head: sources.Head) -> Part:
+        """Refs, reflogs, stash and settings as a commit whose parents keep every tip alive."""
+        found = sources.refs(self.source)
+        logs = sources.logs(self.source)
+        files = sources.settings_files(self.source)
+        lines = [f"HEAD {head.branch or head.commit}", *(f"{value} {name}" for name, value in sorted(found.items()))]
+        files["refs"] = ("\n".join(lines).encode("utf-8", "surrogateescape") + b"\n", False)
+        files["logs"] = (sources.join_logs(logs), False)  # one object, however many branches there are
+        mark = digest(
+            b"\0".join(
+                os.fsencode(name) + b"\0" + data + str(run).encode() for name, (data, run) in sorted(files.items())
+            )
+        )
+        before = Part(self.before.refs, self.before.refs_sum)
+        if before.commit and mark == before.sum:
+            return before
+        wanted = dict.fromkeys([head.commit, *(value for value in found.values() if sources.is_sha(value))])
+        for log in logs.values():
+            wanted.update(dict.fromkeys(sources.log_commits(log)[:_REFLOG_COMMITS]))
+        wanted.pop("", None)
+        commit = self._refs_from(files, list(wanted))
+        if not commit:
+            self.troubles.append("refs")
+            return before
+        return Part(commit, mark)
+
+    def _refs_from(self, files: dict[str, tuple[bytes, bool]], wanted: list[str]) -> str:
+        borrow = self.source.objects
+        kinds = self.store.readable(wanted, borrow=borrow)
+        parents = [sha for sha in wanted if kinds.get(sha) == "commit"]
+        entries = []
+        for sha, kind in kinds.items():
+            if kind == "tag":
+                files[f"tags/{sha}"] = (self.store.read(sha, borrow=borrow), False)
+                peeled = self.store.readable([sha + "^{}"], borrow=borrow)
+                parents += [name for name, what in peeled.items() if what == "commit" and name not in parents]
+            elif kind in ("tree", "blob"):
+                entries.append(Entry(FOLDER if kind == "tree" else FILE, sha, sha))
+        tree = self.store.write_files(files)
+        if entries:
+            parents.append(self.store.write_commit(self.store.write_tree(entries), [], "what refs name\n", moment=0))
+        commit = self.store.write_commit(tree, parents, "refs\n", moment=0)
+        if self.own([commit]):
+            return commit
+        whole = [sha for sha in parents if self.own([sha])]
+        self.troubles.append(f"{len(parents) - len(whole)} tips")
+        commit = self.store.write_commit(tree, whole, "refs\n\nSome tips could not be read.\n", moment=0)
+        return commit if self.own([commit]) else ""
+
+
+def digest(data: bytes) -> str:
+    """A short sum to tell whether something changed."""
+    import hashlib
+
+    return hashlib.sha1(data, usedforsecurity=False).hexdigest()

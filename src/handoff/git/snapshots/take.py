@@ -1,0 +1,192 @@
+"""Take a snapshot: the whole working tree, the index, refs, stash, reflogs and settings of one checkout."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from handoff.base.clock import stamp
+from handoff.base.errors import UserError
+from handoff.base.files import locked, make_folder
+from handoff.git.plumbing import query as sources
+from handoff.git.plumbing.snapshot_repo import SNAP, Store
+from handoff.git.snapshots.modes import Look
+from handoff.git.snapshots.parts import Parts, State
+from handoff.git.snapshots.scan import Scan
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from handoff.git.plumbing.query import Source
+
+LAST = "refs/handoff/last/"
+_KNOWN = 8
+_MICRO = 1_000_000
+
+
+class Snapshot(NamedTuple):
+    """One snapshot as its commit tells it. Its parents hold the index, refs and settings, and permission bits."""
+
+    sha: str
+    ref: str
+    workspace: str
+    time: float
+    reason: str
+    session: str = ""
+    operation: str = ""
+    head: str = ""
+    branch: str = ""
+    top: str = ""
+    undone: str = ""
+    unread: tuple[str, ...] = ()
+    incomplete: tuple[str, ...] = ()
+    fresh: bool = False
+
+    @property
+    def short(self) -> str:
+        return self.sha[:10]
+
+
+class Wish(NamedTuple):
+    """Why a snapshot is taken, and how much of the tree must be looked at."""
+
+    reason: str
+    session: str = ""
+    operation: str = ""
+    undone: str = ""
+    paths: Sequence[str] | None = None
+    ignored: bool = False
+    force: bool = False
+
+
+def take(
+    store: Store, source: Source, workspace: str, wish: Wish, *, now: float, ignore_files: Sequence[str] = ()
+) -> Snapshot:
+    """Put the checkout as it is now into the store. If nothing changed since the last one, that one is the answer."""
+    store.create(source.common)
+    store.mend()
+    folder = os.path.join(store.path, "handoff", workspace)
+    make_folder(folder)
+    with locked(os.path.join(folder, "lock"), what=f"the snapshots of {workspace}"):
+        return _take(store, source, folder, wish, now=now, ignore_files=ignore_files)
+
+
+def _take(
+    store: Store, source: Source, folder: str, wish: Wish, *, now: float, ignore_files: Sequence[str]
+) -> Snapshot:
+    workspace = os.path.basename(folder)
+    before = State.load(folder)
+    previous = _last(store, workspace)
+    parts = Parts(store, source, before, [previous] if previous else _others(store))
+    head = sources.head(source)
+    scan = Scan(store, source, folder, ignore_files)
+    try:
+        scan.open()
+        index = parts.index(folder)
+        tree = scan.update(wish.paths, ignored=wish.ignored, tree=before.tree)
+        seed = store.write_commit(tree, [], "seed\n", moment=0) if scan.seeded else ""
+        if seed and not parts.own([seed], index.commit):
+            # An object the index names cannot be read: take every byte from the disk instead.
+            scan.start_over()
+            tree = scan.update(None, ignored=wish.ignored)
+        refs = parts.refs(head)
+        # After the files: what changes a file's rights from here on also makes git look at it again next time.
+        look = Look(store, source.top, folder)
+        modes = look.update(before.modes, scan.looked, whole=scan.whole, names=scan.names)
+        state = State(tree, index.commit, index.sum, refs.commit, refs.sum, source.top, modes)
+        if previous and state == before and not (wish.force or wish.operation or parts.troubles):
+            if not wish.ignored:
+                look.keep()
+                scan.keep()
+            return read_snapshot(store, previous)
+        parents = [parent for parent in (index.commit, refs.commit, modes) if parent]
+        message = _message(workspace, source, head, wish, now=now, faults=(scan.unread, parts.troubles))
+        sha = store.write_commit(tree, parents, message, moment=int(now))
+        ref = f"{SNAP}{workspace}/{int(now * _MICRO):020d}-{os.urandom(2).hex()}"
+        if wish.force or wish.operation not in ("", "start"):  # something is about to be overwritten or removed
+            store.sync()
+        store.point(ref, sha)
+        store.point(LAST + workspace, sha)
+        # First what the tree is, then what the index knows: killed in between, more is looked at, never less.
+        state._replace(tree="" if wish.ignored else tree).save(folder)
+        if not wish.ignored:
+            look.keep()
+            scan.keep()
+    finally:
+        scan.close()
+    return parse_snapshot(sha, ref, message)._replace(fresh=True)
+
+
+def _message(
+    workspace: str, source: Source, head: sources.Head, wish: Wish, *, now: float, faults: tuple[list[str], list[str]]
+) -> str:
+    unread, troubles = faults
+    fields = {
+        "Workspace": workspace, "Session": wish.session, "Operation": wish.operation, "Undone": wish.undone,
+        "Time": f"{stamp(now)} {now:.6f}", "Head": head.commit, "Branch": head.branch, "Top": source.top,
+    }  # fmt: skip
+    lines = [f"{key}: {_one_line(value)}" for key, value in fields.items() if value]
+    lines += [f"Unread: {_one_line(name)}" for name in unread]
+    lines += [f"Incomplete: {part}" for part in troubles]
+    return _one_line(wish.reason) + "\n\n" + "\n".join(lines) + "\n"
+
+
+def read_snapshot(store: Store, sha: str, ref: str = "") -> Snapshot:
+    """The record behind one snapshot commit."""
+    text = store.read(sha).decode("utf-8", "surrogateescape")
+    return parse_snapshot(sha, ref, text.partition("\n\n")[2])
+
+
+def parse_snapshot(sha: str, ref: str, message: str) -> Snapshot:
+    """A snapshot's record from its commit message."""
+    reason, _, rest = message.partition("\n")
+    fields: dict[str, list[str]] = {}
+    for line in rest.split("\n"):
+        key, colon, value = line.partition(": ")
+        if colon:
+            fields.setdefault(key, []).append(value.replace("\\n", "\n").replace("\\\\", "\\"))
+    one = {key: values[0] for key, values in fields.items()}
+    moment = one.get("Time", "").partition(" ")[2]
+    return Snapshot(
+        sha, ref, one.get("Workspace", ""), float(moment or 0), reason, one.get("Session", ""), one.get("Operation", ""),
+        one.get("Head", ""), one.get("Branch", ""), one.get("Top", ""), one.get("Undone", ""),
+        tuple(fields.get("Unread", ())), tuple(fields.get("Incomplete", ())),
+    )  # fmt: skip
+
+
+def snapshots(store: Store, workspace: str = "") -> list[Snapshot]:
+    """Every snapshot in the store, newest first."""
+    if not store.exists:
+        return []
+    answer = store.git(
+        "for-each-ref",
+        "--format=%(objectname) %(refname)%00%(contents)%00%00",
+        SNAP + (workspace + "/" if workspace else ""),
+    )
+    if answer.code:
+        raise UserError(f"The snapshot store cannot be read: {answer.error_text}", f"Look at {store.path}.")
+    found = []
+    for record in answer.text.split("\0\0\n"):
+        name, _, message = record.partition("\0")
+        sha, _, ref = name.partition(" ")
+        if ref:
+            found.append(parse_snapshot(sha, ref, message))
+    return sorted(found, key=lambda one: one.time, reverse=True)
+
+
+def _last(store: Store, workspace: str) -> str:
+    try:
+        with open(os.path.join(store.path, LAST + workspace), encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        answer = store.git("rev-parse", "-q", "--verify", LAST + workspace)
+        return answer.text.strip() if answer.code == 0 else ""
+
+
+def _others(store: Store) -> list[str]:
+    answer = store.git("for-each-ref", "--sort=-committerdate", f"--count={_KNOWN}", "--format=%(objectname)", LAST)
+    return answer.text.split()
+
+
+def _one_line(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("\n", "\\n") if "\n" in text or "\\" in text else text

@@ -1,0 +1,289 @@
+"""What of a repository must not change behind our back, and how two looks at it differ. Read by hand where possible."""
+
+from __future__ import annotations
+
+import os
+
+from handoff.base.record import TYPE_CHECKING, Record
+from handoff.git.plumbing import query as sources
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from handoff.git.plumbing.query import Source
+    from handoff.git.plumbing.snapshot_repo import Store
+
+REF_MOVED, REF_DELETED, REF_PLANTED, STASH_LOST = "ref-moved", "ref-deleted", "ref-planted", "stash-lost"
+HOOK_CHANGED, CONFIG_CHANGED, FOREIGN_COMMIT = "hook-changed", "config-changed", "foreign-commit"
+STASH = "refs/stash"
+OURS = "handoff"  # as maker of a commit: it landed by the rules
+_WATCHED = ("refs/heads/", "refs/tags/", "refs/replace/", "refs/notes/")
+_REPLACE = "refs/replace/"
+_NOTES = "refs/notes/handoff"  # our own records of what was verified
+# git and everyday commands write these themselves: `push -u`, `remote add`, `submodule init`, `gc`, our own guard.
+_EVERYDAY = ("branch.", "handoff.", "gc.", "maintenance.", "submodule.", "lfs.", "pull.", "push.", "extensions.")
+_REMOTE = "remote."
+_LOG_LINES = 30
+_SHOWN = 20
+
+
+class Finding(Record):
+    """One thing that changed behind our back: what, with which evidence, what mends it, and how that is seen."""
+
+    kind: str
+    subject: str
+    what: str
+    evidence: dict[str, Any]
+    mend: tuple[str, ...]
+    mended: dict[str, Any]
+    session: str = ""
+
+
+class Work(Record):
+    """Somebody at work on a branch: whose it is, and which paths are theirs."""
+
+    session: str
+    branch: str
+    covers: Callable[[str], bool]
+    own: bool  # the checkout is the session's own: then no path of others belongs there
+
+
+def facts(store: Store, source: Source, before: dict[str, Any]) -> dict[str, Any]:
+    """The repository as plain values. git is asked only for settings, and only when their file has changed."""
+    found = sources.refs(source)
+    head = sources.head(source)
+    settings = sources.settings_files(source)
+    config, runs = settings.get("config", (b"", False))
+    mark = _digest(config, runs=runs)
+    keys = before.get("config", {}) if before.get("config_mark") == mark else _keys(store, source)
+    return {
+        "head": head.branch or head.commit,
+        "refs": {_text(name): value for name, value in found.items() if _is_watched(name)},
+        "stash": [sha for sha, _ in sources.stashes(sources.logs(source).get(STASH, b""))] if STASH in found else [],
+        "hooks": {
+            _text(name): _digest(data, runs=runs)
+            for name, (data, runs) in settings.items()
+            if name.startswith("hooks/") or name == "info/attributes"
+        },
+        "config": keys,
+        "config_mark": mark,
+    }
+
+
+def compare(
+    store: Store,
+    source: Source,
+    before: dict[str, Any],
+    now: dict[str, Any],
+    *,
+    snapshot: str,
+    ours: set[tuple[str, str]],
+) -> list[Finding]:
+    """What changed that nobody who works by the rules changes. `ours` are values refs were given by handoff itself."""
+    found: list[Finding] = []
+    old_refs, new_refs = before.get("refs", {}), now["refs"]
+    for name, old in sorted(old_refs.items()):
+        new = new_refs.get(name, "")
+        if new != old and (name, new) not in ours and old and not old.startswith("ref:"):
+            found += _ref(store, source, name, (old, new), snapshot)
+    for name in sorted(new_refs.keys() - old_refs.keys()):
+        if name.startswith(_REPLACE):
+            mend = _git(source, "update-ref", "-d", name, new_refs[name])
+            what = f"{name} was made: it changes what another object means for everybody."
+            found.append(Finding(REF_PLANTED, name, what, {"new": new_refs[name]}, mend, {"ref": name, "value": ""}))
+    lost = [sha for sha in before.get("stash", []) if sha not in now["stash"]]
+    if lost and (STASH, "") not in ours:
+        what = f"{len(lost)} stash entr{'y is' if len(lost) == 1 else 'ies are'} gone."
+        mend = _restore(source, snapshot, "--ref", STASH)
+        found.append(Finding(STASH_LOST, STASH, what, {"lost": lost[:_SHOWN]}, mend, {"stash": lost}))
+    return found + _hooks(source, before, now, snapshot) + _config(source, before, now, snapshot)
+
+
+def _ref(store: Store, source: Source, name: str, values: tuple[str, str], snapshot: str) -> list[Finding]:
+    old, new = values
+    if new and _is_ancestor(store, source, old, new) and not name.startswith("refs/tags/"):
+        return []  # it grew
+    if not new and _reachable(store, source, old):
+        return []  # what a merged branch named is still there
+    log = sources.logs(source).get(name, b"")
+    good = _last_good(store, source, log, old) if new else old
+    evidence = {"ref": name, "old": good, "new": new, "reflog": _lines(log)}
+    if store.look(source, "cat-file", "-e", f"{good}^{{}}").code == 0:
+        mend = _git(source, "update-ref", name, good, *([new] if new else []))
+    else:
+        good = old
+        mend = _restore(source, snapshot, "--ref", name)
+    what = (
+        f"{name} was moved from {good[:10]} to {new[:10]}, which does not come after it."
+        if new
+        else f"{name} ({good[:10]}) was deleted, and no other branch holds its commits."
+    )
+    return [Finding(REF_MOVED if new else REF_DELETED, name, what, evidence, mend, {"ref": name, "value": good})]
+
+
+def _last_good(store: Store, source: Source, log: bytes, old: str) -> str:
+    """The newest value the ref had before it went astray: commits made since our last look are not lost either."""
+    good, seen = old, False
+    for line in log.decode("utf-8", "surrogateescape").split("\n")[-_LOG_LINES:]:
+        words = line.split(" ", 2)
+        if len(words) < 2:  # noqa: PLR2004 - old and new value
+            continue
+        seen = seen or words[0] == old
+        if seen and words[1] != good:
+            if not _is_ancestor(store, source, good, words[1]):
+                break
+            good = words[1]
+    return good
+
+
+def _hooks(source: Source, before: dict[str, Any], now: dict[str, Any], snapshot: str) -> list[Finding]:
+    found = []
+    old, new = before.get("hooks", {}), now["hooks"]
+    for name in sorted(old.keys() | new.keys()):
+        if old.get(name) == new.get(name):
+            continue
+        how = "removed" if name not in new else "changed" if name in old else "put there"
+        file = "hook" if name.startswith("hooks/") else "file"
+        found.append(
+            Finding(
+                HOOK_CHANGED, name, f"The git {file} {name} was {how}.",
+                {"before": old.get(name, ""), "now": new.get(name, ""), "path": os.path.join(source.common, name)},
+                _restore(source, snapshot, "--setting", name), {"hook": name, "value": old.get(name, "")},
+            )
+        )  # fmt: skip
+    return found
+
+
+def _config(source: Source, before: dict[str, Any], now: dict[str, Any], snapshot: str) -> list[Finding]:
+    old, new = before.get("config", {}), now["config"]
+    changed = {}
+    for key in sorted(old.keys() | new.keys()):
+        if old.get(key) == new.get(key) or key.startswith(_EVERYDAY):
+            continue
+        if key.startswith(_REMOTE) and (key not in old or key.endswith(".fetch")):
+            continue  # a new remote is nobody's harm; an old one that leads elsewhere is
+        changed[key] = [old.get(key), new.get(key)]
+    if not changed:
+        return []
+    shown = ", ".join(list(changed)[:_SHOWN])
+    return [
+        Finding(
+            CONFIG_CHANGED, "config", f"git's settings of the repository were changed: {shown}.", {"changed": changed},
+            _restore(source, snapshot, "--setting", "config"), {"config": {key: pair[0] for key, pair in changed.items()}},
+        )
+    ]  # fmt: skip
+
+
+# --- commits -------------------------------------------------------------------------------------------------
+
+
+def foreign_commits(
+    store: Store, source: Source, work: Work, values: tuple[str, str], made: dict[str, str]
+) -> list[Finding]:
+    """Commits on a branch somebody works on that took in what is not theirs: `made` says which session made which."""
+    old, new = values
+    answer = store.look(
+        source, "log", "-z", "--name-only", "--no-renames", "--no-show-signature", "--format=%x01%H%x01%an <%ae>%x01%s",
+        f"{old}..{new}", "--not", "--remotes", "--",
+    )  # fmt: skip
+    if answer.code:
+        return []
+    found = []
+    fields = answer.text.split("\x01")[1:]
+    for sha, author, rest in zip(fields[::3], fields[1::3], fields[2::3], strict=False):
+        subject, _, names = rest.partition("\0")
+        paths = [name.lstrip("\n") for name in names.split("\0") if name.strip("\n")]
+        if made.get(sha) in (work.session, OURS) and not work.own:
+            continue
+        strange = [path for path in paths if work.covers(path) != work.own]
+        if strange:
+            found.append(_foreign(source, work, (sha, author, subject), strange, tip=sha == new))
+    return found
+
+
+def _foreign(source: Source, work: Work, commit: tuple[str, str, str], strange: Sequence[str], *, tip: bool) -> Finding:
+    sha, author, subject = commit
+    what = (
+        f"Commit {sha[:10]} on {work.branch} holds {len(strange)} paths that are not session {work.session}'s."
+        if work.own
+        else f"Commit {sha[:10]} on {work.branch} took in {len(strange)} paths session {work.session} is at work on."
+    )
+    if tip:  # the files stay as they lie; only the commit is taken back
+        mend = _git(source, "update-ref", work.branch, f"{sha}~1", sha)
+        mended = {"ref": work.branch, "not": sha}
+    else:
+        mend = _git(source, "revert", "--no-edit", sha)
+        mended = {"reverted": sha, "ref": work.branch}
+    evidence = {
+        "commit": sha, "author": author, "subject": subject.strip(), "branch": work.branch, "paths": list(strange[:_SHOWN]),
+        "session": work.session,
+    }  # fmt: skip
+    return Finding(FOREIGN_COMMIT, sha, what, evidence, mend, mended, work.session)
+
+
+# --- is it mended? -------------------------------------------------------------------------------------------
+
+
+def is_mended(mended: dict[str, Any], now: dict[str, Any]) -> bool:
+    """Whether what an incident wants to see again is there."""
+    if "hook" in mended:
+        return bool(now["hooks"].get(mended["hook"], "") == mended["value"])
+    if "config" in mended:
+        return all(now["config"].get(key) == value for key, value in mended["config"].items())
+    if "stash" in mended:
+        return all(sha in now["stash"] for sha in mended["stash"])
+    if "not" in mended:
+        return bool(now["refs"].get(mended["ref"], "") != mended["not"])
+    if "ref" in mended and "value" in mended:
+        return bool(now["refs"].get(mended["ref"], "") == mended["value"])
+    return False
+
+
+# --- small questions -----------------------------------------------------------------------------------------
+
+
+def _is_watched(name: str) -> bool:
+    return name.startswith(_WATCHED) and not name.startswith(_NOTES)
+
+
+def _is_ancestor(store: Store, source: Source, old: str, new: str) -> bool:
+    return old == new or store.look(source, "merge-base", "--is-ancestor", old, new).code == 0
+
+
+def _reachable(store: Store, source: Source, commit: str) -> bool:
+    answer = store.look(source, "rev-list", "-n1", commit, "--not", "--branches", "--tags", "--remotes", "--")
+    return answer.code == 0 and not answer.out.strip()
+
+
+def _keys(store: Store, source: Source) -> dict[str, str]:
+    words = ["config", "--no-includes", "-z", "--list", "--file", os.path.join(source.common, "config")]
+    found: dict[str, str] = {}
+    for item in store.look(source, *words).text.split("\0"):
+        key, _, value = item.partition("\n")
+        if key:
+            found[_text(key)] = found[_text(key)] + "\n" + _text(value) if _text(key) in found else _text(value)
+    return found
+
+
+def _digest(data: bytes, *, runs: bool) -> str:
+    from handoff.git.snapshots.parts import digest
+
+    return digest(data) + ("x" if runs else "")
+
+
+def _git(source: Source, *words: str) -> tuple[str, ...]:
+    return ("git", "-C", source.top, *words)
+
+
+def _restore(source: Source, snapshot: str, *words: str) -> tuple[str, ...]:
+    return ("handoff", "-C", source.top, "restore", snapshot, *words)
+
+
+def _lines(log: bytes) -> list[str]:
+    return [_text(line) for line in log.decode("utf-8", "surrogateescape").splitlines()[-5:]]
+
+
+def _text(text: str) -> str:
+    """A name as a row can keep it."""
+    return text.encode("utf-8", "backslashreplace").decode()

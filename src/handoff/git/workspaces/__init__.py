@@ -1,0 +1,1 @@
+"""Folders in which sessions work apart: worktrees, clones, scratch trees."""

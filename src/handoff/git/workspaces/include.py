@@ -1,0 +1,62 @@
+"""Files git does not carry but a workspace needs: what `.worktreeinclude` names, copied without costing disk where it can."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from handoff.git.plumbing.snapshot_repo import Store
+    from handoff.git.snapshots.location import Place
+
+INCLUDE = ".worktreeinclude"
+_FICLONE = 0x40049409
+
+
+def included(place: Place, store: Store) -> list[str]:
+    """Untracked and ignored files of the person's checkout that `.worktreeinclude` (in git's ignore syntax) names."""
+    path = os.path.join(place.source.top, INCLUDE)
+    if not os.path.isfile(path):
+        return []
+    answer = store.look(place.source, "ls-files", "-z", "-o", "-i", f"--exclude-from={path}")
+    return [name for name in answer.text.split("\0") if name and not name.endswith("/")]
+
+
+def copy_included(place: Place, store: Store, tree: str) -> list[str]:
+    """Copy those files into the workspace; what is there already stays."""
+    copied = []
+    for name in included(place, store):
+        source, target = os.path.join(place.source.top, name), os.path.join(tree, name)
+        if os.path.lexists(target) or _beyond_link(tree, name):
+            continue
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        if os.path.islink(source):
+            os.symlink(os.readlink(source), target)
+        elif os.path.isfile(source):
+            clone_file(source, target)
+        else:
+            continue
+        copied.append(name)
+    return copied
+
+
+def clone_file(source: str, target: str) -> None:
+    """Copy one file with its mode; on a disk that can share blocks until one side writes, it does."""
+    import fcntl
+
+    with open(source, "rb") as old, open(target, "xb") as new:
+        try:
+            fcntl.ioctl(new.fileno(), _FICLONE, old.fileno())
+        except OSError:
+            shutil.copyfileobj(old, new, 1024 * 1024)
+    shutil.copystat(source, target)
+
+
+def _beyond_link(tree: str, name: str) -> bool:
+    at = tree
+    for part in name.split("/")[:-1]:
+        at = os.path.join(at, part)
+        if os.path.islink(at):
+            return True
+    return False

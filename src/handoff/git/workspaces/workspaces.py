@@ -1,0 +1,204 @@
+"""A workspace: the folder a session works in, its record on the disk, and the values only it may use."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from handoff.base.errors import Conflict, UserError
+from handoff.base.files import locked, make_folder, write_atomic
+from handoff.base.ids import check_id
+from handoff.git.snapshots.location import STORE, TREE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from handoff.git.plumbing.snapshot_repo import Store
+    from handoff.git.snapshots.location import Place
+
+CLONE, WORKTREE, SHARED = "clone", "worktree", "shared"
+KINDS = (CLONE, WORKTREE, SHARED)
+MAKING, READY, REMOVING, REVIVING = "making", "ready", "removing", "reviving"
+DIRTY = "dirty"
+FIRST_PORT, PORTS, LAST_PORT = 20000, 10, 60000
+_RECORD = "workspace.json"
+
+
+class Workspace(NamedTuple):
+    """One workspace as its record says. `base` is the commit it began from; landing takes what changed since."""
+
+    name: str
+    kind: str
+    project: str
+    tree: str
+    base: str = ""
+    base_name: str = ""
+    branch: str = ""
+    session: str = ""
+    created: float = 0.0
+    port: int = 0
+    state: str = MAKING
+    owns: tuple[str, ...] = ()
+    sparse: tuple[str, ...] = ()
+    snapshot: str = ""
+
+    @property
+    def folder(self) -> str:
+        return os.path.join(self.project, "workspaces", self.name)
+
+    def environment(self) -> dict[str, str]:
+        """What is exported to everything that runs in the workspace, so that two do not meet on a port or a database."""
+        plain = self.name.replace("-", "_")
+        return {
+            "HANDOFF_WORKSPACE": self.tree,
+            "HANDOFF_WORKSPACE_NAME": self.name,
+            "HANDOFF_PORT": str(self.port),
+            "HANDOFF_PORT_LAST": str(self.port + PORTS - 1),
+            "HANDOFF_DATABASE_SUFFIX": f"_{plain}",
+            "COMPOSE_PROJECT_NAME": f"{os.path.basename(self.project)}-{self.name}",
+        }
+
+
+class Order(NamedTuple):
+    """What a workspace shall be."""
+
+    name: str
+    kind: str = CLONE
+    base: str = ""
+    session: str = ""
+    owns: tuple[str, ...] = ()
+    sparse: tuple[str, ...] = ()
+
+
+class Isolation(Protocol):
+    """How a workspace is kept apart from the others: three ways, one shape."""
+
+    def make(self, place: Place, store: Store, workspace: Workspace) -> None: ...
+
+    def discard(self, place: Place, store: Store, workspace: Workspace) -> None: ...
+
+
+def read_workspace(folder: str) -> Workspace | None:
+    """The record in one workspace's folder; None if there is none that can be read."""
+    return _read_record(os.path.join(folder, _RECORD))
+
+
+def read_copy(project: str, name: str) -> Workspace | None:
+    """The record as it is kept beside the workspace's snapshots, for when its own folder is gone."""
+    return _read_record(_copy(project, name))
+
+
+def _copy(project: str, name: str) -> str:
+    return os.path.join(project, STORE, "handoff", name, _RECORD)
+
+
+def _read_record(path: str) -> Workspace | None:
+    import json
+
+    try:
+        with open(path, encoding="utf-8") as file:
+            values = json.load(file)
+        known = {name: value for name, value in values.items() if name in Workspace._fields}
+        return Workspace(**known)._replace(owns=tuple(values.get("owns", ())), sparse=tuple(values.get("sparse", ())))
+    except (OSError, ValueError, TypeError, AttributeError):
+        return None
+
+
+def write_workspace(workspace: Workspace) -> None:
+    """Put the record on the disk, whole."""
+    import json
+
+    make_folder(workspace.folder)
+    text = json.dumps(workspace._asdict(), indent=2, ensure_ascii=True) + "\n"
+    write_atomic(os.path.join(workspace.folder, _RECORD), text)
+    if workspace.state == READY and os.path.isdir(os.path.join(workspace.project, STORE)):
+        copy = _copy(workspace.project, workspace.name)
+        make_folder(os.path.dirname(copy))
+        write_atomic(copy, text)
+
+
+def all_workspaces(project: str) -> list[Workspace]:
+    """The workspaces of a project by name."""
+    folder = os.path.join(project, "workspaces")
+    names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+    found = (read_workspace(os.path.join(folder, name)) for name in names)
+    return [one for one in found if one is not None]
+
+
+def get_workspace(project: str, name: str) -> Workspace:
+    """The workspace of that name, or an error that says which there are."""
+    found = read_workspace(os.path.join(project, "workspaces", check_id(name, "workspace")))
+    if found is None:
+        names = ", ".join(one.name for one in all_workspaces(project)) or "none"
+        raise UserError(
+            f"There is no workspace '{name}'.", f"There are: {names}. Make one: handoff workspace add {name}"
+        )
+    return found
+
+
+def reserve(home: str, place: Place, order: Order, *, now: float) -> Workspace:
+    """Write a fresh record with a name and a port range nobody else has; the same name again is refused."""
+    check_id(order.name, "workspace")
+    if order.kind not in KINDS:
+        raise UserError(f"'{order.kind}' is no kind of workspace.", f"Use one of: {', '.join(KINDS)}.")
+    make_folder(home, mode=0o700)
+    with locked(os.path.join(home, "workspaces.lock"), what="the list of workspaces"):
+        folder = os.path.join(place.project, "workspaces", order.name)
+        if os.path.lexists(os.path.join(folder, _RECORD)):
+            raise Conflict(
+                f"The workspace '{order.name}' exists.", f"Use it, or remove it: handoff workspace remove {order.name}"
+            )
+        tree = place.source.top if order.kind == SHARED else os.path.join(folder, TREE)
+        if order.kind != SHARED and os.path.lexists(tree):
+            raise Conflict(f"{tree} is in the way.", "Look at it; then: handoff gc --apply")
+        workspace = Workspace(
+            order.name, order.kind, place.project, tree, session=order.session, created=now, port=_free_port(home),
+            owns=tuple(order.owns), sparse=tuple(order.sparse), branch=f"refs/heads/handoff/{order.name}",
+        )  # fmt: skip
+        write_workspace(workspace)
+        return workspace
+
+
+def _free_port(home: str) -> int:
+    taken = set()
+    for project in os.listdir(home):
+        taken |= {one.port for one in all_workspaces(os.path.join(home, project))}
+    return next((port for port in range(FIRST_PORT, LAST_PORT, PORTS) if port not in taken), LAST_PORT)
+
+
+def resolve(place: Place, store: Store, base: str) -> tuple[str, str]:
+    """The commit a base names in the person's repository, and the words for it."""
+    name = base or "HEAD"
+    if name.startswith("-"):
+        raise UserError(f"'{name}' is no branch and no commit.", "Name a branch, a commit, or 'dirty'.")
+    answer = store.look(place.source, "rev-parse", "-q", "--verify", f"{name}^{{commit}}")
+    if answer.code:
+        what = "The repository has no commit yet." if name == "HEAD" else f"git does not know '{name}'."
+        raise UserError(what, "Commit something first, or name a branch, a commit, or 'dirty'.")
+    if name != "HEAD":
+        return answer.text.strip(), name
+    branch = store.look(place.source, "symbolic-ref", "-q", "--short", "HEAD").text.strip()
+    return answer.text.strip(), branch or "detached HEAD"
+
+
+class Freshness(NamedTuple):
+    """How old a workspace's base is: commits its branch has gained here, and at the upstream as last fetched."""
+
+    behind: int
+    upstream: int
+
+
+def freshness(place: Place, store: Store, workspace: Workspace) -> Freshness:
+    """How far the world has moved on since the workspace began."""
+    name = workspace.base_name
+    if not workspace.base or not name or name == DIRTY or name.startswith("detached"):
+        name = "HEAD"
+    return Freshness(
+        _count(place, store, [f"{workspace.base}..{name}"]) if workspace.base else 0,
+        _count(place, store, [f"{workspace.base}..{name}@{{upstream}}"]) if workspace.base else 0,
+    )
+
+
+def _count(place: Place, store: Store, revisions: Sequence[str]) -> int:
+    answer = store.look(place.source, "rev-list", "--count", *revisions, "--")
+    return int(answer.text) if answer.code == 0 else 0

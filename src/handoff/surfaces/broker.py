@@ -1,0 +1,194 @@
+"""The door of a walled session, outside: it listens on a socket bound into the wall and carries out what sessions may ask.
+
+Run as `python -m handoff.surfaces.broker FOLDER` by the session's keeper, with the session's own environment. Every call
+is answered by a copy of this warm process; it gets the caller's three streams, and neither its folder nor its environment.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import socket
+import sys
+
+from handoff.agents import folder as folders
+from handoff.base.errors import HandoffError, Refused
+from handoff.base.files import make_folder
+from handoff.base.process import copy_of_us
+from handoff.base.record import TYPE_CHECKING
+from handoff.surfaces.cli import dispatch
+from handoff.surfaces.cli.allow_list import Caller, Rules
+from handoff.surfaces.cli.broker_client import LARGEST, MARK
+from handoff.surfaces.cli.commands.tasks import relay  # noqa: F401 - warm: what most calls need
+from handoff.surfaces.hooks import main as hook
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+MOST = 16
+BACKLOG = 64
+READING_SECONDS = 10.0
+_LOOK_SECONDS = 1.0
+_STREAMS = 3
+_FAULT = 70
+
+
+class _Garbage(Exception):
+    """What came through the door is no call."""
+
+
+def main(folder: str) -> int:
+    """Listen until the keeper is gone."""
+    keeper = folders.keeper_of(folder).pid
+    listening = _listen(folder)
+    rules = Rules(_caller(folder))
+    _warm()
+    running: set[int] = set()
+    while os.getppid() == keeper:
+        running = _reaped(running)
+        if len(running) >= MOST:
+            _wait_for_one()
+            continue
+        try:
+            talk, _ = listening.accept()
+        except TimeoutError:
+            continue
+        except InterruptedError:
+            continue
+        running.add(_begin(listening, talk, rules))
+        talk.close()
+    return 0
+
+
+def _listen(folder: str) -> socket.socket:
+    """The socket, with its last name only: whole paths may be too long for sockets."""
+    place = os.path.join(folder, folders.DOOR)
+    make_folder(os.path.dirname(place), mode=0o700)
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    os.chdir(os.path.dirname(place))
+    temporary = f".{os.getpid()}"
+    listening.bind(temporary)
+    os.chmod(temporary, 0o600)
+    listening.listen(BACKLOG)
+    os.rename(temporary, os.path.basename(place))  # there only when somebody listens
+    os.chdir("/")
+    listening.settimeout(_LOOK_SECONDS)
+    return listening
+
+
+def _caller(folder: str) -> Caller:
+    facts = folders.get(folder, folders.FACTS)
+    return Caller(
+        str(facts["session"]), str(facts["project"]), str(facts["task"]), int(facts["fence"]), str(facts["workspace"]),
+        str(facts["checkout"]),
+    )  # fmt: skip
+
+
+def _warm() -> None:
+    from handoff.base import light_json  # noqa: F401 - imported once here instead of in every call
+    from handoff.engine import app  # noqa: F401
+    from handoff.engine.sessions import hooks  # noqa: F401
+
+    gc.collect()
+    gc.freeze()
+
+
+def _reaped(running: set[int]) -> set[int]:
+    left = set()
+    for pid in running:
+        try:
+            if os.waitpid(pid, os.WNOHANG)[0] == 0:
+                left.add(pid)
+        except ChildProcessError:
+            continue
+    return left
+
+
+def _wait_for_one() -> None:
+    """All hands are busy: callers stand in line until one is free, or until it is time to look whether the keeper lives."""
+    from handoff.base.clock import SystemClock
+
+    SystemClock().sleep(0.02)
+
+
+def _begin(listening: socket.socket, talk: socket.socket, rules: Rules) -> int:
+    return copy_of_us(lambda: _answer(listening, talk, rules))
+
+
+# --- one call ------------------------------------------------------------------------------------------------
+
+
+def _answer(listening: socket.socket, talk: socket.socket, rules: Rules) -> int:
+    listening.close()
+    try:
+        words, streams = _heard(talk)
+    except (_Garbage, OSError, UnicodeError):
+        return 0  # closed without an answer
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+        os.close(stream)
+    code = _carry_out(words, rules)
+    try:
+        talk.sendall(bytes([code & 0xFF]))
+    except OSError:
+        return 0  # the caller has gone; what it asked for is done all the same
+    return 0
+
+
+def _heard(talk: socket.socket) -> tuple[list[str], list[int]]:
+    """The words and the streams of a call; whoever dawdles or says too much is not heard."""
+
+    def late(number: int, frame: FrameType | None) -> None:
+        del number, frame
+        raise _Garbage
+
+    signal.signal(signal.SIGALRM, late)
+    signal.setitimer(signal.ITIMER_REAL, READING_SECONDS)
+    head, streams = _first(talk)
+    line, newline, body = head.partition(b"\n")
+    size = line.removeprefix(MARK)
+    if not newline or not line.startswith(MARK) or not size.isdigit() or not 0 < int(size) <= LARGEST:
+        raise _Garbage
+    if len(streams) != _STREAMS:
+        raise _Garbage
+    while len(body) < int(size):
+        more = talk.recv(int(size) - len(body))
+        if not more:
+            raise _Garbage
+        body += more
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    return [os.fsdecode(word) for word in body.split(b"\0")], streams
+
+
+def _first(talk: socket.socket) -> tuple[bytes, list[int]]:
+    data, ancillary, _, _ = talk.recvmsg(4096, socket.CMSG_SPACE(_STREAMS * 4))
+    streams: list[int] = []
+    for level, kind, raw in ancillary:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            streams += [int.from_bytes(raw[at : at + 4], sys.byteorder) for at in range(0, len(raw) - 3, 4)]
+    if any(stream < _STREAMS for stream in streams):
+        raise _Garbage  # our own streams are open, so that the kernel cannot give these numbers away
+    return data, streams
+
+
+def _carry_out(words: list[str], rules: Rules) -> int:
+    """Run one command in the session's name. Only what the rules name gets this far."""
+    try:
+        if words[:1] == ["hook"]:
+            os.chdir(rules.caller.checkout)
+            return hook(words[1:])
+        return dispatch.dispatch(words, rules=rules)
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        return 141
+    except (HandoffError, OSError) as error:
+        os.write(2, f"{error}\n".encode("utf-8", "replace"))
+        return error.exit_code if isinstance(error, Refused) else _FAULT
+    except SystemExit as error:
+        return error.code if isinstance(error.code, int) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

@@ -1,0 +1,1 @@
+"""Commands about agents, their sessions and their settings."""

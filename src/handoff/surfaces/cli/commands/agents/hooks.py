@@ -1,0 +1,63 @@
+"""`handoff hooks install|uninstall|status`: our entries in a client's own settings, and nothing else."""
+
+from __future__ import annotations
+
+from handoff.base.record import TYPE_CHECKING
+from handoff.engine.clients import settings_files
+from handoff.surfaces.cli.command import Command, common_options
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from handoff.surfaces.cli.command import Context, Parser
+
+_TRUST = {
+    "codex": "Codex runs hooks only after you have trusted them: start codex once and accept them with /hooks.",
+    "copilot": "Copilot runs hooks of a repository only in a folder you have trusted.",
+}
+
+
+def _arguments(parser: Parser) -> None:
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
+    install = verbs.add_parser("install", help="add our hooks", description="Add handoff's hooks to a client's settings.")  # fmt: skip
+    remove = verbs.add_parser("uninstall", help="take our hooks out", description="Take handoff's hooks out of a client's settings.")  # fmt: skip
+    status = verbs.add_parser("status", help="say where our hooks are", description="Say in which settings files handoff's hooks are.")  # fmt: skip
+    for verb in (install, remove, status):
+        needed = verb is not status
+        verb.add_argument("--agent", required=needed, choices=list(settings_files.PLACES), help="which client" + ("" if needed else "; all without it"))  # fmt: skip
+        scope = verb.add_mutually_exclusive_group()
+        scope.add_argument("--project", dest="scope", action="store_const", const=settings_files.PROJECT, help="in this repository, for everybody who works in it")  # fmt: skip
+        scope.add_argument("--user", dest="scope", action="store_const", const=settings_files.USER, help="in your home, for all your projects (the default)")  # fmt: skip
+        common_options(verb, shows=True)
+
+
+def _hooks(ctx: Context, arguments: Namespace) -> int:
+    if arguments.verb == "status":
+        return _status(ctx, arguments)
+    scope = arguments.scope or settings_files.USER
+    act = settings_files.install if arguments.verb == "install" else settings_files.uninstall
+    path, changed = act(ctx.app, agent=arguments.agent, scope=scope)
+    ctx.out.data({"agent": arguments.agent, "scope": scope, "path": path, "changed": changed})
+    if arguments.verb == "install":
+        ctx.out.line(f"handoff's hooks {'are now' if changed else 'were already'} in {path}.")
+        if arguments.agent in _TRUST:
+            ctx.out.note(_TRUST[arguments.agent])
+    else:
+        ctx.out.line(f"handoff's hooks {'were taken out of' if changed else 'are not in'} {path}.")
+    return 0
+
+
+def _status(ctx: Context, arguments: Namespace) -> int:
+    agents = [arguments.agent] if arguments.agent else list(settings_files.PLACES)
+    scopes = [arguments.scope] if arguments.scope else [settings_files.USER]
+    if not arguments.scope and settings_files.in_repository():
+        scopes.append(settings_files.PROJECT)
+    rows = [settings_files.status(ctx.app, agent=agent, scope=scope) for agent in agents for scope in scopes]
+    ctx.out.data([row._asdict() for row in rows])
+    for row in rows:
+        word = "installed" if row.complete else "out of date: install again" if row.installed else "not installed"
+        ctx.out.line(f"{row.agent:<8} {row.scope:<8} {word:<14} {row.path}")
+    return 0
+
+
+COMMANDS = {"hooks": Command(_arguments, _hooks)}

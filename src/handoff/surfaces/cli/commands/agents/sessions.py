@@ -1,0 +1,279 @@
+"""`handoff session start|list|attach|stop|resume|log` and `handoff ask`."""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager, suppress
+
+from handoff.agents import folder as folders
+from handoff.agents.contract import OK, Limits
+from handoff.agents.monitor import ERRORS, EVENTS
+from handoff.base.clock import age, span
+from handoff.base.errors import UsageError, UserError
+from handoff.base.record import TYPE_CHECKING
+from handoff.engine.sessions import placement, requests, sandbox
+from handoff.engine.sessions import start as session_start
+from handoff.engine.tasks import current
+from handoff.engine.workspaces import running, transcripts
+from handoff.surfaces.cli.command import Command, common_options, read_source
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Iterator
+
+    from handoff.engine.sessions.conclude import Settled
+    from handoff.engine.sessions.start import Wish
+    from handoff.surfaces.cli.command import Context, Parser
+
+PLACES = TERMINAL, TMUX = ("terminal", "tmux")
+
+
+def _session_arguments(parser: Parser) -> None:
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
+    start = verbs.add_parser("start", help="start an agent on a task and stay with it", description="Start an agent on a task and stay with it until it is over.")  # fmt: skip
+    start.add_argument("task", nargs="?", default="", metavar="TASK", help="which task; the next ready one without it")
+    start.add_argument("--agent", required=True, metavar="NAME", help="which agent: see `handoff agents`")
+    start.add_argument("--project", default="", metavar="NAME", help="another project than the one of this folder")
+    start.add_argument("--model", default="", metavar="NAME", help="the model the client is to use")
+    start.add_argument("--in", dest="place", choices=PLACES, default="", metavar="PLACE", help="terminal: the client in this terminal, for you to work with; tmux: the same in a window of its own")  # fmt: skip
+    _limit_arguments(start)
+    resume = verbs.add_parser("resume", help="go on with a session's conversation", description="Start the same agent on the same task again, with its old conversation.")  # fmt: skip
+    resume.add_argument("session", metavar="SESSION", help="which session")
+    resume.add_argument("--say", default="", metavar="TEXT", help="what it is told first")
+    _limit_arguments(resume)
+    attach = verbs.add_parser("attach", help="take up a session whose supervisor is gone", description="Stay with a running session whose supervisor is gone, until it is over.")  # fmt: skip
+    attach.add_argument("session", metavar="SESSION", help="which session")
+    stop = verbs.add_parser("stop", help="end a session; its task is free again", description="End a session and everything it started.")  # fmt: skip
+    stop.add_argument("session", metavar="SESSION", help="which session")
+    stop.add_argument("--reason", default="a person stopped it", metavar="TEXT", help="why, for the journal")
+    log = verbs.add_parser("log", help="show what a session said", description="Show what a session said and how it came out.")  # fmt: skip
+    log.add_argument("session", metavar="SESSION", help="which session")
+    log.add_argument("--raw", action="store_true", help="the client's own lines, as they came")
+    listing = verbs.add_parser("list", help="list the sessions that run", description="List the sessions that have not ended.")  # fmt: skip
+    for verb in (start, resume, attach, stop, log, listing):
+        common_options(verb, shows=True)
+
+
+def _limit_arguments(parser: Parser) -> None:
+    parser.add_argument(
+        "--wall", choices=sandbox.KINDS, default="",
+        help="keep the client inside its workspace, or inside what the task owns (default: the setting session_wall)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--workspace", choices=(placement.CLONE, placement.SHARED), default="",
+        help="a clone of its own, or your checkout (default: the setting session_workspace)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--with", dest="words", action="append", default=[], metavar="WORD",
+        help="one more word for the client (may be repeated); for the scripted agent its script",
+    )  # fmt: skip
+    parser.add_argument("--minutes", type=float, default=0.0, metavar="N", help="end it after so many minutes")
+    parser.add_argument("--turns", type=int, default=0, metavar="N", help="end it after so many turns")
+    parser.add_argument("--money", type=float, default=0.0, metavar="USD", help="end it when it has cost so much")
+
+
+def _session(ctx: Context, arguments: Namespace) -> int:
+    verbs = {"start": _start, "resume": _resume, "attach": _attach, "stop": _stop, "log": _log, "list": _list}
+    return verbs[arguments.verb](ctx, arguments)
+
+
+def _limits(arguments: Namespace) -> Limits:
+    for name in ("minutes", "turns", "money"):
+        if getattr(arguments, name) < 0:
+            raise UserError(f"--{name} cannot be below 0.", "Leave it out for no limit.")
+    return Limits(arguments.minutes, arguments.turns, arguments.money)
+
+
+def _start(ctx: Context, arguments: Namespace) -> int:
+    wish = session_start.Wish(
+        arguments.agent,
+        arguments.task,
+        arguments.project,
+        arguments.model,
+        _limits(arguments),
+        tuple(arguments.words),
+        wall=arguments.wall,
+        workspace=arguments.workspace,
+        terminal=bool(arguments.place),
+    )
+    if wish.terminal:
+        if wish.wall not in ("", sandbox.NONE):
+            raise UsageError("A session in a terminal has no wall.", "Leave out --wall or --in.")
+        wish = wish._replace(wall=sandbox.NONE)
+    if arguments.place == TMUX:
+        return _window(ctx, wish)
+    if not wish.terminal:
+        return _run(ctx, wish)
+    with _own_terminal():
+        return _run(ctx, wish)
+
+
+def _window(ctx: Context, wish: Wish) -> int:
+    """The same command in a window of its own: the session lives and dies with the window."""
+    from handoff.engine.home import find_project
+    from handoff.engine.sessions.agent_programs import client_of, own_words
+    from handoff.engine.tasks.open_tab import open_window
+
+    client_of(ctx.app, agent=wish.agent)
+    place = find_project(ctx.app, name=wish.project)
+    limits = [f"--{name}={value:g}" for name, value in wish.limits._asdict().items() if value]
+    words = [
+        "session", "start", *([wish.task] if wish.task else []), "--agent", wish.agent, "--project", place.name, "--in",
+        TERMINAL, *(["--model", wish.model] if wish.model else []), *limits, *(f"--with={word}" for word in wish.words),
+    ]  # fmt: skip
+    said = open_window(
+        ctx.app, name=wish.task or wish.agent, folder=place.workspace, project=place.name,
+        command=[f"HANDOFF_HOME={ctx.settings.home}", *own_words(), *words],
+    )  # fmt: skip
+    ctx.out.data({"task": wish.task, "agent": wish.agent, "said": said})
+    ctx.out.line(said)
+    ctx.out.note(f"How it goes: {ctx.settings.program} session list, session log ID")
+    return 0
+
+
+@contextmanager
+def _own_terminal() -> Iterator[None]:
+    """The client has the terminal: what is typed is for it alone, a closed window still settles the task, and the terminal
+    is left as it was found."""
+    import signal
+    import termios
+
+    if not (os.isatty(0) and os.isatty(1)):
+        raise UserError(
+            "A session in a terminal needs one.", "Start it in a terminal, use --in tmux, or leave out --in."
+        )
+
+    def closed(*_: object) -> None:
+        signal.signal(signal.SIGHUP, lambda *_: None)
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for stream in (0, 1, 2):
+            os.dup2(nowhere, stream)
+        raise KeyboardInterrupt
+
+    was = termios.tcgetattr(0)
+    for number in (signal.SIGINT, signal.SIGQUIT):
+        signal.signal(number, lambda *_: None)
+    signal.signal(signal.SIGHUP, closed)
+    try:
+        yield
+    finally:
+        with suppress(termios.error):
+            termios.tcsetattr(0, termios.TCSADRAIN, was)
+
+
+def _resume(ctx: Context, arguments: Namespace) -> int:
+    wish = session_start.resumed(ctx.app, session=arguments.session, reason=arguments.say)
+    wish = wish._replace(wall=arguments.wall or wish.wall, workspace=arguments.workspace or wish.workspace)
+    return _run(ctx, wish._replace(limits=_limits(arguments), words=tuple(arguments.words)))
+
+
+def _run(ctx: Context, wish: Wish) -> int:
+    begun = session_start.start(ctx.app, wish=wish)
+    if begun.words:
+        ctx.out.warning(begun.words)
+    ctx.out.note(
+        f"Session {begun.session.name} works on '{begun.claim.task.label}'{transcripts.fence_in(begun.folder)}. Its folder: {begun.folder}"
+    )
+    return _until_over(ctx, begun)
+
+
+def _attach(ctx: Context, arguments: Namespace) -> int:
+    return _until_over(ctx, session_start.attach(ctx.app, session=arguments.session))
+
+
+def _until_over(ctx: Context, begun: session_start.Begun) -> int:
+    try:
+        settled = session_start.watch(ctx.app, begun)
+    except KeyboardInterrupt:
+        if begun.session.rules.attended:
+            running.stop(ctx.app, session=begun.session.name, reason="the terminal was closed")
+        else:
+            begun.session.stop("interrupted")
+        settled = session_start.watch(ctx.app, begun)
+    return _tell(ctx, settled)
+
+
+def _tell(ctx: Context, settled: Settled) -> int:
+    ctx.out.data(
+        {
+            "session": settled.session, "outcome": settled.outcome.kind, "reason": settled.outcome.reason,
+            "until": settled.outcome.until, "task": settled.task.label, "state": settled.task.state,
+            "outside": list(settled.outside),
+        }
+    )  # fmt: skip
+    ctx.out.line(settled.words)
+    for path in settled.outside[:20]:
+        ctx.out.warning(f"changed outside of what the task owns: {path}")
+    return 0 if settled.outcome.kind == OK else 1
+
+
+def _stop(ctx: Context, arguments: Namespace) -> int:
+    stopped = running.stop(ctx.app, session=arguments.session, reason=arguments.reason)
+    ctx.out.data({"session": arguments.session, "stopped": stopped})
+    ctx.out.line("It is being ended." if stopped else "It was over already.")
+    return 0
+
+
+def _log(ctx: Context, arguments: Namespace) -> int:
+    known, path = transcripts.known_session(ctx.app, arguments.session)
+    outcome = folders.get(path, folders.OUTCOME)
+    lines = transcripts.transcript(ctx.app, session=arguments.session, raw=arguments.raw)
+    ctx.out.data({"session": known.id, "agent": known.agent, "outcome": outcome, "lines": lines, "folder": path})
+    ctx.out.lines(*lines)
+    if outcome:
+        why = f" ({outcome['reason']})" if outcome.get("reason") else ""
+        ctx.out.line(f"It came out {outcome['kind']}{why}.", "strong")
+    ctx.out.note(f"Whole: {path}/{EVENTS}, {path}/{ERRORS}")
+    return 0
+
+
+def _list(ctx: Context, arguments: Namespace) -> int:
+    del arguments
+    now = ctx.app.clock.now()
+    rows = transcripts.running(ctx.app)
+    ctx.out.data([row._asdict() for row in rows])
+    for row in rows:
+        what = row.agent or row.kind
+        ctx.out.line(
+            f"{row.id}  {what} in {row.project}, {age(now - row.started_at)} old, seen {age(now - row.seen_at)} ago"
+            f"{transcripts.fence_of(ctx.app, row)}"
+        )
+    if not rows:
+        ctx.out.line("No session runs.")
+    return 0
+
+
+def _ask_arguments(parser: Parser) -> None:
+    parser.add_argument("question", metavar="QUESTION", help="what a person is to decide; they say yes, no or edit")
+    parser.add_argument(
+        "--from", dest="source", metavar="FILE", default="", help="a text they may change (- is standard input)"
+    )
+    parser.add_argument(
+        "--within", metavar="TIME", default="", help="how long to wait: 30m, 2h, 1d (default: for ever)"
+    )
+    parser.add_argument(
+        "--default", dest="fallback", choices=("yes", "no"), default="", help="what counts when that time is up"
+    )
+    parser.add_argument("--task", default="", metavar="TASK", help="which task, when several are claimed here")
+    parser.add_argument("--project", default="", metavar="NAME", help="another project than the one of this folder")
+    parser.add_argument("--session", default="", metavar="ID", help="your session (env: HANDOFF_SESSION)")
+    parser.add_argument("--fence", type=int, default=None, metavar="N", help="your fence (env: HANDOFF_FENCE)")
+
+
+def _ask(ctx: Context, arguments: Namespace) -> int:
+    hold = current.held(
+        ctx.app, task=arguments.task, project=arguments.project, session=arguments.session, fence=arguments.fence
+    )
+    gate = requests.ask_human(
+        ctx.app, hold, question=arguments.question, subject=read_source(arguments.source),
+        within=span(arguments.within) if arguments.within else None, fallback=arguments.fallback,
+    )  # fmt: skip
+    ctx.out.data({"task": hold.task.label, "gate": gate.key, "question": gate.question})
+    ctx.out.line(f"Task '{hold.task.label}' waits for a person. You hold it no longer: end your session here.")
+    ctx.out.note(
+        f"They answer with: {ctx.settings.program} approve {hold.task.label} [--edit], or reject {hold.task.label} REASON"
+    )
+    return 0
+
+
+COMMANDS = {"session": Command(_session_arguments, _session), "ask": Command(_ask_arguments, _ask)}

@@ -1,0 +1,1 @@
+"""Commands about features and their plans."""

@@ -1,0 +1,105 @@
+"""`status --follow`: one live line until the plan is complete, redrawn when a file changes."""
+
+from __future__ import annotations
+
+import unicodedata
+from contextlib import suppress
+
+from handoff.base.errors import HandoffError
+from handoff.base.record import TYPE_CHECKING
+from handoff.base.settings import terminal_width
+from handoff.engine.features import status
+from handoff.feature.plan import plan as plans
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from handoff.engine.features.status import View
+    from handoff.surfaces.cli.command import Context
+
+_BAR = 20
+_WAIT_MS = 1000
+_STEP_MS = 50
+
+
+def follow(ctx: Context, show: Callable[[Context, View], None]) -> int:
+    """Stay until the plan is complete. A half-written file is shown as such and read again, never the end."""
+    from watchfiles import watch
+
+    view = status.look(ctx.app)  # what is wrong from the start is an error, as without --follow
+    name = view.feature.name
+    app = ctx.app.with_feature(name)  # another terminal may switch; this one stays with its feature
+    line = ""
+    changes = watch(
+        view.feature.path,
+        step=_STEP_MS,
+        rust_timeout=_WAIT_MS,
+        yield_on_timeout=True,
+        raise_interrupt=True,
+        recursive=False,
+    )
+    try:
+        while True:
+            with suppress(HandoffError):  # between two writes of an editor the file may be away or cut
+                view = status.look(app)
+            if view.plan.verdict == plans.COMPLETE:
+                _clear(ctx, line)
+                show(ctx._replace(app=app), view)
+                return 0
+            fresh = _line(view, terminal_width(ctx.settings))
+            if fresh != line:
+                _draw(ctx, line, fresh)
+                line = fresh
+            next(changes)
+    finally:
+        changes.close()
+
+
+def _line(view: View, width: int) -> str:
+    plan = view.plan
+    total = len(plan.marks)
+    filled = round(_BAR * plan.done / total) if total else 0
+    bar = "#" * filled + "." * (_BAR - filled)
+    if plan.verdict == plans.INVALID:
+        text = f"STATE.md line {plan.problems[0].line}: {plan.problems[0].fault}"
+    elif plan.current is not None:
+        text = plan.current.text
+    else:
+        text = plan.guard
+    return fit(f"[{bar}] {plan.done}/{total}  {text}", width - 1)
+
+
+def fit(text: str, columns: int) -> str:
+    """Cut to what a terminal can show: wide characters take two columns, combining ones none."""
+    used = 0
+    kept = ""
+    for character in text:
+        size = _columns(character)
+        if used + size > columns:
+            while kept and used + 3 > columns:
+                used -= _columns(kept[-1])
+                kept = kept[:-1]
+            return kept + "..."[: max(0, columns - used)]
+        used += size
+        kept += character
+    return kept
+
+
+def _columns(character: str) -> int:
+    if unicodedata.combining(character) or unicodedata.category(character) in ("Cf", "Cc"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in ("W", "F") else 1
+
+
+def _draw(ctx: Context, before: str, line: str) -> None:
+    if ctx.out.json_wanted:
+        return
+    if ctx.out.person:
+        ctx.out.raw(("\r\x1b[2K" if before else "") + line)
+    else:
+        ctx.out.raw(line + "\n")
+
+
+def _clear(ctx: Context, before: str) -> None:
+    if before and ctx.out.person and not ctx.out.json_wanted:
+        ctx.out.raw("\r\x1b[2K")

@@ -1,0 +1,97 @@
+"""`archive`, `clean`, `export`, `ignore`."""
+
+from __future__ import annotations
+
+from handoff.base.record import TYPE_CHECKING
+from handoff.engine.features import lifecycle
+from handoff.surfaces.cli.command import Command, no_arguments
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from handoff.surfaces.cli.command import Context, Parser
+
+
+def _archive_arguments(parser: Parser) -> None:
+    parser.add_argument("name", metavar="feature", help="the feature to put aside")
+
+
+def _archive(ctx: Context, arguments: Namespace) -> None:
+    name = lifecycle.archive(ctx.app, name=arguments.name)
+    ctx.out.data({"archived": name})
+    ctx.out.line(f"Archived: .handoff/features/{name}")
+
+
+def _clean_arguments(parser: Parser) -> None:
+    parser.add_argument("--force", action="store_true", help="do not ask, and take the active feature too")
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument("--archived", action="store_true", help="take archived features too")
+    parser.add_argument("--dry-run", action="store_true", help="only show what would go")
+
+
+def _clean(ctx: Context, arguments: Namespace) -> None:
+    out = ctx.out
+    sweep = lifecycle.survey(ctx.app, everything=arguments.force, archived=arguments.archived)
+    if not sweep.moving:
+        out.data({"moved": [], "spared": sweep.spared})
+        out.line("Nothing to clean.")
+        return
+    for name in sweep.moving:
+        out.note(f"  to the trash: {name}")
+    for name in sweep.spared:
+        out.note(f"  stays:        {name}")
+    agreed = arguments.force or arguments.yes
+    if arguments.dry_run or not (agreed or out.ask(f"Move {len(sweep.moving)} feature(s) to .handoff/trash/?")):
+        out.data({"moved": [], "would_move": sweep.moving, "spared": sweep.spared})
+        out.line("Nothing was moved.")
+        return
+    moved = lifecycle.clean(ctx.app, sweep=sweep)
+    out.data({"moved": moved, "spared": sweep.spared})
+    out.line(f"Removed {len(moved)} feature(s). They are in the trash:")
+    for path in moved:
+        out.line(f"  {path}")
+
+
+def _export_arguments(parser: Parser) -> None:
+    parser.add_argument(
+        "--force", action="store_true", help="overwrite without asking; changed versions go to the trash first"
+    )
+    parser.add_argument("--diff", action="store_true", help="show what your versions miss of the newer packaged ones")
+
+
+def _export(ctx: Context, arguments: Namespace) -> None:
+    out = ctx.out
+    if arguments.diff:
+        found = lifecycle.template_diffs(ctx.app)
+        out.data([item._asdict() for item in found])
+        for item in found:
+            state = "same as this version" if not item.lines else f"differs (copied from version {item.version})"
+            out.line(f"{item.name}: {state}", "strong")
+            out.lines(*item.lines)
+        if not found:
+            out.line("No template of your own. Copy them out with: handoff export")
+        return
+    done = lifecycle.export_templates(ctx.app, force=arguments.force, ask=out.ask)
+    if done is None:
+        out.data({"written": []})
+        out.line("Export cancelled.")
+        return
+    out.data({"folder": done.folder, "written": done.written, "kept": done.kept})
+    out.line(f"Exported {len(done.written)} templates to {done.folder}")
+    if done.kept:
+        out.line(f"Your earlier versions are in {done.kept}")
+
+
+def _ignore(ctx: Context, arguments: Namespace) -> None:
+    del arguments
+    path, inside = lifecycle.toggle_ignore(ctx.app)
+    ctx.out.data({"file": path, "ignored": inside})
+    ctx.out.line(f"{'Added' if inside else 'Removed'} '.handoff/' {'to' if inside else 'from'} {path}")
+
+
+COMMANDS = {
+    "archive": Command(_archive_arguments, _archive),
+    "clean": Command(_clean_arguments, _clean),
+    "export": Command(_export_arguments, _export),
+    "ignore": Command(no_arguments, _ignore),
+}

@@ -1,0 +1,209 @@
+"""`status`, `next`, `validate`, `accept`."""
+
+from __future__ import annotations
+
+from handoff.base.record import TYPE_CHECKING
+from handoff.engine.features import status, teammates
+from handoff.feature import folder
+from handoff.feature.plan import plan as plans
+from handoff.surfaces.cli.command import Command, no_arguments
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from typing import Any
+
+    from handoff.engine.features.status import View
+    from handoff.surfaces.cli.command import Context, Parser
+
+_SENTENCES = {
+    plans.VALID: "Execution plan is valid.",
+    plans.EMPTY: "Execution plan has not been initialized yet.",
+    plans.COMPLETE: "Execution plan is complete. No remaining steps.",
+    plans.BLOCKED: "Every remaining step is blocked.",
+}
+_STYLES = {
+    plans.VALID: "good",
+    plans.COMPLETE: "good",
+    plans.INVALID: "bad",
+    plans.BLOCKED: "warn",
+    plans.EMPTY: "warn",
+}
+_SHOWN_PROBLEMS = 20
+
+
+def _sentence(view: View) -> str:
+    plan = view.plan
+    if plan.verdict != plans.INVALID:
+        return _SENTENCES[plan.verdict]
+    if plan.guard.startswith("Invalid execution plan: multiple"):
+        return "Execution plan is invalid because multiple current steps ([>]) were found."
+    return "Execution plan is invalid because some lines cannot be trusted."
+
+
+def _plan_data(view: View) -> dict[str, Any]:
+    plan = view.plan
+    return {
+        "verdict": plan.verdict,
+        "sentence": _sentence(view),
+        "steps": len(plan.marks),
+        "done": plan.done,
+        "remaining": plan.left,
+        "blocked": plan.count(plans.STUCK),
+        "dropped": plan.count(plans.DROPPED),
+        "current": plan.current._asdict() if plan.current else None,
+        "problems": [problem._asdict() for problem in plan.problems],
+        "warnings": list(plan.warnings),
+    }
+
+
+def _status_arguments(parser: Parser) -> None:
+    parser.add_argument("--follow", action="store_true", help="stay and show progress live until the plan is complete")
+
+
+def _status(ctx: Context, arguments: Namespace) -> int | None:
+    if arguments.follow:
+        from handoff.surfaces.cli.commands.features import follow
+
+        return follow.follow(ctx, show)
+    show(ctx, status.look(ctx.app))
+    return None
+
+
+def show(ctx: Context, view: View) -> None:
+    """The whole picture of a feature, for a person or as JSON."""
+    out, plan = ctx.out, view.plan
+    facts = status.git_facts(ctx.app)
+    moved = status.drift(ctx.app, view, facts)
+    advice = status.advise(view, ctx.settings.program)
+    at_work = teammates.at_work(ctx.app, view.workspace.root)
+    new = teammates.incidents(ctx.app, view.workspace.root)
+    readiness = view.readiness()
+    out.data(
+        {
+            "feature": view.feature.name,
+            "folder": view.folder,
+            "language": view.config.text("language"),
+            "status": advice.status,
+            "plan": _plan_data(view),
+            "documents": readiness,
+            "git": {"head": facts.head, "branch": facts.branch, "dirty": list(facts.dirty)} if facts else None,
+            "since": moved.since,
+            "drift": moved.words,
+            "others": at_work,
+            "incidents": new,
+            "risks": list(plan.risks),
+            "blocked": advice.blocked,
+            "next": {"command": advice.command, "focus": advice.focus},
+        }
+    )
+    out.line(f"Feature: {view.feature.name}", "title")
+    out.line(f"  Status: {advice.status}")
+    out.line(f"  Execution plan: {out.style(plan.verdict, _STYLES[plan.verdict])} ({_sentence(view)})")
+    _progress(ctx, view)
+    for problem in plan.problems[:_SHOWN_PROBLEMS]:
+        out.line(f"  STATE.md:{problem.line}: {problem.fault} {problem.mend}", "bad")
+    for warning in (*plan.warnings, *moved.words):
+        out.line(f"  Note: {warning}", "warn")
+    if facts is not None:
+        dirty = f", {len(facts.dirty)} uncommitted" if facts.dirty else ", nothing uncommitted"
+        out.line(f"  Git: {facts.short or 'no commit yet'} on {facts.branch or 'a detached HEAD'}{dirty}")
+    unready = [f"{name} {word}" for name, word in readiness.items() if word not in ("ready", "planned", plans.COMPLETE)]
+    if unready:
+        out.line(f"  Documents: {', '.join(unready)}")
+    for line in at_work:
+        out.line(f"  Also here: {line}")
+    if new:
+        out.line(f"  Incidents: {new} new. See: {ctx.settings.program} incidents", "warn")
+    for risk in plan.risks:
+        out.line(f"  Risk: {risk}")
+    if advice.blocked:
+        out.line(f"  Why blocked: {advice.blocked}", "warn")
+    out.line("Next", "strong")
+    out.line(f"  Command: {advice.command}")
+    out.line(f"  Focus: {advice.focus}")
+
+
+def _progress(ctx: Context, view: View) -> None:
+    plan, out = view.plan, ctx.out
+    if plan.marks:
+        extra = [
+            f"{plan.count(mark)} {word}"
+            for mark, word in ((plans.STUCK, "blocked"), (plans.DROPPED, "dropped"))
+            if plan.count(mark)
+        ]
+        out.line(f"  Completed steps: {plan.done} of {len(plan.marks)}" + (f" ({', '.join(extra)})" if extra else ""))
+        out.line(f"  Remaining steps: {plan.left}")
+    current = plan.current
+    if current is not None and plan.verdict == plans.VALID:
+        check = f"  (check: {current.check})" if current.check else ""
+        out.line(f"  Current step: {current.number}. {current.text}{check}", "strong")
+
+
+def _next(ctx: Context, arguments: Namespace) -> None:
+    del arguments
+    view = status.look(ctx.app)
+    advice = status.advise(view, ctx.settings.program)
+    modes = {plans.EMPTY: "generate", plans.VALID: "continue" if view.plan.done else "start"}
+    mode = modes.get(view.plan.verdict, "none") if advice.status != "feature needs review" else "none"
+    ctx.out.data(
+        {"feature": view.feature.name, "status": advice.status, "task": advice.focus, "blocked": advice.blocked,
+         "command": advice.command, "run_mode": mode}
+    )  # fmt: skip
+    ctx.out.line(f"Next task: {advice.focus}", "strong")
+    if advice.blocked:
+        ctx.out.line(f"Why blocked: {advice.blocked}", "warn")
+    ctx.out.line(f"Next command: {advice.command}")
+    ctx.out.line(f"Run mode: {mode}")
+
+
+def _validate(ctx: Context, arguments: Namespace) -> int:
+    del arguments
+    view = status.look(ctx.app)
+    plan, out, program = view.plan, ctx.out, ctx.settings.program
+    advice = status.advise(view, program)
+    trusted = plan.verdict in (plans.VALID, plans.COMPLETE, plans.BLOCKED)
+    out.data(
+        {**_plan_data(view), "feature": view.feature.name, "documents": view.readiness(), "blocked": advice.blocked}
+    )
+    out.line(f"Execution plan: {plan.verdict}", _STYLES[plan.verdict])
+    out.line(f"Details: {_sentence(view)}")
+    for problem in plan.problems:
+        out.line(f"  STATE.md:{problem.line}: {problem.fault} {problem.mend}", "bad")
+    for warning in plan.warnings:
+        out.line(f"  Note: {warning}", "warn")
+    if advice.blocked:
+        out.line(f"Why blocked: {advice.blocked}")
+    out.line("Progress:")
+    out.line(f"  Current step: {plan.current.text if plan.current else 'none'}")
+    counted = plan.verdict != plans.INVALID
+    out.line(f"  Completed steps: {plan.done if counted else 'not counted'}")
+    out.line(f"  Remaining steps: {plan.left if counted else 'not counted'}")
+    out.line("Artifacts:")
+    for name in folder.DOCUMENTS:
+        out.line(f"  {name}: {view.readiness()[name]}")
+    if not trusted:
+        hint = (
+            f"Mend the lines named in {view.folder}/STATE.md."
+            if plan.problems
+            else f"Make the plan: {program} generate"
+        )
+        message = plan.guard if plan.verdict == plans.INVALID else f"{plan.guard} Run `{program} generate` first."
+        out.error(message, hint)
+    return 0 if trusted else 1
+
+
+def _accept(ctx: Context, arguments: Namespace) -> None:
+    del arguments
+    from handoff.engine.features import plan_steps
+
+    entry = plan_steps.accept(ctx.app)
+    ctx.out.data(entry)
+    ctx.out.line(f"Reviewed at {entry['head'][:10]}. Changes are counted from here.")
+
+
+COMMANDS = {
+    "status": Command(_status_arguments, _status),
+    "next": Command(no_arguments, _next),
+    "validate": Command(no_arguments, _validate),
+    "accept": Command(no_arguments, _accept),
+}

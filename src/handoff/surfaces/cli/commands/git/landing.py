@@ -1,0 +1,107 @@
+"""`handoff land` and `handoff collisions`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from handoff.base.errors import Refused
+from handoff.engine.workspaces import landing as engine
+from handoff.surfaces.cli.command import Command, no_arguments
+
+if TYPE_CHECKING:
+    import argparse
+
+    from handoff.surfaces.cli.command import Context, Parser
+
+RED = 1
+
+
+def _land_arguments(parser: Parser) -> None:
+    parser.add_argument("names", nargs="+", metavar="NAME", help="workspaces or branches, in the order they land")
+    parser.add_argument("--into", default="", metavar="BRANCH", help="where to (default: the branch checked out here)")
+    parser.add_argument(
+        "--check", default="", metavar="CMD", help="a command that must succeed on the merged files first"
+    )
+    parser.add_argument(
+        "--timeout", type=float, default=900, metavar="S", help="seconds the check may take (default 900)"
+    )
+    parser.add_argument(
+        "-m", "--message", default="", metavar="TEXT", help="the commit message (default: the session's own)"
+    )
+    parser.add_argument("--open-check", action="store_true", help="run the check without the sandbox")
+    parser.add_argument("--dry-run", action="store_true", help="merge in memory and say what would happen")
+
+
+def _land(ctx: Context, arguments: argparse.Namespace) -> int:
+    outcome = engine.land(
+        ctx.app, names=arguments.names, into=arguments.into, check=arguments.check, timeout=arguments.timeout,
+        message=arguments.message, dry_run=arguments.dry_run, walled=not arguments.open_check,
+    )  # fmt: skip
+    merged = outcome.merged
+    ctx.out.data(
+        {
+            "target": outcome.target,
+            "old": merged.old,
+            "new": merged.new if outcome.landing else merged.old,
+            "landed": list(outcome.landing.members) if outcome.landing else [],
+            "would_land": [step.member for step in merged.steps],
+            "nothing_new": list(merged.skipped),
+            "left_out": {one.name: list(one.left_out) for one in outcome.members if one.left_out},
+            "conflicts": [one._asdict() for one in merged.conflicts],
+            "check": outcome.verdict._asdict() if outcome.verdict else None,
+            "culprit": outcome.culprit,
+        }
+    )
+    for member in outcome.members:
+        for path in member.left_out:
+            ctx.out.warning(f"{member.name}: left out {path}")
+    for name in merged.skipped:
+        ctx.out.line(f"{name}: nothing new")
+    if merged.conflicts:
+        for one in merged.conflicts:
+            ctx.out.line(f"  {one.path}: {one.first} and {one.second}")
+        raise Refused(
+            f"{len(merged.conflicts)} files conflict; nothing was landed.", "Mend one side, or land the others first."
+        )
+    if outcome.verdict and not outcome.verdict.green:
+        ctx.out.line(outcome.verdict.tail)
+        ctx.out.error(
+            f"The check is {outcome.verdict.word}; nothing was landed. It turns red with: {outcome.culprit}.",
+            "Mend that one, or land without it.",
+        )
+        return RED
+    verb = "Landed" if outcome.landing else "Would land"
+    for step in merged.steps:
+        ctx.out.line(f"{verb} {step.member} on {outcome.target.removeprefix('refs/heads/')} ({step.commit[:10]})")
+    if outcome.trouble:
+        ctx.out.warning(outcome.trouble)
+    if outcome.landing:
+        ctx.out.note("Take it back with: handoff undo")
+    elif not merged.steps:
+        ctx.out.line("There is nothing to land.")
+    return 0
+
+
+def _collisions(ctx: Context, arguments: argparse.Namespace) -> int:
+    del arguments
+    found = engine.find_collisions(ctx.app)
+    ctx.out.data(
+        {
+            "workspaces": [one.name for one in found.members],
+            "conflicts": [one._asdict() for one in found.hard],
+            "both_changed": [one._asdict() for one in found.soft],
+        }
+    )
+    for one in found.hard:
+        ctx.out.line(f"conflict  {one.path}: {one.first} and {one.second}")
+    for one in found.soft:
+        ctx.out.line(f"joins     {one.path}: {one.first} and {one.second}")
+    if not found.hard and not found.soft:
+        ctx.out.line(f"{len(found.members)} workspaces, no file changed by two.")
+    return RED if found.hard else 0
+
+
+COMMANDS = {
+    "land": Command(_land_arguments, _land),
+    "collisions": Command(no_arguments, _collisions),
+}

@@ -1,0 +1,104 @@
+"""`handoff notify status|test|deliver`: who is told what happens."""
+
+from __future__ import annotations
+
+from handoff.base.clock import age
+from handoff.base.record import TYPE_CHECKING
+from handoff.surfaces.cli.command import Command, common_options
+
+if TYPE_CHECKING:
+    import argparse
+
+    from handoff.engine.supervisor.notifications import Standing
+    from handoff.surfaces.cli.command import Context, Parser
+
+_EPILOG = """\
+examples:
+  handoff notify test phone          send a test to one channel
+  handoff notify deliver             tell every channel what is new; the supervisor and the watchdog do it too
+"""
+
+
+def _arguments(parser: Parser) -> None:
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
+    status = verbs.add_parser("status", help="show the channels, what they are told, and how they fare", description="Show the channels, what each is told, how far it has come and what went wrong.")  # fmt: skip
+    test = verbs.add_parser("test", help="send a test now", description="Send a test now. A channel that was given up because nobody listened is taken up again if it goes.")  # fmt: skip
+    test.add_argument("channel", nargs="?", metavar="CHANNEL", default="", help="which channel (default: all)")
+    deliver = verbs.add_parser("deliver", help="tell every channel what is new", description="One round: tell every channel what the journal has for it. For cron, where neither supervisor nor watchdog runs.")  # fmt: skip
+    for verb in (status, test, deliver):
+        common_options(verb, shows=True)
+
+
+def _notify(ctx: Context, arguments: argparse.Namespace) -> int:
+    return {"status": _status, "test": _test, "deliver": _deliver}[arguments.verb](ctx, arguments)
+
+
+def _status(ctx: Context, arguments: argparse.Namespace) -> int:
+    from handoff.engine.supervisor import notifications
+
+    del arguments
+    found = notifications.standing(ctx.app)
+    ctx.out.data([_data(one) for one in found])
+    now = ctx.app.clock.now()
+    for one in found:
+        channel, progress = one.channel, one.progress
+        where = f" in {', '.join(channel.projects)}" if channel.projects else ""
+        ctx.out.line(f"{channel.name:<16} {channel.shown:<32} {', '.join(channel.events)}{where}", "strong")
+        if progress is None:
+            ctx.out.line("    nothing was sent yet")
+            continue
+        last = f", last {age(now - progress.sent_at)} ago" if progress.sent_at else ""
+        ctx.out.line(
+            f"    {progress.sent} sent{last}, {progress.dropped} dropped, {one.behind} of the journal's lines to read"
+        )
+        if progress.state == "gone":
+            ctx.out.line(f"    given up: {progress.trouble}. Take it up again: {ctx.settings.program} notify test {channel.name}", "bad")  # fmt: skip
+        elif progress.trouble:
+            wait = f"; again in {age(progress.next_at - now)}" if progress.next_at > now else ""
+            ctx.out.line(f"    {progress.trouble} (tries: {progress.tries}{wait})", "warn")
+    return 0
+
+
+def _data(one: Standing) -> dict[str, object]:
+    channel, progress = one.channel, one.progress
+    shown = {"channel": channel.name, "kind": channel.kind, "place": channel.shown, "events": list(channel.events),
+             "projects": list(channel.projects), "answers": channel.answers, "behind": one.behind}  # fmt: skip
+    if progress is not None:
+        kept = ("state", "tries", "sent", "dropped", "sent_at", "next_at", "trouble")
+        shown.update({name: getattr(progress, name) for name in kept})
+    return shown
+
+
+def _test(ctx: Context, arguments: argparse.Namespace) -> int:
+    from handoff.engine.supervisor import notifications
+
+    results = [
+        (channel, notifications.try_out(ctx.app, channel))
+        for channel in notifications.chosen(ctx.app, arguments.channel)
+    ]
+    ctx.out.data(
+        [{"channel": channel.name, "sent": sent.how == "sent", "trouble": sent.trouble} for channel, sent in results]
+    )
+    for channel, sent in results:
+        good = sent.how == "sent"
+        ctx.out.line(
+            f"{channel.name}: " + (f"sent to {channel.shown}" if good else sent.trouble), "good" if good else "bad"
+        )
+    return 0 if all(sent.how == "sent" for _, sent in results) else 1
+
+
+def _deliver(ctx: Context, arguments: argparse.Namespace) -> int:
+    from handoff.engine.supervisor import notifications
+
+    del arguments
+    told = notifications.deliver(ctx.app) or [notifications.Told(one.name) for one in notifications.chosen(ctx.app)]
+    ctx.out.data([one._asdict() for one in told])
+    for one in told:
+        words = "not due, or somebody else is at it" if one.waiting else f"{one.sent} sent, {one.dropped} dropped"
+        ctx.out.line(
+            f"{one.channel}: {words}" + (f"; {one.trouble}" if one.trouble else ""), "warn" if one.trouble else ""
+        )
+    return 0 if all(one.sent or not one.trouble for one in told) else 1
+
+
+COMMANDS = {"notify": Command(_arguments, _notify, epilog=_EPILOG)}

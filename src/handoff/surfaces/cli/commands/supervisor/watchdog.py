@@ -1,0 +1,158 @@
+"""The watchdog by hand, and what runs as a service of the system: watchdog, install, uninstall."""
+
+from __future__ import annotations
+
+from handoff.base.errors import UsageError
+from handoff.base.record import TYPE_CHECKING
+from handoff.surfaces.cli.command import Command
+
+if TYPE_CHECKING:
+    import argparse
+    from typing import Any
+
+    from handoff.engine.supervisor.service import Step
+    from handoff.engine.supervisor.watchdog import Round
+    from handoff.surfaces.cli.command import Context, Parser
+
+
+def _watchdog_arguments(parser: Parser) -> None:
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument("--once", action="store_true", help="look once (this is the default)")
+    group.add_argument("--watch", action="store_true", help="look again and again; end it with Ctrl-C")
+    parser.add_argument(
+        "--every", type=float, metavar="SECONDS", default=15.0, help="pause between two looks (default: 15)"
+    )
+    parser.add_argument("--deep", action="store_true", help="also recount the open batches")
+
+
+def _watchdog(ctx: Context, arguments: argparse.Namespace) -> None:
+    from handoff.engine.supervisor import notifications, watchdog
+
+    first = True
+    while True:
+        found = watchdog.look(ctx.app, deep=arguments.deep)
+        for words in notifications.deliver_or_tell(ctx.app):
+            ctx.out.warning(words)
+        if first or not found.quiet or ctx.out.json_wanted:
+            _tell(ctx, found)
+        first = False
+        if not arguments.watch:
+            return
+        ctx.app.clock.sleep(max(0.1, arguments.every))
+
+
+def _tell(ctx: Context, found: Round) -> None:
+    report = found.report
+    ctx.out.data(
+        {
+            "freed": [_line(task) for task in report.freed],
+            "blocked": [_line(task) for task in report.blocked],
+            "opened_fan_ins": [task.label for task in report.opened_fan_ins],
+            "woken": [task.label for task in report.woken],
+            "idle_fan_ins": [task.label for task in report.idle_fan_ins],
+            "overdue_batches": [batch.id for batch in report.overdue_batches],
+            "overdue_gates": [gate.question for gate in report.overdue_gates],
+            "defaulted_gates": [gate.question for gate in report.defaulted_gates],
+            "ended_sessions": list(report.ended_sessions),
+            "taken_in": list(found.taken_in),
+            "refused": list(found.refused),
+            "files": found.files,
+            "incidents": found.incidents,
+            "projects": found.projects,
+        }
+    )
+    say, program = ctx.out.line, ctx.settings.program
+    for task in report.freed:
+        say(f"{task.project}/{task.label}: {task.reason}; ready for attempt {task.attempt} of {task.max_attempts}")
+    for task in report.blocked:
+        say(
+            f"{task.project}/{task.label}: blocked, {task.reason}. To try again: {program} retry {task.label} --project {task.project}"
+        )
+    for task in report.opened_fan_ins:
+        say(f"{task.project}/{task.label}: its batch is whole, the fan-in is ready")
+    for task in report.woken:
+        say(f"{task.project}/{task.label}: what it waited for is done, it is ready")
+    for task in report.idle_fan_ins:
+        say(
+            f"{task.project}/{task.label}: this fan-in is ready and nobody takes it: {program} open {task.label} --project {task.project}"
+        )
+    for batch in report.overdue_batches:
+        say(
+            f"{batch.project}/{batch.id}: this batch has passed its time: {program} heartbeat status {batch.id} --project {batch.project}"
+        )
+    for gate in report.overdue_gates:
+        say(f"A gate is overdue: {gate.question} ({program} gates)")
+    for gate in report.defaulted_gates:
+        say(f"Nobody answered in time: '{gate.fallback}' counts for: {gate.question}")
+    for line in found.taken_in:
+        say(f"A touched marker was taken in: {line}")
+    for line in found.refused:
+        say(f"A touched marker was not believed: {line}")
+    if found.incidents:
+        say(f"New incidents: {found.incidents}. See: {program} incidents --all")
+    count = len(report.freed) + len(report.blocked)
+    say(
+        f"[watchdog] looked at {found.projects} projects: {count} silent sessions, {len(report.opened_fan_ins)} fan-ins opened, {found.files} files mended"
+    )
+
+
+def _line(task: Any) -> dict[str, Any]:
+    return {"task": task.label, "project": task.project, "attempt": task.attempt, "reason": task.reason}
+
+
+EXAMPLES = """examples:
+  handoff install                              the watchdog, every minute
+  handoff install work --agent claude --max 4  a supervisor that starts with your log-in and again after a fault
+  handoff work --status                        what it does
+  handoff work --stop                          end it until the next log-in; agents go on
+  handoff uninstall work                       remove what install wrote
+"""
+
+
+def _what(parser: Parser) -> None:
+    parser.add_argument(
+        "what", nargs="?", choices=("watchdog", "work"), default="watchdog",
+        help="what it is about: the watchdog's timer (default) or the supervisor",
+    )  # fmt: skip
+
+
+def _install_arguments(parser: Parser) -> None:
+    from handoff.surfaces.cli.commands.supervisor.work import crew_arguments
+
+    _what(parser)
+    crew_arguments(parser)
+
+
+def _install(ctx: Context, arguments: argparse.Namespace) -> int:
+    from handoff.engine.supervisor import service
+
+    if arguments.what == service.WATCHDOG:
+        if arguments.agent or arguments.max or arguments.labels or arguments.words:
+            raise UsageError("The watchdog has no agents.", f"Did you mean: {ctx.settings.program} install work …?")
+        return _show_steps(ctx, service.install(ctx.app, service.watchdog()))
+    from handoff.engine.supervisor import process
+    from handoff.surfaces.cli.commands.supervisor.work import crew_of
+
+    words = process.words_of(crew_of(ctx, arguments), most=arguments.max)
+    return _show_steps(ctx, service.install(ctx.app, service.supervisor(words)))
+
+
+def _uninstall(ctx: Context, arguments: argparse.Namespace) -> int:
+    from handoff.engine.supervisor import service
+
+    wanted = service.watchdog() if arguments.what == service.WATCHDOG else service.supervisor()
+    return _show_steps(ctx, service.uninstall(ctx.app, wanted))
+
+
+def _show_steps(ctx: Context, steps: list[Step]) -> int:
+    ctx.out.data([step._asdict() for step in steps])
+    for step in steps:
+        ctx.out.line(step.words, "" if step.done else "warn")
+    return 0 if all(step.done for step in steps) else 1
+
+
+COMMANDS = {
+    "watchdog": Command(_watchdog_arguments, _watchdog),
+    "install": Command(_install_arguments, _install, epilog=EXAMPLES),
+    "uninstall": Command(_what, _uninstall),
+}

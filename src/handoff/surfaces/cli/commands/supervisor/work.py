@@ -1,0 +1,144 @@
+"""`work`: the supervisor in the foreground, in the background, asked how it is, or told to stop."""
+
+from __future__ import annotations
+
+from handoff.base.errors import UserError
+from handoff.base.record import TYPE_CHECKING
+from handoff.surfaces.cli.command import Command
+
+if TYPE_CHECKING:
+    import argparse
+    from typing import NoReturn
+
+    from handoff.engine.supervisor.phase_run import Crew
+    from handoff.surfaces.cli.command import Context, Parser
+
+EXAMPLES = """examples:
+  handoff work --agent claude            claim what is ready and run it, until Ctrl-C
+  handoff work --agent claude --detach   the same in the background
+  handoff work --agent codex --labels gpu    also take tasks that demand a host with the label gpu
+  handoff work --status                  who works, on what
+  handoff work --stop                    end the supervisors of this machine; agents go on
+  handoff work --stop --drain            the same, after what runs has ended
+"""
+
+
+def _arguments(parser: Parser) -> None:
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--detach", action="store_true", help="work in the background; the log is in the home")
+    what.add_argument("--stop", action="store_true", help="end the supervisors of this machine; their agents go on")
+    what.add_argument("--status", action="store_true", help="show the supervisors and what runs")
+    parser.add_argument("--drain", action="store_true", help="start nothing more and end when what runs has ended")
+    crew_arguments(parser)
+
+
+def crew_arguments(parser: Parser) -> None:
+    """What a supervisor starts sessions with; `install` writes the same down for a service."""
+    parser.add_argument(
+        "--agent", action="append", default=[], metavar="NAME", help="agent to start sessions with (may be repeated)"
+    )
+    parser.add_argument("--max", type=int, default=0, metavar="N", help="most sessions at once on this machine")
+    parser.add_argument(
+        "--labels", metavar="NAME,…", default="", help="what this machine has besides, for tasks that demand it: gpu,macos"
+    )  # fmt: skip
+    parser.add_argument("words", nargs="*", metavar="-- WORD", help="words for the agent; {task} is the task's id")
+
+
+def crew_of(ctx: Context, arguments: argparse.Namespace) -> Crew:
+    """The crew the options name, checked before anything is started or written."""
+    from handoff.engine.supervisor import process
+
+    if arguments.max < 0:
+        raise UserError(f"--max must be at least 1, not {arguments.max}.", "Leave it out for the configured limit.")
+    if not arguments.agent:
+        raise UserError("Say which agent works.", f"For example: {ctx.settings.program} work --agent claude")
+    return process.crew(ctx.app, agents=arguments.agent, words=arguments.words, labels=arguments.labels)
+
+
+def _work(ctx: Context, arguments: argparse.Namespace) -> int:
+    if arguments.status:
+        return _status(ctx)
+    if arguments.stop:
+        return _stop(ctx, drain=arguments.drain)
+    crew = crew_of(ctx, arguments)
+    _warn_of_listeners(ctx)
+    return _detach(ctx, arguments, crew) if arguments.detach else _run(ctx, arguments, crew)
+
+
+def _warn_of_listeners(ctx: Context) -> None:
+    from handoff.engine.supervisor import database
+    from handoff.surfaces.cli.commands.supervisor.database import tell_weakness
+
+    weakness = database.look(ctx.app).weakness
+    if weakness:
+        tell_weakness(ctx, weakness)
+
+
+def _run(ctx: Context, arguments: argparse.Namespace, crew: Crew) -> NoReturn:
+    from handoff.engine.supervisor import process
+    from handoff.surfaces.cli.commands.supervisor.work_view import view_of
+    from handoff.surfaces.mcp import http
+
+    with view_of(ctx) as tell:
+        http.start_beside(ctx.settings, tell=tell)
+        process.run(ctx.app, crew, most=arguments.max, drain=arguments.drain, tell=tell)
+    process.end()
+
+
+def _detach(ctx: Context, arguments: argparse.Namespace, crew: Crew) -> int:
+    from handoff.engine.supervisor import process
+
+    begun = process.detach(ctx.app, crew, most=arguments.max, drain=arguments.drain)
+    ctx.out.data({"pid": begun.pid, "supervisor": begun.id, "log": begun.log})
+    ctx.out.line(f"Supervisor {begun.id} works in the background.", "good")
+    ctx.out.line(f"  log: {begun.log}")
+    ctx.out.line(f"Stop it with: {ctx.settings.program} work --stop")
+    return 0
+
+
+def _stop(ctx: Context, *, drain: bool) -> int:
+    from handoff.engine.supervisor import process
+
+    stopped = process.stop(ctx.app, drain=drain)
+    ctx.out.data({"stopped": stopped})
+    for name in stopped:
+        ctx.out.line(
+            f"Supervisor {name} {'ends when what runs has ended' if drain else 'has ended; its agents go on'}."
+        )
+    if not stopped:
+        ctx.out.line("No supervisor works on this machine.")
+    return 0
+
+
+def _status(ctx: Context) -> int:
+    from handoff.engine.supervisor import process
+
+    found = process.status(ctx.app)
+    ctx.out.data(
+        found._asdict()
+        | {"running": [task._asdict() for task in found.running], "unserved": [one._asdict() for one in found.unserved]}
+    )
+    for one in found.supervisors:
+        has = ", ".join([*one["agents"], *(f"label {name}" for name in one["labels"])])
+        ctx.out.line(f"{one['id']}  {one['state']}, since {one['age']}" + (f"; has {has}" if has else ""))
+    if not found.supervisors:
+        ctx.out.line(f"No supervisor works. Start one: {ctx.settings.program} work --agent NAME")
+    for task in found.running:
+        ctx.out.line(
+            f"  {task.project}/{task.label}: {task.held_agent or 'a session'} on {task.held_host}, fence {task.fence}"
+        )
+    ctx.out.line(f"{found.ready} ready, {len(found.running)} running, {found.gates} waiting for a yes or no.")
+    if found.plan:
+        ctx.out.line(f"Plan of {found.plan['feature']}: {found.plan['done']} of {found.plan['total']} steps done.")
+    for stop in found.stops:
+        ctx.out.line(f"Paused: {stop}")
+    for trouble in found.unpublished:
+        ctx.out.line(f"Not pushed yet: {trouble}", "warn")
+    if found.spent_up:
+        ctx.out.line(f"Nothing is started: {found.spent_up}.", "warn")
+    for waiting in found.unserved:
+        ctx.out.line(f"No host at work can take {waiting.project}/{waiting.task}: it needs {waiting.words}.", "warn")
+    return 0
+
+
+COMMANDS = {"work": Command(_arguments, _work, epilog=EXAMPLES)}

@@ -1,0 +1,1 @@
+"""Commands about the relay's tasks, batches and gates."""

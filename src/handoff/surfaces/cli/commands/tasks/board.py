@@ -1,0 +1,386 @@
+"""The commands of a person at the board: look, open, pause, take back, try again, tidy up."""
+
+from __future__ import annotations
+
+from handoff.base.clock import age, stamp
+from handoff.base.errors import UsageError
+from handoff.base.record import TYPE_CHECKING
+from handoff.engine.home import find_project
+from handoff.engine.tasks import admin
+from handoff.surfaces.cli.command import Command
+
+if TYPE_CHECKING:
+    import argparse
+    from typing import Any
+
+    from handoff.board.events.journal import Event
+    from handoff.board.tasks.tasks import Task
+    from handoff.surfaces.cli.command import Context, Parser
+
+_STYLES = {"ready": "good", "running": "strong", "blocked": "bad", "gated": "warn", "done": "dim", "cancelled": "dim"}
+_FOLLOW_SECONDS = 0.5
+_SHOWN = 10
+
+
+def _project(parser: Parser, *, every: bool = False) -> None:
+    parser.add_argument("--project", metavar="NAME", default="", help="project (default: the name of this checkout)")
+    if every:
+        parser.add_argument("--all-projects", action="store_true", help="look at every project")
+
+
+def _task_argument(parser: Parser) -> None:
+    parser.add_argument("task", metavar="TASK", help="task id; BATCH/ID for a part of a batch")
+    _project(parser)
+
+
+def _chosen(ctx: Context, arguments: argparse.Namespace) -> str:
+    return "" if arguments.all_projects else find_project(ctx.app, name=arguments.project).name
+
+
+def _find(ctx: Context, arguments: argparse.Namespace) -> Task:
+    return admin.find_task(ctx.app, arguments.task, project=arguments.project)
+
+
+def brief_of(task: Task) -> dict[str, Any]:
+    """A task as a line of a list, for programs."""
+    return {
+        "task": task.label, "project": task.project, "kind": task.kind, "state": task.state, "reason": task.reason,
+        "agent": task.agent, "role": task.role, "attempt": task.attempt, "fence": task.fence, "held_by": task.held_by,
+        "priority": task.priority, "changed_at": stamp(task.changed_at), "result": task.result,
+    }  # fmt: skip
+
+
+# --- queue -------------------------------------------------------------------------------------------------
+
+
+def _queue_arguments(parser: Parser) -> None:
+    _project(parser, every=True)
+    parser.add_argument("--state", metavar="STATE", default="", help="only tasks in this state")
+    parser.add_argument("--all", dest="every", action="store_true", help="also tasks that have ended, newest first")
+    parser.add_argument("--most", type=int, metavar="N", default=200, help="how many to show at most (default: 200)")
+
+
+def _queue(ctx: Context, arguments: argparse.Namespace) -> None:
+    admin.check_state(arguments.state)
+    project = _chosen(ctx, arguments)
+    if project:
+        from handoff.engine.fanout import stop_files, views
+        from handoff.engine.supervisor import watchdog
+
+        stop_files.read_files(ctx.app, project)
+        for line in watchdog.take_in_markers(ctx.app, [project])[1]:
+            ctx.out.warning(f"a marker was not believed: {line}")
+        views.refresh(ctx.app, project)
+    found = admin.board(ctx.app, project=project, state=arguments.state, every=arguments.every, most=arguments.most)
+    ctx.out.data(
+        {
+            "project": project, "tasks": [brief_of(task) | {"labels": list(found.labels.get(task.key, ()))} for task in found.tasks],
+            "stops": [stop._asdict() for stop in found.stops], "gates": found.gates,
+        }
+    )  # fmt: skip
+    now = ctx.app.clock.now()
+    for stop in found.stops:
+        ctx.out.line(
+            f"Stopped: {stop.words}, {stop.reason or 'no reason given'}. Go on with: {ctx.settings.program} resume",
+            "warn",
+        )
+    width = min(48, max((len(task.label) for task in found.tasks), default=0))
+    for task in found.tasks:
+        where = "" if project else f"{task.project}  "
+        what = task.reason or task.result or task.brief
+        line = " ".join(what.split())[:60]
+        if task.key in found.labels:
+            line += f"  (on a host with {', '.join(found.labels[task.key])})"
+        state = ctx.out.style(f"{task.state:<9}", _STYLES.get(task.state, "dim"))
+        ctx.out.line(f"{where}{task.label:<{width}}  {state}  {age(now - task.changed_at):>7}  {line}".rstrip())
+    if not found.tasks:
+        scope = f"in project {project}" if project else "anywhere"
+        ctx.out.line(f"No {arguments.state or ('' if arguments.every else 'live')} tasks {scope}.".replace("  ", " "))
+        ctx.out.line(f"Write one down: {ctx.settings.program} dump --task ID --next 'what to do'")
+    if found.gates:
+        ctx.out.line(f"{found.gates} gates wait for your answer: {ctx.settings.program} gates", "warn")
+
+
+# --- show and log --------------------------------------------------------------------------------------------
+
+
+def _show(ctx: Context, arguments: argparse.Namespace) -> None:
+    found = admin.picture(ctx.app, _find(ctx, arguments))
+    task = found.task
+    ctx.out.data(
+        {
+            **brief_of(task), "brief": task.brief, "workspace": task.workspace, "owns": list(task.patterns),
+            "check": task.check_command, "baseline": task.baseline_facts, "evidence": found.evidence,
+            "labels": list(found.labels),
+            "batch": found.batch.id if found.batch else None, "document": found.document,
+            "needs": [need._asdict() for need in found.needs], "gate": found.gate.shown() if found.gate else None,
+            "lease_left_seconds": found.lease_left, "events": [_event_data(event) for event in found.events],
+        }
+    )  # fmt: skip
+    say = ctx.out.line
+    say(f"{task.label} of project {task.project}: {task.state}" + (f" ({task.reason})" if task.reason else ""), "title")
+    if task.held_by:
+        left = f", {age(found.lease_left)} of its lease left" if found.lease_left is not None else ""
+        say(f"  held by {task.held_by} on {task.held_host or 'an unknown host'} with fence {task.fence}{left}")
+    if task.attempt > 1:
+        say(f"  attempt {task.attempt} of {task.max_attempts}")
+    for need in found.needs:
+        say(f"  after {need.id}: {need.state}")
+    if found.gate is not None and found.gate.state == "open":
+        say(
+            f"  asks: {found.gate.question}  ({ctx.settings.program} approve {task.label} | reject {task.label} REASON)",
+            "warn",
+        )
+    if task.patterns:
+        more = len(task.patterns) - _SHOWN
+        say(f"  owns: {', '.join(task.patterns[:_SHOWN])}" + (f" and {more} more" if more > 0 else ""))
+    if found.labels:
+        say(f"  runs on a host with: {', '.join(found.labels)}")
+    if task.check_command:
+        say(f"  check: {task.check_command}")
+    say(f"  workspace: {task.workspace}")
+    if found.document:
+        say(f"  document: {found.document}")
+    say()
+    say(task.brief)
+    if task.result:
+        say()
+        say(f"Result: {task.result}")
+    say()
+    for event in found.events[-20:]:
+        say(_event_line(event))
+
+
+def _event_data(event: Event) -> dict[str, Any]:
+    return {**event._asdict(), "at": stamp(event.at)}
+
+
+def _event_line(event: Event) -> str:
+    words = [
+        f"{key}={value}"
+        for key, value in event.body.items()
+        if value not in ("", None) and not isinstance(value, dict | list)
+    ]
+    return f"{stamp(event.at)}  {event.kind:<16} {event.task_id or event.project}  {' '.join(words)}".rstrip()[:300]
+
+
+def _log_arguments(parser: Parser) -> None:
+    parser.add_argument(
+        "task",
+        nargs="?",
+        metavar="TASK",
+        default="",
+        help="only what happened to this task; with --git a range of commits",
+    )
+    _project(parser, every=True)
+    parser.add_argument("--git", action="store_true", help="show what was verified for each commit, from its git notes")
+    parser.add_argument(
+        "-n", "--lines", type=int, metavar="N", default=30, help="how many lines to begin with (default: 30)"
+    )
+    parser.add_argument("-f", "--follow", action="store_true", help="wait for more; end it with Ctrl-C")
+
+
+def _log(ctx: Context, arguments: argparse.Namespace) -> None:
+    if arguments.git:
+        from handoff.surfaces.cli.commands.git import notes
+
+        notes.check_words(arguments)
+        notes.show_log(ctx, arguments.task, most=max(1, arguments.lines))
+        return
+    project = _chosen(ctx, arguments)
+    task = _find(ctx, arguments) if arguments.task else None
+    found = admin.events(ctx.app, project=project, task=task, most=max(1, arguments.lines))
+    if not arguments.follow:
+        ctx.out.data([_event_data(event) for event in found])
+    seen = found[-1].seq if found else 0
+    for event in found:
+        _tell(ctx, event, follow=arguments.follow)
+    mark = ctx.app.database.change_mark()
+    while arguments.follow:
+        ctx.app.clock.sleep(_FOLLOW_SECONDS)
+        now = ctx.app.database.change_mark()
+        if now == mark:
+            continue
+        mark = now
+        for event in admin.events(ctx.app, project=project, task=task, since=seen):
+            _tell(ctx, event, follow=True)
+            seen = event.seq
+
+
+def _tell(ctx: Context, event: Event, *, follow: bool) -> None:
+    ctx.out.line(_event_line(event))
+    if follow:
+        ctx.out.data(_event_data(event))
+
+
+# --- steering ------------------------------------------------------------------------------------------------
+
+
+def _scope_arguments(parser: Parser) -> None:
+    parser.add_argument("--batch", metavar="ID", default="", help="only this batch")
+    parser.add_argument("--task", metavar="ID", default="", help="only this task")
+    parser.add_argument("--everything", action="store_true", help="every project")
+    _project(parser)
+
+
+def _pause_arguments(parser: Parser) -> None:
+    parser.add_argument("reason", nargs="?", metavar="REASON", default="", help="why, for whoever wonders")
+    _scope_arguments(parser)
+
+
+def _scope(ctx: Context, arguments: argparse.Namespace) -> dict[str, str]:
+    if sum(map(bool, (arguments.batch, arguments.task, arguments.everything))) > 1:
+        raise UsageError("Choose one of --batch, --task and --everything.")
+    if arguments.everything:
+        return {"scope": "all", "project": "", "name": ""}
+    project = find_project(ctx.app, name=arguments.project).name
+    name = arguments.batch or arguments.task
+    return {"scope": "batch" if arguments.batch else "task" if name else "project", "project": project, "name": name}
+
+
+def _in_words(scope: dict[str, str]) -> str:
+    return {"all": "everything", "project": f"project {scope['project']}"}.get(
+        scope["scope"], f"{scope['scope']} {scope['name']}"
+    )
+
+
+def _pause(ctx: Context, arguments: argparse.Namespace) -> None:
+    from handoff.engine.fanout import stop_files
+
+    scope = _scope(ctx, arguments)
+    fresh = stop_files.pause(ctx.app, **scope, reason=arguments.reason, by=admin.person(ctx.app))
+    ctx.out.data({**scope, "fresh": fresh})
+    said = "is stopped" if fresh else "was stopped already"
+    ctx.out.line(
+        f"{_in_words(scope)} {said}: nothing new is taken. What runs may finish; new tasks and reports are kept.".capitalize()
+    )
+
+
+def _resume(ctx: Context, arguments: argparse.Namespace) -> None:
+    from handoff.engine.fanout import stop_files
+
+    scope = _scope(ctx, arguments)
+    gone = stop_files.resume(ctx.app, **scope)
+    ctx.out.data({**scope, "resumed": gone})
+    ctx.out.line(f"{_in_words(scope)} {'goes on' if gone else 'was not stopped'}.".capitalize())
+
+
+def _cancel_arguments(parser: Parser) -> None:
+    parser.add_argument("task", nargs="?", metavar="TASK", default="", help="task to take back")
+    parser.add_argument("--batch", metavar="ID", default="", help="take a whole batch back")
+    parser.add_argument("--reason", metavar="TEXT", default="", help="why, for the journal")
+    _project(parser)
+
+
+def _cancel(ctx: Context, arguments: argparse.Namespace) -> None:
+    if bool(arguments.task) == bool(arguments.batch):
+        raise UsageError("Name one task, or one batch with --batch.", f"See: {ctx.settings.program} queue")
+    if arguments.batch:
+        from handoff.engine.tasks import batches
+
+        project = find_project(ctx.app, name=arguments.project)
+        batch = batches.cancel(ctx.app, batches.find_batch(ctx.app, project, arguments.batch), reason=arguments.reason)
+        ctx.out.data({"batch": batch.id, "state": batch.state})
+        ctx.out.line(f"Batch {batch.id} is {batch.state}; what was finished stays finished.")
+        return
+    outcome = admin.cancel(ctx.app, _find(ctx, arguments), reason=arguments.reason)
+    ctx.out.data({**brief_of(outcome.task), "stranded": [task.label for task in outcome.stranded]})
+    ctx.out.line(f"{outcome.task.label} is cancelled.")
+    for other in outcome.stranded:
+        ctx.out.line(f"Blocked with it: {other.label}")
+
+
+def _retry(ctx: Context, arguments: argparse.Namespace) -> None:
+    outcome = admin.retry(ctx.app, _find(ctx, arguments))
+    ctx.out.data({**brief_of(outcome.task), "ready_now": [task.label for task in outcome.woken]})
+    ctx.out.line(f"{outcome.task.label} is {outcome.task.state} again.", "good")
+
+
+def _prune_arguments(parser: Parser) -> None:
+    _project(parser, every=True)
+    parser.add_argument(
+        "--days",
+        type=float,
+        metavar="N",
+        default=30.0,
+        help="forget tasks that ended more than N days ago (default: 30)",
+    )
+    parser.add_argument("--execute", action="store_true", help="do it; without this nothing is changed")
+
+
+def _prune(ctx: Context, arguments: argparse.Namespace) -> None:
+    found = admin.prune(ctx.app, project=_chosen(ctx, arguments), days=arguments.days, execute=arguments.execute)
+    ctx.out.data({"executed": arguments.execute, "tasks": [task.label for task in found.tasks], "files": found.files})
+    for path in found.files:
+        ctx.out.line(path)
+    verb = "Forgot" if arguments.execute else "Would forget"
+    ctx.out.line(
+        f"{verb} {len(found.tasks)} tasks and {len(found.files)} files."
+        + ("" if arguments.execute else " To do it: --execute")
+    )
+
+
+# --- open and files --------------------------------------------------------------------------------------------
+
+
+def _open_arguments(parser: Parser) -> None:
+    _task_argument(parser)
+    parser.add_argument(
+        "--with",
+        dest="way",
+        metavar="WAY",
+        default="",
+        help="auto, uri, tmux, terminal, clipboard or print (default: opener in config.toml)",
+    )
+
+
+def _open(ctx: Context, arguments: argparse.Namespace) -> None:
+    open_and_tell(ctx, _find(ctx, arguments), way=arguments.way, data=True)
+
+
+def open_and_tell(ctx: Context, task: Task, *, way: str = "", data: bool = False) -> None:
+    """Open the task and say what really happened."""
+    opened = admin.open_(ctx.app, task, way=way)
+    if data:
+        ctx.out.data({"task": task.label, "way": opened.way, "said": opened.words, "prompt": opened.prompt})
+    ctx.out.line(opened.words)
+    if opened.way in ("print", "clipboard"):
+        ctx.out.line()
+        ctx.out.line(opened.prompt)
+
+
+def _sync_arguments(parser: Parser) -> None:
+    _project(parser, every=True)
+
+
+def _sync(ctx: Context, arguments: argparse.Namespace) -> None:
+    from handoff.engine.fanout import stop_files, views
+    from handoff.engine.supervisor import watchdog
+
+    known = admin.known_projects(ctx.app)
+    names = known if arguments.all_projects else [find_project(ctx.app, name=arguments.project).name]
+    taken, refused = watchdog.take_in_markers(ctx.app, names)
+    count = 0
+    for name in names:
+        stop_files.read_files(ctx.app, name)
+        count += views.refresh(ctx.app, name, whole=True) if name in known else 0
+    ctx.out.data({"projects": names, "files": count, "taken_in": taken, "refused": refused})
+    for line in taken:
+        ctx.out.line(f"Taken in: {line}")
+    for line in refused:
+        ctx.out.warning(f"a marker was not believed: {line}")
+    ctx.out.line(f"{count} files were brought up to date.")
+
+
+COMMANDS = {
+    "queue": Command(_queue_arguments, _queue),
+    "show": Command(_task_argument, _show),
+    "log": Command(_log_arguments, _log),
+    "pause": Command(_pause_arguments, _pause),
+    "resume": Command(_scope_arguments, _resume),
+    "cancel": Command(_cancel_arguments, _cancel),
+    "retry": Command(_task_argument, _retry),
+    "prune": Command(_prune_arguments, _prune),
+    "open": Command(_open_arguments, _open),
+    "sync-files": Command(_sync_arguments, _sync),
+}

@@ -1,0 +1,334 @@
+"""`handoff dump`: write the next task down, open a batch, report its parts."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+from handoff.base.errors import UsageError, UserError
+from handoff.base.record import TYPE_CHECKING
+from handoff.engine.fanout.paths import document
+from handoff.engine.home import find_project, home_config
+from handoff.engine.tasks import create
+from handoff.surfaces.cli.command import Command
+
+if TYPE_CHECKING:
+    from handoff.board.tasks.tasks import Task
+    from handoff.engine.home import Project
+    from handoff.surfaces.cli.command import Context, Parser
+
+EXAMPLES = """examples:
+  handoff dump --task login-form --next 'Build the login form; tests in tests/login.'
+  handoff dump --task login-api --next - --owns src/api/ --check 'make test' < brief.md
+  handoff dump --open-batch split.json
+  handoff dump --task form-done --batch-id login --batch-done --next 'form is in, 12 tests'
+"""
+
+
+def _dump_arguments(parser: Parser) -> None:
+    parser.add_argument(
+        "--task", metavar="ID", help="id of the task: lowercase letters, digits and '-', 2 to 60 characters"
+    )
+    parser.add_argument(
+        "--next", dest="brief", metavar="TEXT", help="what the next session must do; '-' reads it from standard input"
+    )
+    parser.add_argument("--project", metavar="NAME", default="", help="project (default: the name of this checkout)")
+    parser.add_argument("--workspace", metavar="DIR", default="", help="checkout to work in (default: this one)")
+    parser.add_argument(
+        "--status",
+        choices=("active", "done", "blocked"),
+        default="active",
+        help="active writes a task; done and blocked report on it",
+    )
+    parser.add_argument("--blocked-reason", metavar="TEXT", default="", help="why the task is blocked")
+    parser.add_argument("--tests", metavar="CMD", default="", help="run this now and note its verdict in the baseline")
+    parser.add_argument(
+        "--after",
+        metavar="TASK",
+        action="append",
+        default=[],
+        help="start only when this task is done (may be repeated)",
+    )
+    parser.add_argument("--agent", metavar="NAME", default="", help="which agent the task is for")
+    parser.add_argument("--role", metavar="NAME", default="", help="which role the task is for")
+    parser.add_argument(
+        "--label", metavar="NAME", dest="labels", action="append", default=[],
+        help="run it only on a machine with this label, for example gpu (may be repeated)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--owns",
+        "--file-ownership",
+        metavar="PATTERN",
+        dest="owns",
+        action="append",
+        default=[],
+        help="path, folder/ or glob the session may change (may be repeated)",
+    )
+    parser.add_argument(
+        "--check", metavar="CMD", default="", help="command that must end with exit 0 before the task counts as done"
+    )
+    parser.add_argument("--priority", type=int, metavar="N", default=0, help="higher is taken first (default: 0)")
+    parser.add_argument(
+        "--from-step", action="store_true", help="take the task from the current step of the feature's plan"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="show what would be written; write nothing")
+    parser.add_argument(
+        "--open", dest="open_now", action="store_true", help="open the task in a tab at once (see: handoff open)"
+    )
+    _batch_arguments(parser)
+
+
+def _batch_arguments(parser: Parser) -> None:
+    group = parser.add_argument_group("batches")
+    group.add_argument(
+        "--open-batch", metavar="FILE", help="open the batch a manifest describes (JSON or TOML, schema 2)"
+    )
+    group.add_argument("--batch-id", metavar="ID", help="batch the report is about")
+    group.add_argument("--batch-done", action="store_true", help="the sub-task --task is done; --next is its summary")
+    group.add_argument("--batch-blocked", action="store_true", help="the sub-task --task is blocked")
+    group.add_argument(
+        "--batch-fan-in", action="store_true", help="the batch's fan-in writes down the task that follows"
+    )
+    group = parser.add_argument_group("tidying")
+    group.add_argument("--cleanup-orphan", action="store_true", help="list files in the queues that belong to no task")
+    group.add_argument("--apply", action="store_true", help="with --cleanup-orphan: move them to _recovery/")
+    for gone in ("--kill-spawned",):
+        group.add_argument(gone, action="store_true", help=argparse.SUPPRESS)
+    for gone in ("--retro-evidence", "--nonce"):
+        group.add_argument(gone, default="", help=argparse.SUPPRESS)
+
+
+def _dump(ctx: Context, arguments: argparse.Namespace) -> None:
+    for name in ("kill_spawned", "retro_evidence", "nonce"):
+        if getattr(arguments, name):
+            ctx.out.note(f"--{name.replace('_', '-')} is accepted for older scripts and does nothing.")
+    if arguments.cleanup_orphan:
+        _cleanup(ctx, arguments)
+    elif arguments.open_batch:
+        _open_batch(ctx, arguments)
+    else:
+        _check_words(ctx, arguments)
+        project = find_project(ctx.app, name=arguments.project, workspace=arguments.workspace)
+        if arguments.batch_done or arguments.batch_blocked:
+            _report_part(ctx, arguments, project)
+        elif arguments.status != "active":
+            _report(ctx, arguments, project)
+        else:
+            _write(ctx, arguments, project)
+
+
+def _check_words(ctx: Context, arguments: argparse.Namespace) -> None:
+    about_batch = arguments.batch_done or arguments.batch_blocked or arguments.batch_fan_in
+    if about_batch and not arguments.batch_id:
+        raise UsageError("Say which batch: --batch-id ID.", f"See: {ctx.settings.program} queue")
+    if arguments.batch_id and not about_batch:
+        raise UserError(
+            "--batch-id goes with --batch-done, --batch-blocked or --batch-fan-in.",
+            "To open a batch: --open-batch FILE",
+        )
+    if not arguments.task and not arguments.from_step:
+        raise UsageError("Say which task: --task ID.", f"See: {ctx.settings.program} dump --help")
+
+
+def _brief(arguments: argparse.Namespace, *, needed: bool = True) -> str:
+    if arguments.brief == "-":
+        return sys.stdin.read()
+    if arguments.brief is None and needed:
+        raise UsageError("Say what the next session must do: --next TEXT.", "'--next -' reads it from standard input.")
+    return arguments.brief or ""
+
+
+def _request(arguments: argparse.Namespace, brief: str) -> create.Request:
+    return create.Request(
+        arguments.task or "", brief, tuple(arguments.after), arguments.agent, arguments.role, tuple(arguments.owns),
+        arguments.check, arguments.tests, arguments.priority, tuple(arguments.labels),
+    )  # fmt: skip
+
+
+def _write(ctx: Context, arguments: argparse.Namespace, project: Project) -> None:
+    request = _request(arguments, _brief(arguments, needed=not arguments.from_step))
+    if arguments.from_step:
+        request = create.from_step(ctx.app, request)
+    if arguments.batch_fan_in:
+        from handoff.engine.tasks import batches
+
+        batches.find_batch(ctx.app, project, arguments.batch_id)
+    if arguments.dry_run:
+        from handoff.engine.workspaces.baton import baton
+
+        task = create.preview(ctx.app, project, request)
+        ctx.out.data({"dry_run": True, **_as_data(ctx, task)})
+        ctx.out.note(f"Dry run: nothing is written. The document would be {document(ctx.app, task)}")
+        ctx.out.line(baton(ctx.app, home_config(ctx.app), task))
+        return
+    task = create.write_down(ctx.app, project, request)
+    program = ctx.settings.program
+    ctx.out.data(_as_data(ctx, task))
+    if task.state == "waiting":
+        ctx.out.line(
+            f"Task {task.label} of project {task.project} is written down; it waits for {', '.join(arguments.after)}."
+        )
+    else:
+        ctx.out.line(f"Task {task.label} of project {task.project} is ready.", "good")
+    ctx.out.line(f"  {document(ctx.app, task)}")
+    if task.patterns and "head" not in task.baseline_facts:
+        ctx.out.warning(f"{project.workspace} is not in a git repository: what the session changes cannot be judged.")
+    _tell_unpushed(ctx, project)
+    _tell_stops(ctx, project)
+    _tell_old_settings(ctx)
+    if arguments.open_now:
+        from handoff.surfaces.cli.commands.tasks.board import open_and_tell
+
+        open_and_tell(ctx, task)
+    elif task.state == "ready":
+        ctx.out.line(f"Open it with: {program} open {task.label}")
+
+
+def _tell_unpushed(ctx: Context, project: Project) -> None:
+    if not home_config(ctx.app).text("git_remote"):
+        return
+    from handoff.engine.workspaces import publish
+
+    trouble = publish.offer_base(ctx.app, project=project.name, folder=project.workspace)
+    if trouble:
+        ctx.out.warning(f"{trouble} Other machines cannot take it until that worked; `handoff work` here tries again.")
+
+
+def _tell_old_settings(ctx: Context) -> None:
+    home = ctx.settings.home
+    if os.path.exists(os.path.join(home, "config.json")) and not os.path.exists(os.path.join(home, "config.toml")):
+        ctx.out.note(f"{home}/config.json is the older tool's and not read; the settings are in config.toml there.")
+
+
+def _tell_stops(ctx: Context, project: Project) -> None:
+    if not create.may_be_stopped(ctx.app, project):
+        return
+    from handoff.engine.fanout.stop_files import read_files
+
+    for stop in read_files(ctx.app, project.name):
+        ctx.out.note(
+            f"It is kept, but {stop.words} is stopped ({stop.reason or 'no reason given'}): nothing is taken until `handoff resume`."
+        )
+
+
+def _report(ctx: Context, arguments: argparse.Namespace, project: Project) -> None:
+    """--status done|blocked: the brief that was written stays; a task nobody wrote down before is recorded with it."""
+    from handoff.engine.tasks import current, report
+    from handoff.surfaces.cli.commands.tasks.reports import show_finished
+
+    try:
+        hold = current.held(ctx.app, task=arguments.task, project=project.name)
+    except UserError:
+        if arguments.dry_run or not arguments.brief:
+            raise
+        hold = current.Hold(create.write_down(ctx.app, project, _request(arguments, _brief(arguments))), None, "")
+    if arguments.dry_run:
+        ctx.out.line(f"Dry run: task {hold.task.label} would be reported {arguments.status}.")
+        ctx.out.data({"dry_run": True, "task": hold.task.label, "status": arguments.status})
+        return
+    if arguments.status == "done":
+        show_finished(ctx, report.finish(ctx.app, hold, summary=_brief(arguments, needed=False)))
+        return
+    reason = arguments.blocked_reason or _brief(arguments, needed=False)
+    outcome = report.block(ctx.app, hold, reason=reason)
+    ctx.out.data(_as_data(ctx, outcome.task))
+    ctx.out.line(f"Task {outcome.task.label} is blocked: {outcome.task.reason}")
+
+
+def _open_batch(ctx: Context, arguments: argparse.Namespace) -> None:
+    from handoff.engine.tasks import batches
+
+    project = find_project(ctx.app, name=arguments.project, workspace=arguments.workspace)
+    if arguments.dry_run:
+        manifest = batches.read_checked(arguments.open_batch)
+        ctx.out.data({"dry_run": True, "batch": manifest.batch_id, "sub_tasks": [sub.id for sub in manifest.sub_tasks]})
+        ctx.out.line(
+            f"Dry run: batch {manifest.batch_id} with {len(manifest.sub_tasks)} sub-tasks is sound; nothing is written."
+        )
+        return
+    opened = batches.open_batch(ctx.app, project, arguments.open_batch)
+    batch = opened.batch
+    for key in opened.unknown_keys:
+        ctx.out.warning(f"{arguments.open_batch}: {key} means nothing to handoff; it is kept as it is.")
+    ctx.out.data(
+        {
+            "batch": batch.id,
+            "project": batch.project,
+            "total": batch.total,
+            "ready": list(opened.ready),
+            "folder": project.batch_folder(batch.id),
+        }
+    )
+    ctx.out.line(
+        f"Batch {batch.id} of project {batch.project} is open: {batch.total} sub-tasks, {len(opened.ready)} ready now.",
+        "good",
+    )
+    ctx.out.line(f"  {project.batch_folder(batch.id)}")
+    _tell_unpushed(ctx, project)
+    _tell_stops(ctx, project)
+    ctx.out.line(f"Take one with: {ctx.settings.program} claim --task {batch.id}/{opened.ready[0]}")
+
+
+def _report_part(ctx: Context, arguments: argparse.Namespace, project: Project) -> None:
+    from handoff.engine.supervisor import watchdog
+    from handoff.engine.tasks import batches, report
+
+    batch = batches.find_batch(ctx.app, project, arguments.batch_id)
+    hold = batches.hold_part(ctx.app, batch, arguments.task)
+    if arguments.dry_run:
+        ctx.out.line(
+            f"Dry run: sub-task {hold.task.label} would be reported {'done' if arguments.batch_done else 'blocked'}."
+        )
+        return
+    watchdog.take_in_markers(ctx.app, [batch.project])
+    if arguments.batch_done:
+        finished = report.finish(ctx.app, hold, summary=_brief(arguments, needed=False))
+        outcome = finished.outcome
+    else:
+        reason = arguments.blocked_reason or _brief(arguments, needed=False)
+        outcome = report.block(ctx.app, hold, reason=reason)
+    batch = batches.find_batch(ctx.app, project, batch.id)
+    fan_in = batches.fan_in_of(ctx.app, batch)
+    ctx.out.data(
+        {
+            **_as_data(ctx, outcome.task),
+            "batch": batch.id,
+            "remaining": batch.remaining,
+            "fan_in": fan_in.id,
+            "fan_in_state": fan_in.state,
+        }
+    )
+    again = " (it was already)" if outcome.repeated else ""
+    ctx.out.line(
+        f"Sub-task {outcome.task.label} is {outcome.task.state}{again}; {max(0, batch.remaining)} of {batch.total} left."
+    )
+    if outcome.fan_in is not None:
+        ctx.out.line(f"The batch is whole: {fan_in.label} is ready.", "good")
+        ctx.out.line(f"Open it with: {ctx.settings.program} open {fan_in.label}")
+
+
+def _cleanup(ctx: Context, arguments: argparse.Namespace) -> None:
+    from handoff.engine.supervisor import watchdog
+
+    found = watchdog.orphans(ctx.app, project=arguments.project)
+    listing = watchdog.put_aside(ctx.app, found) if found and arguments.apply and not arguments.dry_run else ""
+    ctx.out.data({"orphans": [orphan._asdict() for orphan in found], "recovery": listing})
+    for orphan in found:
+        ctx.out.line(f"{orphan.project}/{orphan.task}: {len(orphan.files)} files, {orphan.age_seconds:.0f} s old")
+    if not found:
+        ctx.out.line("No orphans.")
+    elif listing:
+        ctx.out.line(f"Moved to _recovery; the list is {listing}")
+    else:
+        ctx.out.line("Nothing was moved. To do it: --cleanup-orphan --apply")
+
+
+def _as_data(ctx: Context, task: Task) -> dict[str, object]:
+    return {
+        "task": task.label, "project": task.project, "state": task.state, "fence": task.fence,
+        "workspace": task.workspace, "document": document(ctx.app, task), "reason": task.reason,
+    }  # fmt: skip
+
+
+COMMANDS = {"dump": Command(_dump_arguments, _dump, epilog=EXAMPLES)}

@@ -1,0 +1,175 @@
+"""A person's yes, no or edited text: gates, approve, reject, gate show|answer."""
+
+from __future__ import annotations
+
+import os
+
+from handoff.base.clock import age
+from handoff.base.errors import UsageError, UserError
+from handoff.base.record import TYPE_CHECKING
+from handoff.engine.home import find_project
+from handoff.engine.tasks import admin
+from handoff.surfaces.cli.command import Command, common_options, read_source
+
+if TYPE_CHECKING:
+    import argparse
+
+    from handoff.board.gates import Gate
+    from handoff.board.tasks.outcomes import Outcome
+    from handoff.surfaces.cli.command import Context, Parser
+
+
+def _gates_arguments(parser: Parser) -> None:
+    parser.add_argument("--project", metavar="NAME", default="", help="project (default: the name of this checkout)")
+    parser.add_argument("--all-projects", action="store_true", help="look at every project")
+    parser.add_argument("--all", dest="every", action="store_true", help="also gates that were answered")
+
+
+def _gates(ctx: Context, arguments: argparse.Namespace) -> None:
+    project = "" if arguments.all_projects else find_project(ctx.app, name=arguments.project).name
+    found = admin.waiting(ctx.app, project=project, every=arguments.every)
+    ctx.out.data([{"project": item.project, "task": item.task, **item.gate.shown()} for item in found])
+    now = ctx.app.clock.now()
+    for item in found:
+        gate = item.gate
+        said = "overdue" if gate.overdue_at is not None and gate.state == "open" else gate.state
+        limit = f"  ({_limit(gate, now)})" if gate.state == "open" and gate.due_at is not None else ""
+        ctx.out.line(f"{item.task:<24} {said:<9} {age(now - gate.opened_at):>7}  {gate.question}{limit}")
+    if not found:
+        ctx.out.line("Nothing waits for your answer.")
+    elif any(item.gate.state == "open" for item in found):
+        program = ctx.settings.program
+        ctx.out.line(f"Answer with: {program} approve TASK [--edit], or {program} reject TASK REASON")
+
+
+def _limit(gate: Gate, now: float) -> str:
+    left = (gate.due_at or now) - now
+    when = f"within {age(left)}" if left > 0 else "its time is up"
+    return f"{when}, else {gate.fallback}" if gate.fallback else when
+
+
+def _task(parser: Parser) -> None:
+    parser.add_argument("task", metavar="TASK", help="task that waits at the gate")
+    parser.add_argument("--project", metavar="NAME", default="", help="project (default: the name of this checkout)")
+
+
+def _text_arguments(parser: Parser) -> None:
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument("--text", metavar="TEXT", default="", help="the text as the next session is to have it")
+    group.add_argument(
+        "--from", dest="source", metavar="FILE", default="", help="the same from a file (- is standard input)"
+    )
+
+
+def _approve_arguments(parser: Parser) -> None:
+    _task(parser)
+    parser.add_argument("--reason", metavar="TEXT", default="", help="a word for the journal and the next session")
+    _text_arguments(parser)
+    parser.add_argument(
+        "--edit", action="store_true", help="change the text in your editor first (env: VISUAL, EDITOR)"
+    )
+
+
+def _approve(ctx: Context, arguments: argparse.Namespace) -> None:
+    task = admin.find_task(ctx.app, arguments.task, project=arguments.project)
+    text = arguments.text or read_source(arguments.source)
+    if arguments.edit:
+        gate = admin.gate_of(ctx.app, task)
+        text = _edited(ctx, text or gate.subject)
+        if text == gate.subject:
+            text = ""
+    outcome = admin.approve(ctx.app, task, reason=arguments.reason, answer=text)
+    _tell(ctx, outcome, "Approved with your text" if text else "Approved")
+
+
+def _edited(ctx: Context, text: str) -> str:
+    """The text after the person's editor; nothing is answered when the editor fails or the text is emptied."""
+    import shlex
+    import tempfile
+
+    from handoff.base.process import pass_through
+
+    editor = ctx.settings.get("VISUAL") or ctx.settings.get("EDITOR")
+    if not editor:
+        raise UserError("No editor is set.", "Set EDITOR, or give the text with --text or --from.")
+    with tempfile.TemporaryDirectory(prefix="handoff-") as folder:
+        path = os.path.join(folder, "answer.md")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        code = pass_through([*shlex.split(editor), path], environment=ctx.settings.environment)
+        changed = read_source(path)
+    if code or not changed.strip():
+        raise UserError("The editor left no text; the gate is as it was.", "Run the command again.")
+    return changed
+
+
+def _reject_arguments(parser: Parser) -> None:
+    _task(parser)
+    parser.add_argument("reason", metavar="REASON", help="what must change; the next session reads it")
+
+
+def _reject(ctx: Context, arguments: argparse.Namespace) -> None:
+    task = admin.find_task(ctx.app, arguments.task, project=arguments.project)
+    outcome = admin.reject(ctx.app, task, reason=arguments.reason)
+    _tell(ctx, outcome, "Rejected")
+
+
+def _tell(ctx: Context, outcome: Outcome, word: str) -> None:
+    task = outcome.task
+    ctx.out.data({"task": task.label, "project": task.project, "state": task.state, "reason": task.reason})
+    ctx.out.line(f"{word}: {task.label} is {task.state}.", "" if task.state == "blocked" else "good")
+    if task.state == "blocked":
+        ctx.out.line(f"To let it try again: {ctx.settings.program} retry {task.label}")
+
+
+# --- gate show, gate answer -------------------------------------------------------------------------------------
+
+
+def _gate_arguments(parser: Parser) -> None:
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
+    show = verbs.add_parser("show", help="show a task's gate with the text you may change", description="Show the gate of a task: the question, the time limit, the text you may change and the code that answers it once.")  # fmt: skip
+    _task(show)
+    answer = verbs.add_parser("answer", help="answer by the one-time code of a notification", description="Answer a gate by its one-time code, from any folder: for chat bots and scripts.")  # fmt: skip
+    answer.add_argument("code", metavar="CODE", help="the code from the notification")
+    answer.add_argument("answer", choices=("yes", "no", "edit"), metavar="yes|no|edit", help="what the person said")
+    answer.add_argument(
+        "words", nargs="?", metavar="TEXT", default="", help="no: the reason; edit: the text as it is to be"
+    )
+    answer.add_argument(
+        "--from", dest="source", metavar="FILE", default="", help="that text from a file (- is standard input)"
+    )
+    answer.add_argument("--by", metavar="NAME", default="", help="who answered, for the journal")
+    for verb in (show, answer):
+        common_options(verb, shows=True)
+
+
+def _gate(ctx: Context, arguments: argparse.Namespace) -> None:
+    if arguments.verb == "answer":
+        if arguments.words and arguments.source:
+            raise UsageError("The text is given twice.", "Use TEXT or --from, not both.")
+        text = arguments.words or read_source(arguments.source)
+        outcome = admin.answer(ctx.app, code=arguments.code, word=arguments.answer, text=text, by=arguments.by)
+        _tell(ctx, outcome, {"yes": "Approved", "no": "Rejected", "edit": "Approved with the text"}[arguments.answer])
+        return
+    task = admin.find_task(ctx.app, arguments.task, project=arguments.project)
+    gate = admin.gate_of(ctx.app, task)
+    code = gate.code if gate.state == "open" else ""
+    ctx.out.data({"task": task.label, "project": task.project, **gate.shown(), "code": code})
+    ctx.out.line(gate.question, "strong")
+    who = f" by {gate.answered_by}" if gate.answered_by else ""
+    ctx.out.line(f"{gate.state}{who}" + (f": {gate.reason}" if gate.reason else ""))
+    if gate.state == "open" and gate.due_at is not None:
+        ctx.out.line(_limit(gate, ctx.app.clock.now()))
+    for title, text in (("The text:", gate.subject), ("As it is to be:", gate.answer)):
+        if text:
+            ctx.out.lines("", title, text.rstrip("\n"))
+    if code:
+        ctx.out.line(f"\nFrom anywhere, once: {ctx.settings.program} gate answer {code} yes")
+
+
+COMMANDS = {
+    "gates": Command(_gates_arguments, _gates),
+    "approve": Command(_approve_arguments, _approve),
+    "reject": Command(_reject_arguments, _reject),
+    "gate": Command(_gate_arguments, _gate),
+}

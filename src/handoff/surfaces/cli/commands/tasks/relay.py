@@ -1,0 +1,225 @@
+"""The commands of a session that is not our child: claim, heartbeat, done, block, release."""
+
+from __future__ import annotations
+
+from handoff.base.clock import age
+from handoff.base.errors import UsageError
+from handoff.base.record import TYPE_CHECKING
+from handoff.engine.fanout.paths import document
+from handoff.engine.tasks import current
+from handoff.surfaces.cli.command import Command
+
+if TYPE_CHECKING:
+    import argparse
+
+    from handoff.engine.tasks.current import Hold
+    from handoff.surfaces.cli.command import Context, Parser
+
+
+def _holder_arguments(parser: Parser) -> None:
+    parser.add_argument("--task", metavar="TASK", default="", help="task (default: the one claimed in this folder)")
+    parser.add_argument("--project", metavar="NAME", default="", help="project (default: the name of this checkout)")
+    parser.add_argument("--session", metavar="ID", default="", help="session that holds it (env: HANDOFF_SESSION)")
+    parser.add_argument("--fence", type=int, metavar="N", help="fence that claim printed (env: HANDOFF_FENCE)")
+
+
+def _hold(ctx: Context, arguments: argparse.Namespace, task: str = "") -> Hold:
+    return current.held(
+        ctx.app,
+        task=arguments.task or task,
+        project=arguments.project,
+        session=arguments.session,
+        fence=arguments.fence,
+    )
+
+
+# --- claim ---------------------------------------------------------------------------------------------------
+
+
+def _claim_arguments(parser: Parser) -> None:
+    parser.add_argument(
+        "name", nargs="?", metavar="TASK", default="", help="task to take (default: the next ready one)"
+    )
+    parser.add_argument("--task", metavar="TASK", default="", help="the same")
+    parser.add_argument("--project", metavar="NAME", default="", help="project (default: the name of this checkout)")
+    parser.add_argument("--agent", metavar="NAME", default="", help="take only what is for this agent or for any")
+    parser.add_argument("--role", metavar="NAME", default="", help="take only what is for this role or for any")
+    parser.add_argument(
+        "--labels", metavar="NAME,…", default="", help="what this machine has besides, for tasks that demand it"
+    )
+    parser.add_argument("--session", metavar="ID", default="", help="id of this session (default: a fresh one)")
+    parser.add_argument(
+        "--lease",
+        type=float,
+        metavar="SECONDS",
+        default=0.0,
+        help="how long silence is believed (default: from the settings)",
+    )
+    parser.add_argument("--show", action="store_true", help="print the task's document")
+    parser.add_argument(
+        "--export", action="store_true", help="print shell lines that set HANDOFF_TASK, _SESSION and _FENCE"
+    )
+
+
+def _claim(ctx: Context, arguments: argparse.Namespace) -> None:
+    from handoff.engine.tasks import report
+
+    claim = report.take(
+        ctx.app, task=arguments.task or arguments.name, project=arguments.project, agent=arguments.agent,
+        role=arguments.role, session=arguments.session, lease=arguments.lease, labels=arguments.labels,
+    )  # fmt: skip
+    task = claim.task
+    path = document(ctx.app, task)
+    ctx.out.data(
+        {
+            "task": task.label, "project": task.project, "session": claim.session.id, "fence": claim.fence,
+            "lease_seconds": claim.lease_seconds, "attempt": task.attempt, "workspace": task.workspace,
+            "document": path, "brief": task.brief, "repeated": claim.repeated,
+        }
+    )  # fmt: skip
+    if arguments.export:
+        ctx.out.lines(
+            f"export HANDOFF_TASK={task.label}",
+            f"export HANDOFF_SESSION={claim.session.id}",
+            f"export HANDOFF_FENCE={claim.fence}",
+        )
+        return
+    again = " already" if claim.repeated else ""
+    ctx.out.line(
+        f"You hold {task.label} of project {task.project}{again} (session {claim.session.id}, fence {claim.fence}).",
+        "good",
+    )
+    if arguments.show:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            ctx.out.line("\n" + file.read().rstrip())
+        return
+    program = ctx.settings.program
+    ctx.out.lines(
+        f"  {path}",
+        f"A silence of {age(claim.lease_seconds)} gives it to somebody else; {program} heartbeat shows that you live.",
+        f"Report with: {program} done, {program} block REASON or {program} release",
+    )
+
+
+# --- heartbeat -------------------------------------------------------------------------------------------------
+
+_SUB_VERBS = ("complete", "calibration", "status")
+
+
+def _heartbeat_arguments(parser: Parser) -> None:
+    parser.add_argument(
+        "words", nargs="*", metavar="WORD",
+        help="nothing: a sign of life for the task held here; BATCH: keep its fan-in alive; complete BATCH; status BATCH; calibration [PROJECT]",
+    )  # fmt: skip
+    _holder_arguments(parser)
+    parser.add_argument("--lease", type=float, metavar="SECONDS", default=0.0, help="new length of the lease")
+    parser.add_argument(
+        "--actual-minutes", type=float, metavar="N", help="complete: minutes the sessions took, if you know better"
+    )
+    parser.add_argument(
+        "--amdahl-actual",
+        type=float,
+        metavar="N",
+        help="complete: accepted for older scripts; the speed-up is measured",
+    )
+    parser.add_argument("--summary", metavar="TEXT", default="", help="complete: what came of it")
+
+
+def _heartbeat(ctx: Context, arguments: argparse.Namespace) -> int | None:
+    words = arguments.words
+    if words:
+        from handoff.surfaces.cli.commands.tasks import fan_in
+
+        if words[0] in _SUB_VERBS:
+            if len(words) > 2 or (len(words) == 1 and words[0] != "calibration"):  # noqa: PLR2004 - verb and name
+                raise UsageError(
+                    f"{words[0]} wants one batch.",
+                    f"For example: {ctx.settings.program} heartbeat {words[0]} login-split",
+                )
+            return fan_in.RUN[words[0]](ctx, arguments, words[1] if len(words) > 1 else "")
+        if len(words) > 1:
+            raise UsageError(f"There is no heartbeat {words[0]}.", f"There are: {', '.join(_SUB_VERBS)}")
+        return fan_in.keep_alive(ctx, arguments, words[0])
+    task = current.beat(ctx.app, _hold(ctx, arguments), lease=arguments.lease)
+    ctx.out.data({"task": task.label, "fence": task.fence, "lease_seconds": task.lease_seconds})
+    ctx.out.line(f"{task.label} is yours for another {age(task.lease_seconds)}.")
+    return None
+
+
+# --- done, block, release ----------------------------------------------------------------------------------------
+
+
+def _done_arguments(parser: Parser) -> None:
+    parser.add_argument(
+        "name", nargs="?", metavar="TASK", default="", help="task (default: the one claimed in this folder)"
+    )
+    _holder_arguments(parser)
+    parser.add_argument(
+        "--summary", metavar="TEXT", default="", help="what was done, for the journal and the next session"
+    )
+    parser.add_argument(
+        "--accept-outside",
+        metavar="REASON",
+        default="",
+        help="a person's word that changes outside the ownership are right; it is kept in the journal",
+    )
+
+
+def _done(ctx: Context, arguments: argparse.Namespace) -> None:
+    from handoff.engine.tasks import report
+    from handoff.surfaces.cli.commands.tasks.reports import show_finished
+
+    hold = _hold(ctx, arguments, arguments.name)
+    if hold.task.check_command and not hold.task.ended:
+        ctx.out.note(f"Running: {hold.task.check_command}")
+    show_finished(ctx, report.finish(ctx.app, hold, summary=arguments.summary, accept_outside=arguments.accept_outside))
+
+
+def _block_arguments(parser: Parser) -> None:
+    parser.add_argument("reason", metavar="REASON", help="what is missing, for whoever helps")
+    _holder_arguments(parser)
+
+
+def _block(ctx: Context, arguments: argparse.Namespace) -> None:
+    from handoff.engine.tasks import report
+
+    outcome = report.block(ctx.app, _hold(ctx, arguments), reason=arguments.reason)
+    task = outcome.task
+    ctx.out.data(
+        {
+            "task": task.label,
+            "project": task.project,
+            "state": task.state,
+            "reason": task.reason,
+            "stranded": [t.label for t in outcome.stranded],
+        }
+    )
+    ctx.out.line(f"{task.label} is blocked: {task.reason}")
+    if outcome.stranded:
+        ctx.out.line(f"With it: {', '.join(other.label for other in outcome.stranded)}")
+    ctx.out.line(f"When the cause is mended: {ctx.settings.program} retry {task.label}")
+
+
+def _release_arguments(parser: Parser) -> None:
+    parser.add_argument(
+        "name", nargs="?", metavar="TASK", default="", help="task (default: the one claimed in this folder)"
+    )
+    _holder_arguments(parser)
+    parser.add_argument("--reason", metavar="TEXT", default="", help="what the next session should know")
+
+
+def _release(ctx: Context, arguments: argparse.Namespace) -> None:
+    from handoff.engine.tasks import report
+
+    task = report.release(ctx.app, _hold(ctx, arguments, arguments.name), reason=arguments.reason)
+    ctx.out.data({"task": task.label, "project": task.project, "state": task.state})
+    ctx.out.line(f"{task.label} is free; the next session gets it as it is.")
+
+
+COMMANDS = {
+    "claim": Command(_claim_arguments, _claim),
+    "heartbeat": Command(_heartbeat_arguments, _heartbeat),
+    "done": Command(_done_arguments, _done),
+    "block": Command(_block_arguments, _block),
+    "release": Command(_release_arguments, _release),
+}

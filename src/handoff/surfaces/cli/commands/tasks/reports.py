@@ -1,0 +1,36 @@
+"""What several commands tell in the same words: a believed report."""
+
+from __future__ import annotations
+
+from handoff.base.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from handoff.engine.tasks.report import Finished
+    from handoff.surfaces.cli.command import Context
+
+
+def show_finished(ctx: Context, finished: Finished) -> None:
+    """Tell what a believed report changed."""
+    outcome, evidence = finished.outcome, finished.evidence
+    task = outcome.task
+    ctx.out.data(
+        {
+            "task": task.label, "project": task.project, "state": task.state, "repeated": outcome.repeated,
+            "evidence": evidence.record(), "ready_now": [other.label for other in outcome.woken],
+            "fan_in": outcome.fan_in.label if outcome.fan_in else None,
+        }
+    )  # fmt: skip
+    if outcome.repeated:
+        ctx.out.line(f"{task.label} was done already.")
+        return
+    if not task.ended:
+        ctx.out.line(f"Noted. {task.label} is judged when this session ends.")
+        return
+    proof = ""
+    if evidence.verdict is not None:
+        proof = f": {evidence.verdict.command} is {evidence.verdict.word} at {evidence.head[:10] or 'no commit'}"
+    ctx.out.line(f"{task.label} is done{proof}.", "good")
+    if finished.trouble:
+        ctx.out.warning(finished.trouble)
+    for other in (*outcome.woken, *((outcome.fan_in,) if outcome.fan_in else ())):
+        ctx.out.line(f"Now ready: {other.label}. Open it with: {ctx.settings.program} open {other.label}")

@@ -1,0 +1,36 @@
+"""`rehearse`: run the scripted agent in this folder, with a prompt as a real agent would get it."""
+
+from __future__ import annotations
+
+import os
+
+from handoff.agents.scripted import player
+from handoff.base import files
+from handoff.base.errors import UserError
+from handoff.base.record import TYPE_CHECKING
+from handoff.surfaces.cli.command import Command
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from handoff.surfaces.cli.command import Context, Parser
+
+
+def _arguments(parser: Parser) -> None:
+    parser.add_argument("script", help="the script: a TOML file with [[act]] tables")
+    parser.add_argument("--prompt", metavar="FILE", help="the prompt the agent is given, for 'expect'")
+
+
+def _rehearse(ctx: Context, arguments: Namespace) -> int:
+    if not os.path.isfile(arguments.script):
+        raise UserError(f"There is no script {arguments.script}.", "See docs/howto/rehearse.md for the format.")
+    acts = player.read_script(arguments.script)
+    prompt = files.read_text(arguments.prompt) if arguments.prompt else ""
+    stage = player.Stage(os.getcwd(), prompt, ctx.settings.environment, ctx.app.clock)
+    ended = player.perform(acts, stage, ctx.out.line)
+    if ended.words:
+        ctx.out.error(ended.words)
+    return ended.code
+
+
+COMMANDS = {"rehearse": Command(_arguments, _rehearse, shows=False)}

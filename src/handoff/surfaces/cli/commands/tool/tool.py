@@ -1,0 +1,70 @@
+"""`completion`, `upgrade`, `version`."""
+
+from __future__ import annotations
+
+from handoff import __version__
+from handoff.base.errors import UsageError
+from handoff.base.record import TYPE_CHECKING
+from handoff.surfaces.cli.command import Command, no_arguments
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from handoff.surfaces.cli.command import Context, Parser
+
+_SHELLS = ("bash", "zsh", "fish", "powershell", "power-shell", "elvish")
+_COMPLETION_EPILOG = """For example:
+  bash        source <(handoff completion bash)
+  zsh         source <(handoff completion zsh)
+  fish        handoff completion fish > ~/.config/fish/completions/handoff.fish
+  powershell  handoff completion powershell | Out-String | Invoke-Expression
+  elvish      eval (handoff completion elvish | slurp)"""
+
+
+def _completion_arguments(parser: Parser) -> None:
+    parser.add_argument("shell", nargs="?", choices=_SHELLS, help="your shell")
+    parser.add_argument("--values", choices=("features",), help="print the values a script asks for, one a line")
+
+
+def _completion(ctx: Context, arguments: Namespace) -> None:
+    if arguments.values:
+        from handoff.engine.features import lifecycle
+
+        ctx.out.raw("".join(f"{item.name}\n" for item in lifecycle.listed(ctx.app)))
+        return
+    if not arguments.shell:
+        raise UsageError("Say which shell.", f"One of: {', '.join(_SHELLS)}")
+    from handoff.surfaces.cli import completions
+
+    ctx.out.raw(completions.script(arguments.shell, ctx.settings.program))
+
+
+def _upgrade_arguments(parser: Parser) -> None:
+    parser.add_argument("--dry-run", action="store_true", help="only print the command")
+
+
+def _upgrade(ctx: Context, arguments: Namespace) -> int:
+    from handoff.engine.clients import upgrade
+
+    found = upgrade.installation(ctx.app)
+    ctx.out.data({"installed_by": found.by, "command": list(found.command), "note": found.why, "version": __version__})
+    if not found.command:
+        ctx.out.line(f"Installed by: {found.by}. {found.why}")
+        return 0
+    ctx.out.line(f"Installed by: {found.by}. The command: {' '.join(found.command)}")
+    if arguments.dry_run or ctx.out.json_wanted:
+        return 0
+    return upgrade.upgrade(ctx.app, found)
+
+
+def _version(ctx: Context, arguments: Namespace) -> None:
+    del arguments
+    ctx.out.data({"version": __version__})
+    ctx.out.line(__version__)
+
+
+COMMANDS = {
+    "completion": Command(_completion_arguments, _completion, shows=False, epilog=_COMPLETION_EPILOG),
+    "upgrade": Command(_upgrade_arguments, _upgrade),
+    "version": Command(no_arguments, _version),
+}

@@ -1,0 +1,1 @@
+"""Commands about workflows, flows and checks."""

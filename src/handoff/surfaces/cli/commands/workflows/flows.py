@@ -1,0 +1,303 @@
+"""`handoff flow start|status|log|step|pause|resume|cancel|retry`: a workflow that runs."""
+
+from __future__ import annotations
+
+from handoff.base.clock import age, span, stamp
+from handoff.base.errors import Refused, UsageError, UserError
+from handoff.base.files import read_text
+from handoff.base.record import TYPE_CHECKING
+from handoff.engine.flows import admin, flows
+from handoff.engine.home import find_project
+from handoff.surfaces.cli.command import Command, common_options
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from typing import Any
+
+    from handoff.board.events.journal import Event
+    from handoff.board.tasks.flows import Flow
+    from handoff.engine.flows.flows import Seen, Step
+    from handoff.surfaces.cli.command import Context, Parser
+
+_DONE, _RUNNING, _BLOCKED = "done", "running", "blocked"
+_STYLES = {"done": "good", "blocked": "bad", "gated": "warn", "paused": "warn", "cancelled": "dim"}
+_EPILOG = "Workflows: handoff workflow list. How it works: docs/howto/workflows.md"
+
+
+def _arguments(parser: Parser) -> None:
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
+    start = verbs.add_parser("start", help="begin a workflow", description="Begin a workflow in a workspace of its own.")  # fmt: skip
+    start.add_argument("workflow", metavar="WORKFLOW", help="which one: see `handoff workflow list`")
+    start.add_argument("--request", default="", metavar="TEXT", help="what is to be done")
+    start.add_argument("--from", dest="source", default="", metavar="FILE", help="read that from a file")
+    start.add_argument("--id", default="", metavar="NAME", help="what the flow is called (default: a free name)")
+    start.add_argument("--agent", action="append", default=[], metavar="[ROLE=]NAME", help="which agent works, for all roles or for one (may be repeated)")  # fmt: skip
+    start.add_argument("--gate", action="append", default=[], metavar="PHASE[=TIME[,yes|no]]", help="ask a person after this phase (may be repeated), perhaps for so long, and what counts then: plan=2h,no")  # fmt: skip
+    start.add_argument("--max-cycles", type=int, default=0, metavar="N", help="how often it may go back (default: as the workflow says)")  # fmt: skip
+    start.add_argument("--base", default="", metavar="COMMIT", help="where it begins (default: the branch checked out here)")  # fmt: skip
+    status = verbs.add_parser("status", help="show where flows stand", description="Show where flows stand, or one in full.")  # fmt: skip
+    status.add_argument("--all", dest="every", action="store_true", help="also flows that have ended")
+    log = verbs.add_parser("log", help="show what happened in a flow", description="Show what happened in a flow, phase by phase.")  # fmt: skip
+    step = verbs.add_parser("step", help="do one phase now, by hand", description="Do one phase now, without a supervisor.")  # fmt: skip
+    step.add_argument("--agent", default="", metavar="NAME", help="which agent does it (`person` opens a shell)")
+    step.add_argument("--model", default="", metavar="NAME", help="the model the client is to use")
+    step.add_argument("--with", dest="words", action="append", default=[], metavar="WORD", help="one more word for the client; {phase}, {cycle}, {attempt}, {task}, {flow} are filled in")  # fmt: skip
+    step.add_argument("--all", dest="every", action="store_true", help="go on until it ends or needs a person")
+    step.add_argument("--skip", default="", metavar="REASON", help="pass this phase over instead")
+    step.add_argument("--prompt", default="", metavar="FILE", help="give the session this text instead of the workflow's")  # fmt: skip
+    pause = verbs.add_parser("pause", help="begin no further phase", description="Begin no further phase; a session that runs ends by itself.")  # fmt: skip
+    resume = verbs.add_parser("resume", help="go on with a paused flow", description="Go on with a paused flow.")
+    cancel = verbs.add_parser("cancel", help="take a flow back", description="Take a flow back; its branch and workspace stay.")  # fmt: skip
+    cancel.add_argument("--reason", default="", metavar="TEXT", help="why, for the journal")
+    retry = verbs.add_parser("retry", help="let a blocked flow try again", description="Let a blocked flow try again.")
+    retry.add_argument("--note", default="", metavar="TEXT", help="what the next session is told")
+    retry.add_argument("--phase", default="", metavar="PHASE", help="go back to this phase")
+    for verb in (resume, retry):
+        verb.add_argument("--max-cycles", type=int, default=0, metavar="N", help="allow so many cycles in all")
+    for verb in (status, log, step, pause, resume, cancel, retry):
+        verb.add_argument("flow", nargs="?", default="", metavar="FLOW", help="which flow (default: the only one)")
+    for verb in (start, status, log, step, pause, resume, cancel, retry):
+        verb.add_argument("--project", default="", metavar="NAME", help="another project than the one of this folder")
+        common_options(verb, shows=True)
+
+
+def _flow(ctx: Context, arguments: Namespace) -> int:
+    if arguments.verb == "start":
+        return _start(ctx, arguments)
+    if arguments.verb == "status" and not arguments.flow:
+        return _list(ctx, arguments)
+    flow = flows.find(ctx.app, name=arguments.flow, project=arguments.project)
+    verbs = {"status": _status, "log": _log, "step": _step, "pause": _pause, "resume": _resume, "cancel": _cancel, "retry": _retry}  # fmt: skip
+    return verbs[arguments.verb](ctx, arguments, flow)
+
+
+def _follow(ctx: Context, repository: str) -> bool:
+    """Let the records of the flow's commits survive a rebase; False when they did already."""
+    from handoff.engine.proof import git_notes
+    from handoff.engine.safety import incidents
+
+    if git_notes.book(ctx.app, repository).follows():
+        return False
+    with incidents.ours(ctx.app, folder=repository):
+        return git_notes.follow(ctx.app, repository=repository)
+
+
+def _gate_limits(words: list[str]) -> dict[str, tuple[float, str]]:
+    """What stands behind the name of a gate: how long it waits, and what counts then."""
+    limits: dict[str, tuple[float, str]] = {}
+    for phase, equals, limit in (word.partition("=") for word in words):
+        within, comma, default = limit.partition(",")
+        if (comma and default not in ("yes", "no")) or (equals and not within):
+            raise UsageError(f"'{phase}={limit}' is no gate.", "Write --gate PHASE, PHASE=2h or PHASE=2h,no.")
+        if within:
+            limits[phase] = (span(within), default)
+    return limits
+
+
+def _start(ctx: Context, arguments: Namespace) -> int:
+    if arguments.request and arguments.source:
+        raise UsageError("Give --request or --from, not both.")
+    agents: dict[str, str] = {}
+    for word in arguments.agent:
+        role, equals, name = word.rpartition("=")
+        if (equals and not role) or not name:
+            raise UsageError(f"'{word}' is no agent.", "Write --agent NAME or --agent ROLE=NAME.")
+        agents[role] = name
+    limits = _gate_limits(arguments.gate)
+    wish = flows.Wish(
+        arguments.workflow, arguments.request or (read_text(arguments.source) if arguments.source else ""),
+        getattr(arguments, "feature", "") or "", arguments.id, agents,
+        tuple(dict.fromkeys(word.partition("=")[0] for word in arguments.gate)), limits, arguments.max_cycles,
+        arguments.base,
+    )  # fmt: skip
+    ctx.out.note("Making the workspace and looking at the tests as they are now …")
+    seen = flows.look_again(ctx.app, flows.start(ctx.app, wish=wish))
+    ctx.out.data(_shown(seen))
+    for event in flows.history(ctx.app, seen.flow):
+        for warning in event.body.get("warnings", ()):
+            ctx.out.warning(str(warning))
+    program = ctx.settings.program
+    if _follow(ctx, seen.flow.repository):
+        ctx.out.note(f"Records in git notes follow rebase and amend now (notes.rewriteRef). To take it back: {program} notes uninstall")  # fmt: skip
+    ctx.out.line(f"The flow '{seen.flow.id}' has begun: {_where(seen)}.", "good")
+    ctx.out.line(f"  workspace  {seen.flow.workspace}")
+    ctx.out.line(f"One phase by hand: {program} flow step {seen.flow.id}. By itself: {program} work --agent NAME")
+    return 1 if seen.state == _BLOCKED else 0
+
+
+def _where(seen: Seen) -> str:
+    why = f" ({seen.reason})" if seen.reason else ""
+    if seen.state in (_DONE, "cancelled"):
+        return f"{seen.state}{why} after {seen.flow.cycle} cycles"
+    attempt = f", attempt {seen.task.attempt} of {seen.task.max_attempts}" if seen.task else ""
+    return f"{seen.state} in {seen.flow.phase}, cycle {seen.flow.cycle}{attempt}{why}"
+
+
+def _shown(seen: Seen) -> dict[str, Any]:
+    flow, task = seen.flow, seen.task
+    return {
+        "flow": flow.id, "project": flow.project, "workflow": flow.workflow, "state": seen.state, "reason": seen.reason,
+        "phase": flow.phase, "cycle": flow.cycle, "max_cycles": flow.max_cycles, "request": flow.request,
+        "feature": flow.feature, "workspace": flow.workspace, "branch": flow.branch.removeprefix("refs/heads/"),
+        "base": flow.base, "head": flow.head, "agents": flow.agent_by_role, "gates": list(flow.gated_phases),
+        "task": task.label if task else None, "task_state": task.state if task else None,
+        "attempt": task.attempt if task else None, "session": task.held_by if task else None,
+        "test": flow.facts.get("test", ""),
+    }  # fmt: skip
+
+
+def _list(ctx: Context, arguments: Namespace) -> int:
+    project = find_project(ctx.app, name=arguments.project).name
+    found = flows.listing(ctx.app, project=project, every=arguments.every)
+    ctx.out.data([_shown(seen) for seen in found])
+    now = ctx.app.clock.now()
+    for seen in found:
+        ctx.out.line(
+            f"{seen.flow.id:<20} {seen.flow.workflow:<9} {age(now - seen.flow.created_at):>7}  {_where(seen)}",
+            _STYLES.get(seen.state, ""),
+        )
+    if not found:
+        ctx.out.line(f"No flow is under way. Begin one: {ctx.settings.program} flow start tdd --request TEXT")
+    return 0
+
+
+def _status(ctx: Context, arguments: Namespace, flow: Flow) -> int:
+    del arguments
+    seen = flows.look(ctx.app, flow)
+    commits = flows.commits(ctx.app, flow)
+    ctx.out.data({**_shown(seen), "commits": commits, "failures": flow.facts.get("failures", [])})
+    ctx.out.line(f"{flow.id}: {_where(seen)}", _STYLES.get(seen.state, "strong"))
+    ctx.out.line(f"  asked for  {' '.join(flow.request.split())[:90]}")
+    if flow.facts.get("test") and seen.state not in (_DONE, "cancelled"):
+        ctx.out.line(f"  the test   {flow.facts['test']}")
+    if seen.task is not None and seen.task.held_by and seen.task.state == _RUNNING:
+        ctx.out.line(f"  session    {seen.task.held_by} ({seen.task.held_agent})")
+    ctx.out.line(f"  workspace  {flow.workspace}")
+    ctx.out.line(f"  branch     {flow.branch.removeprefix('refs/heads/')}, {len(commits)} commits")
+    for line in commits[-12:]:
+        ctx.out.line(f"    {line}")
+    _hint(ctx, seen)
+    return 0
+
+
+def _hint(ctx: Context, seen: Seen) -> None:
+    program, flow = ctx.settings.program, seen.flow
+    branch = flow.branch.removeprefix("refs/heads/")
+    if seen.state == _DONE:
+        ctx.out.line(f"Take it in: {program} land {branch}, or git merge {branch}")
+    elif seen.state == "gated" and seen.task:
+        ctx.out.line(f"It waits for you: {program} approve {seen.task.label}, or reject {seen.task.label} REASON")
+    elif seen.state == _BLOCKED:
+        ctx.out.line(f"Let it try again: {program} flow retry {flow.id} --note 'what to mind'")
+    elif seen.state == "paused":
+        ctx.out.line(f"Go on: {program} flow resume {flow.id}")
+
+
+def _log(ctx: Context, arguments: Namespace, flow: Flow) -> int:
+    del arguments
+    events = [
+        event for event in flows.history(ctx.app, flow) if event.kind.startswith(("flow.", "gate.", "task.blocked"))
+    ]
+    ctx.out.data([{**event._asdict(), "at": stamp(event.at)} for event in events])
+    for event in events:
+        for line in _told(event):
+            ctx.out.line(line)
+    return 0
+
+
+def _told(event: Event) -> list[str]:
+    body, when = event.body, stamp(event.at)[11:19]
+    what = event.kind.partition(".")[2].replace("_", " ")
+    phase = f"{body.get('cycle')}-{body.get('phase')}" if "cycle" in body else str(body.get("phase", ""))
+    head = f"{when}  {what:<11} {phase:<12}"
+    if event.kind == "flow.verified":
+        sha = f" {body['commit'][:10]}" if body.get("commit") else ""
+        return [f"{head} {body['said'].partition(': ')[2]}{sha}", *(f"{'':<23} warning: {w}" for w in body["warnings"])]
+    if event.kind == "flow.refused":
+        first, *more = body["said"]
+        return [f"{head} attempt {body['attempt']}: {first}", *(f"{'':<34} {line}" for line in more)]
+    said = body.get("said") or body.get("reason") or body.get("question") or body.get("note") or body.get("request") or body.get("branch")  # fmt: skip
+    return [f"{head} {said or ''}".rstrip()]
+
+
+def _step(ctx: Context, arguments: Namespace, flow: Flow) -> int:
+    if arguments.skip:
+        flow = admin.skip(ctx.app, flow=flow, reason=arguments.skip)
+        return _tell(ctx, flows.look(ctx.app, flow), skipped=True)
+    if arguments.prompt:
+        admin.reword(ctx.app, flow=flow, text=read_text(arguments.prompt))
+    while True:
+        done = flows.step(ctx.app, flow=flow, agent=arguments.agent, words=arguments.words, model=arguments.model, tell=ctx.out.note)  # fmt: skip
+        code = _show_step(ctx, done)
+        refused = done.settled is not None and done.settled.outcome.kind != "ok"
+        if refused and ctx.out.person and ctx.out.can_ask and _wants_more(ctx, arguments, done):
+            continue
+        if not arguments.every or done.seen.state != _RUNNING:
+            return _tell(ctx, done.seen) or code
+
+
+def _show_step(ctx: Context, done: Step) -> int:
+    if done.settled is None:
+        return 0
+    outcome = done.settled.outcome
+    if outcome.kind == "ok":
+        ctx.out.note(f"{done.phase}: verified ({outcome.reason.partition(': ')[2] or outcome.reason})", "good")
+        return 0
+    ctx.out.note(f"{done.phase}: refused", "bad")
+    for line in outcome.reason.split("; "):
+        ctx.out.note(f"  {line}")
+    return 1
+
+
+def _wants_more(ctx: Context, arguments: Namespace, done: Step) -> bool:
+    """A person at the terminal decides what comes of a refused phase; True to take it once more."""
+    seen = done.seen
+    while True:
+        answer = ctx.out.choose("[r]etry, [s]kip, [e]dit the prompt, open a s[h]ell, [q]uit?", "rsehq")
+        if answer == "q":
+            return False
+        try:
+            if answer == "s":
+                admin.skip(ctx.app, flow=seen.flow, reason="a person skipped it")
+                return False
+            if seen.state == _BLOCKED:
+                admin.retry(ctx.app, flow=seen.flow)
+            if answer == "e":
+                admin.edit(ctx.app, flow=seen.flow)
+            if answer == "h":
+                arguments.agent = flows.PERSON
+        except (Refused, UserError) as error:
+            ctx.out.error(error.message, error.hint)
+            continue
+        return True
+
+
+def _tell(ctx: Context, seen: Seen, *, skipped: bool = False) -> int:
+    ctx.out.data(_shown(seen))
+    ctx.out.line(f"{seen.flow.id}: {_where(seen)}", _STYLES.get(seen.state, ""))
+    _hint(ctx, seen)
+    return 1 if seen.state == _BLOCKED and not skipped else 0
+
+
+def _pause(ctx: Context, arguments: Namespace, flow: Flow) -> int:
+    del arguments
+    return _tell(ctx, flows.look(ctx.app, admin.pause(ctx.app, flow=flow)))
+
+
+def _resume(ctx: Context, arguments: Namespace, flow: Flow) -> int:
+    return _tell(ctx, flows.look(ctx.app, admin.resume(ctx.app, flow=flow, max_cycles=arguments.max_cycles)))
+
+
+def _cancel(ctx: Context, arguments: Namespace, flow: Flow) -> int:
+    flow = admin.cancel(ctx.app, flow=flow, reason=arguments.reason)
+    code = _tell(ctx, flows.look(ctx.app, flow))
+    ctx.out.note(f"Its workspace is still there: {ctx.settings.program} workspace remove {flow.id}")
+    return code
+
+
+def _retry(ctx: Context, arguments: Namespace, flow: Flow) -> int:
+    flow = admin.retry(ctx.app, flow=flow, note=arguments.note, phase=arguments.phase, max_cycles=arguments.max_cycles)  # fmt: skip
+    return _tell(ctx, flows.look(ctx.app, flow))
+
+
+COMMANDS = {"flow": Command(_arguments, _flow, epilog=_EPILOG)}

@@ -1,0 +1,1 @@
+"""The relay's tools over MCP, by standard input and by HTTP."""

@@ -1,0 +1,79 @@
+"""The guard before the relay's tools over HTTP: it knows names and tokens, and nothing of the protocol behind it."""
+
+from __future__ import annotations
+
+import os
+
+from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse
+
+from handoff.base.record import TYPE_CHECKING
+from handoff.engine.app import App
+from handoff.engine.sessions import endpoints
+from handoff.surfaces.mcp import gates, server
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from handoff.base.settings import Settings
+
+FOLDER = "handoff-folder"
+"""The header with which a person's client says in which checkout it works; a session's is known."""
+
+
+class Guard:
+    """Before anything is read of a request: its Host and Origin against rebinding, then whose token it carries."""
+
+    def __init__(self, inner: Any, settings: Settings, names: TransportSecuritySettings) -> None:
+        self.inner, self.settings = inner, settings
+        self.names = TransportSecurityMiddleware(names)
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """One request, or the server's own beginning and end."""
+        if scope["type"] != "http":
+            await self.inner(scope, receive, send)
+            return
+        request = Request(scope)
+        refusal: Any = await self.names.validate_request(request)
+        if refusal is None and request.url.path == gates.PATH:  # its code is the proof: no token is asked for
+            refusal = await gates.respond(Request(scope, receive), self.settings)
+        caller, there = None, True
+        if refusal is None:
+            kind, _, token = request.headers.get("authorization", "").partition(" ")
+            folder = request.headers.get(FOLDER, "")
+            if kind.lower() == "bearer":
+                caller, there = await run_in_threadpool(self._who, token.strip(), folder)
+            if caller is None:
+                words = "A token of this relay is needed: handoff mcp token\n"
+                refusal = PlainTextResponse(words, 401, {"www-authenticate": "Bearer"})
+            elif not there:
+                refusal = PlainTextResponse(f"There is no folder {caller.here} here.\n", 400)
+            elif request.method != "POST":  # every request stands for itself: there is no stream to listen to or to end
+                refusal = PlainTextResponse("Only POST.\n", 405, {"allow": "POST"})
+        if refusal is not None or caller is None:
+            await refusal(scope, receive, send)
+            return
+        was = server.CALLER.set(caller)
+        try:
+            await self.inner(scope, receive, send)
+        finally:
+            server.CALLER.reset(was)
+
+    def _who(self, token: str, folder: str) -> tuple[Settings | None, bool]:
+        """The caller, and whether its folder is there."""
+        app = App(self.settings)
+        try:
+            caller = endpoints.identify(app, token=token, folder=folder)
+            return caller, caller is not None and os.path.isdir(caller.here)
+        finally:
+            app.close()
+
+
+def security(names: Sequence[str]) -> TransportSecuritySettings:
+    """Under these names it may be called, and from pages of theirs."""
+    allowed = [form for name in dict.fromkeys(names) for form in (name, f"{name}:*")]
+    origins = [f"{scheme}://{name}" for scheme in ("http", "https") for name in allowed]
+    return TransportSecuritySettings(allowed_hosts=allowed, allowed_origins=origins)

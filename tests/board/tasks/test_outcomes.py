@@ -1,0 +1,107 @@
+"""Outcomes: done once, blocked with a reason, cancelled for good, tried again."""
+
+from __future__ import annotations
+
+import pytest
+
+from handoff.base.errors import Conflict, UserError
+from handoff.board.events import journal
+from handoff.board.sessions import leases
+from handoff.board.sessions.sessions import Who
+from handoff.board.tasks import outcomes, tasks
+
+
+def add(database, name, **more):
+    return tasks.add(database, project="shop", id=name, brief="x", **more)
+
+
+def state(database, name):
+    return tasks.find(database, project="shop", id=name).state
+
+
+def test_a_repeated_report_changes_nothing(database):
+    task = add(database, "login")
+    leases.claim(database, key=task.key, who=Who("s1"))
+    first = outcomes.finish(database, key=task.key, fence=1, summary="one", evidence={"tests": 12})
+    again = outcomes.finish(database, key=task.key, fence=1, summary="two")
+    assert (first.repeated, again.repeated, again.task) == (False, True, first.task)
+    assert [event.kind for event in journal.since(database)].count("task.finished") == 1
+    assert '"tests": 12' in first.task.evidence
+
+
+def test_a_blocked_task_is_not_done_by_the_session_that_blocked_it(database):
+    task = add(database, "login")
+    leases.claim(database, key=task.key, who=Who("s1"))
+    outcomes.block(database, key=task.key, fence=1, reason="no key")
+    assert outcomes.block(database, key=task.key, fence=1, reason="no key").repeated
+    with pytest.raises(Conflict, match=r"it is blocked \(no key\)"):
+        outcomes.finish(database, key=task.key, fence=1)
+    assert state(database, "login") == "blocked"
+
+
+def test_a_block_without_a_reason_is_refused(database):
+    task = add(database, "login")
+    with pytest.raises(UserError, match="Say why"):
+        outcomes.block(database, key=task.key, reason="  ")
+    assert state(database, "login") == "ready"
+
+
+def test_a_person_may_finish_what_nobody_works_on_but_not_what_a_session_holds(database):
+    task = add(database, "login")
+    leases.claim(database, key=task.key, who=Who("s1"))
+    with pytest.raises(Conflict, match="session s1"):
+        outcomes.finish(database, key=task.key)
+    with pytest.raises(Conflict, match="session s1"):
+        outcomes.block(database, key=task.key, reason="x")
+    leases.release(database, key=task.key, fence=1)
+    assert outcomes.finish(database, key=task.key).task.state == "done"
+
+
+def test_a_blocked_task_leaves_its_followers_waiting_and_a_retry_lets_them_come(database):
+    first = add(database, "one")
+    add(database, "two", after=["one"])
+    outcomes.block(database, key=first.key, reason="no key")
+    assert state(database, "two") == "waiting"
+    assert outcomes.retry(database, key=first.key).task.state == "ready"
+    outcomes.finish(database, key=first.key)
+    assert state(database, "two") == "ready"
+
+
+def test_a_cancelled_task_blocks_what_waits_for_it_and_what_waits_for_that(database):
+    first = add(database, "one")
+    add(database, "two", after=["one"])
+    add(database, "three", after=["two"])
+    outcome = outcomes.cancel(database, key=first.key, reason="not wanted")
+    assert [(task.id, task.reason) for task in outcome.stranded] == [
+        ("two", "it needs 'one', which is cancelled"),
+        ("three", "it needs 'one', which is cancelled"),
+    ]
+    second = tasks.find(database, project="shop", id="two")
+    assert outcomes.retry(database, key=second.key).task.state == "ready"
+
+
+def test_a_cancelled_task_refuses_the_session_that_worked_on_it(database):
+    task = add(database, "login")
+    leases.claim(database, key=task.key, who=Who("s1"))
+    outcomes.cancel(database, key=task.key, reason="not wanted")
+    assert outcomes.cancel(database, key=task.key).repeated
+    for write in (leases.heartbeat, outcomes.finish, leases.release):
+        with pytest.raises(Conflict, match=r"it is cancelled \(not wanted\)"):
+            write(database, key=task.key, fence=1)
+    assert leases.claim_next(database, who=Who("s1")) is None
+
+
+def test_what_is_done_cannot_be_cancelled_or_tried_again(database):
+    task = add(database, "login")
+    outcomes.finish(database, key=task.key)
+    with pytest.raises(Conflict, match="already done"):
+        outcomes.cancel(database, key=task.key)
+    with pytest.raises(Conflict, match="only a blocked task"):
+        outcomes.retry(database, key=task.key)
+
+
+def test_a_retry_gives_all_attempts_back(database):
+    task = add(database, "login", max_attempts=1)
+    outcomes.block(database, key=task.key, reason="x")
+    again = outcomes.retry(database, key=task.key).task
+    assert (again.attempt, again.reason, again.held_by) == (1, "", None)

@@ -1,0 +1,267 @@
+"""The contract of the durable engine: what every version of it must keep, on both databases, with real processes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from databases import place, postgres_server  # noqa: F401 - fixtures
+from handoff.base.clock import SystemClock
+from handoff.engine.supervisor import durable
+from source import ROOT
+
+PROCESS = os.path.join(ROOT, "tests", "support", "durable_process.py")
+
+
+@pytest.fixture
+def spot(place, tmp_path):  # noqa: F811
+    """A fresh database for both the store and the engine."""
+    if place.kind == "postgres":
+        import psycopg
+
+        with psycopg.connect(place.url, autocommit=True) as connection:
+            connection.execute("SET client_min_messages = warning")
+            connection.execute("DROP SCHEMA IF EXISTS dbos CASCADE")
+    return place
+
+
+@pytest.fixture
+def engine(spot, tmp_path):
+    """The engine in this process, with one kind of work that records what it was given."""
+    spot.seen = []
+    store = spot.open()
+    found = durable.Durable(
+        spot.url,
+        executor=durable.new_executor_id("here", os.getpid()),
+        queue="phases@here",
+        lock=str(tmp_path / "lock"),
+    )
+
+    def work(value: str) -> str:
+        spot.seen.append(durable.step("one", value.upper))
+        return value
+
+    spot.inside, spot.go_on, spot.left = threading.Event(), threading.Event(), threading.Event()
+
+    def first() -> None:
+        spot.seen.append("first")
+        spot.inside.set()
+        spot.go_on.wait(60)
+
+    def two_steps() -> None:
+        try:
+            durable.step("first", first)
+            durable.step("second", lambda: spot.seen.append("second"))
+        finally:
+            spot.left.set()
+
+    found.register({"work": work, "two steps": two_steps})
+    found.launch()
+    found.store = store
+    yield found
+    found.close()
+
+
+def start(spot, folder, *words, **options):
+    return subprocess.Popen(
+        [sys.executable, PROCESS, spot.url, str(folder), *words],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options,
+    )  # fmt: skip
+
+
+def finished(process):
+    out, err = process.communicate(timeout=100)
+    return process.returncode, out.strip(), err
+
+
+def steps(folder):
+    return (folder / "steps").read_text().splitlines()
+
+
+def rows(spot, text):
+    """What stands in the engine's own tables."""
+    if spot.kind == "postgres":
+        import psycopg
+
+        with psycopg.connect(spot.url) as connection:
+            return connection.execute(text.replace("FROM ", "FROM dbos.").encode()).fetchall()
+    import sqlite3
+
+    connection = sqlite3.connect(spot.url.removeprefix("sqlite:///"))
+    try:
+        return connection.execute(text).fetchall()
+    finally:
+        connection.close()
+
+
+def drained(engine):
+    """Wait until the engine has nothing left, by asking it."""
+    clock = SystemClock()
+    while engine.listing():
+        engine.nudge()
+        clock.sleep(0.02)
+
+
+def test_work_and_our_rows_are_committed_together_or_not_at_all(engine, spot):
+    with pytest.raises(KeyError), engine.store.transaction() as transaction:  # noqa: PT012 - the block is the subject
+        transaction.query("post_inbox", kind="lost", project="", task=None, body="{}", now=1.0)
+        engine.enqueue(transaction, name="work", id="lost", values=("lost",))
+        raise KeyError
+    with engine.store.transaction() as transaction:
+        transaction.query("post_inbox", kind="kept", project="", task=None, body="{}", now=1.0)
+        engine.enqueue(transaction, name="work", id="kept", values=("kept",))
+    drained(engine)
+    with engine.store.transaction(write=False) as transaction:
+        assert [row["kind"] for row in transaction.query("read_inbox", most=9)] == ["kept"]
+    assert spot.seen == ["KEPT"]
+    assert [work.id for work in engine.listing(live=False)] == ["kept"]
+
+
+def test_the_same_id_runs_once_however_often_it_is_asked_for(engine, spot):
+    for _ in range(3):
+        with engine.store.transaction() as transaction:
+            engine.enqueue(transaction, name="work", id="t1:work:1", values=("once",))
+        drained(engine)
+    assert spot.seen == ["ONCE"]
+
+
+def test_what_has_ended_is_forgotten_without_a_trace(engine, spot):
+    with engine.store.transaction() as transaction:
+        engine.enqueue(transaction, name="work", id="old", values=("old",))
+    drained(engine)
+    now = SystemClock().now()
+    assert engine.delete(before=now - 3600) == 0
+    assert engine.delete(before=now + 3600) == 1
+    assert rows(spot, "SELECT count(*) FROM workflow_status") == [(0,)]
+    assert rows(spot, "SELECT count(*) FROM operation_outputs") == [(0,)]
+
+
+def test_cancelled_work_goes_no_further_than_its_present_step(engine, spot):
+    with engine.store.transaction() as transaction:
+        engine.enqueue(transaction, name="two steps", id="stop", values=())
+    engine.nudge()
+    assert spot.inside.wait(60)
+    engine.cancel("stop")
+    engine.cancel("stop")  # a second time is quiet
+    spot.go_on.set()
+    assert spot.left.wait(60)
+    assert spot.seen == ["first"]
+    assert [work.status for work in engine.listing(live=False)] == ["CANCELLED"]
+
+
+def test_rows_hold_json_and_our_own_version_never_pickles(engine, spot):
+    with engine.store.transaction() as transaction:
+        engine.enqueue(transaction, name="work", id="plain", values=("plain",))
+    drained(engine)
+    ((kind, version, executor),) = rows(
+        spot, "SELECT serialization, application_version, executor_id FROM workflow_status"
+    )
+    assert '"plain"' in str(rows(spot, "SELECT * FROM workflow_input"))
+    assert "json" in kind
+    assert version == durable.PROTOCOL
+    assert executor == engine.executor
+
+
+def test_health_names_the_database_and_what_is_to_do(engine, spot):
+    health = engine.health()
+    assert (health.executor, health.database) == (engine.executor, spot.kind)
+    assert (health.pending, health.queued) == (0, 0)
+    if spot.kind == "sqlite":
+        from handoff.store.sqlite import has_fixed_wal, library
+
+        assert health.journal == ("wal" if has_fixed_wal(library.sqlite_version_info) else "delete")
+
+
+def test_executor_ids_are_never_the_same():
+    assert len({durable.new_executor_id("here", 1) for _ in range(100)}) == 100
+
+
+def test_a_killed_process_is_recovered_and_no_finished_step_is_repeated(spot, tmp_path):
+    first = start(spot, tmp_path, "die=write", "enqueue=t1:work:1")
+    code, executor, _ = finished(first)
+    assert code == -9
+    code, _, err = finished(start(spot, tmp_path, f"recover={executor}"))
+    assert code == 0, err
+    assert steps(tmp_path) == [
+        "plan enter", "write enter",  # the first process dies here
+        "write enter", "check enter", "end t1:work:1 7 plan-write-check",
+    ]  # fmt: skip
+    code, _, err = finished(start(spot, tmp_path, f"again={executor}", "enqueue=t2:work:1"))
+    assert code == 0, err
+    assert [line for line in steps(tmp_path)[5:] if "t1" in line] == [], "recovering twice does nothing more"
+
+
+def test_a_second_process_leaves_the_work_of_the_first_alone(spot, tmp_path):
+    first = start(spot, tmp_path, "hold=write", "enqueue=t1:work:1", "stay=1")
+    try:
+        first.stdout.readline()
+        clock = SystemClock()
+        while not (tmp_path / "steps").exists() or "write holds" not in steps(tmp_path):
+            clock.sleep(0.02)
+        code, _, err = finished(start(spot, tmp_path, "enqueue=t2:work:1", "queue=phases@there"))
+        assert code == 0, err
+    finally:
+        first.kill()
+        first.communicate()
+    assert steps(tmp_path).count("write holds") == 1
+    assert [line for line in steps(tmp_path) if line.startswith("end")] == ["end t2:work:1 7 plan-write-check"]
+
+
+@pytest.mark.slow
+def test_eight_first_launches_at_once_all_succeed(spot, tmp_path):
+    started = [start(spot, tmp_path, f"enqueue=t{number}", f"queue=phases@{number}") for number in range(8)]
+    ends = [finished(process) for process in started]
+    assert [code for code, _, _ in ends] == [0] * 8, [err for _, _, err in ends]
+    assert len({executor for _, executor, _ in ends}) == 8
+    assert sorted(line for line in steps(tmp_path) if line.startswith("end")) == sorted(
+        f"end t{number} 7 plan-write-check" for number in range(8)
+    )
+    if spot.kind == "sqlite":
+        assert rows(spot, "PRAGMA integrity_check") == [("ok",)]
+
+
+LAUNCH_AND_DIE = """
+import os, signal, sys
+import sqlalchemy as sa
+from handoff.base.clock import SystemClock
+from handoff.store.drivers import open_database
+from handoff.engine import durable
+
+open_database(sys.argv[1], clock=SystemClock())
+made = []
+
+@sa.event.listens_for(sa.Engine, "after_cursor_execute")
+def look(connection, cursor, statement, *rest):
+    if statement.lstrip().upper().startswith(("CREATE TABLE", "ALTER TABLE", "CREATE INDEX")):
+        made.append(statement)
+        if len(made) == int(sys.argv[3]):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+durable.Durable(sys.argv[1], executor="a:1:b", queue="q", lock=os.path.join(sys.argv[2], "launch.lock")).launch()
+"""
+
+
+@pytest.mark.parametrize("after", [1, 3, 12])
+def test_a_launch_killed_while_it_makes_its_tables_leaves_nothing_half(tmp_path, after):
+    from databases import Place
+
+    spot = Place("sqlite", f"sqlite:///{tmp_path}/home/handoff.db")
+    died = subprocess.run(
+        [sys.executable, "-c", LAUNCH_AND_DIE, spot.url, str(tmp_path), str(after)], check=False, capture_output=True
+    )
+    assert died.returncode == -9, died.stderr
+    code, _, err = finished(start(spot, tmp_path, "enqueue=t1"))
+    assert code == 0, err
+    assert steps(tmp_path)[-1] == "end t1 7 plan-write-check"
+
+
+def test_an_old_sqlite_is_given_the_clock_the_engine_asks_for(tmp_path):
+    engine = durable._Engine(f"sqlite:///{tmp_path}/plain.db")
+    with engine.plain.connect() as connection:
+        found = connection.exec_driver_sql("SELECT unixepoch('subsec') * 1000").scalar()
+    engine.close()
+    assert abs(found / 1000 - SystemClock().now()) < 60

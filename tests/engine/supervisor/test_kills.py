@@ -1,0 +1,196 @@
+"""Anything may die at any instruction: supervisor, keeper, agent and host, killed at every boundary, on both databases."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from handoff.engine.workspaces import running
+from source import ROOT
+
+POINTS = (
+    "supervisor._claim:return",
+    "durable.nudge:return",
+    "phases.session_step:call",
+    "folder.put_launch:return",
+    "session_traces.leave:return",
+    "process.spawn:return",  # the keeper is started, nobody knows it yet
+    "session.start:return",
+    "sessions.wait:return",
+    "phases.save_step:call",
+    "phases.save_step:return",
+    "outcomes.finish:return",  # inside the transaction, before its commit
+    "settling._tell:call",
+    "phases.settle_step:return",
+    "phases.run_phase:return",
+)
+OF_KEEPERS = (
+    "keeper.main:call",
+    "keeper.adopt_orphans:call",  # the folder is its own, the client is not started
+    "process.detach:return",  # the client runs, nobody knows its number
+    "keeper._write:return",
+    "keeper.clean_up:call",  # the client is over, its exit code is told to nobody
+    "keeper._tell:call",
+    "keeper._tell:return",
+)
+OF_AGENTS = ("rehearse._rehearse:call", "scripted.perform:call", "scripted._write:return", "scripted.perform:return")
+SITE = os.path.join(ROOT, "tests", "support", "deadly_site")
+
+
+def met(ground, points):
+    return len(os.listdir(ground.points)) == len(points)
+
+
+def run_until_all_is_over(ground, supervisors, points, again):
+    """Start again whoever was killed, until every point was met and nothing is left to do."""
+    more = 0
+
+    def over():
+        nonlocal more
+        for index, process in enumerate(supervisors):
+            code = process.poll()
+            if code is not None:
+                assert code == -signal.SIGKILL, f"exit {code}\n{ground.story()}"
+                supervisors[index] = again()
+        if not (ground.done() and settled(ground)):
+            return False
+        if not met(ground, points):  # a point before the start has one chance in each session
+            more += 1
+            ground.add(f"more-{more}")
+            return False
+        return not ground.agents()
+
+    ground.until(over, "all is done and settled, and every point was met")
+
+
+def settled(ground):
+    told = [event.session for event in ground.events() if event.kind == "session.settled"]
+    return len(told) == ground.count("task.claimed") and not running.listing(ground.app)
+
+
+def check_whole_night(ground, names):
+    """What must hold whatever was killed."""
+    assert ground.count("batch.joined") == 1, ground.story()
+    assert ground.count("batch.finished") == 1
+    events = ground.events()
+    for name in (*names, "join"):
+        mine = [event for event in events if event.task_id.endswith(name)]
+        kinds = [event.kind for event in mine]
+        assert kinds.count("task.finished") == 1, ground.story()
+        assert kinds.count("task.claimed") == ground.tasks()[name].fence, "each hand-over has its fence"
+        assert not {"task.claimed", "task.expired", "task.released"} & set(kinds[kinds.index("task.finished") :])
+        told = [event.session for event in mine if event.kind == "session.settled"]
+        claimed = [event.session for event in mine if event.kind == "task.claimed"]
+        assert sorted(told) == sorted(claimed), "each session is settled once"
+        assert os.path.exists(os.path.join(ground.repo, f"{name}.txt"))
+        fences = [line.split()[2] for line in ground.trace_lines() if line.split()[:2] == ["end", f"night/{name}"]]
+        assert len(fences) == len(set(fences)), "no session worked twice"
+    assert ground.agents() == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_batch_survives_a_supervisor_killed_at_every_boundary(ground, count):
+    names = ("one", "two", "three", "four") if count == 1 else ("one", "two", "three", "four", "five", "six")
+    ground.add_batch(*names)
+    supervisors = [ground.supervisor(*POINTS) for _ in range(count)]
+    run_until_all_is_over(ground, supervisors, POINTS, lambda: ground.supervisor(*POINTS))
+    check_whole_night(ground, names)
+    for name in (*names, "join"):
+        assert ground.begun(name) == 1, f"no agent was started twice: {ground.story()}"
+        assert ground.tasks()[name].attempt == 1
+
+
+@pytest.mark.slow
+def test_a_batch_survives_a_host_that_loses_every_process_at_every_boundary(ground):
+    names = ("one", "two", "three", "four", "five", "six")
+    ground.add_batch(*names, max_attempts=20)
+
+    def again():
+        return ground.supervisor(*POINTS, host=True)
+
+    run_until_all_is_over(ground, [again()], POINTS, again)
+    check_whole_night(ground, names)
+
+
+@pytest.mark.slow
+def test_a_batch_survives_keepers_and_agents_killed_at_every_boundary(ground, monkeypatch):
+    points = (*OF_KEEPERS, *OF_AGENTS)
+    monkeypatch.setenv("PYTHONPATH", SITE)
+    monkeypatch.setenv("DEADLY_POINTS", ",".join(points))
+    monkeypatch.setenv("DEADLY_FOLDER", ground.points)
+    names = ("one", "two", "three", "four", "five", "six")
+    ground.add_batch(*names, max_attempts=20)
+    supervisor = ground.supervisor()
+    run_until_all_is_over(ground, [supervisor], points, ground.supervisor)
+    check_whole_night(ground, names)
+    assert supervisor.poll() is None
+
+
+WRITE = """
+import sys
+from handoff.base.clock import SystemClock
+from handoff.store.drivers import open_database
+with open_database(sys.argv[1], clock=SystemClock()).transaction():
+    pass
+"""
+
+
+def freeze_between_writes(ground, pid):
+    """Stop a process at a moment when it holds no lock: on one file nobody can write while it sleeps with one."""
+    while True:
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            subprocess.run([sys.executable, "-c", WRITE, ground.app.database_url], check=True, timeout=10)
+        except subprocess.TimeoutExpired:
+            os.kill(pid, signal.SIGCONT)
+            ground.clock.sleep(0.05)
+        else:
+            return
+
+
+@pytest.mark.slow
+def test_a_frozen_supervisor_is_given_up_and_ends_itself_when_it_wakes(ground):
+    ground.add("long", {"run": f"while ! test -e {ground.folder}/go; do sleep 0.1; done"})
+    first = ground.supervisor(lease=6.0)
+    ground.until(lambda: ground.begun("long"), "the agent works")
+    freeze_between_writes(ground, first.pid)
+    ground.supervisor(lease=6.0)
+    try:
+        with open(os.path.join(ground.folder, "go"), "w", encoding="utf-8"):
+            pass
+        ground.until(ground.done, "the other one finished it")
+    finally:
+        os.kill(first.pid, signal.SIGCONT)
+    assert first.wait(timeout=60) == 4
+    assert ground.begun("long") == 1
+    assert ground.count("task.finished") == 1
+    assert ground.count("task.claimed") == 1
+
+
+@pytest.mark.slow
+def test_a_frozen_host_loses_its_task_and_changes_nothing_when_it_wakes(ground):
+    ground.settings("lease_seconds = 4\n")
+    once = f"test -e {ground.folder}/frozen || {{ touch {ground.folder}/frozen; sleep 1000; }}"
+    ground.add("long", {"run": once}, {"write": "late.txt", "text": "$"})
+    first = ground.supervisor(lease=4.0)
+    ground.until(lambda: os.path.exists(f"{ground.folder}/frozen"), "the agent works")
+    frozen = ground.agents()
+    freeze_between_writes(ground, first.pid)
+    for pid in frozen:
+        os.kill(pid, signal.SIGSTOP)
+    ground.supervisor(lease=4.0)
+    try:
+        ground.until(ground.done, "another session finished it")
+    finally:
+        for pid in (first.pid, *(pid for pid in frozen if pid in ground.agents())):
+            os.kill(pid, signal.SIGCONT)
+    assert first.wait(timeout=60) == 4
+    ground.until(lambda: not ground.agents(), "nothing of the frozen session is left")
+    assert ground.count("task.finished") == 1
+    assert ground.tasks()["long"].fence == 2
+    assert ground.begun("long") == 2

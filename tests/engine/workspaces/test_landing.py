@@ -1,0 +1,357 @@
+"""Landing takes what is owned, all or nothing, and never touches what the person has not committed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from handoff.agents.sandbox.sandbox import NOTHING, layer
+from handoff.base.errors import Refused, UserError
+from handoff.engine.workspaces import landing as engine
+from handoff.engine.workspaces import workspaces
+from handoff.git.workspaces.workspaces import Order
+from sandbox import Repo, absent
+from vault import Keeper, tree_facts
+
+
+class Desk:
+    """A person's checkout with sessions in workspaces."""
+
+    def __init__(self, repo):
+        self.repo = repo
+        self.keeper = Keeper(repo.path)
+
+    def session(self, name, **order):
+        made = workspaces.add_workspace(self.keeper.app, order=Order(name, **order), vault=self.keeper.vault)
+        return Repo(made.workspace.tree)
+
+    def land(self, *names, **options):
+        return engine.land(self.keeper.app, names=names, vault=self.keeper.vault, **options)
+
+    def collisions(self):
+        return engine.find_collisions(self.keeper.app, vault=self.keeper.vault)
+
+
+@pytest.fixture
+def desk(repo):
+    repo.write("a.txt", "".join(f"line {number}\n" for number in range(20)))
+    repo.write("b.txt", "b\n")
+    repo.commit("two")
+    return Desk(repo)
+
+
+def test_uncommitted_work_of_two_sessions_lands_as_two_commits(repo, desk):
+    one, two = desk.session("one"), desk.session("two")
+    one.write("src/one.py", "1\n")
+    two.write("src/two.py", "2\n")
+    two.commit("Add the second part")
+    outcome = desk.land("one", "two")
+    assert [step.member for step in outcome.merged.steps] == ["one", "two"]
+    assert repo.git("log", "--format=%s", "-2").splitlines() == ["Add the second part", "Land one"]
+    assert repo.git("status", "--porcelain") == ""
+    assert repo.read("src/one.py") == "1\n"
+    assert repo.git("log", "-1", "--format=%an").strip() == "Test Person"
+    repo.git("fsck", "--strict")
+
+
+def test_only_owned_paths_are_taken(repo, desk):
+    one = desk.session("one", owns=("src/", "!src/secret.py"))
+    one.write("src/one.py", "1\n")
+    one.write("src/secret.py", "s\n")
+    one.write("b.txt", "not mine\n")
+    os.unlink(os.path.join(one.path, "a.txt"))
+    outcome = desk.land("one")
+    assert repo.git("show", "--name-status", "--format=", "HEAD").split() == ["A", "src/one.py"]
+    left = " ".join(outcome.members[0].left_out)
+    assert "a.txt" in left
+    assert "b.txt" in left
+    assert "src/secret.py" in left
+
+
+def test_links_that_lead_out_and_submodule_pointers_are_refused(repo, desk, tmp_path):
+    one = desk.session("one")
+    os.makedirs(os.path.join(one.path, "src"))
+    os.symlink("/etc/passwd", os.path.join(one.path, "src", "out"))
+    os.symlink("../../x", os.path.join(one.path, "src", "up"))
+    os.symlink("../b.txt", os.path.join(one.path, "src", "inside"))
+    other = Repo.create(str(tmp_path / "other"))
+    one.git("-c", "protocol.file.allow=always", "submodule", "add", "-q", other.path, "sub")
+    outcome = desk.land("one")
+    assert repo.git("ls-tree", "-r", "--name-only", "HEAD").split() == [
+        ".gitmodules", "README.md", "a.txt", "b.txt", "src/inside",
+    ]  # fmt: skip
+    assert len(outcome.members[0].left_out) == 3
+
+
+def test_deletions_modes_links_and_renames_land_as_they_are(repo, desk):
+    one = desk.session("one")
+    os.unlink(os.path.join(one.path, "b.txt"))
+    one.git("mv", "a.txt", "moved.txt")
+    os.chmod(one.write("run.sh", "#!/bin/sh\n"), 0o755)
+    os.symlink("moved.txt", os.path.join(one.path, "link"))
+    desk.land("one")
+    assert tree_facts(repo.path) == tree_facts(one.path)
+    assert repo.git("status", "--porcelain") == ""
+
+
+def test_a_conflict_names_the_file_and_both_sessions_and_nothing_moves(repo, desk):
+    one, two = desk.session("one"), desk.session("two")
+    one.write("b.txt", "one\n")
+    two.write("b.txt", "two\n")
+    head = repo.head()
+    outcome = desk.land("one", "two")
+    assert [tuple(one) for one in outcome.merged.conflicts] == [("b.txt", "one", "two")]
+    assert outcome.landing is None
+    assert repo.head() == head
+    hard = desk.collisions().hard
+    assert [tuple(one) for one in hard] == [("b.txt", "one", "two")]
+
+
+def test_changes_apart_in_one_file_join(repo, desk):
+    one, two = desk.session("one"), desk.session("two")
+    text = one.read("a.txt")
+    one.write("a.txt", text.replace("line 1\n", "first\n"))
+    two.write("a.txt", text.replace("line 18\n", "last\n"))
+    found = desk.collisions()
+    assert not found.hard
+    assert [one.path for one in found.soft] == ["a.txt"]
+    desk.land("one", "two")
+    assert "first\n" in repo.read("a.txt")
+    assert "last\n" in repo.read("a.txt")
+
+
+def test_a_file_against_a_folder_is_a_collision(desk):
+    one, two = desk.session("one"), desk.session("two")
+    one.write("x", "file\n")
+    two.write("x/y", "in a folder\n")
+    assert desk.collisions().hard
+
+
+def test_the_target_may_have_moved_on(repo, desk):
+    one = desk.session("one")
+    one.write("src/one.py", "1\n")
+    repo.write("other.txt", "x\n")
+    repo.commit("meanwhile")
+    desk.land("one")
+    assert repo.git("log", "--format=%s", "-2").splitlines() == ["Land one", "meanwhile"]
+
+
+def test_work_that_began_from_a_dirty_tree_lands_without_the_dirt(repo, desk):
+    repo.write("b.txt", "dirty\n")
+    repo.write("untracked.txt", "mine\n")
+    one = desk.session("one", base="dirty")
+    one.write("src/one.py", "1\n")
+    desk.land("one")
+    assert repo.git("show", "--name-status", "--format=", "HEAD").split() == ["A", "src/one.py"]
+    assert repo.read("b.txt") == "dirty\n"
+    assert repo.git("status", "--porcelain").splitlines() == [" M b.txt", "?? untracked.txt"]
+
+
+def test_dirty_and_staged_work_elsewhere_stays_byte_for_byte(repo, desk):
+    one = desk.session("one")
+    one.write("src/one.py", "1\n")
+    repo.write("b.txt", "staged\n")
+    repo.git("add", "b.txt")
+    repo.write("b.txt", "dirty\n")
+    repo.write("new.txt", "new\n")
+    staged = repo.git("ls-files", "-s", "b.txt")
+    desk.land("one")
+    assert repo.git("ls-files", "-s", "b.txt") == staged
+    assert repo.read("b.txt") == "dirty\n"
+    assert repo.read("new.txt") == "new\n"
+    assert repo.read("src/one.py") == "1\n"
+
+
+@pytest.mark.parametrize("obstacle", ["dirty", "staged", "untracked", "ignored", "folder", "file for a folder", "link"])
+def test_dirty_work_in_the_way_is_named_and_never_overwritten(repo, desk, obstacle):
+    one = desk.session("one")
+    one.write("b.txt", "landed\n")
+    one.write("new/file.txt", "landed\n")
+    path = {"dirty": "b.txt", "staged": "b.txt", "untracked": "new/file.txt", "ignored": "new/file.txt"}.get(obstacle)
+    if obstacle == "ignored":
+        with open(os.path.join(repo.path, ".git", "info", "exclude"), "a", encoding="utf-8") as file:
+            file.write("new/\n")
+    if path:
+        repo.write(path, "precious\n")
+    elif obstacle == "folder":
+        repo.write("new/file.txt/inside", "precious\n")
+    elif obstacle == "link":
+        os.symlink(os.environ["HOME"], os.path.join(repo.path, "new"))
+    else:
+        repo.write("new", "precious\n")
+    if obstacle == "staged":
+        repo.git("add", "b.txt")
+        repo.write("b.txt", "b\n")
+    before = (tree_facts(repo.path), repo.git("ls-files", "-s"), repo.git("for-each-ref"))
+    with pytest.raises(Refused):
+        desk.land("one")
+    assert (tree_facts(repo.path), repo.git("ls-files", "-s"), repo.git("for-each-ref")) == before
+
+
+def test_a_branch_that_is_not_checked_out_moves_alone(repo, desk):
+    repo.git("branch", "release")
+    one = desk.session("one")
+    one.write("src/one.py", "1\n")
+    before = tree_facts(repo.path)
+    desk.land("one", into="release")
+    assert tree_facts(repo.path) == before
+    assert repo.git("show", "release:src/one.py") == "1\n"
+    with pytest.raises(UserError, match="no branch"):
+        desk.land("one", into="nowhere")
+
+
+def test_a_dry_run_moves_nothing(repo, desk):
+    one = desk.session("one")
+    one.write("src/one.py", "1\n")
+    head = repo.head()
+    outcome = desk.land("one", dry_run=True)
+    assert outcome.merged.steps
+    assert repo.head() == head
+
+
+def test_branches_can_be_landed_too(repo, desk):
+    repo.git("checkout", "-q", "-b", "topic")
+    repo.write("t.txt", "t\n")
+    repo.commit("topic")
+    repo.git("checkout", "-q", "main")
+    desk.land("topic")
+    assert repo.read("t.txt") == "t\n"
+    with pytest.raises(UserError, match="no branch 'nothing'"):
+        desk.land("nothing")
+
+
+def test_a_green_check_on_the_merged_tree_lets_it_land(repo, desk):
+    one, two = desk.session("one"), desk.session("two")
+    one.write("one.txt", "1\n")
+    two.write("two.txt", "2\n")
+    outcome = desk.land("one", "two", check="test -f one.txt && test -f two.txt && test ! -e untracked.txt")
+    assert outcome.verdict.green
+    assert outcome.landing
+    assert not os.path.exists(os.path.join(desk.keeper.vault.place.project, "checks", "tree"))
+
+
+def test_a_red_check_names_the_member_that_broke_it_and_nothing_lands(repo, desk):
+    for name in ("one", "two", "three", "four"):
+        desk.session(name).write(f"{name}.txt", f"{name}\n")
+    head = repo.head()
+    outcome = desk.land("one", "two", "three", "four", check="test ! -e three.txt")
+    assert outcome.culprit == "three"
+    assert outcome.landing is None
+    assert repo.head() == head
+    assert "target" in desk.land("one", check="false").culprit
+
+
+def test_a_check_cannot_harm_the_checkout(repo, desk):
+    if layer(os.environ) == NOTHING:
+        absent("a sandbox layer", installable=False)
+    one = desk.session("one")
+    one.write("evil.sh", f"rm -rf {repo.path}/*; echo gone > {repo.path}/README.md\n")
+    desk.land("one", check="sh evil.sh; true")
+    assert repo.read("README.md") == "# A project\n"
+
+
+def test_a_landing_is_taken_back_whole(repo, desk):
+    one = desk.session("one")
+    one.write("b.txt", "landed\n")
+    one.write("new.txt", "landed\n")
+    head, before = repo.head(), tree_facts(repo.path)
+    desk.land("one")
+    last = engine.last_landing(desk.keeper.app, vault=desk.keeper.vault)
+    engine.undo_landing(desk.keeper.app, landing=last, vault=desk.keeper.vault)
+    assert repo.head() == head
+    assert tree_facts(repo.path) == before
+    assert repo.git("status", "--porcelain") == ""
+    assert engine.last_landing(desk.keeper.app, vault=desk.keeper.vault) is None
+
+
+def test_what_was_built_upon_is_not_taken_back(repo, desk):
+    desk.session("one").write("b.txt", "landed\n")
+    desk.land("one")
+    repo.write("c.txt", "c\n")
+    repo.commit("on top")
+    last = engine.last_landing(desk.keeper.app, vault=desk.keeper.vault)
+    with pytest.raises(Refused, match="moved on"):
+        engine.undo_landing(desk.keeper.app, landing=last, vault=desk.keeper.vault)
+
+
+def test_line_ends_land_as_git_wants_them(repo, desk):
+    repo.write(".gitattributes", "*.crlf text eol=crlf\n")
+    repo.write("x.crlf", b"one\r\ntwo\r\n")
+    repo.commit("line ends")
+    one = desk.session("one")
+    assert one.read("x.crlf") == "one\r\ntwo\r\n"
+    one.write("x.crlf", b"one\r\nTWO\r\n")
+    one.write("other.txt", "x\n")
+    desk.land("one")
+    assert repo.git("cat-file", "blob", "HEAD:x.crlf") == "one\nTWO\n"
+    assert repo.read("x.crlf") == "one\r\nTWO\r\n"
+    assert repo.git("status", "--porcelain") == ""
+
+
+def test_landing_the_same_work_twice_does_nothing(repo, desk):
+    desk.session("one").write("b.txt", "landed\n")
+    desk.land("one")
+    head = repo.head()
+    outcome = desk.land("one")
+    assert outcome.merged.skipped == ("one",)
+    assert repo.head() == head
+
+
+_KILLED = """
+import os, sys
+from vault import Keeper
+from handoff.engine import landing as engine
+keeper = Keeper(sys.argv[1])
+limit, seen = int(sys.argv[2]), 0
+def audit(event, args):
+    global seen
+    if event in ("os.rename", "os.remove", "os.posix_spawn"):
+        seen += 1
+        if seen == limit:
+            os.kill(os.getpid(), 9)
+sys.addaudithook(audit)
+engine.land(keeper.app, names=["one"], vault=keeper.vault)
+"""
+
+
+@pytest.mark.slow
+def test_a_landing_killed_at_any_step_is_whole_or_absent_after_the_next(repo, desk):
+    repo.write("b.txt", "b\n")
+    repo.write("dirty.txt", "dirty\n")
+    one = desk.session("one")
+    limit, killed = 1, 0
+    while True:
+        one.write("b.txt", f"{limit}\n")
+        one.write(f"new/{limit}.txt", "new\n")
+        done = subprocess.run(
+            [sys.executable, "-c", _KILLED, repo.path, str(limit)],
+            env={**os.environ, "PYTHONPATH": os.path.dirname(sys.modules["vault"].__file__)},
+            check=False,
+            capture_output=True,
+        )
+        assert done.returncode in (0, -signal.SIGKILL), done.stderr.decode()
+        _wait_for_lock(repo)
+        assert repo.read("dirty.txt") == "dirty\n"
+        engine.target_of(desk.keeper.app, desk.keeper.vault).finish()
+        assert repo.git("status", "--porcelain").splitlines() == ["?? dirty.txt"]
+        landed = os.path.exists(os.path.join(repo.path, f"new/{limit}.txt"))
+        assert (repo.read("b.txt") == f"{limit}\n") is landed
+        repo.git("fsck", "--connectivity-only")
+        if done.returncode == 0:
+            break
+        killed += 1
+        limit += 4
+    assert killed > 5
+
+
+def _wait_for_lock(repo):
+    """A git started by the killed process goes on for a moment; its lock tells."""
+    lock = os.path.join(repo.path, ".git", "index.lock")
+    for _ in range(2000):
+        if not os.path.exists(lock):
+            return
+        os.sched_yield()

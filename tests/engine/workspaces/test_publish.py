@@ -1,0 +1,182 @@
+"""Several machines: what one made another takes over, and a machine that lost a task cannot push over its successor."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+
+import psycopg
+import pytest
+
+from databases import postgres_server  # noqa: F401 - a fixture
+from handoff.base.errors import Conflict
+from handoff.board.tasks import tasks
+from handoff.engine.workspaces import publish
+from hosts import Hosts
+
+
+@pytest.fixture
+def hosts(postgres_server, tmp_path):  # noqa: F811
+    url = postgres_server.get_uri()
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("SET client_min_messages = warning")
+        connection.execute("DROP SCHEMA IF EXISTS handoff CASCADE")
+        connection.execute("DROP SCHEMA IF EXISTS dbos CASCADE")
+    found = Hosts(str(tmp_path), url)
+    yield found
+    found.close()
+
+
+def half_then_whole(hosts):
+    """An agent that makes one file and hangs; whoever goes on finds that file and makes the other."""
+    return hosts.script({"run": "test -f one.txt || { echo one > one.txt; sleep 1000; }; cp one.txt two.txt"})
+
+
+def work_of(hosts, fence, host):
+    return next((ref for ref in hosts.refs() if ref.endswith(f"/{fence}-{host}")), "")
+
+
+def branch_of(hosts):
+    (ref,) = [ref for ref in hosts.refs() if ref.startswith("refs/heads/handoff/")]
+    return ref
+
+
+@pytest.mark.slow
+def test_a_machine_that_dies_in_the_middle_is_followed_by_one_that_goes_on_from_its_last_push(hosts):
+    first = hosts.host("anna", lease=4)
+    first.cli("dump", "--task", "build", "--next", "x", "--check", "test -f two.txt", "--owns", "*.txt")
+    first.work(half_then_whole(hosts))
+    hosts.until(lambda: work_of(hosts, 1, "anna") and "one.txt" in hosts.files(work_of(hosts, 1, "anna")), "a push")
+    first.die()
+    second = hosts.host("berta", lease=4)
+    second.work(half_then_whole(hosts))
+    hosts.until(lambda: hosts.task(second.app, "build").state == "done", "the other machine finished it")
+    task = hosts.task(second.app, "build")
+    assert (task.fence, task.held_host) == (2, "berta")
+    assert task.workspace.startswith(second.home)
+    assert hosts.files(branch_of(hosts)) == ["one.txt", "two.txt"]
+    assert hosts.files(work_of(hosts, 1, "anna")) == ["one.txt"], "what the first had made is still there"
+    second.cli("show", "build", cwd=second.checkout)
+
+
+@pytest.mark.slow
+def test_a_frozen_machine_wakes_up_and_cannot_push_over_its_successor(hosts):
+    first, second = hosts.host("anna", lease=4), hosts.host("berta", lease=4)
+    first.cli("dump", "--task", "build", "--next", "x", "--check", "test -f two.txt")
+    frozen = first.work(half_then_whole(hosts))
+    hosts.until(lambda: work_of(hosts, 1, "anna") and "one.txt" in hosts.files(work_of(hosts, 1, "anna")), "a push")
+    first.signal(signal.SIGSTOP)
+    second.work(half_then_whole(hosts))
+    hosts.until(lambda: hosts.task(second.app, "build").state == "done", "the other machine finished it")
+    tip = hosts.refs()[branch_of(hosts)]
+    with open(os.path.join(first.checkout, "late.txt"), "w", encoding="utf-8") as file:
+        file.write("too late\n")
+    app, task = first.app, hosts.task(second.app, "build")
+    with pytest.raises(Conflict, match="fence 1"):
+        publish.publish(app, task=task._replace(fence=1), fence=1, folder=first.checkout)
+    first.signal(signal.SIGCONT)
+    hosts.until(lambda: os.path.exists(frozen), "it found that it was given up")
+    with open(frozen, encoding="ascii") as file:
+        assert file.read() == "4"
+    assert hosts.refs()[branch_of(hosts)] == tip
+    assert not any("late.txt" in hosts.files(ref) for ref in hosts.refs())
+
+
+def test_a_push_of_a_machine_that_had_just_lost_its_task_is_overtaken_by_the_holder(hosts):
+    first = hosts.host("anna")
+    first.cli("dump", "--task", "build", "--next", "x")
+    first.cli("claim", "build")
+    app = first.app
+    task = hosts.task(app, "build")
+    with open(os.path.join(first.checkout, "one.txt"), "w", encoding="utf-8") as file:
+        file.write("one\n")
+    seen = publish.publish(app, task=task, fence=1, folder=first.checkout)
+    stray = hosts.git("-C", hosts.remote, "commit-tree", "-m", "stray", "-p", seen, f"{seen}^{{tree}}").strip()
+    hosts.git("-C", hosts.remote, "update-ref", branch_of(hosts), stray)
+    with open(os.path.join(first.checkout, "two.txt"), "w", encoding="utf-8") as file:
+        file.write("two\n")
+    tip = publish.publish(app, task=task, fence=1, folder=first.checkout)
+    assert hosts.refs()[branch_of(hosts)] == tip
+    assert hosts.files(tip) == ["one.txt", "two.txt"]
+
+
+@pytest.mark.slow
+def test_while_the_repository_is_away_the_task_stays_where_it_is_and_is_done_when_it_is_back(hosts):
+    first = hosts.host("anna", lease=4)
+    first.cli("dump", "--task", "build", "--next", "x", "--check", "test -f two.txt")
+    os.rename(hosts.remote, f"{hosts.remote}.away")
+    warned = first.cli("dump", "--task", "later", "--next", "x", "--label", "nowhere")
+    assert "later" in warned.out, "what cannot be pushed is written down all the same"
+    first.work(hosts.script({"run": "touch two.txt"}))
+    app = first.app
+    hosts.until(lambda: hosts.task(app, "build").state == "running", "it was claimed")
+    hosts.until(lambda: "Cannot reach" in hosts.story() or "Cannot push" in hosts.story(), "it is told")
+    hosts.clock.sleep(5)  # longer than its lease
+    task = hosts.task(app, "build")
+    assert (task.state, task.attempt, task.fence) == ("running", 1, 1)
+    assert "Not pushed yet: shop/build-1: Cannot" in first.cli("work", "--status").out
+    os.rename(f"{hosts.remote}.away", hosts.remote)
+    hosts.until(lambda: hosts.task(app, "build").state == "done", "it is done")
+    assert hosts.task(app, "build").fence == 1
+    assert "Not pushed yet" not in first.cli("work", "--status").out
+    assert "two.txt" in hosts.files(branch_of(hosts))
+
+
+@pytest.mark.slow
+def test_a_task_begins_with_what_those_it_waited_for_left_on_other_machines(hosts):
+    first, second = hosts.host("anna"), hosts.host("berta")
+    first.cli(
+        "dump", "--task", "one", "--next", "x", "--check", "test -f one.txt", "--owns", "one.txt", "--label", "anna"
+    )
+    second.cli("dump", "--task", "two", "--next", "x", "--check", "test -f one.txt -a -f two.txt", "--owns", "two.txt",
+               "--label", "berta", "--after", "one")  # fmt: skip
+    script = hosts.script({"run": "touch $HANDOFF_TASK.txt"})
+    first.work(script, "anna")
+    second.work(script, "berta")
+    hosts.until(lambda: hosts.task(second.app, "two").state == "done", "both are done")
+    task = hosts.task(second.app, "two")
+    assert (task.held_host, task.fence) == ("berta", 1)
+    assert hosts.files(next(ref for ref in hosts.refs() if "heads/handoff/two-" in ref)) == ["one.txt", "two.txt"]
+
+
+def test_a_commit_that_could_not_be_pushed_with_its_task_is_pushed_later(hosts):
+    first = hosts.host("anna")
+    hosts.git("-C", first.checkout, "commit", "-q", "--allow-empty", "-m", "only here")
+    head = hosts.git("-C", first.checkout, "rev-parse", "HEAD").strip()
+    os.rename(hosts.remote, f"{hosts.remote}.away")
+    warned = first.cli("dump", "--task", "build", "--next", "x")
+    assert "build" in warned.out
+    assert "Cannot push" in warned.err
+    assert any("Cannot push" in trouble for trouble in publish.look_after(first.app))
+    os.rename(f"{hosts.remote}.away", hosts.remote)
+    assert publish.look_after(first.app) == []
+    assert f"refs/handoff/base/{head}" in hosts.refs()
+
+
+@pytest.mark.slow
+def test_the_parts_of_a_batch_are_made_on_two_machines_and_come_together_on_one(hosts):
+    first, second = hosts.host("anna"), hosts.host("berta")
+    hosts.script({"run": "touch ${HANDOFF_TASK#split/}.txt"}, folder=first.checkout)  # a wall hides everything else
+    hosts.git("-C", first.checkout, "add", "agent.toml")
+    hosts.git("-C", first.checkout, "commit", "-q", "-m", "what the agent does")
+    manifest = os.path.join(hosts.folder, "split.json")
+    parts = [
+        {"id": name, "brief": "x", "check": f"test -f {name}.txt", "labels": [host],
+         "file_ownership": [{"type": "exact", "path": f"{name}.txt"}]}
+        for name, host in (("one", "anna"), ("two", "berta"))
+    ]  # fmt: skip
+    with open(manifest, "w", encoding="utf-8") as file:
+        json.dump(
+            {"schema_version": 2, "batch_id": "split", "fan_in_task": "join", "check": "test -f one.txt -a -f two.txt",
+             "sub_tasks": parts}, file,
+        )  # fmt: skip
+    first.cli("dump", "--open-batch", manifest)
+    first.work("agent.toml", "anna")
+    second.work("agent.toml", "berta")
+    hosts.until(lambda: hosts.task(first.app, "join").state == "done", "the batch came together")
+    assert {task.held_host for task in tasks.listing(first.app.database, project="shop", every=True)} >= {
+        "anna",
+        "berta",
+    }
+    assert {"one.txt", "two.txt"} <= set(hosts.files(next(ref for ref in hosts.refs() if "heads/handoff/join-" in ref)))

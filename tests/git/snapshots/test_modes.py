@@ -1,0 +1,263 @@
+"""Permission bits of files and folders are in a snapshot, and come back exactly."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import time
+
+import pytest
+
+from handoff.engine.safety import snapshots as engine
+from handoff.git.snapshots.modes import read_modes
+from handoff.git.snapshots.restore import parts_of, tree_of
+from vault import Keeper
+
+
+@pytest.fixture
+def keeper(repo):
+    return Keeper(repo.path)
+
+
+def bits(top):
+    """The permission bits of everything but git's own."""
+    found = {".": stat.S_IMODE(os.lstat(top).st_mode)}
+    for folder, folders, files in os.walk(top):
+        folders[:] = [name for name in folders if name != ".git"]
+        for name in (*folders, *files):
+            path = os.path.join(folder, name)
+            if not os.path.islink(path):
+                found[os.path.relpath(path, top)] = stat.S_IMODE(os.lstat(path).st_mode)
+    return found
+
+
+def furnish(repo):
+    """Tracked and untracked files and folders with all sorts of rights."""
+    for name, mode in {
+        "private.txt": 0o600, "group.txt": 0o640, "fixed.txt": 0o444, "run.sh": 0o750, "plain.txt": 0o644,
+        "closed/in.txt": 0o644, "closed/deep/in.txt": 0o400, "own/key": 0o600, "ü \n.txt": 0o604,
+    }.items():  # fmt: skip
+        os.chmod(repo.write(name, name), mode)
+    repo.git("add", "private.txt", "closed/in.txt", "run.sh", "plain.txt")
+    repo.git("commit", "-q", "-m", "some")
+    repo.write("untracked.txt", "u")
+    os.symlink("plain.txt", os.path.join(repo.path, "link"))
+    os.chmod(os.path.join(repo.path, "own"), 0o700)
+    os.chmod(os.path.join(repo.path, "closed"), 0o555)
+    return repo.path
+
+
+@pytest.mark.parametrize("command", ["chmod -R a-w .", "chmod -R 000 closed own *.txt", "chmod -R 777 ."])
+def test_rights_taken_from_everybody_come_back(repo, keeper, command):
+    furnish(repo)
+    kept = keeper.take()
+    before = bits(repo.path)
+    subprocess.run(["sh", "-c", command], cwd=repo.path, check=True)
+    assert bits(repo.path) != before
+    report = keeper.restore(kept)
+    assert bits(repo.path) == before
+    assert "mode" in {change.kind for change in report.changes}
+    engine.undo(keeper.app, vault=keeper.vault)
+    assert bits(repo.path) != before
+    engine.undo(keeper.app, vault=keeper.vault)
+    assert bits(repo.path) == before
+    assert keeper.sound()
+
+
+def test_deleted_and_changed_files_come_back_with_their_rights(repo, keeper):
+    furnish(repo)
+    kept = keeper.take()
+    before = bits(repo.path)
+    shutil.rmtree(os.path.join(repo.path, "closed"))
+    shutil.rmtree(os.path.join(repo.path, "own"))
+    os.unlink(os.path.join(repo.path, "private.txt"))
+    os.unlink(os.path.join(repo.path, "fixed.txt"))
+    repo.write("group.txt", "changed")
+    os.chmod(os.path.join(repo.path, "group.txt"), 0o666)
+    keeper.restore(kept)
+    assert bits(repo.path) == before
+
+
+def test_a_change_of_rights_alone_is_a_new_snapshot(repo, keeper):
+    furnish(repo)
+    first = keeper.take()
+    assert keeper.take().sha == first.sha
+    os.chmod(os.path.join(repo.path, "plain.txt"), 0o600)
+    second = keeper.take()
+    assert second.sha != first.sha
+    os.chmod(os.path.join(repo.path, "own"), 0o750)
+    third = keeper.take()
+    assert third.sha != second.sha
+    assert keeper.take().sha == third.sha
+    assert tree_of(keeper.store, first.sha) == tree_of(keeper.store, third.sha)
+    now = bits(repo.path)
+    keeper.restore(second)
+    assert bits(repo.path) == {**now, "own": 0o700}
+    keeper.restore(first)
+    assert bits(repo.path) == {**now, "own": 0o700, "plain.txt": 0o644}
+
+
+def test_the_rights_of_a_folder_that_holds_nothing_new_are_seen(repo, keeper):
+    path = os.path.join(furnish(repo), "own")
+    while int(time.time()) <= int(os.stat(os.path.join(path, "key")).st_ctime):
+        time.sleep(0.02)  # until the second is over in which its file was written: then only the folder can tell
+    keeper.take()
+    first = keeper.take()
+    os.chmod(path, 0o711)
+    second = keeper.take()
+    assert second.sha != first.sha
+    keeper.restore(first)
+    assert bits(repo.path)["own"] == 0o700
+
+
+def test_a_git_folder_nobody_may_write_is_opened_again(repo, keeper):
+    furnish(repo)
+    kept = keeper.take()
+    subprocess.run(["chmod", "-R", "a-w", repo.path], check=True)
+    report = keeper.restore(kept)
+    assert any("was locked" in note for note in report.notes)
+    for folder, _, _ in os.walk(os.path.join(repo.path, ".git")):
+        assert os.lstat(folder).st_mode & 0o700 == 0o700, folder
+    assert os.lstat(os.path.join(repo.path, ".git", "config")).st_mode & 0o600 == 0o600
+
+
+def test_a_named_path_is_looked_at_with_the_folders_above_it(repo, keeper):
+    furnish(repo)
+    keeper.take()
+    os.chmod(os.path.join(repo.path, "own"), 0o711)
+    os.chmod(os.path.join(repo.path, "own", "key"), 0o400)
+    kept = keeper.take(paths=["own/key"])
+    before = bits(repo.path)
+    subprocess.run(["chmod", "-R", "777", repo.path], check=True)
+    keeper.restore(kept)
+    assert bits(repo.path) == before
+
+
+def test_one_path_gets_its_rights_and_others_keep_theirs(repo, keeper):
+    furnish(repo)
+    kept = keeper.take()
+    subprocess.run(["chmod", "-R", "777", repo.path], check=True)
+    keeper.restore(kept, paths=("closed/deep", "private.txt"))
+    after = bits(repo.path)
+    assert {name for name, mode in after.items() if mode != 0o777} == {
+        "closed/deep",
+        "closed/deep/in.txt",
+        "private.txt",
+    }
+    assert (after["closed/deep"], after["closed/deep/in.txt"], after["private.txt"]) == (0o755, 0o400, 0o600)
+    shutil.rmtree(os.path.join(repo.path, "own"))
+    keeper.restore(kept, paths=("own/key",))
+    assert bits(repo.path)["own"] == 0o700
+
+
+def test_a_dry_run_says_whose_rights_would_change(repo, keeper):
+    furnish(repo)
+    kept = keeper.take()
+    os.chmod(os.path.join(repo.path, "private.txt"), 0o666)
+    report = keeper.restore(kept, dry_run=True)
+    assert [(change.kind, change.path, change.mode) for change in report.changes] == [("mode", "private.txt", "0600")]
+    assert bits(repo.path)["private.txt"] == 0o666
+
+
+def test_a_snapshot_put_elsewhere_has_its_rights_there(repo, keeper, tmp_path):
+    furnish(repo)
+    kept = keeper.take()
+    target = str(tmp_path / "copy")
+    engine.restore_into(keeper.app, vault=keeper.vault, chosen=kept, folder=target)
+    assert bits(target) == bits(repo.path)
+
+
+def test_a_snapshot_from_before_rights_were_kept_changes_none(repo, keeper):
+    furnish(repo)
+    kept = keeper.take()
+    parents = [one for one in parts_of(keeper.store, kept.sha)[:2] if one]
+    message = keeper.store.read(kept.sha).partition(b"\n\n")[2].decode()
+    old = keeper.store.write_commit(tree_of(keeper.store, kept.sha), parents, message, moment=1)
+    os.chmod(os.path.join(repo.path, "plain.txt"), 0o606)
+    repo.write("private.txt", "changed")
+    now = bits(repo.path)
+    keeper.restore(kept._replace(sha=old))
+    assert bits(repo.path) == now
+    assert repo.read("private.txt") == "private.txt"
+
+
+def test_what_most_files_have_is_not_written_down(repo, keeper):
+    old = os.umask(0o002)
+    try:
+        for number in range(40):
+            repo.write(f"d{number % 4}/f{number}.txt", "x")
+            os.chmod(os.path.join(repo.path, f"d{number % 4}/f{number}.txt"), 0o664)
+            os.chmod(os.path.join(repo.path, f"d{number % 4}"), 0o775)
+    finally:
+        os.umask(old)
+    os.chmod(os.path.join(repo.path, "d1/f1.txt"), 0o600)
+    modes = read_modes(keeper.store, parts_of(keeper.store, keeper.take().sha).modes)
+    assert modes is not None
+    assert {name for name in modes.odd if name.startswith("d")} == {"d1/f1.txt"}
+
+
+def test_paths_that_trade_places_leave_no_rights_behind(repo, keeper):
+    os.chmod(repo.write("x", "file"), 0o600)
+    keeper.take()
+    os.unlink(os.path.join(repo.path, "x"))
+    repo.write("x/inside", "folder now")
+    os.chmod(os.path.join(repo.path, "x"), 0o700)
+    second = keeper.take()
+    seconds = bits(repo.path)
+    shutil.rmtree(os.path.join(repo.path, "x"))
+    os.chmod(repo.write("x", "file again"), 0o640)
+    third = keeper.take()
+    thirds = bits(repo.path)
+    keeper.restore(second, exact=True)
+    assert bits(repo.path) == seconds
+    keeper.restore(third, exact=True)
+    assert bits(repo.path) == thirds
+    os.unlink(os.path.join(repo.path, "x"))
+    modes = read_modes(keeper.store, parts_of(keeper.store, keeper.take().sha).modes)
+    assert modes is not None
+    assert "x" not in modes.odd
+
+
+_LOCKED_OUT = """
+import ctypes, os, subprocess, sys
+top = sys.argv[1]
+if sys.argv[2:] != ["plain"]:  # as root: a program started now may no longer pass by the rights of files
+    ctypes.CDLL(None).prctl(24, 1)
+    ctypes.CDLL(None).prctl(24, 2)
+    os.execv(sys.executable, [sys.executable, "-c", os.environ["PROGRAM"], top, "plain"])
+subprocess.run(["git", "init", "-q", top], check=True)
+from test_snapshots_modes import bits
+from vault import Keeper
+os.makedirs(top + "/d/e")
+for name in ("a.txt", "d/b.txt", "d/e/c.txt"):
+    with open(os.path.join(top, name), "w") as file:
+        file.write(name)
+os.chmod(top + "/d/b.txt", 0o600)
+subprocess.run(["git", "-C", top, "add", "-A"], check=True)
+keeper = Keeper(top)
+kept = keeper.take()
+before = bits(top)
+with open(top + "/d/e/c.txt", "w") as file:
+    file.write("newer")
+subprocess.run(["sh", "-c", "chmod 000 d/e/c.txt d/e d; chmod -R a-w . 2>/dev/null"], cwd=top)
+report = keeper.restore(kept, staged=True, refs=True)
+assert bits(top) == before, (bits(top), before)
+assert open(top + "/d/e/c.txt").read() == "d/e/c.txt"
+assert keeper.content(report.before, "d/e/c.txt") == b"newer"
+assert any("was locked" in note for note in report.notes), report.notes
+"""
+
+
+def test_somebody_locked_out_of_his_own_files_gets_them_back(tmp_path):
+    paths = [path for path in sys.path if path] + [os.path.dirname(__file__)]
+    done = subprocess.run(
+        [sys.executable, "-c", _LOCKED_OUT, str(tmp_path / "top")],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PROGRAM": _LOCKED_OUT},
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr

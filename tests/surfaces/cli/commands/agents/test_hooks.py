@@ -1,0 +1,297 @@
+"""The hook program as clients call it, and its entries in their settings."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+from handoff.agents.dialects import DIALECTS
+from handoff.engine.clients.settings_files import PLACES, TAG
+from sandbox import Cli
+
+
+@pytest.fixture
+def session(repo, cli):
+    """A claimed task `demo` that owns src/ and one file, with the folder a session of it would have."""
+    cli("dump", "--task", "demo", "--next", "write", "--owns", "src/", "--owns", "docs/*.md", "--owns", "one.txt")
+    cli("dump", "--task", "other", "--next", "write too", "--owns", "other/")
+    claim = cli("claim", "demo", "--json").json
+    return Held(repo, claim)
+
+
+class Held:
+    def __init__(self, repo, claim) -> None:
+        self.repo, self.name = repo, claim["session"]
+        home = os.environ["HANDOFF_HOME"]
+        self.folder = os.path.join(home, "repo", "sessions", self.name)
+        os.makedirs(self.folder)
+        key, fence = claim.get("key", 1), claim["fence"]
+        self._put("grant", f"{key}\n{fence}\ndemo\n{repo.path}\nsrc/\ndocs/*.md\none.txt\n")
+        self._put("baton.md", "# the baton of demo\n")
+        self.cli = Cli(
+            repo.path, HANDOFF_SESSION=self.name, HANDOFF_PROJECT="repo", HANDOFF_FENCE=str(fence), HANDOFF_TOKEN="tok",
+            TMPDIR=os.path.join(home, "scratch"),
+        )  # fmt: skip
+
+    def _put(self, name: str, text: str) -> None:
+        with open(os.path.join(self.folder, name), "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def read(self, name: str) -> str:
+        with open(os.path.join(self.folder, name), encoding="utf-8") as file:
+            return file.read()
+
+    def edit(self, path: str, code: int = 0):
+        raw = {"tool_name": "Write", "tool_input": {"file_path": path}, "cwd": self.repo.path}
+        answer = self.cli("hook", "claude", "PreToolUse", stdin=json.dumps(raw), code=code)
+        return json.loads(answer.out)["hookSpecificOutput"]["permissionDecisionReason"] if answer.out else ""
+
+    def hook(self, event: str, raw=None, dialect: str = "claude", code: int = 0):
+        answer = self.cli("hook", dialect, event, stdin=json.dumps(raw or {}), code=code)
+        return json.loads(answer.out) if answer.out else {}
+
+
+def test_the_baton_arrives_at_the_start_and_the_token_is_left(session):
+    said = session.hook("SessionStart", {"source": "startup"})
+    assert "the baton of demo" in said["hookSpecificOutput"]["additionalContext"]
+    assert session.read("hello").strip() == "tok"
+    again = session.hook("SessionStart", {"source": "compact"})
+    assert "the baton of demo" in again["hookSpecificOutput"]["additionalContext"], "also after a compaction"
+
+
+@pytest.mark.parametrize(
+    "path", ["src/a.py", "src/deep/er/b.py", "one.txt", "docs/x.md", ".handoff/features/f/STATE.md"]
+)
+def test_an_edit_inside_the_ownership_is_let_through(session, path):
+    assert session.edit(path) == ""
+    assert session.edit(os.path.join(session.repo.path, path)) == ""
+
+
+def test_a_refused_edit_is_an_incident_of_its_session(session, cli):
+    session.edit("other/x.py")
+    (found,) = cli("incidents", "--json").json["incidents"]
+    assert (found["kind"], found["session"], found["evidence"]["layer"]) == ("refused", session.name, "agent hook")
+    assert "other/x.py" in found["evidence"]["command"]
+
+
+def test_a_refused_edit_says_whose_the_path_is_and_how_to_ask(session):
+    reason = session.edit("other/x.py")
+    assert "'other/x.py' is not yours" in reason
+    assert "belongs to task 'other'" in reason
+    assert "request_path" in reason
+    assert "block" in reason
+    assert "No task owns it" in session.edit("README.md")
+
+
+@pytest.mark.parametrize(
+    "path", ["src/../README.md", "docs/sub/x.md", "src", "/etc/passwd", "~/x", "../x", "src/link/x"]
+)
+def test_no_way_around_leads_out_of_the_ownership(session, path):
+    os.makedirs(os.path.join(session.repo.path, "src"))
+    os.symlink("/etc", os.path.join(session.repo.path, "src", "link"))
+    assert session.edit(path), path
+
+
+def test_a_stop_is_refused_until_the_task_is_reported_and_only_so_often(session):
+    first = session.hook("Stop", {"stop_hook_active": False})
+    assert first["decision"] == "block"
+    assert "handoff done" in first["reason"]
+    for _ in range(2):
+        assert session.hook("Stop", {"stop_hook_active": True})["decision"] == "block"
+    assert session.hook("Stop", {"stop_hook_active": True}) == {}
+
+
+def test_a_reported_task_may_stop_at_once(session):
+    session.cli("block", "no key")
+    assert session.hook("Stop") == {}
+
+
+def test_a_snapshot_is_taken_before_a_stop_and_before_a_compaction(session):
+    session.repo.write("src/new.txt", "unsaved")
+    session.hook("Stop")
+    session.hook("PreCompact")
+    assert session.name in session.cli("snapshots", "--json").out
+    assert "no snapshot" not in session.read("calls")
+
+
+def test_scratch_files_are_let_through_but_not_a_checkout_that_lies_among_them(session):
+    scratch = session.cli.environment["TMPDIR"]
+    assert session.edit(os.path.join(scratch, "notes.txt")) == ""
+    os.makedirs(os.path.join(scratch, "clone", ".git"))
+    assert session.edit(os.path.join(scratch, "clone", "a.py"))
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_every_dialect_is_refused_a_foreign_edit(session, dialect):
+    name = next(name for name, meaning in DIALECTS[dialect].events.items() if meaning == "edit")
+    tool = DIALECTS[dialect].edit_tools[0]
+    raw = {"tool_name": tool, "toolName": tool, "tool": tool, "cwd": session.repo.path}
+    given = (
+        {"command": "*** Begin Patch\n*** Add File: other/x\n+a\n*** End Patch"}
+        if tool == "apply_patch"
+        else {"path": "other/x"}
+    )
+    answer = session.cli("hook", dialect, name, stdin=json.dumps({**raw, "tool_input": given}), code=None)
+    assert "not yours" in answer.out + answer.err
+    assert answer.code == (2 if dialect in ("opencode", "acp") else 0)
+
+
+@pytest.mark.parametrize(
+    ("words", "stdin"),
+    [(("claude", "PreToolUse"), "{not json"), (("klaude", "PreToolUse"), "{}"), (("claude",), "{}")],
+    ids=["garbage", "unknown-dialect", "no-event"],
+)
+def test_a_fault_of_the_guard_itself_is_a_no(session, words, stdin):
+    answer = session.cli("hook", *words, stdin=stdin, code=2)
+    assert "handoff" in answer.err
+
+
+def test_a_broken_grant_is_a_no(session):
+    session._put("grant", "x\ny\nz\nw\n")
+    session.cli("hook", "claude", "PreToolUse", stdin="{}", code=2)
+
+
+def test_a_stop_is_never_refused_for_ever_by_a_fault(session):
+    session._put("grant", "x\ny\nz\nw\n")
+    session.cli("hook", "claude", "Stop", stdin='{"stop_hook_active": true}', code=0)
+    session.cli("hook", "claude", "Stop", stdin="{", code=0)
+
+
+@pytest.mark.parametrize("event", ["PreToolUse", "Stop", "SessionEnd", "PreCompact"])
+def test_outside_our_sessions_nothing_is_said_and_nothing_fails(cli, event):
+    for text in ("{}", "{not json", ""):
+        answer = cli("hook", "claude", event, stdin=text)
+        assert (answer.out, answer.err) == ("", "")
+
+
+def test_a_persons_own_session_starts_with_the_active_features_prompt(cli, repo):
+    assert cli("hook", "claude", "SessionStart", stdin="{}").out == "", "no feature, nothing said"
+    cli("init", "login")
+    assert cli("hook", "claude", "SessionStart", stdin="{}").out == "", "no plan yet, nothing said"
+    repo.write(
+        ".handoff/features/login/STATE.md",
+        "# State\n\n# Current Step\n\nStep 1: build it\n\n# Execution Plan\n\n- [>] Step 1: build it\n- [ ] Step 2: ship it\n",
+    )
+    said = json.loads(cli("hook", "claude", "SessionStart", stdin=json.dumps({"cwd": repo.path}), cwd="/").out)
+    assert "Step 1: build it" in said["hookSpecificOutput"]["additionalContext"]
+
+
+def test_a_persons_own_session_starts_with_the_task_claimed_in_its_folder(cli):
+    cli("dump", "--task", "mine", "--next", "paint the door")
+    cli("claim", "mine")
+    said = json.loads(cli("hook", "claude", "SessionStart", stdin="{}").out)
+    assert "paint the door" in said["hookSpecificOutput"]["additionalContext"]
+
+
+# --- in the clients' settings ------------------------------------------------------------------------------
+
+FOREIGN = """{
+    "permissions": {"allow": ["Bash(ls:*)"]},
+    "hooks": {
+        "Stop": [ {"hooks": [ {"type": "command", "command": "echo  mine" } ] } ],
+        "Notification": []
+    },
+    "model":   "opus"
+}
+"""
+
+
+@pytest.mark.parametrize("agent", PLACES)
+@pytest.mark.parametrize("scope", ["--user", "--project"])
+def test_installing_is_idempotent_and_uninstalling_leaves_no_trace(cli, repo, agent, scope):
+    before = sorted(os.listdir(repo.path))
+    first = cli("hooks", "install", "--agent", agent, scope, "--json").json
+    text = _read(first["path"])
+    value = json.loads(text)
+    assert all(TAG in json.dumps(entries) for entries in value["hooks"].values())
+    second = cli("hooks", "install", "--agent", agent, scope, "--json").json
+    assert (first["changed"], second["changed"]) == (True, False)
+    assert _read(first["path"]) == text
+    row = cli("hooks", "status", "--agent", agent, scope, "--json").json[0]
+    assert row["complete"]
+    assert cli("hooks", "uninstall", "--agent", agent, scope, "--json").json["changed"]
+    assert not os.path.exists(first["path"])
+    assert sorted(os.listdir(repo.path)) == before
+    assert not cli("hooks", "uninstall", "--agent", agent, scope, "--json").json["changed"]
+
+
+@pytest.mark.parametrize(
+    "text", [FOREIGN, "{}", "{}\n", '{"hooks": {}}\n', '{ "a": 1 }', '\t{\n\t"hooks": {"SessionStart": [ ]}}']
+)
+def test_what_others_wrote_comes_back_byte_for_byte(cli, repo, text):
+    path = repo.write(".claude/settings.json", text)
+    cli("hooks", "install", "--agent", "claude", "--project")
+    value, original = json.loads(_read(path)), json.loads(text)
+    assert {key: value[key] for key in original if key != "hooks"} == {
+        key: original[key] for key in original if key != "hooks"
+    }
+    if "echo  mine" in text:
+        assert value["hooks"]["Stop"][0] == original["hooks"]["Stop"][0], "theirs first, ours after it"
+        assert '"model":   "opus"' in _read(path)
+    cli("hooks", "uninstall", "--agent", "claude", "--project")
+    after = _read(path)
+    if text in (FOREIGN, "{}", "{}\n", '{ "a": 1 }'):
+        assert after == text
+    else:
+        assert {k: v for k, v in json.loads(after).items() if v} == {}
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"hooks": []}', '{"hooks": {"Stop": {}}}', "// a comment\n{}"])
+def test_a_broken_settings_file_is_an_error_that_names_it_and_changes_nothing(cli, repo, text):
+    path = repo.write(".claude/settings.json", text)
+    answer = cli("hooks", "install", "--agent", "claude", "--project", code=1)
+    assert path in answer.err
+    assert "nothing was changed" in answer.err
+    assert _read(path) == text
+
+
+def test_an_entry_of_an_older_version_is_replaced_not_doubled(cli, repo):
+    path = repo.write(
+        ".claude/settings.json",
+        json.dumps({"hooks": {"Stop": [{"hooks": [{"type": "command", "command": f"old {TAG}"}]}]}}),
+    )
+    assert "out of date" in cli("hooks", "status", "--agent", "claude", "--project").out
+    cli("hooks", "install", "--agent", "claude", "--project")
+    assert _read(path).count(TAG) == 5
+
+
+def _read(path: str) -> str:
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+PROBE = """
+import sys
+before = set(sys.modules)
+from handoff.surfaces.cli.main import main
+code = main(sys.argv[1:])
+sys.stderr.write("\\n".join(set(sys.modules) - before))
+sys.exit(code)
+"""
+
+
+def test_an_edit_waits_for_no_heavy_module(session):
+    import subprocess
+    import sys
+
+    raw = json.dumps({"tool_name": "Write", "tool_input": {"file_path": "src/a.py"}, "cwd": session.repo.path})
+    environments = (({}, {"handoff.engine.app", "sqlite3"}), (session.cli.environment, {"sqlite3"}))
+    for environment, more in environments:
+        done = subprocess.run(
+            [sys.executable, "-c", PROBE, "hook", "claude", "PreToolUse"], input=raw, text=True, capture_output=True,
+            env={**os.environ, **environment}, cwd=session.repo.path, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        heavy = {
+            "json",
+            "argparse",
+            "subprocess",
+            "signal",
+            "pathlib",
+            "psutil",
+            "tomllib",
+            "handoff.surfaces.cli.dispatch",
+        }
+        assert not set(done.stderr.split()) & (heavy | more)

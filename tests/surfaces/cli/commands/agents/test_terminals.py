@@ -1,0 +1,202 @@
+"""Sessions in a person's terminal and in a tmux window: started, called in, kept alive, ended and settled like all others."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import time
+
+import pytest
+
+from sandbox import absent
+from scripts import handoff, processes_with, write_script
+
+
+def _until(look, what: str = "it did not happen"):
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        found = look()
+        if found:
+            return found
+        time.sleep(0.05)
+    raise AssertionError(what)
+
+
+class Window:
+    """A terminal with a command in it, as a terminal program makes one."""
+
+    def __init__(self, cli, *words: str) -> None:
+        self.outside, inside = pty.openpty()
+        self.said = b""
+        self.process = cli.start(
+            *words, stdin=inside, stdout=inside, stderr=inside, start_new_session=True, preexec_fn=lambda: _take(0)
+        )
+        os.close(inside)
+
+    def type(self, text: str) -> None:
+        os.write(self.outside, text.encode())
+
+    def close(self) -> None:
+        os.close(self.outside)
+        self.outside = -1
+
+    def end(self) -> tuple[int, str]:
+        """Read until it is over."""
+        while self.outside >= 0:
+            try:
+                data = os.read(self.outside, 4096)
+            except OSError:
+                break
+            if not data:
+                break
+            self.said += data
+        code = self.process.wait(60)
+        if self.outside >= 0:
+            self.close()
+        return code, self.said.decode("utf-8", "replace")
+
+
+def _take(fd: int) -> None:
+    import fcntl
+    import termios
+
+    fcntl.ioctl(fd, termios.TIOCSCTTY, 0)
+
+
+@pytest.fixture
+def project(repo, cli):
+    """A repository with one ready task that owns src/, and a short lease."""
+    cli("dump", "--task", "demo", "--next", "write src/a.txt", "--owns", "src/", "--check", "test -f src/a.txt")
+    return Project(cli)
+
+
+class Project:
+    def __init__(self, cli) -> None:
+        self.cli, self.home = cli, os.environ["HANDOFF_HOME"]
+        self.go = os.path.join(self.home, "go")
+
+    def script(self, *acts) -> str:
+        return write_script(os.path.join(os.environ["HOME"], "script.toml"), *acts)
+
+    def waits(self, *acts) -> str:
+        return self.script({"run": f"while [ ! -e {self.go} ]; do sleep 0.1; done"}, *acts)
+
+    def words(self, script: str, place: str = "terminal") -> list[str]:
+        return ["session", "start", "demo", "--agent", "scripted", "--in", place, "--with", script]
+
+    def session(self) -> str:
+        folder = os.path.join(self.home, "repo", "sessions")
+        _until(lambda: os.path.isdir(folder) and os.listdir(folder) and processes_with(self.go))
+        return os.listdir(folder)[0]
+
+    def state(self) -> dict:
+        return self.cli("show", "demo", "--json").json
+
+    def outcome(self, session: str) -> dict:
+        path = os.path.join(self.home, "repo", "sessions", session, "outcome.json")
+        _until(lambda: os.path.exists(path))
+        with open(path, encoding="utf-8") as file:
+            return json.load(file)
+
+
+def test_in_a_terminal_the_client_has_the_screen_and_the_keys_and_the_task_is_settled(project):
+    line = (
+        "test -t 0 && test -t 1 && echo the screen is mine && read line && mkdir -p src && echo heard $line > src/a.txt"
+        f" && {handoff('done', '--summary', 'typed')}"
+    )
+    with open(os.path.join(project.home, "config.toml"), "w", encoding="utf-8") as file:
+        file.write(f"agents = {{ mine = {json.dumps(['/bin/sh', '-c', line])} }}\n")
+    window = Window(project.cli, "session", "start", "demo", "--agent", "mine", "--in", "terminal")
+    window.type("hello there\n")
+    code, said = window.end()
+    assert code == 0, said
+    assert "the screen is mine" in said
+    assert "Task 'demo' is done" in said
+    assert project.state()["state"] == "done"
+    with open(os.path.join(project.cli.folder, "src/a.txt"), encoding="utf-8") as file:
+        assert file.read() == "heard hello there\n"
+
+
+def test_a_silent_session_in_a_terminal_keeps_its_task_as_long_as_it_is_open(project):
+    with open(os.path.join(project.home, "config.toml"), "w", encoding="utf-8") as file:
+        file.write("lease_seconds = 2\n")
+    window = Window(project.cli, *project.words(project.waits({"write": "src/a.txt", "text": "x"})))
+    session = project.session()
+    before = project.cli("session", "list", "--json").json
+    assert [row["id"] for row in before] == [session]
+    begun = time.monotonic()
+    while time.monotonic() < begun + 5:  # more than two leases in which nobody says a word
+        project.cli("watchdog", "--once")
+        state = project.state()
+        assert (state["state"], state["held_by"]) == ("running", session)
+    window.type("\x03")  # Ctrl-C is for the client, and ends neither the keeper nor the command
+    open(project.go, "w").close()
+    code, said = window.end()
+    assert project.outcome(session)["kind"] == "failed", said
+    assert "Task 'demo' is ready" in said
+    assert code == 1
+    assert processes_with(project.go) == []
+
+
+def test_a_closed_terminal_ends_the_session_and_frees_the_task(project):
+    window = Window(project.cli, *project.words(project.waits()))
+    session = project.session()
+    window.close()
+    assert window.process.wait(60) in (0, 1)
+    outcome = project.outcome(session)
+    assert (outcome["kind"], outcome["reason"]) == ("killed", "the terminal was closed")
+    assert project.state()["state"] == "ready"
+    assert processes_with(project.go) == []
+
+
+def test_without_a_terminal_or_with_a_wall_it_says_so_before_anything_is_claimed(project):
+    script = project.script({"say": "hello"})
+    assert "needs one" in project.cli(*project.words(script), code=1).err
+    assert "no wall" in project.cli(*project.words(script), "--wall", "workspace", code=2).err
+    assert project.state()["state"] == "ready"
+
+
+@pytest.fixture
+def tmux(folder, monkeypatch):
+    """A tmux server of the test's own, in a folder of its own."""
+    monkeypatch.setenv("TMUX_TMPDIR", folder)
+    monkeypatch.delenv("TMUX", raising=False)
+
+    def ask(*words: str) -> str:
+        return subprocess.run(["tmux", *words], capture_output=True, text=True, check=False).stdout
+
+    if not any(os.access(os.path.join(place, "tmux"), os.X_OK) for place in os.environ["PATH"].split(":")):
+        absent("tmux")
+    yield ask
+    ask("kill-server")
+
+
+def test_a_session_in_a_tmux_window_is_started_kept_ended_and_settled(project, tmux):
+    said = project.cli(*project.words(project.waits({"write": "src/a.txt", "text": "x"}), "tmux"), "--json").json
+    assert "tmux" in said["said"]
+    session = project.session()
+    assert "demo" in tmux("list-windows", "-a", "-F", "#{window_name}")
+    assert project.state()["held_by"] == session
+    open(project.go, "w").close()
+    assert project.outcome(session)["kind"] == "ok"
+    _until(lambda: project.state()["state"] == "done")
+    _until(lambda: "demo" not in tmux("list-windows", "-a", "-F", "#{window_name}"), "the window stayed")
+
+
+def test_a_killed_window_leaves_no_process_and_a_free_task(project, tmux):
+    project.cli(*project.words(project.waits(), "tmux"))
+    session = project.session()
+    tmux("kill-window", "-t", "handoff-repo")
+    assert project.outcome(session)["kind"] == "killed"
+    _until(lambda: project.state()["state"] == "ready")
+    assert processes_with(project.go) == []
+
+
+def test_a_session_in_a_window_is_stopped_like_any_other(project, tmux):
+    project.cli(*project.words(project.waits(), "tmux"))
+    session = project.session()
+    project.cli("session", "stop", session, "--reason", "lunch")
+    assert project.outcome(session)["reason"] == "lunch"
+    _until(lambda: project.state()["state"] == "ready")

@@ -1,0 +1,469 @@
+"""A part of a batch as it is started by default: in a clone, behind the wall, with the relay reached through a door."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from handoff.agents import folder as folders
+from handoff.agents.contract import Launch
+from handoff.agents.sandbox.sandbox import BUBBLEWRAP, LANDLOCK, layer
+from handoff.base.errors import Refused
+from relay import manifest
+from sandbox import absent
+from scripts import handoff, processes_with, write_script
+
+PYTHON = sys.executable
+
+
+@pytest.fixture
+def batch(repo, cli, tmp_path):
+    """A repository with a batch `login` of two parts that own src/form/ and src/api/."""
+    if layer(os.environ, wanted=BUBBLEWRAP) != BUBBLEWRAP:
+        absent(BUBBLEWRAP)
+    return Batch(repo, cli, tmp_path)
+
+
+class Batch:
+    def __init__(self, repo, cli, tmp_path) -> None:
+        self.repo, self.cli, self.tmp = repo, cli, tmp_path
+        self.home = os.environ["HANDOFF_HOME"]
+        repo.write("src/form/a.txt", "form\n")
+        repo.write("src/api/b.txt", "api\n")
+        repo.write("secret.txt", "of the person\n")
+        repo.commit("more")
+
+    def open(self, **more) -> None:
+        self.cli("dump", "--open-batch", manifest(self.tmp / "m.json", **more))
+
+    def open_with_check(self, check: str) -> None:
+        path = self.tmp / "m.json"
+        manifest(path)
+        value = json.loads(path.read_text())
+        value["sub_tasks"][0]["check"] = check
+        path.write_text(json.dumps(value))
+        self.cli("dump", "--open-batch", str(path))
+
+    def script(self, name: str, *acts) -> str:
+        return write_script(os.path.join(os.environ["HOME"], f"{name}.toml"), *acts)
+
+    def run(self, task: str, *acts, words=(), code=0):
+        script = self.script(task.replace("/", "-"), *acts)
+        answer = self.cli(
+            "session", "start", task, "--agent", "scripted", "--with", script, "--json", *words, code=code
+        )  # fmt: skip
+        self.err = answer.err
+        return answer.json
+
+    def start(self, task: str, *acts):
+        script = self.script(task.replace("/", "-"), *acts)
+        return self.cli.start("session", "start", task, "--agent", "scripted", "--with", script, "--json")
+
+    def said(self, end: dict) -> str:
+        return self.cli("session", "log", end["session"], "--raw").out
+
+    def folder(self, session: str) -> str:
+        return os.path.join(self.home, "repo", "sessions", session)
+
+    def sessions(self) -> list[str]:
+        folder = os.path.join(self.home, "repo", "sessions")
+        return os.listdir(folder) if os.path.isdir(folder) else []
+
+    def clone(self, name: str) -> str:
+        folder = os.path.join(self.home, "repo", "workspaces")
+        found = [one for one in os.listdir(folder) if one.startswith(name)]
+        return os.path.join(folder, found[0], "tree")
+
+
+def _until(look):
+    for _ in range(1200):
+        found = look()
+        if found:
+            return found
+        time.sleep(0.02)
+    raise AssertionError("it did not happen")
+
+
+def _python(*lines: str) -> str:
+    """A line that runs these lines of Python inside."""
+    return PYTHON + " -c " + json.dumps("; ".join(lines)).replace("$", "\\$")
+
+
+# --- the journey ------------------------------------------------------------------------------------------------
+
+
+def test_the_agents_own_program_is_there_even_where_its_folder_is_hidden(batch):
+    program = os.path.join(batch.repo.path, "agent.sh")
+    batch.repo.write("agent.sh", "#!/bin/sh\necho by the agent > src/form/a.txt\nls $(dirname $0)\n")
+    os.chmod(program, 0o755)
+    batch.open_with_check("grep -q agent src/form/a.txt")
+    with open(os.path.join(batch.home, "config.toml"), "a", encoding="utf-8") as file:
+        file.write(f'agents = {{ mine = ["{program}"] }}\n')
+    end = batch.cli("session", "start", "login/form", "--agent", "mine", "--json").json
+    assert end["state"] == "done", end
+    assert "secret.txt" not in batch.said(end)
+
+
+def test_two_parts_work_side_by_side_and_the_fan_in_lands_them_on_the_persons_branch(batch):
+    batch.open()
+    before = batch.repo.head()
+    batch.repo.write("secret.txt", "dirty work of the person\n")
+    first = batch.start(
+        "login/form", {"write": "src/form/new.txt", "text": "form"}, {"run": handoff("done", "--summary", "'the form'")}
+    )
+    second = batch.run(
+        "login/api", {"run": "ls src/form"}, {"write": "src/api/b.txt", "text": "changed\n"},
+        {"run": "git add -A && git commit -q -m 'the api'"}, {"run": handoff("done")},
+    )  # fmt: skip
+    out, _ = first.communicate(timeout=100)
+    assert (json.loads(out)["state"], second["state"]) == ("done", "done"), batch.said(second)
+    assert "new.txt" not in batch.said(second), "each sees its own clone"
+    assert batch.repo.head() == before
+    assert not os.path.exists(os.path.join(batch.repo.path, "src/form/new.txt"))
+    assert "src/form/new.txt" in batch.repo.git("ls-tree", "-r", "--name-only", "--full-tree", _branch(batch, "form"))
+    shutil.rmtree(batch.clone("login-form"))  # nothing depends on the clone any more
+    end = batch.run(
+        "login-join", {"run": "cat src/form/new.txt src/api/b.txt"}, {"run": handoff("done", "--summary", "joined")}
+    )
+    assert end["state"] == "done", batch.said(end)
+    subjects = batch.repo.git("log", "--format=%s", f"{before}..HEAD").split("\n")
+    assert sorted(line for line in subjects if line) == ["the api", "the form"]
+    assert batch.repo.read("src/form/new.txt") == "form"
+    assert batch.repo.read("src/api/b.txt") == "changed\n"
+    assert batch.repo.read("secret.txt") == "dirty work of the person\n"
+    assert batch.repo.git("status", "--short").strip() == "M secret.txt"
+    assert batch.repo.git("branch", "--list", "handoff/*") == "", "landed branches are tidied away"
+
+
+def _branch(batch, part: str) -> str:
+    (name,) = batch.repo.git("branch", "--list", f"handoff/login-{part}*", "--format=%(refname)").split()
+    return name
+
+
+@pytest.mark.slow
+def test_a_part_that_needs_another_begins_with_its_work(batch):
+    batch.open(depends={"api": ["form"]})
+    batch.run("login/form", {"write": "src/form/new.txt", "text": "form"}, {"run": handoff("done")})
+    end = batch.run("login/api", {"run": "cat src/form/new.txt"}, {"write": "src/api/c.txt"}, {"run": handoff("done")})
+    assert end["state"] == "done", batch.said(end)
+    batch.run("login-join", {"run": handoff("done")})
+    assert sorted(os.listdir(os.path.join(batch.repo.path, "src/api"))) == ["b.txt", "c.txt"]
+
+
+def test_a_session_that_dies_keeps_its_clone_and_the_next_one_goes_on_in_it(batch):
+    batch.open()
+    batch.run("login/form", {"write": "src/form/half.txt", "text": "half"}, {"crash": True}, code=1)
+    assert batch.cli("snapshots", "--json").json
+    end = batch.run(
+        "login/form", {"expect": "src/form/half.txt"}, {"run": "test -f src/form/half.txt"}, {"run": handoff("done")}
+    )
+    assert end["state"] == "done", batch.said(end)
+
+
+def test_a_change_outside_the_ownership_is_not_done_and_never_lands(batch):
+    batch.open()
+    end = batch.run("login/form", {"write": "src/api/b.txt", "text": "mine now"}, {"run": handoff("done")}, code=1)
+    assert "outside of what it owns" in batch.said(end)
+    assert (end["state"], end["outside"]) == ("ready", ["src/api/b.txt"])
+    assert batch.repo.read("src/api/b.txt") == "api\n"
+
+
+def test_the_check_runs_behind_the_wall_on_exactly_what_is_kept(batch):
+    outside = os.path.join(batch.home, "escaped")
+    batch.open_with_check(f"sh src/form/check.sh; test ! -e {outside}")
+    end = batch.run(
+        "login/form", {"write": "src/form/check.sh", "text": f"echo x > {outside}; echo x > {batch.repo.path}/y"},
+        {"run": handoff("done")},
+    )  # fmt: skip
+    assert end["state"] == "done", batch.said(end)
+    assert not os.path.exists(outside)
+    assert not os.path.exists(os.path.join(batch.repo.path, "y"))
+
+
+def test_a_check_that_finds_other_files_each_time_is_told_so(batch):
+    batch.open_with_check("head -c 20 /dev/urandom | od > src/form/noise.txt")
+    end = batch.run("login/form", {"run": handoff("done")}, code=1)
+    assert "changed while its check ran: src/form/noise.txt" in batch.said(end)
+
+
+def test_where_the_settings_or_the_person_say_so_a_part_works_in_the_checkout(batch):
+    batch.open()
+    end = batch.run(
+        "login/form",
+        {"write": "src/form/new.txt", "text": "x"},
+        {"run": handoff("done")},
+        words=("--workspace", "shared"),
+    )
+    assert end["state"] == "done"
+    assert batch.repo.read("src/form/new.txt") == "x"
+    with open(os.path.join(batch.home, "config.toml"), "w", encoding="utf-8") as file:
+        file.write('session_workspace = "sharde"\n')
+    assert "session_workspace is 'sharde'" in batch.cli(
+        "session", "start", "login/api", "--agent", "scripted", "--with", "x", code=1
+    ).err  # fmt: skip
+
+
+def test_a_machine_without_a_wall_says_so_and_still_gives_a_clone(batch):
+    batch.cli.environment["HANDOFF_SANDBOX"] = "none"
+    batch.open()
+    end = batch.run("login/form", {"write": "src/form/new.txt"}, {"run": "pwd"}, {"run": handoff("done")})
+    assert end["state"] == "done", batch.said(end)
+    assert "No wall" in batch.err
+    assert "workspaces/login-form" in batch.said(end)
+    assert "no wall" in batch.cli("agents").out
+
+
+def test_a_main_task_stays_in_the_persons_checkout(batch):
+    batch.cli("dump", "--task", "demo", "--next", "do it", "--owns", "src/")
+    end = batch.run("demo", {"run": "pwd"}, {"write": "src/new.txt"}, {"run": handoff("done")})
+    assert end["state"] == "done"
+    assert batch.repo.path in batch.said(end)
+    assert os.path.exists(os.path.join(batch.repo.path, "src/new.txt"))
+
+
+def test_how_a_session_is_fenced_is_shown_while_it_works(batch):
+    batch.cli("init", "demo")
+    batch.open()
+    go = os.path.join(os.environ["HOME"], "go")
+    process = batch.start(
+        "login/form", {"run": f"while [ ! -e {go} ]; do sleep 0.05; done"}, {"run": handoff("block", "x")}
+    )
+    _until(lambda: [one for one in batch.sessions() if os.path.exists(os.path.join(batch.folder(one), "process.json"))])
+    assert "in a clone of its own behind bubblewrap" in batch.cli("session", "list").out
+    assert "in a clone of its own behind bubblewrap" in batch.cli("status").out
+    open(go, "w").close()
+    process.communicate(timeout=60)
+    assert "a clone behind bubblewrap" in batch.cli("agents").out
+
+
+# --- what cannot be reached ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_everyday_commands_work_inside(batch):
+    batch.open()
+    lines = (
+        "git status --short", "git log --oneline -1", "git diff", "git stash list", "mktemp", "echo x > $TMPDIR/x",
+        f"{PYTHON} -c 'import json'", f"{PYTHON} -m pytest --version", "ls ~", "touch src/form/t && rm src/form/t",
+        "git add -A && git commit -q --allow-empty -m here", handoff("--version"), handoff("--help"), handoff("heartbeat"),
+        handoff("queue"), handoff("show", "login/form"), handoff("log"), handoff("gates"),
+        handoff("snapshot", "-m", "mine"), handoff("init", "demo"), handoff("note", "'a word'"), handoff("status"),
+        "rm -rf .handoff",
+        "echo more > src/form/m.txt && " + handoff("safe-commit", "-m", "mine", "--", "src/form/m.txt"),
+        handoff("mcp", "</dev/null"),
+    )  # fmt: skip
+    end = batch.run("login/form", *({"run": line} for line in lines), {"run": handoff("done")})
+    assert end["state"] == "done", batch.said(end)
+
+
+@pytest.mark.slow
+def test_nothing_of_anybody_else_can_be_read_written_or_killed(batch):
+    batch.open()
+    other = subprocess.Popen(["sleep", f"604.{os.getpid()}"])
+    tmux = os.path.join(os.environ["HOME"], ".tmux")
+    os.makedirs(tmux)
+    open(os.path.join(tmux, "socket"), "w").close()
+    os.makedirs(os.path.join(os.environ["HOME"], ".ssh"))
+    with open(os.path.join(os.environ["HOME"], ".ssh", "id"), "w", encoding="utf-8") as file:
+        file.write("a very private key")
+    database, checkout, home = os.path.join(batch.home, "handoff.db"), batch.repo.path, os.environ["HOME"]
+    config = os.path.join(batch.home, "config.toml")
+    attempts = {
+        "read the database": f"cat {database}",
+        "write the database": f"echo x >> {database}",
+        "remove the database": f"rm -f {database} && test -e {database}",
+        "list other sessions": f"ls {batch.home}/sessions/running",
+        "read the token": f"cat {batch.home}/repo/sessions/*/token",
+        "change the grant": "echo x >> $(dirname $(dirname $HANDOFF_DOOR))/grant",
+        "change the baton": "echo x >> $(dirname $(dirname $HANDOFF_DOOR))/baton.md",
+        "replace the door": "rm $HANDOFF_DOOR",
+        "write settings of the relay": f"echo x > {config}",
+        "read the checkout": f"cat {checkout}/secret.txt",
+        "write the checkout": f"echo x > {checkout}/secret.txt",
+        "commit in the checkout": f"git -C {checkout} commit --allow-empty -m x",
+        "move a branch of the checkout": f"git --git-dir={checkout}/.git update-ref refs/heads/main HEAD~1",
+        "spoil the borrowed objects": f"echo x > {batch.home}/repo/snapshots.git/objects/x",
+        "plant a hook": "echo x > .git/hooks/pre-commit",
+        "plant a setting": "git config core.fsmonitor /bin/false",
+        "write to the home": f"echo x >> {home}/.bashrc",
+        "read a key": f"cat {home}/.ssh/id",
+        "see tmux": f"test -e {tmux}/socket",
+        "kill another": f"kill {other.pid}",
+        "kill the keeper": "kill -9 $(cat $(dirname $(dirname $HANDOFF_DOOR))/keeper.json)",
+        "go around the door": f"env -u HANDOFF_DOOR HANDOFF_HOME={batch.home} {handoff('cancel', 'login/api')}",
+    }
+    acts = [{"run": f"({line}) && echo REACHED: {what}", "may_fail": True} for what, line in attempts.items()]
+    before = batch.repo.git("for-each-ref")
+    end = batch.run("login/form", *acts, {"run": handoff("done")})
+    said = batch.said(end)
+    reached = [line.strip() for line in said.splitlines() if line.strip().startswith("REACHED")]
+    assert reached == [], said
+    assert "a very private key" not in said
+    assert other.poll() is None
+    other.kill()
+    other.wait()
+    assert batch.repo.read("secret.txt") == "of the person\n"
+    after = "\n".join(line for line in batch.repo.git("for-each-ref").splitlines() if "handoff" not in line)
+    assert after.strip() == before.strip()
+    assert end["state"] == "done", said
+
+
+@pytest.mark.slow
+def test_the_door_opens_for_the_session_itself_and_for_nothing_else(batch):
+    batch.open()
+    other = batch.cli("claim", "login/api", "--json").json
+    refused = (
+        ("cancel", "login/api"), ("retry", "login/api"), ("approve", "login/api"), ("pause",), ("resume",),
+        ("session", "stop", other["session"]), ("session", "start", "login/api", "--agent", "scripted"),
+        ("restore", "--into", "x"), ("diff",), ("land", "x"), ("undo",), ("gc",), ("workspace", "list"),
+        ("work", "--agent", "scripted"), ("dump", "--task", "x", "--next", "y"), ("claim", "login/api"), ("sandbox", "id"),
+        ("migrate-database", "x"), ("sync-files",), ("hooks", "install"), ("git-guard", "install"),
+        ("done", "--session", other["session"], "--fence", str(other["fence"])), ("done", "login/api"),
+        ("done", "--task", "api"), ("done", "--project", "another"), ("done", "--accept-outside", "please"),
+        ("heartbeat", "--fence", "99"), ("heartbeat", "complete", "login"), ("heartbeat", "--session", other["session"]),
+        ("block", "no", "--task", "login/api"), ("ask", "well?", "--session", other["session"]),
+        ("ask", "well?", "--from", "/etc/passwd"), ("queue", "--project", "another"), ("log", "-f"),
+        ("-C", "/etc", "heartbeat"), ("heartbeat", "-C", batch.repo.path), ("snapshot", "--path", "/etc/passwd"),
+        ("snapshot", "--session", other["session"]), ("no-such-command",),
+    )  # fmt: skip
+    acts = [
+        {"run": f"{handoff(*(repr(word) for word in words))}; test $? = 3 || echo NOT REFUSED: {' '.join(words)}"}
+        for words in refused
+    ]
+    end = batch.run("login/form", *acts, {"run": handoff("done")})
+    said = batch.said(end)
+    assert "  NOT REFUSED" not in said, said
+    assert end["state"] == "done", said
+    row = batch.cli("show", "login/api", "--json").json
+    assert (row["state"], row["fence"]) == ("running", other["fence"])
+
+
+def test_a_forged_environment_speaks_for_nobody_else(batch):
+    batch.open()
+    other = batch.cli("claim", "login/api", "--json").json
+    forged = (
+        f"env HANDOFF_SESSION={other['session']} HANDOFF_FENCE={other['fence']} HANDOFF_TASK=login/api HANDOFF_TOKEN=x "
+        f"HANDOFF_HOME=/tmp/x HANDOFF_DATABASE_URL=postgresql://x {handoff('done', '--summary', 'forged')}"
+    )
+    end = batch.run("login/form", {"run": forged})
+    assert end["state"] == "done", batch.said(end)
+    assert batch.cli("show", "login/api", "--json").json["state"] == "running"
+
+
+def test_a_link_planted_in_the_workspace_is_not_followed_outside(batch):
+    batch.open()
+    target = os.path.join(os.environ["HOME"], "profile")
+    with open(target, "w", encoding="utf-8") as file:
+        file.write("kept\n")
+    end = batch.run(
+        "login/form", {"run": handoff("init", "demo")}, {"run": f"ln -sf {target} .handoff/features/demo/SESSION.md"},
+        {"run": handoff("note", "planted"), "may_fail": True}, {"run": f"ln -sf {batch.home} src/form/home"},
+        {"run": handoff("done"), "may_fail": True}, {"run": "rm -r src/form/home .handoff"}, {"run": handoff("done")},
+    )  # fmt: skip
+    with open(target, encoding="utf-8") as file:
+        assert file.read() == "kept\n"
+    assert "leads out of the tree" in batch.said(end)
+
+
+# --- the door under attack -------------------------------------------------------------------------------------------
+
+_CONNECT = "import socket,os,sys; p=os.environ['HANDOFF_DOOR']; os.chdir(os.path.dirname(p)); b=os.path.basename(p)"
+
+
+def _say(data: str) -> str:
+    return _python(
+        _CONNECT, "s=socket.socket(socket.AF_UNIX); s.connect(b)", f"s.sendall({data})", "s.shutdown(1)",
+        "print('answer', s.recv(10))",
+    )  # fmt: skip
+
+
+@pytest.mark.slow
+def test_garbage_and_floods_are_not_heard_and_the_door_still_opens(batch):
+    batch.open()
+    flood = _python(
+        _CONNECT, "held=[socket.socket(socket.AF_UNIX) for _ in range(40)]", "[one.setblocking(False) for one in held]",
+        "[one.connect_ex(b) for one in held]", "print('flooded')",
+    )  # fmt: skip
+    acts = [
+        {"run": _say(data), "may_fail": True}
+        for data in (
+            "b'GET / HTTP/1.0\\\\r\\\\n\\\\r\\\\n'", "b'\\\\0'*100000", "b'handoff-door-1 99999999999999\\\\n'",
+            "b'handoff-door-1 -5\\\\n'", "b'handoff-door-1 4\\\\ndone'", "b'handoff-door-1 x'",
+        )
+    ]  # fmt: skip
+    huge = handoff("block") + " \"$(head -c 120000 /dev/zero | tr '\\0' x)\""
+    acts += [{"run": f"{huge} --task login/api; test $? = 3"}, {"run": flood}, {"run": handoff("heartbeat")}]
+    end = batch.run("login/form", *acts, {"run": handoff("done")})
+    said = batch.said(end)
+    assert end["state"] == "done", said
+    assert said.count("answer b''") + said.count("reset by peer") == 6, said
+    assert "flooded" in said
+
+
+def test_a_killed_keeper_leaves_neither_the_client_nor_the_door(batch):
+    batch.open()
+    mark = f"605.{os.getpid()}"
+    process = batch.start("login/form", {"run": f"sleep {mark}"})
+    _until(lambda: processes_with(f"sleep\0{mark}"))
+    (session,) = batch.sessions()
+    with open(os.path.join(batch.folder(session), "keeper.json"), encoding="utf-8") as file:
+        os.kill(json.load(file)["pid"], signal.SIGKILL)
+    out, _ = process.communicate(timeout=60)
+    assert json.loads(out)["outcome"] == "lost"
+    assert _until(lambda: not processes_with(mark) and not processes_with(session))
+
+
+def test_a_door_that_is_gone_says_no_to_an_edit(batch, tmp_path):
+    batch.cli.environment["HANDOFF_DOOR"] = str(tmp_path / "door" / "socket")
+    os.makedirs(tmp_path / "door")
+    said = batch.cli("hook", "claude", "PreToolUse", stdin="{}", code=2)
+    assert "does not answer" in said.err
+    assert "does not answer" in batch.cli("done", code=1).err
+
+
+def test_hooks_are_answered_through_the_door(batch):
+    batch.open()
+    start = f"echo '{{}}' | {handoff('hook', 'claude', 'SessionStart')}"
+    call = json.dumps({"tool_name": "Write", "tool_input": {"file_path": "src/api/b.txt"}})
+    edit = f"echo '{call}' | {handoff('hook', 'claude', 'PreToolUse')}"
+    end = batch.run("login/form", {"run": start}, {"run": edit, "may_fail": True}, {"run": handoff("done")})
+    said = batch.said(end)
+    assert "Build form." in said, "the baton is the answer to the start"
+    assert "is not yours to change in task" in said, said
+    assert os.path.exists(os.path.join(batch.folder(end["session"]), "hello"))
+
+
+@pytest.mark.slow
+def test_landlock_has_the_same_door(batch):
+    if layer(os.environ, wanted=LANDLOCK) != LANDLOCK:
+        absent(LANDLOCK, installable=False)
+    batch.cli.environment["HANDOFF_SANDBOX"] = LANDLOCK
+    batch.open()
+    acts = (
+        {"run": f"cat {batch.home}/handoff.db && echo REACHED", "may_fail": True},
+        {"run": f"echo x > {batch.repo.path}/secret.txt && echo REACHED", "may_fail": True},
+        {"run": f"echo x > {os.environ['HOME']}/x && echo REACHED", "may_fail": True},
+        {"run": handoff("heartbeat")}, {"write": "src/form/new.txt"}, {"run": handoff("done")},
+    )  # fmt: skip
+    end = batch.run("login/form", *acts)
+    assert "  REACHED" not in batch.said(end), batch.said(end)
+    assert end["state"] == "done", batch.said(end)
+
+
+def test_a_link_planted_in_the_clients_own_folder_is_not_followed_when_it_is_resumed(tmp_path):
+    folder = str(tmp_path / "session")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    os.makedirs(os.path.join(folder, "client"))
+    os.symlink(elsewhere, os.path.join(folder, "client", "copilot"))
+    launch = Launch(("x",), {}, {os.path.join(folder, "client", "copilot", "hooks", "handoff.json"): "{}"})
+    with pytest.raises(Refused, match="leads out of the session's folder"):
+        folders.put_launch(folder, launch, cwd="/", order={"argv": ["x"]})
+    assert list(elsewhere.iterdir()) == []
