@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
+from handoff.agents.adapters.command import made_from
 from handoff.agents.contract import Adapter
 from handoff.base.errors import ConfigError, UserError
 from handoff.base.record import TYPE_CHECKING
@@ -39,8 +40,6 @@ def names(*, commands: Mapping[str, Any] | None = None) -> list[str]:
 
 
 def _command(name: str, words: Any, where: str) -> Adapter:
-    from handoff.agents.adapters.command import made_from
-
     if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
         raise ConfigError(
             f"{where}: agents.{name} must be a list of texts, not {words!r}.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+from glob import iglob
 
 from handoff.base.process import find, run
 from handoff.base.record import TYPE_CHECKING, Record
@@ -124,8 +125,6 @@ def _written(target: str) -> list[str]:
 
 def _placed(folder: str, patterns: Sequence[str]) -> list[str]:
     """Result files a framework put into the tree; links are not followed out of it."""
-    from glob import iglob
-
     found = {path for pattern in patterns for path in iglob(os.path.join(folder, pattern), recursive=True)}
     real = os.path.realpath(folder) + os.sep
     return sorted(path for path in found if os.path.isfile(path) and os.path.realpath(path).startswith(real))

@@ -6,6 +6,7 @@ import os
 
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.git.plumbing import query as sources
+from handoff.git.snapshots.parts import digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -267,8 +268,6 @@ def _keys(store: Store, source: Source) -> dict[str, str]:
 
 
 def _digest(data: bytes, *, runs: bool) -> str:
-    from handoff.git.snapshots.parts import digest
-
     return digest(data) + ("x" if runs else "")
 
 

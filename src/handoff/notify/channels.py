@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
+from base64 import b64decode
+from binascii import Error
 
 from handoff.base.errors import ConfigError
 from handoff.base.record import TYPE_CHECKING, Record
@@ -161,9 +163,6 @@ def _secret(table: _Table) -> bytes:
     if len(text) < 16:  # noqa: PLR2004 - what can be guessed signs nothing
         raise table.fault("the secret is shorter than 16 characters", "Make one: openssl rand -hex 32", "secret")
     if text.startswith("whsec_"):
-        from base64 import b64decode
-        from binascii import Error
-
         try:
             return b64decode(text[6:], validate=True)
         except Error:

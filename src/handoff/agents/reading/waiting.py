@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from handoff.base.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -30,8 +32,6 @@ def is_limit(text: str) -> bool:
 
 def reset_time(text: str, now: float) -> float | None:
     """When the words say that work may go on, as a moment after `now`; None when they do not say."""
-    import re
-
     for reader in (_epoch, _iso, _span, _clock_time):
         found = reader(re, text, now)
         if found is not None and now < found <= now + _LONGEST_SECONDS:

@@ -6,6 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, NamedTuple
 
+from handoff.agents.sandbox.landlock import OLDEST, launcher_words, version
 from handoff.base.files import SOURCES
 from handoff.base.process import capture, find
 
@@ -81,8 +82,6 @@ def _works(name: str, environment: Mapping[str, str]) -> bool:
         ]
         return capture(probe, environment=environment).code == 0
     if name == LANDLOCK:
-        from handoff.agents.sandbox.landlock import OLDEST, version
-
         return version() >= OLDEST
     if name == SEATBELT:
         return sys.platform == "darwin" and find("sandbox-exec", path=path) is not None
@@ -99,8 +98,6 @@ def wrap(cage: Cage, argv: Sequence[str], environment: Mapping[str, str], *, by:
         inside["TMPDIR"] = "/tmp"  # noqa: S108 - a folder of its own, bound there
         return Wrapped([program, *bubblewrap_words(cage), "--", *argv], inside)
     if by == LANDLOCK:
-        from handoff.agents.sandbox.landlock import launcher_words
-
         return Wrapped([*launcher_words(cage, secrets(cage)), "--", *argv], inside)
     if by == SEATBELT:
         return Wrapped(["sandbox-exec", "-p", seatbelt_profile(cage), *argv], inside)

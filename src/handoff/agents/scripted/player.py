@@ -7,6 +7,7 @@ A script is TOML. Each `[[act]]` does one thing: `write` a file (with `text`), `
 from __future__ import annotations
 
 import os
+import signal
 
 from handoff.base import files
 from handoff.base.errors import UserError
@@ -153,8 +154,6 @@ def _exit(act: dict[str, Any], stage: Stage, tell: Callable[[str], None]) -> End
 
 
 def _crash(act: dict[str, Any], stage: Stage, tell: Callable[[str], None]) -> None:
-    import signal
-
     del act, stage
     tell("(the process dies here)")
     os.kill(os.getpid(), signal.SIGKILL)

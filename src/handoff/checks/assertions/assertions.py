@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 
 from handoff.base.record import TYPE_CHECKING, Record
+from handoff.checks.assertions.python import python_tests
+from handoff.checks.assertions.scan import LANGUAGES, scanned_tests
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,11 +31,7 @@ def read_tests(path: str, text: str) -> dict[str, Facts]:
     """The tests in a file's text by name; a file of a language we do not know has none."""
     ending = os.path.splitext(path)[1].lower()
     if ending in (".py", ".pyi"):
-        from handoff.checks.assertions.python import python_tests
-
         return python_tests(text)
-    from handoff.checks.assertions.scan import LANGUAGES, scanned_tests
-
     language = LANGUAGES.get(ending)
     return scanned_tests(text, language) if language else {}
 

@@ -7,6 +7,7 @@ import os
 from handoff.base.errors import ConfigError, UserError
 from handoff.base.record import TYPE_CHECKING
 from handoff.checks.frameworks.suite import EXIT, Folder, Suite, entered, suite_of
+from handoff.checks.frameworks.table import FINDERS, make_test
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -28,8 +29,6 @@ def find_suites(
     """The suites of the tree at `top`, by folder. What is configured wins, and then nothing is guessed."""
     if configured:
         return tuple(_configured(name, values, path) for name, values in configured.items())
-    from handoff.checks.frameworks.table import FINDERS, make_test
-
     found: list[Suite] = []
     _look(top, "", FINDERS, frozenset(), found)
     if not found:

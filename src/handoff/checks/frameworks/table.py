@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 
@@ -63,8 +64,6 @@ def _script(folder: Folder) -> Suite | None:
     """The runner a package.json names; npm, pnpm and yarn only decide where it is found."""
     if "package.json" not in folder.names:
         return None
-    import json
-
     try:
         package = json.loads(folder.read("package.json"))
     except ValueError:

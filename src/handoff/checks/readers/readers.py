@@ -7,7 +7,11 @@ import re
 
 from handoff.base.record import TYPE_CHECKING
 from handoff.checks import results
+from handoff.checks.readers import json_reports as own
+from handoff.checks.readers import text_reports as text
+from handoff.checks.readers import xml_reports as xml
 from handoff.checks.readers.found import Found, Unreadable
+from handoff.checks.readers.reasons import plain_reason, script_reason
 
 _PRINTED = ("go", "cargo", "java")  # these say on standard output what they have to say
 _SILENT = ("mocha", "junit", "trx")
@@ -49,8 +53,6 @@ def _listed(found: Found) -> list[Case]:
 
 def _unloaded(found: Found) -> list[Case]:
     """Some frameworks write nothing when one file does not load: the test file their words name is the one."""
-    from handoff.checks.readers.reasons import plain_reason, script_reason
-
     for match in _PATH.finditer(found.output):
         path = found.path(match[0].removeprefix("./"))
         if found.is_test(path) and os.path.isfile(os.path.join(found.top, path)):
@@ -67,13 +69,7 @@ def _unloaded(found: Found) -> list[Case]:
 def _reader(name: str) -> Callable[[Found], list[Case]]:
     """The reader of that name; each stands in a file that is imported for it alone."""
     if name in ("pytest", "junit", "java", "trx"):
-        from handoff.checks.readers import xml_reports as xml
-
         return {"pytest": xml.pytest, "junit": xml.junit, "java": xml.java, "trx": xml.trx}[name]
     if name in ("go", "cargo"):
-        from handoff.checks.readers import text_reports as text
-
         return {"go": text.go, "cargo": text.cargo}[name]
-    from handoff.checks.readers import json_reports as own
-
     return {"unittest": own.unittest, "node": own.node, "jest": own.jest, "mocha": own.mocha, "rspec": own.rspec}[name]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib import metadata
 
 from handoff.base.process import find, pass_through
 from handoff.base.record import TYPE_CHECKING, Record
@@ -24,8 +25,6 @@ class Installation(Record):
 
 def installation(app: App) -> Installation:
     """Look at where we run from and at the installer's own marks."""
-    from importlib import metadata
-
     prefix = os.path.realpath(sys.prefix)
     try:
         about = metadata.distribution(NAME)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from base64 import b64encode
 
 from handoff.base.process import feed, find
 from handoff.base.record import TYPE_CHECKING
@@ -51,8 +52,6 @@ def _by_terminal(app: App, data: bytes) -> str:
         terminal = os.open("/dev/tty", os.O_WRONLY | os.O_NOCTTY)
     except OSError:
         return ""
-    from base64 import b64encode
-
     try:
         os.write(terminal, b"\x1b]52;c;" + b64encode(data) + b"\x07")
     except OSError:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+
 from handoff.base.errors import Conflict, Refused, UserError
+from handoff.base.files import read_text
+from handoff.base.process import pass_through
 from handoff.base.record import TYPE_CHECKING
 from handoff.board.sessions import pauses
 from handoff.board.tasks import flows, outcomes, states, tasks
@@ -143,11 +147,7 @@ def reword(app: App, *, flow: Flow, text: str) -> Task:
 
 def edit(app: App, *, flow: Flow) -> Task:
     """The same in the person's editor."""
-    import os
     import tempfile
-
-    from handoff.base.files import read_text
-    from handoff.base.process import pass_through
 
     flow = flows.get(app.database, key=flow.key)
     brief = tasks.get(app.database, key=flow.task).brief if flow.task is not None else ""

@@ -13,6 +13,7 @@ from handoff.agents.contract import FAILED, LIMIT, OK, Outcome
 from handoff.base.errors import Conflict, HandoffError
 from handoff.base.record import TYPE_CHECKING
 from handoff.board import gates
+from handoff.board.events import texts
 from handoff.board.sessions import leases
 from handoff.board.tasks import flows, outcomes, states, tasks
 from handoff.engine.fanout import views
@@ -20,8 +21,10 @@ from handoff.engine.flows import documents, judge, prompts
 from handoff.engine.flows.state import Standing, moving, now, owned
 from handoff.engine.home import host_label
 from handoff.engine.proof import git_notes
+from handoff.engine.safety import snapshots
 from handoff.git.commits.phases import publish
 from handoff.git.notes.record import Check
+from handoff.git.snapshots.take import Wish
 from handoff.workflows.model import DONE, GATE, ROLL_BACK
 
 if TYPE_CHECKING:
@@ -173,8 +176,6 @@ def _advance(app: App, at: Standing, head: str, facts: dict[str, Any]) -> Flow:
 
 
 def _written(facts: dict[str, Any]) -> str:
-    from handoff.board.events import texts
-
     return texts.write(facts)
 
 
@@ -290,9 +291,6 @@ def _diff_now(at: Standing) -> str:
 
 def _snapshot(app: App, at: Standing, session: str) -> str:
     """The whole working tree as it is; nothing is thrown away."""
-    from handoff.engine.safety import snapshots
-    from handoff.git.snapshots.take import Wish
-
     vault = snapshots.open_vault(app, folder=at.flow.workspace)
     return snapshots.snapshot(app, vault=vault, wish=Wish(f"the end of {at.phase.name}", session=session)).sha
 

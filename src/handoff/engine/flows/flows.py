@@ -9,8 +9,9 @@ from handoff.agents.contract import OK, Outcome
 from handoff.base.clock import boot_id
 from handoff.base.errors import Conflict, Refused, UserError
 from handoff.base.ids import new_id, slug
-from handoff.base.process import is_running, start_of
+from handoff.base.process import is_running, pass_through, start_of
 from handoff.base.record import TYPE_CHECKING, Record
+from handoff.board import gates
 from handoff.board.sessions import leases
 from handoff.board.sessions import sessions as people
 from handoff.board.tasks import flows, states, tasks
@@ -19,9 +20,13 @@ from handoff.engine.flows import conclude
 from handoff.engine.flows.agent_args import filled
 from handoff.engine.flows.state import standing
 from handoff.engine.home import find_project, home_config, labels_of
+from handoff.engine.proof.test_runs import suites_of
+from handoff.engine.safety.snapshots import open_vault
 from handoff.engine.sessions import conclude as session_conclude
 from handoff.engine.sessions import start as session_start
+from handoff.engine.workspaces.workspaces import add_workspace, remove_workspace
 from handoff.git.commits.phases import Lane
+from handoff.git.workspaces.workspaces import Order, read_workspace
 from handoff.workflows import library
 
 if TYPE_CHECKING:
@@ -145,17 +150,11 @@ def _free_id(app: App, project: str, wanted: str) -> str:
 def _suites(app: App, workflow: Workflow, folder: str) -> list[dict[str, Any]]:
     if not workflow.runs_tests:
         return []
-    from handoff.engine.proof.test_runs import suites_of
-
     return [suite.record() for suite in suites_of(app, folder=folder)]
 
 
 def _workspace(app: App, name: str, base: str, folder: str) -> Any:
     """The flow's own clone. One that a killed start left without a flow is put aside (it is in a snapshot) and made anew."""
-    from handoff.engine.safety.snapshots import open_vault
-    from handoff.engine.workspaces.workspaces import add_workspace, remove_workspace
-    from handoff.git.workspaces.workspaces import Order, read_workspace
-
     vault = open_vault(app, folder=folder)
     left = read_workspace(os.path.join(vault.place.project, "workspaces", name))
     if left is not None and left.session == _MARK + name:
@@ -215,8 +214,6 @@ def _under_way(app: App, task: Task) -> session_start.Begun | None:
 
 def by_hand(app: App, *, flow: Flow, task: Task, tell: Callable[[str], None]) -> Step:
     """A person does the phase in a shell in the workspace; it is judged like anybody's."""
-    from handoff.base.process import pass_through
-
     who = people.Who(
         new_id("session"), kind=people.PERSON, project=flow.project, agent=PERSON, workspace=flow.workspace,
         host=app.settings.host, boot=boot_id(), pid=os.getpid(), process_start=start_of(os.getpid()),
@@ -262,8 +259,6 @@ def look(app: App, flow: Flow) -> Seen:
         elif task.state == states.CANCELLED:
             state, reason = flows.BLOCKED, f"its task '{task.label}' was cancelled"
         elif task.state == states.GATED:
-            from handoff.board import gates
-
             gate = gates.of_task(app.database, key=task.key)
             state, reason = flows.GATED, gate.question if gate else ""
     return Seen(flow, task, state, reason)

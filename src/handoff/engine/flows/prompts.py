@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 
+from handoff.agents.contract import shell_line
 from handoff.base.markdown import fenced, listed
 from handoff.base.placeholders import fill
 from handoff.base.record import TYPE_CHECKING
 from handoff.base.settings import PROJECT_FOLDER
 from handoff.board import gates
+from handoff.engine.flows import documents
 from handoff.engine.flows.state import NO_PATH, owned
+from handoff.engine.sessions.agent_programs import own_words
 from handoff.workflows import test_list
 
 if TYPE_CHECKING:
@@ -34,9 +37,6 @@ def brief(app: App, at: Standing) -> str:
 
 def baton(app: App, at: Standing, task: Task) -> str:
     """The whole document: the brief, the fence, what went wrong before, and how to say that it cannot be done."""
-    from handoff.agents.contract import shell_line
-    from handoff.engine.sessions.agent_programs import own_words
-
     program = shell_line(own_words())  # a login shell forgets our PATH
     parts = [f"# {at.flow.id}: {at.phase.name} (cycle {at.flow.cycle})\n", task.brief.rstrip() + "\n"]
     patterns = [f"`{pattern}`" for pattern in owned(at)]
@@ -133,8 +133,6 @@ def _commands(app: App, at: Standing) -> str:
 
 def _document(name: str) -> Callable[[App, Standing], str]:
     def read(app: App, at: Standing) -> str:
-        from handoff.engine.flows import documents
-
         return documents.text(app, at.flow, name) if at.flow.feature else ""
 
     return read
@@ -142,8 +140,6 @@ def _document(name: str) -> Callable[[App, Standing], str]:
 
 def _step(part: str) -> Callable[[App, Standing], str]:
     def read(app: App, at: Standing) -> str:
-        from handoff.engine.flows import documents
-
         found = documents.current_step(app, at.flow) if at.flow.feature else None
         return "" if found is None else f"{found[0].number}. {found[0].text}" if part == "text" else f"`{found[1]}`"
 

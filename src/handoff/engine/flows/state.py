@@ -8,6 +8,7 @@ from handoff.base.files import locked, make_folder
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.settings import PROJECT_FOLDER
 from handoff.board.tasks import flows
+from handoff.checks.frameworks.frameworks import suite_of
 from handoff.git.commits.phases import Lane
 from handoff.workflows import library, reader
 from handoff.workflows.model import ALL, CODE, NOTHING, TESTS, Phase, Workflow
@@ -37,8 +38,6 @@ class Standing(Record):
     @property
     def suites(self) -> tuple[Suite, ...]:
         """The test suites the flow began with: who is judged by them cannot choose others."""
-        from handoff.checks.frameworks.frameworks import suite_of
-
         return tuple(suite_of(values) for values in self.flow.facts.get("suites", ()))
 
     @property

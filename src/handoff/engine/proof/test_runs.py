@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import os
 
+from handoff.agents.sandbox.sandbox import NOTHING, wrap
 from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING
 from handoff.base.settings import PROJECT_FOLDER, project_config
 from handoff.checks import judge
 from handoff.checks.frameworks.frameworks import need_suites
 from handoff.checks.runs import Ground, run_suite
+from handoff.engine.proof.sandboxes import wall_of_workspace
+from handoff.engine.safety.snapshots import open_vault, snapshot
 from handoff.git.ownership.ownership import Ownership
 from handoff.git.plumbing.checkout import find_top
 from handoff.git.snapshots.location import STORE, find_place
+from handoff.git.snapshots.take import Wish
+from handoff.git.workspaces.include import copy_included
 from handoff.git.workspaces.scratch import Changed, Scratch
+from handoff.git.workspaces.workspaces import CLONE, Workspace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -75,9 +81,6 @@ def check(
     app: App, *, folder: str = ".", names: Sequence[str] = (), tree: str = "", timeout: float = 0.0, walled: bool = True
 ) -> tuple[str, tuple[Report, ...]]:
     """Run the suites of this checkout, some or all, on a commit or on the files as they are now; the tree, the reports."""
-    from handoff.engine.safety.snapshots import open_vault, snapshot
-    from handoff.git.snapshots.take import Wish
-
     vault = open_vault(app, folder=folder)
     top = vault.place.source.top
     suites = chosen(suites_of(app, folder=top), names)
@@ -166,9 +169,6 @@ def _include(app: App, lender: str, tree: str) -> None:
     """Files git does not carry but tests need, by the person's own list."""
     if not os.path.isfile(os.path.join(lender, ".worktreeinclude")):
         return
-    from handoff.engine.safety.snapshots import open_vault
-    from handoff.git.workspaces.include import copy_included
-
     vault = open_vault(app, folder=lender)
     copy_included(vault.place, vault.store, tree)
 
@@ -187,10 +187,6 @@ def _wall(
     app: App, place: Place, scratch: Scratch, borrowed: Sequence[str]
 ) -> Callable[[Sequence[str], Mapping[str, str]], tuple[Sequence[str], Mapping[str, str]]] | None:
     """What puts a command behind the wall, where this machine has one: running tests runs the agent's code."""
-    from handoff.agents.sandbox.sandbox import NOTHING, wrap
-    from handoff.engine.proof.sandboxes import wall_of_workspace
-    from handoff.git.workspaces.workspaces import CLONE, Workspace
-
     workspace = Workspace(os.path.basename(scratch.folder), CLONE, place.project, scratch.tree)
     wall = wall_of_workspace(app, workspace=workspace)
     if wall.layer == NOTHING:

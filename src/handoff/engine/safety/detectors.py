@@ -12,6 +12,8 @@ from handoff.board.sessions import sessions
 from handoff.board.tasks import states, tasks
 from handoff.engine.safety.snapshots import Vault, snapshot
 from handoff.git import tampering
+from handoff.git.landing.target import Target
+from handoff.git.ownership.ownership import Ownership
 from handoff.git.plumbing import query as sources
 from handoff.git.plumbing.checkout import find_top
 from handoff.git.plumbing.snapshot_repo import Store
@@ -184,8 +186,6 @@ def our_moves(ground: Ground, before: dict[str, Any], now: dict[str, Any]) -> se
 
 def strange_commits(ground: Ground, before: dict[str, Any], now: dict[str, Any]) -> list[Finding]:
     """Commits that took in what is not theirs, on branches somebody works on."""
-    from handoff.git.ownership.ownership import Ownership
-
     store, source = ground.vault.store, ground.vault.place.source
     made: dict[str, str] | None = None
     found: list[Finding] = []
@@ -291,8 +291,6 @@ def _made(common: str) -> dict[str, str]:
 
 
 def _landings(ground: Ground) -> list[Any]:
-    from handoff.git.landing.target import Target
-
     return Target(ground.vault.store, ground.vault.place.source, ground.vault.place.project, {}).all()[:_SHOWN]
 
 

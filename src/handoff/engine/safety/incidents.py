@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from contextlib import contextmanager
 
 from handoff.base.errors import HandoffError
@@ -140,8 +141,6 @@ def _remember(app: App, ground: Ground, before: Watched, seen: Seen) -> int:
 
 
 def _report(ground: Ground, before: Watched, finding: Finding) -> Report:
-    import shlex
-
     return incidents.Report(
         "\0".join((ground.place, str(before.version), finding.kind, finding.subject)), finding.kind, finding.what,
         shlex.join(finding.mend), ground.name, finding.session, ground.place,

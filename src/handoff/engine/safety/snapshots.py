@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import time
 from typing import TYPE_CHECKING, NamedTuple
 
+from handoff.base.clock import parse_stamp
 from handoff.base.errors import UserError
 from handoff.git.plumbing.checkout import find_top
 from handoff.git.plumbing.query import open_source
@@ -14,6 +16,7 @@ from handoff.git.snapshots import modes as rights
 from handoff.git.snapshots import restore as restoring
 from handoff.git.snapshots.index import put_index
 from handoff.git.snapshots.location import Place, find_place
+from handoff.git.snapshots.retention import faults
 from handoff.git.snapshots.take import Snapshot, Wish, snapshots, take
 
 if TYPE_CHECKING:
@@ -114,8 +117,6 @@ def choose(app: App, *, vault: Vault, name: str = "", session: str = "", at: str
 
 def parse_moment(text: str, *, now: float) -> float:
     """A moment as people write it: 2026-11-15T08:30:00Z, 2026-11-15 08:30 (local), 08:30 (today), 10m, 2h, 3d ago."""
-    import time
-
     units = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
     bare = text.removesuffix("ago").strip()
     number = bare.rstrip("abcdefghijklmnopqrstuvwxyz ")
@@ -123,8 +124,6 @@ def parse_moment(text: str, *, now: float) -> float:
     if unit in units and number.replace(".", "", 1).isdigit():
         return now - float(number) * units[unit]
     if text.endswith("Z"):
-        from handoff.base.clock import parse_stamp
-
         moment = parse_stamp(text)
         if moment is not None:
             return moment + 1
@@ -277,7 +276,5 @@ def _ignore_files(app: App, vault: Vault) -> list[str]:
 
 def verify(app: App, *, vault: Vault) -> list[str]:
     """What is wrong with the store; nothing when every snapshot can be read in full."""
-    from handoff.git.snapshots.retention import faults
-
     del app
     return faults(vault.store) if vault.store.exists else []

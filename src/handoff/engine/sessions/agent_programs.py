@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib.util import find_spec
 
 from handoff.agents import catalog
 from handoff.agents.contract import version_of
@@ -75,6 +76,4 @@ def own_words() -> tuple[str, ...]:
 
 def has_mcp() -> bool:
     """Whether the extra `mcp` is installed; it is not imported, that takes a second."""
-    from importlib.util import find_spec
-
     return find_spec("mcp") is not None

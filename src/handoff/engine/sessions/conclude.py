@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from handoff.agents import catalog
 from handoff.agents import folder as folders
-from handoff.agents.contract import FAILED, LIMIT, OK, Outcome
+from handoff.agents.contract import FAILED, LIMIT, OK, SAID, Outcome
 from handoff.agents.monitor import EVENTS
 from handoff.base.clock import stamp
 from handoff.base.errors import Conflict, HandoffError, Refused
@@ -192,9 +193,6 @@ def _told(event: journal.Event) -> str:
 
 def _last_words(app: App, task: Task) -> list[str]:
     """A summary of the last transcript without a model: what the client said, newest last."""
-    from handoff.agents import catalog
-    from handoff.agents.contract import SAID
-
     ended = [event.session for event in _events(app, task) if event.kind == "session.settled" and event.session]
     if not ended:
         return []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from hmac import compare_digest
 
 from handoff.agents import folder as folders
 from handoff.base.clock import boot_id
@@ -134,8 +135,6 @@ def _bare(app: App) -> dict[str, str]:
 
 
 def _same(known: str, given: str) -> bool:
-    from hmac import compare_digest
-
     return bool(known) and compare_digest(known.encode(), given.encode("utf-8", "replace"))
 
 

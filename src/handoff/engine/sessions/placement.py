@@ -12,9 +12,12 @@ from handoff.base.settings import PROJECT_FOLDER
 from handoff.board.tasks import tasks
 from handoff.engine.proof import sandboxes
 from handoff.engine.sessions import sandbox
-from handoff.engine.workspaces import task_work
+from handoff.engine.workspaces import task_work, workspaces
 from handoff.engine.workspaces.task_clones import name_of, of_task, parts, vault_of_project
+from handoff.git.plumbing.checkout import find_top
+from handoff.git.plumbing.query import head, open_source
 from handoff.git.snapshots.location import CHECKOUTS
+from handoff.git.workspaces.workspaces import Order, read_workspace, write_workspace
 
 if TYPE_CHECKING:
     from handoff.base.settings import Config
@@ -97,18 +100,12 @@ def _is_brought(app: App, task: Task) -> bool:
 
 
 def _has_commit(folder: str) -> bool:
-    from handoff.git.plumbing.checkout import find_top
-    from handoff.git.plumbing.query import head, open_source
-
     top = find_top(folder) if folder and os.path.isdir(folder) else None
     return top is not None and bool(head(open_source(top)).commit)
 
 
 def ready(app: App, *, task: Task, session: str) -> Workspace:
     """The task's clone: as the session before left it, else a new one of what the person has now and the parts it needs."""
-    from handoff.engine.workspaces import workspaces
-    from handoff.git.workspaces.workspaces import Order, write_workspace
-
     found = of_task(app, task)
     if found is not None:
         found = found._replace(session=session, owns=task.patterns)
@@ -126,9 +123,6 @@ def ready(app: App, *, task: Task, session: str) -> Workspace:
 
 def _clear(app: App, vault: Vault, name: str) -> None:
     """A clone somebody died in while it was made holds nothing yet: it makes room."""
-    from handoff.engine.workspaces import workspaces
-    from handoff.git.workspaces.workspaces import read_workspace
-
     if read_workspace(os.path.join(vault.place.project, "workspaces", name)) is not None:
         workspaces.remove_workspace(app, name=name, vault=vault)
 

@@ -21,7 +21,7 @@ from handoff.board.tasks import batches, tasks
 from handoff.engine.app import App
 from handoff.engine.fanout import stop_files, views
 from handoff.engine.home import find_project, home_config, labels_of
-from handoff.engine.safety import incidents
+from handoff.engine.safety import incidents, snapshots
 from handoff.engine.sessions import conclude, endpoints, hooks, placement, sandbox
 from handoff.engine.sessions.agent_programs import Client, client_of, has_mcp, own_words
 from handoff.engine.sessions.environment import session_environment
@@ -29,6 +29,7 @@ from handoff.engine.tasks import kinds, spending
 from handoff.engine.workspaces import baton as batons
 from handoff.engine.workspaces import publish, running  # fmt: skip
 from handoff.engine.workspaces.transcripts import known_session
+from handoff.git.snapshots.take import Wish as Kept
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -283,9 +284,6 @@ def save(app: App, claim: Claim) -> str:
     workspace = str(folders.get(path, folders.FACTS).get("workspace") or claim.task.workspace)
     if not os.path.lexists(os.path.join(workspace, ".git")):
         return ""
-    from handoff.engine.safety import snapshots
-    from handoff.git.snapshots.take import Wish as Kept
-
     try:
         vault = snapshots.open_vault(app, folder=workspace)
         taken = snapshots.snapshot(app, vault=vault, wish=Kept("phase", session=claim.session.id))

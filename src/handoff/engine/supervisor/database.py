@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING, Record
+from handoff.engine.supervisor import durable
 from handoff.store import roles
 from handoff.store.database import POSTGRES
 from handoff.store.migrate import VERSION
@@ -29,8 +30,6 @@ def look(app: App) -> Look:
 
 def migrate(app: App) -> Look:
     """Make or bring up to date every table of the relay and of its engine, so that a role without that right can work."""
-    from handoff.engine.supervisor import durable
-
     found = look(app)
     if found.kind == POSTGRES:  # a file belongs to one machine, whose supervisor makes the tables itself
         durable.migrate(app.database_url)

@@ -16,6 +16,7 @@ from handoff.base import files
 from handoff.base.clock import SystemClock
 from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING, Record
+from handoff.store import sqlite
 
 try:
     import dbos
@@ -215,8 +216,6 @@ class _Engine:
     def __init__(self, url: str) -> None:
         self._migrating = False
         if url.startswith(_SQLITE):
-            from handoff.store import sqlite
-
             library: Any = sqlite.library  # type: ignore[attr-defined,unused-ignore]
             self.kind = "sqlite"
             self.version = f"SQLite {library.sqlite_version}"

@@ -12,6 +12,8 @@ from handoff.board.events import channels as rows
 from handoff.board.events import journal
 from handoff.engine.app import App
 from handoff.engine.home import home_config
+from handoff.feature.redaction import redact
+from handoff.notify import apprise_sender, webhooks
 from handoff.notify.channels import APPRISE, Channel, read_channels
 from handoff.notify.events import Happened, class_of
 
@@ -251,12 +253,8 @@ def _happened(app: App, channel: Channel, event: Event) -> Happened | None:
 
 
 def _send(app: App, channel: Channel, event: Happened) -> Sent:
-    from handoff.notify import webhooks
-
     try:
         if channel.kind == APPRISE:
-            from handoff.notify import apprise_sender
-
             return apprise_sender.send(channel, event, program=app.settings.program)
         return webhooks.post(channel, event, source=_source(app), now=app.clock.now())
     except HandoffError as error:
@@ -266,8 +264,6 @@ def _send(app: App, channel: Channel, event: Happened) -> Sent:
 def _clean(value: Any) -> Any:
     """What looks like a secret stays on this machine."""
     if isinstance(value, str):
-        from handoff.feature.redaction import redact
-
         return redact(value)[0]
     if isinstance(value, dict):
         return {key: _clean(item) for key, item in value.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 
 from handoff.agents import catalog
@@ -15,7 +16,9 @@ from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board import gates
 from handoff.board.sessions import executors, pauses
 from handoff.board.tasks import batches, requirements, states, tasks
+from handoff.engine.features.status import look
 from handoff.engine.home import home_config, labels_of
+from handoff.engine.sessions.agent_programs import program_of
 from handoff.engine.tasks import spending
 from handoff.engine.workspaces import publish
 
@@ -66,7 +69,6 @@ class Picture(Record):
 
 def crew(app: App, *, agents: Sequence[str], words: Sequence[str], labels: str = "") -> Crew:
     """The agents by name; an unknown one is an error before anything is started."""
-    from handoff.engine.sessions.agent_programs import program_of
     from handoff.engine.supervisor.phase_run import Crew
 
     config = home_config(app)
@@ -82,8 +84,6 @@ def crew(app: App, *, agents: Sequence[str], words: Sequence[str], labels: str =
 
 def run(app: App, crew: Crew, *, most: int, drain: bool, tell: Callable[[str], None]) -> None:
     """Be a supervisor until a signal says stop; agents go on and the next supervisor attaches to them. `end` comes next."""
-    import signal
-
     from handoff.engine.supervisor.supervisor import Supervisor
 
     supervisor = Supervisor(app, crew, most=most, tell=tell)
@@ -161,8 +161,6 @@ def status(app: App) -> Picture:
 
 
 def _plan(app: App) -> dict[str, Any]:
-    from handoff.engine.features.status import look
-
     try:
         view = look(app)
     except HandoffError:
@@ -182,8 +180,6 @@ def _is_here(one: Executor) -> bool:
 
 def stop(app: App, *, drain: bool = False) -> list[str]:
     """Ask the supervisors of this machine to end, and see them off; with `drain` they end when what runs has ended."""
-    import signal
-
     found = [one for one in executors.listing(app.database, host=app.settings.host) if _is_here(one)]
     for one in found:
         os.kill(one.pid, signal.SIGUSR1 if drain else signal.SIGTERM)

@@ -17,6 +17,7 @@ from handoff.board.sessions import executors, expenses, leases, sessions
 from handoff.board.tasks import flows, states, tasks
 from handoff.engine.app import App
 from handoff.engine.fanout import stop_files as stops
+from handoff.engine.flows import conclude
 from handoff.engine.home import home_config
 from handoff.engine.supervisor import durable, phase_run
 from handoff.engine.supervisor import watchdog as supervisor_watchdog
@@ -323,8 +324,6 @@ class Supervisor:
 
     def _move_flow(self, key: int) -> None:
         """On a thread of its own: its tests may run for minutes."""
-        from handoff.engine.flows import conclude
-
         app = App(self.app.settings)
         try:
             moved = conclude.drive(app, key)

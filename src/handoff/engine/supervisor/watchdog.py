@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 
 from handoff.base.clock import boot_id, stamp
@@ -233,8 +234,6 @@ def orphans(app: App, *, project: str = "") -> list[Orphan]:
 
 def put_aside(app: App, found: list[Orphan]) -> str:
     """Move orphans' files to `_recovery/` and write down which; nothing is deleted."""
-    import json
-
     moment = stamp(app.clock.now()).replace("-", "").replace(":", "").replace("T", "-").rstrip("Z")
     base = os.path.join(app.settings.home, "_recovery", f"orphans-{moment}")
     make_folder(base)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 
 from handoff.base.errors import UserError
@@ -138,8 +139,6 @@ def picture(app: App, task: Task) -> Picture:
 
 
 def _read(text: str) -> dict[str, Any]:
-    import json
-
     return dict(json.loads(text or "{}"))
 
 

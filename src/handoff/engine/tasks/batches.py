@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 
 from handoff.base.clock import age
@@ -16,6 +17,7 @@ from handoff.engine.tasks import current
 from handoff.engine.tasks import report as journey
 from handoff.engine.tasks.manifest import fault_error, read_manifest
 from handoff.engine.tasks.manifest_fields import Fault
+from handoff.git.ownership.ownership import Ownership, overlaps
 
 if TYPE_CHECKING:
     from handoff.board.tasks.batches import Batch
@@ -50,8 +52,6 @@ def pattern_of(owned: Owned) -> str:
 
 def read_checked(path: str) -> Manifest:
     """A manifest whose parts own disjoint paths, judged on the patterns: also for files that do not exist yet."""
-    from handoff.git.ownership.ownership import Ownership, overlaps
-
     manifest = read_manifest(path)
     faults: list[Fault] = []
     named: dict[str, Ownership] = {}
@@ -148,8 +148,6 @@ def _fan_in_brief(manifest: Manifest) -> str:
 
 
 def _as_json(value: object) -> str:
-    import json
-
     return json.dumps(value, ensure_ascii=False)
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 from handoff.base.errors import UserError
 from handoff.base.files import read_text
 from handoff.base.record import TYPE_CHECKING
 from handoff.engine.tasks.manifest_fields import Fault, Manifest, Place, Reader, spell
+from handoff.engine.tasks.source_lines import line_in_json, line_in_toml
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,8 +36,6 @@ def fault_error(manifest: Manifest, faults: list[Fault]) -> UserError:
 
 
 def _parse_json(path: str, text: str) -> Any:
-    import json
-
     def without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
         if len(found) != len(pairs):
@@ -67,8 +68,6 @@ def _parse_toml(path: str, text: str) -> Any:
 
 
 def _as_error(path: str, text: str, *, is_toml: bool, faults: list[Fault]) -> UserError:
-    from handoff.engine.tasks.source_lines import line_in_json, line_in_toml
-
     find: Callable[[str, Place], int] = line_in_toml if is_toml else line_in_json
 
     def where(fault: Fault) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -304,8 +305,6 @@ def _checked(app: App, vault: Vault, commit: str, command: str, how: tuple[float
         copy_included(vault.place, vault.store, tree)
         line, environment = command, {**app.settings.environment, **workspace.environment()}
         if walled:
-            import shlex
-
             wall = wall_of_workspace(app, workspace=workspace)
             wall = wall._replace(cage=wall.cage._replace(temp=os.path.join(folder, "tmp")))
             wrapped = inside(app, wall=wall, argv=["/bin/sh", "-c", command], workspace=workspace)

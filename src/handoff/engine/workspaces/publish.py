@@ -6,8 +6,10 @@ Work is published under the task's fence and its machine, `refs/handoff/task/<na
 
 from __future__ import annotations
 
+import json
 import os
 
+from handoff.agents import folder as folders
 from handoff.base.errors import Away, Conflict, HandoffError, UserError
 from handoff.base.files import make_folder, write_atomic
 from handoff.base.ids import slug
@@ -15,10 +17,18 @@ from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.sessions import leases
 from handoff.board.tasks import states, tasks
 from handoff.engine.home import home_config
+from handoff.engine.proof.baseline import take_baseline
+from handoff.engine.safety.snapshots import Vault, snapshot
+from handoff.engine.workspaces import running
 from handoff.git import remotes
+from handoff.git.plumbing.checkout import facts, find_top, git_path
+from handoff.git.plumbing.snapshot_repo import Store
 from handoff.git.remotes import Moved, Remote, Start
-from handoff.git.snapshots.location import CHECKOUTS, TREE
+from handoff.git.snapshots.location import CHECKOUTS, TREE, find_place
+from handoff.git.snapshots.restore import tree_of
+from handoff.git.snapshots.take import Wish
 from handoff.git.workspaces.kinds import remove_tree
+from handoff.store.addresses import without_password
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +37,6 @@ if TYPE_CHECKING:
     from handoff.board.sessions.leases import Claim
     from handoff.board.tasks.tasks import Task
     from handoff.engine.app import App
-    from handoff.engine.safety.snapshots import Vault
 
 _PUBLISHED = "refs/handoff/task/"
 _BASE = "refs/handoff/base/"
@@ -51,8 +60,6 @@ def remote_of(app: App, project: str) -> Remote | None:
     address = home_config(app).text("git_remote").replace("{project}", project)
     if not address:
         return None
-    from handoff.store.addresses import without_password
-
     shown = without_password(address) if "://" in address else address
     return Remote(address, shown, app.git_environment)
 
@@ -132,10 +139,6 @@ def _refuse_replaced(app: App, key: int, fence: int) -> None:
 
 def _tip_of(app: App, vault: Vault, task: Task, fence: int, session: str) -> str:
     """The commit to publish: the session's own where nothing is uncommitted, else one on top of it with every file."""
-    from handoff.engine.safety.snapshots import snapshot
-    from handoff.git.snapshots.restore import tree_of
-    from handoff.git.snapshots.take import Wish
-
     taken = snapshot(app, vault=vault, wish=Wish("publish", session=session))
     tree = tree_of(vault.store, taken.sha)
     if taken.head and tree_of(vault.store, taken.head) == tree:
@@ -149,8 +152,6 @@ def offer_base(app: App, *, project: str, folder: str) -> str:
     remote = remote_of(app, project)
     if remote is None:
         return ""
-    from handoff.git.plumbing.checkout import facts
-
     state = facts(folder, environment=app.git_environment)
     if state is None or not state.head:
         return ""
@@ -165,8 +166,6 @@ def offer_base(app: App, *, project: str, folder: str) -> str:
 def _push_base(app: App, remote: Remote, place: str, top: str) -> str:
     head = os.path.basename(place).removeprefix("base-")
     try:
-        from handoff.git.plumbing.checkout import git_path
-
         repository = os.path.dirname(git_path(top, "config", environment=app.git_environment))
         remote.push(repository, {f"{_BASE}{head}": head})
     except HandoffError as error:
@@ -257,9 +256,6 @@ def _make(app: App, task: Task, mirror: str, remote: Remote, start: Start) -> st
     """A checkout of the task's own; what an older attempt left there is kept as a snapshot first."""
     tree = os.path.join(app.settings.home, task.project, CHECKOUTS, f"{_HOST}{task.key}", TREE)
     if os.path.lexists(os.path.join(tree, ".git")):
-        from handoff.engine.safety.snapshots import snapshot
-        from handoff.git.snapshots.take import Wish
-
         snapshot(app, vault=_vault(app, tree, task.project), wish=Wish("before another machine's work", force=True))
     remotes.make_checkout(mirror, tree, remote, start)
     return tree
@@ -268,8 +264,6 @@ def _make(app: App, task: Task, mirror: str, remote: Remote, start: Start) -> st
 def _place(app: App, task: Task, fence: int, folder: str, *, new: bool) -> Task:
     baseline = task.baseline_facts
     if new:  # what the others left is not this task's doing
-        from handoff.engine.proof.baseline import take_baseline
-
         baseline = {**baseline, **take_baseline(app, folder), "dirty": [], "dirty_count": 0}
     return tasks.place(app.database, key=task.key, fence=fence, workspace=folder, baseline=baseline)
 
@@ -279,9 +273,6 @@ def _place(app: App, task: Task, fence: int, folder: str, *, new: bool) -> Task:
 
 def look_after(app: App) -> list[str]:
     """Publish what runs here and what could not be pushed before; what went wrong, in words."""
-    from handoff.agents import folder as folders
-    from handoff.engine.workspaces import running
-
     found: dict[str, None] = dict.fromkeys(troubles(app))
     for trace in running.listing(app):
         try:
@@ -354,11 +345,6 @@ def _here(app: App) -> str:
 
 
 def _vault(app: App, folder: str, project: str) -> Vault:
-    from handoff.engine.safety.snapshots import Vault
-    from handoff.git.plumbing.checkout import find_top
-    from handoff.git.plumbing.snapshot_repo import Store
-    from handoff.git.snapshots.location import find_place
-
     place = find_place(find_top(folder) or folder, home=app.settings.home, project=project)
     return Vault(place, Store(place.store, app.settings.environment))
 
@@ -368,8 +354,6 @@ def _folder(app: App, project: str) -> str:
 
 
 def _read(app: App, project: str, name: str) -> dict[str, Any]:
-    import json
-
     try:
         with open(os.path.join(_folder(app, project), f"{name}.json"), encoding="utf-8") as file:
             return dict(json.load(file))
@@ -378,7 +362,5 @@ def _read(app: App, project: str, name: str) -> dict[str, Any]:
 
 
 def _write(app: App, project: str, name: str, values: dict[str, Any]) -> None:
-    import json
-
     make_folder(_folder(app, project))
     write_atomic(os.path.join(_folder(app, project), f"{name}.json"), json.dumps(values), sync=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 
 from handoff.agents import folder as folders
 from handoff.base.errors import Away, Conflict
@@ -117,8 +118,6 @@ def stop(app: App, *, session: str, reason: str = "a person stopped it") -> bool
     if not is_alive(keeper) and not marked(known.id):
         return False
     folders.put(path, folders.STOP, reason)
-    import signal
-
     end_processes([keeper], signal.SIGTERM)
     if not is_alive(keeper):
         end_processes(marked(known.id))

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import shlex
+
 from handoff.base.errors import Conflict, HandoffError, Refused
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.settings import PROJECT_FOLDER, project_config
 from handoff.board.tasks import states, tasks
+from handoff.checks.commands import run_check as run
+from handoff.engine.home import home_config
+from handoff.engine.proof import sandboxes
 from handoff.engine.proof.evidence import Evidence
-from handoff.engine.workspaces import task_clones
+from handoff.engine.workspaces import landing, task_clones, workspaces
+from handoff.engine.workspaces.landing import target_of
+from handoff.engine.workspaces.workspaces import commit_of_now
+from handoff.git.landing import merge as work
+from handoff.git.plumbing.checkout import facts
+from handoff.git.snapshots.restore import give_objects, tree_of
+from handoff.git.workspaces.workspaces import DIRTY
 
 if TYPE_CHECKING:
     from collections.abc import Container
@@ -81,19 +92,11 @@ def left(app: App, task: Task, workspace: Workspace) -> Left:
 
 
 def _taken(app: App, vault: Vault, workspace: Workspace) -> Member:
-    from handoff.engine.workspaces import landing
-
     return landing.member_of(app, vault=vault, workspace=workspace)
 
 
 def run_check(app: App, task: Task, folder: str, workspace: Workspace | None = None) -> Verdict:
     """The task's check where its session works. What the session wrote is run here, so the wall stands around it as well."""
-    import shlex
-
-    from handoff.checks.commands import run_check as run
-    from handoff.engine.home import home_config
-    from handoff.engine.proof import sandboxes
-
     # The person's own settings: a clone's are the session's to write.
     settings = project_config(task.workspace)
     wall = sandboxes.wall_of_folder(app, folder=folder, caches=home_config(app).texts("session_caches"))
@@ -106,8 +109,6 @@ def run_check(app: App, task: Task, folder: str, workspace: Workspace | None = N
 
 
 def _tree(vault: Vault, commit: str) -> str:
-    from handoff.git.snapshots.restore import tree_of
-
     return tree_of(vault.store, commit)
 
 
@@ -134,9 +135,6 @@ def _short(workspace: Workspace) -> str:
 
 
 def _put_branch(app: App, vault: Vault, workspace: Workspace, commit: str) -> None:
-    from handoff.engine.workspaces.landing import target_of
-    from handoff.git.snapshots.restore import give_objects
-
     target = target_of(app, vault)
     give_objects(vault.store, vault.place.source, [commit])
     old = target.tip(workspace.branch)
@@ -146,8 +144,6 @@ def _put_branch(app: App, vault: Vault, workspace: Workspace, commit: str) -> No
 
 def _land(app: App, vault: Vault, task: Task, judged: Judged) -> str:
     """All finished parts and then the task's own work on the person's branch: all of it or nothing."""
-    from handoff.engine.workspaces import landing
-
     members = [*_kept_parts(app, vault, task), *([judged.member] if judged.member.touches else [])]
     planned = landing.land(app, names=(), prepared=members, vault=vault, dry_run=True)
     _refuse_conflicts(task, planned)
@@ -191,9 +187,6 @@ def tidy(app: App, task: Task, *, running: Container[int]) -> None:
     whole = _landed_with(app, task)
     if not whole:
         return
-    from handoff.engine.workspaces import workspaces
-    from handoff.engine.workspaces.landing import target_of
-
     vault = task_clones.vault_of_project(app, task)
     target = target_of(app, vault)
     for part in whole:
@@ -223,8 +216,6 @@ def _landed_with(app: App, task: Task) -> list[Task]:
 
 def _kept_parts(app: App, vault: Vault, task: Task) -> list[Member]:
     """The kept work of the parts a task builds on, in the order they were finished."""
-    from handoff.git.landing import merge as work
-
     found = []
     for part in task_clones.parts(app, task):
         name = task_clones.name_of(part)
@@ -241,19 +232,12 @@ def _kept_parts(app: App, vault: Vault, task: Task) -> list[Member]:
 
 def base_for(app: App, vault: Vault, task: Task) -> str:
     """What a task's clone begins from: the person's tree as it is now, with the work of the parts it needs joined in."""
-    from handoff.git.landing import merge as work
-    from handoff.git.plumbing.checkout import facts
-    from handoff.git.snapshots.restore import give_objects
-    from handoff.git.workspaces.workspaces import DIRTY
-
     state = facts(vault.place.source.top, environment=app.git_environment)
     dirty = state is not None and bool(state.dirty)
     vault.store.create(vault.place.source.common)
     members = _kept_parts(app, vault, task)
     if not members:
         return DIRTY if dirty else ""
-    from handoff.engine.workspaces.workspaces import commit_of_now
-
     start = commit_of_now(app, vault=vault, name=task_clones.name_of(task), dirty=dirty)
     joined = work.merge(vault.store, start, members, moment=int(app.clock.now()))
     if joined.conflicts:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from handoff.base.errors import HandoffError, Refused, UserError
 from handoff.base.ids import check_id
 from handoff.base.process import shell
+from handoff.engine.safety import incidents
 from handoff.engine.safety.snapshots import Vault, Want, open_vault, restore, snapshot
 from handoff.git.plumbing.query import open_source
 from handoff.git.plumbing.snapshot_repo import Store
@@ -103,8 +104,6 @@ def add_workspace(
 
 def _watch(app: App) -> None:
     """From now on somebody is at work here: remember how everything is before they begin."""
-    from handoff.engine.safety import incidents
-
     incidents.look(app)
 
 
@@ -190,8 +189,6 @@ def remove_workspace(app: App, *, name: str, vault: Vault | None = None, force: 
         workspace = workspace._replace(snapshot=kept.sha if kept else "")
     write_workspace(workspace._replace(state=REMOVING))
     _discard(app, vault, workspace)
-    from handoff.engine.safety import incidents
-
     incidents.accept(app, folder=vault.place.source.top)
     return workspace
 

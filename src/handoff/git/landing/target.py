@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -188,15 +189,11 @@ class Target:
     # --- records ----------------------------------------------------------------------------------
 
     def save(self, landing: Landing) -> None:
-        import json
-
         make_folder(self.folder)
         write_atomic(os.path.join(self.folder, f"{landing.id}.json"), json.dumps(landing._asdict(), indent=2) + "\n")
 
     def all(self) -> list[Landing]:
         """Every landing remembered, newest first."""
-        import json
-
         found = []
         for name in sorted(os.listdir(self.folder), reverse=True) if os.path.isdir(self.folder) else ():
             if not name.endswith(".json") or name.startswith("."):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import zlib
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -176,7 +177,6 @@ class Store:
     def write(self, kind: str, data: bytes) -> str:
         """Put one object into the store (once) and return its name."""
         import hashlib
-        import zlib
 
         content = f"{kind} {len(data)}\0".encode() + data
         sha = hashlib.new(self.algorithm, content, usedforsecurity=False).hexdigest()
@@ -288,8 +288,6 @@ class Store:
         """One object's bytes."""
         if self.held and sha in self.held:
             return self.held[sha][1]
-        import zlib
-
         try:
             with open(os.path.join(self.objects, sha[:2], sha[2:]), "rb") as file:
                 return zlib.decompress(file.read()).partition(b"\0")[2]
@@ -327,8 +325,6 @@ class Store:
 
     def mend(self) -> int:
         """After the machine went down: remove loose objects that did not reach the disk whole, so that they are written anew."""
-        import zlib
-
         boot = _text("/proc/sys/kernel/random/boot_id").strip()
         mark = os.path.join(self.path, "boot")
         if not boot or _text(mark).strip() == boot:

@@ -8,6 +8,7 @@ from handoff.base.errors import Refused
 from handoff.base.files import make_folder, write_atomic
 from handoff.base.process import Completed, capture
 from handoff.base.record import TYPE_CHECKING
+from handoff.git.plumbing.query import head, open_source, read_plain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,8 +42,6 @@ def check_clone(top: str) -> None:
 
 def _seal(top: str) -> None:
     """Settings that name other files could make our git wait at a pipe: then the ones the clone was made with come back."""
-    from handoff.git.plumbing.query import read_plain
-
     path = os.path.join(top, ".git", "config")
     if b"[include" not in read_plain(path).lower():
         return
@@ -68,8 +67,6 @@ def keep_config(folder: str, config: str) -> None:
 
 def git(top: str, *words: str, environment: Mapping[str, str]) -> Completed | None:
     """One question about a clone, through a git folder of ours that borrows its objects and index; None where we cannot."""
-    from handoff.git.plumbing.query import head, open_source
-
     check_clone(top)
     source = open_source(top)
     made = _make(os.path.dirname(top), source.objects)
@@ -115,8 +112,6 @@ def _write(folder: str, name: str, text: str) -> None:
 
 
 def _text(path: str) -> str:
-    from handoff.git.plumbing.query import read_plain
-
     return read_plain(path).decode("utf-8", "surrogateescape")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 from typing import TYPE_CHECKING
@@ -43,8 +44,6 @@ def copy_included(place: Place, store: Store, tree: str) -> list[str]:
 
 def clone_file(source: str, target: str) -> None:
     """Copy one file with its mode; on a disk that can share blocks until one side writes, it does."""
-    import fcntl
-
     with open(source, "rb") as old, open(target, "xb") as new:
         try:
             fcntl.ioctl(new.fileno(), _FICLONE, old.fileno())

@@ -12,6 +12,7 @@ from handoff.base.process import capture
 from handoff.base.record import TYPE_CHECKING
 from handoff.git.plumbing.query import open_source
 from handoff.git.plumbing.snapshot_repo import trusted_environment
+from handoff.git.workspaces.kinds import erase
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -86,8 +87,6 @@ class Scratch:
 
     def _start_over(self, name: str) -> None:
         """Something stood in git's way, such as a folder nobody may enter: nothing of it is kept."""
-        from handoff.git.workspaces.kinds import erase
-
         erase(self.tree)
         make_folder(self.tree)
         index = os.path.join(self.folder, "git", "index")
@@ -184,8 +183,6 @@ def idle_slots(home: str, *, before: float) -> list[str]:
 
 def drop_slot(folder: str) -> None:
     """Remove one slot, unless somebody has taken it in the meantime."""
-    from handoff.git.workspaces.kinds import erase
-
     try:
         with locked(f"{folder}.lock", what="a scratch tree", patience=0):
             erase(os.path.join(folder, "tree"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -93,8 +94,6 @@ def _copy(project: str, name: str) -> str:
 
 
 def _read_record(path: str) -> Workspace | None:
-    import json
-
     try:
         with open(path, encoding="utf-8") as file:
             values = json.load(file)
@@ -106,8 +105,6 @@ def _read_record(path: str) -> Workspace | None:
 
 def write_workspace(workspace: Workspace) -> None:
     """Put the record on the disk, whole."""
-    import json
-
     make_folder(workspace.folder)
     text = json.dumps(workspace._asdict(), indent=2, ensure_ascii=True) + "\n"
     write_atomic(os.path.join(workspace.folder, _RECORD), text)
