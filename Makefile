@@ -25,8 +25,10 @@ $(VENV)/.app: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) install -c constraints.txt -e .
 	@touch $@
 
+# Dependency groups need pip 25.1; a fresh venv has the one its Python came with (23.0 on Debian 12).
 $(VENV)/.dev: $(VENV)/.app
-	$(PIP) install -c constraints.txt -e '.[dev]'
+	$(PIP) install 'pip>=25.1'
+	$(PIP) install -c constraints.txt -e . --group dev
 	@touch $@
 
 demo: $(VENV)/.app          ## a feature carried over three sessions, no API key

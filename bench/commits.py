@@ -22,7 +22,7 @@ _PERSON = {
 
 WORKER = """
 import os, sys, time
-from handoff.git.commits import Repository, Wish, commit
+from handoff.git.commits.commit import CommitOptions, Repository, commit
 top, number, count, refresh = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4] == "refresh"
 repo = Repository(top, dict(os.environ))
 sys.stdout.write("ready\\n"); sys.stdout.flush(); sys.stdin.readline()
@@ -32,7 +32,7 @@ for turn in range(count):
     with open(os.path.join(top, name), "w") as file:
         file.write(f"{number} {turn} {time.time_ns()}")
     try:
-        commit(repo, [name], f"w{number} {turn}", environment=repo.environment, now=time.time(), wish=Wish(refresh=refresh))
+        commit(repo, [name], f"w{number} {turn}", environment=repo.environment, now=time.time(), options=CommitOptions(refresh=refresh))
     except Exception as error:  # noqa: BLE001 - SQLite says so in its own class, which tests do not import
         failed += 1
         sys.stderr.write(f"{error}\\n")
@@ -177,7 +177,7 @@ def rows(*, quick: bool = QUICK) -> list[tuple[str, str, str]]:
     """What, figure, and what was asked of it."""
     found = []
     with tempfile.TemporaryDirectory(prefix="handoff-bench-") as folder:
-        for files, least, most in ((SMALL, 2.0, 6.0), (LARGE, 20.0, 2.0)):
+        for files, least, limit in ((SMALL, 2.0, 6.0), (LARGE, 20.0, 2.0)):
             size = min(files, 10_000) if quick else files
             top = make(folder, size)
             turns = (40 if quick else 150) if files == SMALL else (6 if quick else 20)
@@ -196,7 +196,7 @@ def rows(*, quick: bool = QUICK) -> list[tuple[str, str, str]]:
                 (f"{what}: library, {PROCESSES} processes", f"{many[0] / bare:.1f}x", f"at least {least:g}x"),
                 (f"{what}: in the person's checkout", f"{shared[0] / bare:.2f}x", "at least 0.8x"),
                 (f"{what}: in the person's checkout, {PROCESSES} processes", f"{crowd[0] / bare:.2f}x", ""),
-                (f"{what}: command line, time of a bare commit", f"{cli:.1f}x", f"at most {most:g}x"),
+                (f"{what}: command line, time of a bare commit", f"{cli:.1f}x", f"at most {limit:g}x"),
                 (f"{what}: failures and foreign paths", f"{bad}", "none"),
             ]
             if files == SMALL:

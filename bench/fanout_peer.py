@@ -105,9 +105,9 @@ def _growth(folder: str, environment: dict[str, str], peer: str) -> list[Row]:
         _write_manifest(path, size)
         mine = other = ""
         if size in SIZES:
-            begun = time.process_time()
+            started = time.process_time()
             manifest = read_checked(path)
-            seconds = time.process_time() - begun
+            seconds = time.process_time() - started
             assert len(manifest.sub_tasks) == size
             mine = f"{seconds:.3f} s of CPU, {seconds / size / PATTERNS * 1e6:.0f} µs a pattern"
         if peer and size in PEER_SIZES:

@@ -87,26 +87,26 @@ def agent_seconds(times: str, name: str) -> float:
 
 def rows() -> list[Row]:
     """One flow of several cycles, each phase timed from the decision to take it to the row of the next one."""
-    walls: dict[str, float] = {}
+    sandboxes: dict[str, float] = {}
     own: dict[str, float] = {}
     with project() as (app, times):
-        flow = flows.start(app, wish=flows.Wish("tdd", "parts", id="bench", agents={"": "quick"}))
+        flow = flows.start(app, request=flows.FlowRequest("tdd", "parts", id="bench", agents={"": "quick"}))
         while True:
             flow = rows_of.get(app.database, key=flow.key)
             if flow.state != rows_of.RUNNING or flow.cycle > CYCLES:
                 break
             name = f"{flow.cycle}-{flow.phase}"
-            begun = time.monotonic()
+            started = time.monotonic()
             done = flows.step(app, flow=flow, tell=lambda _: None)
-            walls[name] = time.monotonic() - begun
-            assert done.settled is not None
-            assert done.settled.outcome.kind == "ok", done.settled
+            sandboxes[name] = time.monotonic() - started
+            assert done.concluded is not None
+            assert done.concluded.outcome.kind == "ok", done.concluded
             own[name] = agent_seconds(times, name)
         for found in git_notes.listing(app, revisions="handoff/bench"):
             for note in found.noted.records:
                 if f"{note.cycle}-{note.phase}" in own:
                     own[f"{note.cycle}-{note.phase}"] += sum(check.seconds for check in note.checks)
-    over = {name: (walls[name] - own[name]) * 1000 for name in walls}
+    over = {name: (sandboxes[name] - own[name]) * 1000 for name in sandboxes}
     tested = [value for name, value in over.items() if not name.endswith("-plan")]
     plain = [value for name, value in over.items() if name.endswith("-plan")]
     return [

@@ -105,7 +105,7 @@ def _relay(server, hosts: int, *, shared: bool = False) -> Run:
         url, checkout = server(), _checkout(folder)
         environments = [_home(folder, url, f"host{number}", shared=shared) for number in range(hosts)]
         app = App(from_environment()._replace(home=environments[0]["HANDOFF_HOME"], environment=environments[0]))
-        pauses.stop(app.database, reason="until every host is there")
+        pauses.pause(app.database, reason="until every host is there")
         for number in range(TASKS):
             tasks.add(app.database, project="shop", id=f"task-{number}", brief="x", workspace=checkout, check_command="true",
                       baseline={"host": "host0", "head": _git(checkout, "rev-parse", "HEAD").strip()})  # fmt: skip
@@ -113,20 +113,22 @@ def _relay(server, hosts: int, *, shared: bool = False) -> Run:
         try:
             for process, log in started:
                 _wait_for(process, log)
-            idle = most = _connections(app)
+            idle = limit = _connections(app)
             began = time.perf_counter()
             pauses.resume(app.database)
-            while any(task.state != states.DONE for task in tasks.listing(app.database, project="shop", every=True)):
-                most = max(most, _connections(app))
+            while any(
+                task.state != states.DONE for task in tasks.listing(app.database, project="shop", include_ended=True)
+            ):
+                limit = max(limit, _connections(app))
                 time.sleep(0.1)
             took = time.perf_counter() - began
-            lines = len(journal.last(app.database, most=100_000))
+            lines = len(journal.last(app.database, limit=100_000))
         finally:
             for process, _ in started:
                 process.terminate()
                 process.wait()
             app.close()
-        return Run(TASKS / took * 60.0, lines / TASKS, idle, most)
+        return Run(TASKS / took * 60.0, lines / TASKS, idle, limit)
 
 
 def _connections(app: App) -> int:

@@ -11,7 +11,7 @@ import time
 
 from handoff.base.clock import SystemClock
 from handoff.board.sessions import leases, watchdog
-from handoff.board.sessions.sessions import Who
+from handoff.board.sessions.sessions import SessionIdentity
 from handoff.board.tasks import batches, outcomes, tasks
 from handoff.board.tasks.batches import SubTask
 from handoff.store.drivers import open_database
@@ -144,7 +144,7 @@ def _ours(database, operation: str, number: int, name: str, held: list[tuple[int
     if operation == "enqueue":
         tasks.add(database, project="bench", id=f"{name}-{number}", brief="Do it.")
     elif operation == "claim":
-        claim = leases.claim_next(database, who=Who(f"{name}-{number}", host="here"))
+        claim = leases.claim_next(database, who=SessionIdentity(f"{name}-{number}", host="here"))
         assert claim is not None
         held.append((claim.task.key, claim.fence))
     elif operation == "heartbeat":

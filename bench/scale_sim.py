@@ -106,9 +106,9 @@ def simulate(hosts: int, wanted: int, known: Facts, *, told: bool = True, look: 
         arrived = _poisson(chance, rate)
         ended = min(running, _poisson(chance, running * STEP / mean))
         running, done, waiting = running - ended, done + ended, waiting + arrived
-        begun = min(waiting, hosts * PLACES - running)
-        running, waiting = running + begun, waiting - begun
-        tasks = (arrived + begun + ended) / 3 / STEP
+        started = min(waiting, hosts * PLACES - running)
+        running, waiting = running + started, waiting - started
+        tasks = (arrived + started + ended) / 3 / STEP
         lines = tasks * known.lines
         idle = min(hosts, hosts * PLACES - running)
         asked = idle * (POLLS + (lines if told else 0.0)) * look
@@ -168,8 +168,8 @@ def rows() -> list[Row]:
 
 def _answers(known: Facts) -> list[Row]:
     """How far each mend carries 1,000 hosts."""
-    most = max(HOSTS)
-    turns, calm = simulate(most, TASKS, known, look=1.0), simulate(most, TASKS, known, told=False)
+    limit = max(HOSTS)
+    turns, calm = simulate(limit, TASKS, known, look=1.0), simulate(limit, TASKS, known, told=False)
     growth = TASKS * known.lines * LINE_BYTES / 1e9
     return [
         ("1,000 hosts, if asking took a turn: use", f"asking {turns.asking:.0%}", "why a look comes before a claim"),

@@ -72,7 +72,7 @@ class Soak:
         return trouble + self.check()
 
     def left(self) -> int:
-        return len(tasks.listing(self.app.database, most=len(self.names) + 1))
+        return len(tasks.listing(self.app.database, limit=len(self.names) + 1))
 
     def revive(self) -> Trouble:
         trouble = []
@@ -92,7 +92,7 @@ class Soak:
             return
         with contextlib.suppress(OSError):
             os.kill(self.chance.choice(sessions), signal.SIGKILL)
-            self.kills["keepers and agents"] += 1
+            self.kills["monitors and agents"] += 1
 
     def processes(self) -> list[int]:
         """Keepers and agents of this relay that are alive."""
@@ -110,15 +110,15 @@ class Soak:
         return found
 
     def check(self) -> Trouble:
-        """Every task done once, every session settled once, nothing alive."""
+        """Every task done once, every session concluded once, nothing alive."""
         trouble = []
         deadline = time.monotonic() + PATIENCE_AFTER
-        while (left := self.unsettled()) and time.monotonic() < deadline:
+        while (left := self.unconcluded()) and time.monotonic() < deadline:
             time.sleep(0.2)
-        trouble += [f"never settled: {name}" for name in left]
+        trouble += [f"never concluded: {name}" for name in left]
         finished = collections.Counter(event.task_id for event in self.events() if event.kind == "task.finished")
         trouble += [f"{name}: finished {finished[name]} times" for name in self.names if finished[name] != 1]
-        for task in tasks.listing(self.app.database, every=True, most=len(self.names) + 1):
+        for task in tasks.listing(self.app.database, include_ended=True, limit=len(self.names) + 1):
             claims = sum(event.kind == "task.claimed" for event in journal.of_task(self.app.database, key=task.key))
             if task.state != "done" or claims != task.fence:
                 trouble.append(f"{task.id}: {task.state}, fence {task.fence}, {claims} claims")
@@ -126,10 +126,10 @@ class Soak:
             time.sleep(0.2)
         return trouble + [f"still alive: process {pid}" for pid in self.processes()]
 
-    def unsettled(self) -> set[str]:
+    def unconcluded(self) -> set[str]:
         told: collections.Counter[str] = collections.Counter()
         for event in self.events():
-            told[event.session] += (event.kind == "task.claimed") - (event.kind == "session.settled")
+            told[event.session] += (event.kind == "task.claimed") - (event.kind == "session.concluded")
         return {session for session, count in told.items() if count}
 
     def events(self) -> list[journal.Event]:
@@ -152,19 +152,19 @@ def rows_of(count: int, seed: int) -> tuple[list[Row], Trouble]:
     """One soak, told in rows, and what was wrong."""
     with tempfile.TemporaryDirectory(prefix="ho-soak-", ignore_cleanup_errors=True) as folder:
         soak = Soak(folder, count, seed)
-        begun = time.monotonic()
+        started = time.monotonic()
         try:
             trouble = soak.run()
             claims = sum(event.kind == "task.claimed" for event in soak.events())
         finally:
             soak.close()
-    spent = time.monotonic() - begun
+    spent = time.monotonic() - started
     return [
         (f"{count} tasks over {SUPERVISORS} supervisors, seed {seed}: time until all are done", f"{spent:.0f} s", "-"),
         ("supervisors killed on the way", str(soak.kills["supervisors"]), "-"),
-        ("keepers and agents killed on the way", str(soak.kills["keepers and agents"]), "-"),
+        ("monitors and agents killed on the way", str(soak.kills["monitors and agents"]), "-"),
         ("sessions started", str(claims), "-"),
-        ("tasks not done, or done twice; sessions not settled once; processes left", str(len(trouble)), "0"),
+        ("tasks not done, or done twice; sessions not concluded once; processes left", str(len(trouble)), "0"),
     ], trouble  # fmt: skip
 
 
@@ -178,7 +178,7 @@ def main() -> int:
     rows, trouble = rows_of(options.tasks, options.seed)
     title = "Short tasks over two supervisors while something is killed every second (`python -m bench.soak`)."
     print(section("soak", title, rows))
-    print("\n".join(trouble) or "Every task was done once, every session was settled once, nothing is left alive.")
+    print("\n".join(trouble) or "Every task was done once, every session was concluded once, nothing is left alive.")
     if options.write:
         write({"soak": section("soak", title, rows)})
     return 1 if trouble else 0

@@ -30,7 +30,7 @@ FEW, MANY = 10 + GAPS, 10_000
 
 
 @contextlib.contextmanager
-def relay(*, most: int = 8):
+def relay(*, limit: int = 8):
     """A home, a checkout and a running supervisor whose agent is a program that ends at once."""
     with tempfile.TemporaryDirectory(prefix="ho-bench-", ignore_cleanup_errors=True) as folder:
         home, checkout = os.path.join(folder, "home"), os.path.join(folder, "shop")
@@ -47,7 +47,7 @@ def relay(*, most: int = 8):
             nonlocal process
             with open(os.path.join(folder, "log"), "w", encoding="utf-8") as log:
                 process = subprocess.Popen(
-                    [*MAIN, "work", "--agent", "quick", "--max", str(most)], env=environment, cwd=checkout, stdout=log,
+                    [*MAIN, "work", "--agent", "quick", "--max", str(limit)], env=environment, cwd=checkout, stdout=log,
                     stderr=log, stdin=subprocess.DEVNULL,
                 )  # fmt: skip
             while " works with " not in open(os.path.join(folder, "log"), encoding="utf-8").read():  # noqa: SIM115
@@ -75,7 +75,7 @@ def from_dump_to_process() -> list[Row]:
     with relay() as (app, environment, checkout, start):
         start()
         for number in range(DUMPS):
-            begun = time.time()
+            started = time.time()
             subprocess.run(
                 [*MAIN, "dump", "--task", f"task-{number}", "--next", "do it", "--check", "true"], env=environment,
                 cwd=checkout, check=True, stdout=subprocess.DEVNULL,
@@ -84,7 +84,7 @@ def from_dump_to_process() -> list[Row]:
             task = tasks.find(app.database, project="shop", id=f"task-{number}")
             born = _born(app, task)
             after_row.append(born - task.created_at)
-            after_command.append(born - begun)
+            after_command.append(born - started)
     return [
         ("row of a dumped task to its session's process, median", _ms(statistics.median(after_row)), "100 ms"),
         ("the same, slowest of fifteen", _ms(max(after_row)), "-"),
@@ -93,7 +93,7 @@ def from_dump_to_process() -> list[Row]:
 
 
 def _born(app: App, task: tasks.Task) -> float:
-    """When the keeper had started the agent's own process."""
+    """When the monitor had started the agent's own process."""
     claimed = next(event for event in journal.of_task(app.database, key=task.key) if event.kind == "task.claimed")
     return os.stat(os.path.join(app.settings.home, "shop", "sessions", claimed.session, "process.json")).st_mtime
 
@@ -104,7 +104,7 @@ def idle_and_gates() -> list[Row]:
         supervisor = start()
         time.sleep(2.0)
         alone, threads = _share(supervisor), supervisor.num_threads()
-        pauses.stop(app.database, reason="nothing is to start while the gates are made")
+        pauses.pause(app.database, reason="nothing is to start while the gates are made")
         for number in range(GATES):
             task = tasks.add(app.database, project="shop", id=f"gate-{number}", brief="wait", workspace=checkout)
             gates.ask(app.database, key=task.key, question="Go on?")
@@ -121,9 +121,9 @@ def idle_and_gates() -> list[Row]:
 
 
 def _share(process: psutil.Process) -> float:
-    before, begun = process.cpu_times(), time.monotonic()
+    before, started = process.cpu_times(), time.monotonic()
     time.sleep(IDLE_SECONDS)
-    after, spent = process.cpu_times(), time.monotonic() - begun
+    after, spent = process.cpu_times(), time.monotonic() - started
     return (after.user + after.system - before.user - before.system) / spent
 
 
@@ -131,7 +131,7 @@ def long_queue() -> list[Row]:
     """The pause between the end of one task and the claim of the next, with a short queue and with a long one."""
     found = {}
     for count in (FEW, MANY):
-        with relay(most=1) as (app, _, checkout, start):
+        with relay(limit=1) as (app, _, checkout, start):
             with app.database.transaction() as transaction:
                 for number in range(count):
                     tasks.add(
@@ -149,12 +149,12 @@ def long_queue() -> list[Row]:
 
 
 def _claims(app: App) -> int:
-    return sum(event.kind == "task.claimed" for event in journal.last(app.database, most=100))
+    return sum(event.kind == "task.claimed" for event in journal.last(app.database, limit=100))
 
 
 def _gap(app: App) -> float:
     ended, gaps = 0.0, []
-    for event in journal.last(app.database, most=100):
+    for event in journal.last(app.database, limit=100):
         if event.kind == "task.finished":
             ended = event.at
         elif event.kind == "task.claimed" and ended:

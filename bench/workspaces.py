@@ -77,20 +77,20 @@ def _app():
 def _workspaces(folder: str, top: str) -> list[tuple[str, str, str]]:
     from handoff.engine.safety import snapshots
     from handoff.engine.workspaces import workspaces
-    from handoff.git.snapshots.take import Wish
-    from handoff.git.workspaces.workspaces import Order
+    from handoff.git.snapshots.take import SnapshotRequest
+    from handoff.git.workspaces.workspaces import WorkspaceRequest
 
     app = _app()
-    vault = snapshots.open_vault(app, folder=top)
+    snapshot_store = snapshots.open_snapshot_store(app, folder=top)
     begin = time.perf_counter()
-    snapshots.snapshot(app, vault=vault, wish=Wish("first"))
+    snapshots.snapshot(app, snapshot_store=snapshot_store, request=SnapshotRequest("first"))
     first = time.perf_counter() - begin
 
     def ours(turn: int) -> None:
-        workspaces.add_workspace(app, order=Order(f"w{turn}"), vault=vault)
+        workspaces.add_workspace(app, order=WorkspaceRequest(f"w{turn}"), snapshot_store=snapshot_store)
 
     def sparse(turn: int) -> None:
-        workspaces.add_workspace(app, order=Order(f"s{turn}", sparse=("d1",)), vault=vault)
+        workspaces.add_workspace(app, order=WorkspaceRequest(f"s{turn}", sparse=("d1",)), snapshot_store=snapshot_store)
 
     def theirs(turn: int) -> None:
         _git(top, "worktree", "add", "-q", "-b", f"t{turn}", os.path.join(folder, f"t{turn}"))
@@ -111,10 +111,10 @@ def _workspaces(folder: str, top: str) -> list[tuple[str, str, str]]:
 
 def _snapshots(top: str) -> list[tuple[str, str, str]]:
     from handoff.engine.safety import snapshots
-    from handoff.git.snapshots.take import Wish
+    from handoff.git.snapshots.take import SnapshotRequest
 
     app = _app()
-    vault = snapshots.open_vault(app, folder=top)
+    snapshot_store = snapshots.open_snapshot_store(app, folder=top)
 
     def change(turn: int) -> None:
         with open(os.path.join(top, "d7", "f7.txt"), "w", encoding="utf-8") as file:
@@ -122,14 +122,14 @@ def _snapshots(top: str) -> list[tuple[str, str, str]]:
 
     def found(turn: int) -> None:
         change(turn)
-        snapshots.snapshot(app, vault=vault, wish=Wish("found"))
+        snapshots.snapshot(app, snapshot_store=snapshot_store, request=SnapshotRequest("found"))
 
     def named(turn: int) -> None:
         change(turn)
-        snapshots.snapshot(app, vault=vault, wish=Wish("named", paths=["d7/f7.txt"]))
+        snapshots.snapshot(app, snapshot_store=snapshot_store, request=SnapshotRequest("named", paths=["d7/f7.txt"]))
 
     def idle(_turn: int) -> None:
-        snapshots.snapshot(app, vault=vault, wish=Wish("idle"))
+        snapshots.snapshot(app, snapshot_store=snapshot_store, request=SnapshotRequest("idle"))
 
     def status(turn: int) -> None:
         change(turn)
@@ -168,7 +168,7 @@ def _landing(top: str) -> list[tuple[str, str, str]]:
     from handoff.engine.safety import snapshots
 
     begin = time.perf_counter()
-    outcome = landing.land(app, names=names, vault=snapshots.open_vault(app, folder=top))
+    outcome = landing.land(app, names=names, snapshot_store=snapshots.open_snapshot_store(app, folder=top))
     mine = time.perf_counter() - begin
     assert outcome.landing is not None
     assert len(outcome.merged.steps) == BRANCHES

@@ -31,11 +31,10 @@ def commands_page() -> str:
         "`HANDOFF_FEATURE`) and `--help`. Every command that shows something takes `--json`: then standard output holds JSON",
         "alone. Exit codes: [exit-codes.md](exit-codes.md).", "",
     ]  # fmt: skip
-    shelves = dict.fromkeys(entry.shelf for entry in CATALOG.values())
-    for shelf in shelves:
-        lines += [f"## {shelf}", ""]
+    for section in dict.fromkeys(entry.section for entry in CATALOG.values()):
+        lines += [f"## {section}", ""]
         for name, entry in CATALOG.items():
-            if entry.shelf == shelf:
+            if entry.section == section:
                 command, parser = load(name, PROGRAM)
                 lines += _command(parser, f"{PROGRAM} {name}", _sentence(entry.help), command.epilog, depth=3)
     return "\n".join(lines).rstrip() + "\n"
@@ -176,8 +175,9 @@ def exit_codes_page() -> str:
 def error_kinds() -> list[tuple[int, str, str]]:
     """Exit code, name and meaning of every error class in the source, also those a floor above the ground adds."""
     kinds: dict[str, tuple[list[str], int | None, str]] = {}
-    for at, _, names in os.walk(os.path.dirname(handoff.__file__)):
-        for name in names:
+    for at, folders, names in os.walk(os.path.dirname(handoff.__file__)):
+        folders.sort()  # the same order on every disk: the pages are the same bytes
+        for name in sorted(names):
             if name.endswith(".py"):
                 with open(os.path.join(at, name), encoding="utf-8") as file:
                     tree = ast.parse(file.read())
@@ -218,9 +218,9 @@ def readme_with_table(name: str) -> str:
         text = file.read()
     chinese = name.endswith(".zh.md")
     lines = ["| 用途 | 命令 |" if chinese else "| for | commands |", "|---|---|"]
-    for shelf in dict.fromkeys(entry.shelf for entry in CATALOG.values()):
-        words = " ".join(f"`{command}`" for command, entry in CATALOG.items() if entry.shelf == shelf)
-        lines.append(f"| {CHINESE.get(shelf, shelf) if chinese else shelf} | {words} |")
+    for section in dict.fromkeys(entry.section for entry in CATALOG.values()):
+        words = " ".join(f"`{command}`" for command, entry in CATALOG.items() if entry.section == section)
+        lines.append(f"| {CHINESE.get(section, section) if chinese else section} | {words} |")
     return TABLE.sub(lambda _: "\n" + "\n".join(lines) + "\n\n", text)
 
 

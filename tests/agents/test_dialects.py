@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from handoff.agents.dialects import DIALECTS, EDIT, OTHER, START, STOP, TOOL, Answer, Call, reply, understand
+from handoff.agents.dialects import DIALECTS, EDIT, OTHER, START, STOP, TOOL, Call, HookAnswer, reply, understand
 from handoff.base.light_json import dumps, loads
 
 PATCH = (
@@ -48,7 +48,7 @@ def test_a_tool_that_edits_nothing_is_not_an_edit(dialect):
 def test_an_unknown_event_is_answered_with_nothing():
     call = understand("claude", "Wonder", {})
     assert call.event == OTHER
-    assert reply("claude", call, Answer()).out is None
+    assert reply("claude", call, HookAnswer()).out is None
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_an_unknown_event_is_answered_with_nothing():
     ],
 )  # fmt: skip
 def test_a_refused_edit_is_told_in_the_clients_own_words(dialect, event, key, value):
-    said = reply(dialect, Call(EDIT, event), Answer(refusal="no"))
+    said = reply(dialect, Call(EDIT, event), HookAnswer(refusal="no"))
     assert said.out is not None
     assert said.out[key] == value
     assert "no" in json.dumps(said.out)
@@ -70,7 +70,7 @@ def test_a_refused_edit_is_told_in_the_clients_own_words(dialect, event, key, va
 
 @pytest.mark.parametrize("dialect", ["opencode", "acp"])
 def test_a_client_without_a_contract_is_refused_by_the_exit_code(dialect):
-    said = reply(dialect, Call(EDIT, "edit"), Answer(refusal="no"))
+    said = reply(dialect, Call(EDIT, "edit"), HookAnswer(refusal="no"))
     assert (said.code, said.error) == (2, "no")
 
 
@@ -78,7 +78,7 @@ def test_a_client_without_a_contract_is_refused_by_the_exit_code(dialect):
     ("dialect", "word"), [("claude", "block"), ("codex", "block"), ("gemini", "deny"), ("copilot", "block")]
 )
 def test_a_stop_is_refused_with_the_reason(dialect, word):
-    assert reply(dialect, Call(STOP, "x"), Answer(refusal="report first")).out == {
+    assert reply(dialect, Call(STOP, "x"), HookAnswer(refusal="report first")).out == {
         "decision": word,
         "reason": "report first",
     }
@@ -87,7 +87,7 @@ def test_a_stop_is_refused_with_the_reason(dialect, word):
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_context_reaches_the_model_at_the_start(dialect):
     name = next(name for name, meaning in DIALECTS[dialect].events.items() if meaning == START)
-    said = reply(dialect, understand(dialect, name, {}), Answer(context="the baton"))
+    said = reply(dialect, understand(dialect, name, {}), HookAnswer(context="the baton"))
     assert "the baton" in json.dumps(said.out)
 
 

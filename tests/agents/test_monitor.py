@@ -1,4 +1,4 @@
-"""The keeper alone: whatever a client starts and however it ends, nothing of it is left and the end is written down."""
+"""The monitor alone: whatever a client starts and however it ends, nothing of it is left and the end is written down."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_nothing_survives_in_fifty_abusive_runs(tmp_path, abuse):
         assert told["code"] == (-9 if abuse == "crash" else 0)
 
 
-def test_a_keeper_that_is_told_to_stop_ends_a_deaf_client(tmp_path):
+def test_a_monitor_that_is_told_to_stop_ends_a_deaf_client(tmp_path):
     mark = f"701.{os.getpid()}"
     folder = str(tmp_path / "session-deaf")
     os.makedirs(folder)
@@ -101,13 +101,13 @@ def test_a_keeper_that_is_told_to_stop_ends_a_deaf_client(tmp_path):
     line = f"trap '' TERM INT HUP; touch {ready}; while :; do sleep {mark}; done"
     with open(os.path.join(folder, "launch.json"), "w", encoding="utf-8") as file:
         json.dump({"argv": ["/bin/sh", "-c", line], "cwd": folder}, file)
-    keeper = subprocess.Popen(
+    monitor = subprocess.Popen(
         [sys.executable, "-m", "handoff.agents.monitor", folder], env={**os.environ, "HANDOFF_SESSION": "session-deaf"}
     )
     while not os.path.exists(ready):
-        assert keeper.poll() is None
-    keeper.send_signal(signal.SIGTERM)
-    assert keeper.wait(60) == 0
+        assert monitor.poll() is None
+    monitor.send_signal(signal.SIGTERM)
+    assert monitor.wait(60) == 0
     assert processes_with(mark) == []
     with open(os.path.join(folder, "exit.json"), encoding="utf-8") as file:
         told = json.load(file)

@@ -8,13 +8,13 @@ import os
 import pytest
 
 from handoff.agents import folder as folders
-from handoff.agents.contract import RESULT, TOOL, Abilities, Adapter, Event, Launch, Limits
-from handoff.agents.session import Rules, Session, supervise
+from handoff.agents.contract import RESULT, TOOL, Abilities, Adapter, AgentEvent, Launch, SessionLimits
+from handoff.agents.session import AgentSession, SupervisionRules, supervise
 from handoff.base.clock import SystemClock
 
 
 def _read(line: str):
-    return {"tool": (Event(TOOL, "write"),), "good": (Event(RESULT, ok=True),)}.get(line.strip(), ())
+    return {"tool": (AgentEvent(TOOL, "write"),), "good": (AgentEvent(RESULT, ok=True),)}.get(line.strip(), ())
 
 
 ADAPTER = Adapter("odd", "Odd", ("sh",), lambda _: Abilities(), lambda _: Launch(()), _read)
@@ -24,13 +24,15 @@ ADAPTER = Adapter("odd", "Odd", ("sh",), lambda _: Abilities(), lambda _: Launch
 def outcome_of(tmp_path):
     """How a client that runs this line comes out, if it is one with hooks or one without."""
 
-    def go(line: str, *, hooks: bool, mcp: bool = False, limits: Limits = Limits()):  # noqa: B008 - a constant
+    def go(line: str, *, hooks: bool, mcp: bool = False, limits: SessionLimits = SessionLimits()):  # noqa: B008 - a constant
         name = f"session-{os.getpid()}-{len(os.listdir(tmp_path))}"
         path = str(tmp_path / name)
         folders.make(path)
         folders.put(path, folders.TOKEN, "right")
         folders.put(path, "launch.json", json.dumps({"argv": ["/bin/sh", "-c", line], "cwd": path}))
-        session = Session(path, name, ADAPTER, Abilities(start_context=hooks, mcp=mcp), Rules(limits), SystemClock())
+        session = AgentSession(
+            path, name, ADAPTER, Abilities(start_context=hooks, mcp=mcp), SupervisionRules(limits), SystemClock()
+        )
         session.start({**os.environ, "HANDOFF_SESSION": name})
         return supervise(session, look=lambda: None)
 
@@ -75,5 +77,5 @@ def test_tools_over_mcp_do_not_stand_in_for_hooks_that_are_silent(outcome_of):
 
 
 def test_turns_are_counted_by_us_where_the_client_does_not(outcome_of):
-    outcome = outcome_of("for i in 1 2 3 4; do echo tool; done; sleep 600", hooks=False, limits=Limits(turns=3))
+    outcome = outcome_of("for i in 1 2 3 4; do echo tool; done; sleep 600", hooks=False, limits=SessionLimits(turns=3))
     assert "limit of 3 turns" in outcome.reason

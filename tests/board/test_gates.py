@@ -8,25 +8,25 @@ from handoff.base.errors import Conflict, UserError
 from handoff.board import answers, gates
 from handoff.board.events import journal
 from handoff.board.sessions import leases, watchdog
-from handoff.board.sessions.sessions import Who
+from handoff.board.sessions.sessions import SessionIdentity
 from handoff.board.tasks import outcomes, tasks
 
 
 @pytest.fixture
 def held(database):
     task = tasks.add(database, project="shop", id="login", brief="x")
-    return leases.claim(database, key=task.key, who=Who("s1"))
+    return leases.claim(database, key=task.key, who=SessionIdentity("s1"))
 
 
 def test_a_session_that_asks_lets_its_task_go_and_a_yes_makes_it_ready(database, held):
     gates.ask(database, key=held.task.key, fence=held.fence, question="Ship it?")
     assert tasks.get(database, key=held.task.key).state == "gated"
-    assert leases.claim_next(database, who=Who("s2")) is None
+    assert leases.claim_next(database, who=SessionIdentity("s2")) is None
     (waiting,) = gates.listing(database)
     assert (waiting.task, waiting.gate.question) == ("login", "Ship it?")
     assert gates.approve(database, key=held.task.key, answered_by="ann").task.state == "ready"
     assert gates.listing(database) == []
-    assert leases.claim_next(database, who=Who("s2")).fence == 2
+    assert leases.claim_next(database, who=SessionIdentity("s2")).fence == 2
 
 
 def test_a_yes_may_be_the_end(database, held):

@@ -12,7 +12,7 @@ import pytest
 from handoff.base.errors import Conflict
 from handoff.board.events import journal
 from handoff.board.sessions import leases, watchdog
-from handoff.board.sessions.sessions import Who
+from handoff.board.sessions.sessions import SessionIdentity
 from handoff.board.tasks import batches, outcomes, tasks
 from handoff.board.tasks.batches import SubTask
 
@@ -20,10 +20,11 @@ OPEN = """
 import os, sys
 from handoff.base.clock import SystemClock
 from handoff.base.errors import HandoffError
-from handoff.board import batches, leases, outcomes, tasks
-from handoff.board.batches import SubTask
-from handoff.board.leases import Limits
-from handoff.board.sessions import Who
+from handoff.board.sessions import leases
+from handoff.board.tasks import batches, outcomes, tasks
+from handoff.board.tasks.batches import SubTask
+from handoff.board.sessions.leases import ClaimLimits
+from handoff.board.sessions.sessions import SessionIdentity
 from handoff.store.drivers import open_database
 url, *words = sys.argv[1:]
 """
@@ -36,7 +37,7 @@ print("ready", flush=True)
 sys.stdin.readline()
 number = 0
 while True:
-    claim = leases.claim_next(database, who=Who(f"{words[0]}-{number}", host="here"))
+    claim = leases.claim_next(database, who=SessionIdentity(f"{words[0]}-{number}", host="here"))
     if claim is None:
         break
     outcome = outcomes.finish(database, key=claim.task.key, fence=claim.fence)
@@ -121,7 +122,7 @@ LIMITED = (
 database = open_database(url, clock=SystemClock())
 print("ready", flush=True)
 sys.stdin.readline()
-claim = leases.claim_next(database, who=Who(words[0], host="here", agent="codex"), limits=Limits(3, 3, 3))
+claim = leases.claim_next(database, who=SessionIdentity(words[0], host="here", agent="codex"), limits=ClaimLimits(3, 3, 3))
 print(claim.task.id if claim else "-")
 """
 )
@@ -139,7 +140,7 @@ def test_two_watchdogs_at_once_hand_each_task_back_once(place):
     database = place.open()
     for number in range(20):
         tasks.add(database, project="shop", id=f"task-{number}", brief="x")
-        leases.claim_next(database, who=Who(f"s{number}"), lease_seconds=60)
+        leases.claim_next(database, who=SessionIdentity(f"s{number}"), lease_seconds=60)
     reports = []
 
     def look():
@@ -236,7 +237,7 @@ def scenario(store, number):
     )
     for name in (f"split-{number}/one", f"split-{number}/two", f"join-{number}"):
         task = tasks.find(store, project="shop", id=name)
-        claim = leases.claim(store, key=task.key, who=Who(f"{number}-{name}", host="here"), lease_seconds=60)
+        claim = leases.claim(store, key=task.key, who=SessionIdentity(f"{number}-{name}", host="here"), lease_seconds=60)
         leases.heartbeat(store, key=task.key, fence=claim.fence)
         outcomes.finish(store, key=task.key, fence=claim.fence)
 
@@ -272,13 +273,13 @@ def test_a_process_killed_at_any_statement_leaves_rows_from_which_the_relay_goes
     assert report.opened_fan_ins == ()
     assert report.woken == ()
     number = 0
-    while (claim := leases.claim_next(database, who=Who(f"next-{number}"))) is not None:
+    while (claim := leases.claim_next(database, who=SessionIdentity(f"next-{number}"))) is not None:
         outcomes.finish(database, key=claim.task.key, fence=claim.fence)
         number += 1
     assert number > 3
-    found = batches.listing(database, every=True)
+    found = batches.listing(database, include_ended=True)
     assert {batch.state for batch in found} == {"done"}
-    joins = Counter(event.batch for event in journal.since(database, most=100_000) if event.kind == "batch.joined")
+    joins = Counter(event.batch for event in journal.since(database, limit=100_000) if event.kind == "batch.joined")
     assert joins == Counter(batch.key for batch in found)
     _check_rows(database)
 
@@ -292,7 +293,7 @@ while True:
     name = f"{words[0]}-{number}"
     tasks.add(database, project="shop", id=name, brief="x" * 500)
     print("added", name, flush=True)
-    claim = leases.claim_next(database, who=Who(name, host="here"), lease_seconds=60)
+    claim = leases.claim_next(database, who=SessionIdentity(name, host="here"), lease_seconds=60)
     outcomes.finish(database, key=claim.task.key, fence=claim.fence)
     print("done", claim.task.id, flush=True)
     number += 1
@@ -313,7 +314,7 @@ def test_processes_killed_in_the_middle_of_their_work_lose_nothing_they_were_tol
             assert racer.returncode == -signal.SIGKILL, errors
             told += [line + "\n" for line in out.split("\n")[:-1]]
     database = place.open()
-    states = {task.id: task.state for task in tasks.listing(database, every=True, most=100_000)}
+    states = {task.id: task.state for task in tasks.listing(database, include_ended=True, limit=100_000)}
     for word, name in (line.split() for line in told):
         assert name in states
         assert word == "added" or states[name] == "done"
@@ -323,10 +324,10 @@ def test_processes_killed_in_the_middle_of_their_work_lose_nothing_they_were_tol
 def test_a_frozen_session_that_wakes_after_its_task_was_done_again_is_refused(place):
     frozen, database = place.open(), place.open()
     task = tasks.add(database, project="shop", id="login", brief="x")
-    old = leases.claim(frozen, key=task.key, who=Who("frozen"), lease_seconds=60)
+    old = leases.claim(frozen, key=task.key, who=SessionIdentity("frozen"), lease_seconds=60)
     database.shift += 61
     watchdog.scan(database)
-    new = leases.claim(database, key=task.key, who=Who("fresh"))
+    new = leases.claim(database, key=task.key, who=SessionIdentity("fresh"))
     outcomes.finish(database, key=task.key, fence=new.fence, summary="by the fresh one")
     with pytest.raises(Conflict, match="it is done"):
         outcomes.finish(frozen, key=task.key, fence=old.fence, summary="by the frozen one")
@@ -335,15 +336,15 @@ def test_a_frozen_session_that_wakes_after_its_task_was_done_again_is_refused(pl
 
 def _check_rows(database):
     """What must be true of any board at any time."""
-    every = tasks.listing(database, every=True, most=100_000)
-    kinds = Counter((event.task, event.kind) for event in journal.since(database, most=100_000))
-    for task in every:
+    include_ended = tasks.listing(database, include_ended=True, limit=100_000)
+    kinds = Counter((event.task, event.kind) for event in journal.since(database, limit=100_000))
+    for task in include_ended:
         assert (task.state == "done") == (kinds[task.key, "task.finished"] == 1), task
         assert kinds[task.key, "task.finished"] <= 1
         assert kinds[task.key, "task.claimed"] == task.fence
         assert (task.state == "running") == (task.lease_until is not None)
-    for batch in batches.listing(database, every=True):
-        parts = [task for task in every if task.batch == batch.key and task.kind == "sub-task"]
+    for batch in batches.listing(database, include_ended=True):
+        parts = [task for task in include_ended if task.batch == batch.key and task.kind == "sub-task"]
         assert len(parts) == batch.total
         assert batch.remaining == sum(1 for task in parts if not task.counted)
         assert (batch.state == "open") == (batch.remaining > 0)

@@ -36,7 +36,7 @@ def _known(*lines):
 
 
 def _test(path, before, after):
-    return judge.Change(path, True, before, after)
+    return judge.FileChange(path, True, before, after)
 
 
 OLD = "def test_a():\n    assert f()\n"
@@ -83,7 +83,7 @@ def test_a_report_without_results_is_never_good():
     broken = [_report(trouble="it hung")]
     for judged in (
         judge.red(_known(), broken, changes=[]),
-        judge.green(_known(), broken, changes=[judge.Change("a.py", False)], new=()),
+        judge.green(_known(), broken, changes=[judge.FileChange("a.py", False)], new=()),
         judge.refactor(_known(), broken, changes=[]),
     ):
         assert _codes(judged) == [judge.NO_RESULTS]
@@ -118,10 +118,10 @@ def test_a_java_test_that_does_not_compile_for_want_of_a_symbol_is_red_and_excus
 def test_a_new_test_read_from_its_text_is_found_again_under_its_frameworks_name(new, ran):
     file, _, name = ran.partition("::")
     report = Report("s", "run", 0, 0.1, "", (case("s", file=file, name=name.replace("_", " "), status="passed"),))
-    judged = judge.green(_known(), [report], changes=[judge.Change("a.rb", False)], new=(new,))
+    judged = judge.green(_known(), [report], changes=[judge.FileChange("a.rb", False)], new=(new,))
     assert judged.ok, judged.findings
     other = Report("s", "run", 0, 0.1, "", (case("s", file=file, name="subtracts", status="passed"),))
-    judged = judge.green(_known(), [other], changes=[judge.Change("a.rb", False)], new=(new,))
+    judged = judge.green(_known(), [other], changes=[judge.FileChange("a.rb", False)], new=(new,))
     assert _codes(judged) == [judge.NEW_NOT_RUN]
 
 
@@ -184,7 +184,7 @@ def test_no_test_that_passed_can_be_lost_whatever_the_run_says(before, now):
     fresh = {name for name, state in now.items() if state.startswith("failed") and name not in before}
     for judged in (
         judge.refactor(known, reports, changes=[]),
-        judge.green(known, reports, changes=[judge.Change("a.py", False)], new=()),
+        judge.green(known, reports, changes=[judge.FileChange("a.py", False)], new=()),
     ):
         assert judged.ok is not bool(lost | fresh)
         named = {name.rpartition("::")[2] for finding in judged.faults for name in finding.names}

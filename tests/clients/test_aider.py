@@ -1,4 +1,4 @@
-"""aider: no hooks, no tools, exit code 0 whatever happens. It is fenced by the wall and judged by what lies there afterwards."""
+"""aider: no hooks, no tools, exit code 0 whatever happens. It is fenced by the sandbox and judged by what lies there afterwards."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def test_an_edit_outside_is_found_when_it_is_over_and_the_task_is_not_done(stage
     stage.note("edit outside found afterwards")
 
 
-def test_an_edit_outside_is_stopped_by_the_wall(stage):
+def test_an_edit_outside_is_paused_by_the_sandbox(stage):
     stage.serve(("write", "other/b.txt", "x"))
-    end = stage.run("--wall", "owned")
+    end = stage.run("--sandbox", "owned")
     assert not os.path.exists(os.path.join(stage.repo.path, "other/b.txt")), stage.log(end)
     assert (end["outcome"], end["state"], end["outside"]) == ("failed", "ready", []), stage.log(end)
-    stage.note("edit outside stopped by the wall")
+    stage.note("edit outside stopped by the sandbox")
 
 
 def test_an_api_that_fails_is_a_failure_though_it_returns_0(stage):

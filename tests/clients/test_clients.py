@@ -83,7 +83,7 @@ def test_the_relays_tools_over_http_finish_a_task_and_no_argument_holds_the_toke
     assert stage.repo.read("owned/seen.txt") == "0"
     token = stage.text(end, "token").strip()
     assert stage.text(end, "hello-mcp").strip() == token
-    for name in ("launch.json", "events.jsonl", "errors.log", "keeper.log", "calls", "outcome.json"):
+    for name in ("launch.json", "events.jsonl", "errors.log", "monitor.log", "calls", "outcome.json"):
         assert token not in stage.text(end, name), name
     stage.note("report by MCP tool over HTTP", "no token in any argument or log")
 
@@ -144,13 +144,13 @@ def test_a_resumed_session_remembers_its_conversation(stage):
     stage.note("resumed with its history")
 
 
-def test_a_shell_write_outside_is_stopped_by_the_wall(stage):
+def test_a_shell_write_outside_is_paused_by_the_sandbox(stage):
     outside = os.path.join(stage.repo.path, "other.txt")
     stage.serve(("shell", f"echo x > {outside}"), _write(stage, "owned/a.txt"), DONE, ("say", "finished"))
-    end = stage.run("--wall", "owned")
+    end = stage.run("--sandbox", "owned")
     assert not os.path.exists(outside), stage.log(end)
     assert (end["state"], end["outside"]) == ("done", []), stage.log(end)
-    stage.note("shell write outside stopped by the wall")
+    stage.note("shell write outside stopped by the sandbox")
 
 
 def test_a_limit_of_the_provider_is_a_wait_and_not_a_failure(stage):

@@ -15,7 +15,7 @@ def test_a_supervisors_session_reports_to_the_supervisors_endpoint(stage):
     server = stage.serve(
         ("write", os.path.join(stage.repo.path, "owned/a.txt"), "hello"), ("tool", "finish", {"summary": "to the supervisor"}), ("say", "finished"),
     )  # fmt: skip
-    begun = stage.cli("work", "--agent", "claude", "--detach", "--json").json
+    started = stage.cli("work", "--agent", "claude", "--detach", "--json").json
     try:
         deadline = time.monotonic() + 120
         while stage.cli("show", "demo", "--json").json["state"] != "done" and time.monotonic() < deadline:
@@ -23,7 +23,7 @@ def test_a_supervisors_session_reports_to_the_supervisors_endpoint(stage):
         shown = stage.cli("show", "demo", "--json").json
     finally:
         stage.cli("work", "--stop")
-    with open(begun["log"], encoding="utf-8") as file:
+    with open(started["log"], encoding="utf-8") as file:
         log = file.read()
     (session,) = [name for name in stage.sessions() if name.startswith("session-")]
     end = {"session": session}

@@ -1,4 +1,4 @@
-"""The real clients in a clone behind the wall: hooks, tools and reports go through the door, the home is not written."""
+"""The real clients in a clone inside the sandbox: hooks, tools and reports go through the broker, the home is not written."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _write(stage, name: str, text: str = "hello"):
     return ("write", os.path.join(_tree(stage), name), text)
 
 
-def test_behind_the_wall_a_client_is_hooked_reports_and_reaches_nothing_else(stage):
+def test_behind_the_sandbox_a_client_is_hooked_reports_and_reaches_nothing_else(stage):
     home, relay = stage.environment["HOME"], stage.environment["HANDOFF_HOME"]
     places = [os.path.join(stage.repo.path, "x.txt"), os.path.join(home, "x.txt"), os.path.join(relay, "x.txt")]
     lines = "; ".join(f"echo x > {place}" for place in places)
@@ -37,10 +37,10 @@ def test_behind_the_wall_a_client_is_hooked_reports_and_reaches_nothing_else(sta
     assert not [place for place in places if os.path.exists(place)], stage.log(end)
     assert (end["outcome"], end["state"], end["reason"]) == ("ok", "done", "by tool"), stage.log(end)
     assert "hello" in stage.repo.read("owned/a.txt"), "it landed on the person's branch"
-    stage.note("works in a clone behind the wall")
+    stage.note("works in a clone inside the sandbox")
 
 
-def test_behind_the_wall_a_conversation_can_be_resumed(stage):
+def test_behind_the_sandbox_a_conversation_can_be_resumed(stage):
     stage.serve(("say", "the magic word is xyzzy"), *[("say", "still xyzzy")] * 5)
     first = stage.run(*CLONE)
     assert "error" not in first, first
@@ -50,4 +50,4 @@ def test_behind_the_wall_a_conversation_can_be_resumed(stage):
     assert "error" not in end, end
     assert end["state"] == "done", stage.log(end)
     assert "xyzzy" in server.texts(0), stage.log(end)
-    stage.note("resumed behind the wall")
+    stage.note("resumed inside the sandbox")

@@ -1,4 +1,4 @@
-"""A real client in a tmux window, for a person: started, called in, kept alive, ended, settled; compacted by hand on the way."""
+"""A real client in a tmux window, for a person: started, called in, kept alive, ended, concluded; compacted by hand on the way."""
 
 from __future__ import annotations
 

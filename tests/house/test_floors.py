@@ -44,7 +44,7 @@ def test_the_floors_hold():
     ("name", "line"),
     [
         ("base/planted.py", "from handoff.engine import app"),
-        ("feature/planted.py", "from handoff.git import repo"),
+        ("feature/planted.py", "from handoff.git import guard"),
         (
             "git/planted.py",
             "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from handoff.checks import commands",

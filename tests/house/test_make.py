@@ -59,7 +59,7 @@ def test_make_alone_tells_what_there_is():
     ("failing", "words"),
     [("version_info", "needs Python 3.11 or newer"), ("ensurepip", "apt-get install python3-venv")],
 )
-def test_an_unfit_python_is_told_with_its_mend(machine, tmp_path, failing, words):
+def test_an_unfit_python_is_told_with_its_fix(machine, tmp_path, failing, words):
     _stand_in(machine, "oldpython", f'case "$*" in *{failing}*) exit 1;; esac')
     venv = str(tmp_path / "venv")
     done = _run(machine, shutil.which("make"), f"VENV={venv}", "PYTHON=oldpython", f"{venv}/bin/python")

@@ -26,8 +26,8 @@ def test_a_password_is_found_wherever_it_stands_and_never_shown(url, password, s
 
 def test_words_of_a_driver_lose_the_password_as_written_and_as_meant():
     url = "postgresql://me:p%2Fw@server/relay"
-    assert addresses.redacted("no p%2Fw and no p/w here", url) == "no [redacted] and no [redacted] here"
-    assert addresses.redacted("nothing to hide", "postgresql://me@server/relay") == "nothing to hide"
+    assert addresses.redact("no p%2Fw and no p/w here", url) == "no [redacted] and no [redacted] here"
+    assert addresses.redact("nothing to hide", "postgresql://me@server/relay") == "nothing to hide"
 
 
 def test_options_are_added_and_those_of_the_address_win():

@@ -14,11 +14,11 @@ from handoff.base.errors import Conflict, UserError
 from handoff.board.tasks import tasks
 from handoff.store import database as store
 from handoff.store import migrate
-from handoff.store.migrate import Step
+from handoff.store.migrate import Migration
 from handoff.store.postgres import PostgresDatabase, in_postgres_words
 from handoff.store.sqlite import SqliteDatabase
 
-NEXT = Step(migrate.VERSION + 1, "next.sql", "ALTER TABLE task ADD COLUMN colour TEXT NOT NULL DEFAULT 'red';")
+NEXT = Migration(migrate.VERSION + 1, "next.sql", "ALTER TABLE task ADD COLUMN colour TEXT NOT NULL DEFAULT 'red';")
 BROKEN = NEXT._replace(text=NEXT.text + "\nALTER TABLE ghost ADD COLUMN x TEXT;")
 CHANGED = "was upgraded while"
 
@@ -142,10 +142,10 @@ def test_a_migration_that_fails_changes_nothing(place):
 RACE = """
 import sys
 from handoff.base.clock import SystemClock
-from handoff.board import tasks
+from handoff.board.tasks import tasks
 from handoff.store import migrate
 from handoff.store.drivers import open_database
-from handoff.store.migrate import Step
+from handoff.store.migrate import Migration
 url, name, mode = sys.argv[1:]
 if url.startswith("sqlite"):
     from handoff.store.sqlite import SqliteDatabase as driver
@@ -158,7 +158,7 @@ sys.stdin.readline()
 if mode == "first":
     tasks.add(driver(where, clock=SystemClock()), project="shop", id=name, brief="x")
 else:
-    step = Step(migrate.VERSION + 1, "next.sql", "ALTER TABLE task ADD COLUMN colour TEXT NOT NULL DEFAULT 'red';")
+    step = Migration(migrate.VERSION + 1, "next.sql", "ALTER TABLE task ADD COLUMN colour TEXT NOT NULL DEFAULT 'red';")
     database = driver(where, clock=SystemClock(), steps=[*migrate.load_steps(), step])
     with database.transaction(write=False) as look:
         assert look.query("list_projects")

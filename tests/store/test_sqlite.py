@@ -13,7 +13,7 @@ from databases import MovableClock
 from handoff.base.clock import SystemClock
 from handoff.base.errors import Conflict, UserError
 from handoff.board.sessions import leases, watchdog
-from handoff.board.sessions.sessions import Who
+from handoff.board.sessions.sessions import SessionIdentity
 from handoff.board.tasks import tasks
 from handoff.store import sqlite
 from handoff.store.sqlite import SqliteDatabase, has_fixed_wal
@@ -86,7 +86,7 @@ def test_jumps_of_the_wall_clock_and_sleep_expire_no_lease(path):
     clock = MovableClock()
     database = SqliteDatabase(path, clock=clock)
     task = tasks.add(database, project="shop", id="login", brief="x")
-    leases.claim(database, key=task.key, who=Who("s1"), lease_seconds=60)
+    leases.claim(database, key=task.key, who=SessionIdentity("s1"), lease_seconds=60)
     for jump in (86_400.0, -400_000.0, 31_536_000.0):
         clock.wall += jump
         assert watchdog.scan(database).quiet
@@ -102,7 +102,7 @@ def test_after_a_restart_of_the_machine_leases_go_by_the_wall_clock_and_never_ba
     clock = MovableClock()
     database = SqliteDatabase(path, clock=clock)
     task = tasks.add(database, project="shop", id="login", brief="x")
-    leases.claim(database, key=task.key, who=Who("s1"), lease_seconds=60)
+    leases.claim(database, key=task.key, who=SessionIdentity("s1"), lease_seconds=60)
     with database.transaction() as transaction:
         transaction.execute("set_clock", boot="another boot", monotonic=9e9, steady=clock.wall)
     clock.wall -= 400_000  # the battery of the hardware clock is empty
@@ -144,7 +144,7 @@ FILL = """
 import resource, sys
 from handoff.base.clock import SystemClock
 from handoff.base.errors import UserError
-from handoff.board import tasks
+from handoff.board.tasks import tasks
 from handoff.store.sqlite import SqliteDatabase
 database = SqliteDatabase(sys.argv[1], clock=SystemClock())
 resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, 400_000))
@@ -177,7 +177,7 @@ READ_ONLY = """
 import os, sys
 from handoff.base.clock import SystemClock
 from handoff.base.errors import UserError
-from handoff.board import tasks
+from handoff.board.tasks import tasks
 from handoff.store.sqlite import SqliteDatabase
 if os.geteuid() == 0:
     os.setuid(65534)

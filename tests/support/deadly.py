@@ -1,4 +1,4 @@
-"""Points at which a process is to die: `module.function:call` or `:return`, each met once by whoever comes first.
+"""Points at which a process is to die: `package.module.function:call` or `:return`, each met once by whoever comes first.
 
 Nothing of ours is replaced: the interpreter's own profiler tells where a process is. The one that makes a point's marker
 dies by SIGKILL at that very place.
@@ -13,7 +13,7 @@ import sys
 import threading
 from typing import Any
 
-_MUST_RETURN = {"supervisor._claim"}  # an idle look that claims nothing is not the point
+_MUST_RETURN = {"supervisor.supervisor._claim"}  # an idle look that claims nothing is not the point
 
 
 def arm(points: list[str], folder: str, *, with_sessions_of: str = "") -> None:
@@ -24,7 +24,8 @@ def arm(points: list[str], folder: str, *, with_sessions_of: str = "") -> None:
         code = frame.f_code
         if "handoff" not in code.co_filename:
             return
-        name = f"{os.path.basename(code.co_filename).removesuffix('.py')}.{code.co_name}"
+        place = code.co_filename.removesuffix(".py").split(os.sep)[-2:]
+        name = ".".join([*place, code.co_name])
         if (name, event) not in left or (event == "return" and argument is None and name in _MUST_RETURN):
             return
         try:
@@ -43,7 +44,7 @@ def arm(points: list[str], folder: str, *, with_sessions_of: str = "") -> None:
 
 
 def session_processes(home: str) -> list[int]:
-    """Processes of a home's sessions that are alive: keepers and whatever they started."""
+    """Processes of a home's sessions that are alive: monitors and whatever they started."""
     mark, found = f"HANDOFF_HOME={home}".encode(), []
     for name in os.listdir("/proc"):
         try:

@@ -18,7 +18,7 @@ STEPS = ("plan", "write", "check")
 
 
 def main(url: str, folder: str, *words: str) -> None:
-    wishes = dict(word.split("=", 1) for word in words)
+    requests = dict(word.split("=", 1) for word in words)
     database = open_database(url, clock=SystemClock())
     ended = threading.Event()
 
@@ -29,10 +29,10 @@ def main(url: str, folder: str, *words: str) -> None:
     def one(name: str) -> str:
         note(f"{name} enter")
         marker = os.path.join(folder, f"died-{name}")
-        if wishes.get("die") == name and not os.path.exists(marker):
+        if requests.get("die") == name and not os.path.exists(marker):
             open(marker, "w").close()
             os.kill(os.getpid(), signal.SIGKILL)
-        if wishes.get("hold") == name:
+        if requests.get("hold") == name:
             note(f"{name} holds")
             threading.Event().wait()
         return name
@@ -44,27 +44,27 @@ def main(url: str, folder: str, *words: str) -> None:
         return label
 
     engine = durable.Durable(
-        url, executor=durable.new_executor_id("here", os.getpid()), queue=wishes.get("queue", "phases@here"),
+        url, executor=durable.new_executor_id("here", os.getpid()), queue=requests.get("queue", "phases@here"),
         lock=os.path.join(folder, "launch.lock"), log=os.path.join(folder, "engine.log"),
     )  # fmt: skip
     engine.register({"work": work})
     engine.launch()
     print(engine.executor, flush=True)
-    if "recover" in wishes:
-        engine.recover(wishes["recover"])
+    if "recover" in requests:
+        engine.recover(requests["recover"])
         engine.nudge()
         ended.wait(60)
         ended.clear()
-    if "again" in wishes:
-        engine.recover(wishes["again"])
+    if "again" in requests:
+        engine.recover(requests["again"])
         engine.nudge()
-    for name in filter(None, wishes.get("enqueue", "").split(",")):
+    for name in filter(None, requests.get("enqueue", "").split(",")):
         with database.transaction() as transaction:
             engine.enqueue(transaction, name="work", id=name, values=(name, 7))
         engine.nudge()
         ended.wait(60)
         ended.clear()
-    if "stay" in wishes:
+    if "stay" in requests:
         sys.stdin.read()
     os._exit(0)  # as the supervisor ends: nothing waits for a run in the middle
 

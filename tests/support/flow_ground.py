@@ -57,10 +57,10 @@ class FlowGround:
         return App(from_environment("handoff"))
 
     def start(self, app: App, workflow: str = "tdd", **more) -> rows.Flow:
-        wish = flows.Wish(workflow, more.pop("request", "a calculator"), id="calc", agents={"": "scripted"})
-        return flows.start(app, wish=wish._replace(**more))
+        request = flows.FlowRequest(workflow, more.pop("request", "a calculator"), id="calc", agents={"": "scripted"})
+        return flows.start(app, request=request._replace(**more))
 
-    def step(self, app: App, flow: rows.Flow) -> flows.Step:
+    def step(self, app: App, flow: rows.Flow) -> flows.StepResult:
         return flows.step(app, flow=flow, words=(self.word,), tell=self.said.append)
 
     def commits(self) -> list[str]:

@@ -32,7 +32,7 @@ def main(folder: str, repo: str) -> None:
     try:
         ground.add("long", {"run": f"while ! test -e {folder}/go; do sleep 0.1; done"})
         supervisor = ground.supervisor()
-        ground.until(lambda: ground.begun("long"), "the agent works")
+        ground.until(lambda: ground.started("long"), "the agent works")
         fill(filler)
         refused = dump(repo, "--task", "more", "--next", "x" * 20_000)
         assert refused.returncode == 1, refused
@@ -41,14 +41,14 @@ def main(folder: str, repo: str) -> None:
         with open(os.path.join(folder, "go"), "w", encoding="utf-8"):
             pass
         ground.until_seen(lambda: any(line.startswith("end long") for line in ground.trace_lines()), "it ended")
-        ground.clock.sleep(3.0)  # keeper, run and supervisor meet the full disk
+        ground.clock.sleep(3.0)  # monitor, run and supervisor meet the full disk
         assert supervisor.poll() is None, ground.logs()
         assert ground.states() == {"long": "running"}, "nothing is decided without room to write it down"
         os.unlink(filler)
         ground.until(ground.done, "it goes on")
         ground.until(lambda: not ground.agents(), "no agent is left")
         task = ground.tasks()["long"]
-        print(task.state, task.attempt, task.fence, ground.begun("long"), ground.count("task.finished"))
+        print(task.state, task.attempt, task.fence, ground.started("long"), ground.count("task.finished"))
         assert dump(repo, "--task", "more", "--next", "x").returncode == 0
     finally:
         ground.close()

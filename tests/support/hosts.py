@@ -45,7 +45,7 @@ class Host:
         environment = {**os.environ, **self.own}
         with open(plan, "w", encoding="utf-8") as file:
             json.dump(
-                {"points": [], "folder": self.folder, "agent": "scripted", "words": [script], "pace": PACE, "most": 0,
+                {"points": [], "folder": self.folder, "agent": "scripted", "words": [script], "pace": PACE, "limit": 0,
                  "labels": labels, "host": False, "cwd": self.folder, "environment": environment, "log": f"{plan}.log"},
                 file,
             )  # fmt: skip
@@ -139,7 +139,7 @@ class Hosts:
                     told += [f"--- {name}", file.read()]
         told += [
             f"{event.kind} {event.task_id} {event.body}"
-            for event in journal.last(self.all[-1].app.database, most=200)
+            for event in journal.last(self.all[-1].app.database, limit=200)
             if not event.kind.startswith("incident")
         ]
         return "\n".join(told)

@@ -124,7 +124,7 @@ class Ground:
     # --- supervisors -----------------------------------------------------------------------------------------
 
     def supervisor(
-        self, *points: str, most: int = 0, agent: str = "scripted", host: bool = False, **pace: float
+        self, *points: str, limit: int = 0, agent: str = "scripted", host: bool = False, **pace: float
     ) -> Supervisor:
         """One more supervisor, killed at these points; with `host` all sessions die with it."""
         if self._nursery is None:
@@ -137,7 +137,7 @@ class Ground:
             json.dump(
                 {"points": points, "folder": self.points, "agent": agent, "host": host, "cwd": self.repo,
                  "words": [os.path.join(self.scripts, "{task}.toml")] if agent == "scripted" else [],
-                 "pace": {**PACE, **pace}, "most": most, "environment": dict(os.environ),
+                 "pace": {**PACE, **pace}, "limit": limit, "environment": dict(os.environ),
                  "log": os.path.join(self.folder, f"supervisor-{number}.log")}, file,
             )  # fmt: skip
         with open(os.path.join(self.folder, f"supervisor-{number}.log"), "w", encoding="utf-8"):
@@ -196,7 +196,7 @@ class Ground:
         return "\n".join([*parts, "--- traces", *self.trace_lines()])
 
     def tasks(self) -> dict[str, tasks.Task]:
-        return {task.id: task for task in tasks.listing(self.app.database, every=True)}
+        return {task.id: task for task in tasks.listing(self.app.database, include_ended=True)}
 
     def states(self) -> dict[str, str]:
         return {name: task.state for name, task in self.tasks().items()}
@@ -214,11 +214,11 @@ class Ground:
         with open(self.traces, encoding="utf-8") as file:
             return file.read().splitlines()
 
-    def begun(self, task: str) -> int:
+    def started(self, task: str) -> int:
         return sum(line.split()[:2] in (["begin", task], ["begin", f"night/{task}"]) for line in self.trace_lines())
 
     def agents(self) -> list[int]:
-        """Processes of this ground's sessions that are alive: keepers and whatever they started."""
+        """Processes of this ground's sessions that are alive: monitors and whatever they started."""
         return deadly.session_processes(self.app.settings.home)
 
     def sessions(self) -> set[str]:

@@ -91,9 +91,9 @@ RUST = {
 class Project:
     """A repository with a suite, what is known of its tests, and its present tree."""
 
-    def __init__(self, repo, files, *, walled=True) -> None:
+    def __init__(self, repo, files, *, sandboxed=True) -> None:
         self.repo = repo
-        self.walled = walled
+        self.sandboxed = sandboxed
         self.app = App(from_environment("handoff"))
         self.tree = self.write(files)
         self.suites = engine.suites_of(self.app, folder=repo.path)
@@ -129,13 +129,18 @@ class Project:
             repository=self.repo.path,
             tree=tree or self.tree,
             suites=self.suites,
-            walled=self.walled,
+            sandboxed=self.sandboxed,
             **options,
         )
 
     def know(self, *, reruns=0):
         self.known, findings, _ = engine.baseline(
-            self.app, repository=self.repo.path, tree=self.tree, suites=self.suites, reruns=reruns, walled=self.walled
+            self.app,
+            repository=self.repo.path,
+            tree=self.tree,
+            suites=self.suites,
+            reruns=reruns,
+            sandboxed=self.sandboxed,
         )
         return findings
 

@@ -15,7 +15,7 @@ import threading
 import deadly
 from handoff.base.settings import from_environment
 from handoff.engine.app import App
-from handoff.engine.supervisor.phase_run import Crew
+from handoff.engine.supervisor.phase_run import WorkerSettings
 from handoff.engine.supervisor.supervisor import Pace, Supervisor
 
 
@@ -34,7 +34,7 @@ def work(plan_path: str) -> None:
         home = app.settings.home if plan["host"] else ""
         deadly.arm(plan["points"], plan["folder"], with_sessions_of=home)
     supervisor = Supervisor(
-        app, Crew((plan["agent"],), tuple(plan["words"]), tuple(plan.get("labels", ()))), most=plan["most"],
+        app, WorkerSettings((plan["agent"],), tuple(plan["words"]), tuple(plan.get("labels", ()))), limit=plan["limit"],
         tell=lambda text: os.write(1, f"{text}\n".encode()) and None, pace=Pace(**plan["pace"]),
     )  # fmt: skip
     signal.signal(signal.SIGTERM, lambda *_: supervisor.leave())
@@ -44,7 +44,7 @@ def work(plan_path: str) -> None:
 def nursery() -> None:
     """Fork for each plan on the standard input; say how each came out; end when the input does."""
     children: dict[int, str] = {}
-    begun = set(threading.enumerate())
+    started = set(threading.enumerate())
     while True:
         ready, _, _ = select.select([0], [], [], 0.02)
         while children:
@@ -57,7 +57,7 @@ def nursery() -> None:
         line = _line()
         if not line:
             return
-        assert set(threading.enumerate()) == begun, "only a process without threads may fork"
+        assert set(threading.enumerate()) == started, "only a process without threads may fork"
         child = os.fork()
         if not child:
             code = 70

@@ -59,7 +59,7 @@ def _loaded(point: Any) -> Adapter:
         found = point.load()
     except (ImportError, AttributeError, SyntaxError) as error:
         raise UserError(
-            f"The agent '{point.name}' of {point.value} cannot be loaded: {error}.", "Mend or remove that package."
+            f"The agent '{point.name}' of {point.value} cannot be loaded: {error}.", "Fix or remove that package."
         ) from error
     if not isinstance(found, Adapter):
         raise UserError(

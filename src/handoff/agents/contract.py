@@ -39,7 +39,7 @@ class Abilities(Record):
         return self.start_context or self.mcp
 
 
-class Limits(Record):
+class SessionLimits(Record):
     """How much a session may use; 0 is no limit."""
 
     minutes: float = 0.0
@@ -47,7 +47,7 @@ class Limits(Record):
     money: float = 0.0
 
 
-class Order(Record):
+class LaunchRequest(Record):
     """What an adapter is told when a session is to start."""
 
     program: str
@@ -69,7 +69,7 @@ class Order(Record):
     sandboxed: bool = False
     model: str = ""
     version: str = ""
-    limits: Limits = Limits()
+    limits: SessionLimits = SessionLimits()
     words: tuple[str, ...] = ()
 
 
@@ -81,7 +81,7 @@ class Launch(Record):
     files: Mapping[str, str] = {}
 
 
-class Event(Record):
+class AgentEvent(Record):
     """One thing a client said, the same for every vendor."""
 
     kind: str
@@ -97,13 +97,13 @@ class Ending(Record):
     """What is known when a session's process is gone."""
 
     code: int | None
-    result: Event | None = None
+    result: AgentEvent | None = None
     trouble: str = ""
     tail: str = ""
     wait_until: float = 0.0
 
 
-class Outcome(Record):
+class AgentOutcome(Record):
     """How a session came out, why, for a limit until when to wait, and whether a person asked for its end."""
 
     kind: str
@@ -113,8 +113,8 @@ class Outcome(Record):
 
 
 if TYPE_CHECKING:
-    Start = Callable[[Order], Launch]
-    Read = Callable[[str], "tuple[Event, ...]"]
+    Start = Callable[[LaunchRequest], Launch]
+    Read = Callable[[str], "tuple[AgentEvent, ...]"]
 
 
 class Adapter(Record):
@@ -127,18 +127,18 @@ class Adapter(Record):
     launch: Start
     read: Read
     resume: Start | None = None
-    outcome: Callable[[Ending, float], Outcome] | None = None
+    outcome: Callable[[Ending, float], AgentOutcome] | None = None
     dialect: str = ""
     floor: str = ""
     version_words: tuple[str, ...] = ("--version",)
     secrets: tuple[str, ...] = ()
     logins: tuple[tuple[str, str, bool], ...] = ()
-    """Files of the person's home a walled client needs: where each is, where in its own folder it looks, whether it renews it."""
+    """Files of the person's home a sandboxed client needs: where each is, where in its own folder it looks, whether it renews it."""
     interactive: Start | None = None
     """How it is started in a person's terminal, if that was tried."""
 
 
-def bearer(order: Order) -> dict[str, str]:
+def bearer(order: LaunchRequest) -> dict[str, str]:
     """The header with which a client calls our endpoint; it is written into files of the session, never into words."""
     return {"Authorization": f"Bearer {order.token}"}
 

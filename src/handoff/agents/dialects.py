@@ -32,7 +32,7 @@ class Call(Record):
     folder: str = ""
 
 
-class Answer(Record):
+class HookAnswer(Record):
     """What we say: text for the model, or a reason why not."""
 
     context: str = ""
@@ -147,7 +147,7 @@ def _patched(text: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def reply(dialect: str, call: Call, answer: Answer) -> Reply:
+def reply(dialect: str, call: Call, answer: HookAnswer) -> Reply:
     """Our answer in the client's words."""
     if answer.refusal:
         return _refuse(dialect, call, answer.refusal)

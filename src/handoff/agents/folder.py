@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from handoff.agents.monitor import ERRORS, EVENTS, EXIT, KEEPER, LAUNCH, PROCESS
+from handoff.agents.monitor import ERRORS, EVENTS, EXIT, LAUNCH, MONITOR, PROCESS
 from handoff.base.errors import Refused, UserError
 from handoff.base.files import make_folder, read_text, write_atomic
 from handoff.base.light_json import dumps, loads
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     from handoff.agents.contract import Launch
 
-DOOR, CLIENT = os.path.join("door", "socket"), "client"
-FACTS, BATON, GRANT, TOKEN, HELLO, MCP_HELLO, CALLS, STOP, STOPPED, OUTCOME = (
-    "session.json", "baton.md", "grant", "token", "hello", "hello-mcp", "calls", "stop", "stopped", "outcome.json",
+BROKER, CLIENT = os.path.join("broker", "socket"), "client"
+FACTS, BATON, PERMISSIONS, TOKEN, HELLO, MCP_HELLO, CALLS, STOP, STOPPED, OUTCOME = (
+    "session.json", "baton.md", "permissions", "token", "hello", "hello-mcp", "calls", "stop", "stopped", "outcome.json",
 )  # fmt: skip
 _NAMES = "abcdefghijklmnopqrstuvwxyz0123456789-"
 _WORLD_WRITABLE = 0o002
@@ -75,7 +75,7 @@ def put_launch(path: str, launch: Launch, *, cwd: str, order: Mapping[str, objec
     for name, text in launch.files.items():
         root = next((one for one in (path, state) if one and os.path.abspath(name).startswith(one + "/")), "")
         if not root:
-            raise UserError(f"An agent may write only into its session's folder, not {name}.", "Mend the adapter.")
+            raise UserError(f"An agent may write only into its session's folder, not {name}.", "Fix the adapter.")
         refuse_detour(root, name)
         put(root, os.path.relpath(name, root), text)
     put(path, LAUNCH, dumps({"cwd": cwd, **order}))
@@ -97,14 +97,14 @@ def text_of(path: str, name: str) -> str:
     return read_text(whole) if os.path.exists(whole) else ""
 
 
-def has_begun(path: str) -> bool:
-    """Whether a keeper has taken the session up; no second one ever does."""
-    return os.path.exists(os.path.join(path, KEEPER))
+def has_started(path: str) -> bool:
+    """Whether a monitor has taken the session up; no second one ever does."""
+    return os.path.exists(os.path.join(path, MONITOR))
 
 
-def keeper_of(path: str) -> Running:
-    """The keeper of the session, as far as it is known."""
-    facts = get(path, KEEPER)
+def monitor_of(path: str) -> Running:
+    """The monitor of the session, as far as it is known."""
+    facts = get(path, MONITOR)
     return Running(int(facts.get("pid", 0)), str(facts.get("start", "")))
 
 
@@ -115,7 +115,7 @@ def client_of(path: str) -> Running:
 
 
 def exit_of(path: str) -> dict[str, Any]:
-    """What the keeper wrote when all was over."""
+    """What the monitor wrote when all was over."""
     return get(path, EXIT)
 
 
@@ -130,11 +130,11 @@ def size_of(path: str, *names: str) -> int:
     return total
 
 
-def tail(path: str, name: str, most: int = 2000) -> str:
+def tail(path: str, name: str, limit: int = 2000) -> str:
     """The end of one of its logs."""
     try:
         with open(os.path.join(path, name), "rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - most))
+            file.seek(max(0, os.fstat(file.fileno()).st_size - limit))
             return file.read().decode("utf-8", "replace").strip()
     except OSError:
         return ""

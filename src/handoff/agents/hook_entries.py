@@ -13,7 +13,7 @@ SECONDS = 60
 _NOT_TRIED = {"copilot": (COMPACT,), "cursor": (COMPACT,)}  # an unknown event name voids Cursor's whole file
 
 
-def grouped(command: tuple[str, ...], dialect: str, *, seconds: int = SECONDS) -> dict[str, Any]:
+def group_hooks(command: tuple[str, ...], dialect: str, *, seconds: int = SECONDS) -> dict[str, Any]:
     """Claude, Codex and Gemini: event, then groups with a matcher, then commands."""
     speech = DIALECTS[dialect]
     entries: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""The keeper: one small process for each session. It starts the client, adopts what the client leaves behind, ends it, and
+"""The monitor: one small process for each session. It starts the client, adopts what the client leaves behind, ends it, and
 writes down how it came out. It outlives a supervisor that is killed, so the exit code is never lost.
 
 Run as `run(FOLDER)` in a fresh interpreter; the words to start are in FOLDER/launch.json.
@@ -14,7 +14,7 @@ import time
 from handoff.base.errors import Away, HandoffError
 from handoff.base.files import create_exclusive, read_text, write_atomic
 from handoff.base.light_json import dumps, loads
-from handoff.base.marked import Running, descendants, end, marked
+from handoff.base.marked import Running, descendants, end, of_session
 from handoff.base.process import detach, start_of
 from handoff.base.record import TYPE_CHECKING
 from handoff.base.settings import from_environment
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     _Written = TypeVar("_Written")
 
-KEEPER, LAUNCH, PROCESS, EXIT = "keeper.json", "launch.json", "process.json", "exit.json"
+MONITOR, LAUNCH, PROCESS, EXIT = "monitor.json", "launch.json", "process.json", "exit.json"
 EVENTS, ERRORS = "events.jsonl", "errors.log"
 GRACE_SECONDS = 3.0
 CANNOT_START = 127
@@ -36,10 +36,10 @@ _SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER of Linux
 
 
 def main(folder: str) -> int:
-    """Start, wait, clean up, tell. The first keeper of a folder has it; a second one, started by a supervisor that could not
+    """Start, wait, clean up, tell. The first monitor of a folder has it; a second one, started by a supervisor that could not
     know of the first, ends at once."""
     me = dumps({"pid": os.getpid(), "start": start_of(os.getpid())})
-    if not _with_room(lambda: create_exclusive(os.path.join(folder, KEEPER), me, mode=0o600, sync=False)):
+    if not _with_room(lambda: create_exclusive(os.path.join(folder, MONITOR), me, mode=0o600, sync=False)):
         return 0
     order = loads(read_text(os.path.join(folder, LAUNCH)))
     stopping: list[int] = []
@@ -55,7 +55,7 @@ def main(folder: str) -> int:
         signal.signal(signal.SIGINT, lambda *_: None)
     adopt_orphans()
     try:
-        environment, door = _inside(folder, order)
+        environment, broker = _inside(folder, order)
         os.chdir(order["cwd"])
         pid = detach(
             order["argv"], environment=environment, out=os.path.join(folder, EVENTS), err=os.path.join(folder, ERRORS),
@@ -64,26 +64,26 @@ def main(folder: str) -> int:
     except (HandoffError, OSError) as error:
         _tell(folder, {"code": CANNOT_START, "error": str(error), "stragglers": 0, "stopped": False})
         return 1
-    _write(folder, PROCESS, {"pid": pid, "start": start_of(pid), "keeper": os.getpid()})
+    _write(folder, PROCESS, {"pid": pid, "start": start_of(pid), "monitor": os.getpid()})
     code = _wait(pid, stopping, here=here)
-    if door:
-        _signal_group(door, signal.SIGKILL)  # what it was still answering had nobody left to answer
+    if broker:
+        _signal_group(broker, signal.SIGKILL)  # what it was still answering had nobody left to answer
     stragglers = clean_up(from_environment().get("HANDOFF_SESSION"))
     _tell(folder, {"code": code, "error": "", "stragglers": stragglers, "stopped": bool(stopping)})
     return 0
 
 
 def _inside(folder: str, order: dict[str, Any]) -> tuple[dict[str, str], int]:
-    """The client's environment. Behind a wall it is another than ours, and a door is opened for it.
+    """The client's environment. Inside a sandbox it is another than ours, and a broker is opened for it.
 
-    The client need not wait for that: whoever knocks early stands before the door until it is there.
+    The client need not wait for that: whoever knocks early stands before the broker until it is there.
     """
     mine = from_environment().environment
     environment = {name: value for name, value in mine.items() if name not in order.get("without", ())}
     environment.update(order.get("with", {}))
-    if not order.get("door"):
+    if not order.get("broker"):
         return environment, 0
-    return environment, detach([*order["door"], folder], environment=mine, err=os.path.join(folder, "door.log"))
+    return environment, detach([*order["broker"], folder], environment=mine, err=os.path.join(folder, "broker.log"))
 
 
 def adopt_orphans() -> None:
@@ -136,7 +136,7 @@ def clean_up(session: str) -> int:
 def _left(session: str) -> list[Running]:
     found = {process.pid: process for process in descendants(os.getpid())}
     if session:
-        found.update((process.pid, process) for process in marked(session))
+        found.update((process.pid, process) for process in of_session(session))
     found.pop(os.getpid(), None)
     return list(found.values())
 
@@ -178,7 +178,7 @@ def _tell(folder: str, value: dict[str, object]) -> None:
 
 
 def run() -> int:
-    """The keeper as a program: its folder is the first word."""
+    """The monitor as a program: its folder is the first word."""
     return main(sys.argv[1])
 
 

@@ -18,47 +18,47 @@ from handoff.agents.contract import (
     TROUBLE,
     USAGE,
     WAIT,
+    AgentOutcome,
     Ending,
-    Limits,
-    Outcome,
+    SessionLimits,
 )
 from handoff.agents.monitor import ERRORS, EVENTS, GRACE_SECONDS
 from handoff.agents.reading.outcomes import judge
 from handoff.base.light_json import dumps
-from handoff.base.marked import Running, descendants, end, is_alive, marked
+from handoff.base.marked import Running, descendants, end, is_alive, of_session
 from handoff.base.process import spawn, wait_for_end
 from handoff.base.record import TYPE_CHECKING, Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from handoff.agents.contract import Abilities, Adapter, Event
+    from handoff.agents.contract import Abilities, Adapter, AgentEvent
     from handoff.base.clock import Clock
     from handoff.base.process import Child
 
 PAUSE_SECONDS = 0.2
 _START_PAUSE = 0.005
-_KEEPER = "import sys; from handoff.agents.monitor import run; sys.exit(run())"  # `-m` takes a third longer to start
-_STRAY_PAUSE = 0.05
+_MONITOR = "import sys; from handoff.agents.monitor import run; sys.exit(run())"  # `-m` takes a third longer to start
+_LEFTOVER_PAUSE = 0.05
 BEAT_SECONDS = 5.0
 _FORCE_AFTER = 3 * GRACE_SECONDS
 _TAIL = 2000
 
 
-class Rules(Record):
+class SupervisionRules(Record):
     """What bounds a session: its limits, and how long it may be silent before it counts as hung (0: for ever)."""
 
-    limits: Limits = Limits()
+    limits: SessionLimits = SessionLimits()
     silence_seconds: float = 0.0
     attended: bool = False
     """A person sits before it in a terminal: silence is thinking, and they end it."""
 
 
-class Seen(Record):
+class Observation(Record):
     """What became known of a session while it ran."""
 
     client_id: str = ""
-    result: Event | None = None
+    result: AgentEvent | None = None
     trouble: str = ""
     tools: int = 0
     turns: int = 0
@@ -67,11 +67,11 @@ class Seen(Record):
     called_in: bool = False
 
 
-class Session:
+class AgentSession:
     """A session under supervision. `step` looks once; `supervise` looks until it is over."""
 
     def __init__(
-        self, folder: str, name: str, adapter: Adapter, abilities: Abilities, rules: Rules, clock: Clock,
+        self, folder: str, name: str, adapter: Adapter, abilities: Abilities, rules: SupervisionRules, clock: Clock,
         ago: float = 0.0,
     ) -> None:  # fmt: skip
         self.folder = folder
@@ -80,8 +80,8 @@ class Session:
         self.abilities = abilities
         self.rules = rules
         self.clock = clock
-        self.seen = Seen()
-        self.begun = clock.monotonic() - ago
+        self.seen = Observation()
+        self.started = clock.monotonic() - ago
         self.active_at = clock.monotonic()
         self.stopped = folders.text_of(folder, folders.STOPPED).strip()
         self._stopped_at = clock.monotonic()
@@ -91,29 +91,29 @@ class Session:
         self._busy = 0.0
         self._looked_at = 0.0
         self._child: Child | None = None
-        self.keeper = folders.keeper_of(folder)
+        self.monitor = folders.monitor_of(folder)
         self._token = folders.text_of(folder, folders.TOKEN).strip()
 
     # --- beginning ---------------------------------------------------------------------------------------
 
     def start(self, environment: Mapping[str, str]) -> Running:
-        """Start the keeper, which starts the client; its output goes to files, so that it needs nobody to live."""
-        argv = [sys.executable, "-c", _KEEPER, self.folder]
-        log = os.path.join(self.folder, "keeper.log")
+        """Start the monitor, which starts the client; its output goes to files, so that it needs nobody to live."""
+        argv = [sys.executable, "-c", _MONITOR, self.folder]
+        log = os.path.join(self.folder, "monitor.log")
         child = spawn(argv, environment=environment, err=log, here=self.rules.attended)
-        while not folders.has_begun(self.folder) and child.ended() is None:
+        while not folders.has_started(self.folder) and child.ended() is None:
             self.clock.sleep(_START_PAUSE)
-        self.keeper = folders.keeper_of(self.folder)
-        if self.keeper.pid in (0, child.pid):  # else another supervisor's keeper was quicker
+        self.monitor = folders.monitor_of(self.folder)
+        if self.monitor.pid in (0, child.pid):  # else another supervisor's monitor was quicker
             self._child = child
-        return self.keeper
+        return self.monitor
 
     @property
     def alive(self) -> bool:
-        """Whether the keeper still runs; a keeper that was started by another supervisor counts as well."""
+        """Whether the monitor still runs; a monitor that was started by another supervisor counts as well."""
         if self._child is not None:
             return self._child.ended() is None
-        return is_alive(self.keeper)
+        return is_alive(self.monitor)
 
     # --- watching ----------------------------------------------------------------------------------------
 
@@ -142,7 +142,7 @@ class Session:
             for event in self.adapter.read(line):
                 self._take_in(event)
 
-    def _take_in(self, event: Event) -> None:
+    def _take_in(self, event: AgentEvent) -> None:
         seen = self.seen
         if event.client_id:
             seen = seen._replace(client_id=event.client_id)
@@ -189,7 +189,7 @@ class Session:
             self.active_at = self.clock.monotonic()
         elif self.clock.monotonic() - self._looked_at > BEAT_SECONDS:
             self._looked_at = self.clock.monotonic()
-            busy = _processor_time(self.keeper.pid)
+            busy = _processor_time(self.monitor.pid)
             if busy > self._busy + 0.05:
                 self.active_at = self.clock.monotonic()
             self._busy = busy
@@ -199,12 +199,12 @@ class Session:
         asked = folders.text_of(self.folder, folders.STOP).strip()
         if self.stopped:
             if not self._asked:  # by a supervisor that may have died before it could say so
-                self._ask_keeper()
+                self._ask_monitor()
             if now - self._stopped_at > _FORCE_AFTER:
                 self.force()
         elif asked:
             self.stop(asked)
-        elif limits.minutes and now - self.begun > limits.minutes * 60:
+        elif limits.minutes and now - self.started > limits.minutes * 60:
             self.stop(f"the limit of {limits.minutes:g} minutes is reached")
         elif limits.turns and not self.abilities.turn_limit and max(self.seen.turns, self.seen.tools) > limits.turns:
             self.stop(f"the limit of {limits.turns} turns is reached")
@@ -218,24 +218,24 @@ class Session:
     # --- ending ------------------------------------------------------------------------------------------
 
     def stop(self, reason: str) -> None:
-        """Ask the keeper to end the client and everything it started."""
+        """Ask the monitor to end the client and everything it started."""
         if self.stopped:
             return
         self.stopped, self._stopped_at = reason, self.clock.monotonic()
         folders.put(self.folder, folders.STOPPED, reason)  # first: whoever takes over after a crash knows why
-        self._ask_keeper()
+        self._ask_monitor()
 
-    def _ask_keeper(self) -> None:
+    def _ask_monitor(self) -> None:
         self._asked = True
-        end([self.keeper], signal.SIGTERM)
+        end([self.monitor], signal.SIGTERM)
 
     def force(self) -> None:
-        """The keeper does not answer: end every process of the session ourselves."""
-        end([*descendants(self.keeper.pid), self.keeper, *marked(self.name)])
+        """The monitor does not answer: end every process of the session ourselves."""
+        end([*descendants(self.monitor.pid), self.monitor, *of_session(self.name)])
 
-    def close(self) -> Outcome:
-        """The keeper is gone: end what may be left, then judge."""
-        self._end_strays()
+    def close(self) -> AgentOutcome:
+        """The monitor is gone: end what may be left, then judge."""
+        self._end_leftovers()
         self._read_events()
         self._hear_calls()
         told = folders.exit_of(self.folder)
@@ -253,23 +253,23 @@ class Session:
         )  # fmt: skip
         return outcome
 
-    def _end_strays(self) -> None:
+    def _end_leftovers(self) -> None:
         tries = 0
-        while left := marked(self.name):
+        while left := of_session(self.name):
             end(left)
             tries += 1
             if tries > 200:  # noqa: PLR2004 - ten seconds of processes that cannot be killed: the caller is told below
                 break
-            self.clock.sleep(_STRAY_PAUSE)
+            self.clock.sleep(_LEFTOVER_PAUSE)
 
-    def _outcome(self, told: Mapping[str, object]) -> Outcome:
+    def _outcome(self, told: Mapping[str, object]) -> AgentOutcome:
         asked = folders.text_of(self.folder, folders.STOP).strip()
         if asked and (self.stopped or told.get("stopped")):
-            return Outcome(KILLED, asked, asked=True)
+            return AgentOutcome(KILLED, asked, asked=True)
         if self.stopped:
-            return Outcome(FAILED, self.stopped)
+            return AgentOutcome(FAILED, self.stopped)
         if told.get("stopped"):
-            return Outcome(KILLED, "it was told to stop")
+            return AgentOutcome(KILLED, "it was told to stop")
         code = told.get("code")
         tail = folders.tail(self.folder, ERRORS, _TAIL) or folders.tail(self.folder, EVENTS, _TAIL // 4)
         ending = Ending(
@@ -278,22 +278,22 @@ class Session:
         )  # fmt: skip
         judged = (self.adapter.outcome or judge)(ending, self.clock.now())
         if judged.kind == OK and self.abilities.calls_in and not self.seen.called_in:
-            return Outcome(FAILED, f"it ended before {self._handshake()}")
+            return AgentOutcome(FAILED, f"it ended before {self._handshake()}")
         if judged.kind == LOST:
-            return Outcome(LOST, "its keeper was ended before it could say how the client came out")
+            return AgentOutcome(LOST, "its monitor was ended before it could say how the client came out")
         return judged
 
 
-def supervise(session: Session, *, look: Callable[[], None]) -> Outcome:
+def supervise(session: AgentSession, *, look: Callable[[], None]) -> AgentOutcome:
     """Watch until it is over; `look` is called each time round and tells whose the task is."""
     while session.step():
         look()
-        wait_for_end(session.keeper.pid, PAUSE_SECONDS, sleep=session.clock.sleep)
+        wait_for_end(session.monitor.pid, PAUSE_SECONDS, sleep=session.clock.sleep)
     return session.close()
 
 
 def _processor_time(pid: int) -> float:
-    """Seconds of processor time of the keeper's whole family."""
+    """Seconds of processor time of the monitor's whole family."""
     import psutil
 
     total = 0.0

@@ -14,7 +14,7 @@ _SPACE = " \t\r\n"
 _DECODER = json.JSONDecoder()
 
 
-class Part(Record):
+class JsonMember(Record):
     """One member of an object or element of an array: where it begins (its key, if it has one), its value and its end."""
 
     key: str
@@ -24,10 +24,10 @@ class Part(Record):
     end: int
 
 
-def parts(text: str, at: int) -> list[Part]:
+def parts(text: str, at: int) -> list[JsonMember]:
     """The parts of the object or array that begins at `at`; ValueError where the text is not JSON."""
     closing = {"{": "}", "[": "]"}[text[at]]
-    found: list[Part] = []
+    found: list[JsonMember] = []
     at = _skip(text, at + 1)
     while text[at : at + 1] != closing:
         begin, key = at, ""
@@ -36,14 +36,14 @@ def parts(text: str, at: int) -> list[Part]:
             at = _expect(text, _skip(text, at), ":")
         value_begin = _skip(text, at)
         value, at = _DECODER.raw_decode(text, value_begin)
-        found.append(Part(key, begin, value, value_begin, at))
+        found.append(JsonMember(key, begin, value, value_begin, at))
         at = _skip(text, at)
         if text[at : at + 1] == ",":
             at = _skip(text, at + 1)
     return found
 
 
-def find(text: str, *keys: str) -> Part | None:
+def find(text: str, *keys: str) -> JsonMember | None:
     """The member that a path of keys leads to, from the top of the document."""
     at = _skip(text, 0)
     found = None
@@ -71,7 +71,7 @@ def add(text: str, container: int, value: Any, *, key: str = "", depth: int = 0)
     return f"{text[: container + 1]}\n{margin}{new}\n{unit * depth}{text[close:]}"
 
 
-def cut(text: str, container: int, wanted: Callable[[Part], bool]) -> str:
+def cut(text: str, container: int, wanted: Callable[[JsonMember], bool]) -> str:
     """The text without the parts that are `wanted` gone."""
     found = parts(text, container)
     for index in range(len(found) - 1, -1, -1):

@@ -54,11 +54,11 @@ def fenced(text: str, word: str = "") -> str:
     return f"{fence}{word}\n{text}\n{fence}"
 
 
-def listed(items: list[str], *, most: int = 20) -> str:
+def bullets(items: list[str], *, limit: int = 20) -> str:
     """A Markdown list; a long one is cut and says so."""
-    lines = [f"- {item}" for item in items[:most]]
-    if len(items) > most:
-        lines.append(f"- and {len(items) - most} more")
+    lines = [f"- {item}" for item in items[:limit]]
+    if len(items) > limit:
+        lines.append(f"- and {len(items) - limit} more")
     return "\n".join(lines)
 
 

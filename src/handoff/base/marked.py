@@ -21,7 +21,7 @@ class Running(Record):
     start: str
 
 
-def marked(session: str) -> list[Running]:
+def of_session(session: str) -> list[Running]:
     """The living processes that carry the session's mark, without ourselves."""
     wanted = f"{MARK}={session}".encode()
     found = []

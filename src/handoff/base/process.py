@@ -1,4 +1,4 @@
-"""Start other programs: the only door. `capture` is the light way, `run` the careful one."""
+"""Start other programs: the only broker. `capture` is the light way, `run` the careful one."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def capture(argv: Sequence[str], *, environment: Mapping[str, str], stdin: bytes
     except FileNotFoundError:
         for fd in (out_read, err_read):
             os.close(fd)
-        raise UserError(f"The program '{argv[0]}' was not found.", f"Install {argv[0]} or mend PATH.") from None
+        raise UserError(f"The program '{argv[0]}' was not found.", f"Install {argv[0]} or fix PATH.") from None
     finally:
         os.close(out_write)
         os.close(err_write)
@@ -122,7 +122,7 @@ def run(
         )
     except FileNotFoundError as error:
         missing = error.filename or argv[0]
-        raise UserError(f"'{missing}' was not found.", "Install it, mend PATH, or correct the command.") from None
+        raise UserError(f"'{missing}' was not found.", "Install it, fix PATH, or correct the command.") from None
     except OSError as error:
         raise UserError(f"Cannot start {argv[0]}: {error.strerror}.") from error
     try:
@@ -152,7 +152,7 @@ def pass_through(argv: Sequence[str], *, environment: Mapping[str, str], stdin: 
     try:
         return subprocess.run(list(argv), env=dict(environment), input=stdin, check=False).returncode
     except FileNotFoundError:
-        raise UserError(f"'{argv[0]}' was not found.", "Install it or mend PATH.") from None
+        raise UserError(f"'{argv[0]}' was not found.", "Install it or fix PATH.") from None
 
 
 def launch(
@@ -182,7 +182,7 @@ def launch(
         )
     except OSError as error:
         raise UserError(
-            f"Cannot start {argv[0]}: {error.strerror}.", "Install it, mend PATH, or choose another."
+            f"Cannot start {argv[0]}: {error.strerror}.", "Install it, fix PATH, or choose another."
         ) from None
     try:
         child.communicate(stdin, timeout=patience)
@@ -216,7 +216,7 @@ def replace(argv: Sequence[str]) -> NoReturn:
     try:
         os.execvp(argv[0], list(argv))  # noqa: S606 - a shell would only stand between
     except FileNotFoundError:
-        raise UserError(f"'{argv[0]}' was not found.", "Install it or mend PATH.") from None
+        raise UserError(f"'{argv[0]}' was not found.", "Install it or fix PATH.") from None
     except OSError as error:
         raise UserError(f"Cannot start {argv[0]}: {error.strerror}.") from error
 
@@ -319,7 +319,7 @@ def spawn(
         )
     except OSError as error:
         raise UserError(
-            f"Cannot start {argv[0]}: {error.strerror}.", "Install it, mend PATH, or choose another."
+            f"Cannot start {argv[0]}: {error.strerror}.", "Install it, fix PATH, or choose another."
         ) from None
     finally:
         for fd in opened:
@@ -349,7 +349,7 @@ def detach(
         )  # fmt: skip
     except OSError as error:
         raise UserError(
-            f"Cannot start {argv[0]}: {error.strerror}.", "Install it, mend PATH, or choose another."
+            f"Cannot start {argv[0]}: {error.strerror}.", "Install it, fix PATH, or choose another."
         ) from None
 
 
@@ -360,8 +360,8 @@ def is_running(pid: int, start: str = "") -> bool:
             return False
     except ChildProcessError:
         pass
-    begun = start_of(pid)
-    return bool(begun) and (not start or begun == start)
+    started = start_of(pid)
+    return bool(started) and (not start or started == start)
 
 
 def wait_for_end(pid: int, seconds: float, *, sleep: Callable[[float], None]) -> None:

@@ -28,7 +28,7 @@ VARIABLES = {
     "HANDOFF_TASK": "task the present session holds; set for sessions, so that they need not name it",
     "HANDOFF_SESSION": "id of the present session",
     "HANDOFF_TOKEN": "secret with which a session's hooks prove that they are its own; set for sessions",
-    "HANDOFF_DOOR": "socket on which the relay answers a session behind its wall; set for such sessions",
+    "HANDOFF_BROKER": "socket on which the relay answers a session inside its sandbox; set for such sessions",
     "HANDOFF_FENCE": "fence of the present session; a write with an old one is refused",
     "HANDOFF_WORKSPACE": "folder of the present session's workspace; set for its setup command and its agent",
     "HANDOFF_WORKSPACE_NAME": "name of that workspace",
@@ -43,7 +43,7 @@ VARIABLES = {
     "HANDOFF_SAFE_COMMIT_LOCK": "lock file at which safe commits stand in line; one in the repository when unset",
     "HANDOFF_SAFE_COMMIT_RETRY_LIMIT": "tries a safe commit has at its lock; with the wait below it says how long it stands in line",
     "HANDOFF_SAFE_COMMIT_RETRY_WAIT": "seconds one such try lasts",
-    "HANDOFF_SANDBOX": "which wall sessions run behind, when it must be another than the best one this machine has",
+    "HANDOFF_SANDBOX": "which sandbox sessions run behind, when it must be another than the best one this machine has",
     "HANDOFF_SHARED": "git folder of the repository the sessions share; the guard lets sessions use repositories of their own",
     "HANDOFF_PROGRAM": "the `handoff` the guard calls for a snapshot; set by `handoff git-guard env`",
     "HANDOFF_NO_SNAPSHOT": "when set, the guard takes no snapshot before commands that destroy",
@@ -82,9 +82,9 @@ class Settings(Record):
         return self.get("PATH", os.defpath)
 
 
-def door_of_session() -> str:
-    """Where a walled session knocks; empty for everybody else."""
-    return os.environ.get("HANDOFF_DOOR", "")
+def broker_of_session() -> str:
+    """Where a sandboxed session knocks; empty for everybody else."""
+    return os.environ.get("HANDOFF_BROKER", "")
 
 
 def from_environment(argv0: str = "") -> Settings:
@@ -215,10 +215,12 @@ HOME_KEYS: dict[str, Key] = {
     "session_workspace": Key(
         "text", "where sessions work: auto (a part of a batch in a clone, else your checkout), clone or shared", "auto"
     ),
-    "session_wall": Key(
-        "text", "wall around sessions: auto (around clones, if this machine has one), none, workspace or owned", "auto"
+    "session_sandbox": Key(
+        "text",
+        "sandbox around sessions: auto (around clones, if this machine has one), none, workspace or owned",
+        "auto",
     ),
-    "session_caches": Key("list", "folders that sessions may write behind their wall, for example ~/.cargo", []),
+    "session_caches": Key("list", "folders that sessions may write inside their sandbox, for example ~/.cargo", []),
     "session_minutes": Key("number", "minutes a session of an agent may take when it is not told otherwise", 240),
     "reading_list": Key(
         "list",
@@ -304,13 +306,13 @@ def _check_kind(where: str, name: str, key: Key, value: Any) -> None:
     if right and key.kind in ("number", "seconds", "amount"):
         right = value > 0
     if not right:
-        wish = {
+        request = {
             "list": "a list of texts",
             "number": "a whole number above 0",
             "seconds": "a number above 0",
             "amount": "a number above 0",
         }
-        shown = wish.get(key.kind, f"a {key.kind} value")
+        shown = request.get(key.kind, f"a {key.kind} value")
         raise ConfigError(f"{where}: '{name}' must be {shown}, not {value!r}.", f"It is the {key.meaning}.")
 
 

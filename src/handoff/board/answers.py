@@ -7,7 +7,7 @@ from handoff.base.record import TYPE_CHECKING, Record
 if TYPE_CHECKING:
     from handoff.store.database import Store
 
-MOST = 5
+LIMIT = 5
 
 
 class Answer(Record):
@@ -20,8 +20,8 @@ class Answer(Record):
     answer: str
 
 
-def of_task(store: Store, *, key: int, most: int = MOST) -> list[Answer]:
+def of_task(store: Store, *, key: int, limit: int = LIMIT) -> list[Answer]:
     """The last answers, in the order they were given."""
     with store.transaction(write=False) as transaction:
-        rows = transaction.query("list_answers", task=key, most=most)
+        rows = transaction.query("list_answers", task=key, limit=limit)
     return [Answer(**row) for row in reversed(rows)]

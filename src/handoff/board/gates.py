@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 OPEN, APPROVED, REJECTED, WITHDRAWN = "open", "approved", "rejected", "withdrawn"
 YES, NO = "yes", "no"
 TIME_IS_UP = "the time limit"
-MOST = 1000
+LIMIT = 1000
 _CODE_BYTES = 13  # 104 bits: a code is its own proof
 
 
@@ -129,11 +129,11 @@ def apply_fallback(transaction: Transaction, *, gate: Gate) -> outcomes.Outcome:
     return reject(transaction, key=gate.task, reason=reason, answered_by=TIME_IS_UP)
 
 
-def listing(store: Store, *, project: str = "", state: str = OPEN, most: int = MOST) -> list[Waiting]:
+def listing(store: Store, *, project: str = "", state: str = OPEN, limit: int = LIMIT) -> list[Waiting]:
     """Gates with the names of their tasks, the oldest first; an empty `state` means all."""
     found = []
     with store.transaction(write=False) as transaction:
-        for row in transaction.query("list_gates", project=project, state=state, most=most):
+        for row in transaction.query("list_gates", project=project, state=state, limit=limit):
             name, scope, owner = row.pop("task_id"), row.pop("scope"), row.pop("project")
             found.append(Waiting(Gate(**row), owner, f"{scope}/{name}" if scope else name))
     return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.checks.assertions.assertions import read_tests, weakened
+from handoff.checks.assertions.assertions import find_weakened, read_tests
 from handoff.checks.results import ASSERTION, MISSING, PASSED, RAISED, SKIPPED
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Finding(Record):
         return self.code in WARNINGS
 
 
-class Change(Record):
+class FileChange(Record):
     """One file a phase changed. The texts are needed of tests only; None where the file does not exist on that side."""
 
     path: str
@@ -118,12 +118,12 @@ def baseline(runs: Sequence[Sequence[Report]]) -> tuple[Baseline, tuple[Finding,
     return found, tuple(findings)
 
 
-def red(known: Baseline, reports: Sequence[Report], *, changes: Sequence[Change]) -> Judgement:
+def red(known: Baseline, reports: Sequence[Report], *, changes: Sequence[FileChange]) -> Judgement:
     """All known tests pass and exactly one new test fails, because of an assertion or a missing symbol."""
     cases = {case.id: case for case in _cases(reports)}
     findings = [_trouble(report) for report in reports if report.trouble]
     findings += _foreign_files(changes)
-    findings += [_weak(one) for one in weakened(_texts(changes))]
+    findings += [_weak(one) for one in find_weakened(_texts(changes))]
     unloaded = {case.file: case for case in cases.values() if not case.name and case.bad}
     fresh = [case for case in cases.values() if case.id not in known.known and case.name]
     written = _written_tests(changes)
@@ -134,7 +134,7 @@ def red(known: Baseline, reports: Sequence[Report], *, changes: Sequence[Change]
     failing = _plain(case for case in fresh if case.bad)
     findings += _loading(new_unloaded, written)
     findings += _idle(new_unloaded, changes)
-    findings += _rest(known, cases, excused=_excused(known, new_unloaded, cases), code=UNRELATED_BROKEN)
+    findings += _rest(known, cases, waived=_waived(known, new_unloaded, cases), code=UNRELATED_BROKEN)
     findings += _reasons(case for case in fresh if case.bad)
     at_once = tuple(name for name in _plain(case for case in fresh if case.status == PASSED) if name not in failing)
     one_written = sum(len(names) for names in written.values()) == 1  # a table of cases is one test in the text
@@ -157,7 +157,9 @@ def red(known: Baseline, reports: Sequence[Report], *, changes: Sequence[Change]
     return _judged(findings, known, cases, new)
 
 
-def green(known: Baseline, reports: Sequence[Report], *, changes: Sequence[Change], new: Sequence[str]) -> Judgement:
+def green(
+    known: Baseline, reports: Sequence[Report], *, changes: Sequence[FileChange], new: Sequence[str]
+) -> Judgement:
     """All tests pass, no test file was changed, and the new test really ran."""
     cases = {case.id: case for case in _cases(reports)}
     findings = [_trouble(report) for report in reports if report.trouble]
@@ -167,17 +169,17 @@ def green(known: Baseline, reports: Sequence[Report], *, changes: Sequence[Chang
     if not changes:
         findings.append(Finding(NOTHING_CHANGED, "No file was changed."))
     findings += _new_ran(cases, new)
-    findings += _rest(known, cases, excused=frozenset(), code=BROKEN)
+    findings += _rest(known, cases, waived=frozenset(), code=BROKEN)
     findings += _others(known, cases, new)
     return _judged(findings, known, cases, tuple(new))
 
 
-def refactor(known: Baseline, reports: Sequence[Report], *, changes: Sequence[Change]) -> Judgement:
+def refactor(known: Baseline, reports: Sequence[Report], *, changes: Sequence[FileChange]) -> Judgement:
     """All tests pass, and none was removed, skipped or weakened."""
     cases = {case.id: case for case in _cases(reports)}
     findings = [_trouble(report) for report in reports if report.trouble]
-    findings += [_weak(one) for one in weakened(_texts(changes))]
-    findings += _rest(known, cases, excused=_moved(known, cases), code=BROKEN)
+    findings += [_weak(one) for one in find_weakened(_texts(changes))]
+    findings += _rest(known, cases, waived=_moved(known, cases), code=BROKEN)
     findings += _others(known, cases, ())
     return _judged(findings, known, cases, ())
 
@@ -205,11 +207,11 @@ def _plain(cases: Iterable[Case]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(case.plain for case in cases))
 
 
-def _texts(changes: Iterable[Change]) -> dict[str, tuple[str | None, str | None]]:
+def _texts(changes: Iterable[FileChange]) -> dict[str, tuple[str | None, str | None]]:
     return {change.path: (change.before, change.after) for change in changes if change.is_test}
 
 
-def _written_tests(changes: Iterable[Change]) -> dict[str, tuple[str, ...]]:
+def _written_tests(changes: Iterable[FileChange]) -> dict[str, tuple[str, ...]]:
     """By file, the tests that stand in its new text and not in its old one."""
     found = {}
     for change in changes:
@@ -219,7 +221,7 @@ def _written_tests(changes: Iterable[Change]) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def _idle(unloaded: Sequence[Case], changes: Iterable[Change]) -> list[Finding]:
+def _idle(unloaded: Sequence[Case], changes: Iterable[FileChange]) -> list[Finding]:
     """New tests in a file that does not load yet: what their text shows counts, because no run has shown it."""
     files = {case.file for case in unloaded}
     skipped, empty = [], []
@@ -249,7 +251,7 @@ def _loading(unloaded: Sequence[Case], written: Mapping[str, tuple[str, ...]]) -
     return findings
 
 
-def _excused(known: Baseline, unloaded: Sequence[Case], cases: Mapping[str, Case]) -> frozenset[str]:
+def _waived(known: Baseline, unloaded: Sequence[Case], cases: Mapping[str, Case]) -> frozenset[str]:
     """Known tests that could not run because what the new test needs is missing; green runs them again.
 
     They are those of the same file, and all of a suite that is compiled as a whole or of which nothing ran.
@@ -280,14 +282,14 @@ def _moved(known: Baseline, cases: Mapping[str, Case]) -> frozenset[str]:
     return frozenset(moved)
 
 
-def _rest(known: Baseline, cases: Mapping[str, Case], *, excused: frozenset[str], code: str) -> list[Finding]:
+def _rest(known: Baseline, cases: Mapping[str, Case], *, waived: frozenset[str], code: str) -> list[Finding]:
     """The tests that passed before: they must have run, and passed."""
     findings = []
     broken = [name for name in sorted(known.passing) if name in cases and cases[name].bad]
     if broken:
         why = _first(cases[broken[0]].message)
         findings.append(_finding(code, f"passed before and fail{'s' if len(broken) == 1 else ''} now: {why}", broken))
-    gone = [name for name in sorted(known.passing) if name not in cases and name not in excused]
+    gone = [name for name in sorted(known.passing) if name not in cases and name not in waived]
     if gone:
         findings.append(_finding(DID_NOT_RUN, "passed before and did not run", gone))
     skipped = [name for name in sorted(known.passing) if name in cases and cases[name].status == SKIPPED]
@@ -338,7 +340,7 @@ def _reasons(cases: Iterable[Case]) -> list[Finding]:
     ]
 
 
-def _foreign_files(changes: Sequence[Change]) -> list[Finding]:
+def _foreign_files(changes: Sequence[FileChange]) -> list[Finding]:
     other = tuple(change.path for change in changes if not change.is_test)
     return [_finding(NOT_A_TEST, "is not a test; this phase may write tests only", other)] if other else []
 

@@ -11,7 +11,7 @@ from handoff.base.process import find, run
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.checks.commands import TAIL_LINES
 from handoff.checks.frameworks.suite import EXIT, text_of
-from handoff.checks.readers.found import Found, Unreadable
+from handoff.checks.readers.found import RunOutput, Unreadable
 from handoff.checks.readers.readers import read
 from handoff.checks.results import Report
 
@@ -28,7 +28,7 @@ _NOTHING_COLLECTED = {"pytest": 5}
 _VIRTUAL = (".venv", "venv")
 
 
-class Ground(Record):
+class RunFolders(Record):
     """Where suites run: the tree, a private folder for results, and the checkout whose dependencies are borrowed."""
 
     top: str
@@ -40,26 +40,30 @@ class Ground(Record):
     wrap: Callable[[Sequence[str], Mapping[str, str]], tuple[Sequence[str], Mapping[str, str]]] | None = None
 
 
-def run_suite(suite: Suite, *, ground: Ground, clock: Clock) -> Report:
+def run_suite(suite: Suite, *, folders: RunFolders, clock: Clock) -> Report:
     """Run one suite. Every way it can go wrong is a report; only a program of ours that is missing is an error."""
-    folder = os.path.join(ground.top, suite.folder) if suite.folder else ground.top
+    folder = os.path.join(folders.top, suite.folder) if suite.folder else folders.top
     if not os.path.isdir(folder):
         return Report(
             suite.name, suite.command, 1, 0.0, "", trouble=f"the folder {suite.folder} is gone", tests=suite.tests
         )
-    target = os.path.join(ground.scratch, f"results-{os.urandom(4).hex()}")
-    named = {"{results}": target, "{folder}": folder, "{ours}": OURS, "{python}": _python(suite, ground)}
-    environment = {**ground.environment, **{key: _filled(value, named) for key, value in suite.environment}}
+    target = os.path.join(folders.scratch, f"results-{os.urandom(4).hex()}")
+    named = {"{results}": target, "{folder}": folder, "{ours}": OURS, "{python}": _python(suite, folders)}
+    environment = {**folders.environment, **{key: _filled(value, named) for key, value in suite.environment}}
     line = _filled(suite.command, named, quoted=True)
-    argv: Sequence[str] = ["/bin/sh", "-c", f"cd {shlex.quote(folder)} || exit 1\n{line}"]  # a wall begins at the top
-    if ground.wrap is not None:
-        argv, inside = ground.wrap(argv, environment)
+    argv: Sequence[str] = [
+        "/bin/sh",
+        "-c",
+        f"cd {shlex.quote(folder)} || exit 1\n{line}",
+    ]  # a sandbox begins at the top
+    if folders.wrap is not None:
+        argv, inside = folders.wrap(argv, environment)
         environment = dict(inside)
     began = clock.monotonic()
-    done = run(argv, environment=environment, cwd=folder, timeout=suite.timeout or ground.timeout, merge=True)
+    done = run(argv, environment=environment, cwd=folder, timeout=suite.timeout or folders.timeout, merge=True)
     seconds = clock.monotonic() - began
     output = done.out.decode("utf-8", "replace")
-    shown = output.replace(ground.top + os.sep, "")  # the scratch's own place says nothing to a reader
+    shown = output.replace(folders.top + os.sep, "")  # the scratch's own place says nothing to a reader
     report = Report(
         suite.name,
         suite.command,
@@ -71,24 +75,24 @@ def run_suite(suite: Suite, *, ground: Ground, clock: Clock) -> Report:
     )
     if suite.results == EXIT:
         words = f"{suite.command} ended with {done.code}" if done.code else ""
-        return report._replace(trouble=_late(report, ground, suite) or words)
+        return report._replace(trouble=_late(report, folders, suite) or words)
     files = tuple(_written(target)) + tuple(_placed(folder, suite.files))
-    found = Found(suite, ground.top, files, output, ground.is_test, _declared(folder))
+    found = RunOutput(suite, folders.top, files, output, folders.is_test, _declared(folder))
     try:
         cases = read(found)
     except Unreadable as error:
         empty = done.code == _NOTHING_COLLECTED.get(suite.framework, -1)
-        trouble = _late(report, ground, suite) or ("" if empty else f"{error} (exit {done.code})")
+        trouble = _late(report, folders, suite) or ("" if empty else f"{error} (exit {done.code})")
         return report._replace(trouble=trouble)
-    cases = tuple(case._replace(message=case.message.replace(ground.top + os.sep, "")) for case in cases)
-    return report._replace(cases=cases, trouble=_late(report, ground, suite) or _doubt(suite, done.code, cases))
+    cases = tuple(case._replace(message=case.message.replace(folders.top + os.sep, "")) for case in cases)
+    return report._replace(cases=cases, trouble=_late(report, folders, suite) or _reject(suite, done.code, cases))
 
 
-def _late(report: Report, ground: Ground, suite: Suite) -> str:
-    return f"no answer within {suite.timeout or ground.timeout:.0f} s" if report.timed_out else ""
+def _late(report: Report, folders: RunFolders, suite: Suite) -> str:
+    return f"no answer within {suite.timeout or folders.timeout:.0f} s" if report.timed_out else ""
 
 
-def _doubt(suite: Suite, code: int, cases: Sequence[Case]) -> str:
+def _reject(suite: Suite, code: int, cases: Sequence[Case]) -> str:
     """An exit code that the results do not explain means that they are not the whole story."""
     if code == 0 or any(case.bad for case in cases) or code == _NOTHING_COLLECTED.get(suite.framework, -1):
         return ""
@@ -101,18 +105,18 @@ def _filled(text: str, named: Mapping[str, str], *, quoted: bool = False) -> str
     return text
 
 
-def _python(suite: Suite, ground: Ground) -> str:
+def _python(suite: Suite, folders: RunFolders) -> str:
     """The Python of the project: its virtual environment, else the one PATH finds."""
     at = suite.folder
     while True:
         for name in _VIRTUAL:
-            program = os.path.join(ground.dependencies, at, name, "bin", "python")
-            if ground.dependencies and os.path.exists(program):
+            program = os.path.join(folders.dependencies, at, name, "bin", "python")
+            if folders.dependencies and os.path.exists(program):
                 return program
         if not at:
             break
         at = at.rpartition("/")[0]
-    path = ground.environment.get("PATH", os.defpath)
+    path = folders.environment.get("PATH", os.defpath)
     return "python" if find("python", path=path) else "python3"
 
 

@@ -25,7 +25,6 @@ RESERVED = frozenset(
         "guard",
         "hooks",
         "snapshots",
-        "vault",
         "workspaces",
         "endpoints",
     }
@@ -108,7 +107,7 @@ def labels_of(app: App, *, said: str = "") -> tuple[str, ...]:
 
 
 def stop_files(app: App, project: Project, batch_id: str = "") -> str:
-    """The first sentinel file that says stop (STOP_AUTO, done, a batch's STOP), or nothing."""
+    """The first stop file that says stop (STOP_AUTO, done, a batch's STOP), or nothing."""
     home = app.settings.home
     places = [os.path.join(home, "done"), os.path.join(home, "STOP_AUTO"), os.path.join(project.folder, "STOP_AUTO")]
     if batch_id:

@@ -11,7 +11,7 @@ _LEAST = 40  # below this a part says nothing useful
 _NAME_TOKENS = 25  # what naming one left-out part costs
 
 
-class Part(Record):
+class PromptPart(Record):
     """One block of the hand-off. `shrink` makes it fit fewer tokens; `path` is where all of it can be read."""
 
     title: str
@@ -37,7 +37,7 @@ def estimate(text: str) -> int:
     return plain // 4 + len(text) - plain + 1
 
 
-def fit(parts: list[Part], tokens: int) -> Fitted:
+def fit(parts: list[PromptPart], tokens: int) -> Fitted:
     """Give every part its share by priority, then spend what is left on the parts that were cut."""
     wanted = [part for part in parts if part.text.strip()]
     order = sorted(range(len(wanted)), key=lambda index: wanted[index].priority)
@@ -71,7 +71,7 @@ def fit(parts: list[Part], tokens: int) -> Fitted:
     return Fitted("\n\n".join(blocks), tuple(left_out))
 
 
-def _cut(part: Part, allowance: int, size: int) -> str:
+def _cut(part: PromptPart, allowance: int, size: int) -> str:
     if size <= allowance:
         return part.text
     room = allowance - estimate(part.title) - 3

@@ -17,7 +17,7 @@ ARCHIVED = ".archived"
 _POINTER_BYTES = 4096
 
 
-class Workspace(Record):
+class HandoffFolder(Record):
     """One `.handoff/` folder; `root` is the project it belongs to."""
 
     root: str
@@ -68,7 +68,7 @@ class Feature(Record):
         return os.path.isfile(self.file(name))
 
 
-def find(start: str, *, home: str) -> Workspace | None:
+def find(start: str, *, home: str) -> HandoffFolder | None:
     """The workspace of the project `start` lies in: upward to the top of its checkout, and past a submodule's top.
 
     A linked worktree without a workspace of its own uses the one of the main checkout.
@@ -76,7 +76,7 @@ def find(start: str, *, home: str) -> Workspace | None:
     at = os.path.abspath(start)
     while True:
         if _is_workspace(at, home):
-            return Workspace(at)
+            return HandoffFolder(at)
         mark = os.path.join(at, ".git")
         if os.path.isdir(mark):
             return None
@@ -85,7 +85,7 @@ def find(start: str, *, home: str) -> Workspace | None:
             if main is None or main == at:
                 pass  # a submodule: the project around it is the next place to look
             else:
-                return Workspace(main) if _is_workspace(main, home) else None
+                return HandoffFolder(main) if _is_workspace(main, home) else None
         above = os.path.dirname(at)
         if above == at:
             return None
@@ -97,7 +97,7 @@ def _is_workspace(root: str, home: str) -> bool:
     return os.path.isdir(path) and os.path.realpath(path) != os.path.realpath(home)
 
 
-def active(workspace: Workspace | None, *, chosen: str, program: str) -> Feature:
+def active(workspace: HandoffFolder | None, *, chosen: str, program: str) -> Feature:
     """The feature to work on: the one named by flag or environment, else the one `current` points at."""
     none = f"No active feature found. Run: {program} init"
     if workspace is None:
@@ -113,7 +113,7 @@ def active(workspace: Workspace | None, *, chosen: str, program: str) -> Feature
     return Feature(os.path.basename(target), target)
 
 
-def existing(workspace: Workspace, name: str, *, program: str) -> Feature:
+def existing(workspace: HandoffFolder, name: str, *, program: str) -> Feature:
     """A feature by its name, which may not be a path; an archived one may be named in full."""
     check_feature_name(name.removesuffix(ARCHIVED))
     path = os.path.join(workspace.features, name)
@@ -126,7 +126,7 @@ def existing(workspace: Workspace, name: str, *, program: str) -> Feature:
     return Feature(name, path)
 
 
-def link_target(workspace: Workspace) -> str | None:
+def link_target(workspace: HandoffFolder) -> str | None:
     """What `current` says: a link, a pointer file (where links do not exist), or a real folder with documents."""
     current = workspace.current
     try:
@@ -138,7 +138,7 @@ def link_target(workspace: Workspace) -> str | None:
     return os.path.normpath(os.path.join(workspace.path, target))
 
 
-def _pointer(workspace: Workspace) -> str | None:
+def _pointer(workspace: HandoffFolder) -> str | None:
     current = workspace.current
     if os.path.isdir(current):
         return current if os.path.isfile(os.path.join(current, "FEATURE.md")) else None
@@ -153,7 +153,7 @@ def _pointer(workspace: Workspace) -> str | None:
     return os.path.normpath(os.path.join(workspace.path, relative.replace("\\", "/")))
 
 
-def set_current(workspace: Workspace, name: str) -> None:
+def set_current(workspace: HandoffFolder, name: str) -> None:
     """Point `current` at a feature in one rename; a reader sees the old one or the new one, never nothing."""
     current = workspace.current
     if os.path.isdir(current) and not os.path.islink(current):
@@ -176,13 +176,13 @@ def set_current(workspace: Workspace, name: str) -> None:
     files.sync_folder(workspace.path)
 
 
-def clear_current(workspace: Workspace) -> None:
+def clear_current(workspace: HandoffFolder) -> None:
     """Leave no feature active."""
     if os.path.islink(workspace.current) or os.path.isfile(workspace.current):
         os.unlink(workspace.current)
 
 
-def all_names(workspace: Workspace) -> list[str]:
+def all_names(workspace: HandoffFolder) -> list[str]:
     """Every feature folder, archived ones too, sorted; hidden folders and links are not features."""
     try:
         entries = list(os.scandir(workspace.features))
@@ -191,7 +191,7 @@ def all_names(workspace: Workspace) -> list[str]:
     return sorted(e.name for e in entries if e.is_dir(follow_symlinks=False) and not e.name.startswith("."))
 
 
-def live_names(workspace: Workspace) -> list[str]:
+def live_names(workspace: HandoffFolder) -> list[str]:
     return [name for name in all_names(workspace) if not name.endswith(ARCHIVED)]
 
 

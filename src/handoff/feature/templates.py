@@ -13,7 +13,7 @@ from handoff.base.record import TYPE_CHECKING, Record
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from handoff.feature.folder import Workspace
+    from handoff.feature.folder import HandoffFolder
 
 KINDS = ("generate", "start", "spec", "design", "tasks", "continue", "context")
 NAMES = (
@@ -32,12 +32,12 @@ class Template(Record):
     path: str = ""
 
 
-def packaged(name: str) -> str:
+def packaged_template(name: str) -> str:
     """The text this version brings."""
     return files.read_text(os.path.join(os.path.dirname(__file__), "templates", name))
 
 
-def load(name: str, workspace: Workspace | None, warn: Callable[[str], None]) -> Template:
+def load(name: str, workspace: HandoffFolder | None, warn: Callable[[str], None]) -> Template:
     """The project's own version where there is a usable one, else ours; an unusable one is said aloud."""
     path = os.path.join(workspace.templates, name) if workspace is not None else ""
     if path and os.path.isfile(path):
@@ -49,7 +49,7 @@ def load(name: str, workspace: Workspace | None, warn: Callable[[str], None]) ->
             if text.strip():
                 return Template(name, text, path)
             warn(f"the override template {path} is empty. The packaged one is used.")
-    return Template(name, packaged(name))
+    return Template(name, packaged_template(name))
 
 
 def render(template: Template, values: Mapping[str, str]) -> str:

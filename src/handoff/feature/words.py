@@ -81,7 +81,7 @@ def working_rules(folder: str, program: str) -> str:
     return (
         "1. Do the current step and nothing else. One step at a time.\n"
         f"2. Prove it. If this machine has `{program}`: `{program} step done` runs the step's check, ticks the box with "
-        "the commit, and moves `[>]` on. It refuses on red: mend the cause, never the check.\n"
+        "the commit, and moves `[>]` on. It refuses on red: fix the cause, never the check.\n"
         f"   Without it: run the check or the tests yourself, then edit `{folder}/STATE.md`: `[x]` on the step, "
         "`[>]` on the next.\n"
         "3. Commit only the files this step needed.\n"
@@ -89,7 +89,7 @@ def working_rules(folder: str, program: str) -> str:
         "`[!]` with `(blocked: why)` and stop.\n\n"
         "## Rules\n"
         "- Follow the patterns of the code that is there; keep its behaviour unless the step says otherwise.\n"
-        "- Mend causes, not symptoms. No error is swallowed, no test is weakened, skipped or removed to get green.\n"
+        "- Fix causes, not symptoms. No error is swallowed, no test is weakened, skipped or removed to get green.\n"
         "- No unrelated refactoring, no dependency upgrades, no new architecture.\n"
         "- Report only results you saw. Where you must assume, say so in SESSION.md.\n"
         f"- {_MARKS}\n\n"

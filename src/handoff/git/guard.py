@@ -26,12 +26,12 @@ _CLIENT_HOOKS = (
 )  # fmt: skip
 _SETTING = "core.hooksPath"
 _SAVED = "handoff.hooksPathBefore"
-SPOOL = "refused.log"
+GUARD_LOG = "refused.log"
 _LEAST_FIELDS = 4
 
 
 class Refusal(Record):
-    """One line of the spool: who was refused what where, by which guard, and what to do instead."""
+    """One line of the guard log: who was refused what where, by which guard, and what to do instead."""
 
     moment: str
     role: str
@@ -44,7 +44,7 @@ class Refusal(Record):
 
 
 def read_refusal(line: str) -> Refusal | None:
-    """A line of the spool; None for one that is none."""
+    """A line of the guard log; None for one that is none."""
     fields = line.split("\t")
     if len(fields) < _LEAST_FIELDS:
         return None
@@ -58,7 +58,7 @@ def note_refusal(home: str, refusal: Refusal) -> None:
     try:
         os.makedirs(folder, exist_ok=True)
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-        fd = os.open(os.path.join(folder, SPOOL), flags, 0o600)
+        fd = os.open(os.path.join(folder, GUARD_LOG), flags, 0o600)
         try:
             os.write(fd, ("\t".join(fields) + "\n").encode("utf-8", "backslashreplace"))
         finally:
@@ -67,7 +67,7 @@ def note_refusal(home: str, refusal: Refusal) -> None:
         return
 
 
-class State(Record):
+class GuardState(Record):
     """What of the guard is there, in one repository and on one PATH."""
 
     folder: str
@@ -246,7 +246,7 @@ def _take_out(folder: str, name: str) -> bool:
 # --- what is there --------------------------------------------------------------------------------
 
 
-def look(repo: Repository, *, home: str, path: str) -> State:
+def look(repo: Repository, *, home: str, path: str) -> GuardState:
     """Which layers stand."""
     redirected = _redirected(repo)
     folder = _ours(repo) if redirected else os.path.join(repo.common, "hooks")
@@ -258,9 +258,9 @@ def look(repo: Repository, *, home: str, path: str) -> State:
         else:
             hooks[name] = "foreign" if os.path.exists(target) else "absent"
     first = next((part for part in path.split(os.pathsep) if os.access(os.path.join(part or ".", "git"), os.X_OK)), "")
-    log = _content(os.path.join(home, "guard", SPOOL)).decode("utf-8", "replace")
+    log = _content(os.path.join(home, "guard", GUARD_LOG)).decode("utf-8", "replace")
     before = repo.settings.get(_SAVED.lower()) if redirected else ""
-    return State(
+    return GuardState(
         folder, hooks, before, os.path.exists(os.path.join(first, _MARKER)), real_git(path), tuple(log.splitlines())
     )
 

@@ -22,7 +22,7 @@ _SAFE = ("-c", f"core.hooksPath={os.devnull}", "-c", "protocol.ext.allow=never",
 WIP = "Handoff-Wip"
 
 
-class Moved(Conflict):
+class BranchMoved(Conflict):
     """Somebody else has pushed to the branch since it was last seen."""
 
 
@@ -58,7 +58,7 @@ class Remote(Record):
         answer = self._run(f"--git-dir={repository}", *words)
         said = f"{answer.text}\n{answer.error_text}"
         if answer.code and any(word in said for word in _STALE):
-            raise Moved(f"The branch {branch} at {self.shown} was moved by somebody else.")
+            raise BranchMoved(f"The branch {branch} at {self.shown} was moved by somebody else.")
         if answer.code:
             raise self._away("push to", answer)
 
@@ -84,7 +84,7 @@ class Remote(Record):
         )
 
 
-class Start(Record):
+class CheckoutStart(Record):
     """What a checkout is made of: a commit, files that were not committed yet, and the work it builds on."""
 
     branch: str
@@ -93,18 +93,18 @@ class Start(Record):
     merged: Sequence[tuple[str, str]] = ()
 
 
-def start_at(mirror: str, branch: str, tip: str, *, environment: Mapping[str, str]) -> Start:
+def start_at(mirror: str, branch: str, tip: str, *, environment: Mapping[str, str]) -> CheckoutStart:
     """Where to go on from a published tip: unfinished work lies on top of its commit, uncommitted as it was."""
     words = run(
         ["git", f"--git-dir={mirror}", "log", "-1", "--format=%P%n%B", tip], environment=environment, timeout=_SECONDS
     )
     parents, _, message = words.text.partition("\n")
     if f"{WIP}: " in message and parents:
-        return Start(branch, parents.split()[0], tip)
-    return Start(branch, tip)
+        return CheckoutStart(branch, parents.split()[0], tip)
+    return CheckoutStart(branch, tip)
 
 
-def make_checkout(mirror: str, folder: str, remote: Remote, start: Start) -> str:
+def make_checkout(mirror: str, folder: str, remote: Remote, start: CheckoutStart) -> str:
     """A checkout of its own from the mirror, on its branch, as `start` says; the commit it begins at."""
 
     def git(*words: str) -> Completed:
@@ -139,10 +139,10 @@ def make_checkout(mirror: str, folder: str, remote: Remote, start: Start) -> str
     if start.unfinished:
         ask("read-tree", "--reset", "-u", start.unfinished)
         ask("reset", "-q")
-    begun = ask("rev-parse", "HEAD")
+    started = ask("rev-parse", "HEAD")
     _clear(place)
     os.rename(folder, place)
-    return begun
+    return started
 
 
 def _clear(folder: str) -> None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from handoff.git.plumbing.query import Source
-    from handoff.git.plumbing.snapshot_repo import Store
+    from handoff.git.plumbing.snapshot_repo import SnapshotRepo
 
 REF_MOVED, REF_DELETED, REF_PLANTED, STASH_LOST = "ref-moved", "ref-deleted", "ref-planted", "stash-lost"
 HOOK_CHANGED, CONFIG_CHANGED, FOREIGN_COMMIT = "hook-changed", "config-changed", "foreign-commit"
@@ -29,19 +29,19 @@ _LOG_LINES = 30
 _SHOWN = 20
 
 
-class Finding(Record):
-    """One thing that changed behind our back: what, with which evidence, what mends it, and how that is seen."""
+class Tampering(Record):
+    """One thing that changed behind our back: what, with which evidence, what fixes it, and how that is seen."""
 
     kind: str
     subject: str
     what: str
     evidence: dict[str, Any]
-    mend: tuple[str, ...]
-    mended: dict[str, Any]
+    fix: tuple[str, ...]
+    fixed: dict[str, Any]
     session: str = ""
 
 
-class Work(Record):
+class BranchOwner(Record):
     """Somebody at work on a branch: whose it is, and which paths are theirs."""
 
     session: str
@@ -50,7 +50,7 @@ class Work(Record):
     own: bool  # the checkout is the session's own: then no path of others belongs there
 
 
-def facts(store: Store, source: Source, before: dict[str, Any]) -> dict[str, Any]:
+def facts(store: SnapshotRepo, source: Source, before: dict[str, Any]) -> dict[str, Any]:
     """The repository as plain values. git is asked only for settings, and only when their file has changed."""
     found = sources.refs(source)
     head = sources.head(source)
@@ -73,16 +73,16 @@ def facts(store: Store, source: Source, before: dict[str, Any]) -> dict[str, Any
 
 
 def compare(
-    store: Store,
+    store: SnapshotRepo,
     source: Source,
     before: dict[str, Any],
     now: dict[str, Any],
     *,
     snapshot: str,
     ours: set[tuple[str, str]],
-) -> list[Finding]:
+) -> list[Tampering]:
     """What changed that nobody who works by the rules changes. `ours` are values refs were given by handoff itself."""
-    found: list[Finding] = []
+    found: list[Tampering] = []
     old_refs, new_refs = before.get("refs", {}), now["refs"]
     for name, old in sorted(old_refs.items()):
         new = new_refs.get(name, "")
@@ -90,18 +90,18 @@ def compare(
             found += _ref(store, source, name, (old, new), snapshot)
     for name in sorted(new_refs.keys() - old_refs.keys()):
         if name.startswith(_REPLACE):
-            mend = _git(source, "update-ref", "-d", name, new_refs[name])
+            fix = _git(source, "update-ref", "-d", name, new_refs[name])
             what = f"{name} was made: it changes what another object means for everybody."
-            found.append(Finding(REF_PLANTED, name, what, {"new": new_refs[name]}, mend, {"ref": name, "value": ""}))
+            found.append(Tampering(REF_PLANTED, name, what, {"new": new_refs[name]}, fix, {"ref": name, "value": ""}))
     lost = [sha for sha in before.get("stash", []) if sha not in now["stash"]]
     if lost and (STASH, "") not in ours:
         what = f"{len(lost)} stash entr{'y is' if len(lost) == 1 else 'ies are'} gone."
-        mend = _restore(source, snapshot, "--ref", STASH)
-        found.append(Finding(STASH_LOST, STASH, what, {"lost": lost[:_SHOWN]}, mend, {"stash": lost}))
+        fix = _restore(source, snapshot, "--ref", STASH)
+        found.append(Tampering(STASH_LOST, STASH, what, {"lost": lost[:_SHOWN]}, fix, {"stash": lost}))
     return found + _hooks(source, before, now, snapshot) + _config(source, before, now, snapshot)
 
 
-def _ref(store: Store, source: Source, name: str, values: tuple[str, str], snapshot: str) -> list[Finding]:
+def _ref(store: SnapshotRepo, source: Source, name: str, values: tuple[str, str], snapshot: str) -> list[Tampering]:
     old, new = values
     if new and _is_ancestor(store, source, old, new) and not name.startswith("refs/tags/"):
         return []  # it grew
@@ -111,19 +111,19 @@ def _ref(store: Store, source: Source, name: str, values: tuple[str, str], snaps
     good = _last_good(store, source, log, old) if new else old
     evidence = {"ref": name, "old": good, "new": new, "reflog": _lines(log)}
     if store.look(source, "cat-file", "-e", f"{good}^{{}}").code == 0:
-        mend = _git(source, "update-ref", name, good, *([new] if new else []))
+        fix = _git(source, "update-ref", name, good, *([new] if new else []))
     else:
         good = old
-        mend = _restore(source, snapshot, "--ref", name)
+        fix = _restore(source, snapshot, "--ref", name)
     what = (
         f"{name} was moved from {good[:10]} to {new[:10]}, which does not come after it."
         if new
         else f"{name} ({good[:10]}) was deleted, and no other branch holds its commits."
     )
-    return [Finding(REF_MOVED if new else REF_DELETED, name, what, evidence, mend, {"ref": name, "value": good})]
+    return [Tampering(REF_MOVED if new else REF_DELETED, name, what, evidence, fix, {"ref": name, "value": good})]
 
 
-def _last_good(store: Store, source: Source, log: bytes, old: str) -> str:
+def _last_good(store: SnapshotRepo, source: Source, log: bytes, old: str) -> str:
     """The newest value the ref had before it went astray: commits made since our last look are not lost either."""
     good, seen = old, False
     for line in log.decode("utf-8", "surrogateescape").split("\n")[-_LOG_LINES:]:
@@ -138,7 +138,7 @@ def _last_good(store: Store, source: Source, log: bytes, old: str) -> str:
     return good
 
 
-def _hooks(source: Source, before: dict[str, Any], now: dict[str, Any], snapshot: str) -> list[Finding]:
+def _hooks(source: Source, before: dict[str, Any], now: dict[str, Any], snapshot: str) -> list[Tampering]:
     found = []
     old, new = before.get("hooks", {}), now["hooks"]
     for name in sorted(old.keys() | new.keys()):
@@ -147,7 +147,7 @@ def _hooks(source: Source, before: dict[str, Any], now: dict[str, Any], snapshot
         how = "removed" if name not in new else "changed" if name in old else "put there"
         file = "hook" if name.startswith("hooks/") else "file"
         found.append(
-            Finding(
+            Tampering(
                 HOOK_CHANGED, name, f"The git {file} {name} was {how}.",
                 {"before": old.get(name, ""), "now": new.get(name, ""), "path": os.path.join(source.common, name)},
                 _restore(source, snapshot, "--setting", name), {"hook": name, "value": old.get(name, "")},
@@ -156,7 +156,7 @@ def _hooks(source: Source, before: dict[str, Any], now: dict[str, Any], snapshot
     return found
 
 
-def _config(source: Source, before: dict[str, Any], now: dict[str, Any], snapshot: str) -> list[Finding]:
+def _config(source: Source, before: dict[str, Any], now: dict[str, Any], snapshot: str) -> list[Tampering]:
     old, new = before.get("config", {}), now["config"]
     changed = {}
     for key in sorted(old.keys() | new.keys()):
@@ -169,7 +169,7 @@ def _config(source: Source, before: dict[str, Any], now: dict[str, Any], snapsho
         return []
     shown = ", ".join(list(changed)[:_SHOWN])
     return [
-        Finding(
+        Tampering(
             CONFIG_CHANGED, "config", f"git's settings of the repository were changed: {shown}.", {"changed": changed},
             _restore(source, snapshot, "--setting", "config"), {"config": {key: pair[0] for key, pair in changed.items()}},
         )
@@ -180,8 +180,8 @@ def _config(source: Source, before: dict[str, Any], now: dict[str, Any], snapsho
 
 
 def foreign_commits(
-    store: Store, source: Source, work: Work, values: tuple[str, str], made: dict[str, str]
-) -> list[Finding]:
+    store: SnapshotRepo, source: Source, work: BranchOwner, values: tuple[str, str], made: dict[str, str]
+) -> list[Tampering]:
     """Commits on a branch somebody works on that took in what is not theirs: `made` says which session made which."""
     old, new = values
     answer = store.look(
@@ -203,7 +203,9 @@ def foreign_commits(
     return found
 
 
-def _foreign(source: Source, work: Work, commit: tuple[str, str, str], strange: Sequence[str], *, tip: bool) -> Finding:
+def _foreign(
+    source: Source, work: BranchOwner, commit: tuple[str, str, str], strange: Sequence[str], *, tip: bool
+) -> Tampering:
     sha, author, subject = commit
     what = (
         f"Commit {sha[:10]} on {work.branch} holds {len(strange)} paths that are not session {work.session}'s."
@@ -211,33 +213,33 @@ def _foreign(source: Source, work: Work, commit: tuple[str, str, str], strange: 
         else f"Commit {sha[:10]} on {work.branch} took in {len(strange)} paths session {work.session} is at work on."
     )
     if tip:  # the files stay as they lie; only the commit is taken back
-        mend = _git(source, "update-ref", work.branch, f"{sha}~1", sha)
-        mended = {"ref": work.branch, "not": sha}
+        fix = _git(source, "update-ref", work.branch, f"{sha}~1", sha)
+        fixed = {"ref": work.branch, "not": sha}
     else:
-        mend = _git(source, "revert", "--no-edit", sha)
-        mended = {"reverted": sha, "ref": work.branch}
+        fix = _git(source, "revert", "--no-edit", sha)
+        fixed = {"reverted": sha, "ref": work.branch}
     evidence = {
         "commit": sha, "author": author, "subject": subject.strip(), "branch": work.branch, "paths": list(strange[:_SHOWN]),
         "session": work.session,
     }  # fmt: skip
-    return Finding(FOREIGN_COMMIT, sha, what, evidence, mend, mended, work.session)
+    return Tampering(FOREIGN_COMMIT, sha, what, evidence, fix, fixed, work.session)
 
 
-# --- is it mended? -------------------------------------------------------------------------------------------
+# --- is it fixed? -------------------------------------------------------------------------------------------
 
 
-def is_mended(mended: dict[str, Any], now: dict[str, Any]) -> bool:
+def is_fixed(fixed: dict[str, Any], now: dict[str, Any]) -> bool:
     """Whether what an incident wants to see again is there."""
-    if "hook" in mended:
-        return bool(now["hooks"].get(mended["hook"], "") == mended["value"])
-    if "config" in mended:
-        return all(now["config"].get(key) == value for key, value in mended["config"].items())
-    if "stash" in mended:
-        return all(sha in now["stash"] for sha in mended["stash"])
-    if "not" in mended:
-        return bool(now["refs"].get(mended["ref"], "") != mended["not"])
-    if "ref" in mended and "value" in mended:
-        return bool(now["refs"].get(mended["ref"], "") == mended["value"])
+    if "hook" in fixed:
+        return bool(now["hooks"].get(fixed["hook"], "") == fixed["value"])
+    if "config" in fixed:
+        return all(now["config"].get(key) == value for key, value in fixed["config"].items())
+    if "stash" in fixed:
+        return all(sha in now["stash"] for sha in fixed["stash"])
+    if "not" in fixed:
+        return bool(now["refs"].get(fixed["ref"], "") != fixed["not"])
+    if "ref" in fixed and "value" in fixed:
+        return bool(now["refs"].get(fixed["ref"], "") == fixed["value"])
     return False
 
 
@@ -248,16 +250,16 @@ def _is_watched(name: str) -> bool:
     return name.startswith(_WATCHED) and not name.startswith(_NOTES)
 
 
-def _is_ancestor(store: Store, source: Source, old: str, new: str) -> bool:
+def _is_ancestor(store: SnapshotRepo, source: Source, old: str, new: str) -> bool:
     return old == new or store.look(source, "merge-base", "--is-ancestor", old, new).code == 0
 
 
-def _reachable(store: Store, source: Source, commit: str) -> bool:
+def _reachable(store: SnapshotRepo, source: Source, commit: str) -> bool:
     answer = store.look(source, "rev-list", "-n1", commit, "--not", "--branches", "--tags", "--remotes", "--")
     return answer.code == 0 and not answer.out.strip()
 
 
-def _keys(store: Store, source: Source) -> dict[str, str]:
+def _keys(store: SnapshotRepo, source: Source) -> dict[str, str]:
     words = ["config", "--no-includes", "-z", "--list", "--file", os.path.join(source.common, "config")]
     found: dict[str, str] = {}
     for item in store.look(source, *words).text.split("\0"):

@@ -9,10 +9,10 @@ from handoff.notify.webhooks import AGAIN, SENT, Sent
 
 if TYPE_CHECKING:
     from handoff.notify.channels import Channel
-    from handoff.notify.events import Happened
+    from handoff.notify.events import NotifiedEvent
 
 
-def send(channel: Channel, event: Happened, *, program: str) -> Sent:
+def send(channel: Channel, event: NotifiedEvent, *, program: str) -> Sent:
     """Send it once. Apprise says only whether it went, and logs addresses: its log is kept silent."""
     try:
         import apprise

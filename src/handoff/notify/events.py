@@ -23,14 +23,14 @@ _KINDS = {
     "task.finished": "done",
     "flow.done": "done",
     "task.expired": "incident",
-    "session.strayed": "incident",
+    "session.out_of_scope": "incident",
     "batch.delayed": "incident",
     "flow.note_failed": "incident",
 }
 _LONGEST = 1500
 
 
-class Happened(Record):
+class NotifiedEvent(Record):
     """One line of the journal as it is told. `code` answers the gate it tells of; only channels that may answer get it."""
 
     id: str
@@ -46,16 +46,16 @@ class Happened(Record):
 
 def class_of(kind: str, body: dict[str, Any]) -> str:
     """Which class an event belongs to; empty for what nobody needs to hear."""
-    if kind == "session.settled":
+    if kind == "session.concluded":
         return "limit" if body.get("outcome") == "limit" else ""
     if kind.startswith("incident."):
-        return "incident" if body.get("what") else ""  # that one was settled calls nobody
+        return "incident" if body.get("what") else ""  # that one was concluded calls nobody
     if kind in ("gate.approved", "gate.rejected"):
         return "incident" if body.get("by_default") else ""
     return _KINDS.get(kind, "")
 
 
-def title(event: Happened) -> str:
+def title(event: NotifiedEvent) -> str:
     """One line: who and what."""
     what = {
         "gate.opened": "waits for your answer",
@@ -68,8 +68,8 @@ def title(event: Happened) -> str:
         "task.finished": "is done",
         "flow.done": "is done",
         "task.expired": "lost its session",
-        "session.settled": "reached a limit",
-        "session.strayed": "changed files it does not own",
+        "session.concluded": "reached a limit",
+        "session.out_of_scope": "changed files it does not own",
         "batch.delayed": "is late",
         "flow.note_failed": "could not be recorded in git",
         "notify.test": "sends a test",
@@ -78,10 +78,10 @@ def title(event: Happened) -> str:
     return f"{event.project}/{name} {what}" if name else f"{event.project or 'handoff'} {what}"
 
 
-def text(event: Happened, *, program: str) -> str:
+def text(event: NotifiedEvent, *, program: str) -> str:
     """What a person needs to act: the words of the event, and the commands that answer it."""
     lines = []
-    for key in ("question", "what", "mend", "reason", "summary", "path", "outcome"):
+    for key in ("question", "what", "fix", "reason", "summary", "path", "outcome"):
         value = event.body.get(key)
         if isinstance(value, str) and value.strip():
             lines.append(value.strip()[:_LONGEST])

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from handoff.notify.channels import Channel
-    from handoff.notify.events import Happened
+    from handoff.notify.events import NotifiedEvent
 
 SENT, AGAIN, REFUSED, GONE = "sent", "again", "refused", "gone"
 _OK, _CLIENT, _SERVER, _GONE = 200, 400, 500, 410
@@ -35,7 +35,7 @@ class Sent(Record):
     """Seconds the receiver asked us to wait."""
 
 
-def cloud_event(event: Happened, *, source: str) -> dict[str, Any]:
+def cloud_event(event: NotifiedEvent, *, source: str) -> dict[str, Any]:
     """CloudEvents 1.0, structured JSON. `source` and `id` together are the same in every repeat."""
     data: dict[str, Any] = {"class": event.word, "project": event.project}
     for name in ("task", "session"):
@@ -61,7 +61,7 @@ def signature(secret: bytes, *, id: str, timestamp: int, body: bytes) -> str:  #
     return "v1," + base64.b64encode(hmac.new(secret, signed, hashlib.sha256).digest()).decode()
 
 
-def post(channel: Channel, event: Happened, *, source: str, now: float) -> Sent:
+def post(channel: Channel, event: NotifiedEvent, *, source: str, now: float) -> Sent:
     """Send it once. No redirect is followed, nothing of the answer is believed but its status."""
     body = json.dumps(cloud_event(event, source=source), ensure_ascii=False).encode()
     parts = urlsplit(channel.address)

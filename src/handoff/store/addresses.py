@@ -25,7 +25,7 @@ def without_password(url: str) -> str:
     return f"{scheme}://{login.partition(':')[0]}{at}{place}".partition("?")[0]
 
 
-def redacted(text: str, url: str) -> str:
+def redact(text: str, url: str) -> str:
     """A driver's words without the password, as it was written or as it was meant."""
     password = password_of(url)
     if password:

@@ -59,7 +59,7 @@ class Database(Protocol):
     place: str
     """Where it is, safe to show: no password."""
     shift: float
-    """Seconds added to the database's clock as this handle sees it: rehearsals and tests move time, they do not wait."""
+    """Seconds added to the database's clock as this handle sees it: scripts and tests move time, they do not wait."""
 
     def transaction(self, *, write: bool = True) -> AbstractContextManager[Transaction]:
         """One writer at a time, on both databases. A reader (`write=False`) sees one moment; it must be short,

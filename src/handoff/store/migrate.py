@@ -11,7 +11,7 @@ VERSION = 7
 """The schema this program speaks: the number of the newest migration."""
 
 
-class Step(Record):
+class Migration(Record):
     """One migration: its number, its file's name, its statements."""
 
     number: int
@@ -19,14 +19,14 @@ class Step(Record):
     text: str
 
 
-def load_steps(folder: str = "") -> list[Step]:
+def load_steps(folder: str = "") -> list[Migration]:
     """The numbered files of the migrations folder, in order and without gaps."""
     folder = folder or os.path.join(os.path.dirname(__file__), "migrations")
     steps = []
     for name in sorted(os.listdir(folder)):
         if name.endswith(".sql"):
             with open(os.path.join(folder, name), encoding="utf-8") as file:
-                steps.append(Step(int(name[:4]), name, file.read()))
+                steps.append(Migration(int(name[:4]), name, file.read()))
     return steps
 
 

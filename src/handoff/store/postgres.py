@@ -126,7 +126,7 @@ class PostgresDatabase:
 
     kind = POSTGRES
 
-    def __init__(self, url: str, *, clock: Clock, steps: list[migrate.Step] | None = None) -> None:
+    def __init__(self, url: str, *, clock: Clock, steps: list[migrate.Migration] | None = None) -> None:
         self._url = url
         self.place = addresses.without_password(url)
         self.clock = clock
@@ -174,7 +174,7 @@ class PostgresDatabase:
         return addresses.weakness(self._url, host=self._connection.info.host, encrypted=encrypted)
 
     def _words(self, error: Exception) -> str:
-        return addresses.redacted(_first_line(error), self._url)
+        return addresses.redact(_first_line(error), self._url)
 
     def _found_version(self) -> int:
         try:

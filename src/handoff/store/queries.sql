@@ -43,15 +43,15 @@ WHERE project = :project AND scope = :scope AND id = :id
 
 -- name: list_live_tasks
 -- tasks that have not ended
-SELECT * FROM task WHERE ended_at IS NULL AND (:project = '' OR project = :project) ORDER BY key LIMIT :most
+SELECT * FROM task WHERE ended_at IS NULL AND (:project = '' OR project = :project) ORDER BY key LIMIT :limit
 
 -- name: list_tasks
 -- tasks of any state, newest first
-SELECT * FROM task WHERE (:project = '' OR project = :project) ORDER BY key DESC LIMIT :most
+SELECT * FROM task WHERE (:project = '' OR project = :project) ORDER BY key DESC LIMIT :limit
 
 -- name: list_tasks_in_state
 -- tasks of one state, newest first
-SELECT * FROM task WHERE state = :state AND (:project = '' OR project = :project) ORDER BY key DESC LIMIT :most
+SELECT * FROM task WHERE state = :state AND (:project = '' OR project = :project) ORDER BY key DESC LIMIT :limit
 
 -- name: list_batch_tasks
 -- the sub-tasks and the fan-in of a batch
@@ -110,19 +110,19 @@ UPDATE task SET state = 'running', fence = fence + 1, held_by = :session, held_h
 WHERE key = :key AND state = 'ready' RETURNING *
 
 -- name: next_task
--- the ready task that comes next and may run now: not stopped, within every limit (|| '' keeps to the few running rows)
+-- the ready task that comes next and may run now: not paused, within every limit (|| '' keeps to the few running rows)
 SELECT task.key, task.agent FROM task
 WHERE task.state = 'ready' AND task.not_before <= :now
   AND (:project = '' OR task.project = :project)
   AND (:agent = '' OR task.agent = '' OR task.agent = :agent)
   AND (:role = '' OR task.role = '' OR task.role = :role)
   AND (:tab = 0 OR task.kind <> 'phase')
-  AND NOT EXISTS (SELECT 1 FROM demand WHERE demand.task = task.key AND :labels NOT LIKE '%,' || demand.name || ',%')
-  AND NOT EXISTS (SELECT 1 FROM stop WHERE
+  AND NOT EXISTS (SELECT 1 FROM requirement WHERE requirement.task = task.key AND :labels NOT LIKE '%,' || requirement.name || ',%')
+  AND NOT EXISTS (SELECT 1 FROM pause WHERE
       scope = 'all'
-      OR (scope = 'project' AND stop.project = task.project)
-      OR (scope = 'task' AND stop.project = task.project AND name IN (task.id, task.scope || '/' || task.id))
-      OR (scope = 'batch' AND stop.project = task.project
+      OR (scope = 'project' AND pause.project = task.project)
+      OR (scope = 'task' AND pause.project = task.project AND name IN (task.id, task.scope || '/' || task.id))
+      OR (scope = 'batch' AND pause.project = task.project
           AND name = (SELECT batch.id FROM batch WHERE batch.key = task.batch)))
   AND (:max_project = 0 OR (SELECT count(*) FROM task busy
        WHERE busy.state = 'running' AND busy.project || '' = task.project) < :max_project)
@@ -158,7 +158,7 @@ WHERE key = :key AND fence = :fence AND held_by IS NOT NULL AND state = 'ready' 
 
 -- name: list_expired
 -- running tasks whose session has been silent too long
-SELECT * FROM task WHERE state = 'running' AND lease_until < :lease_now ORDER BY lease_until LIMIT :most
+SELECT * FROM task WHERE state = 'running' AND lease_until < :lease_now ORDER BY lease_until LIMIT :limit
 
 -- name: list_held_on
 -- running tasks of sessions on this host that named their process
@@ -262,7 +262,7 @@ SELECT * FROM batch WHERE project = :project AND id = :id ORDER BY key DESC LIMI
 -- name: list_batches
 -- batches, newest first
 SELECT * FROM batch WHERE (:project = '' OR project = :project) AND (:live = 0 OR ended_at IS NULL)
-ORDER BY key DESC LIMIT :most
+ORDER BY key DESC LIMIT :limit
 
 -- name: count_out
 -- one sub-task less; who brings it to 0 opens the fan-in
@@ -287,7 +287,7 @@ UPDATE batch SET state = :state, ended_at = :now WHERE key = :key AND ended_at I
 
 -- name: list_joinable_batches
 -- batches whose fan-in is due and was not opened (repair)
-SELECT key FROM batch WHERE state = 'open' AND remaining <= 0 LIMIT :most
+SELECT key FROM batch WHERE state = 'open' AND remaining <= 0 LIMIT :limit
 
 -- name: recount_batches
 -- open batches whose counter disagrees with their rows (deep repair)
@@ -309,7 +309,7 @@ SELECT count(*) AS count FROM batch WHERE state = 'open' AND overdue_at IS NULL 
 
 -- name: list_idle_fan_ins
 -- fan-ins that have been ready for long and nobody takes
-SELECT * FROM task WHERE state = 'ready' AND kind = 'fan-in' AND changed_at < :before ORDER BY changed_at LIMIT :most
+SELECT * FROM task WHERE state = 'ready' AND kind = 'fan-in' AND changed_at < :before ORDER BY changed_at LIMIT :limit
 
 -- name: count_freed
 -- waiting tasks without open needs
@@ -333,7 +333,7 @@ SELECT * FROM session WHERE id = :id
 
 -- name: list_live_sessions
 -- sessions that have not ended
-SELECT * FROM session WHERE ended_at IS NULL ORDER BY started_at LIMIT :most
+SELECT * FROM session WHERE ended_at IS NULL ORDER BY started_at LIMIT :limit
 
 -- name: give_session_task
 -- the session holds this task now
@@ -349,7 +349,7 @@ UPDATE session SET ended_at = :now, ending = :ending, task = NULL WHERE id = :id
 
 -- name: list_idle_sessions
 -- sessions that hold nothing and have been silent for long
-SELECT * FROM session WHERE ended_at IS NULL AND task IS NULL AND seen_at < :before ORDER BY seen_at LIMIT :most
+SELECT * FROM session WHERE ended_at IS NULL AND task IS NULL AND seen_at < :before ORDER BY seen_at LIMIT :limit
 
 -- name: add_gate
 -- ask a person
@@ -369,7 +369,7 @@ SELECT * FROM gate WHERE task = :task ORDER BY key DESC LIMIT 1
 SELECT gate.*, task.project AS project, task.id AS task_id, task.scope AS scope
 FROM gate JOIN task ON task.key = gate.task
 WHERE (:state = '' OR gate.state = :state) AND (:project = '' OR task.project = :project)
-ORDER BY gate.key LIMIT :most
+ORDER BY gate.key LIMIT :limit
 
 -- name: gate_by_code
 -- the gate a one-time code answers
@@ -382,7 +382,7 @@ SELECT * FROM gate WHERE code = :code AND code <> '' ORDER BY key DESC LIMIT 1
 -- name: list_answers
 -- what people said to a task's gates, the latest first
 SELECT question, state, answered_by, reason, answer FROM gate
-WHERE task = :task AND state IN ('approved', 'rejected') ORDER BY key DESC LIMIT :most
+WHERE task = :task AND state IN ('approved', 'rejected') ORDER BY key DESC LIMIT :limit
 
 -- name: answer_gate
 -- yes or no, once
@@ -401,19 +401,19 @@ UPDATE gate SET overdue_at = :now WHERE state = 'open' AND overdue_at IS NULL AN
 -- whether there is such a gate
 SELECT count(*) AS count FROM gate WHERE state = 'open' AND overdue_at IS NULL AND due_at < :now
 
--- name: put_stop
+-- name: put_pause
 -- nothing in this scope is claimed for now
-INSERT INTO stop (scope, project, name, reason, stopped_by, at)
-VALUES (:scope, :project, :name, :reason, :stopped_by, :now)
+INSERT INTO pause (scope, project, name, reason, paused_by, at)
+VALUES (:scope, :project, :name, :reason, :paused_by, :now)
 ON CONFLICT (scope, project, name) DO NOTHING
 
--- name: drop_stop
+-- name: drop_pause
 -- claims may go on
-DELETE FROM stop WHERE scope = :scope AND project = :project AND name = :name
+DELETE FROM pause WHERE scope = :scope AND project = :project AND name = :name
 
--- name: list_stops
--- what is stopped
-SELECT * FROM stop ORDER BY at
+-- name: list_pauses
+-- what is paused
+SELECT * FROM pause ORDER BY at
 
 -- name: add_event
 -- one line of the journal
@@ -422,11 +422,11 @@ VALUES (:at, :kind, :project, :task, :task_id, :batch, :session, :fence, :body)
 
 -- name: read_events
 -- the journal after a line
-SELECT * FROM event WHERE seq > :since AND (:project = '' OR project = :project) ORDER BY seq LIMIT :most
+SELECT * FROM event WHERE seq > :since AND (:project = '' OR project = :project) ORDER BY seq LIMIT :limit
 
 -- name: read_last_events
 -- the end of the journal, newest first
-SELECT * FROM event WHERE (:project = '' OR project = :project) ORDER BY seq DESC LIMIT :most
+SELECT * FROM event WHERE (:project = '' OR project = :project) ORDER BY seq DESC LIMIT :limit
 
 -- name: last_event
 -- how far the journal goes
@@ -434,7 +434,7 @@ SELECT seq FROM event ORDER BY seq DESC LIMIT 1
 
 -- name: read_task_events
 -- the journal of one task
-SELECT * FROM event WHERE task = :task AND seq > :since ORDER BY seq LIMIT :most
+SELECT * FROM event WHERE task = :task AND seq > :since ORDER BY seq LIMIT :limit
 
 -- name: post_inbox
 -- a message for the supervisor
@@ -442,7 +442,7 @@ INSERT INTO inbox (kind, project, task, body, created_at) VALUES (:kind, :projec
 
 -- name: read_inbox
 -- messages nobody has taken
-SELECT * FROM inbox WHERE taken_at IS NULL ORDER BY key LIMIT :most
+SELECT * FROM inbox WHERE taken_at IS NULL ORDER BY key LIMIT :limit
 
 -- name: take_inbox
 -- take one message, once
@@ -462,7 +462,7 @@ SELECT * FROM measure WHERE batch = :batch
 
 -- name: list_measures
 -- the latest figures of a project
-SELECT * FROM measure WHERE (:project = '' OR project = :project) ORDER BY at DESC, batch DESC LIMIT :most
+SELECT * FROM measure WHERE (:project = '' OR project = :project) ORDER BY at DESC, batch DESC LIMIT :limit
 
 -- name: sum_batch_work
 -- estimates and session times of a batch's sub-tasks
@@ -474,15 +474,15 @@ FROM task WHERE batch = :batch AND kind = 'sub-task'
 -- ended tasks older than a moment
 SELECT * FROM task WHERE ended_at < :before AND (:project = '' OR project = :project)
   AND NOT EXISTS (SELECT 1 FROM batch WHERE batch.key = task.batch AND batch.ended_at IS NULL)
-ORDER BY key LIMIT :most
+ORDER BY key LIMIT :limit
 
 -- name: prune_needs
 -- forget the edges of a task
 DELETE FROM need WHERE task = :key OR needs = :key
 
--- name: prune_demands
--- forget what a task demanded of its host
-DELETE FROM demand WHERE task = :key
+-- name: prune_requirements
+-- forget what a task required of its host
+DELETE FROM requirement WHERE task = :key
 
 -- name: prune_gates
 -- forget the gates of a task
@@ -531,24 +531,24 @@ DELETE FROM executor WHERE state = 'recovered' AND seen_at < :before
 -- forget what they offered
 DELETE FROM offer WHERE NOT EXISTS (SELECT 1 FROM executor WHERE executor.id = offer.executor)
 
--- name: add_demand
+-- name: add_requirement
 -- a task wants a host with this label
-INSERT INTO demand (task, name) VALUES (:task, :name) ON CONFLICT (task, name) DO NOTHING
+INSERT INTO requirement (task, name) VALUES (:task, :name) ON CONFLICT (task, name) DO NOTHING
 
--- name: list_demands
--- what one task demands of its host
-SELECT name FROM demand WHERE task = :task ORDER BY name
+-- name: list_requirements
+-- what one task requires of its host
+SELECT name FROM requirement WHERE task = :task ORDER BY name
 
--- name: list_live_demands
--- the demands of tasks that have not ended
-SELECT demand.task, demand.name FROM demand JOIN task ON task.key = demand.task
-WHERE task.ended_at IS NULL AND (:project = '' OR task.project = :project) ORDER BY demand.task, demand.name
+-- name: list_live_requirements
+-- the requirements of tasks that have not ended
+SELECT requirement.task, requirement.name FROM requirement JOIN task ON task.key = requirement.task
+WHERE task.ended_at IS NULL AND (:project = '' OR task.project = :project) ORDER BY requirement.task, requirement.name
 
 -- name: list_lacking
--- labels that ready tasks demand and this host does not have
-SELECT DISTINCT demand.name FROM demand JOIN task ON task.key = demand.task
+-- labels that ready tasks require and this host does not have
+SELECT DISTINCT requirement.name FROM requirement JOIN task ON task.key = requirement.task
 WHERE task.state = 'ready' AND task.not_before <= :now AND (:project = '' OR task.project = :project)
-  AND :labels NOT LIKE '%,' || demand.name || ',%' ORDER BY demand.name
+  AND :labels NOT LIKE '%,' || requirement.name || ',%' ORDER BY requirement.name
 
 -- name: put_offer
 -- a supervisor's host has this agent or label
@@ -562,15 +562,15 @@ SELECT executor, kind, name FROM offer ORDER BY executor, kind, name
 -- ready tasks that no supervisor alive has both the agent and every label for
 SELECT task.key, task.project, task.scope, task.id, task.agent FROM task
 WHERE task.state = 'ready' AND task.not_before <= :now AND (:project = '' OR task.project = :project)
-  AND (task.agent <> '' OR EXISTS (SELECT 1 FROM demand WHERE demand.task = task.key))
+  AND (task.agent <> '' OR EXISTS (SELECT 1 FROM requirement WHERE requirement.task = task.key))
   AND EXISTS (SELECT 1 FROM executor WHERE executor.state = 'alive' AND executor.lease_until > :lease_now)
   AND NOT EXISTS (
       SELECT 1 FROM executor WHERE executor.state = 'alive' AND executor.lease_until > :lease_now
         AND (task.agent = '' OR EXISTS (SELECT 1 FROM offer
              WHERE offer.executor = executor.id AND offer.kind = 'agent' AND offer.name = task.agent))
-        AND NOT EXISTS (SELECT 1 FROM demand WHERE demand.task = task.key AND NOT EXISTS (SELECT 1 FROM offer
-             WHERE offer.executor = executor.id AND offer.kind = 'label' AND offer.name = demand.name)))
-ORDER BY task.priority DESC, task.key LIMIT :most
+        AND NOT EXISTS (SELECT 1 FROM requirement WHERE requirement.task = task.key AND NOT EXISTS (SELECT 1 FROM offer
+             WHERE offer.executor = executor.id AND offer.kind = 'label' AND offer.name = requirement.name)))
+ORDER BY task.priority DESC, task.key LIMIT :limit
 
 -- name: add_flow
 -- a workflow begins
@@ -594,8 +594,8 @@ SELECT * FROM flow WHERE task = :task ORDER BY key DESC LIMIT 1
 
 -- name: list_flows
 -- flows, newest first; live ones alone unless asked for all
-SELECT * FROM flow WHERE (:project = '' OR project = :project) AND (:every = 1 OR ended_at IS NULL)
-ORDER BY key DESC LIMIT :most
+SELECT * FROM flow WHERE (:project = '' OR project = :project) AND (:include_ended = 1 OR ended_at IS NULL)
+ORDER BY key DESC LIMIT :limit
 
 -- name: list_idle_flows
 -- flows whose next move is the orchestrator's own
@@ -611,7 +611,7 @@ WHERE key = :key AND version = :version RETURNING *
 -- name: read_flow_events
 -- what happened to a flow and to its tasks, in order
 SELECT * FROM event WHERE project = :project AND seq > :since
-  AND (task_id LIKE :below OR (kind LIKE 'flow.%' AND body LIKE :named)) ORDER BY seq LIMIT :most
+  AND (task_id LIKE :below OR (kind LIKE 'flow.%' AND body LIKE :named)) ORDER BY seq LIMIT :limit
 
 -- name: get_channel
 -- how far a channel has come
@@ -654,28 +654,28 @@ ON CONFLICT (id) DO NOTHING
 -- incidents, newest first
 SELECT * FROM incident
 WHERE (:project = '' OR project = :project) AND (:session = '' OR session = :session)
-  AND (:every = 1 OR settled_at IS NULL)
-ORDER BY at DESC, id LIMIT :most
+  AND (:include_ended = 1 OR resolved_at IS NULL)
+ORDER BY at DESC, id LIMIT :limit
 
 -- name: list_place_incidents
 -- the open incidents of one place
-SELECT * FROM incident WHERE place = :place AND settled_at IS NULL ORDER BY at
+SELECT * FROM incident WHERE place = :place AND resolved_at IS NULL ORDER BY at
 
 -- name: find_incidents
 -- incidents whose id begins so
 SELECT * FROM incident WHERE id LIKE :start ORDER BY id LIMIT 2
 
 -- name: count_incidents
--- how many incidents nobody has settled
-SELECT count(*) AS open FROM incident WHERE (:project = '' OR project = :project) AND settled_at IS NULL
+-- how many incidents nobody has resolved
+SELECT count(*) AS open FROM incident WHERE (:project = '' OR project = :project) AND resolved_at IS NULL
 
--- name: settle_incident
--- an incident is mended or seen
-UPDATE incident SET settled_at = :now, settled = :how WHERE id = :id AND settled_at IS NULL RETURNING *
+-- name: resolve_incident
+-- an incident is fixed or seen
+UPDATE incident SET resolved_at = :now, resolved = :how WHERE id = :id AND resolved_at IS NULL RETURNING *
 
 -- name: prune_incidents
--- forget incidents settled before a moment
-DELETE FROM incident WHERE settled_at < :before
+-- forget incidents resolved before a moment
+DELETE FROM incident WHERE resolved_at < :before
 
 -- name: get_watched
 -- what the watcher saw last at a place

@@ -141,12 +141,12 @@ CREATE INDEX gate_of_task ON gate (task, key);
 CREATE INDEX gate_by_code ON gate (code) WHERE state = 'open';
 
 -- What must not be claimed for now: everything, a project, a batch or a task.
-CREATE TABLE stop (
+CREATE TABLE pause (
     scope TEXT NOT NULL,
     project TEXT NOT NULL,
     name TEXT NOT NULL,
     reason TEXT NOT NULL,
-    stopped_by TEXT NOT NULL,
+    paused_by TEXT NOT NULL,
     at DOUBLE PRECISION NOT NULL,
     PRIMARY KEY (scope, project, name)
 );
@@ -224,8 +224,8 @@ CREATE TABLE channel (
     trouble TEXT NOT NULL DEFAULT ''
 );
 
--- What a task demands of the host that runs it: each label is one row.
-CREATE TABLE demand (
+-- What a task requires of the host that runs it: each label is one row.
+CREATE TABLE requirement (
     task BIGINT NOT NULL,
     name TEXT NOT NULL,
     PRIMARY KEY (task, name)
@@ -282,10 +282,10 @@ CREATE TABLE incident (
     session TEXT NOT NULL,
     place TEXT NOT NULL,
     body TEXT NOT NULL,
-    settled_at DOUBLE PRECISION,
-    settled TEXT NOT NULL DEFAULT ''
+    resolved_at DOUBLE PRECISION,
+    resolved TEXT NOT NULL DEFAULT ''
 );
-CREATE INDEX incident_open ON incident (project, at) WHERE settled_at IS NULL;
+CREATE INDEX incident_open ON incident (project, at) WHERE resolved_at IS NULL;
 
 -- What the watcher saw last, for each place it watches. `version` decides which of two looks at once counts.
 CREATE TABLE watched (

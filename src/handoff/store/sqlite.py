@@ -141,7 +141,7 @@ class SqliteDatabase:
 
     kind = SQLITE
 
-    def __init__(self, path: str, *, clock: Clock, steps: list[migrate.Step] | None = None) -> None:
+    def __init__(self, path: str, *, clock: Clock, steps: list[migrate.Migration] | None = None) -> None:
         self.place = path
         self.clock = clock
         self.shift = 0.0

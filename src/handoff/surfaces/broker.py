@@ -1,6 +1,6 @@
-"""The door of a walled session, outside: it listens on a socket bound into the wall and carries out what sessions may ask.
+"""The broker of a sandboxed session, outside: it listens on a socket bound into the sandbox and carries out what sessions may ask.
 
-Run as `python -m handoff.surfaces.broker FOLDER` by the session's keeper, with the session's own environment. Every call
+Run as `python -m handoff.surfaces.broker FOLDER` by the session's monitor, with the session's own environment. Every call
 is answered by a copy of this warm process; it gets the caller's three streams, and neither its folder nor its environment.
 """
 
@@ -18,7 +18,7 @@ from handoff.base.files import make_folder
 from handoff.base.process import copy_of_us
 from handoff.base.record import TYPE_CHECKING
 from handoff.surfaces.cli import dispatch
-from handoff.surfaces.cli.allow_list import Caller, Rules
+from handoff.surfaces.cli.allow_list import AllowList, Caller
 from handoff.surfaces.cli.broker_client import LARGEST, MARK
 from handoff.surfaces.cli.commands.tasks import relay  # noqa: F401 - warm: what most calls need
 from handoff.surfaces.hooks import main as hook
@@ -26,7 +26,7 @@ from handoff.surfaces.hooks import main as hook
 if TYPE_CHECKING:
     from types import FrameType
 
-MOST = 16
+LIMIT = 16
 BACKLOG = 64
 READING_SECONDS = 10.0
 _LOOK_SECONDS = 1.0
@@ -35,19 +35,19 @@ _FAULT = 70
 
 
 class _Garbage(Exception):
-    """What came through the door is no call."""
+    """What came through the broker is no call."""
 
 
 def main(folder: str) -> int:
-    """Listen until the keeper is gone."""
-    keeper = folders.keeper_of(folder).pid
+    """Listen until the monitor is gone."""
+    monitor = folders.monitor_of(folder).pid
     listening = _listen(folder)
-    rules = Rules(_caller(folder))
+    rules = AllowList(_caller(folder))
     _warm()
     running: set[int] = set()
-    while os.getppid() == keeper:
+    while os.getppid() == monitor:
         running = _reaped(running)
-        if len(running) >= MOST:
+        if len(running) >= LIMIT:
             _wait_for_one()
             continue
         try:
@@ -63,7 +63,7 @@ def main(folder: str) -> int:
 
 def _listen(folder: str) -> socket.socket:
     """The socket, with its last name only: whole paths may be too long for sockets."""
-    place = os.path.join(folder, folders.DOOR)
+    place = os.path.join(folder, folders.BROKER)
     make_folder(os.path.dirname(place), mode=0o700)
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     os.chdir(os.path.dirname(place))
@@ -106,20 +106,20 @@ def _reaped(running: set[int]) -> set[int]:
 
 
 def _wait_for_one() -> None:
-    """All hands are busy: callers stand in line until one is free, or until it is time to look whether the keeper lives."""
+    """All hands are busy: callers stand in line until one is free, or until it is time to look whether the monitor lives."""
     from handoff.base.clock import SystemClock
 
     SystemClock().sleep(0.02)
 
 
-def _begin(listening: socket.socket, talk: socket.socket, rules: Rules) -> int:
+def _begin(listening: socket.socket, talk: socket.socket, rules: AllowList) -> int:
     return copy_of_us(lambda: _answer(listening, talk, rules))
 
 
 # --- one call ------------------------------------------------------------------------------------------------
 
 
-def _answer(listening: socket.socket, talk: socket.socket, rules: Rules) -> int:
+def _answer(listening: socket.socket, talk: socket.socket, rules: AllowList) -> int:
     listening.close()
     try:
         words, streams = _heard(talk)
@@ -172,7 +172,7 @@ def _first(talk: socket.socket) -> tuple[bytes, list[int]]:
     return data, streams
 
 
-def _carry_out(words: list[str], rules: Rules) -> int:
+def _carry_out(words: list[str], rules: AllowList) -> int:
     """Run one command in the session's name. Only what the rules name gets this far."""
     try:
         if words[:1] == ["hook"]:

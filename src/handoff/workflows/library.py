@@ -18,7 +18,7 @@ PACKAGED = os.path.join(_HERE, "packaged")
 _PROMPTS = os.path.join(_HERE, "prompts")
 
 
-class Place(Record):
+class WorkflowFile(Record):
     """A workflow's file."""
 
     name: str
@@ -26,23 +26,23 @@ class Place(Record):
     packaged: bool
 
 
-def listing(root: str) -> list[Place]:
+def listing(root: str) -> list[WorkflowFile]:
     """Every workflow a project can name, its own first."""
-    found: dict[str, Place] = {}
+    found: dict[str, WorkflowFile] = {}
     for folder, packaged in ((os.path.join(root, OWN), False), (PACKAGED, True)):
         for file in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
             name = file.removesuffix(".toml")
             if file.endswith(".toml") and name not in found:
-                found[name] = Place(name, os.path.join(folder, file), packaged)
+                found[name] = WorkflowFile(name, os.path.join(folder, file), packaged)
     return list(found.values())
 
 
-def find(root: str, name: str) -> Place:
+def find(root: str, name: str) -> WorkflowFile:
     """The workflow of that name, or the file if it is a path."""
     if name.endswith(".toml"):
         if not os.path.isfile(name):
             raise UserError(f"There is no file {name}.", "See the names: handoff workflow list")
-        return Place(os.path.basename(name).removesuffix(".toml"), os.path.abspath(name), packaged=False)
+        return WorkflowFile(os.path.basename(name).removesuffix(".toml"), os.path.abspath(name), packaged=False)
     places = listing(root)
     for place in places:
         if place.name == name:
@@ -57,7 +57,7 @@ def load(root: str, name: str) -> Workflow:
     return reader.read(place.path, prompts_beside(place.path))
 
 
-def inspect(root: str, name: str) -> tuple[Workflow, list[reader.Problem]]:
+def inspect(root: str, name: str) -> tuple[Workflow, list[reader.WorkflowProblem]]:
     """A workflow with everything that is wrong with it."""
     place = find(root, name)
     return reader.problems_of(place.path, files.read_text(place.path), prompts_beside(place.path))

@@ -47,12 +47,12 @@ _TABLE = r"^[ \t]*\[+[ \t]*([A-Za-z0-9_.\"' -]+?)[ \t]*\]+"
 _WITH_RESULTS = ("baseline", "red", "green", "refactor", "suite")
 
 
-class Problem(Record):
+class WorkflowProblem(Record):
     """Something wrong, where, and what to do about it."""
 
     line: int
     fault: str
-    mend: str = ""
+    fix: str = ""
     path: str = ""
 
 
@@ -95,11 +95,11 @@ class _Reading:
 
     def __init__(self, path: str, text: str, find_prompt: Callable[[str], tuple[str, str]]) -> None:
         self.path, self.text, self.find_prompt = path, text, find_prompt
-        self.problems: list[Problem] = []
+        self.problems: list[WorkflowProblem] = []
         self.lines = _Lines(text)
 
-    def wrong(self, line: int, fault: str, mend: str = "", *, path: str = "") -> None:
-        self.problems.append(Problem(line, fault, mend, path or self.path))
+    def wrong(self, line: int, fault: str, fix: str = "", *, path: str = "") -> None:
+        self.problems.append(WorkflowProblem(line, fault, fix, path or self.path))
 
     # --- values ----------------------------------------------------------------------------------------------
 
@@ -115,10 +115,10 @@ class _Reading:
                 known = ", ".join(keys)
                 self.wrong(self.lines(phase, name), f"unknown key '{name}'.", f"{mean}Known keys: {known}.")
             elif keys[name] and not _fits(value, keys[name]):
-                wish = {_LIST: "a list of texts", _NUMBERS: "a list of numbers of at least 0"}.get(
+                request = {_LIST: "a list of texts", _NUMBERS: "a list of numbers of at least 0"}.get(
                     keys[name], keys[name]
                 )
-                self.wrong(self.lines(phase, name), f"'{name}' must be {wish}, not {value!r}.")
+                self.wrong(self.lines(phase, name), f"'{name}' must be {request}, not {value!r}.")
             else:
                 found[name] = value
         return found
@@ -213,19 +213,19 @@ class _Reading:
             self.wrong(self.lines(at, "gate_default"), "a default needs 'gate_within'.", 'gate_within = "2h".')
         return seconds
 
-    def prompt(self, at: int, wish: str, told: tuple[str, ...], role: str) -> tuple[str, str]:
+    def prompt(self, at: int, request: str, told: tuple[str, ...], role: str) -> tuple[str, str]:
         """The words of the phase; they may ask for what the phase is told, and for nothing else."""
         if not role:
-            if wish:
+            if request:
                 self.wrong(self.lines(at, "prompt"), "a phase without a role has nobody to read its prompt.")
             return "", ""
-        if not wish:
+        if not request:
             self.wrong(self.lines(at, "name"), f"the role '{role}' needs a prompt.", 'prompt = "file.md", or the text.')
             return "", ""
-        text, file = wish, ""
-        if "\n" not in wish:
+        text, file = request, ""
+        if "\n" not in request:
             try:
-                text, file = self.find_prompt(wish)
+                text, file = self.find_prompt(request)
             except UserError as error:
                 self.wrong(self.lines(at, "prompt"), error.message, error.hint)
                 return "", ""
@@ -238,11 +238,11 @@ class _Reading:
         start = 0 if file else self.first_line_of_prompt(at)
         for name, line in asked.items():
             if name not in told:
-                mend = f'Add it: told = [… "{name}"].' if name in FACTS else f"Known: {', '.join(sorted(FACTS))}."
+                fix = f'Add it: told = [… "{name}"].' if name in FACTS else f"Known: {', '.join(sorted(FACTS))}."
                 self.wrong(
                     start + line,
                     f"the prompt asks for '{{{{{name}}}}}', which this phase is not told.",
-                    mend,
+                    fix,
                     path=file,
                 )
         for name in told:
@@ -271,30 +271,30 @@ class _Reading:
                 self.wrong(self.lines(at, "may_write"), f"'{share}' leaves the checkout.", "Paths begin at its top.")
         return shares
 
-    def onward(self, at: int, wish: Any, check: str) -> dict[str, str]:
+    def onward(self, at: int, request: Any, check: str) -> dict[str, str]:
         """What follows, by what the check says."""
         outcomes = OUTCOMES.get(check, ("ok",))
         needed = tuple(one for one in outcomes if one != FAILED)
-        if isinstance(wish, str):
+        if isinstance(request, str):
             if len(needed) > 1:
                 self.wrong(
                     self.lines(at, "next"), f"the check '{check}' says {' or '.join(needed)}: 'next' must name both.",
                     "next = { " + ", ".join(f'{one} = "…"' for one in needed) + " }",
                 )  # fmt: skip
-            return dict.fromkeys(needed, wish)
-        if not isinstance(wish, dict) or not all(isinstance(one, str) for one in wish.values()):
+            return dict.fromkeys(needed, request)
+        if not isinstance(request, dict) or not all(isinstance(one, str) for one in request.values()):
             self.wrong(self.lines(at, "next"), "'next' must be a phase, or a table of what the check says.")
             return dict.fromkeys(needed, DONE)
-        for said in wish:
+        for said in request:
             if said not in outcomes:
                 self.wrong(
                     self.lines(at, f"next.{said}", "next"), f"the check '{check}' never says '{said}'.",
                     f"It says: {', '.join(outcomes)}.",
                 )  # fmt: skip
         for said in needed:
-            if said not in wish:
+            if said not in request:
                 self.wrong(self.lines(at, "next"), f"'next' does not say what follows '{said}'.")
-        return {said: wish.get(said, DONE) for said in outcomes if said in wish or said in needed}
+        return {said: request.get(said, DONE) for said in outcomes if said in request or said in needed}
 
     def lead(self, phases: tuple[Phase, ...]) -> None:
         """Every phase has its own name, can be reached, and the end can be reached."""
@@ -341,7 +341,9 @@ def _fits(value: Any, kind: str) -> bool:
     return isinstance(value, kinds[kind])
 
 
-def problems_of(path: str, text: str, find_prompt: Callable[[str], tuple[str, str]]) -> tuple[Workflow, list[Problem]]:
+def problems_of(
+    path: str, text: str, find_prompt: Callable[[str], tuple[str, str]]
+) -> tuple[Workflow, list[WorkflowProblem]]:
     """The workflow as far as it can be read, and everything that is wrong with it."""
     reading = _Reading(path, text, find_prompt)
     workflow = reading.workflow()
@@ -353,5 +355,5 @@ def read(path: str, find_prompt: Callable[[str], tuple[str, str]], *, text: str 
     workflow, problems = problems_of(path, files.read_text(path) if text is None else text, find_prompt)
     if problems:
         first, *more = [f"{one.path}:{one.line}: {one.fault}" for one in problems]
-        raise ConfigError("\n  ".join([first, *more]), problems[0].mend or "See docs/howto/workflows.md.")
+        raise ConfigError("\n  ".join([first, *more]), problems[0].fix or "See docs/howto/workflows.md.")
     return workflow

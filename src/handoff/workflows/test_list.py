@@ -28,7 +28,7 @@ class Item(Record):
         return self.name.casefold()
 
 
-class Finding(Record):
+class ListFault(Record):
     """A broken rule of the list."""
 
     code: str
@@ -63,35 +63,35 @@ def tick(text: str, name: str) -> str:
     return text
 
 
-def judge(before: str, after: str) -> list[Finding]:
+def judge(before: str, after: str) -> list[ListFault]:
     """What the planner may not do: lose a test, tick or untick one, drop one without a reason, name two the same."""
     old, new = {item.key: item for item in parse(before)}, {item.key: item for item in parse(after)}
     found = []
     if not parse(after):
-        found.append(Finding("empty-list", "The list has no test: write '- [ ] what must hold' lines."))
+        found.append(ListFault("empty-list", "The list has no test: write '- [ ] what must hold' lines."))
     for key, item in old.items():
         now = new.get(key)
         if now is None:
             found.append(
-                Finding(
+                ListFault(
                     "test-vanished",
                     f"The {item.state} test '{item.name}' is gone. Reword nothing that stands there; an open test that is "
                     "not needed becomes '- [-] … (dropped: why)'.",
                 )
             )
         elif item.state == DONE and now.state != DONE:
-            found.append(Finding("unticked", f"'{item.name}' was done and is {now.state} now."))
+            found.append(ListFault("unticked", f"'{item.name}' was done and is {now.state} now."))
         elif item.state != DONE and now.state == DONE:
-            found.append(Finding("ticked-unproven", f"'{item.name}' was ticked, but no run has shown it."))
+            found.append(ListFault("ticked-unproven", f"'{item.name}' was ticked, but no run has shown it."))
     for key, item in new.items():
         was = old.get(key)
         if was is None and item.state == DONE:
-            found.append(Finding("ticked-unproven", f"'{item.name}' is new and already ticked."))
+            found.append(ListFault("ticked-unproven", f"'{item.name}' is new and already ticked."))
         if item.state == DROPPED and _DROPPED not in item.text and (was is None or was.state != DROPPED):
-            found.append(Finding("dropped-silently", f"'{item.name}' was dropped without '(dropped: why)'."))
+            found.append(ListFault("dropped-silently", f"'{item.name}' was dropped without '(dropped: why)'."))
     keys = [item.key for item in parse(after)]
     twice = sorted({key for key in keys if keys.count(key) > 1})
-    return found + [Finding("named-twice", f"'{new[key].name}' stands there twice.") for key in twice]
+    return found + [ListFault("named-twice", f"'{new[key].name}' stands there twice.") for key in twice]
 
 
 def counts(text: str) -> dict[str, int]:

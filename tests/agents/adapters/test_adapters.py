@@ -19,10 +19,10 @@ from handoff.agents.contract import (
     TOOL,
     TROUBLE,
     WAIT,
+    AgentEvent,
     Ending,
-    Event,
-    Limits,
-    Order,
+    LaunchRequest,
+    SessionLimits,
     at_least,
     version_of,
 )
@@ -33,16 +33,16 @@ NOW = 1_763_193_600.0
 FULL = ("claude", "codex", "gemini", "copilot", "opencode")
 
 
-def order(**changes) -> Order:
+def order(**changes) -> LaunchRequest:
     values = {
         "program": "/bin/client", "prompt": "do it", "workspace": "/ws", "folder": "/s", "session": "session-1",
         "client_id": "0000-1", "hook": ("/bin/handoff", "hook"), "mcp": ("/bin/handoff", "mcp"),
-        "owned": ("/ws/src",), "writable": ("/h",), "limits": Limits(turns=7, money=1.5), "version": "9.0.0",
+        "owned": ("/ws/src",), "writable": ("/h",), "limits": SessionLimits(turns=7, money=1.5), "version": "9.0.0",
     }  # fmt: skip
-    return Order(**{**values, **changes})
+    return LaunchRequest(**{**values, **changes})
 
 
-def read(name: str, *values) -> list[Event]:
+def read(name: str, *values) -> list[AgentEvent]:
     adapter = catalog.adapter(name)
     lines = [value if isinstance(value, str) else json.dumps(value) for value in values]
     return [event for line in lines for event in adapter.read(line)]
@@ -125,7 +125,7 @@ def test_a_claude_usage_limit_is_a_wait_until_the_moment_it_names():
         {"type": "rate_limit_event", "rate_limit_info": {"status": "allowed", "resetsAt": NOW + 60}},
     )
     assert [(event.kind, event.until) for event in events] == [(WAIT, NOW + 3600)]
-    outcome = judge(Ending(1, Event(RESULT, "limit", ok=False), wait_until=NOW + 3600), NOW)
+    outcome = judge(Ending(1, AgentEvent(RESULT, "limit", ok=False), wait_until=NOW + 3600), NOW)
     assert (outcome.kind, outcome.until) == (LIMIT, NOW + 3600)
 
 
@@ -188,10 +188,10 @@ def test_aider_is_not_believed_when_it_exits_with_zero():
         (Ending(3), FAILED),
         (Ending(-9), KILLED),
         (Ending(None), LOST),
-        (Ending(None, Event(RESULT, ok=False)), FAILED),
-        (Ending(0, Event(RESULT, "x", ok=False)), FAILED),
+        (Ending(None, AgentEvent(RESULT, ok=False)), FAILED),
+        (Ending(0, AgentEvent(RESULT, "x", ok=False)), FAILED),
         (Ending(1, tail="Error: 429 Too Many Requests"), LIMIT),
-        (Ending(0, Event(RESULT, "I mended the rate limit code", ok=True)), OK),
+        (Ending(0, AgentEvent(RESULT, "I fixed the rate limit code", ok=True)), OK),
     ],
 )
 def test_the_exit_code_alone_never_decides(ending, kind):

@@ -6,7 +6,7 @@ import pytest
 
 from handoff.board.events import inbox, journal
 from handoff.board.sessions import leases, pauses, sessions
-from handoff.board.sessions.sessions import Who
+from handoff.board.sessions.sessions import SessionIdentity
 from handoff.board.tasks import outcomes, tasks
 
 
@@ -15,8 +15,8 @@ def test_a_reader_goes_on_where_it_stopped(database):
         tasks.add(database, project="shop", id=name, brief="x")
     first, *_ = journal.since(database)
     assert [event.task_id for event in journal.since(database, seq=first.seq)] == ["two", "three"]
-    assert [event.task_id for event in journal.since(database, most=2)] == ["one", "two"]
-    assert [event.task_id for event in journal.last(database, most=2)] == ["two", "three"]
+    assert [event.task_id for event in journal.since(database, limit=2)] == ["one", "two"]
+    assert [event.task_id for event in journal.last(database, limit=2)] == ["two", "three"]
 
 
 def test_a_project_sees_its_own_lines(database):
@@ -28,9 +28,9 @@ def test_a_project_sees_its_own_lines(database):
 
 def test_every_kind_is_a_noun_and_a_past(database):
     task = tasks.add(database, project="shop", id="one", brief="x")
-    leases.claim(database, key=task.key, who=Who("s1"))
+    leases.claim(database, key=task.key, who=SessionIdentity("s1"))
     outcomes.block(database, key=task.key, fence=1, reason="no key")
-    pauses.stop(database)
+    pauses.pause(database)
     pauses.resume(database)
     sessions.end(database, id="s1")
     kinds = [event.kind for event in journal.since(database)]

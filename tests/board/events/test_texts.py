@@ -34,7 +34,7 @@ def test_what_a_database_cannot_keep_is_refused_before_anything_is_written(datab
         batches.open_batch(
             database, project="shop", id="split", sub_tasks=[SubTask("api", bad)], fan_in=SubTask("join", "x")
         )
-    assert tasks.listing(database, every=True) == []
+    assert tasks.listing(database, include_ended=True) == []
     task = tasks.add(database, project="shop", id="login", brief="x")
     with pytest.raises(UserError, match="summary"):
         outcomes.finish(database, key=task.key, summary=bad)

@@ -7,8 +7,8 @@ import pytest
 from handoff.base.errors import Conflict, HandoffError, Refused, UserError
 from handoff.board.events import journal
 from handoff.board.sessions import leases, pauses, sessions, watchdog
-from handoff.board.sessions.leases import Limits
-from handoff.board.sessions.sessions import Who
+from handoff.board.sessions.leases import ClaimLimits
+from handoff.board.sessions.sessions import SessionIdentity
 from handoff.board.tasks import outcomes, tasks
 
 
@@ -17,7 +17,7 @@ def add(database, name, **more):
 
 
 def who(name, **more):
-    return Who(name, host=more.pop("host", "here"), **more)
+    return SessionIdentity(name, host=more.pop("host", "here"), **more)
 
 
 def test_a_claim_gives_the_task_its_next_fence_and_a_lease(database):
@@ -73,12 +73,12 @@ def test_a_session_that_asks_again_gets_the_same_task_and_fence(database):
 @pytest.mark.parametrize(
     ("limits", "session", "expected"),
     [
-        (Limits(machine=1), who("s2"), None),
-        (Limits(machine=1), who("s2", host="there"), "two"),
-        (Limits(project=1), who("s2", host="there"), "other"),
-        (Limits(agent=1), who("s2", host="there", agent="codex"), None),
-        (Limits(agent=1), who("s2", agent="aider"), "two"),
-        (Limits(2, 2, 2), who("s2", agent="codex"), "two"),
+        (ClaimLimits(machine=1), who("s2"), None),
+        (ClaimLimits(machine=1), who("s2", host="there"), "two"),
+        (ClaimLimits(project=1), who("s2", host="there"), "other"),
+        (ClaimLimits(agent=1), who("s2", host="there", agent="codex"), None),
+        (ClaimLimits(agent=1), who("s2", agent="aider"), "two"),
+        (ClaimLimits(2, 2, 2), who("s2", agent="codex"), "two"),
     ],
 )
 def test_limits_are_kept_by_machine_project_and_agent(database, limits, session, expected):
@@ -95,8 +95,8 @@ def test_a_named_claim_over_the_limit_is_refused_with_the_number(database):
     two = add(database, "two")
     leases.claim_next(database, who=who("s1"))
     with pytest.raises(Refused, match="1 tasks run already, the most for this project"):
-        leases.claim(database, key=two.key, who=who("s2"), limits=Limits(project=1))
-    assert "limit of 1" in leases.why_idle(database, who=who("s2"), project="shop", limits=Limits(project=1))
+        leases.claim(database, key=two.key, who=who("s2"), limits=ClaimLimits(project=1))
+    assert "limit of 1" in leases.why_idle(database, who=who("s2"), project="shop", limits=ClaimLimits(project=1))
 
 
 def test_a_heartbeat_renews_the_lease(database):
@@ -198,7 +198,7 @@ def test_a_lease_without_a_sensible_length_is_refused_and_nothing_is_claimed(dat
 def test_a_stop_keeps_tasks_from_being_claimed_but_loses_no_result_and_no_new_task(database, stop):
     held = add(database, "held")
     leases.claim(database, key=held.key, who=who("s1"))
-    assert pauses.stop(database, reason="deploy", **stop)
+    assert pauses.pause(database, reason="deploy", **stop)
     task = add(database, "login")
     with pytest.raises(Refused, match="is stopped: deploy"):
         leases.claim(database, key=task.key, who=who("s2"))
@@ -223,7 +223,7 @@ def test_values_no_row_can_hold_are_errors_in_words_and_change_nothing(database)
     ):
         with pytest.raises(HandoffError):
             write()
-    assert tasks.listing(database, every=True) == [claim.task]
+    assert tasks.listing(database, include_ended=True) == [claim.task]
 
 
 def test_each_hand_over_is_a_line_of_the_journal(database):

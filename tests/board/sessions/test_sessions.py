@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from handoff.board.sessions import leases, sessions
-from handoff.board.sessions.sessions import Who
+from handoff.board.sessions.sessions import SessionIdentity
 from handoff.board.tasks import tasks
 
-ME = Who(
+ME = SessionIdentity(
     "s1",
     kind="agent",
     project="shop",
@@ -23,7 +23,7 @@ def test_a_session_is_known_as_it_introduced_itself(database):
     sessions.register(database, who=ME)
     found = sessions.get(database, id="s1")
     told = [
-        field for field in Who._fields if field != "labels"
+        field for field in SessionIdentity._fields if field != "labels"
     ]  # they are the host's, and only the claim asks for them
     assert [getattr(found, field) for field in told] == [getattr(ME, field) for field in told]
     assert (found.task, found.ended_at) == (None, None)

@@ -1,4 +1,4 @@
-"""The watchdog: finds what is ill, mends it once, and costs nothing for what is well."""
+"""The watchdog: finds what is ill, fixes it once, and costs nothing for what is well."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from handoff.board.events import journal
 from handoff.board.sessions import leases, sessions, watchdog
-from handoff.board.sessions.sessions import Who
+from handoff.board.sessions.sessions import SessionIdentity
 from handoff.board.sessions.watchdog import Process
 from handoff.board.tasks import batches, outcomes, tasks
 from handoff.board.tasks.batches import SubTask
@@ -25,7 +25,7 @@ def open_batch(database, name="split", **more):
 
 def test_a_healthy_board_gives_a_quiet_report_and_no_line_in_the_journal(database):
     open_batch(database)
-    leases.claim_next(database, who=Who("s1"))
+    leases.claim_next(database, who=SessionIdentity("s1"))
     before = journal.since(database)
     assert watchdog.scan(database, host="here", is_alive=lambda _: True, deep=True).quiet
     assert journal.since(database) == before
@@ -36,10 +36,10 @@ def test_a_dead_process_frees_its_task_before_the_lease_ends(database):
         add(database, name)
     asked = []
     people = [
-        Who("s-dead", host="here", boot="b1", pid=41, process_start="100"),
-        Who("s-alive", host="here", boot="b1", pid=42, process_start="200"),
-        Who("s-elsewhere", host="there", boot="b2", pid=41, process_start="100"),
-        Who("s-nameless", host="here"),
+        SessionIdentity("s-dead", host="here", boot="b1", pid=41, process_start="100"),
+        SessionIdentity("s-alive", host="here", boot="b1", pid=42, process_start="200"),
+        SessionIdentity("s-elsewhere", host="there", boot="b2", pid=41, process_start="100"),
+        SessionIdentity("s-nameless", host="here"),
     ]
     for who in people:
         leases.claim_next(database, who=who)
@@ -57,7 +57,7 @@ def test_a_dead_process_frees_its_task_before_the_lease_ends(database):
 
 def test_a_sign_of_life_between_look_and_deed_keeps_the_task(database):
     task = add(database, "login")
-    leases.claim(database, key=task.key, who=Who("s1"), lease_seconds=60)
+    leases.claim(database, key=task.key, who=SessionIdentity("s1"), lease_seconds=60)
     database.shift += 61
     seen = tasks.get(database, key=task.key)
     leases.heartbeat(database, key=task.key, fence=1)
@@ -115,9 +115,9 @@ def test_a_fan_in_nobody_takes_is_told_and_left_alone(database):
 
 
 def test_a_session_that_holds_nothing_and_is_silent_for_long_is_ended(database):
-    sessions.register(database, who=Who("idle"))
+    sessions.register(database, who=SessionIdentity("idle"))
     add(database, "login")
-    leases.claim_next(database, who=Who("busy"), lease_seconds=10 * watchdog.SESSION_SECONDS)
+    leases.claim_next(database, who=SessionIdentity("busy"), lease_seconds=10 * watchdog.SESSION_SECONDS)
     database.shift += watchdog.SESSION_SECONDS + 1
     assert watchdog.scan(database).ended_sessions == ("idle",)
     assert [session.id for session in sessions.listing(database)] == ["busy"]
@@ -132,7 +132,7 @@ def test_every_look_goes_by_an_index_of_ill_rows(place, query):
     if place.kind != "sqlite":  # the planner of Postgres decides by size
         return
     database = place.open()
-    values = {"lease_now": 1.0, "most": 5, "before": 1.0, "now": 1.0}
+    values = {"lease_now": 1.0, "limit": 5, "before": 1.0, "now": 1.0}
     plan = database._connection.execute("EXPLAIN QUERY PLAN " + database._queries[query], values).fetchall()
     text = " ".join(row["detail"] for row in plan)
     assert "INDEX" in text, text

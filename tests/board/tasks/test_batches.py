@@ -7,7 +7,7 @@ import pytest
 from handoff.base.errors import Conflict, UserError
 from handoff.board.events import journal
 from handoff.board.sessions import leases, pauses, watchdog
-from handoff.board.sessions.sessions import Who
+from handoff.board.sessions.sessions import SessionIdentity
 from handoff.board.tasks import batches, metrics, outcomes, tasks
 from handoff.board.tasks.batches import SubTask
 
@@ -137,8 +137,8 @@ def test_a_fan_in_blocked_before_its_time_is_ready_after_a_retry(database):
 def test_a_bad_batch_is_refused_and_nothing_is_written(database, parts, message):
     with pytest.raises(UserError, match=message):
         open_batch(database, *parts)
-    assert batches.listing(database, every=True) == []
-    assert tasks.listing(database, every=True) == []
+    assert batches.listing(database, include_ended=True) == []
+    assert tasks.listing(database, include_ended=True) == []
     assert journal.since(database) == []
 
 
@@ -149,7 +149,7 @@ def test_a_live_batch_or_fan_in_of_that_name_is_a_conflict_and_nothing_is_writte
     tasks.add(database, project="shop", id="next-join", brief="x")
     with pytest.raises(Conflict, match="'next-join' of project 'shop' is still ready"):
         open_batch(database, "other", name="next")
-    assert len(batches.listing(database, every=True)) == 1
+    assert len(batches.listing(database, include_ended=True)) == 1
 
 
 def test_a_batch_name_may_be_used_again_after_its_end(database):
@@ -163,7 +163,7 @@ def test_a_batch_name_may_be_used_again_after_its_end(database):
 def test_a_cancelled_batch_keeps_what_is_finished_and_refuses_who_still_works(database):
     batch = open_batch(database, "api", "ui", SubTask("doc", "x", depends_on=("ui",)))
     finish(database, "api")
-    claim = leases.claim(database, key=task(database, "ui").key, who=Who("s1"))
+    claim = leases.claim(database, key=task(database, "ui").key, who=SessionIdentity("s1"))
     assert outcomes.cancel_batch(database, key=batch.key, reason="wrong split").state == "cancelled"
     states = {part.id: part.state for part in tasks.of_batch(database, batch=batch.key)}
     assert states == {"api": "done", "ui": "cancelled", "doc": "cancelled", "split-join": "cancelled"}
@@ -174,18 +174,18 @@ def test_a_cancelled_batch_keeps_what_is_finished_and_refuses_who_still_works(da
 
 def test_a_stopped_batch_starts_nothing_and_takes_every_result(database):
     open_batch(database, "api", "ui")
-    held = leases.claim(database, key=task(database, "api").key, who=Who("s1"))
-    pauses.stop(database, scope="batch", project="shop", name="split")
-    assert leases.claim_next(database, who=Who("s2")) is None
+    held = leases.claim(database, key=task(database, "api").key, who=SessionIdentity("s1"))
+    pauses.pause(database, scope="batch", project="shop", name="split")
+    assert leases.claim_next(database, who=SessionIdentity("s2")) is None
     outcomes.finish(database, key=held.task.key, fence=held.fence)
     assert finish(database, "ui").fan_in.state == "ready"
-    assert leases.claim_next(database, who=Who("s2")) is None
+    assert leases.claim_next(database, who=SessionIdentity("s2")) is None
 
 
 def test_a_sub_task_whose_sessions_all_died_counts_as_closed(database):
     open_batch(database, SubTask("api", "x", max_attempts=1), "ui")
     finish(database, "ui")
-    leases.claim(database, key=task(database, "api").key, who=Who("s1"), lease_seconds=60)
+    leases.claim(database, key=task(database, "api").key, who=SessionIdentity("s1"), lease_seconds=60)
     database.shift += 61
     report = watchdog.scan(database)
     assert ([found.id for found in report.blocked], [found.id for found in report.opened_fan_ins]) == (
@@ -200,10 +200,10 @@ def test_a_dead_fan_in_is_tried_again_and_never_runs_beside_another(database):
     open_batch(database, "api")
     finish(database, "api")
     fan_in = task(database, "split-join")
-    leases.claim(database, key=fan_in.key, who=Who("s1"), lease_seconds=60)
+    leases.claim(database, key=fan_in.key, who=SessionIdentity("s1"), lease_seconds=60)
     database.shift += 61
     assert [found.id for found in watchdog.scan(database).freed] == ["split-join"]
-    assert leases.claim(database, key=fan_in.key, who=Who("s2")).fence == 2
+    assert leases.claim(database, key=fan_in.key, who=SessionIdentity("s2")).fence == 2
     with pytest.raises(Conflict):
         outcomes.finish(database, key=fan_in.key, fence=1)
 
@@ -215,7 +215,7 @@ def test_ten_thousand_sub_tasks_open_at_once(database):
     ]
     batch = open_batch(database, *parts)
     assert (batch.total, batch.remaining) == (10_000, 10_000)
-    assert len(tasks.listing(database, state="ready", most=5_000)) == 1_000
+    assert len(tasks.listing(database, state="ready", limit=5_000)) == 1_000
 
 
 def test_a_long_chain_is_looked_through_without_recursion():

@@ -47,7 +47,7 @@ def test_a_flow_is_found_by_its_name_and_an_id_names_one_live_flow(database):
     again = begin(database)
     assert flows.find(database, project="shop", id="calc").key == again.key
     assert [one.id for one in flows.listing(database, project="shop")] == ["calc", "other"]
-    assert len(flows.listing(database, every=True)) == 3
+    assert len(flows.listing(database, include_ended=True)) == 3
     with pytest.raises(UserError, match="no flow 'nine'"):
         flows.find(database, project="shop", id="nine")
 
@@ -68,9 +68,11 @@ def test_a_phase_is_a_task_that_agents_take_and_tabs_do_not(database):
     assert flows.of_task(database, task=task.key).id == "calc"
     assert flows.idle(database) == []
     labels = ("host-here",)
-    assert leases.claim_next(database, who=sessions.Who("tab", labels=labels), project="shop") is None
-    assert leases.claim_next(database, who=sessions.Who("far", kind=sessions.AGENT), project="shop") is None
-    claim = leases.claim_next(database, who=sessions.Who("near", kind=sessions.AGENT, labels=labels), project="shop")
+    assert leases.claim_next(database, who=sessions.SessionIdentity("tab", labels=labels), project="shop") is None
+    assert leases.claim_next(database, who=sessions.SessionIdentity("far", kind=sessions.AGENT), project="shop") is None
+    claim = leases.claim_next(
+        database, who=sessions.SessionIdentity("near", kind=sessions.AGENT, labels=labels), project="shop"
+    )
     assert claim is not None
     assert claim.task.key == task.key
 

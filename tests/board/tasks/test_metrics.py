@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from handoff.board.sessions import leases
-from handoff.board.sessions.sessions import Who
+from handoff.board.sessions.sessions import SessionIdentity
 from handoff.board.tasks import batches, metrics, outcomes, tasks
 from handoff.board.tasks.batches import SubTask
 
@@ -19,7 +19,7 @@ def run_batch(database, number, *, estimate, minutes, beside=True):
     *subs, fan_in = tasks.of_batch(database, batch=batch.key)
     claims = []
     for sub in subs:
-        claims.append(leases.claim(database, key=sub.key, who=Who(f"{number}-{sub.id}"), lease_seconds=1e6))
+        claims.append(leases.claim(database, key=sub.key, who=SessionIdentity(f"{number}-{sub.id}"), lease_seconds=1e6))
         if not beside:
             database.shift += minutes * 60
             outcomes.finish(database, key=sub.key, fence=1)

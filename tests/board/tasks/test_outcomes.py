@@ -7,7 +7,7 @@ import pytest
 from handoff.base.errors import Conflict, UserError
 from handoff.board.events import journal
 from handoff.board.sessions import leases
-from handoff.board.sessions.sessions import Who
+from handoff.board.sessions.sessions import SessionIdentity
 from handoff.board.tasks import outcomes, tasks
 
 
@@ -21,7 +21,7 @@ def state(database, name):
 
 def test_a_repeated_report_changes_nothing(database):
     task = add(database, "login")
-    leases.claim(database, key=task.key, who=Who("s1"))
+    leases.claim(database, key=task.key, who=SessionIdentity("s1"))
     first = outcomes.finish(database, key=task.key, fence=1, summary="one", evidence={"tests": 12})
     again = outcomes.finish(database, key=task.key, fence=1, summary="two")
     assert (first.repeated, again.repeated, again.task) == (False, True, first.task)
@@ -31,7 +31,7 @@ def test_a_repeated_report_changes_nothing(database):
 
 def test_a_blocked_task_is_not_done_by_the_session_that_blocked_it(database):
     task = add(database, "login")
-    leases.claim(database, key=task.key, who=Who("s1"))
+    leases.claim(database, key=task.key, who=SessionIdentity("s1"))
     outcomes.block(database, key=task.key, fence=1, reason="no key")
     assert outcomes.block(database, key=task.key, fence=1, reason="no key").repeated
     with pytest.raises(Conflict, match=r"it is blocked \(no key\)"):
@@ -48,7 +48,7 @@ def test_a_block_without_a_reason_is_refused(database):
 
 def test_a_person_may_finish_what_nobody_works_on_but_not_what_a_session_holds(database):
     task = add(database, "login")
-    leases.claim(database, key=task.key, who=Who("s1"))
+    leases.claim(database, key=task.key, who=SessionIdentity("s1"))
     with pytest.raises(Conflict, match="session s1"):
         outcomes.finish(database, key=task.key)
     with pytest.raises(Conflict, match="session s1"):
@@ -82,13 +82,13 @@ def test_a_cancelled_task_blocks_what_waits_for_it_and_what_waits_for_that(datab
 
 def test_a_cancelled_task_refuses_the_session_that_worked_on_it(database):
     task = add(database, "login")
-    leases.claim(database, key=task.key, who=Who("s1"))
+    leases.claim(database, key=task.key, who=SessionIdentity("s1"))
     outcomes.cancel(database, key=task.key, reason="not wanted")
     assert outcomes.cancel(database, key=task.key).repeated
     for write in (leases.heartbeat, outcomes.finish, leases.release):
         with pytest.raises(Conflict, match=r"it is cancelled \(not wanted\)"):
             write(database, key=task.key, fence=1)
-    assert leases.claim_next(database, who=Who("s1")) is None
+    assert leases.claim_next(database, who=SessionIdentity("s1")) is None
 
 
 def test_what_is_done_cannot_be_cancelled_or_tried_again(database):

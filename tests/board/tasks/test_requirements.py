@@ -6,7 +6,7 @@ import pytest
 
 from handoff.base.errors import Refused, UserError
 from handoff.board.sessions import executors, leases
-from handoff.board.sessions.sessions import Who
+from handoff.board.sessions.sessions import SessionIdentity
 from handoff.board.tasks import batches, outcomes, requirements, tasks
 from handoff.board.tasks.batches import SubTask
 
@@ -16,7 +16,7 @@ def add(database, name, **more):
 
 
 def taken(database, session, *labels, agent=""):
-    claim = leases.claim_next(database, who=Who(session, host="here", agent=agent, labels=labels))
+    claim = leases.claim_next(database, who=SessionIdentity(session, host="here", agent=agent, labels=labels))
     return claim.task.id if claim else None
 
 
@@ -37,8 +37,8 @@ def test_a_host_takes_only_what_it_has_every_label_for(database):
 def test_a_named_task_is_refused_where_its_labels_are_not(database):
     task = add(database, "train", labels=("gpu",))
     with pytest.raises(Refused, match="needs a host with the labels gpu"):
-        leases.claim(database, key=task.key, who=Who("s1"))
-    assert leases.claim(database, key=task.key, who=Who("s1", labels=("gpu",))).fence == 1
+        leases.claim(database, key=task.key, who=SessionIdentity("s1"))
+    assert leases.claim(database, key=task.key, who=SessionIdentity("s1", labels=("gpu",))).fence == 1
 
 
 def test_the_parts_of_a_batch_and_its_fan_in_have_labels_too(database):
@@ -62,13 +62,15 @@ def test_it_is_told_when_no_host_at_work_has_what_a_task_needs(database):
     add(database, "train", labels=("gpu",))
     add(database, "review", agent="codex", labels=("gpu",))
     assert requirements.unserved(database) == [], "where nobody works nothing is served"
-    assert leases.why_idle(database, who=Who("s1"), project="shop").startswith("the ready tasks need a host with gpu")
+    assert leases.why_idle(database, who=SessionIdentity("s1"), project="shop").startswith(
+        "the ready tasks need a host with gpu"
+    )
     works(database, "plain:1", agents=("claude", "codex"))
     assert [(one.task, one.words) for one in requirements.unserved(database)] == [
         ("train", "label gpu"),
         ("review", "agent codex and label gpu"),
     ]
-    assert leases.why_idle(database, who=Who("s1")) == "no host at work has what 'train' needs: label gpu"
+    assert leases.why_idle(database, who=SessionIdentity("s1")) == "no host at work has what 'train' needs: label gpu"
     works(database, "strong:1", agents=("claude",), labels=("gpu",))
     assert [one.task for one in requirements.unserved(database)] == ["review"], "label and agent must be on one host"
     assert requirements.offers(database)["strong:1"] == {"agent": ["claude"], "label": ["gpu"]}
@@ -88,6 +90,6 @@ def test_what_has_ended_leaves_no_demand_and_no_offer(database):
     tasks.prune(database, before=1e12, dry_run=False)
     assert requirements.of_task(database, key=task.key) == ()
     executors.give_up(database, id="strong:1")
-    executors.settle(database, id="strong:1")
+    executors.end(database, id="strong:1")
     executors.prune(database, before=1e12)
     assert requirements.offers(database) == {}

@@ -15,7 +15,7 @@ from handoff.base.errors import HandoffError
 from handoff.board import gates
 from handoff.board.events import journal
 from handoff.board.sessions import leases, watchdog
-from handoff.board.sessions.sessions import Who
+from handoff.board.sessions.sessions import SessionIdentity
 from handoff.board.tasks import batches, outcomes, states, tasks
 from handoff.board.tasks.batches import SubTask
 from handoff.store.drivers import open_database
@@ -52,7 +52,7 @@ VERBS = ("claim", "heartbeat", "release", "finish", "finish-free", "block", "can
 
 def _do(database, verb, key, fence):
     if verb == "claim":
-        leases.claim(database, key=key, who=Who(f"s{fence}-{key}-{verb}"), lease_seconds=60)
+        leases.claim(database, key=key, who=SessionIdentity(f"s{fence}-{key}-{verb}"), lease_seconds=60)
     elif verb in ("heartbeat", "release"):
         getattr(leases, verb)(database, key=key, fence=fence)
     elif verb == "finish":
@@ -90,18 +90,18 @@ def test_whatever_is_asked_only_the_moves_of_the_table_happen_and_the_counter_st
             sub_tasks=[SubTask("one", "x", max_attempts=2), SubTask("two", "x", depends_on=("one",)), SubTask("three", "x")],
         )  # fmt: skip
         tasks.add(database, project="shop", id="after", brief="x", after=["join"])
-        before = {task.key: task for task in tasks.listing(database, every=True)}
+        before = {task.key: task for task in tasks.listing(database, include_ended=True)}
         keys = sorted(before)
         for verb, which, behind in steps:
             key = keys[which]
             try:
                 _do(database, verb, key, max(0, before[key].fence - behind))
             except HandoffError:
-                assert {task.key: task for task in tasks.listing(database, every=True)} == before, (
+                assert {task.key: task for task in tasks.listing(database, include_ended=True)} == before, (
                     "refused, but written"
                 )
                 continue
-            now = {task.key: task for task in tasks.listing(database, every=True)}
+            now = {task.key: task for task in tasks.listing(database, include_ended=True)}
             for changed in (key for key in keys if now[key].state != before[key].state):
                 assert states.may_move(before[changed].state, now[changed].state), (verb, before[changed], now[changed])
             assert all(now[key].fence >= before[key].fence for key in keys)

@@ -54,7 +54,7 @@ def test_the_same_id_in_two_projects_is_two_tasks(database):
 def test_a_bad_id_is_refused_and_nothing_is_written(database, name):
     with pytest.raises(UserError, match="cannot name a task"):
         add(database, name)
-    assert tasks.listing(database, every=True) == []
+    assert tasks.listing(database, include_ended=True) == []
     assert journal.since(database) == []
 
 
@@ -77,7 +77,7 @@ def test_a_task_after_something_already_done_is_ready_at_once(database):
 def test_coming_after_an_unknown_task_is_refused_and_nothing_is_written(database):
     with pytest.raises(UserError, match="no task 'ghost'"):
         add(database, "late", after=["ghost"])
-    assert tasks.listing(database, every=True) == []
+    assert tasks.listing(database, include_ended=True) == []
 
 
 def test_coming_after_a_cancelled_task_is_refused(database):
@@ -120,7 +120,7 @@ def test_pruning_shows_first_and_keeps_live_tasks_and_the_journal(database):
     assert [task.id for task in tasks.prune(database, before=later)] == ["old"]
     assert tasks.get(database, key=ended.key)
     tasks.prune(database, before=later, dry_run=False)
-    assert tasks.listing(database, every=True) == [live]
+    assert tasks.listing(database, include_ended=True) == [live]
     assert [event.kind for event in journal.of_task(database, key=ended.key)] == ["task.added", "task.finished"]
 
 
@@ -132,7 +132,7 @@ def test_nothing_of_a_failed_transaction_stays(database):
 
     with pytest.raises(Conflict):
         twice()
-    assert tasks.listing(database, every=True) == []
+    assert tasks.listing(database, include_ended=True) == []
     assert add(database, "login").generation == 1
 
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handoff.checks.assertions.assertions import read_tests, weakened
-from handoff.checks.assertions.scan import LANGUAGES, blanked
+from handoff.checks.assertions.assertions import find_weakened, read_tests
+from handoff.checks.assertions.scan import LANGUAGES, blank_out
 
 PYTHON = '''
 import pytest, unittest
@@ -237,20 +237,20 @@ def test_each_assertion_taken_away_is_told(name):
         "CalcTest.php": before.replace("$this->assertTrue(add(1, 1) > 1);", ""),
         "calc_spec.rb": before.replace("    expect(add(1, 1)).to be > 1", "    add(1, 1)"),
     }[name]
-    (one,) = weakened({name: (before, after)})
+    (one,) = find_weakened({name: (before, after)})
     assert (one.code, one.test) == ("fewer-assertions", first)
     assert "2 before, 1 now" in one.message
 
 
 def test_a_test_that_moves_to_another_file_is_not_removed():
     one = "def test_a():\n    assert f()\n"
-    assert weakened({"test_a.py": (one, None), "test_b.py": (None, one)}) == ()
-    (lost,) = weakened({"test_a.py": (one, None), "test_b.py": (None, "def test_a():\n    f()\n")})
+    assert find_weakened({"test_a.py": (one, None), "test_b.py": (None, one)}) == ()
+    (lost,) = find_weakened({"test_a.py": (one, None), "test_b.py": (None, "def test_a():\n    f()\n")})
     assert lost.code == "fewer-assertions"
 
 
 def test_a_file_that_is_deleted_takes_its_tests_with_it():
-    (lost,) = weakened({"test_a.py": ("def test_a():\n    assert f()\n", None)})
+    (lost,) = find_weakened({"test_a.py": ("def test_a():\n    assert f()\n", None)})
     assert (lost.code, lost.test) == ("test-removed", "test_a")
 
 
@@ -259,8 +259,8 @@ def test_a_file_that_is_deleted_takes_its_tests_with_it():
 )
 def test_whatever_stands_in_a_file_it_is_never_weaker_than_itself(name, noise, place):
     text = EXAMPLES[name][:place] + noise + EXAMPLES[name][place:]
-    assert weakened({name: (text, text)}) == ()
+    assert find_weakened({name: (text, text)}) == ()
     language = LANGUAGES["." + name.rpartition(".")[2]]
-    blank = blanked(text, language)
+    blank = blank_out(text, language)
     assert len(blank) == len(text)
     assert [at for at, char in enumerate(text) if char == "\n"] == [at for at, char in enumerate(blank) if char == "\n"]

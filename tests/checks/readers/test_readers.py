@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handoff.checks.frameworks.frameworks import READERS, Suite
-from handoff.checks.readers.found import Found, Unreadable
+from handoff.checks.readers.found import RunOutput, Unreadable
 from handoff.checks.readers.readers import read
 from handoff.checks.results import REASONS, Report, report_of
 
@@ -28,7 +28,7 @@ def _found(tmp_path, reader, *, results=None, output="", files=None):
         written = (str(place),)
     suite = Suite("s", reader, "", "run", reader)
     top = str(tmp_path / "tree")
-    return Found(suite, top, written, output.replace("TOP", top), lambda path: "test" in path.lower() or "spec" in path, lambda name: name == "numpy")  # fmt: skip
+    return RunOutput(suite, top, written, output.replace("TOP", top), lambda path: "test" in path.lower() or "spec" in path, lambda name: name == "numpy")  # fmt: skip
 
 
 def _cases(*args, **named):

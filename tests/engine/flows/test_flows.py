@@ -39,7 +39,7 @@ def patient(ground, attempts: int) -> None:
 
 
 def codes(step) -> set[str]:
-    return {part.partition(":")[0] for part in step.settled.outcome.reason.split("; ")}
+    return {part.partition(":")[0] for part in step.concluded.outcome.reason.split("; ")}
 
 
 def test_a_cycle_is_verified_phase_by_phase_and_the_persons_checkout_stays(ground, app):
@@ -50,7 +50,7 @@ def test_a_cycle_is_verified_phase_by_phase_and_the_persons_checkout_stays(groun
     assert flow.facts["baseline"]["passing"] == ["unittest:tests/test_old.py::Old::test_name"]
     for phase in ("plan", "red", "green", "refactor"):
         step = ground.step(app, flow)
-        assert (step.phase, step.settled.outcome.kind) == (phase, "ok"), step.settled.outcome.reason
+        assert (step.phase, step.concluded.outcome.kind) == (phase, "ok"), step.concluded.outcome.reason
     assert ground.commits() == [
         "plan: adds two numbers comes next (2 open, 0 done)", "test: adds two numbers", "feat: adds two numbers",
     ]  # fmt: skip
@@ -66,7 +66,7 @@ def test_a_cycle_is_verified_phase_by_phase_and_the_persons_checkout_stays(groun
     seen = step.seen
     assert (seen.flow.phase, seen.flow.cycle, seen.state) == ("plan", 2, "running")
     # what was told and what not
-    briefs = {task.id: task.brief for task in tasks.listing(app.database, every=True)}
+    briefs = {task.id: task.brief for task in tasks.listing(app.database, include_ended=True)}
     assert "adds two numbers" in briefs["1-red"]
     assert "subtracts" not in briefs["1-red"] + briefs["1-green"]
     assert "test_adds" in briefs["1-green"]
@@ -99,11 +99,11 @@ def test_a_tester_cannot_cheat(ground, app):
     ground.step(app, flow)
     for code in cheats:
         step = ground.step(app, flow)
-        assert step.settled.outcome.kind == "failed", code
-        assert code in codes(step), (code, step.settled.outcome.reason)
+        assert step.concluded.outcome.kind == "failed", code
+        assert code in codes(step), (code, step.concluded.outcome.reason)
         assert not os.path.exists(os.path.join(flow.workspace, "tests", "test_add.py")), "rolled back"
     step = ground.step(app, flow)
-    assert step.settled.outcome.kind == "ok", step.settled.outcome.reason
+    assert step.concluded.outcome.kind == "ok", step.concluded.outcome.reason
     assert ground.commits()[1:] == ["test: adds two numbers"]
     failures = step.seen.flow.facts["failures"]
     assert all(failure["snapshot"] for failure in failures), "the refused work is kept"
@@ -143,9 +143,9 @@ def test_an_implementer_and_a_refactorer_cannot_cheat(ground, app):
     for cheats in (green, refactor):
         for code in cheats:
             step = ground.step(app, flow)
-            assert code in codes(step), (code, step.settled.outcome.reason)
+            assert code in codes(step), (code, step.concluded.outcome.reason)
         step = ground.step(app, flow)
-        assert step.settled.outcome.kind == "ok", step.settled.outcome.reason
+        assert step.concluded.outcome.kind == "ok", step.concluded.outcome.reason
     assert ground.commits()[2:] == ["feat: adds two numbers", "refactor: tidy up after: adds two numbers"]
 
 
@@ -167,12 +167,12 @@ def test_a_planner_cannot_lose_or_tick_a_test(ground, app):
     )  # fmt: skip
     flow = ground.start(app)
     for _ in range(4):
-        assert ground.step(app, flow).settled.outcome.kind == "ok"
+        assert ground.step(app, flow).concluded.outcome.kind == "ok"
     for code in cheats:
         step = ground.step(app, flow)
-        assert code in codes(step), (code, step.settled.outcome.reason)
+        assert code in codes(step), (code, step.concluded.outcome.reason)
     step = ground.step(app, flow)
-    assert (step.settled.outcome.kind, step.seen.state) == ("ok", "done"), step.settled.outcome.reason
+    assert (step.concluded.outcome.kind, step.seen.state) == ("ok", "done"), step.concluded.outcome.reason
     assert ground.commits()[-1].startswith("plan: every test of the list is done")
 
 
@@ -190,7 +190,7 @@ def test_three_strikes_block_the_flow_and_a_person_lets_it_go_on(ground, app):
     ground.act("1-plan", {"expect": "mind the sign"}, {"expect": "empty-list"}, {"write": "test-list.md", "text": LIST})
     admin.retry(app, flow=rows.get(app.database, key=flow.key), note="mind the sign")
     step = ground.step(app, flow)
-    assert (step.settled.outcome.kind, step.seen.flow.phase) == ("ok", "red"), step.settled.outcome.reason
+    assert (step.concluded.outcome.kind, step.seen.flow.phase) == ("ok", "red"), step.concluded.outcome.reason
     assert "mind the sign" not in tasks.get(app.database, key=step.seen.flow.task).brief
 
 
@@ -214,10 +214,10 @@ def test_a_flow_is_paused_resumed_gated_rejected_and_cancelled(ground, app):
     )
     admin.retry(app, flow=rows.get(app.database, key=flow.key))
     step = ground.step(app, flow)
-    assert (step.settled.outcome.kind, step.seen.state) == ("ok", "gated"), step.settled.outcome.reason
+    assert (step.concluded.outcome.kind, step.seen.state) == ("ok", "gated"), step.concluded.outcome.reason
     task_admin.approve(app, step.seen.task)
     step = ground.step(app, flow)
-    assert (step.phase, step.settled.outcome.kind) == ("red", "ok")
+    assert (step.phase, step.concluded.outcome.kind) == ("red", "ok")
     task_admin.cancel(app, flows.look_again(app, flow).task)
     assert flows.look_again(app, flow).reason == "its task 'calc/1-green' was cancelled"
     admin.retry(app, flow=rows.get(app.database, key=flow.key))
@@ -230,7 +230,7 @@ def test_a_flow_is_paused_resumed_gated_rejected_and_cancelled(ground, app):
         admin.cancel(app, flow=ended)
     later = app.clock.now() + 3600
     tasks.prune(app.database, before=later, dry_run=False)
-    assert rows.listing(app.database, every=True) == []
+    assert rows.listing(app.database, include_ended=True) == []
 
 
 def test_a_gate_of_a_flow_has_a_time_limit_and_what_counts_then(ground, app):
@@ -248,7 +248,7 @@ def test_a_running_flow_does_not_change_when_its_file_is_edited(ground, app):
     ground.first_cycle()
     flow = ground.start(app)
     ground.repo.write(".handoff/workflows/tdd.toml", "broken")
-    assert ground.step(app, flow).settled.outcome.kind == "ok"
+    assert ground.step(app, flow).concluded.outcome.kind == "ok"
     with pytest.raises(UserError, match=r"tdd\.toml:1"):
         ground.start(app, id="other")
 
@@ -276,7 +276,7 @@ def test_what_fails_before_stays_known_and_a_planted_git_setting_is_not_run(grou
     assert flow.facts["baseline"]["failing"] == ["unittest:tests/test_bad.py::Bad::test_bad"]
     for phase in ("plan", "red", "green"):
         step = ground.step(app, flow)
-        assert (step.phase, step.settled.outcome.kind) == (phase, "ok"), step.settled.outcome.reason
+        assert (step.phase, step.concluded.outcome.kind) == (phase, "ok"), step.concluded.outcome.reason
     assert not os.path.exists(mark)
     assert step.seen.flow.facts["baseline"]["failing"] == ["unittest:tests/test_bad.py::Bad::test_bad"]
 
@@ -291,7 +291,7 @@ def test_start_checks_everything_first(ground, app):
     ):
         with pytest.raises(UserError, match=words):
             ground.start(app, **more)
-    assert rows.listing(app.database, every=True) == []
+    assert rows.listing(app.database, include_ended=True) == []
     flow = ground.start(app)
     with pytest.raises(Conflict, match="still under way"):
         ground.start(app)
@@ -306,15 +306,15 @@ def test_what_a_session_left_beside_its_work_is_kept(ground, app):
     )  # fmt: skip
     flow = ground.start(app)
     step = ground.step(app, flow)
-    assert step.settled.outcome.kind == "ok", step.settled.outcome.reason
+    assert step.concluded.outcome.kind == "ok", step.concluded.outcome.reason
     assert ground.commits() == ["plan: adds two numbers comes next (2 open, 0 done)"]
     assert ".handoff/notes.md" not in ground.repo.git("ls-tree", "-r", "--name-only", "handoff/calc")
-    from handoff.engine.safety.snapshots import choose, open_vault, restore_into
+    from handoff.engine.safety.snapshots import choose, open_snapshot_store, restore_into
 
-    vault = open_vault(app, folder=flow.workspace)
-    kept = choose(app, vault=vault)
+    snapshot_store = open_snapshot_store(app, folder=flow.workspace)
+    kept = choose(app, snapshot_store=snapshot_store)
     target = os.path.join(ground.scripts, "back")
-    restore_into(app, vault=vault, chosen=kept, folder=target)
+    restore_into(app, snapshot_store=snapshot_store, chosen=kept, folder=target)
     with open(os.path.join(target, ".handoff", "notes.md"), encoding="utf-8") as file:
         assert file.read() == "mind the sign\n"
 
@@ -355,6 +355,6 @@ def test_a_session_over_its_phases_minutes_is_ended_and_its_work_undone(ground, 
     ground.act("1-plan", {"write": "test-list.md", "text": LIST}, {"hang": True})
     flow = ground.start(app, request="a calculator, from the words of a file")
     step = ground.step(app, flow)
-    assert step.settled.outcome.reason == "session-failed: the limit of 0.02 minutes is reached"
+    assert step.concluded.outcome.reason == "session-failed: the limit of 0.02 minutes is reached"
     assert not os.path.exists(os.path.join(flow.workspace, "test-list.md"))
     assert "+- [ ] adds two numbers" in step.seen.flow.facts["failures"][0]["diff"]

@@ -17,13 +17,13 @@ from source import ROOT
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 POINTS = [
-    "flow_settling.prepare:call", "flow_settling.prepare:return", "session.start:return", "sessions.wait:return",
-    "sessions.save:return", "flow_settling.decide:call", "flow_judging.judge_phase:call",
-    "flow_judging.judge_phase:return", "flow_settling.write_intent:return", "phase_commits.commit:return",
-    "phase_commits.arrive:call", "phase_commits.arrive:return", "phase_commits.publish:call",
-    "phase_commits.publish:return", "flow_settling._note:call", "flow_settling._note:return",
-    "flow_settling._advance:call", "flow_settling._finish_task:return", "flow_settling._enter:return",
-    "flow_settling._advance:return", "settling._tell:return", "settling.settle:return",
+    "flows.conclude.prepare:call", "flows.conclude.prepare:return", "agents.session.start:return", "sessions.start.wait:return",
+    "sessions.start.save:return", "flows.conclude.decide:call", "flows.judge.judge_phase:call",
+    "flows.judge.judge_phase:return", "flows.conclude.write_intent:return", "commits.phases.commit:return",
+    "commits.phases.arrive:call", "commits.phases.arrive:return", "commits.phases.publish:call",
+    "commits.phases.publish:return", "flows.conclude._note:call", "flows.conclude._note:return",
+    "flows.conclude._advance:call", "flows.conclude._finish_task:return", "flows.conclude._enter:return",
+    "flows.conclude._advance:return", "sessions.conclude._tell:return", "sessions.conclude.conclude:return",
 ]  # fmt: skip
 
 

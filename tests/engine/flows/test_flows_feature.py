@@ -86,7 +86,7 @@ def test_a_feature_goes_from_its_goal_to_its_review_over_its_documents(ground, a
     flow = ground.start(app, "feature", feature="greet", gates=("spec",))
     assert flow.phase == "spec"
     step = ground.step(app, flow)
-    assert (step.settled.outcome.kind, step.seen.state) == ("ok", "gated"), step.settled.outcome.reason
+    assert (step.concluded.outcome.kind, step.seen.state) == ("ok", "gated"), step.concluded.outcome.reason
     assert ground.repo.read(f"{FOLDER}/SPEC.md") == "# Spec\n\nIt greets.\n"
     from handoff.engine.tasks import admin as task_admin
 
@@ -99,13 +99,13 @@ def test_a_feature_goes_from_its_goal_to_its_review_over_its_documents(ground, a
     outcomes = []
     for _ in range(11):
         step = ground.step(app, flow)
-        outcomes.append((step.phase, step.settled.outcome.kind))
+        outcomes.append((step.phase, step.concluded.outcome.kind))
         if step.seen.state != "running":
             break
     assert outcomes == [
         ("design", "ok"), ("plan", "ok"), ("step", "failed"), ("step", "ok"), ("step", "ok"), ("review", "failed"),
         ("review", "failed"), ("review", "ok"), ("replan", "ok"), ("step", "ok"), ("review", "ok"),
-    ], (outcomes, step.settled.outcome.reason)  # fmt: skip
+    ], (outcomes, step.concluded.outcome.reason)  # fmt: skip
     assert step.seen.state == "done"
     assert ground.repo.read(f"{FOLDER}/SPEC.md") == "# Spec\n\nIt greets. Loudly!\n"
     assert ground.repo.read(f"{FOLDER}/STATE.md").count("- [x]") == 3
@@ -127,7 +127,7 @@ def test_a_plan_cannot_tick_what_no_check_has_shown(ground, app):
     )
     ground.act("1-plan", {"expect": "STATE.md:4"}, {"write": f"{FOLDER}/STATE.md", "text": STATE}, attempt=3)
     flow = ground.start(app, "feature", feature="greet")
-    kinds = [ground.step(app, flow).settled.outcome.kind for _ in range(5)]
+    kinds = [ground.step(app, flow).concluded.outcome.kind for _ in range(5)]
     assert kinds == ["ok", "ok", "failed", "failed", "ok"]
 
 
@@ -141,7 +141,7 @@ def test_a_review_asks_for_changes_at_most_so_many_times(ground, app):
     ground.act("2-review", {"write": ".handoff/review.md", "text": "verdict: changes\n\nstill more\n"})
     ground.act("2-fix", {"expect": "still more"}, {"write": "a.txt", "text": "a b c\n"})
     flow = ground.start(app, "review", request="Write a.txt", max_cycles=2)
-    seen = [(step.phase, step.settled.outcome.kind) for _ in range(6) if (step := ground.step(app, flow))]
+    seen = [(step.phase, step.concluded.outcome.kind) for _ in range(6) if (step := ground.step(app, flow))]
     assert seen == [
         ("implement", "failed"),
         ("implement", "ok"),

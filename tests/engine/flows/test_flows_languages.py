@@ -63,7 +63,7 @@ def test_a_cycle_in_javascript_with_two_cheats(made):
     seen = []
     for _ in range(7):
         step = ground.step(app, flow)
-        seen.append((step.phase, step.settled.outcome.kind, step.settled.outcome.reason))
+        seen.append((step.phase, step.concluded.outcome.kind, step.concluded.outcome.reason))
     assert [(phase, kind) for phase, kind, _ in seen] == [
         ("plan", "ok"), ("red", "failed"), ("red", "ok"), ("green", "ok"), ("refactor", "failed"), ("refactor", "ok"),
         ("plan", "ok"),
@@ -98,6 +98,6 @@ def test_a_cycle_in_java_where_a_missing_symbol_stops_the_compiler(made):
     flow = ground.start(app)
     for phase in ("plan", "red", "green", "refactor", "plan"):
         step = ground.step(app, flow)
-        assert (step.phase, step.settled.outcome.kind) == (phase, "ok"), step.settled.outcome.reason
+        assert (step.phase, step.concluded.outcome.kind) == (phase, "ok"), step.concluded.outcome.reason
     assert step.seen.state == "done"
     app.close()

@@ -207,8 +207,8 @@ def test_a_whole_cycle_is_accepted_in_languages_that_happen_to_be_here(repo, fra
     if framework == "phpunit":
         os.makedirs(os.path.join(repo.path, "vendor", "bin"))
         os.symlink(place, os.path.join(repo.path, "vendor", "bin", "phpunit"))
-    monkeypatch.setenv("GOCACHE", str(tmp_path / "go"))  # behind the wall go would build its library anew each time
-    project = Project(repo, files, walled=framework != "go")
+    monkeypatch.setenv("GOCACHE", str(tmp_path / "go"))  # inside the sandbox go would build its library anew each time
+    project = Project(repo, files, sandboxed=framework != "go")
     project.know()
     assert len(project.known.passing) == 1
     old = project.read(tests) if tests in files else ""
@@ -322,7 +322,7 @@ def test_a_test_weakened_in_refactor_is_named(project, old, new, code):
 
 
 def test_known_failures_stay_known_and_a_wavering_test_is_put_aside_with_a_warning(repo, tmp_path):
-    count = tmp_path / "count"  # the only thing outside the tree, so that the tests run without the wall
+    count = tmp_path / "count"  # the only thing outside the tree, so that the tests run without the sandbox
     waver = f"""
         import os
         def test_wavers():
@@ -332,7 +332,7 @@ def test_known_failures_stay_known_and_a_wavering_test_is_put_aside_with_a_warni
         def test_always_fails():
             assert 1 == 2
         """
-    project = Project(repo, {**PYTHON, "tests/test_old.py": waver}, walled=False)
+    project = Project(repo, {**PYTHON, "tests/test_old.py": waver}, sandboxed=False)
     findings = project.know(reruns=1)
     assert project.known.flaky == {"pytest:tests/test_old.py::test_wavers"}
     assert project.known.failing == {"pytest:tests/test_old.py::test_always_fails"}
@@ -391,7 +391,7 @@ def test_a_file_changed_behind_gits_back_is_whole_again_in_the_next_run(project)
     assert len(report.cases) == 2
 
 
-def test_what_tests_write_outside_their_tree_is_held_back_by_the_wall(project):
+def test_what_tests_write_outside_their_tree_is_held_back_by_the_sandbox(project):
     if not shutil.which("bwrap"):
         absent("bubblewrap")
     target = os.path.join(project.repo.path, "planted")
@@ -423,18 +423,18 @@ def test_two_verdicts_at_the_same_time_use_two_folders(project):
 
 def test_scratch_folders_nobody_uses_are_removed_by_keeping_house(project):
     from handoff.engine.workspaces.workspaces import tidy
-    from handoff.git.snapshots.retention import Rules
+    from handoff.git.snapshots.retention import RetentionRules
     from handoff.git.workspaces.scratch import Scratch
 
-    vault = _vault(project)
-    home = os.path.join(vault.place.project, "checks")
+    snapshot_store = _snapshot_store(project)
+    home = os.path.join(snapshot_store.place.project, "checks")
     slot = os.path.join(home, "slot-0")
-    assert tidy(project.app, rules=Rules(), vault=vault).scratch == ()
+    assert tidy(project.app, rules=RetentionRules(), snapshot_store=snapshot_store).scratch == ()
     os.utime(slot, (1, 1))
     with Scratch(home, project.repo.path, os.environ):
-        assert tidy(project.app, rules=Rules(), vault=vault).scratch == ()
+        assert tidy(project.app, rules=RetentionRules(), snapshot_store=snapshot_store).scratch == ()
     os.utime(slot, (1, 1))
-    assert tidy(project.app, rules=Rules(), vault=vault, apply=True).scratch == (slot,)
+    assert tidy(project.app, rules=RetentionRules(), snapshot_store=snapshot_store, apply=True).scratch == (slot,)
     assert not os.path.exists(slot)
     assert project.run()[0].green
 
@@ -475,10 +475,10 @@ def test_only_what_shall_be_kept_stays_from_run_to_run(repo):
 
 def test_a_session_is_judged_with_the_persons_dependencies_and_not_with_its_own(project):
     from handoff.engine.workspaces.workspaces import add_workspace
-    from handoff.git.workspaces.workspaces import Order
+    from handoff.git.workspaces.workspaces import WorkspaceRequest
 
     project.repo.commit("calc")
-    made = add_workspace(project.app, order=Order("one"), vault=_vault(project))
+    made = add_workspace(project.app, order=WorkspaceRequest("one"), snapshot_store=_snapshot_store(project))
     tree = made.workspace.tree
     for top, status in ((project.repo.path, 0), (tree, 7)):
         os.makedirs(os.path.join(top, ".venv", "bin"))
@@ -490,19 +490,19 @@ def test_a_session_is_judged_with_the_persons_dependencies_and_not_with_its_own(
     assert report.green, report
 
 
-def _vault(project):
-    from handoff.engine.safety.snapshots import open_vault
+def _snapshot_store(project):
+    from handoff.engine.safety.snapshots import open_snapshot_store
 
-    return open_vault(project.app, folder=project.repo.path)
+    return open_snapshot_store(project.app, folder=project.repo.path)
 
 
 def test_a_snapshot_can_be_judged_though_it_is_no_commit(project):
     from handoff.engine.safety.snapshots import snapshot
-    from handoff.git.snapshots.take import Wish
+    from handoff.git.snapshots.take import SnapshotRequest
 
     with open(os.path.join(project.repo.path, "calc.py"), "w", encoding="utf-8") as file:
         file.write("def add(a, b):\n    return 0\n")
-    kept = snapshot(project.app, vault=_vault(project), wish=Wish("now"))
+    kept = snapshot(project.app, snapshot_store=_snapshot_store(project), request=SnapshotRequest("now"))
     assert not project.run(kept.sha)[0].green
     assert project.run()[0].green
 

@@ -1,4 +1,4 @@
-"""Incidents: every kind really done, told once, with a command that really mends it; a normal day makes none."""
+"""Incidents: every kind really done, told once, with a command that really fixes it; a normal day makes none."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from handoff.board.tasks import tasks
 from handoff.engine.safety import incidents, snapshots
 from handoff.engine.supervisor import watchdog
 from handoff.engine.workspaces import landing, workspaces
-from handoff.git.workspaces.workspaces import Order
+from handoff.git.workspaces.workspaces import WorkspaceRequest
 from relay import app, here
-from vault import tree_facts
+from snapshot_archive import tree_facts
 
 
 @pytest.fixture(autouse=True)
 def _in_repo(repo, monkeypatch, tmp_path):
-    """The repository, and `handoff` on the PATH as the mending commands call it."""
+    """The repository, and `handoff` on the PATH as the fixing commands call it."""
     monkeypatch.chdir(repo.path)
     folder = tmp_path / "bin"
     folder.mkdir()
@@ -47,15 +47,15 @@ def watched(repo):
     repo.git("stash", "push", "-q")
     hook = repo.write(".git/hooks/pre-commit", "#!/bin/sh\nexit 0\n")
     os.chmod(hook, 0o755)
-    workspaces.add_workspace(app(), order=Order("alpha", owns=("src/**",)))
+    workspaces.add_workspace(app(), order=WorkspaceRequest("alpha", owns=("src/**",)))
     return repo
 
 
 def look():
     """One look; the new incidents."""
-    before = {one.id for one in incidents.listing(app(), every=True)}
+    before = {one.id for one in incidents.listing(app(), include_ended=True)}
     incidents.look(app())
-    return [one for one in incidents.listing(app(), every=True) if one.id not in before]
+    return [one for one in incidents.listing(app(), include_ended=True) if one.id not in before]
 
 
 def only(kind):
@@ -83,11 +83,11 @@ def content(path):
         return file.read()
 
 
-def mend(incident):
-    done = subprocess.run(["sh", "-c", incident.mend], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, f"{incident.mend}\n{done.stderr}"
+def fix(incident):
+    done = subprocess.run(["sh", "-c", incident.fix], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{incident.fix}\n{done.stderr}"
     assert look() == []
-    assert incidents.find(app(), id=incident.id).settled == "mended"
+    assert incidents.find(app(), id=incident.id).resolved == "fixed"
     return done
 
 
@@ -101,8 +101,8 @@ def test_a_branch_moved_back_is_noticed_and_its_newest_commit_comes_back(watched
     watched.git("reset", "-q", "--soft", "HEAD~2")
     found = only("ref-moved")
     assert found.evidence["old"] == newest
-    assert shlex.split(found.mend)[:2] == ["git", "-C"]
-    mend(found)
+    assert shlex.split(found.fix)[:2] == ["git", "-C"]
+    fix(found)
     assert refs(watched) == before
     assert tree_facts(watched.path) == files
     assert watched.git("status", "--porcelain") == ""
@@ -116,8 +116,8 @@ def test_a_rewritten_commit_is_noticed_even_when_its_objects_were_thrown_away(wa
     watched.git("reflog", "expire", "--expire=now", "--all")
     watched.git("gc", "-q", "--prune=now")
     moved = [one for one in look() if one.kind == "ref-moved"]
-    assert "handoff" in moved[0].mend
-    subprocess.run(["sh", "-c", moved[0].mend], check=True, capture_output=True)
+    assert "handoff" in moved[0].fix
+    subprocess.run(["sh", "-c", moved[0].fix], check=True, capture_output=True)
     assert watched.git("rev-parse", "main").strip() in "\n".join(before)
     watched.git("fsck", "--connectivity-only")
 
@@ -130,7 +130,7 @@ def test_a_deleted_branch_comes_back(watched):
     look()
     before = refs(watched)
     watched.git("branch", "-q", "-D", "topic")
-    mend(only("ref-deleted"))
+    fix(only("ref-deleted"))
     assert refs(watched) == before
 
 
@@ -138,20 +138,20 @@ def test_a_planted_replacement_of_a_commit_is_noticed_and_taken_away(watched):
     before = refs(watched)
     watched.git("replace", "HEAD", "HEAD~1")
     assert refs(watched) != before
-    mend(only("ref-planted"))
+    fix(only("ref-planted"))
     assert refs(watched) == before
 
 
 def test_a_dropped_stash_comes_back(watched):
     before = refs(watched)
     watched.git("stash", "drop", "-q")
-    mend(only("stash-lost"))
+    fix(only("stash-lost"))
     assert refs(watched) == before
     assert watched.git("stash", "show", "-p").count("b = stashed") == 1
 
 
 @pytest.mark.parametrize("how", ["changed", "removed", "planted"])
-def test_a_hook_is_as_it_was_after_the_mending(watched, how):
+def test_a_hook_is_as_it_was_after_the_fixing(watched, how):
     hooks = os.path.join(watched.path, ".git", "hooks")
     before = content(os.path.join(hooks, "pre-commit"))
     if how == "changed":
@@ -160,7 +160,7 @@ def test_a_hook_is_as_it_was_after_the_mending(watched, how):
         os.unlink(os.path.join(hooks, "pre-commit"))
     else:
         os.chmod(watched.write(".git/hooks/post-commit", "#!/bin/sh\nexit 1\n"), 0o755)
-    mend(only("hook-changed"))
+    fix(only("hook-changed"))
     assert content(os.path.join(hooks, "pre-commit")) == before
     assert os.access(os.path.join(hooks, "pre-commit"), os.X_OK)
     assert not os.path.exists(os.path.join(hooks, "post-commit"))
@@ -172,7 +172,7 @@ def test_settings_that_run_programs_or_lead_elsewhere_are_noticed(watched):
     watched.git("config", "core.fsmonitor", "rm -rf .")
     found = only("config-changed")
     assert list(found.evidence["changed"]) == ["core.fsmonitor"]
-    mend(found)
+    fix(found)
     assert content(config) == before
 
 
@@ -182,18 +182,18 @@ def test_wiped_documents_come_back_also_where_git_ignores_them(watched):
     look()
     before = tree_facts(watched.path)
     shutil.rmtree(os.path.join(watched.path, ".handoff", "features"))
-    mend(only("state-wiped"))
+    fix(only("state-wiped"))
     assert tree_facts(watched.path) == before
 
 
 def test_a_workspace_that_vanished_is_made_again_with_all_it_held(watched):
     place = workspaces.workspace_of(app(), name="alpha")
     append(os.path.join(place.tree, "src", "a.py"), "more = True\n")
-    vault = workspaces.vault_of(app(), workspace=place)
-    snapshots.snapshot(app(), vault=vault, wish=snapshots.Wish("interval"))
+    snapshot_store = workspaces.snapshot_store_of(app(), workspace=place)
+    snapshots.snapshot(app(), snapshot_store=snapshot_store, request=snapshots.SnapshotRequest("interval"))
     before = tree_facts(place.tree)
     shutil.rmtree(place.folder)
-    mend(only("workspace-gone"))
+    fix(only("workspace-gone"))
     assert tree_facts(place.tree) == before
     git = ["git", "-C", place.tree, "status", "--porcelain", "--branch"]
     said = subprocess.run(git, capture_output=True, text=True, check=True).stdout
@@ -201,11 +201,11 @@ def test_a_workspace_that_vanished_is_made_again_with_all_it_held(watched):
 
 
 def test_a_worktree_that_vanished_is_made_again_on_its_own_branch(watched):
-    workspaces.add_workspace(app(), order=Order("beta", kind="worktree", owns=("src/**",)))
+    workspaces.add_workspace(app(), order=WorkspaceRequest("beta", kind="worktree", owns=("src/**",)))
     place = workspaces.workspace_of(app(), name="beta")
     before = tree_facts(place.tree)
     shutil.rmtree(place.folder)
-    mend(only("workspace-gone"))
+    fix(only("workspace-gone"))
     assert tree_facts(place.tree) == before
 
 
@@ -220,18 +220,20 @@ def test_wiped_files_of_the_home_are_noticed(watched):
     assert {one.kind for one in found} == {"home-wiped"}
     assert len(found) == 2
     for one in found:
-        subprocess.run(["sh", "-c", one.mend], check=True, capture_output=True)
+        subprocess.run(["sh", "-c", one.fix], check=True, capture_output=True)
     assert os.path.exists(os.path.join(home, "repo", "queue", "form.md"))
     assert os.path.exists(os.path.join(home, "guard", "sub-task", "git"))
     assert look() == []
-    assert [incidents.find(app(), id=one.id).settled for one in found] == ["mended", "mended"]
+    assert [incidents.find(app(), id=one.id).resolved for one in found] == ["fixed", "fixed"]
 
 
 def test_a_commit_that_takes_in_what_a_session_is_at_work_on_is_noticed(watched):
     task = tasks.add(
         app().database, project="repo", id="form", brief="Build it.", workspace=watched.path, owns=("src/**",)
     )
-    leases.claim(app().database, key=task.key, who=sessions.Who("s-form", project="repo", workspace=watched.path))
+    leases.claim(
+        app().database, key=task.key, who=sessions.SessionIdentity("s-form", project="repo", workspace=watched.path)
+    )
     look()
     tip = watched.head()
     watched.write("src/a.py", "a = half done\n")
@@ -241,7 +243,7 @@ def test_a_commit_that_takes_in_what_a_session_is_at_work_on_is_noticed(watched)
     found = only("foreign-commit")
     assert found.session == "s-form"
     assert found.evidence["paths"] == ["src/a.py"]
-    mend(found)
+    fix(found)
     assert watched.head() == tip
     assert {name: value for name, value in tree_facts(watched.path).items() if name != "notes.txt"} == files
 
@@ -258,7 +260,7 @@ def test_a_commit_of_a_session_outside_its_ownership_is_noticed(watched):
     git("commit", "-qam", "all of it")
     found = only("foreign-commit")
     assert found.evidence["paths"] == ["README.md"]
-    mend(found)
+    fix(found)
     assert git("rev-parse", "HEAD") == before
 
 
@@ -283,7 +285,7 @@ def test_what_the_shim_refused_is_an_incident_once_whoever_looks_first(watched, 
     found = incidents.listing(app())
     assert sorted(one.evidence["command"] for one in found) == ["commit", "reset"]
     assert {one.session for one in found} == {"s-9"}
-    assert all(one.mend for one in found)
+    assert all(one.fix for one in found)
     assert look() == []
     here("incidents", "seen", "all")
     assert incidents.listing(app()) == []
@@ -304,23 +306,23 @@ def test_what_a_hook_and_safe_commit_refused_is_told_too(watched, cli):
 
 
 def test_a_half_written_line_waits_and_a_killed_reader_tells_nothing_twice(watched):
-    spool = os.path.join(os.environ["HANDOFF_HOME"], "guard", "refused.log")
-    os.makedirs(os.path.dirname(spool), exist_ok=True)
+    guard_log = os.path.join(os.environ["HANDOFF_HOME"], "guard", "refused.log")
+    os.makedirs(os.path.dirname(guard_log), exist_ok=True)
     line = "2026-11-15T08:00:00Z\tsub-task\tpush\t/x\ts-1\trepo\tshim\tfinish the task\n"
-    with open(spool, "w", encoding="utf-8") as file:
+    with open(guard_log, "w", encoding="utf-8") as file:
         file.write(line + line[:20])
     assert len(look()) == 1
-    with open(spool, "a", encoding="utf-8") as file:
+    with open(guard_log, "a", encoding="utf-8") as file:
         file.write(line[20:])
     assert len(look()) == 1
     assert look() == []
-    os.unlink(spool)
-    with open(spool, "w", encoding="utf-8") as file:
+    os.unlink(guard_log)
+    with open(guard_log, "w", encoding="utf-8") as file:
         file.write(line)
     assert len(look()) == 1  # the very same words once more are another refusal
 
 
-def test_behind_a_wall_the_refusal_is_written_in_the_clone_and_its_words_are_not_believed(watched):
+def test_behind_a_sandbox_the_refusal_is_written_in_the_clone_and_its_words_are_not_believed(watched):
     place = workspaces.workspace_of(app(), name="alpha")
     more = {"HANDOFF_WORKSPACE": place.tree, "HANDOFF_HOME": "/proc/none"}
     shim = os.path.join(os.environ["HANDOFF_HOME"], "guard", "sub-task")
@@ -389,11 +391,11 @@ def test_the_command_shows_them_and_status_says_that_there_are_some(watched, cli
     watched.git("stash", "drop", "-q")
     said = cli("incidents").out
     assert "stash-lost" in said
-    assert "Mend: handoff -C" in said
+    assert "Fix: handoff -C" in said
     assert "Incidents: 1 new" in cli("status").out
     (one,) = cli("incidents", "--json").json["incidents"]
     assert one["evidence"]["lost"]
-    assert one["mend"] in cli("incidents", "show", one["id"][:8]).out
+    assert one["fix"] in cli("incidents", "show", one["id"][:8]).out
     assert cli("incidents", "--session", "nobody", "--json").json["incidents"] == []
     assert "1 incident seen" in cli("incidents", "seen", one["id"]).out
     assert "No new incidents" in cli("incidents").out

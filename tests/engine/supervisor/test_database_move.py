@@ -49,7 +49,7 @@ def test_rows_arrive_as_they_were_and_numbers_go_on(ground, empty_postgres):
     there = Place("postgres", empty_postgres)
     store = there.open()
     try:
-        assert {task.id: task for task in tasks.listing(store, every=True)} == before
+        assert {task.id: task for task in tasks.listing(store, include_ended=True)} == before
         assert batches.find(store, project="demo", id="night").remaining == 2
         assert [event.kind for event in journal.since(store, seq=0)][:2] == ["task.added", "task.added"]
         assert tasks.add(store, project="demo", id="third", brief="x").key == 6
@@ -72,7 +72,7 @@ def test_a_relay_somebody_works_on_is_not_moved(ground, empty_postgres):
 def test_an_agent_goes_on_while_its_relay_moves(ground, empty_postgres, monkeypatch):
     ground.add("long", {"run": f"while ! test -e {ground.folder}/go; do sleep 0.1; done"})
     first = ground.supervisor()
-    ground.until(lambda: ground.begun("long"), "the agent works")
+    ground.until(lambda: ground.started("long"), "the agent works")
     first.terminate()
     assert first.wait(timeout=60) == 0
     migrate_database(ground.app, source=ground.app.database_url, target=empty_postgres)
@@ -82,6 +82,6 @@ def test_an_agent_goes_on_while_its_relay_moves(ground, empty_postgres, monkeypa
     with open(os.path.join(ground.folder, "go"), "w", encoding="utf-8") as file:
         file.write("go")
     ground.until(ground.done, "it is finished in the new database")
-    assert ground.begun("long") == 1
+    assert ground.started("long") == 1
     assert ground.tasks()["long"].fence == 1
     assert ground.agents() == []

@@ -116,7 +116,7 @@ def test_work_and_our_rows_are_committed_together_or_not_at_all(engine, spot):
         engine.enqueue(transaction, name="work", id="kept", values=("kept",))
     drained(engine)
     with engine.store.transaction(write=False) as transaction:
-        assert [row["kind"] for row in transaction.query("read_inbox", most=9)] == ["kept"]
+        assert [row["kind"] for row in transaction.query("read_inbox", limit=9)] == ["kept"]
     assert spot.seen == ["KEPT"]
     assert [work.id for work in engine.listing(live=False)] == ["kept"]
 
@@ -229,7 +229,7 @@ import os, signal, sys
 import sqlalchemy as sa
 from handoff.base.clock import SystemClock
 from handoff.store.drivers import open_database
-from handoff.engine import durable
+from handoff.engine.supervisor import durable
 
 open_database(sys.argv[1], clock=SystemClock())
 made = []

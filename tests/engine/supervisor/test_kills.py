@@ -1,4 +1,4 @@
-"""Anything may die at any instruction: supervisor, keeper, agent and host, killed at every boundary, on both databases."""
+"""Anything may die at any instruction: supervisor, monitor, agent and host, killed at every boundary, on both databases."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from handoff.engine.workspaces import running
 from source import ROOT
 
 POINTS = (
-    "supervisor._claim:return",
-    "durable.nudge:return",
-    "phases.session_step:call",
-    "folder.put_launch:return",
-    "session_traces.leave:return",
-    "process.spawn:return",  # the keeper is started, nobody knows it yet
-    "session.start:return",
-    "sessions.wait:return",
-    "phases.save_step:call",
-    "phases.save_step:return",
-    "outcomes.finish:return",  # inside the transaction, before its commit
-    "settling._tell:call",
-    "phases.settle_step:return",
-    "phases.run_phase:return",
+    "supervisor.supervisor._claim:return",
+    "supervisor.durable.nudge:return",
+    "supervisor.phase_run.session_step:call",
+    "agents.folder.put_launch:return",
+    "workspaces.running.leave:return",
+    "base.process.spawn:return",  # the monitor is started, nobody knows it yet
+    "agents.session.start:return",
+    "sessions.start.wait:return",
+    "supervisor.phase_run.save_step:call",
+    "supervisor.phase_run.save_step:return",
+    "tasks.outcomes.finish:return",  # inside the transaction, before its commit
+    "sessions.conclude._tell:call",
+    "supervisor.phase_run.conclude_step:return",
+    "supervisor.phase_run.run_phase:return",
 )
-OF_KEEPERS = (
-    "keeper.main:call",
-    "keeper.adopt_orphans:call",  # the folder is its own, the client is not started
-    "process.detach:return",  # the client runs, nobody knows its number
-    "keeper._write:return",
-    "keeper.clean_up:call",  # the client is over, its exit code is told to nobody
-    "keeper._tell:call",
-    "keeper._tell:return",
+OF_MONITORS = (
+    "agents.monitor.main:call",
+    "agents.monitor.adopt_orphans:call",  # the folder is its own, the client is not started
+    "base.process.detach:return",  # the client runs, nobody knows its number
+    "agents.monitor._write:return",
+    "agents.monitor.clean_up:call",  # the client is over, its exit code is told to nobody
+    "agents.monitor._tell:call",
+    "agents.monitor._tell:return",
 )
-OF_AGENTS = ("rehearse._rehearse:call", "scripted.perform:call", "scripted._write:return", "scripted.perform:return")
+OF_AGENTS = ("tool.scripted._scripted:call", "scripted.player.perform:call", "scripted.player._write:return", "scripted.player.perform:return")
 SITE = os.path.join(ROOT, "tests", "support", "deadly_site")
 
 
@@ -56,7 +56,7 @@ def run_until_all_is_over(ground, supervisors, points, again):
             if code is not None:
                 assert code == -signal.SIGKILL, f"exit {code}\n{ground.story()}"
                 supervisors[index] = again()
-        if not (ground.done() and settled(ground)):
+        if not (ground.done() and concluded(ground)):
             return False
         if not met(ground, points):  # a point before the start has one chance in each session
             more += 1
@@ -64,11 +64,11 @@ def run_until_all_is_over(ground, supervisors, points, again):
             return False
         return not ground.agents()
 
-    ground.until(over, "all is done and settled, and every point was met")
+    ground.until(over, "all is done and concluded, and every point was met")
 
 
-def settled(ground):
-    told = [event.session for event in ground.events() if event.kind == "session.settled"]
+def concluded(ground):
+    told = [event.session for event in ground.events() if event.kind == "session.concluded"]
     return len(told) == ground.count("task.claimed") and not running.listing(ground.app)
 
 
@@ -83,9 +83,9 @@ def check_whole_night(ground, names):
         assert kinds.count("task.finished") == 1, ground.story()
         assert kinds.count("task.claimed") == ground.tasks()[name].fence, "each hand-over has its fence"
         assert not {"task.claimed", "task.expired", "task.released"} & set(kinds[kinds.index("task.finished") :])
-        told = [event.session for event in mine if event.kind == "session.settled"]
+        told = [event.session for event in mine if event.kind == "session.concluded"]
         claimed = [event.session for event in mine if event.kind == "task.claimed"]
-        assert sorted(told) == sorted(claimed), "each session is settled once"
+        assert sorted(told) == sorted(claimed), "each session is concluded once"
         assert os.path.exists(os.path.join(ground.repo, f"{name}.txt"))
         fences = [line.split()[2] for line in ground.trace_lines() if line.split()[:2] == ["end", f"night/{name}"]]
         assert len(fences) == len(set(fences)), "no session worked twice"
@@ -101,7 +101,7 @@ def test_a_batch_survives_a_supervisor_killed_at_every_boundary(ground, count):
     run_until_all_is_over(ground, supervisors, POINTS, lambda: ground.supervisor(*POINTS))
     check_whole_night(ground, names)
     for name in (*names, "join"):
-        assert ground.begun(name) == 1, f"no agent was started twice: {ground.story()}"
+        assert ground.started(name) == 1, f"no agent was started twice: {ground.story()}"
         assert ground.tasks()[name].attempt == 1
 
 
@@ -118,8 +118,8 @@ def test_a_batch_survives_a_host_that_loses_every_process_at_every_boundary(grou
 
 
 @pytest.mark.slow
-def test_a_batch_survives_keepers_and_agents_killed_at_every_boundary(ground, monkeypatch):
-    points = (*OF_KEEPERS, *OF_AGENTS)
+def test_a_batch_survives_monitors_and_agents_killed_at_every_boundary(ground, monkeypatch):
+    points = (*OF_MONITORS, *OF_AGENTS)
     monkeypatch.setenv("PYTHONPATH", SITE)
     monkeypatch.setenv("DEADLY_POINTS", ",".join(points))
     monkeypatch.setenv("DEADLY_FOLDER", ground.points)
@@ -157,7 +157,7 @@ def freeze_between_writes(ground, pid):
 def test_a_frozen_supervisor_is_given_up_and_ends_itself_when_it_wakes(ground):
     ground.add("long", {"run": f"while ! test -e {ground.folder}/go; do sleep 0.1; done"})
     first = ground.supervisor(lease=6.0)
-    ground.until(lambda: ground.begun("long"), "the agent works")
+    ground.until(lambda: ground.started("long"), "the agent works")
     freeze_between_writes(ground, first.pid)
     ground.supervisor(lease=6.0)
     try:
@@ -167,7 +167,7 @@ def test_a_frozen_supervisor_is_given_up_and_ends_itself_when_it_wakes(ground):
     finally:
         os.kill(first.pid, signal.SIGCONT)
     assert first.wait(timeout=60) == 4
-    assert ground.begun("long") == 1
+    assert ground.started("long") == 1
     assert ground.count("task.finished") == 1
     assert ground.count("task.claimed") == 1
 
@@ -193,4 +193,4 @@ def test_a_frozen_host_loses_its_task_and_changes_nothing_when_it_wakes(ground):
     ground.until(lambda: not ground.agents(), "nothing of the frozen session is left")
     assert ground.count("task.finished") == 1
     assert ground.tasks()["long"].fence == 2
-    assert ground.begun("long") == 2
+    assert ground.started("long") == 2

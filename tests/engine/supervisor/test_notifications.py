@@ -18,7 +18,7 @@ from handoff.board import gates
 from handoff.board.events import channels as rows
 from handoff.board.events import incidents, journal
 from handoff.board.sessions import leases, watchdog
-from handoff.board.sessions.sessions import Who
+from handoff.board.sessions.sessions import SessionIdentity
 from handoff.board.tasks import outcomes, tasks
 from handoff.engine.app import App
 from handoff.engine.supervisor import notifications
@@ -84,7 +84,7 @@ def test_an_event_is_a_signed_cloud_event_and_is_told_once(relay, receivers):
     relay.channels(hook=(hook.url, ""))
     relay.blocked("login")
     assert relay.deliver().sent == 1
-    assert relay.deliver() == notifications.Told("hook", waiting=True)
+    assert relay.deliver() == notifications.Delivery("hook", waiting=True)
     ((headers, body),) = hook.got
     (event,) = hook.events
     assert headers["content-type"].startswith("application/cloudevents+json")
@@ -134,7 +134,7 @@ def test_a_receiver_that_is_gone_is_given_up_until_it_is_tried_out_or_leads_else
     relay.later(100_000)
     assert relay.deliver().waiting
     assert (relay.progress().state, len(hook.got)) == ("gone", 1)
-    assert notifications.try_out(relay.app, notifications.chosen(relay.app, "hook")[0]).how == "sent"
+    assert notifications.try_out(relay.app, notifications.choose(relay.app, "hook")[0]).how == "sent"
     assert relay.deliver().sent == 1
     hook.script = [410]
     relay.blocked("logout")
@@ -164,7 +164,7 @@ def test_a_channel_that_is_set_up_wrongly_keeps_nobody_else_waiting(relay, recei
     assert told["good"].sent == 1
     assert "'timeout' is a number" in told["bad"].trouble
     with pytest.raises(ConfigError):
-        notifications.chosen(relay.app)
+        notifications.choose(relay.app)
 
 
 def test_each_channel_hears_what_it_asked_for(relay, receivers):
@@ -179,7 +179,7 @@ def test_each_channel_hears_what_it_asked_for(relay, receivers):
     gated = tasks.add(relay.store, project="shop", id="gated", brief="x")
     gates.ask(relay.store, key=gated.key, question="Ship it?", due_seconds=60, fallback="no")
     silent = tasks.add(relay.store, project="shop", id="silent", brief="x")
-    leases.claim(relay.store, key=silent.key, who=Who("s1"), lease_seconds=10)
+    leases.claim(relay.store, key=silent.key, who=SessionIdentity("s1"), lease_seconds=10)
     relay.deliver()
     relay.later(120)
     watchdog.scan(relay.store)
@@ -196,16 +196,18 @@ def test_each_channel_hears_what_it_asked_for(relay, receivers):
     assert [event["subject"] for event in mine.events] == ["bank/login"]
 
 
-def test_an_incident_is_told_when_it_happens_and_not_when_it_is_settled(relay, receivers):
+def test_an_incident_is_told_when_it_happens_and_not_when_it_is_concluded(relay, receivers):
     hook = receivers()
     relay.channels(hook=(hook.url, ""))
     with relay.store.transaction() as transaction:
-        incidents.tell(transaction, [incidents.Report("m", "moved", "main was moved", "restore it", project="shop")])
+        incidents.tell(
+            transaction, [incidents.IncidentReport("m", "moved", "main was moved", "restore it", project="shop")]
+        )
     relay.deliver()
     (event,) = hook.events
     assert (event["data"]["class"], event["data"]["what"]) == ("incident", "main was moved")
     with relay.store.transaction() as transaction:
-        assert incidents.settle(transaction, id=event["data"]["incident"], how="mended")
+        assert incidents.conclude(transaction, id=event["data"]["incident"], how="fixed")
     relay.deliver()
     assert len(hook.got) == 1
 
@@ -248,7 +250,7 @@ def test_two_deliverers_at_once_tell_an_event_once_and_a_dead_one_is_replaced(re
     hook = receivers()
     relay.channels(hook=(hook.url, ""))
     relay.blocked("login")
-    (channel,) = notifications.chosen(relay.app)
+    (channel,) = notifications.choose(relay.app)
     held = rows.take(relay.store, name="hook", place=notifications._place(channel))
     assert relay.deliver().waiting
     relay.later(rows.HELD_SECONDS + 1)  # the first one is dead
@@ -272,14 +274,14 @@ def test_a_supervisor_tells_beside_its_own_work_and_a_trouble_only_once(relay, r
 KILLED = """
 import os, signal, sys
 from handoff.base.settings import from_environment
-from handoff.engine import notices
+from handoff.engine.supervisor import notifications
 from handoff.engine.app import App
 from handoff.notify import webhooks
 def watch(frame, event, argument):
     if event == "return" and frame.f_code is webhooks.post.__code__:
         os.kill(os.getpid(), signal.SIGKILL)
 sys.setprofile(watch)
-notices.deliver(App(from_environment()))
+notifications.deliver(App(from_environment()))
 """
 
 

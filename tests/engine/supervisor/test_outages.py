@@ -55,7 +55,7 @@ def check_each_done_once(ground, names):
     for name in names:
         task = ground.tasks()[name]
         assert (task.state, task.attempt, task.fence) == ("done", 1, 1), ground.story()
-        assert ground.begun(name) == 1, ground.story()
+        assert ground.started(name) == 1, ground.story()
         assert ground.count("task.finished", name) == 1
     assert ground.agents() == []
 
@@ -68,7 +68,7 @@ def test_sessions_go_on_while_the_database_is_away_and_their_phases_finish_after
     ground.add(names[0], {"run": wait.format(os.path.join(ground.folder, "go"))})
     ground.add(names[1], {"run": wait.format(os.path.join(ground.folder, "later"))})
     supervisor = ground.supervisor(lease=6.0)
-    ground.until(lambda: all(ground.begun(name) for name in names), "both agents work")
+    ground.until(lambda: all(ground.started(name) for name in names), "both agents work")
     server.stop(number)
     try:
         ground.until_seen(lambda: "Waiting:" in said(ground, supervisor), "the supervisor says that it waits")
@@ -94,7 +94,7 @@ def test_a_database_that_goes_away_during_recovery_is_waited_for(ground, server)
     for name in names:
         ground.add(name, {"run": f"while ! test -e {ground.folder}/go; do sleep 0.1; done"})
     first = ground.supervisor()
-    ground.until(lambda: all(ground.begun(name) for name in names), "all agents work")
+    ground.until(lambda: all(ground.started(name) for name in names), "all agents work")
     first.kill()
     first.wait()
     second = ground.supervisor()

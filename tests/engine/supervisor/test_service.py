@@ -106,13 +106,13 @@ def test_the_agent_for_macos_is_a_valid_property_list(app):
     assert MARK in text
 
 
-CREW = ("--agent", "claude", "--labels", "gpu", "--", "--model", "$opus 100%")
+WORKERS = ("--agent", "claude", "--labels", "gpu", "--", "--model", "$opus 100%")
 
 
 def test_the_supervisor_is_a_service_that_comes_back_and_leaves_its_agents_alive(app, tmp_path):
     systemctl(tmp_path)
-    steps = install(app, supervisor(CREW))
-    (path,) = plan(app, supervisor(CREW), system="linux").files
+    steps = install(app, supervisor(WORKERS))
+    (path,) = plan(app, supervisor(WORKERS), system="linux").files
     assert os.path.basename(path) == "handoff-work.service"
     with open(path, encoding="utf-8") as file:
         text = file.read()
@@ -126,7 +126,7 @@ def test_the_supervisor_is_a_service_that_comes_back_and_leaves_its_agents_alive
 def test_uninstall_removes_exactly_what_it_is_about(app, tmp_path):
     systemctl(tmp_path)
     install(app)
-    install(app, supervisor(CREW))
+    install(app, supervisor(WORKERS))
     uninstall(app, supervisor())
     assert not any(os.path.exists(path) for path in plan(app, supervisor()).files)
     assert all(os.path.exists(path) for path in plan(app).files)
@@ -136,7 +136,7 @@ def test_systemd_understands_every_unit(app, tmp_path):
     analyse = shutil.which("systemd-analyze", path=os.defpath)
     if analyse is None:
         absent("systemd-analyze", installable=False)
-    for what in (watchdog(), supervisor(CREW)):
+    for what in (watchdog(), supervisor(WORKERS)):
         for path, text in plan(app, what, system="linux", command=(sys.executable,)).files.items():
             unit = tmp_path / os.path.basename(path)
             unit.write_text(text)
@@ -149,9 +149,9 @@ def test_systemd_understands_every_unit(app, tmp_path):
 
 
 def test_the_supervisor_on_macos_comes_back_after_a_fault_and_leaves_its_agents_alive(app):
-    ((path, text),) = plan(app, supervisor(CREW), system="darwin", command=("/x/handoff",)).files.items()
+    ((path, text),) = plan(app, supervisor(WORKERS), system="darwin", command=("/x/handoff",)).files.items()
     found = plistlib.loads(text.encode())
-    assert found["ProgramArguments"] == ["/x/handoff", "work", *CREW]
+    assert found["ProgramArguments"] == ["/x/handoff", "work", *WORKERS]
     assert found["KeepAlive"] == {"SuccessfulExit": False}
     assert found["AbandonProcessGroup"] is True
     assert "StartInterval" not in found
@@ -163,10 +163,10 @@ def test_a_service_uses_the_database_of_the_shell_but_writes_no_password_down(ap
     monkeypatch.setenv("HANDOFF_DATABASE_URL", "postgresql://me@server/relay?sslmode=verify-full")
     with_address = App(from_environment())
     assert "HANDOFF_DATABASE_URL=postgresql://me@server/relay?sslmode=verify-full" in next(
-        iter(plan(with_address, supervisor(CREW), system="linux").files.values())
+        iter(plan(with_address, supervisor(WORKERS), system="linux").files.values())
     )
     monkeypatch.setenv("HANDOFF_DATABASE_URL", "postgresql://me:pw@server/relay")
     with pytest.raises(Refused, match="holds a password") as refused:
-        install(App(from_environment()), supervisor(CREW))
+        install(App(from_environment()), supervisor(WORKERS))
     assert "chmod 600" in refused.value.hint
     assert not any(os.path.exists(path) for path in plan(app, supervisor()).files)

@@ -32,9 +32,9 @@ def test_agents_that_die_hang_or_fail_are_replaced_and_the_rest_goes_on(ground):
     )
     ground.until(lambda: not ground.agents(), "no agent is left")
     for name in ("dies", "fails", "hangs", "lost", "red"):
-        assert ground.begun(name) == 2, f"{name}\n{ground.story()}"
+        assert ground.started(name) == 2, f"{name}\n{ground.story()}"
     assert "attempt 2 of 2" in ground.tasks()["red"].reason
-    assert ground.begun("after") == 1
+    assert ground.started("after") == 1
 
 
 def test_limits_priorities_and_pauses_are_honoured(file_ground):
@@ -42,8 +42,8 @@ def test_limits_priorities_and_pauses_are_honoured(file_ground):
     for name, priority in (("low", 0), ("high", 5), ("middle", 3)):
         ground.add(name, {"sleep": 0.3}, priority=priority)
     ground.add("held")
-    pauses.stop(ground.app.database, scope="task", project="demo", name="held")
-    ground.supervisor(most=1)
+    pauses.pause(ground.app.database, scope="task", project="demo", name="held")
+    ground.supervisor(limit=1)
     ground.until(lambda: list(ground.states().values()).count("done") == 3, "three tasks are done")
     assert [line.split()[:2] for line in ground.trace_lines()] == [
         [word, name] for name in ("high", "middle", "low") for word in ("begin", "end")
@@ -80,7 +80,7 @@ def test_a_cancelled_task_loses_its_agent_even_when_no_supervisor_looks(file_gro
     ground = file_ground
     kept, dropped = ground.add("kept", {"run": "sleep 1000"}), ground.add("dropped", {"run": "sleep 1000"})
     first = ground.supervisor()
-    ground.until(lambda: ground.begun("kept") and ground.begun("dropped"), "both agents work")
+    ground.until(lambda: ground.started("kept") and ground.started("dropped"), "both agents work")
     outcomes.cancel(ground.app.database, key=kept)
     ground.until(lambda: len(ground.sessions()) == 1, "the waiting supervisor ends it")
     first.kill()
@@ -89,7 +89,7 @@ def test_a_cancelled_task_loses_its_agent_even_when_no_supervisor_looks(file_gro
     outcomes.cancel(ground.app.database, key=dropped)
     ground.supervisor()
     ground.until(lambda: not ground.agents(), "the next supervisor ends what it finds")
-    assert (ground.begun("kept"), ground.begun("dropped")) == (1, 1)
+    assert (ground.started("kept"), ground.started("dropped")) == (1, 1)
 
 
 @pytest.mark.slow
@@ -121,7 +121,7 @@ def test_sixty_tasks_are_each_done_once_while_supervisors_are_killed_at_random(f
 
     ground.until(over, "all sixty are done", patience=280.0)
     for name in names:
-        assert ground.begun(name) == 1, ground.story()
+        assert ground.started(name) == 1, ground.story()
         assert ground.count("task.finished", name) == 1
     assert ground.count("task.claimed") == 60
     assert ground.agents() == []

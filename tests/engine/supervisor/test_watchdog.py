@@ -32,7 +32,7 @@ def form():
 
 
 def kinds():
-    return [event.kind for event in journal.last(app().database, most=1000)]
+    return [event.kind for event in journal.last(app().database, limit=1000)]
 
 
 def baton():
@@ -76,7 +76,9 @@ def test_watchdogs_that_run_at_once_free_a_task_once(cli):
 
 
 def claim_by(pid, start, boot=None):
-    who = sessions.Who("s-1", host=os.uname().nodename, pid=pid, process_start=start, boot=boot or boot_id())
+    who = sessions.SessionIdentity(
+        "s-1", host=os.uname().nodename, pid=pid, process_start=start, boot=boot or boot_id()
+    )
     return leases.claim(app().database, key=form().key, who=who)
 
 

@@ -1,4 +1,4 @@
-"""A manifest is trusted whole or not at all, and each fault says where it is and how to mend it."""
+"""A manifest is trusted whole or not at all, and each fault says where it is and how to fix it."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ FAULTS = [
 
 
 @pytest.mark.parametrize(("change", "told"), FAULTS, ids=[told for _, told in FAULTS])
-def test_a_fault_names_its_place_and_a_mend(tmp_path, change, told):
+def test_a_fault_names_its_place_and_a_fix(tmp_path, change, told):
     path = write(tmp_path, with_change(change))
     with pytest.raises(UserError) as caught:
         read_manifest(path)

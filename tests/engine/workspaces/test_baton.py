@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from handoff.base.errors import UserError
-from handoff.base.markdown import fenced, listed, quoted, render
+from handoff.base.markdown import bullets, fenced, quoted, render
 from handoff.engine.workspaces.baton import template
 
 
@@ -67,7 +67,7 @@ def test_a_fence_is_longer_than_any_inside():
 
 
 def test_a_long_list_says_how_much_is_missing():
-    assert listed(["a", "b", "c"], most=2) == "- a\n- b\n- and 1 more"
+    assert bullets(["a", "b", "c"], limit=2) == "- a\n- b\n- and 1 more"
 
 
 @pytest.mark.parametrize(

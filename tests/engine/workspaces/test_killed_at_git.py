@@ -11,12 +11,12 @@ import pytest
 
 from handoff.engine.safety import snapshots
 from relay import app
-from vault import tree_facts
+from snapshot_archive import tree_facts
 
 # One process with everything imported forks for each command, because starting an interpreter takes longer than they do.
 _SERVER = """
 import os, sys
-import handoff.engine.incidents, handoff.engine.landing, handoff.engine.workspaces, handoff.store.sqlite
+import handoff.engine.safety.incidents, handoff.engine.workspaces.landing, handoff.engine.workspaces.workspaces, handoff.store.sqlite
 from handoff.surfaces.cli.main import main
 for line in sys.stdin:
     words = line.rstrip("\\n").split("\\t")
@@ -125,8 +125,8 @@ def test_a_landing_is_whole_or_absent(project, killer):
 def test_a_restore_is_whole_after_the_next_and_what_it_overwrote_is_kept(project, killer):
     wanted = tree_facts(project.path)
     index, stash = project.git("ls-files", "-s"), project.git("stash", "list")
-    vault = snapshots.open_vault(app(), folder=project.path)
-    good = snapshots.snapshot(app(), vault=vault, wish=snapshots.Wish("good")).sha
+    snapshot_store = snapshots.open_snapshot_store(app(), folder=project.path)
+    good = snapshots.snapshot(app(), snapshot_store=snapshot_store, request=snapshots.SnapshotRequest("good")).sha
     number = 0
     while True:
         number += 1
@@ -142,19 +142,19 @@ def test_a_restore_is_whole_after_the_next_and_what_it_overwrote_is_kept(project
         assert tree_facts(project.path) == wanted, number
         assert (project.git("ls-files", "-s"), project.git("stash", "list")) == (index, stash), number
         kept = [
-            vault.store.git("cat-file", "blob", f"{one.sha}:src/a.txt").out
-            for one in snapshots.listing(app(), vault=vault)[:6]
+            snapshot_store.store.git("cat-file", "blob", f"{one.sha}:src/a.txt").out
+            for one in snapshots.listing(app(), snapshot_store=snapshot_store)[:6]
         ]
         assert f"late {number}\n".encode() in kept, number
         if not killed:
             break
     assert number > 10
-    assert snapshots.verify(app(), vault=vault) == []
+    assert snapshots.verify(app(), snapshot_store=snapshot_store) == []
 
 
 @pytest.mark.slow
 def test_a_removed_workspace_can_be_brought_back(project, killer):
-    vault = snapshots.open_vault(app(), folder=project.path)
+    snapshot_store = snapshots.open_snapshot_store(app(), folder=project.path)
     number = 0
     while True:
         number += 1
@@ -170,8 +170,8 @@ def test_a_removed_workspace_can_be_brought_back(project, killer):
         if os.path.exists(os.path.join(os.path.dirname(tree), "workspace.json")):
             killer(0, "workspace", "remove", name)
         assert not os.path.exists(tree)
-        newest = snapshots.listing(app(), vault=vault, workspace=name)[0]
-        assert vault.store.git("cat-file", "blob", f"{newest.sha}:src/fresh.txt").out == name.encode(), number
+        newest = snapshots.listing(app(), snapshot_store=snapshot_store, workspace=name)[0]
+        assert snapshot_store.store.git("cat-file", "blob", f"{newest.sha}:src/fresh.txt").out == name.encode(), number
         if not killed:
             break
     assert number > 5

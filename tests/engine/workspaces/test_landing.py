@@ -13,9 +13,9 @@ from handoff.agents.sandbox.sandbox import NOTHING, layer
 from handoff.base.errors import Refused, UserError
 from handoff.engine.workspaces import landing as engine
 from handoff.engine.workspaces import workspaces
-from handoff.git.workspaces.workspaces import Order
+from handoff.git.workspaces.workspaces import WorkspaceRequest
 from sandbox import Repo, absent
-from vault import Keeper, tree_facts
+from snapshot_archive import SnapshotArchive, tree_facts
 
 
 class Desk:
@@ -23,17 +23,19 @@ class Desk:
 
     def __init__(self, repo):
         self.repo = repo
-        self.keeper = Keeper(repo.path)
+        self.archive = SnapshotArchive(repo.path)
 
     def session(self, name, **order):
-        made = workspaces.add_workspace(self.keeper.app, order=Order(name, **order), vault=self.keeper.vault)
+        made = workspaces.add_workspace(
+            self.archive.app, order=WorkspaceRequest(name, **order), snapshot_store=self.archive.snapshot_store
+        )
         return Repo(made.workspace.tree)
 
     def land(self, *names, **options):
-        return engine.land(self.keeper.app, names=names, vault=self.keeper.vault, **options)
+        return engine.land(self.archive.app, names=names, snapshot_store=self.archive.snapshot_store, **options)
 
     def collisions(self):
-        return engine.find_collisions(self.keeper.app, vault=self.keeper.vault)
+        return engine.find_collisions(self.archive.app, snapshot_store=self.archive.snapshot_store)
 
 
 @pytest.fixture
@@ -231,7 +233,7 @@ def test_a_green_check_on_the_merged_tree_lets_it_land(repo, desk):
     outcome = desk.land("one", "two", check="test -f one.txt && test -f two.txt && test ! -e untracked.txt")
     assert outcome.verdict.green
     assert outcome.landing
-    assert not os.path.exists(os.path.join(desk.keeper.vault.place.project, "checks", "tree"))
+    assert not os.path.exists(os.path.join(desk.archive.snapshot_store.place.project, "checks", "tree"))
 
 
 def test_a_red_check_names_the_member_that_broke_it_and_nothing_lands(repo, desk):
@@ -260,12 +262,12 @@ def test_a_landing_is_taken_back_whole(repo, desk):
     one.write("new.txt", "landed\n")
     head, before = repo.head(), tree_facts(repo.path)
     desk.land("one")
-    last = engine.last_landing(desk.keeper.app, vault=desk.keeper.vault)
-    engine.undo_landing(desk.keeper.app, landing=last, vault=desk.keeper.vault)
+    last = engine.last_landing(desk.archive.app, snapshot_store=desk.archive.snapshot_store)
+    engine.undo_landing(desk.archive.app, landing=last, snapshot_store=desk.archive.snapshot_store)
     assert repo.head() == head
     assert tree_facts(repo.path) == before
     assert repo.git("status", "--porcelain") == ""
-    assert engine.last_landing(desk.keeper.app, vault=desk.keeper.vault) is None
+    assert engine.last_landing(desk.archive.app, snapshot_store=desk.archive.snapshot_store) is None
 
 
 def test_what_was_built_upon_is_not_taken_back(repo, desk):
@@ -273,9 +275,9 @@ def test_what_was_built_upon_is_not_taken_back(repo, desk):
     desk.land("one")
     repo.write("c.txt", "c\n")
     repo.commit("on top")
-    last = engine.last_landing(desk.keeper.app, vault=desk.keeper.vault)
+    last = engine.last_landing(desk.archive.app, snapshot_store=desk.archive.snapshot_store)
     with pytest.raises(Refused, match="moved on"):
-        engine.undo_landing(desk.keeper.app, landing=last, vault=desk.keeper.vault)
+        engine.undo_landing(desk.archive.app, landing=last, snapshot_store=desk.archive.snapshot_store)
 
 
 def test_line_ends_land_as_git_wants_them(repo, desk):
@@ -303,9 +305,9 @@ def test_landing_the_same_work_twice_does_nothing(repo, desk):
 
 _KILLED = """
 import os, sys
-from vault import Keeper
-from handoff.engine import landing as engine
-keeper = Keeper(sys.argv[1])
+from snapshot_archive import Monitor
+from handoff.engine.workspaces import landing as engine
+monitor = Monitor(sys.argv[1])
 limit, seen = int(sys.argv[2]), 0
 def audit(event, args):
     global seen
@@ -314,7 +316,7 @@ def audit(event, args):
         if seen == limit:
             os.kill(os.getpid(), 9)
 sys.addaudithook(audit)
-engine.land(keeper.app, names=["one"], vault=keeper.vault)
+engine.land(monitor.app, names=["one"], snapshot store=monitor.snapshot store)
 """
 
 
@@ -329,14 +331,14 @@ def test_a_landing_killed_at_any_step_is_whole_or_absent_after_the_next(repo, de
         one.write(f"new/{limit}.txt", "new\n")
         done = subprocess.run(
             [sys.executable, "-c", _KILLED, repo.path, str(limit)],
-            env={**os.environ, "PYTHONPATH": os.path.dirname(sys.modules["vault"].__file__)},
+            env={**os.environ, "PYTHONPATH": os.path.dirname(sys.modules["snapshot_archive"].__file__)},
             check=False,
             capture_output=True,
         )
         assert done.returncode in (0, -signal.SIGKILL), done.stderr.decode()
         _wait_for_lock(repo)
         assert repo.read("dirty.txt") == "dirty\n"
-        engine.target_of(desk.keeper.app, desk.keeper.vault).finish()
+        engine.target_of(desk.archive.app, desk.archive.snapshot_store).finish()
         assert repo.git("status", "--porcelain").splitlines() == ["?? dirty.txt"]
         landed = os.path.exists(os.path.join(repo.path, f"new/{limit}.txt"))
         assert (repo.read("b.txt") == f"{limit}\n") is landed

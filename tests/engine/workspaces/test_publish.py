@@ -157,7 +157,7 @@ def test_a_commit_that_could_not_be_pushed_with_its_task_is_pushed_later(hosts):
 @pytest.mark.slow
 def test_the_parts_of_a_batch_are_made_on_two_machines_and_come_together_on_one(hosts):
     first, second = hosts.host("anna"), hosts.host("berta")
-    hosts.script({"run": "touch ${HANDOFF_TASK#split/}.txt"}, folder=first.checkout)  # a wall hides everything else
+    hosts.script({"run": "touch ${HANDOFF_TASK#split/}.txt"}, folder=first.checkout)  # a sandbox hides everything else
     hosts.git("-C", first.checkout, "add", "agent.toml")
     hosts.git("-C", first.checkout, "commit", "-q", "-m", "what the agent does")
     manifest = os.path.join(hosts.folder, "split.json")
@@ -175,7 +175,7 @@ def test_the_parts_of_a_batch_are_made_on_two_machines_and_come_together_on_one(
     first.work("agent.toml", "anna")
     second.work("agent.toml", "berta")
     hosts.until(lambda: hosts.task(first.app, "join").state == "done", "the batch came together")
-    assert {task.held_host for task in tasks.listing(first.app.database, project="shop", every=True)} >= {
+    assert {task.held_host for task in tasks.listing(first.app.database, project="shop", include_ended=True)} >= {
         "anna",
         "berta",
     }

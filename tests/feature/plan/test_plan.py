@@ -41,7 +41,7 @@ def test_a_step_in_a_form_we_do_not_read_makes_the_plan_invalid_and_names_the_li
     plan = plan_of(f"- [x] done\n{line}\n")
     assert plan.verdict == INVALID
     assert [problem.line for problem in plan.problems] == [8]
-    assert plan.problems[0].mend
+    assert plan.problems[0].fix
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_structures_that_hide_steps_make_the_plan_invalid(body, line):
 def test_a_plan_below_a_heading_that_is_not_ours_is_invalid_not_empty(heading):
     plan = parse(f"# State\n\n{heading}\n- [x] a\n- [ ] b\n")
     assert plan.verdict == INVALID
-    assert "# Execution Plan" in plan.problems[0].mend
+    assert "# Execution Plan" in plan.problems[0].fix
     assert plan.problems[0].line == 3 or "ejecución" in heading
 
 

@@ -12,15 +12,21 @@ import pytest
 from handoff.base.clock import SystemClock
 from handoff.base.errors import Conflict, UserError
 from handoff.base.settings import from_environment, git_environment
-from handoff.git.commits.commit import Repository, Wish, commit
+from handoff.git.commits.commit import CommitOptions, Repository, commit
 from handoff.git.ownership.ownership import Ownership
 from sandbox import Repo
 
 
-def save(repo, *paths, message="work", cwd="", **wish):
+def save(repo, *paths, message="work", cwd="", **options):
     environment = git_environment(from_environment())
     return commit(
-        repo.path, paths, message, environment=environment, now=SystemClock().now(), cwd=cwd, wish=Wish(**wish)
+        repo.path,
+        paths,
+        message,
+        environment=environment,
+        now=SystemClock().now(),
+        cwd=cwd,
+        options=CommitOptions(**options),
     )
 
 
@@ -476,11 +482,13 @@ def test_messages_are_what_git_would_write(shared):
         ("s\n\nbody", {"signoff": True}),
         ("x", {"trailers": ("Task: T-1", "By: me")}),
     ]
-    for number, (text, wish) in enumerate(cases):
+    for number, (text, options) in enumerate(cases):
         shared.write("mine.txt", f"{number}")
-        save(shared, "mine.txt", message=text, **wish)
+        save(shared, "mine.txt", message=text, **options)
         ours = shared.git("log", "-1", "--format=%B", "HEAD")
-        words = [f"--trailer={line}" for line in wish.get("trailers", ())] + (["-s"] if wish.get("signoff") else [])
+        words = [f"--trailer={line}" for line in options.get("trailers", ())] + (
+            ["-s"] if options.get("signoff") else []
+        )
         shared.git("commit", "-q", "--allow-empty", "--only", "-m", text, *words)
         assert ours == shared.git("log", "-1", "--format=%B")
     with pytest.raises(UserError, match="empty"):

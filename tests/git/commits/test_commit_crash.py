@@ -15,7 +15,7 @@ from sandbox import Repo
 
 COMMIT = """
 import os, signal, sys
-from handoff.git.commits import Wish, commit
+from handoff.git.commits.commit import CommitOptions, commit
 top, name, message, step = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
 seen = 0
 WATCHED = ("open", "os.rename", "os.remove", "os.link", "os.mkdir", "os.utime", "os.posix_spawn", "fcntl.flock", "os.chmod")
@@ -28,7 +28,7 @@ def watch(event, arguments):
         os.kill(os.getpid(), signal.SIGKILL)
 environment = {key: value for key, value in os.environ.items()}
 sys.addaudithook(watch)
-landed = commit(top, [name], message, environment=environment, now=1e9, wish=Wish(look_around=True))
+landed = commit(top, [name], message, environment=environment, now=1e9, options=CommitOptions(look_around=True))
 sys.stdout.write(f"{seen}")
 """
 
@@ -73,7 +73,7 @@ def check_after_a_kill(repo, head, number, theirs):
 
 
 @pytest.mark.slow
-def test_killed_at_any_step_a_commit_is_whole_or_absent_and_the_next_one_mends_the_rest(shared):
+def test_killed_at_any_step_a_commit_is_whole_or_absent_and_the_next_one_fixes_the_rest(shared):
     theirs = entry(shared, "theirs")
     shared.write("mine", "x\n")
     steps = int(run_commit(shared, "mine", "count").stdout)
@@ -116,7 +116,7 @@ def test_killed_at_any_git_call_nothing_is_half(shared, tmp_path):
 
 WORKER = """
 import os, sys
-from handoff.git.commits import Repository, Wish, commit
+from handoff.git.commits.commit import CommitOptions, Repository, commit
 top, who, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
 repo = Repository(top, dict(os.environ))
 for turn in range(count):
@@ -124,7 +124,7 @@ for turn in range(count):
     os.makedirs(os.path.join(top, who), exist_ok=True)
     with open(os.path.join(top, name), "w") as file:
         file.write(f"{turn}")
-    commit(repo, [name], f"{who} {turn}", environment=repo.environment, now=1e9, wish=Wish(index_patience=60))
+    commit(repo, [name], f"{who} {turn}", environment=repo.environment, now=1e9, options=CommitOptions(index_patience=60))
 """
 
 
@@ -167,7 +167,7 @@ def _swept(repo):
     """Where a bare commit brought a content of ours that HEAD had never had.
 
     `git reset -- PATH` reads the index before it locks it, so the neighbour may bring back an old one by itself, and with
-    it what our file was before: that is git against git, and the next commit of ours mends it.
+    it what our file was before: that is git against git, and the next commit of ours fixes it.
     """
     found, known = [], set()
     for line in repo.git("log", "--reverse", "--format=%x00%s", "--raw", "--no-abbrev", "--no-renames").split("\n"):

@@ -118,8 +118,8 @@ def test_a_bare_repository_takes_records_too(repo, tmp_path):
 
 WRITER = """
 import os, sys
-from handoff.git.notes import Note
-from handoff.git.notes_store import Notebook
+from handoff.git.notes.record import Note
+from handoff.git.notes.store import Notebook
 path, who, *commits = sys.argv[1:]
 for at, commit in enumerate(commits):
     made = Note("2026-11-15T08:30:00Z", "2026-11-15T08:30:00Z", commit, "t", "shop", f"{who}-{at}")

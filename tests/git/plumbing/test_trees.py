@@ -8,21 +8,21 @@ import shutil
 
 import pytest
 
-from handoff.git.plumbing.trees import MOST
+from handoff.git.plumbing.trees import LIMIT
 from handoff.git.snapshots.restore import blobs
-from vault import Keeper, tree_facts
+from snapshot_archive import Monitor, tree_facts
 
 
 @pytest.fixture
-def keeper(repo):
-    return Keeper(repo.path)
+def monitor(repo):
+    return Monitor(repo.path)
 
 
-def held(keeper, taken):
+def held(monitor, taken):
     """A snapshot in the same words as `tree_facts`."""
     found = {}
-    listed = [line.split("\t", 1) for line in keeper.store.ask("ls-tree", "-r", "-z", taken.sha).split("\0") if line]
-    contents = blobs(keeper.store, [facts.split(" ")[2] for facts, _ in listed])
+    listed = [line.split("\t", 1) for line in monitor.store.ask("ls-tree", "-r", "-z", taken.sha).split("\0") if line]
+    contents = blobs(monitor.store, [facts.split(" ")[2] for facts, _ in listed])
     for (facts, name), data in zip(listed, contents, strict=True):
         mode = facts.split(" ")[0]
         if mode == "120000":
@@ -32,57 +32,57 @@ def held(keeper, taken):
     return found
 
 
-def test_a_change_taken_back_is_taken_back_in_the_snapshot_too(repo, keeper):
+def test_a_change_taken_back_is_taken_back_in_the_snapshot_too(repo, monitor):
     path = os.path.join(repo.path, "README.md")
     os.utime(path, (1_700_000_000, 1_700_000_000))
     repo.git("update-index", "-q", "--refresh")
-    keeper.take()
+    monitor.take()
     repo.write("README.md", "changed\n")
-    assert held(keeper, keeper.take())["README.md"][1] == b"changed\n"
+    assert held(monitor, monitor.take())["README.md"][1] == b"changed\n"
     repo.write("README.md", "# A project\n")
-    assert held(keeper, keeper.take())["README.md"][1] == b"# A project\n"
+    assert held(monitor, monitor.take())["README.md"][1] == b"# A project\n"
     repo.write("new.txt", "new\n")
-    keeper.take()
+    monitor.take()
     os.unlink(os.path.join(repo.path, "new.txt"))
-    assert set(held(keeper, keeper.take())) == {"README.md"}
+    assert set(held(monitor, monitor.take())) == {"README.md"}
 
 
-def test_many_changes_after_few_and_few_after_many(repo, keeper):
-    keeper.take()
+def test_many_changes_after_few_and_few_after_many(repo, monitor):
+    monitor.take()
     repo.write("few.txt", "1\n")
-    keeper.take()
-    for number in range(MOST + 20):
+    monitor.take()
+    for number in range(LIMIT + 20):
         repo.write(f"many/{number}.txt", f"{number}\n")
-    assert held(keeper, keeper.take()) == tree_facts(repo.path)
+    assert held(monitor, monitor.take()) == tree_facts(repo.path)
     repo.write("few.txt", "2\n")
     shutil.rmtree(os.path.join(repo.path, "many"))
-    assert held(keeper, keeper.take()) == tree_facts(repo.path)
+    assert held(monitor, monitor.take()) == tree_facts(repo.path)
 
 
-def test_ignored_files_do_not_stay_after_they_were_asked_for_once(repo, keeper):
+def test_ignored_files_do_not_stay_after_they_were_asked_for_once(repo, monitor):
     repo.write(".gitignore", "*.log\n")
     repo.write("x.log", "x\n")
-    keeper.take()
-    assert "x.log" in held(keeper, keeper.take(ignored=True))
+    monitor.take()
+    assert "x.log" in held(monitor, monitor.take(ignored=True))
     repo.write("a.txt", "a\n")
-    assert set(held(keeper, keeper.take())) == {"README.md", ".gitignore", "a.txt"}
+    assert set(held(monitor, monitor.take())) == {"README.md", ".gitignore", "a.txt"}
 
 
-def test_the_last_file_of_a_folder_takes_the_folder_with_it(repo, keeper):
+def test_the_last_file_of_a_folder_takes_the_folder_with_it(repo, monitor):
     repo.write("a/b/c.txt", "c\n")
-    keeper.take()
+    monitor.take()
     repo.write("a/b/d.txt", "d\n")
-    keeper.take()
+    monitor.take()
     shutil.rmtree(os.path.join(repo.path, "a"))
-    taken = keeper.take()
-    assert held(keeper, taken) == tree_facts(repo.path)
+    taken = monitor.take()
+    assert held(monitor, taken) == tree_facts(repo.path)
     os.unlink(os.path.join(repo.path, "README.md"))
-    assert held(keeper, keeper.take()) == {}
-    assert keeper.sound()
+    assert held(monitor, monitor.take()) == {}
+    assert monitor.sound()
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_any_sequence_of_changes_is_held_exactly(repo, keeper, seed):
+def test_any_sequence_of_changes_is_held_exactly(repo, monitor, seed):
     chance = random.Random(seed)
     folders = ["", "a", "a/b", "c", "c/d/e"]
     names = ["x", "y.txt", "z z", "ü", "Q"]
@@ -121,9 +121,9 @@ def test_any_sequence_of_changes_is_held_exactly(repo, keeper, seed):
         elif kind == "reset":
             repo.git("reset", "-q", "--hard")
         if chance.random() < 0.6:
-            assert held(keeper, keeper.take()) == tree_facts(repo.path), (seed, step, kind)
-    assert held(keeper, keeper.take()) == tree_facts(repo.path)
-    assert keeper.sound()
+            assert held(monitor, monitor.take()) == tree_facts(repo.path), (seed, step, kind)
+    assert held(monitor, monitor.take()) == tree_facts(repo.path)
+    assert monitor.sound()
 
 
 def _make_room(top, path):
@@ -145,14 +145,14 @@ def _remove(path):
 
 
 def test_objects_written_together_are_one_pack_that_git_can_read(repo):
-    keeper = Keeper(repo.path)
-    keeper.take()
+    monitor = Monitor(repo.path)
+    monitor.take()
     texts = [b"", b"x", *(str(number).encode() * (number * 37) for number in range(1, 30))]
-    with keeper.store.gathered():
-        names = [keeper.store.write("blob", text) for text in texts]
-        assert keeper.store.read(names[5]) == texts[5]
-        assert not any(os.path.exists(os.path.join(keeper.store.objects, name[:2], name[2:])) for name in names[:1])
-        assert keeper.store.readable(names[:1])  # git is asked: now it is on the disk
-    assert len(keeper.store.packs) == 1
-    assert [keeper.store.git("cat-file", "blob", name).out for name in names] == texts
-    assert keeper.sound()
+    with monitor.store.gathered():
+        names = [monitor.store.write("blob", text) for text in texts]
+        assert monitor.store.read(names[5]) == texts[5]
+        assert not any(os.path.exists(os.path.join(monitor.store.objects, name[:2], name[2:])) for name in names[:1])
+        assert monitor.store.readable(names[:1])  # git is asked: now it is on the disk
+    assert len(monitor.store.packs) == 1
+    assert [monitor.store.git("cat-file", "blob", name).out for name in names] == texts
+    assert monitor.sound()

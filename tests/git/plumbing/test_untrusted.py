@@ -11,9 +11,9 @@ import pytest
 from handoff.base.errors import HandoffError
 from handoff.engine.workspaces import workspaces
 from handoff.git.plumbing import checkout as questions
-from handoff.git.workspaces.workspaces import Order
+from handoff.git.workspaces.workspaces import WorkspaceRequest
 from relay import app
-from vault import tree_facts
+from snapshot_archive import tree_facts
 
 _SIGNED = """tree {tree}
 parent {parent}
@@ -93,7 +93,7 @@ def clone(repo, tmp_path, monkeypatch):
     repo.write("src/a.py", "a = 1\n")
     repo.write("src/b.py", "b = 1\n")
     repo.commit("second")
-    place = workspaces.add_workspace(app(), order=Order("alpha", owns=("**",))).workspace
+    place = workspaces.add_workspace(app(), order=WorkspaceRequest("alpha", owns=("**",))).workspace
     mark = tmp_path / "it-ran"
     evil = tmp_path / "evil"
     evil.write_text(f'#!/bin/sh\necho "$0 $*" >> {mark}\ncat >/dev/null 2>&1 </dev/null\nexit 0\n')
@@ -122,9 +122,9 @@ def acts(cli, place):
         with contextlib.suppress(HandoffError):  # refusing is an answer too
             questions.git(place.tree, *words, environment=app().git_environment)
     with contextlib.suppress(HandoffError):
-        vault = workspaces.vault_of(app(), workspace=place)
+        snapshot_store = workspaces.snapshot_store_of(app(), workspace=place)
         for words in (("log", "-n1", "HEAD"), ("cat-file", "-p", "1" * 40), ("check-attr", "-a", "--", "src/a.py")):
-            vault.store.look(vault.place.source, *words)
+            snapshot_store.store.look(snapshot_store.place.source, *words)
     cli("workspace", "remove", "alpha", "--force", code=None)
 
 
@@ -137,7 +137,7 @@ BUNDLES = [(*FIRST, *(name for name in TRAPS if name not in (*ALONE, *FIRST))), 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("names", BUNDLES, ids=lambda names: names[0] if len(names) == 1 else "the others")
-def test_nothing_a_session_planted_runs_outside_its_wall(clone, cli, repo, names):
+def test_nothing_a_session_planted_runs_outside_its_sandbox(clone, cli, repo, names):
     place, plant, mark = clone
     for name in names:
         plant(TRAPS[name])

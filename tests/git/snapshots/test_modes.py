@@ -14,12 +14,12 @@ import pytest
 from handoff.engine.safety import snapshots as engine
 from handoff.git.snapshots.modes import read_modes
 from handoff.git.snapshots.restore import parts_of, tree_of
-from vault import Keeper
+from snapshot_archive import SnapshotArchive
 
 
 @pytest.fixture
-def keeper(repo):
-    return Keeper(repo.path)
+def archive(repo):
+    return SnapshotArchive(repo.path)
 
 
 def bits(top):
@@ -51,25 +51,25 @@ def furnish(repo):
 
 
 @pytest.mark.parametrize("command", ["chmod -R a-w .", "chmod -R 000 closed own *.txt", "chmod -R 777 ."])
-def test_rights_taken_from_everybody_come_back(repo, keeper, command):
+def test_rights_taken_from_everybody_come_back(repo, archive, command):
     furnish(repo)
-    kept = keeper.take()
+    kept = archive.take()
     before = bits(repo.path)
     subprocess.run(["sh", "-c", command], cwd=repo.path, check=True)
     assert bits(repo.path) != before
-    report = keeper.restore(kept)
+    report = archive.restore(kept)
     assert bits(repo.path) == before
     assert "mode" in {change.kind for change in report.changes}
-    engine.undo(keeper.app, vault=keeper.vault)
+    engine.undo(archive.app, snapshot_store=archive.snapshot_store)
     assert bits(repo.path) != before
-    engine.undo(keeper.app, vault=keeper.vault)
+    engine.undo(archive.app, snapshot_store=archive.snapshot_store)
     assert bits(repo.path) == before
-    assert keeper.sound()
+    assert archive.sound()
 
 
-def test_deleted_and_changed_files_come_back_with_their_rights(repo, keeper):
+def test_deleted_and_changed_files_come_back_with_their_rights(repo, archive):
     furnish(repo)
-    kept = keeper.take()
+    kept = archive.take()
     before = bits(repo.path)
     shutil.rmtree(os.path.join(repo.path, "closed"))
     shutil.rmtree(os.path.join(repo.path, "own"))
@@ -77,70 +77,70 @@ def test_deleted_and_changed_files_come_back_with_their_rights(repo, keeper):
     os.unlink(os.path.join(repo.path, "fixed.txt"))
     repo.write("group.txt", "changed")
     os.chmod(os.path.join(repo.path, "group.txt"), 0o666)
-    keeper.restore(kept)
+    archive.restore(kept)
     assert bits(repo.path) == before
 
 
-def test_a_change_of_rights_alone_is_a_new_snapshot(repo, keeper):
+def test_a_change_of_rights_alone_is_a_new_snapshot(repo, archive):
     furnish(repo)
-    first = keeper.take()
-    assert keeper.take().sha == first.sha
+    first = archive.take()
+    assert archive.take().sha == first.sha
     os.chmod(os.path.join(repo.path, "plain.txt"), 0o600)
-    second = keeper.take()
+    second = archive.take()
     assert second.sha != first.sha
     os.chmod(os.path.join(repo.path, "own"), 0o750)
-    third = keeper.take()
+    third = archive.take()
     assert third.sha != second.sha
-    assert keeper.take().sha == third.sha
-    assert tree_of(keeper.store, first.sha) == tree_of(keeper.store, third.sha)
+    assert archive.take().sha == third.sha
+    assert tree_of(archive.store, first.sha) == tree_of(archive.store, third.sha)
     now = bits(repo.path)
-    keeper.restore(second)
+    archive.restore(second)
     assert bits(repo.path) == {**now, "own": 0o700}
-    keeper.restore(first)
+    archive.restore(first)
     assert bits(repo.path) == {**now, "own": 0o700, "plain.txt": 0o644}
 
 
-def test_the_rights_of_a_folder_that_holds_nothing_new_are_seen(repo, keeper):
+def test_the_rights_of_a_folder_that_holds_nothing_new_are_seen(repo, archive):
     path = os.path.join(furnish(repo), "own")
     while int(time.time()) <= int(os.stat(os.path.join(path, "key")).st_ctime):
         time.sleep(0.02)  # until the second is over in which its file was written: then only the folder can tell
-    keeper.take()
-    first = keeper.take()
+    archive.take()
+    first = archive.take()
     os.chmod(path, 0o711)
-    second = keeper.take()
+    second = archive.take()
     assert second.sha != first.sha
-    keeper.restore(first)
+    archive.restore(first)
     assert bits(repo.path)["own"] == 0o700
 
 
-def test_a_git_folder_nobody_may_write_is_opened_again(repo, keeper):
+def test_a_git_folder_nobody_may_write_is_opened_again(repo, archive):
     furnish(repo)
-    kept = keeper.take()
+    kept = archive.take()
     subprocess.run(["chmod", "-R", "a-w", repo.path], check=True)
-    report = keeper.restore(kept)
+    report = archive.restore(kept)
     assert any("was locked" in note for note in report.notes)
     for folder, _, _ in os.walk(os.path.join(repo.path, ".git")):
         assert os.lstat(folder).st_mode & 0o700 == 0o700, folder
     assert os.lstat(os.path.join(repo.path, ".git", "config")).st_mode & 0o600 == 0o600
 
 
-def test_a_named_path_is_looked_at_with_the_folders_above_it(repo, keeper):
+def test_a_named_path_is_looked_at_with_the_folders_above_it(repo, archive):
     furnish(repo)
-    keeper.take()
+    archive.take()
     os.chmod(os.path.join(repo.path, "own"), 0o711)
     os.chmod(os.path.join(repo.path, "own", "key"), 0o400)
-    kept = keeper.take(paths=["own/key"])
+    kept = archive.take(paths=["own/key"])
     before = bits(repo.path)
     subprocess.run(["chmod", "-R", "777", repo.path], check=True)
-    keeper.restore(kept)
+    archive.restore(kept)
     assert bits(repo.path) == before
 
 
-def test_one_path_gets_its_rights_and_others_keep_theirs(repo, keeper):
+def test_one_path_gets_its_rights_and_others_keep_theirs(repo, archive):
     furnish(repo)
-    kept = keeper.take()
+    kept = archive.take()
     subprocess.run(["chmod", "-R", "777", repo.path], check=True)
-    keeper.restore(kept, paths=("closed/deep", "private.txt"))
+    archive.restore(kept, paths=("closed/deep", "private.txt"))
     after = bits(repo.path)
     assert {name for name, mode in after.items() if mode != 0o777} == {
         "closed/deep",
@@ -149,42 +149,42 @@ def test_one_path_gets_its_rights_and_others_keep_theirs(repo, keeper):
     }
     assert (after["closed/deep"], after["closed/deep/in.txt"], after["private.txt"]) == (0o755, 0o400, 0o600)
     shutil.rmtree(os.path.join(repo.path, "own"))
-    keeper.restore(kept, paths=("own/key",))
+    archive.restore(kept, paths=("own/key",))
     assert bits(repo.path)["own"] == 0o700
 
 
-def test_a_dry_run_says_whose_rights_would_change(repo, keeper):
+def test_a_dry_run_says_whose_rights_would_change(repo, archive):
     furnish(repo)
-    kept = keeper.take()
+    kept = archive.take()
     os.chmod(os.path.join(repo.path, "private.txt"), 0o666)
-    report = keeper.restore(kept, dry_run=True)
+    report = archive.restore(kept, dry_run=True)
     assert [(change.kind, change.path, change.mode) for change in report.changes] == [("mode", "private.txt", "0600")]
     assert bits(repo.path)["private.txt"] == 0o666
 
 
-def test_a_snapshot_put_elsewhere_has_its_rights_there(repo, keeper, tmp_path):
+def test_a_snapshot_put_elsewhere_has_its_rights_there(repo, archive, tmp_path):
     furnish(repo)
-    kept = keeper.take()
+    kept = archive.take()
     target = str(tmp_path / "copy")
-    engine.restore_into(keeper.app, vault=keeper.vault, chosen=kept, folder=target)
+    engine.restore_into(archive.app, snapshot_store=archive.snapshot_store, chosen=kept, folder=target)
     assert bits(target) == bits(repo.path)
 
 
-def test_a_snapshot_from_before_rights_were_kept_changes_none(repo, keeper):
+def test_a_snapshot_from_before_rights_were_kept_changes_none(repo, archive):
     furnish(repo)
-    kept = keeper.take()
-    parents = [one for one in parts_of(keeper.store, kept.sha)[:2] if one]
-    message = keeper.store.read(kept.sha).partition(b"\n\n")[2].decode()
-    old = keeper.store.write_commit(tree_of(keeper.store, kept.sha), parents, message, moment=1)
+    kept = archive.take()
+    parents = [one for one in parts_of(archive.store, kept.sha)[:2] if one]
+    message = archive.store.read(kept.sha).partition(b"\n\n")[2].decode()
+    old = archive.store.write_commit(tree_of(archive.store, kept.sha), parents, message, moment=1)
     os.chmod(os.path.join(repo.path, "plain.txt"), 0o606)
     repo.write("private.txt", "changed")
     now = bits(repo.path)
-    keeper.restore(kept._replace(sha=old))
+    archive.restore(kept._replace(sha=old))
     assert bits(repo.path) == now
     assert repo.read("private.txt") == "private.txt"
 
 
-def test_what_most_files_have_is_not_written_down(repo, keeper):
+def test_what_most_files_have_is_not_written_down(repo, archive):
     old = os.umask(0o002)
     try:
         for number in range(40):
@@ -194,29 +194,29 @@ def test_what_most_files_have_is_not_written_down(repo, keeper):
     finally:
         os.umask(old)
     os.chmod(os.path.join(repo.path, "d1/f1.txt"), 0o600)
-    modes = read_modes(keeper.store, parts_of(keeper.store, keeper.take().sha).modes)
+    modes = read_modes(archive.store, parts_of(archive.store, archive.take().sha).modes)
     assert modes is not None
     assert {name for name in modes.odd if name.startswith("d")} == {"d1/f1.txt"}
 
 
-def test_paths_that_trade_places_leave_no_rights_behind(repo, keeper):
+def test_paths_that_trade_places_leave_no_rights_behind(repo, archive):
     os.chmod(repo.write("x", "file"), 0o600)
-    keeper.take()
+    archive.take()
     os.unlink(os.path.join(repo.path, "x"))
     repo.write("x/inside", "folder now")
     os.chmod(os.path.join(repo.path, "x"), 0o700)
-    second = keeper.take()
+    second = archive.take()
     seconds = bits(repo.path)
     shutil.rmtree(os.path.join(repo.path, "x"))
     os.chmod(repo.write("x", "file again"), 0o640)
-    third = keeper.take()
+    third = archive.take()
     thirds = bits(repo.path)
-    keeper.restore(second, exact=True)
+    archive.restore(second, exact=True)
     assert bits(repo.path) == seconds
-    keeper.restore(third, exact=True)
+    archive.restore(third, exact=True)
     assert bits(repo.path) == thirds
     os.unlink(os.path.join(repo.path, "x"))
-    modes = read_modes(keeper.store, parts_of(keeper.store, keeper.take().sha).modes)
+    modes = read_modes(archive.store, parts_of(archive.store, archive.take().sha).modes)
     assert modes is not None
     assert "x" not in modes.odd
 
@@ -230,23 +230,23 @@ if sys.argv[2:] != ["plain"]:  # as root: a program started now may no longer pa
     os.execv(sys.executable, [sys.executable, "-c", os.environ["PROGRAM"], top, "plain"])
 subprocess.run(["git", "init", "-q", top], check=True)
 from test_snapshots_modes import bits
-from vault import Keeper
+from snapshot_archive import Monitor
 os.makedirs(top + "/d/e")
 for name in ("a.txt", "d/b.txt", "d/e/c.txt"):
     with open(os.path.join(top, name), "w") as file:
         file.write(name)
 os.chmod(top + "/d/b.txt", 0o600)
 subprocess.run(["git", "-C", top, "add", "-A"], check=True)
-keeper = Keeper(top)
-kept = keeper.take()
+monitor = Monitor(top)
+kept = monitor.take()
 before = bits(top)
 with open(top + "/d/e/c.txt", "w") as file:
     file.write("newer")
 subprocess.run(["sh", "-c", "chmod 000 d/e/c.txt d/e d; chmod -R a-w . 2>/dev/null"], cwd=top)
-report = keeper.restore(kept, staged=True, refs=True)
+report = monitor.restore(kept, staged=True, refs=True)
 assert bits(top) == before, (bits(top), before)
 assert open(top + "/d/e/c.txt").read() == "d/e/c.txt"
-assert keeper.content(report.before, "d/e/c.txt") == b"newer"
+assert monitor.content(report.before, "d/e/c.txt") == b"newer"
 assert any("was locked" in note for note in report.notes), report.notes
 """
 

@@ -13,32 +13,34 @@ import pytest
 from handoff.base.errors import Conflict, UserError
 from handoff.engine.safety import snapshots as snapshot_engine
 from handoff.engine.workspaces import workspaces as engine
-from handoff.git.snapshots.retention import DAY, Rules, expendable
-from handoff.git.workspaces.workspaces import Order, all_workspaces
+from handoff.git.snapshots.retention import DAY, RetentionRules, expendable
+from handoff.git.workspaces.workspaces import WorkspaceRequest, all_workspaces
 from sandbox import Repo
-from vault import Keeper, tree_facts
+from snapshot_archive import SnapshotArchive, tree_facts
 
 
 @pytest.fixture
-def keeper(repo):
-    return Keeper(repo.path)
+def archive(repo):
+    return SnapshotArchive(repo.path)
 
 
 @pytest.fixture
-def add(keeper):
+def add(archive):
     def make(name="one", **order):
         setup = order.pop("setup", "")
-        made = engine.add_workspace(keeper.app, order=Order(name, **order), vault=keeper.vault, setup=setup)
+        made = engine.add_workspace(
+            archive.app, order=WorkspaceRequest(name, **order), snapshot_store=archive.snapshot_store, setup=setup
+        )
         return Repo(made.workspace.tree)
 
     return make
 
 
-def remove(keeper, name="one", **options):
-    return engine.remove_workspace(keeper.app, name=name, vault=keeper.vault, **options)
+def remove(archive, name="one", **options):
+    return engine.remove_workspace(archive.app, name=name, snapshot_store=archive.snapshot_store, **options)
 
 
-def test_a_clone_shares_no_ref_no_stash_no_setting_no_file(repo, keeper, add):
+def test_a_clone_shares_no_ref_no_stash_no_setting_no_file(repo, archive, add):
     repo.write("a.txt", "a\n")
     repo.commit("two")
     shared = [repo.git("for-each-ref"), repo.read(".git/config"), repo.git("rev-parse", "HEAD")]
@@ -112,46 +114,48 @@ def test_the_person_s_dirty_tree_is_replayed_and_stays_as_it_is(repo, add):
 def test_an_unborn_repository_can_only_be_replayed(tmp_path):
     repo = Repo.create(str(tmp_path / "new"), commit=False)
     repo.write("a.txt", "a\n")
-    keeper = Keeper(repo.path)
+    archive = SnapshotArchive(repo.path)
     with pytest.raises(UserError, match="no commit yet"):
-        engine.add_workspace(keeper.app, order=Order("one"), vault=keeper.vault)
-    made = engine.add_workspace(keeper.app, order=Order("one", base="dirty"), vault=keeper.vault)
+        engine.add_workspace(archive.app, order=WorkspaceRequest("one"), snapshot_store=archive.snapshot_store)
+    made = engine.add_workspace(
+        archive.app, order=WorkspaceRequest("one", base="dirty"), snapshot_store=archive.snapshot_store
+    )
     assert set(tree_facts(made.workspace.tree)) == {"a.txt"}
 
 
-def test_an_unknown_base_leaves_nothing_behind(keeper, add):
+def test_an_unknown_base_leaves_nothing_behind(archive, add):
     with pytest.raises(UserError, match="nowhere"):
         add(base="nowhere")
     with pytest.raises(UserError):
         add(base="--upload-pack=x")
-    assert all_workspaces(keeper.vault.place.project) == []
+    assert all_workspaces(archive.snapshot_store.place.project) == []
 
 
-def test_a_name_is_used_once_and_ports_do_not_meet(keeper, add):
+def test_a_name_is_used_once_and_ports_do_not_meet(archive, add):
     add("one")
     with pytest.raises(Conflict):
         add("one")
     add("two")
-    ports = [one.port for one in all_workspaces(keeper.vault.place.project)]
+    ports = [one.port for one in all_workspaces(archive.snapshot_store.place.project)]
     assert len(set(ports)) == 2
     assert abs(ports[0] - ports[1]) >= 10
 
 
-def test_a_linked_worktree_and_the_shared_checkout_are_there_too(repo, keeper, add):
+def test_a_linked_worktree_and_the_shared_checkout_are_there_too(repo, archive, add):
     linked = add("linked", kind="worktree")
     assert linked.head() == repo.head()
     linked.write("x.txt", "x\n")
     shared = add("mine", kind="shared")
     assert shared.path == repo.path
-    remove(keeper, "mine")
+    remove(archive, "mine")
     assert os.path.isdir(repo.path)
-    gone = remove(keeper, "linked")
+    gone = remove(archive, "linked")
     assert not os.path.exists(linked.path)
     assert repo.git("worktree", "list").count("\n") == 1
-    assert keeper.store.git("cat-file", "blob", f"{gone.snapshot}:x.txt").out == b"x\n"
+    assert archive.store.git("cat-file", "blob", f"{gone.snapshot}:x.txt").out == b"x\n"
 
 
-def test_removal_keeps_commits_stash_staged_untracked_and_ignored_files(keeper, add, tmp_path):
+def test_removal_keeps_commits_stash_staged_untracked_and_ignored_files(archive, add, tmp_path):
     clone = add()
     clone.write(".gitignore", "*.env\n")
     clone.commit("a commit of its own")
@@ -163,22 +167,24 @@ def test_removal_keeps_commits_stash_staged_untracked_and_ignored_files(keeper, 
     clone.git("add", "staged.txt")
     clone.write("staged.txt", "and dirty\n")
     clone.write("local.env", "SECRET=1\n")
-    gone = remove(keeper)
+    gone = remove(archive)
     assert not os.path.exists(clone.path)
-    assert keeper.sound()
-    assert keeper.store.readable([head, stash]) == {head: "commit", stash: "commit"}
-    chosen = snapshot_engine.choose(keeper.app, vault=keeper.vault, name=gone.snapshot)
-    snapshot_engine.restore_into(keeper.app, vault=keeper.vault, chosen=chosen, folder=str(tmp_path / "back"))
+    assert archive.sound()
+    assert archive.store.readable([head, stash]) == {head: "commit", stash: "commit"}
+    chosen = snapshot_engine.choose(archive.app, snapshot_store=archive.snapshot_store, name=gone.snapshot)
+    snapshot_engine.restore_into(
+        archive.app, snapshot_store=archive.snapshot_store, chosen=chosen, folder=str(tmp_path / "back")
+    )
     back = tree_facts(str(tmp_path / "back"))
     assert back["staged.txt"][1] == b"and dirty\n"
     assert back["local.env"][1] == b"SECRET=1\n"
 
 
-def test_a_folder_made_unwritable_is_removed_all_the_same(keeper, add):
+def test_a_folder_made_unwritable_is_removed_all_the_same(archive, add):
     clone = add()
     path = clone.write("d/e/f.txt", "f\n")
     os.chmod(os.path.dirname(path), 0o500)
-    remove(keeper)
+    remove(archive)
     assert not os.path.exists(clone.path)
 
 
@@ -210,13 +216,13 @@ def test_the_setup_command_sees_the_workspace_s_own_values(add):
     assert compose.endswith("-one")
 
 
-def test_a_setup_command_that_fails_is_told_with_its_words(keeper, add):
+def test_a_setup_command_that_fails_is_told_with_its_words(archive, add):
     with pytest.raises(UserError, match="no such luck"):
         add(setup="echo no such luck; exit 3")
-    assert [one.name for one in all_workspaces(keeper.vault.place.project)] == ["one"]
+    assert [one.name for one in all_workspaces(archive.snapshot_store.place.project)] == ["one"]
 
 
-def test_a_sparse_workspace_has_only_its_folders_and_its_snapshots_the_rest_too(repo, keeper, add):
+def test_a_sparse_workspace_has_only_its_folders_and_its_snapshots_the_rest_too(repo, archive, add):
     repo.write("big/x.txt", "x\n")
     repo.write("small/y.txt", "y\n")
     repo.commit("two")
@@ -224,8 +230,8 @@ def test_a_sparse_workspace_has_only_its_folders_and_its_snapshots_the_rest_too(
     assert set(tree_facts(clone.path)) == {"small/y.txt"}
     assert clone.git("status", "--porcelain") == ""
     clone.write("small/y.txt", "changed\n")
-    taken = Keeper(clone.path).take()
-    assert set(keeper.files(taken)) == {"README.md", "big/x.txt", "small/y.txt"}
+    taken = SnapshotArchive(clone.path).take()
+    assert set(archive.files(taken)) == {"README.md", "big/x.txt", "small/y.txt"}
 
 
 def test_submodules_come_from_the_person_s_copy(repo, add, tmp_path):
@@ -249,35 +255,35 @@ def test_large_file_pointers_do_not_need_the_program(repo, add):
     assert clone.read("a.bin")
 
 
-def test_freshness_counts_what_the_base_has_gained(repo, keeper, add):
+def test_freshness_counts_what_the_base_has_gained(repo, archive, add):
     add()
     repo.write("x.txt", "x\n")
     repo.commit("newer")
-    assert engine.list_workspaces(keeper.app, vault=keeper.vault)[0].fresh.behind == 1
+    assert engine.list_workspaces(archive.app, snapshot_store=archive.snapshot_store)[0].fresh.behind == 1
 
 
 def test_a_workspace_cannot_be_made_from_inside_a_workspace(add):
     clone = add()
-    inner = Keeper(clone.path)
+    inner = SnapshotArchive(clone.path)
     with pytest.raises(UserError, match="workspace itself"):
-        engine.add_workspace(inner.app, order=Order("two"), vault=inner.vault)
+        engine.add_workspace(inner.app, order=WorkspaceRequest("two"), snapshot_store=inner.snapshot_store)
 
 
 def test_odd_names_and_paths_work(tmp_path):
     repo = Repo.create(str(tmp_path / 'we"ird dir' / "my repo"))
     repo.write("a b\n.txt", "x\n")
     repo.commit("two")
-    keeper = Keeper(repo.path)
-    made = engine.add_workspace(keeper.app, order=Order("one"), vault=keeper.vault)
+    archive = SnapshotArchive(repo.path)
+    made = engine.add_workspace(archive.app, order=WorkspaceRequest("one"), snapshot_store=archive.snapshot_store)
     assert set(tree_facts(made.workspace.tree)) == {"README.md", "a b\n.txt"}
-    engine.remove_workspace(keeper.app, name="one", vault=keeper.vault)
+    engine.remove_workspace(archive.app, name="one", snapshot_store=archive.snapshot_store)
 
 
 _KILLED = """
 import os, sys
-from vault import Keeper
-from handoff.engine import workspaces as engine
-keeper = Keeper(sys.argv[1])
+from snapshot_archive import Monitor
+from handoff.engine.workspaces import workspaces as engine
+monitor = Monitor(sys.argv[1])
 limit, seen = int(sys.argv[2]), 0
 def audit(event, args):
     global seen
@@ -286,80 +292,85 @@ def audit(event, args):
         if seen == limit:
             os.kill(os.getpid(), 9)
 sys.addaudithook(audit)
-engine.remove_workspace(keeper.app, name="one", vault=keeper.vault)
+engine.remove_workspace(monitor.app, name="one", snapshot store=monitor.snapshot store)
 """
 
 
 @pytest.mark.slow
-def test_a_removal_killed_at_any_step_loses_nothing_and_can_go_on(keeper, add, tmp_path):
+def test_a_removal_killed_at_any_step_loses_nothing_and_can_go_on(archive, add, tmp_path):
     limit, killed = 1, 0
     while True:
-        if not any(one.name == "one" for one in all_workspaces(keeper.vault.place.project)):
+        if not any(one.name == "one" for one in all_workspaces(archive.snapshot_store.place.project)):
             clone = add()
         text = f"precious {limit}\n"
         clone.write("left.txt", text) if os.path.isdir(clone.path) else None
         done = subprocess.run(
-            [sys.executable, "-c", _KILLED, os.path.dirname(keeper.vault.place.source.common), str(limit)],
-            env={**os.environ, "PYTHONPATH": os.path.dirname(sys.modules["vault"].__file__)},
+            [sys.executable, "-c", _KILLED, os.path.dirname(archive.snapshot_store.place.source.common), str(limit)],
+            env={**os.environ, "PYTHONPATH": os.path.dirname(sys.modules["snapshot_archive"].__file__)},
             check=False,
             capture_output=True,
         )
         assert done.returncode in (0, -signal.SIGKILL), done.stderr.decode()
         on_disk = os.path.exists(os.path.join(clone.path, "left.txt"))
-        kept = [keeper.content(one, "left.txt") for one in snapshot_engine.listing(keeper.app, vault=keeper.vault)]
+        kept = [
+            archive.content(one, "left.txt")
+            for one in snapshot_engine.listing(archive.app, snapshot_store=archive.snapshot_store)
+        ]
         assert on_disk or text.encode() in kept
-        for one in all_workspaces(keeper.vault.place.project):
-            remove(keeper, one.name)
+        for one in all_workspaces(archive.snapshot_store.place.project):
+            remove(archive, one.name)
         assert not os.path.exists(clone.path)
         if done.returncode == 0:
             break
         killed += 1
         limit += 2
     assert killed > 5
-    assert keeper.sound()
+    assert archive.sound()
 
 
-def test_housekeeping_says_first_and_keeps_what_is_young_newest_or_undoable(repo, keeper):
+def test_housekeeping_says_first_and_keeps_what_is_young_newest_or_undoable(repo, archive):
     for number in range(6):
         repo.write("a.txt", f"{number}\n")
-        keeper.take()
-    rules = Rules(days=10, newest=2, size=10**9)
-    clock = keeper.app.clock
-    assert engine.tidy(keeper.app, rules=rules, vault=keeper.vault).snapshots == ()
+        archive.take()
+    rules = RetentionRules(days=10, newest=2, size=10**9)
+    clock = archive.app.clock
+    assert engine.tidy(archive.app, rules=rules, snapshot_store=archive.snapshot_store).snapshots == ()
     clock.moment += 20 * DAY
-    said = engine.tidy(keeper.app, rules=rules, vault=keeper.vault)
+    said = engine.tidy(archive.app, rules=rules, snapshot_store=archive.snapshot_store)
     assert len(said.snapshots) == 4
-    assert len(snapshot_engine.listing(keeper.app, vault=keeper.vault)) == 6
-    engine.tidy(keeper.app, rules=rules, vault=keeper.vault, apply=True)
-    left = snapshot_engine.listing(keeper.app, vault=keeper.vault)
+    assert len(snapshot_engine.listing(archive.app, snapshot_store=archive.snapshot_store)) == 6
+    engine.tidy(archive.app, rules=rules, snapshot_store=archive.snapshot_store, apply=True)
+    left = snapshot_engine.listing(archive.app, snapshot_store=archive.snapshot_store)
     assert len(left) == 2
-    assert keeper.content(left[0], "a.txt") == b"5\n"
-    assert keeper.sound()
+    assert archive.content(left[0], "a.txt") == b"5\n"
+    assert archive.sound()
     repo.write("a.txt", "again\n")
-    assert keeper.content(keeper.take(), "a.txt") == b"again\n"
-    assert keeper.sound()
+    assert archive.content(archive.take(), "a.txt") == b"again\n"
+    assert archive.sound()
 
 
-def test_old_snapshots_are_thinned_to_hours_and_days(repo, keeper):
-    start = keeper.app.clock.moment
+def test_old_snapshots_are_thinned_to_hours_and_days(repo, archive):
+    start = archive.app.clock.moment
     for number in range(8):
         repo.write("a.txt", f"{number}\n")
-        keeper.take()
-        keeper.app.clock.moment += 600
-    found = snapshot_engine.listing(keeper.app, vault=keeper.vault)
-    rules = Rules(days=30, newest=1, size=10**9)
+        archive.take()
+        archive.app.clock.moment += 600
+    found = snapshot_engine.listing(archive.app, snapshot_store=archive.snapshot_store)
+    rules = RetentionRules(days=30, newest=1, size=10**9)
     assert len(expendable(found, rules, now=start + 2 * DAY)) in (5, 6)
     assert len(expendable(found, rules, now=start + 10 * DAY)) in (6, 5)
     assert expendable(found, rules, now=start + 3600) == []
 
 
-def test_a_full_store_gives_up_its_oldest_first(repo, keeper):
+def test_a_full_store_gives_up_its_oldest_first(repo, archive):
     for number in range(12):
         repo.write("big.bin", os.urandom(200_000))
-        keeper.take(f"number {number}")
-    keeper.app.clock.moment += 2 * DAY
-    engine.tidy(keeper.app, rules=Rules(days=30, newest=2, size=1), vault=keeper.vault, apply=True)
-    left = [one.reason for one in snapshot_engine.listing(keeper.app, vault=keeper.vault)]
+        archive.take(f"number {number}")
+    archive.app.clock.moment += 2 * DAY
+    engine.tidy(
+        archive.app, rules=RetentionRules(days=30, newest=2, size=1), snapshot_store=archive.snapshot_store, apply=True
+    )
+    left = [one.reason for one in snapshot_engine.listing(archive.app, snapshot_store=archive.snapshot_store)]
     assert left[0] == "number 11"
     assert 2 <= len(left) < 12
-    assert keeper.sound()
+    assert archive.sound()

@@ -19,9 +19,9 @@ from handoff.engine.app import App
 from handoff.engine.proof import sandboxes
 from handoff.engine.safety import snapshots
 from handoff.engine.workspaces import landing, workspaces
-from handoff.git.plumbing.snapshot_repo import Store
-from handoff.git.snapshots.take import Wish
-from handoff.git.workspaces.workspaces import Order
+from handoff.git.plumbing.snapshot_repo import SnapshotRepo
+from handoff.git.snapshots.take import SnapshotRequest
+from handoff.git.workspaces.workspaces import WorkspaceRequest
 
 NONE, WORKTREE, CLONE, CLONE_LANDLOCK, DEFAULT = (
     "none", "git worktree", "clone + snapshots", "clone + Landlock + snapshots", "clone + bubblewrap + snapshots",
@@ -50,7 +50,7 @@ class Arena:
     def __init__(self, root: str, protection: str) -> None:
         self.root = os.path.realpath(root)
         self.protection = protection
-        self.wall: sandboxes.Wall | None = None
+        self.sandbox: sandboxes.Sandbox | None = None
         self.place = os.path.join(self.root, "arena")
         self.pristine = os.path.join(self.root, "pristine")
         self.home = os.path.join(self.place, "home")
@@ -71,10 +71,11 @@ class Arena:
         subprocess.run(["cp", "-a", self.place, self.pristine], check=True)
         self.count = 0
         if protection in _LAYERS:
-            self.place_of_shop = self.vault.place
-            self.count = len(snapshots.listing(self.app, vault=self.vault))
+            self.place_of_shop = self.snapshot_store.place
+            self.count = len(snapshots.listing(self.app, snapshot_store=self.snapshot_store))
             self.newest = {
-                name: snapshots.listing(self.app, vault=self.vault, workspace=name)[0] for name in ("main", "peer")
+                name: snapshots.listing(self.app, snapshot_store=self.snapshot_store, workspace=name)[0]
+                for name in ("main", "peer")
             }
         self.before = self.facts()
         self.print = self.fingerprint()
@@ -169,25 +170,27 @@ class Arena:
             peer = self._add("peer")
             self.peer = peer.tree
             self._dirty(self.peer, "peer")
-            self.snap(workspaces.vault_of(self.app, workspace=peer))
-            self.snap(self.vault)
+            self.snap(workspaces.snapshot_store_of(self.app, workspace=peer))
+            self.snap(self.snapshot_store)
         self.write(self.own, "own/work.txt", "the session's own work\n")
         if self.protection not in (NONE, WORKTREE):
-            self.snap(workspaces.vault_of(self.app, workspace=self.workspace))
+            self.snap(workspaces.snapshot_store_of(self.app, workspace=self.workspace))
 
     @property
     def app(self) -> App:
         return App(from_environment()._replace(environment=self.environment, home=self.state))
 
     @property
-    def vault(self) -> snapshots.Vault:
-        return snapshots.open_vault(self.app, folder=self.shared)
+    def snapshot_store(self) -> snapshots.SnapshotStore:
+        return snapshots.open_snapshot_store(self.app, folder=self.shared)
 
-    def snap(self, vault: snapshots.Vault) -> None:
-        snapshots.snapshot(self.app, vault=vault, wish=Wish("interval"))
+    def snap(self, snapshot_store: snapshots.SnapshotStore) -> None:
+        snapshots.snapshot(self.app, snapshot_store=snapshot_store, request=SnapshotRequest("interval"))
 
     def _add(self, name: str, **order: Any) -> Any:
-        return workspaces.add_workspace(self.app, order=Order(name, **order), vault=self.vault).workspace
+        return workspaces.add_workspace(
+            self.app, order=WorkspaceRequest(name, **order), snapshot_store=self.snapshot_store
+        ).workspace
 
     def reset(self) -> None:
         """Everything as it was before the last trial, at the same paths."""
@@ -235,12 +238,12 @@ class Arena:
         argv = ["sh", "-c", script]
         if self.protection in _LAYERS:
             app = App(from_environment()._replace(environment=environment, home=self.state))
-            if self.wall is None:
-                self.wall = sandboxes.wall_of_workspace(app, workspace=self.workspace)
-                assert self.wall.layer == _LAYERS[self.protection], self.wall.layer
+            if self.sandbox is None:
+                self.sandbox = sandboxes.sandbox_of_workspace(app, workspace=self.workspace)
+                assert self.sandbox.layer == _LAYERS[self.protection], self.sandbox.layer
             if not os.path.isdir(self.own):
                 return  # the technique has deleted its own ground already
-            wrapped = sandboxes.inside(app, wall=self.wall, argv=argv, workspace=self.workspace)
+            wrapped = sandboxes.inside(app, sandbox=self.sandbox, argv=argv, workspace=self.workspace)
             argv, environment = wrapped.argv, wrapped.environment
         subprocess.run(
             argv, cwd=self.own if os.path.isdir(self.own) else "/", env=environment, capture_output=True, timeout=60, check=False,
@@ -266,7 +269,7 @@ class Arena:
         """A session that may commit: its commits may hold its own paths only, and nobody else's work may move."""
         if self.protection in _LAYERS:
             with contextlib.suppress(HandoffError):  # nothing landed: nothing foreign landed
-                landing.land(self.app, names=["own"], vault=self.vault)
+                landing.land(self.app, names=["own"], snapshot_store=self.snapshot_store)
         branch = "own" if self.protection == WORKTREE else "main"
         text = self.git(self.shared, "log", "--format=", "--name-only", f"{self.main}..{branch}", check=False)
         foreign = [path for path in text.split("\n") if path and not path.startswith("own/")]
@@ -303,9 +306,11 @@ class Arena:
                     self.git(top, "init", "-q")
                 with contextlib.suppress(FileNotFoundError):  # as the message says, where git has died
                     os.unlink(os.path.join(top, ".git", "index.lock"))
-                vault = self.vault if name == "main" else snapshots.open_vault(self.app, folder=top)
-                want = snapshots.Want(exact=True, staged=True, refs=True, settings=True)
-                snapshots.restore(self.app, vault=vault, chosen=self.newest[name], want=want)
+                snapshot_store = (
+                    self.snapshot_store if name == "main" else snapshots.open_snapshot_store(self.app, folder=top)
+                )
+                want = snapshots.RestoreRequest(exact=True, staged=True, refs=True, settings=True)
+                snapshots.restore(self.app, snapshot_store=snapshot_store, chosen=self.newest[name], want=want)
         except (HandoffError, OSError):
             return False
         now = self.facts()
@@ -360,9 +365,11 @@ class Arena:
             for name in ("own", "peer")
         }
         try:
-            vault = snapshots.Vault(self.place_of_shop, Store(self.place_of_shop.store, self.environment))
-            kept = len(snapshots.listing(self.app, vault=vault)) >= self.count
-            return (not snapshots.verify(self.app, vault=vault), kept, records)
+            snapshot_store = snapshots.SnapshotStore(
+                self.place_of_shop, SnapshotRepo(self.place_of_shop.store, self.environment)
+            )
+            kept = len(snapshots.listing(self.app, snapshot_store=snapshot_store)) >= self.count
+            return (not snapshots.verify(self.app, snapshot_store=snapshot_store), kept, records)
         except (HandoffError, OSError):
             return (False, False, records)
 
@@ -383,12 +390,12 @@ class Arena:
         if self.protection not in _LAYERS or not os.path.isdir(os.path.join(self.shared, ".git")):
             return False
         try:
-            vault = self.vault
-            found = snapshots.listing(self.app, vault=vault, workspace="own")
+            snapshot_store = self.snapshot_store
+            found = snapshots.listing(self.app, snapshot_store=snapshot_store, workspace="own")
         except HandoffError:
             return False
         return any(
-            vault.store.git("cat-file", "blob", f"{one.sha}:own/work.txt").out == b"the session's own work\n"
+            snapshot_store.store.git("cat-file", "blob", f"{one.sha}:own/work.txt").out == b"the session's own work\n"
             for one in found
         )
 

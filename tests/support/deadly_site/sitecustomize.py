@@ -1,4 +1,4 @@
-"""Read by every interpreter that has this folder on its path: keepers and agents die at the points of the environment."""
+"""Read by every interpreter that has this folder on its path: monitors and agents die at the points of the environment."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from sandbox import absent
 
 
 @pytest.fixture
-def door(cli):
+def broker(cli):
     """`handoff mcp --http`, and how to post to its gates."""
     if find_spec("mcp") is None:
         absent("the package mcp")
@@ -46,30 +46,30 @@ def code(cli):
     return cli("gate", "show", "login", "--json").json["code"]
 
 
-def test_a_code_answers_its_gate_once_and_needs_no_token(door, code, cli):
-    status, said = door({"code": code, "answer": "edit", "text": "The new spec.", "by": "ann"})
+def test_a_code_answers_its_gate_once_and_needs_no_token(broker, code, cli):
+    status, said = broker({"code": code, "answer": "edit", "text": "The new spec.", "by": "ann"})
     assert (status, said["task"], said["state"]) == (200, "login", "ready")
     assert cli("log", "login", "--json").json[-1]["session"] == "ann"
     path = cli("claim", "login", "--json").json["document"]
     with open(path, encoding="utf-8") as file:
         assert "The new spec." in file.read()
-    assert door({"code": code, "answer": "no"})[0] == 409
+    assert broker({"code": code, "answer": "no"})[0] == 409
 
 
-def test_what_is_not_a_whole_answer_changes_nothing(door, code, cli):
-    assert door({"code": "wrong", "answer": "yes"})[0] == 400
-    assert door({"code": "", "answer": "yes"})[0] == 400
-    assert door({"code": code, "answer": "perhaps"})[0] == 400
-    assert door({"code": code, "answer": "edit"})[0] == 400
-    assert door({"code": code, "answer": ["yes"]})[0] == 400
-    assert door(b"code=" + code.encode())[0] == 400
-    assert door({"code": code, "answer": "yes"}, **{"content-type": "text/plain"})[0] == 400
-    assert door({"code": code, "answer": "yes"}, method="PUT")[0] == 405
-    assert door({"code": code, "answer": "edit", "text": "x" * 300_000})[0] == 413
+def test_what_is_not_a_whole_answer_changes_nothing(broker, code, cli):
+    assert broker({"code": "wrong", "answer": "yes"})[0] == 400
+    assert broker({"code": "", "answer": "yes"})[0] == 400
+    assert broker({"code": code, "answer": "perhaps"})[0] == 400
+    assert broker({"code": code, "answer": "edit"})[0] == 400
+    assert broker({"code": code, "answer": ["yes"]})[0] == 400
+    assert broker(b"code=" + code.encode())[0] == 400
+    assert broker({"code": code, "answer": "yes"}, **{"content-type": "text/plain"})[0] == 400
+    assert broker({"code": code, "answer": "yes"}, method="PUT")[0] == 405
+    assert broker({"code": code, "answer": "edit", "text": "x" * 300_000})[0] == 413
     assert len(cli("gates", "--json").json) == 1
 
 
-def test_a_page_of_another_site_cannot_answer(door, code, cli):
+def test_a_page_of_another_site_cannot_answer(broker, code, cli):
     for headers in ({"Host": "evil.example"}, {"Origin": "http://evil.example"}):
-        assert door({"code": code, "answer": "yes"}, **headers)[0] in (400, 403, 421)
+        assert broker({"code": code, "answer": "yes"}, **headers)[0] in (400, 403, 421)
     assert len(cli("gates", "--json").json) == 1

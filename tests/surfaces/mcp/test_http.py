@@ -246,17 +246,17 @@ def test_a_supervisor_answers_where_its_predecessor_did_until_it_was_killed(cli)
         absent("the package mcp")
     urls = []
     for _ in range(2):
-        begun = cli("work", "--agent", "scripted", "--detach", "--json").json
+        started = cli("work", "--agent", "scripted", "--detach", "--json").json
         told = cli("mcp", "token", "--json").json
         urls.append(told["url"])
         assert Server.post(Told(told["url"], told["token"]))[0] == 200
         assert processes_with(told["token"]) == []
-        os.kill(begun["pid"], signal.SIGKILL)
+        os.kill(started["pid"], signal.SIGKILL)
         deadline = time.monotonic() + 30
         while cli("mcp", "token", "--json").json["url"] and time.monotonic() < deadline:
             time.sleep(0.05)
     assert urls[0] == urls[1]
-    with open(begun["log"], encoding="utf-8") as file:
+    with open(started["log"], encoding="utf-8") as file:
         assert told["token"] not in file.read()
 
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 import os
 import sys
 
-from handoff.agents.contract import BY_SANDBOX, RESULT, SAID, STARTED, TOOL, Abilities, Adapter, Event, Launch
+from handoff.agents.contract import BY_SANDBOX, RESULT, SAID, STARTED, TOOL, Abilities, Adapter, AgentEvent, Launch
 from handoff.agents.reading.lines import parse, text_of
 from handoff.base.errors import UserError
 from handoff.base.light_json import dumps
 from handoff.base.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from handoff.agents.contract import Order
+    from handoff.agents.contract import LaunchRequest
 
 TALK = "acp.json"
 
@@ -26,7 +26,7 @@ def abilities(version: str) -> Abilities:
     return Abilities(start_context=True, deny_edit=True, refuse_stop=True, end_event=True, mcp=True, fence=BY_SANDBOX)
 
 
-def launch(order: Order) -> Launch:
+def launch(order: LaunchRequest) -> Launch:
     """Our driver, with the agent's command in a file."""
     if not order.words:
         raise UserError(
@@ -43,16 +43,16 @@ def launch(order: Order) -> Launch:
     return Launch((sys.executable, "-m", "handoff.agents.acp_driver", order.folder), asking, {path: dumps(talk)})
 
 
-def read(line: str) -> tuple[Event, ...]:
+def read(line: str) -> tuple[AgentEvent, ...]:
     """One line of the driver."""
     value = parse(line)
     kind = value.get("type")
     if kind == STARTED:
-        return (Event(STARTED, client_id=str(value.get("id") or "")),)
+        return (AgentEvent(STARTED, client_id=str(value.get("id") or "")),)
     if kind in (TOOL, SAID):
-        return (Event(str(kind), text_of(value.get("text"))),)
+        return (AgentEvent(str(kind), text_of(value.get("text"))),)
     if kind == RESULT:
-        return (Event(RESULT, text_of(value.get("text")), ok=bool(value.get("ok"))),)
+        return (AgentEvent(RESULT, text_of(value.get("text")), ok=bool(value.get("ok"))),)
     return ()
 
 

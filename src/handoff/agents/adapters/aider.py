@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 
-from handoff.agents.contract import SAID, TOOL, TROUBLE, Abilities, Adapter, Event, Launch
+from handoff.agents.contract import SAID, TOOL, TROUBLE, Abilities, Adapter, AgentEvent, Launch
 from handoff.base.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from handoff.agents.contract import Order
+    from handoff.agents.contract import LaunchRequest
 
 _TROUBLES = (
     "litellm.", "servers are down", "api provider", "authenticationerror", "ratelimiterror", "badrequesterror",
@@ -22,7 +22,7 @@ def abilities(version: str) -> Abilities:
     return Abilities()
 
 
-def launch(order: Order) -> Launch:
+def launch(order: LaunchRequest) -> Launch:
     """One message, no commits of its own, nothing of its own in the repository.
 
     It says yes to everything, so it must not be asked whether to open release notes, to fetch addresses the baton names, or
@@ -40,15 +40,15 @@ def launch(order: Order) -> Launch:
     return Launch(argv, {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}, {prompt: order.prompt})
 
 
-def read(line: str) -> tuple[Event, ...]:
+def read(line: str) -> tuple[AgentEvent, ...]:
     """Its words; trouble is only known by them."""
     text = line.strip()
     lower = text.lower()
     if any(sign in lower for sign in _TROUBLES):
-        return (Event(TROUBLE, text),)
+        return (AgentEvent(TROUBLE, text),)
     if text.startswith("Applied edit to "):
-        return (Event(TOOL, text),)
-    return (Event(SAID, text),) if text else ()
+        return (AgentEvent(TOOL, text),)
+    return (AgentEvent(SAID, text),) if text else ()
 
 
 ADAPTER = Adapter(

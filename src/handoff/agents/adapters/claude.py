@@ -13,12 +13,12 @@ from handoff.agents.contract import (
     WAIT,
     Abilities,
     Adapter,
-    Event,
+    AgentEvent,
     Launch,
     at_least,
     bearer,
 )
-from handoff.agents.hook_entries import grouped
+from handoff.agents.hook_entries import group_hooks
 from handoff.agents.reading.lines import number, parse, text_of
 from handoff.base.light_json import dumps
 from handoff.base.record import TYPE_CHECKING
@@ -26,7 +26,7 @@ from handoff.base.record import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing import Any
 
-    from handoff.agents.contract import Order
+    from handoff.agents.contract import LaunchRequest
 
 _FLOOR = "2.1.0"
 _BLOCKS_ON_FAILURE = "2.1.300"
@@ -42,25 +42,25 @@ def abilities(version: str) -> Abilities:
     )  # fmt: skip
 
 
-def launch(order: Order) -> Launch:
+def launch(order: LaunchRequest) -> Launch:
     """A fresh session."""
     return _launch(order, ("--session-id", order.client_id) if order.client_id else ())
 
 
-def resume(order: Order) -> Launch:
+def resume(order: LaunchRequest) -> Launch:
     """The same conversation once more, with a new prompt."""
     return _launch(order, ("--resume", order.client_id))
 
 
-def interactive(order: Order) -> Launch:
+def interactive(order: LaunchRequest) -> Launch:
     """The same in a person's terminal: their own settings hold, and they are asked what is not allowed anyway."""
     return _launch(order, ("--session-id", order.client_id) if order.client_id else (), alone=False)
 
 
-def _launch(order: Order, which: tuple[str, ...], *, alone: bool = True) -> Launch:
+def _launch(order: LaunchRequest, which: tuple[str, ...], *, alone: bool = True) -> Launch:
     settings = os.path.join(order.folder, "claude-settings.json")
     servers = os.path.join(order.folder, "claude-mcp.json")
-    hooks = grouped(order.hook, "claude") if order.hook else {}
+    hooks = group_hooks(order.hook, "claude") if order.hook else {}
     if at_least(order.version, _BLOCKS_ON_FAILURE) and "PreToolUse" in hooks:
         hooks["PreToolUse"][0]["hooks"][0]["onFailure"] = "block"
     mcp: dict[str, Any] = {}
@@ -89,12 +89,12 @@ def _launch(order: Order, which: tuple[str, ...], *, alone: bool = True) -> Laun
     )
 
 
-def read(line: str) -> tuple[Event, ...]:
+def read(line: str) -> tuple[AgentEvent, ...]:
     """One line of stream-json. Several results may come; the last one counts, and only the process's end is the end."""
     value = parse(line)
     kind = value.get("type")
     if kind == "system" and value.get("subtype") == "init":
-        return (Event(STARTED, client_id=str(value.get("session_id") or "")),)
+        return (AgentEvent(STARTED, client_id=str(value.get("session_id") or "")),)
     if kind == "assistant":
         message = value.get("message")
         content = message.get("content") if isinstance(message, dict) else []
@@ -102,7 +102,7 @@ def read(line: str) -> tuple[Event, ...]:
     if kind == "rate_limit_event":
         info = value.get("rate_limit_info")
         if isinstance(info, dict) and info.get("status") == "rejected":
-            return (Event(WAIT, "the usage limit is reached", until=number(info.get("resetsAt"))),)
+            return (AgentEvent(WAIT, "the usage limit is reached", until=number(info.get("resetsAt"))),)
     if kind == "result":
         good = not value.get("is_error") and value.get("subtype") == "success"
         text = text_of(value.get("result") or value.get("errors") or value.get("terminal_reason") or "")
@@ -111,7 +111,7 @@ def read(line: str) -> tuple[Event, ...]:
         if value.get("api_error_status"):
             text = f"API error {value['api_error_status']}: {text}"
         return (
-            Event(
+            AgentEvent(
                 RESULT, text, str(value.get("session_id") or ""), good,
                 int(number(value.get("num_turns"))), number(value.get("total_cost_usd")),
             ),
@@ -119,10 +119,10 @@ def read(line: str) -> tuple[Event, ...]:
     return ()
 
 
-def _part(part: dict[str, Any]) -> Event:
+def _part(part: dict[str, Any]) -> AgentEvent:
     if part.get("type") == "tool_use":
-        return Event(TOOL, str(part.get("name") or ""))
-    return Event(SAID, text_of(part.get("text") or ""))
+        return AgentEvent(TOOL, str(part.get("name") or ""))
+    return AgentEvent(SAID, text_of(part.get("text") or ""))
 
 
 ADAPTER = Adapter(

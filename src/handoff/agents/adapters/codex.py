@@ -18,11 +18,11 @@ from handoff.agents.contract import (
     USAGE,
     Abilities,
     Adapter,
-    Event,
+    AgentEvent,
     Launch,
     at_least,
 )
-from handoff.agents.hook_entries import grouped
+from handoff.agents.hook_entries import group_hooks
 from handoff.agents.reading.lines import parse, text_of
 from handoff.base.light_json import dumps
 from handoff.base.record import TYPE_CHECKING
@@ -30,7 +30,7 @@ from handoff.base.record import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing import Any
 
-    from handoff.agents.contract import Order
+    from handoff.agents.contract import LaunchRequest
 
 _FLOOR = "0.150.0"
 _TOOL_ITEMS = ("command_execution", "file_change", "mcp_tool_call", "web_search", "collab_tool_call")
@@ -45,28 +45,28 @@ def abilities(version: str) -> Abilities:
     )  # fmt: skip
 
 
-def launch(order: Order) -> Launch:
+def launch(order: LaunchRequest) -> Launch:
     """A fresh session; Codex chooses the id and tells it in its first event."""
     argv = (order.program, "exec", *_options(order), "-C", order.workspace, *order.words, order.prompt)
     return Launch(argv, *_home(order))
 
 
-def resume(order: Order) -> Launch:
+def resume(order: LaunchRequest) -> Launch:
     """The same thread once more; `resume` knows no -C, the supervisor starts it in the workspace."""
     return Launch(
         (order.program, "exec", "resume", *_options(order), *order.words, order.client_id, order.prompt), *_home(order)
     )
 
 
-def _home(order: Order) -> tuple[dict[str, str], dict[str, str]]:
-    """Behind a wall the person's home cannot be written: Codex has one of its own, which must exist."""
+def _home(order: LaunchRequest) -> tuple[dict[str, str], dict[str, str]]:
+    """Inside a sandbox the person's home cannot be written: Codex has one of its own, which must exist."""
     if not order.sandboxed:
         return {}, {}
     home = os.path.join(order.state or order.folder, "codex")
     return {"CODEX_HOME": home}, {os.path.join(home, ".handoff"): ""}
 
 
-def _options(order: Order) -> tuple[str, ...]:
+def _options(order: LaunchRequest) -> tuple[str, ...]:
     words = [
         "--json", "--ignore-user-config", "--skip-git-repo-check", "--disable", "plugins", "--disable", "apps",
         "-c", "analytics.enabled=false", "-c", "check_for_update_on_startup=false",
@@ -80,7 +80,7 @@ def _options(order: Order) -> tuple[str, ...]:
         words += ["-c", 'default_permissions="task"', "-c", f"permissions.task.filesystem={_toml(grant)}"]
     if order.hook:
         words.append("--dangerously-bypass-hook-trust")
-        for name, groups in grouped(order.hook, "codex").items():
+        for name, groups in group_hooks(order.hook, "codex").items():
             words += ["-c", f"hooks.{name}={_toml(groups)}"]
     if order.endpoint:
         server: dict[str, Any] = {
@@ -98,7 +98,7 @@ def _options(order: Order) -> tuple[str, ...]:
 
 
 _PASSED = ["HANDOFF_HOME", "HANDOFF_SESSION", "HANDOFF_PROJECT", "HANDOFF_TASK", "HANDOFF_FENCE", "HANDOFF_TOKEN",
-           "HANDOFF_DATABASE_URL", "HANDOFF_DOOR"]  # fmt: skip
+           "HANDOFF_DATABASE_URL", "HANDOFF_BROKER"]  # fmt: skip
 
 
 def _toml(value: Any) -> str:
@@ -110,32 +110,32 @@ def _toml(value: Any) -> str:
     return dumps(value)
 
 
-def read(line: str) -> tuple[Event, ...]:
+def read(line: str) -> tuple[AgentEvent, ...]:
     """One line of `exec --json`."""
     value = parse(line)
     kind = str(value.get("type") or "")
     if kind == "thread.started":
-        return (Event(STARTED, client_id=str(value.get("thread_id") or "")),)
+        return (AgentEvent(STARTED, client_id=str(value.get("thread_id") or "")),)
     if kind in ("item.started", "item.completed"):
         item = value.get("item")
-        return _item(item if isinstance(item, dict) else {}, begun=kind == "item.started")
+        return _item(item if isinstance(item, dict) else {}, started=kind == "item.started")
     if kind == "turn.started":
-        return (Event(USAGE, turns=1),)
+        return (AgentEvent(USAGE, turns=1),)
     if kind == "turn.completed":
-        return (Event(RESULT, ok=True),)
+        return (AgentEvent(RESULT, ok=True),)
     if kind == "turn.failed":
-        return (Event(RESULT, text_of(value.get("error")), ok=False),)
+        return (AgentEvent(RESULT, text_of(value.get("error")), ok=False),)
     if kind == "error":
-        return (Event(TROUBLE, text_of(value.get("message"))),)
+        return (AgentEvent(TROUBLE, text_of(value.get("message"))),)
     return ()
 
 
-def _item(item: dict[str, Any], *, begun: bool) -> tuple[Event, ...]:
+def _item(item: dict[str, Any], *, started: bool) -> tuple[AgentEvent, ...]:
     kind = item.get("type")
     if kind in _TOOL_ITEMS:
-        return (Event(TOOL, str(item.get("command") or kind)),) if begun or kind == "file_change" else ()
-    if kind == "agent_message" and not begun:
-        return (Event(SAID, text_of(item.get("text") or "")),)
+        return (AgentEvent(TOOL, str(item.get("command") or kind)),) if started or kind == "file_change" else ()
+    if kind == "agent_message" and not started:
+        return (AgentEvent(SAID, text_of(item.get("text") or "")),)
     return ()
 
 

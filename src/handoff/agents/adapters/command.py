@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 
-from handoff.agents.contract import SAID, Abilities, Adapter, Event, Launch
+from handoff.agents.contract import SAID, Abilities, Adapter, AgentEvent, Launch
 from handoff.base.errors import ConfigError
 from handoff.base.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from handoff.agents.contract import Order
+    from handoff.agents.contract import LaunchRequest
 
 NAMES = ("prompt", "prompt_file", "workspace", "session", "folder", "model")
 
@@ -22,10 +22,10 @@ def abilities(version: str) -> Abilities:
     return Abilities()
 
 
-def read(line: str) -> tuple[Event, ...]:
+def read(line: str) -> tuple[AgentEvent, ...]:
     """Whatever it prints is what it said."""
     text = line.strip()
-    return (Event(SAID, text),) if text else ()
+    return (AgentEvent(SAID, text),) if text else ()
 
 
 def made_from(name: str, template: Sequence[str], *, where: str) -> Adapter:
@@ -35,7 +35,7 @@ def made_from(name: str, template: Sequence[str], *, where: str) -> Adapter:
     for word in template:
         _fill(word, dict.fromkeys(NAMES, ""), where=where)
 
-    def launch(order: Order) -> Launch:
+    def launch(order: LaunchRequest) -> Launch:
         path = os.path.join(order.folder, "prompt.md")
         values = {
             "prompt": order.prompt, "prompt_file": path, "workspace": order.workspace, "session": order.session,

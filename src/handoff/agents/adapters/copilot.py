@@ -13,7 +13,7 @@ from handoff.agents.contract import (
     TROUBLE,
     Abilities,
     Adapter,
-    Event,
+    AgentEvent,
     Launch,
     at_least,
     bearer,
@@ -26,7 +26,7 @@ from handoff.base.record import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing import Any
 
-    from handoff.agents.contract import Order
+    from handoff.agents.contract import LaunchRequest
 
 _FLOOR = "1.0.80"
 
@@ -40,17 +40,17 @@ def abilities(version: str) -> Abilities:
     )  # fmt: skip
 
 
-def launch(order: Order) -> Launch:
+def launch(order: LaunchRequest) -> Launch:
     """A fresh session."""
     return _launch(order, ("--session-id", order.client_id) if order.client_id else ())
 
 
-def resume(order: Order) -> Launch:
+def resume(order: LaunchRequest) -> Launch:
     """The same conversation once more."""
     return _launch(order, (f"--resume={order.client_id}",))
 
 
-def _launch(order: Order, which: tuple[str, ...]) -> Launch:
+def _launch(order: LaunchRequest, which: tuple[str, ...]) -> Launch:
     home = os.path.join(order.state or order.folder, "copilot")
     servers: dict[str, Any] = {}
     if order.endpoint:
@@ -75,23 +75,23 @@ def _launch(order: Order, which: tuple[str, ...]) -> Launch:
     )
 
 
-def read(line: str) -> tuple[Event, ...]:
+def read(line: str) -> tuple[AgentEvent, ...]:
     """One line of its JSON output."""
     value = parse(line)
     kind = str(value.get("type") or "")
     data = value.get("data")
     data = data if isinstance(data, dict) else {}
     if kind == "session.start":
-        return (Event(STARTED, client_id=str(data.get("sessionId") or "")),)
+        return (AgentEvent(STARTED, client_id=str(data.get("sessionId") or "")),)
     if kind == "tool.execution_start":
-        return (Event(TOOL, str(data.get("toolName") or "")),)
+        return (AgentEvent(TOOL, str(data.get("toolName") or "")),)
     if kind == "assistant.message":
-        return (Event(SAID, text_of(data.get("content") or "")),)
+        return (AgentEvent(SAID, text_of(data.get("content") or "")),)
     if kind in ("session.error", "error"):
-        return (Event(TROUBLE, text_of(data.get("message") or value.get("message") or "")),)
+        return (AgentEvent(TROUBLE, text_of(data.get("message") or value.get("message") or "")),)
     if kind == "result":
         good = not value.get("exitCode")
-        return (Event(RESULT, "", str(value.get("sessionId") or ""), good),)
+        return (AgentEvent(RESULT, "", str(value.get("sessionId") or ""), good),)
     return ()
 
 

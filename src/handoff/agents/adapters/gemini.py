@@ -15,13 +15,13 @@ from handoff.agents.contract import (
     TROUBLE,
     Abilities,
     Adapter,
-    Event,
+    AgentEvent,
+    AgentOutcome,
     Launch,
-    Outcome,
     at_least,
     bearer,
 )
-from handoff.agents.hook_entries import grouped
+from handoff.agents.hook_entries import group_hooks
 from handoff.agents.reading.lines import number, parse, text_of
 from handoff.agents.reading.outcomes import UNKNOWN_WAIT_SECONDS, judge
 from handoff.agents.reading.waiting import reset_time
@@ -31,7 +31,7 @@ from handoff.base.record import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing import Any
 
-    from handoff.agents.contract import Ending, Order
+    from handoff.agents.contract import Ending, LaunchRequest
 
 _FLOOR = "0.50.0"
 _TOO_MANY_REQUESTS = 429 % 256
@@ -51,17 +51,17 @@ def abilities(version: str) -> Abilities:
     )  # fmt: skip
 
 
-def launch(order: Order) -> Launch:
+def launch(order: LaunchRequest) -> Launch:
     """A fresh session."""
     return _launch(order, ("--session-id", order.client_id) if order.client_id else ())
 
 
-def resume(order: Order) -> Launch:
+def resume(order: LaunchRequest) -> Launch:
     """The same conversation once more."""
     return _launch(order, ("--resume", order.client_id))
 
 
-def _launch(order: Order, which: tuple[str, ...]) -> Launch:
+def _launch(order: LaunchRequest, which: tuple[str, ...]) -> Launch:
     path = os.path.join(order.folder, "gemini-settings.json")
     settings: dict[str, Any] = {
         "privacy": {"usageStatisticsEnabled": False},
@@ -69,7 +69,7 @@ def _launch(order: Order, which: tuple[str, ...]) -> Launch:
         "telemetry": {"enabled": False},
     }
     if order.hook:
-        settings["hooks"] = grouped(order.hook, "gemini")
+        settings["hooks"] = group_hooks(order.hook, "gemini")
     if order.endpoint:
         settings["mcpServers"] = {
             "handoff": {"httpUrl": order.endpoint, "headers": bearer(order), "trust": True, "timeout": 60000}
@@ -90,33 +90,33 @@ def _launch(order: Order, which: tuple[str, ...]) -> Launch:
     )
 
 
-def read(line: str) -> tuple[Event, ...]:
+def read(line: str) -> tuple[AgentEvent, ...]:
     """One line of stream-json."""
     value = parse(line)
     kind = value.get("type")
     if kind == "init":
-        return (Event(STARTED, client_id=str(value.get("session_id") or "")),)
+        return (AgentEvent(STARTED, client_id=str(value.get("session_id") or "")),)
     if kind == "tool_use":
-        return (Event(TOOL, str(value.get("tool_name") or "")),)
+        return (AgentEvent(TOOL, str(value.get("tool_name") or "")),)
     if kind == "message" and value.get("role") == "assistant":
-        return (Event(SAID, text_of(value.get("content"))),)
+        return (AgentEvent(SAID, text_of(value.get("content"))),)
     if kind == "error":
-        return (Event(TROUBLE, text_of(value.get("message"))),)
+        return (AgentEvent(TROUBLE, text_of(value.get("message"))),)
     if kind == "result":
         good = value.get("status") == "success"
         stats = value.get("stats")
         turns = int(number(stats.get("turns"))) if isinstance(stats, dict) else 0
-        return (Event(RESULT, "" if good else text_of(value.get("error")), ok=good, turns=turns),)
+        return (AgentEvent(RESULT, "" if good else text_of(value.get("error")), ok=good, turns=turns),)
     return ()
 
 
-def outcome(ending: Ending, now: float) -> Outcome:
+def outcome(ending: Ending, now: float) -> AgentOutcome:
     """Exit codes are the HTTP status modulo 256; the ones with a meaning of their own are told."""
     judged = judge(ending, now)
     if judged.kind == FAILED and ending.code == _TOO_MANY_REQUESTS:
-        return Outcome(LIMIT, judged.reason, reset_time(judged.reason, now) or now + UNKNOWN_WAIT_SECONDS)
+        return AgentOutcome(LIMIT, judged.reason, reset_time(judged.reason, now) or now + UNKNOWN_WAIT_SECONDS)
     if judged.kind == FAILED and ending.code in _CODES and ending.result is None:
-        return Outcome(FAILED, _CODES[ending.code])
+        return AgentOutcome(FAILED, _CODES[ending.code])
     return judged
 
 

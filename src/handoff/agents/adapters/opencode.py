@@ -12,7 +12,7 @@ from handoff.agents.contract import (
     TOOL,
     Abilities,
     Adapter,
-    Event,
+    AgentEvent,
     Launch,
     at_least,
     bearer,
@@ -24,7 +24,7 @@ from handoff.base.record import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing import Any
 
-    from handoff.agents.contract import Order
+    from handoff.agents.contract import LaunchRequest
 
 _FLOOR = "1.10.0"
 _PLUGIN = """\
@@ -57,17 +57,17 @@ def abilities(version: str) -> Abilities:
     return Abilities(start_context=able, deny_edit=able, resume=True, mcp=True, fence=BY_SANDBOX)
 
 
-def launch(order: Order) -> Launch:
+def launch(order: LaunchRequest) -> Launch:
     """A fresh session; opencode chooses the id and tells it with its first event."""
     return _launch(order, ())
 
 
-def resume(order: Order) -> Launch:
+def resume(order: LaunchRequest) -> Launch:
     """The same conversation once more."""
     return _launch(order, ("--session", order.client_id))
 
 
-def _launch(order: Order, which: tuple[str, ...]) -> Launch:
+def _launch(order: LaunchRequest, which: tuple[str, ...]) -> Launch:
     folder = os.path.join(order.folder, "opencode")
     config: dict[str, Any] = {"autoupdate": False, "share": "disabled"}
     if order.endpoint:
@@ -93,7 +93,7 @@ def _launch(order: Order, which: tuple[str, ...]) -> Launch:
         ("OPENCODE_DISABLE_AUTOUPDATE", "OPENCODE_DISABLE_LSP_DOWNLOAD", "OPENCODE_DISABLE_DEFAULT_PLUGINS"), "1"
     )
     own = {}
-    if order.sandboxed:  # the person's home cannot be written behind a wall
+    if order.sandboxed:  # the person's home cannot be written inside a sandbox
         own = {
             name: os.path.join(order.state or order.folder, "opencode", kind)
             for name, kind in (("XDG_DATA_HOME", "share"), ("XDG_STATE_HOME", "state"), ("XDG_CONFIG_HOME", "config"))
@@ -108,7 +108,7 @@ def _launch(order: Order, which: tuple[str, ...]) -> Launch:
     )  # fmt: skip
 
 
-def read(line: str) -> tuple[Event, ...]:
+def read(line: str) -> tuple[AgentEvent, ...]:
     """One line of its JSON events. It has no last event: the last finished step that stopped is the result."""
     value = parse(line)
     kind = value.get("type")
@@ -116,16 +116,16 @@ def read(line: str) -> tuple[Event, ...]:
     part = value.get("part")
     part = part if isinstance(part, dict) else {}
     if kind == "step_start":
-        return (Event(STARTED, client_id=known),)
+        return (AgentEvent(STARTED, client_id=known),)
     if kind == "tool_use":
-        return (Event(TOOL, str(part.get("tool") or "")),)
+        return (AgentEvent(TOOL, str(part.get("tool") or "")),)
     if kind == "text":
-        return (Event(SAID, text_of(part.get("text") or "")),)
+        return (AgentEvent(SAID, text_of(part.get("text") or "")),)
     if kind == "step_finish":
         stopped = part.get("reason") == "stop"
-        return (Event(RESULT, client_id=known, ok=True if stopped else None, turns=0),) if stopped else ()
+        return (AgentEvent(RESULT, client_id=known, ok=True if stopped else None, turns=0),) if stopped else ()
     if kind == "error":
-        return (Event(RESULT, text_of(value.get("error")), known, ok=False),)
+        return (AgentEvent(RESULT, text_of(value.get("error")), known, ok=False),)
     return ()
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from handoff.agents.contract import BY_NOBODY, Abilities, Adapter, Event, Launch
+from handoff.agents.contract import BY_NOBODY, Abilities, Adapter, AgentEvent, Launch
 from handoff.base.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from handoff.agents.contract import Order
+    from handoff.agents.contract import LaunchRequest
 
 NAME = "person"
 
@@ -17,13 +17,13 @@ def abilities(version: str) -> Abilities:
     return Abilities(fence=BY_NOBODY)
 
 
-def launch(order: Order) -> Launch:
+def launch(order: LaunchRequest) -> Launch:
     """Nothing is started."""
     del order
     return Launch(())
 
 
-def read(line: str) -> tuple[Event, ...]:
+def read(line: str) -> tuple[AgentEvent, ...]:
     """A person prints nothing."""
     del line
     return ()

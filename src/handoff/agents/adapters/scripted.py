@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import sys
 
-from handoff.agents.contract import SAID, TROUBLE, USAGE, Abilities, Adapter, Event, Launch
+from handoff.agents.contract import SAID, TROUBLE, USAGE, Abilities, Adapter, AgentEvent, Launch
 from handoff.agents.scripted.player import SPENT
 from handoff.base.errors import UserError
 from handoff.base.files import read_text
 from handoff.base.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from handoff.agents.contract import Order
+    from handoff.agents.contract import LaunchRequest
 
 
 def abilities(version: str) -> Abilities:
@@ -21,7 +21,7 @@ def abilities(version: str) -> Abilities:
     return Abilities()
 
 
-def launch(order: Order) -> Launch:
+def launch(order: LaunchRequest) -> Launch:
     """The first word is the script to follow."""
     if not order.words:
         raise UserError(
@@ -30,22 +30,22 @@ def launch(order: Order) -> Launch:
         )
     prompt, script = os.path.join(order.folder, "prompt.md"), order.words[0]
     files = {prompt: order.prompt}
-    if os.path.isfile(script):  # inside a wall only what is in the session's folder is sure to be seen
+    if os.path.isfile(script):  # inside a sandbox only what is in the session's folder is sure to be seen
         copy = os.path.join(order.folder, "script.toml")
         files[copy] = read_text(script)
         script = copy
-    argv = (sys.executable, "-m", "handoff.surfaces.cli.main", "rehearse", script, "--prompt", prompt)
+    argv = (sys.executable, "-m", "handoff.surfaces.cli.main", "scripted", script, "--prompt", prompt)
     return Launch(argv, {}, files)
 
 
-def read(line: str) -> tuple[Event, ...]:
+def read(line: str) -> tuple[AgentEvent, ...]:
     """What it told; its complaints begin with Error."""
     text = line.strip()
     if text.startswith("Error: "):
-        return (Event(TROUBLE, text.removeprefix("Error: ")),)
+        return (AgentEvent(TROUBLE, text.removeprefix("Error: ")),)
     if text.startswith(SPENT) and text.endswith(" USD"):
-        return (Event(USAGE, text, money=_amount(text)),)
-    return (Event(SAID, text),) if text else ()
+        return (AgentEvent(USAGE, text, money=_amount(text)),)
+    return (AgentEvent(SAID, text),) if text else ()
 
 
 def _amount(text: str) -> float:

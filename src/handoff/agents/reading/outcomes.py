@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from handoff.agents.contract import FAILED, KILLED, LIMIT, LOST, OK, Outcome
+from handoff.agents.contract import FAILED, KILLED, LIMIT, LOST, OK, AgentOutcome
 from handoff.agents.reading.waiting import is_limit, reset_time
 from handoff.base.record import TYPE_CHECKING
 
@@ -13,24 +13,24 @@ UNKNOWN_WAIT_SECONDS = 900.0
 _SHOWN = 400
 
 
-def judge(ending: Ending, now: float) -> Outcome:
+def judge(ending: Ending, now: float) -> AgentOutcome:
     """The rule for every client: a bad result or a limit in its words outweighs a good exit code."""
     words = _last_words(ending)
     if ending.wait_until > now and not _went_well(ending):
-        return Outcome(LIMIT, words or "the provider's limit is reached", ending.wait_until)
+        return AgentOutcome(LIMIT, words or "the provider's limit is reached", ending.wait_until)
     if not _went_well(ending) and is_limit(words):
-        return Outcome(LIMIT, words, reset_time(words, now) or now + UNKNOWN_WAIT_SECONDS)
+        return AgentOutcome(LIMIT, words, reset_time(words, now) or now + UNKNOWN_WAIT_SECONDS)
     if ending.result is not None and ending.result.ok is False:
-        return Outcome(FAILED, words or "the client reported a failure")
+        return AgentOutcome(FAILED, words or "the client reported a failure")
     if ending.code is None:
-        return Outcome(LOST, "the process is gone and nobody saw how it ended")
+        return AgentOutcome(LOST, "the process is gone and nobody saw how it ended")
     if ending.code < 0:
-        return Outcome(KILLED, f"the process was ended by signal {-ending.code}")
+        return AgentOutcome(KILLED, f"the process was ended by signal {-ending.code}")
     if ending.code:
-        return Outcome(FAILED, words or f"the process ended with exit code {ending.code}")
+        return AgentOutcome(FAILED, words or f"the process ended with exit code {ending.code}")
     if ending.trouble and ending.result is None:
-        return Outcome(FAILED, ending.trouble)
-    return Outcome(OK, ending.result.text[:_SHOWN] if ending.result else "")
+        return AgentOutcome(FAILED, ending.trouble)
+    return AgentOutcome(OK, ending.result.text[:_SHOWN] if ending.result else "")
 
 
 def _went_well(ending: Ending) -> bool:

@@ -13,7 +13,7 @@ from handoff.base.process import replace
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from handoff.agents.sandbox.policy import Cage
+    from handoff.agents.sandbox.policy import Policy
 
 OLDEST = 3  # before it, a file outside could still be truncated
 # Isolated, so that nothing in the workspace is imported; our own code is found by its place.
@@ -39,13 +39,13 @@ def version() -> int:
     return max(0, int(ctypes.CDLL(None, use_errno=True).syscall(_CREATE, None, 0, 1)))
 
 
-def launcher_words(cage: Cage, secrets: Sequence[str]) -> list[str]:
-    """How to start a command under Landlock: Python, this file, and the cage in words."""
-    words = [sys.executable, "-I", "-c", _LAUNCH, SOURCES, f"--in={cage.workspace}"]
-    words += [f"--write={path}" for path in (cage.workspace, cage.temp, *cage.writable)]
-    words += [f"--hide={path}" for path in (*cage.hidden, *secrets)]
-    words += [f"--read={path}" for path in cage.visible]
-    return words + ([] if cage.network else ["--offline"])
+def launcher_words(policy: Policy, secrets: Sequence[str]) -> list[str]:
+    """How to start a command under Landlock: Python, this file, and the policy in words."""
+    words = [sys.executable, "-I", "-c", _LAUNCH, SOURCES, f"--in={policy.workspace}"]
+    words += [f"--write={path}" for path in (policy.workspace, policy.temp, *policy.writable)]
+    words += [f"--hide={path}" for path in (*policy.hidden, *secrets)]
+    words += [f"--read={path}" for path in policy.visible]
+    return words + ([] if policy.network else ["--offline"])
 
 
 def main(words: Sequence[str]) -> NoReturn:

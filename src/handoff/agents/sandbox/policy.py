@@ -1,11 +1,11 @@
-"""What a session inside its wall may touch."""
+"""What a session inside its sandbox may touch."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 
-class Cage(NamedTuple):
+class Policy(NamedTuple):
     """What a session may touch. Everything else on the disk can be read, not written; `hidden` cannot even be read."""
 
     workspace: str

@@ -1,4 +1,4 @@
-"""The wall around a session: which layer this machine has, and a command wrapped in it."""
+"""The sandbox around a session: which layer this machine has, and a command wrapped in it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from handoff.base.process import capture, find
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from handoff.agents.sandbox.policy import Cage
+    from handoff.agents.sandbox.policy import Policy
 
 BUBBLEWRAP, LANDLOCK, SEATBELT, NOTHING = "bubblewrap", "landlock", "sandbox-exec", "none"
 LAYERS = (BUBBLEWRAP, LANDLOCK, SEATBELT)
@@ -47,7 +47,7 @@ _SHORTEST_ROOT = 3
 
 
 class Wrapped(NamedTuple):
-    """A command inside the wall: what to start, and with which environment."""
+    """A command inside the sandbox: what to start, and with which environment."""
 
     argv: list[str]
     environment: dict[str, str]
@@ -88,38 +88,38 @@ def _works(name: str, environment: Mapping[str, str]) -> bool:
     return False
 
 
-def wrap(cage: Cage, argv: Sequence[str], environment: Mapping[str, str], *, by: str) -> Wrapped:
+def wrap(policy: Policy, argv: Sequence[str], environment: Mapping[str, str], *, by: str) -> Wrapped:
     """The command as it must be started so that layer `by` holds it."""
-    os.makedirs(cage.temp, mode=0o700, exist_ok=True)
-    inside = session_environment(cage, environment)
-    cage = cage._replace(visible=(*cage.visible, *_programs(cage, environment)))
+    os.makedirs(policy.temp, mode=0o700, exist_ok=True)
+    inside = session_environment(policy, environment)
+    policy = policy._replace(visible=(*policy.visible, *_programs(policy, environment)))
     if by == BUBBLEWRAP:
         program = find("bwrap", path=environment.get("PATH", os.defpath)) or "bwrap"
         inside["TMPDIR"] = "/tmp"  # noqa: S108 - a folder of its own, bound there
-        return Wrapped([program, *bubblewrap_words(cage), "--", *argv], inside)
+        return Wrapped([program, *bubblewrap_words(policy), "--", *argv], inside)
     if by == LANDLOCK:
-        return Wrapped([*launcher_words(cage, secrets(cage)), "--", *argv], inside)
+        return Wrapped([*launcher_words(policy, secrets(policy)), "--", *argv], inside)
     if by == SEATBELT:
-        return Wrapped(["sandbox-exec", "-p", seatbelt_profile(cage), *argv], inside)
+        return Wrapped(["sandbox-exec", "-p", seatbelt_profile(policy), *argv], inside)
     return Wrapped(list(argv), inside)
 
 
-def session_environment(cage: Cage, environment: Mapping[str, str]) -> dict[str, str]:
+def session_environment(policy: Policy, environment: Mapping[str, str]) -> dict[str, str]:
     """The environment inside: no sockets, no tokens, caches and temp of its own."""
     kept = {key: value for key, value in environment.items() if key not in _FORGOTTEN}
-    cache = os.path.join(cage.temp, "cache")
-    kept.update(TMPDIR=cage.temp, XDG_CACHE_HOME=cache, npm_config_cache=os.path.join(cache, "npm"))
+    cache = os.path.join(policy.temp, "cache")
+    kept.update(TMPDIR=policy.temp, XDG_CACHE_HOME=cache, npm_config_cache=os.path.join(cache, "npm"))
     kept.setdefault("CARGO_NET_GIT_FETCH_WITH_CLI", "false")
     return kept
 
 
-def secrets(cage: Cage) -> list[str]:
+def secrets(policy: Policy) -> list[str]:
     """Folders and files with keys or tokens that exist on this machine."""
-    found = [os.path.join(cage.home, name) for name in _SECRETS]
-    return [path for path in found if os.path.lexists(path) and not _inside(path, cage.writable)]
+    found = [os.path.join(policy.home, name) for name in _SECRETS]
+    return [path for path in found if os.path.lexists(path) and not _inside(path, policy.writable)]
 
 
-def bubblewrap_words(cage: Cage) -> list[str]:
+def bubblewrap_words(policy: Policy) -> list[str]:
     """The options for bwrap. Order matters: later ones lie over earlier ones."""
     words = [
         "--die-with-parent",
@@ -130,59 +130,59 @@ def bubblewrap_words(cage: Cage) -> list[str]:
         "--cap-drop",
         "ALL",
     ]
-    words += [] if cage.network else ["--unshare-net"]
-    words += [] if cage.terminal else ["--new-session"]
+    words += [] if policy.network else ["--unshare-net"]
+    words += [] if policy.terminal else ["--new-session"]
     words += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/run"]
     for path in _RUN_KEPT:
         words += ["--ro-bind-try", path, path]
-    words += ["--bind", cage.temp, "/tmp"]  # noqa: S108 - inside, /tmp is the session's own
-    if _inside(cage.home, ("/tmp",)):  # noqa: S108 - a home below it must not vanish with it
-        words += ["--ro-bind", cage.home, cage.home]
+    words += ["--bind", policy.temp, "/tmp"]  # noqa: S108 - inside, /tmp is the session's own
+    if _inside(policy.home, ("/tmp",)):  # noqa: S108 - a home below it must not vanish with it
+        words += ["--ro-bind", policy.home, policy.home]
     if os.path.isdir("/dev/shm"):  # noqa: S108
         words += ["--tmpfs", "/dev/shm"]  # noqa: S108
-    covered = _outermost([*cage.hidden, *secrets(cage)])
+    covered = _outermost([*policy.hidden, *secrets(policy)])
     for path in covered:
         words += ["--tmpfs", path] if os.path.isdir(path) else ["--ro-bind", os.devnull, path]
-    for path in _existing(cage.visible):
+    for path in _existing(policy.visible):
         words += ["--ro-bind", path, path]
-    for path in _existing((cage.temp, *cage.writable, cage.workspace)):
+    for path in _existing((policy.temp, *policy.writable, policy.workspace)):
         words += ["--bind", path, path]
-    git = os.path.join(cage.workspace, ".git")
+    git = os.path.join(policy.workspace, ".git")
     if os.path.isdir(git):
         words += ["--bind", git, git]  # a mount of its own cannot be renamed away
-    for path in _existing(cage.frozen):
+    for path in _existing(policy.frozen):
         words += ["--ro-bind", path, path]
     for path in covered:  # an empty folder that took writes would only pretend they were kept
-        words += ["--remount-ro", path] if os.path.isdir(path) and not _inside(path, (cage.workspace,)) else []
-    return [*words, "--chdir", cage.workspace]
+        words += ["--remount-ro", path] if os.path.isdir(path) and not _inside(path, (policy.workspace,)) else []
+    return [*words, "--chdir", policy.workspace]
 
 
-def seatbelt_profile(cage: Cage) -> str:
+def seatbelt_profile(policy: Policy) -> str:
     """A profile for macOS: the last rule that matches wins."""
 
     def quoted(path: str) -> str:
         return '"' + os.path.realpath(path).replace("\\", "\\\\").replace('"', '\\"') + '"'
 
     rules = ["(version 1)", "(allow default)", "(deny file-write*)"]
-    rules += [f"(deny file-read* file-write* (subpath {quoted(path)}))" for path in (*cage.hidden, *secrets(cage))]
-    rules += [f"(allow file-read* (subpath {quoted(path)}))" for path in cage.visible]
+    rules += [f"(deny file-read* file-write* (subpath {quoted(path)}))" for path in (*policy.hidden, *secrets(policy))]
+    rules += [f"(allow file-read* (subpath {quoted(path)}))" for path in policy.visible]
     rules += ['(allow file-write* (subpath "/dev"))']
     rules += [
         f"(allow file-read* file-write* (subpath {quoted(path)}))"
-        for path in (cage.temp, *cage.writable, cage.workspace)
+        for path in (policy.temp, *policy.writable, policy.workspace)
     ]
-    rules += [f"(deny file-write* (subpath {quoted(path)}))" for path in cage.frozen]
-    rules += ["(deny signal (target others))", *([] if cage.network else ["(deny network*)"])]
+    rules += [f"(deny file-write* (subpath {quoted(path)}))" for path in policy.frozen]
+    rules += ["(deny signal (target others))", *([] if policy.network else ["(deny network*)"])]
     return "\n".join(rules)
 
 
-def _programs(cage: Cage, environment: Mapping[str, str]) -> list[str]:
+def _programs(policy: Policy, environment: Mapping[str, str]) -> list[str]:
     """Where PATH and Python find programs inside folders that are hidden or replaced: a venv in the checkout, say."""
-    covered = [*cage.hidden, "/tmp", "/run"]  # noqa: S108
+    covered = [*policy.hidden, "/tmp", "/run"]  # noqa: S108
     roots = [os.path.dirname(folder) if os.path.basename(folder) in ("bin", "shims") else folder
              for folder in environment.get("PATH", "").split(os.pathsep) if folder.startswith("/")]  # fmt: skip
     roots += [sys.prefix, sys.base_prefix, SOURCES]
-    writable = [cage.temp, cage.workspace, *cage.writable]
+    writable = [policy.temp, policy.workspace, *policy.writable]
     return [
         root for root in dict.fromkeys(roots)
         if _inside(root, covered) and not _inside(root, writable) and root not in covered

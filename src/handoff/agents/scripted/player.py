@@ -1,4 +1,4 @@
-"""An agent that follows a script: for demos, tests and rehearsals, where a model would cost money or vary.
+"""An agent that follows a script: for demos, tests and scripts, where a model would cost money or vary.
 
 A script is TOML. Each `[[act]]` does one thing: `write` a file (with `text`), `append`, `replace` (`old`, `new`),
 `delete`, `run` a command (`may_fail`), `say`, `spend` money, `sleep`, `expect` a text in the prompt, `exit`, `crash`, `hang`.

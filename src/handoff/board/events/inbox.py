@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from handoff.store.database import Store
 
-MOST = 100
+LIMIT = 100
 
 
 class Message(Record):
@@ -43,10 +43,10 @@ def post(
         return Message(**row)
 
 
-def unread(store: Store, *, most: int = MOST) -> list[Message]:
+def unread(store: Store, *, limit: int = LIMIT) -> list[Message]:
     """Messages nobody has taken, the oldest first."""
     with store.transaction(write=False) as transaction:
-        return [Message(**row) for row in transaction.query("read_inbox", most=most)]
+        return [Message(**row) for row in transaction.query("read_inbox", limit=limit)]
 
 
 def take(store: Store, *, key: int, taken_by: str) -> Message | None:

@@ -1,4 +1,4 @@
-"""Incidents: what a guard refused or the watcher noticed, each told once, with its evidence and what mends it."""
+"""Incidents: what a guard refused or the watcher noticed, each told once, with its evidence and what fixes it."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ if TYPE_CHECKING:
     from handoff.store.database import Row, Store, Transaction
 
 REFUSED = "refused"
-MENDED, SEEN = "mended", "seen"
-MOST = 1000
+FIXED, SEEN = "fixed", "seen"
+LIMIT = 1000
 
 
-class Report(Record):
+class IncidentReport(Record):
     """Something to be told. `mark` is made of what happened: the same mark is the same incident."""
 
     mark: str
     kind: str
     what: str
-    mend: str
+    fix: str
     project: str = ""
     session: str = ""
     place: str = ""
     at: float = 0.0  # when it happened, if that is known; else now
     evidence: dict[str, Any] = {}  # noqa: RUF012 - never changed
-    mended: dict[str, Any] = {}  # noqa: RUF012 - what the watcher must see so that it counts as mended
+    fixed: dict[str, Any] = {}  # noqa: RUF012 - what the watcher must see so that it counts as fixed
 
 
 class Incident(Record):
@@ -42,11 +42,11 @@ class Incident(Record):
     session: str
     place: str
     what: str
-    mend: str
+    fix: str
     evidence: dict[str, Any]
-    mended: dict[str, Any]
-    settled_at: float | None
-    settled: str
+    fixed: dict[str, Any]
+    resolved_at: float | None
+    resolved: str
 
 
 class Watched(Record):
@@ -63,14 +63,14 @@ def identity(*parts: str) -> str:
     return "i-" + sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
-def tell(transaction: Transaction, reports: Sequence[Report]) -> int:
+def tell(transaction: Transaction, reports: Sequence[IncidentReport]) -> int:
     """Write incidents and their journal lines in the transaction that makes them known; how many were new."""
     told = 0
     for report in reports:
         name = identity(report.mark)
         body = {
-            "what": _clean(report.what), "mend": _clean(report.mend), "evidence": report.evidence,
-            "mended": report.mended,
+            "what": _clean(report.what), "fix": _clean(report.fix), "evidence": report.evidence,
+            "fixed": report.fixed,
         }  # fmt: skip
         fresh = transaction.execute(
             "add_incident", id=name, at=report.at or transaction.now(), kind=report.kind, project=_clean(report.project),
@@ -80,14 +80,14 @@ def tell(transaction: Transaction, reports: Sequence[Report]) -> int:
             told += 1
             journal.append(
                 transaction, f"incident.{report.kind}", project=_clean(report.project), session=_clean(report.session),
-                incident=name, what=body["what"], mend=body["mend"], evidence=report.evidence,
+                incident=name, what=body["what"], fix=body["fix"], evidence=report.evidence,
             )  # fmt: skip
     return told
 
 
-def settle(transaction: Transaction, *, id: str, how: str) -> bool:  # noqa: A002 - the word people use
-    """An incident is mended, or somebody has seen it."""
-    rows = transaction.query("settle_incident", id=id, how=how, now=transaction.now())
+def resolve(transaction: Transaction, *, id: str, how: str) -> bool:  # noqa: A002 - the word people use
+    """An incident is fixed, or somebody has seen it."""
+    rows = transaction.query("resolve_incident", id=id, how=how, now=transaction.now())
     for row in rows:
         journal.append(
             transaction, f"incident.{how}", project=row["project"], session=row["session"], incident=row["id"]
@@ -96,11 +96,13 @@ def settle(transaction: Transaction, *, id: str, how: str) -> bool:  # noqa: A00
 
 
 def listing(
-    store: Store, *, project: str = "", session: str = "", every: bool = False, most: int = MOST
+    store: Store, *, project: str = "", session: str = "", include_ended: bool = False, limit: int = LIMIT
 ) -> list[Incident]:
     """Open incidents, or all of them, newest first."""
     with store.transaction(write=False) as transaction:
-        rows = transaction.query("list_incidents", project=project, session=session, every=int(every), most=most)
+        rows = transaction.query(
+            "list_incidents", project=project, session=session, include_ended=int(include_ended), limit=limit
+        )
         return [_incident(row) for row in rows]
 
 
@@ -115,7 +117,7 @@ def find(store: Store, *, id: str) -> Incident:  # noqa: A002 - the word people 
 
 
 def count(store: Store, *, project: str = "") -> int:
-    """How many incidents nobody has settled."""
+    """How many incidents nobody has concluded."""
     with store.transaction(write=False) as transaction:
         row = transaction.one("count_incidents", project=project)
         return int(row["open"]) if row else 0
@@ -126,7 +128,7 @@ def of_place(transaction: Transaction, *, place: str) -> list[Incident]:
     return [_incident(row) for row in transaction.query("list_place_incidents", place=place)]
 
 
-def watched(transaction: Transaction, *, place: str) -> Watched:
+def get_watched(transaction: Transaction, *, place: str) -> Watched:
     """What the watcher saw last."""
     row = transaction.one("get_watched", place=place)
     return Watched(int(row["version"]), texts.read(row["facts"], {})) if row else Watched(0, {})
@@ -149,5 +151,5 @@ def _incident(row: Row) -> Incident:
     body = texts.read(str(row["body"]), {})
     return Incident(
         row["id"], row["at"], row["kind"], row["project"], row["session"], row["place"], body.get("what", ""),
-        body.get("mend", ""), body.get("evidence", {}), body.get("mended", {}), row["settled_at"], row["settled"],
+        body.get("fix", ""), body.get("evidence", {}), body.get("fixed", {}), row["resolved_at"], row["concluded"],
     )  # fmt: skip

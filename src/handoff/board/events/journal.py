@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 else:
     Protocol = object  # only the type checker needs it
 
-MOST = 1000
+LIMIT = 1000
 
 
 class Subject(Protocol):
@@ -73,23 +73,23 @@ def append(
     )
 
 
-def since(store: Store, *, seq: int = 0, project: str = "", most: int = MOST) -> list[Event]:
+def since(store: Store, *, seq: int = 0, project: str = "", limit: int = LIMIT) -> list[Event]:
     """The lines after `seq`. Writers take turns, so no line ever appears behind one that was read."""
     with store.transaction(write=False) as transaction:
-        return [_event(row) for row in transaction.query("read_events", since=seq, project=project, most=most)]
+        return [_event(row) for row in transaction.query("read_events", since=seq, project=project, limit=limit)]
 
 
-def last(store: Store, *, project: str = "", most: int = 20) -> list[Event]:
+def last(store: Store, *, project: str = "", limit: int = 20) -> list[Event]:
     """The end of the journal, in order."""
     with store.transaction(write=False) as transaction:
-        rows = transaction.query("read_last_events", project=project, most=most)
+        rows = transaction.query("read_last_events", project=project, limit=limit)
         return [_event(row) for row in reversed(rows)]
 
 
-def of_task(store: Store, *, key: int, seq: int = 0, most: int = MOST) -> list[Event]:
+def of_task(store: Store, *, key: int, seq: int = 0, limit: int = LIMIT) -> list[Event]:
     """What happened to one task."""
     with store.transaction(write=False) as transaction:
-        return [_event(row) for row in transaction.query("read_task_events", task=key, since=seq, most=most)]
+        return [_event(row) for row in transaction.query("read_task_events", task=key, since=seq, limit=limit)]
 
 
 def _event(row: dict[str, Any]) -> Event:

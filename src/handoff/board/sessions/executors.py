@@ -74,7 +74,7 @@ def give_up(store: Store, *, id: str) -> bool:  # noqa: A002 - the word people u
     return _move(store, id=id, seen=ALIVE, state=DEAD)
 
 
-def settle(store: Store, *, id: str) -> bool:  # noqa: A002 - the word people use
+def end(store: Store, *, id: str) -> bool:  # noqa: A002 - the word people use
     """What it ran is in other hands."""
     return _move(store, id=id, seen=DEAD, state=RECOVERED)
 
@@ -85,7 +85,7 @@ def _move(store: Store, *, id: str, seen: str, state: str) -> bool:  # noqa: A00
 
 
 def prune(store: Store, *, before: float) -> int:
-    """Forget those that were settled long ago."""
+    """Forget those that were concluded long ago."""
     with store.transaction() as transaction:
         forgotten = transaction.execute("prune_executors", before=before)
         transaction.execute("prune_offers")

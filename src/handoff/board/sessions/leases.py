@@ -6,7 +6,7 @@ from handoff.base.errors import Conflict, Refused, UserError
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.events import journal
 from handoff.board.sessions import pauses
-from handoff.board.sessions.sessions import TAB, Session, Who, register
+from handoff.board.sessions.sessions import TAB, Session, SessionIdentity, register
 from handoff.board.tasks import outcomes, requirements, states, tasks
 from handoff.board.tasks.tasks import Task, stale
 
@@ -17,7 +17,7 @@ LEASE_SECONDS = 900.0
 LONGEST_LEASE_SECONDS = 30 * 86_400.0
 
 
-class Limits(Record):
+class ClaimLimits(Record):
     """How many tasks may run at once; 0 is no limit. They are counted inside the claim's own transaction."""
 
     machine: int = 0
@@ -38,17 +38,17 @@ class Claim(Record):
 def claim_next(
     store: Store,
     *,
-    who: Who,
+    who: SessionIdentity,
     project: str = "",
     role: str = "",
     lease_seconds: float = LEASE_SECONDS,
-    limits: Limits | None = None,
+    limits: ClaimLimits | None = None,
 ) -> Claim | None:
     """Take the ready task that comes next: highest priority, then oldest. None when nothing may start now.
 
     A phase of a flow is not for tabs: its session is started in the flow's own workspace.
     """
-    limits = limits or Limits()
+    limits = limits or ClaimLimits()
     with store.transaction() as transaction:
         held = _held_already(transaction, who)
         if held is not None:
@@ -59,13 +59,15 @@ def claim_next(
         return _take(transaction, key=row["key"], agent=row["agent"] or who.agent, who=who, lease_seconds=lease_seconds)
 
 
-def has_next(store: Store, *, who: Who, limits: Limits | None = None) -> bool:
+def has_next(store: Store, *, who: SessionIdentity, limits: ClaimLimits | None = None) -> bool:
     """Whether `claim_next` would find something: a look that takes no turn among the writers."""
     with store.transaction(write=False) as transaction:
-        return _next(transaction, who, project="", role="", limits=limits or Limits()) is not None
+        return _next(transaction, who, project="", role="", limits=limits or ClaimLimits()) is not None
 
 
-def _next(transaction: Transaction, who: Who, *, project: str, role: str, limits: Limits) -> Row | None:
+def _next(
+    transaction: Transaction, who: SessionIdentity, *, project: str, role: str, limits: ClaimLimits
+) -> Row | None:
     if limits.machine and _running(transaction, who, project)["machine"] >= limits.machine:
         return None
     return transaction.one(
@@ -76,10 +78,15 @@ def _next(transaction: Transaction, who: Who, *, project: str, role: str, limits
 
 
 def claim(
-    store: Store, *, key: int, who: Who, lease_seconds: float = LEASE_SECONDS, limits: Limits | None = None
+    store: Store,
+    *,
+    key: int,
+    who: SessionIdentity,
+    lease_seconds: float = LEASE_SECONDS,
+    limits: ClaimLimits | None = None,
 ) -> Claim:
     """Take one named task, or say why it cannot be had."""
-    limits = limits or Limits()
+    limits = limits or ClaimLimits()
     with store.transaction() as transaction:
         held = _held_already(transaction, who)
         if held is not None and held.task.key == key:
@@ -153,20 +160,20 @@ def hand_back(store: Store, *, task: Task, reason: str) -> outcomes.Outcome | No
         return outcomes.after_block(transaction, blocked)
 
 
-def why_idle(store: Store, *, who: Who, project: str = "", limits: Limits | None = None) -> str:
+def why_idle(store: Store, *, who: SessionIdentity, project: str = "", limits: ClaimLimits | None = None) -> str:
     """Why `claim_next` found nothing, in a person's words."""
-    limits = limits or Limits()
+    limits = limits or ClaimLimits()
     with store.transaction(write=False) as transaction:
         stops = [stop for stop in pauses.listing(transaction) if stop.scope == pauses.ALL or stop.project == project]
         if stops:
             return f"{stops[0].words} is stopped: {stops[0].reason or 'no reason given'}"
         running = _running(transaction, who, project)
-        for scope, most in limits._asdict().items():
-            if most and running[scope] >= most:
-                return f"the limit of {most} running tasks for this {scope} is reached"
+        for scope, limit in limits._asdict().items():
+            if limit and running[scope] >= limit:
+                return f"the limit of {limit} running tasks for this {scope} is reached"
         counts = transaction.one("count_ready", project=project, now=transaction.now()) or {"ready": 0, "due": 0}
         lacking = requirements.lacking(transaction, project=project, labels=who.labels)
-        unserved = requirements.unserved(transaction, project=project, most=1)
+        unserved = requirements.unserved(transaction, project=project, limit=1)
     if not counts["ready"]:
         return "no task is ready"
     if not counts["due"]:
@@ -178,7 +185,7 @@ def why_idle(store: Store, *, who: Who, project: str = "", limits: Limits | None
     return "the ready tasks are for another agent or role, or at a limit, or stopped"
 
 
-def _take(transaction: Transaction, *, key: int, agent: str, who: Who, lease_seconds: float) -> Claim:
+def _take(transaction: Transaction, *, key: int, agent: str, who: SessionIdentity, lease_seconds: float) -> Claim:
     _check_length(lease_seconds)
     (row,) = transaction.query(
         "claim_task", key=key, session=who.id, host=who.host, agent=agent, lease_seconds=float(lease_seconds),
@@ -199,7 +206,7 @@ def _check_length(lease_seconds: float) -> None:
         )
 
 
-def _held_already(transaction: Transaction, who: Who) -> Claim | None:
+def _held_already(transaction: Transaction, who: SessionIdentity) -> Claim | None:
     """A session asks again, perhaps because it died before it heard the answer: it gets the same one."""
     row = transaction.one("get_session", id=who.id)
     if row is None or row["task"] is None:
@@ -224,23 +231,23 @@ def _refuse_unready(transaction: Transaction, task: Task) -> None:
         raise stale(task, None)
     if task.not_before > transaction.now():
         raise Refused(f"Task '{task.label}' is to start later.", f"See: handoff show {task.label}")
-    stop = pauses.stop_of(transaction, task)
+    stop = pauses.pause_of(transaction, task)
     if stop is not None:
         words = stop.words[:1].upper() + stop.words[1:]
         raise Refused(f"{words} is stopped: {stop.reason or 'no reason given'}.", f"Go on with: {stop.way_back}")
 
 
-def _refuse_over_limit(transaction: Transaction, task: Task, who: Who, limits: Limits) -> None:
+def _refuse_over_limit(transaction: Transaction, task: Task, who: SessionIdentity, limits: ClaimLimits) -> None:
     running = _running(transaction, who, task.project)
-    for scope, most in limits._asdict().items():
-        if most and running[scope] >= most:
+    for scope, limit in limits._asdict().items():
+        if limit and running[scope] >= limit:
             raise Refused(
-                f"'{task.label}' cannot start: {most} tasks run already, the most for this {scope}.",
+                f"'{task.label}' cannot start: {limit} tasks run already, the most for this {scope}.",
                 "Wait for one to end, or raise max_running in the configuration.",
             )
 
 
-def _running(transaction: Transaction, who: Who, project: str) -> dict[str, int]:
+def _running(transaction: Transaction, who: SessionIdentity, project: str) -> dict[str, int]:
     return dict(transaction.one("count_running", host=who.host, project=project, agent=who.agent) or {})
 
 

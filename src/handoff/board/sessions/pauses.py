@@ -14,14 +14,14 @@ ALL, PROJECT, BATCH, TASK = "all", "project", "batch", "task"
 SCOPES = (ALL, PROJECT, BATCH, TASK)
 
 
-class Stop(Record):
+class Pause(Record):
     """One stop. `name` is the batch's or the task's id."""
 
     scope: str
     project: str
     name: str
     reason: str
-    stopped_by: str
+    paused_by: str
     at: float
 
     @property
@@ -43,14 +43,14 @@ class Stop(Record):
         return " ".join(word for word in ("handoff resume", what, where) if word)
 
 
-def stop(
-    store: Store, *, scope: str = ALL, project: str = "", name: str = "", reason: str = "", stopped_by: str = ""
+def pause(
+    store: Store, *, scope: str = ALL, project: str = "", name: str = "", reason: str = "", paused_by: str = ""
 ) -> bool:
     """Stop claims in a scope; False when it was stopped already."""
     _check_scope(scope, project, name)
     with store.transaction() as transaction:
         fresh = transaction.execute(
-            "put_stop", scope=scope, project=project, name=name, reason=reason, stopped_by=stopped_by,
+            "put_pause", scope=scope, project=project, name=name, reason=reason, paused_by=paused_by,
             now=transaction.now(),
         )  # fmt: skip
         if fresh:
@@ -62,19 +62,19 @@ def resume(store: Store, *, scope: str = ALL, project: str = "", name: str = "")
     """Let claims go on; False when nothing was stopped there."""
     _check_scope(scope, project, name)
     with store.transaction() as transaction:
-        gone = transaction.execute("drop_stop", scope=scope, project=project, name=name)
+        gone = transaction.execute("drop_pause", scope=scope, project=project, name=name)
         if gone:
             journal.append(transaction, "claims.resumed", project=project, scope=scope, name=name)
         return bool(gone)
 
 
-def listing(store: Store) -> list[Stop]:
+def listing(store: Store) -> list[Pause]:
     """What is stopped."""
     with store.transaction(write=False) as transaction:
-        return [Stop(**row) for row in transaction.query("list_stops")]
+        return [Pause(**row) for row in transaction.query("list_pauses")]
 
 
-def stop_of(transaction: Transaction, task: Task) -> Stop | None:
+def pause_of(transaction: Transaction, task: Task) -> Pause | None:
     """The stop that keeps this task from being claimed."""
     batch = transaction.one("get_batch", key=task.batch) if task.batch is not None else None
     for found in listing(transaction):

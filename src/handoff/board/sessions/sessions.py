@@ -9,10 +9,10 @@ if TYPE_CHECKING:
     from handoff.store.database import Row, Store
 
 PERSON, TAB, AGENT, SUPERVISOR = "person", "tab", "agent", "supervisor"
-MOST = 1000
+LIMIT = 1000
 
 
-class Who(Record):
+class SessionIdentity(Record):
     """How a session introduces itself. A process is (host, boot, pid, start): never a name, never a pid alone."""
 
     id: str
@@ -47,7 +47,7 @@ class Session(Record):
     ending: str
 
 
-def register(store: Store, *, who: Who, task: int | None = None, fence: int = 0) -> Session:
+def register(store: Store, *, who: SessionIdentity, task: int | None = None, fence: int = 0) -> Session:
     """Make a session known, or bring what is known of it up to date; with the task it was just given."""
     with store.transaction() as transaction:
         said = who._asdict()
@@ -68,10 +68,10 @@ def get(store: Store, *, id: str) -> Session | None:  # noqa: A002 - the word pe
     return Session(**row) if row else None
 
 
-def listing(store: Store, *, most: int = MOST) -> list[Session]:
+def listing(store: Store, *, limit: int = LIMIT) -> list[Session]:
     """Sessions that have not ended."""
     with store.transaction(write=False) as transaction:
-        return [Session(**row) for row in transaction.query("list_live_sessions", most=most)]
+        return [Session(**row) for row in transaction.query("list_live_sessions", limit=limit)]
 
 
 def end(store: Store, *, id: str, ending: str = "ended") -> bool:  # noqa: A002 - the word people use

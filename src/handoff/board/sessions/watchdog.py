@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 FAN_IN_SECONDS = 600.0
 SESSION_SECONDS = 86_400.0
-MOST = 500
+LIMIT = 500
 _AT_ONCE = 50
 
 
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     IsAlive = Callable[[Process], bool]
 
 
-class Report(Record):
-    """What one look found and mended. Empty means: all is well."""
+class WatchdogReport(Record):
+    """What one look found and fixed. Empty means: all is well."""
 
     freed: tuple[Task, ...] = ()
     """Silent or dead sessions' tasks, ready for another attempt."""
@@ -76,14 +76,14 @@ def scan(
     fan_in_seconds: float = FAN_IN_SECONDS,
     session_seconds: float = SESSION_SECONDS,
     deep: bool = False,
-    most: int = MOST,
-) -> Report:
+    limit: int = LIMIT,
+) -> WatchdogReport:
     """Look once. First reads that touch only what is ill, by index; then one short write for each illness.
 
     `is_alive` tells of a process on this `host`: a dead one frees its task before the lease ends.
     `deep` also recounts the open batches, which takes time in their number.
     """
-    found = _look(store, host=host, fan_in_seconds=fan_in_seconds, session_seconds=session_seconds, most=most)
+    found = _look(store, host=host, fan_in_seconds=fan_in_seconds, session_seconds=session_seconds, limit=limit)
     freed: list[Task] = []
     blocked: list[Task] = []
     fan_ins: list[Task] = []
@@ -98,29 +98,29 @@ def scan(
                     fan_ins += [outcome.fan_in] if outcome.fan_in else []
     woken: list[Task] = []
     if found.repairs or deep:
-        opened, woken = _repair(store, deep=deep, most=most)
+        opened, woken = _repair(store, deep=deep, limit=limit)
         fan_ins += opened
-    late_batches, late_gates, settled = _tell_overdue(store) if found.overdue else ([], [], [])
+    late_batches, late_gates, concluded = _tell_overdue(store) if found.overdue else ([], [], [])
     ended = [name for name in found.idle_sessions if sessions.end(store, id=name, ending="silent for long")]
-    return Report(
+    return WatchdogReport(
         tuple(freed), tuple(blocked), tuple(fan_ins), tuple(woken), tuple(found.idle_fan_ins),
-        tuple(late_batches), tuple(late_gates), tuple(ended), tuple(settled),
+        tuple(late_batches), tuple(late_gates), tuple(ended), tuple(concluded),
     )  # fmt: skip
 
 
-def _look(store: Store, *, host: str, fan_in_seconds: float, session_seconds: float, most: int) -> _Found:
+def _look(store: Store, *, host: str, fan_in_seconds: float, session_seconds: float, limit: int) -> _Found:
     with store.transaction(write=False) as look:
         now = look.now()
         return _Found(
-            expired=[Task(**row) for row in look.query("list_expired", lease_now=look.lease_now(), most=most)],
+            expired=[Task(**row) for row in look.query("list_expired", lease_now=look.lease_now(), limit=limit)],
             held_here=look.query("list_held_on", host=host) if host else [],
             idle_fan_ins=[
-                Task(**row) for row in look.query("list_idle_fan_ins", before=now - fan_in_seconds, most=most)
+                Task(**row) for row in look.query("list_idle_fan_ins", before=now - fan_in_seconds, limit=limit)
             ],
             idle_sessions=[
-                row["id"] for row in look.query("list_idle_sessions", before=now - session_seconds, most=most)
+                row["id"] for row in look.query("list_idle_sessions", before=now - session_seconds, limit=limit)
             ],
-            repairs=bool(look.query("list_joinable_batches", most=1)) or _count(look, "count_freed") > 0,
+            repairs=bool(look.query("list_joinable_batches", limit=1)) or _count(look, "count_freed") > 0,
             overdue=_count(look, "count_overdue_batches", now) + _count(look, "count_overdue_gates", now) > 0,
         )
 
@@ -142,7 +142,7 @@ def _dead(found: _Found, host: str, is_alive: IsAlive | None) -> list[tuple[Task
     return dead
 
 
-def _repair(store: Store, *, deep: bool, most: int) -> tuple[list[Task], list[Task]]:
+def _repair(store: Store, *, deep: bool, limit: int) -> tuple[list[Task], list[Task]]:
     """Put right what only a bug or a hand in the database can have left: a due fan-in, a need that is met."""
     with store.transaction() as transaction:
         if deep:
@@ -150,7 +150,7 @@ def _repair(store: Store, *, deep: bool, most: int) -> tuple[list[Task], list[Ta
                 transaction.execute("set_remaining", key=row["key"], remaining=row["uncounted"])
                 journal.append(transaction, "batch.recounted", batch=row["key"], remaining=row["uncounted"])
         opened = [
-            batches.join(transaction, key=row["key"]) for row in transaction.query("list_joinable_batches", most=most)
+            batches.join(transaction, key=row["key"]) for row in transaction.query("list_joinable_batches", limit=limit)
         ]
         woken = [Task(**row) for row in transaction.query("wake_freed", now=transaction.now())]
         for task in woken:
@@ -166,14 +166,14 @@ def _tell_overdue(store: Store) -> tuple[list[Batch], list[Gate], list[Gate]]:
         for batch in late_batches:
             journal.append(transaction, "batch.delayed", project=batch.project, batch=batch.key, id=batch.id)
         late_gates: list[Gate] = []
-        settled: list[Gate] = []
+        concluded: list[Gate] = []
         for gate in [Gate(**row) for row in transaction.query("mark_overdue_gates", now=now)]:
             row = transaction.one("get_task", key=gate.task)
             task = Task(**row) if row else None
             if gate.fallback and task is not None and task.state == states.GATED:
                 gates.apply_fallback(transaction, gate=gate)
-                settled.append(gate)
+                concluded.append(gate)
                 continue
             journal.append(transaction, "gate.delayed", task=task, question=gate.question)
             late_gates.append(gate)
-    return late_batches, late_gates, settled
+    return late_batches, late_gates, concluded

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 OPEN, JOINING, DONE, CANCELLED = "open", "joining", "done", "cancelled"
 HOURS = 3.0
-MOST = 1000
+LIMIT = 1000
 _HOUR = 3600.0
 
 
@@ -109,7 +109,7 @@ def open_batch(
         )  # fmt: skip
         transaction.execute_many("add_tasks", values)
         _link(transaction, key, sub_tasks)
-        _demand(transaction, key, (*sub_tasks, fan_in))
+        _requirement(transaction, key, (*sub_tasks, fan_in))
         (fan_in_row,) = [row for row in transaction.query("list_batch_keys", batch=key) if not row["scope"]]
         (row,) = transaction.query("set_fan_in", key=key, fan_in=fan_in_row["key"])
         journal.append(
@@ -132,7 +132,7 @@ def check_parts(*, project: str, id: str, sub_tasks: Sequence[SubTask], fan_in: 
             raise UserError(f"Batch '{id}' has two sub-tasks named '{part.id}'.", "Give each its own id.")
         known.add(part.id)
         requirements.check_labels(part.labels)
-        tasks.check_wishes(
+        tasks.check_fields(
             id=part.id, brief=part.brief, title=part.title, max_attempts=part.max_attempts,
             estimate_minutes=part.estimate_minutes,
         )  # fmt: skip
@@ -190,11 +190,12 @@ def get(store: Store, *, key: int) -> Batch:
     return Batch(**row)
 
 
-def listing(store: Store, *, project: str = "", every: bool = False, most: int = MOST) -> list[Batch]:
+def listing(store: Store, *, project: str = "", include_ended: bool = False, limit: int = LIMIT) -> list[Batch]:
     """Batches, newest first; only the live ones unless `every`."""
     with store.transaction(write=False) as transaction:
         return [
-            Batch(**row) for row in transaction.query("list_batches", project=project, live=int(not every), most=most)
+            Batch(**row)
+            for row in transaction.query("list_batches", project=project, live=int(not include_ended), limit=limit)
         ]
 
 
@@ -257,7 +258,7 @@ def _link(transaction: Transaction, key: int, sub_tasks: Sequence[SubTask]) -> N
     transaction.execute_many("add_need", edges)
 
 
-def _demand(transaction: Transaction, key: int, parts: Sequence[SubTask]) -> None:
+def _requirement(transaction: Transaction, key: int, parts: Sequence[SubTask]) -> None:
     if any(part.labels for part in parts):
         keys = {row["id"]: row["key"] for row in transaction.query("list_batch_keys", batch=key)}
         requirements.add(transaction, {keys[part.id]: requirements.check_labels(part.labels) for part in parts})

@@ -20,7 +20,7 @@ RUNNING, PAUSED, BLOCKED, DONE, CANCELLED = "running", "paused", "blocked", "don
 GATED = "gated"
 """Never in the row: a flow waits for a person while its task does."""
 """The kind of task a phase is."""
-MOST = 1000
+LIMIT = 1000
 
 
 class Flow(Record):
@@ -151,10 +151,13 @@ def of_task(store: Store, *, task: int) -> Flow | None:
     return Flow(**row) if row else None
 
 
-def listing(store: Store, *, project: str = "", every: bool = False, most: int = MOST) -> list[Flow]:
+def listing(store: Store, *, project: str = "", include_ended: bool = False, limit: int = LIMIT) -> list[Flow]:
     """Live flows, or all of them, newest first."""
     with store.transaction(write=False) as transaction:
-        return [Flow(**row) for row in transaction.query("list_flows", project=project, every=int(every), most=most)]
+        return [
+            Flow(**row)
+            for row in transaction.query("list_flows", project=project, include_ended=int(include_ended), limit=limit)
+        ]
 
 
 def idle(store: Store) -> list[Flow]:
@@ -187,7 +190,7 @@ def add_phase(
     owns: Sequence[str], attempts: int, limits: Mapping[str, Any], host: str,
 ) -> Task:  # fmt: skip
     """The task of a phase: one fresh session at a time does it, in the flow's workspace, on the host that has it."""
-    tasks.check_wishes(id=id, brief=brief, title=title, max_attempts=attempts, estimate_minutes=0.0)
+    tasks.check_fields(id=id, brief=brief, title=title, max_attempts=attempts, estimate_minutes=0.0)
     tasks.refuse_live(transaction, project=flow.project, id=id, scope=flow.id)
     values = tasks.new_values(
         project=flow.project, id=id, scope=flow.id, kind=tasks.PHASE, brief=brief, title=title, role=role, agent=agent,
@@ -203,12 +206,12 @@ def add_phase(
     return task
 
 
-def events(store: Store, flow: Flow, *, seq: int = 0, most: int = 10_000) -> list[Event]:
+def events(store: Store, flow: Flow, *, seq: int = 0, limit: int = 10_000) -> list[Event]:
     """What happened to a flow and its tasks, in order."""
     with store.transaction(write=False) as transaction:
         rows = transaction.query(
             "read_flow_events", project=flow.project, since=seq, below=f"{flow.id}/%",
-            named=f'%"flow_key": {flow.key}%', most=most,
+            named=f'%"flow_key": {flow.key}%', limit=limit,
         )  # fmt: skip
     found = [journal.Event(**{**row, "body": texts.read(row["body"], {})}) for row in rows]
     return [event for event in found if event.at >= flow.created_at]  # an id may have been used before

@@ -68,10 +68,10 @@ def of_batch(store: Store, *, batch: int) -> Measure | None:
     return Measure(**row) if row else None
 
 
-def listing(store: Store, *, project: str = "", most: int = SAMPLES) -> list[Measure]:
+def listing(store: Store, *, project: str = "", limit: int = SAMPLES) -> list[Measure]:
     """The latest figures, newest first."""
     with store.transaction(write=False) as transaction:
-        return [Measure(**row) for row in transaction.query("list_measures", project=project, most=most)]
+        return [Measure(**row) for row in transaction.query("list_measures", project=project, limit=limit)]
 
 
 def calibration(store: Store, *, project: str = "") -> Calibration:

@@ -43,14 +43,14 @@ def add(transaction: Transaction, wanted: Mapping[int, Sequence[str]]) -> None:
     """Write down which labels tasks demand, by their keys."""
     rows = [{"task": key, "name": name} for key, names in wanted.items() for name in names]
     if rows:
-        transaction.execute_many("add_demand", rows)
+        transaction.execute_many("add_requirement", rows)
 
 
 def of_tasks(store: Store, *, project: str = "") -> dict[int, tuple[str, ...]]:
     """The labels of live tasks that demand any."""
     found: dict[int, list[str]] = {}
     with store.transaction(write=False) as transaction:
-        for row in transaction.query("list_live_demands", project=project):
+        for row in transaction.query("list_live_requirements", project=project):
             found.setdefault(row["task"], []).append(row["name"])
     return {key: tuple(names) for key, names in found.items()}
 
@@ -58,7 +58,7 @@ def of_tasks(store: Store, *, project: str = "") -> dict[int, tuple[str, ...]]:
 def of_task(store: Store, *, key: int) -> tuple[str, ...]:
     """The labels one task demands."""
     with store.transaction(write=False) as transaction:
-        return tuple(row["name"] for row in transaction.query("list_demands", task=key))
+        return tuple(row["name"] for row in transaction.query("list_requirements", task=key))
 
 
 def refuse_lacking(transaction: Transaction, *, key: int, name: str, labels: Sequence[str]) -> None:
@@ -97,14 +97,14 @@ def offers(store: Store) -> dict[str, dict[str, list[str]]]:
     return found
 
 
-def unserved(store: Store, *, project: str = "", most: int = _SHOWN) -> list[Unserved]:
+def unserved(store: Store, *, project: str = "", limit: int = _SHOWN) -> list[Unserved]:
     """Ready tasks that nobody at work can take: no supervisor has their agent and all their labels.
 
     Nothing while no supervisor works at all: then nothing is served, and that is said elsewhere.
     """
     with store.transaction(write=False) as transaction:
         rows = transaction.query(
-            "list_unserved", project=project, lease_now=transaction.lease_now(), now=transaction.now(), most=most
+            "list_unserved", project=project, lease_now=transaction.lease_now(), now=transaction.now(), limit=limit
         )
         return [
             Unserved(

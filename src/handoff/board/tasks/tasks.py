@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 TASK, SUB_TASK, FAN_IN, PHASE = "task", "sub-task", "fan-in", "phase"
 MAX_ATTEMPTS = 3
-MOST = 1000
+LIMIT = 1000
 
 
 class Task(Record):
@@ -107,7 +107,7 @@ def add(
     """Write a task. It is ready at once unless it comes `after` tasks that are not done."""
     check_id(project, "project")
     check_id(id, "task")
-    check_wishes(id=id, brief=brief, title=title, max_attempts=max_attempts, estimate_minutes=estimate_minutes)
+    check_fields(id=id, brief=brief, title=title, max_attempts=max_attempts, estimate_minutes=estimate_minutes)
     labels = requirements.check_labels(labels)
     with store.transaction() as transaction:
         refuse_live(transaction, project=project, id=id)
@@ -160,13 +160,15 @@ def get(store: Store, *, key: int) -> Task:
     return Task(**row)
 
 
-def listing(store: Store, *, project: str = "", state: str = "", every: bool = False, most: int = MOST) -> list[Task]:
+def listing(
+    store: Store, *, project: str = "", state: str = "", include_ended: bool = False, limit: int = LIMIT
+) -> list[Task]:
     """Live tasks in the order they were written; with `state` or `every`, those, newest first."""
     with store.transaction(write=False) as transaction:
         if state:
-            rows = transaction.query("list_tasks_in_state", project=project, state=state, most=most)
+            rows = transaction.query("list_tasks_in_state", project=project, state=state, limit=limit)
         else:
-            rows = transaction.query("list_tasks" if every else "list_live_tasks", project=project, most=most)
+            rows = transaction.query("list_tasks" if include_ended else "list_live_tasks", project=project, limit=limit)
     return [Task(**row) for row in rows]
 
 
@@ -239,14 +241,14 @@ def place(store: Store, *, key: int, fence: int, workspace: str, baseline: Mappi
         return task
 
 
-def prune(store: Store, *, before: float, project: str = "", dry_run: bool = True, most: int = 10_000) -> list[Task]:
+def prune(store: Store, *, before: float, project: str = "", dry_run: bool = True, limit: int = 10_000) -> list[Task]:
     """Ended tasks older than `before`; they are forgotten unless it is a dry run. The journal keeps its lines."""
     with store.transaction(write=not dry_run) as transaction:
-        rows = transaction.query("list_prunable", before=before, project=project, most=most)
+        rows = transaction.query("list_prunable", before=before, project=project, limit=limit)
         found = [Task(**row) for row in rows]
         if not dry_run:
             for task in found:
-                for query in ("prune_needs", "prune_demands", "prune_gates", "prune_task"):
+                for query in ("prune_needs", "prune_requirements", "prune_gates", "prune_task"):
                     transaction.execute(query, key=task.key)
             for query in ("prune_batches", "prune_flows", "prune_sessions", "prune_inbox", "prune_incidents"):
                 transaction.execute(query, before=before)
@@ -305,7 +307,7 @@ def holder_hint(task: Task) -> str:
     return f"Stop working on it; see: handoff show {task.label}"
 
 
-def check_wishes(*, id: str, brief: str, title: str, max_attempts: int, estimate_minutes: float) -> None:  # noqa: A002
+def check_fields(*, id: str, brief: str, title: str, max_attempts: int, estimate_minutes: float) -> None:  # noqa: A002
     """Refuse what no row can hold, before anything is written."""
     texts.check(brief, f"brief of '{id}'")
     texts.check(title, f"title of '{id}'")

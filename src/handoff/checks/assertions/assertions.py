@@ -11,7 +11,7 @@ from handoff.checks.assertions.scan import LANGUAGES, scanned_tests
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from handoff.checks.assertions.facts import Facts
+    from handoff.checks.assertions.facts import AssertionFacts
 
 REMOVED, SKIPPED, FEWER, TAUTOLOGY, EMPTIED = (
     "test-removed", "test-skipped", "fewer-assertions", "tautology", "test-emptied",
@@ -27,7 +27,7 @@ class Weakness(Record):
     message: str
 
 
-def read_tests(path: str, text: str) -> dict[str, Facts]:
+def read_tests(path: str, text: str) -> dict[str, AssertionFacts]:
     """The tests in a file's text by name; a file of a language we do not know has none."""
     ending = os.path.splitext(path)[1].lower()
     if ending in (".py", ".pyi"):
@@ -36,14 +36,14 @@ def read_tests(path: str, text: str) -> dict[str, Facts]:
     return scanned_tests(text, language) if language else {}
 
 
-def weakened(changes: Mapping[str, tuple[str | None, str | None]]) -> tuple[Weakness, ...]:
+def find_weakened(changes: Mapping[str, tuple[str | None, str | None]]) -> tuple[Weakness, ...]:
     """What each test lost, by its name; a test that moved to another changed file is compared with where it went."""
-    before: dict[tuple[str, str], Facts] = {}
-    after: dict[tuple[str, str], Facts] = {}
+    before: dict[tuple[str, str], AssertionFacts] = {}
+    after: dict[tuple[str, str], AssertionFacts] = {}
     for path, (old, new) in changes.items():
         before.update({(path, name): facts for name, facts in read_tests(path, old or "").items()})
         after.update({(path, name): facts for name, facts in read_tests(path, new or "").items()})
-    moved: dict[str, list[Facts]] = {}
+    moved: dict[str, list[AssertionFacts]] = {}
     for (path, name), facts in after.items():
         if (path, name) not in before:
             moved.setdefault(_last(name), []).append(facts)
@@ -61,7 +61,7 @@ def _last(name: str) -> str:
     return name.rpartition("::")[2]
 
 
-def _lost(path: str, name: str, old: Facts, now: Facts | None) -> list[Weakness]:
+def _lost(path: str, name: str, old: AssertionFacts, now: AssertionFacts | None) -> list[Weakness]:
     if now is None:
         return [Weakness(REMOVED, path, name, f"The test {name} was removed from {path}.")]
     found = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from handoff.base.record import Record
 
 
-class Facts(Record):
+class AssertionFacts(Record):
     """One test as its text shows it. `trivial` counts assertions that can never fail; they are not in `assertions`."""
 
     assertions: int = 0

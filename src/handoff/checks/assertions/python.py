@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from handoff.base.record import TYPE_CHECKING
-from handoff.checks.assertions.facts import Facts
+from handoff.checks.assertions.facts import AssertionFacts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,14 +16,14 @@ _RAISES = ("raises", "warns", "fail", "approves", "verify", "check")
 _TRUTHS = ("assertTrue", "assertEqual", "assertIs", "assertEquals")
 
 
-def python_tests(text: str) -> dict[str, Facts]:
+def python_tests(text: str) -> dict[str, AssertionFacts]:
     """Tests by name, classes before them; text that does not parse has none."""
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError):
         return {}
     whole = any(_marks_module(node) for node in tree.body)
-    found: dict[str, Facts] = {}
+    found: dict[str, AssertionFacts] = {}
     for name, node, skipped in _functions(tree.body, "", whole):
         found[name] = _facts(node, skipped)
     return found
@@ -64,7 +64,7 @@ def _skips(nodes: list[ast.expr]) -> bool:
     return False
 
 
-def _facts(node: _Function, skipped: bool) -> Facts:
+def _facts(node: _Function, skipped: bool) -> AssertionFacts:
     assertions = trivial = 0
     for inner in ast.walk(node):
         kind = _kind(inner)
@@ -76,7 +76,7 @@ def _facts(node: _Function, skipped: bool) -> Facts:
     body = node.body[1:] if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) else node.body
     leaves = bool(body) and isinstance(body[0], ast.Return)
     empty = leaves or all(isinstance(item, ast.Pass) or (isinstance(item, ast.Expr) and isinstance(item.value, ast.Constant)) for item in body)  # fmt: skip
-    return Facts(0 if leaves else assertions, skipped, empty, trivial)
+    return AssertionFacts(0 if leaves else assertions, skipped, empty, trivial)
 
 
 def _kind(node: ast.AST) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.checks.assertions.facts import Facts
+from handoff.checks.assertions.facts import AssertionFacts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -117,10 +117,10 @@ LANGUAGES = {
 }  # fmt: skip
 
 
-def scanned_tests(text: str, language: Language) -> dict[str, Facts]:
+def scanned_tests(text: str, language: Language) -> dict[str, AssertionFacts]:
     """The tests of a file by name, the groups they stand in before them."""
-    blank = blanked(text, language)
-    found: dict[str, Facts] = {}
+    blank = blank_out(text, language)
+    found: dict[str, AssertionFacts] = {}
     groups: list[tuple[int, str, bool]] = []  # where each ends, its name, whether it is skipped
     for match in language.test.finditer(text):
         begin = match.start()
@@ -144,12 +144,12 @@ def scanned_tests(text: str, language: Language) -> dict[str, Facts]:
     return found
 
 
-def _facts(body: str, skipped: bool, language: Language) -> Facts:
+def _facts(body: str, skipped: bool, language: Language) -> AssertionFacts:
     trivial = len(language.trivial.findall(body))
     count = max(0, len(language.asserts.findall(body)) - trivial)
     inside = re.sub(r"^[^{]*?(?:=>|function[^{]*)\s*\{?|^\s*\{", "", body, count=1) if not language.ruby else body
     empty = not re.search(r"[A-Za-z0-9]", re.sub(r"\bend\b|\breturn\b|\bpass\b|[{}();,\s]", "", inside))
-    return Facts(count, skipped or bool(language.skip_inside.search(body)), empty, trivial)
+    return AssertionFacts(count, skipped or bool(language.skip_inside.search(body)), empty, trivial)
 
 
 def _parts(text: str, blank: str, match: re.Match[str], language: Language) -> tuple[str, str, int]:
@@ -207,7 +207,7 @@ def _above(text: str, blank: str, begin: int) -> str:
     return text[at:begin]
 
 
-def blanked(text: str, language: Language) -> str:
+def blank_out(text: str, language: Language) -> str:
     """The text with the insides of strings and comments as spaces; every other character stays in its place."""
     out = list(text)
     for begin, end in _hidden(text, language):
@@ -256,7 +256,7 @@ def _string_end(text: str, at: int, quote: str) -> int:
     return min(end, size)
 
 
-def _free(found: dict[str, Facts], name: str) -> str:
+def _free(found: dict[str, AssertionFacts], name: str) -> str:
     number, free = 2, name
     while free in found:
         free, number = f"{name}#{number}", number + 1

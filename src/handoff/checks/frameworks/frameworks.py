@@ -6,7 +6,7 @@ import os
 
 from handoff.base.errors import ConfigError, UserError
 from handoff.base.record import TYPE_CHECKING
-from handoff.checks.frameworks.suite import EXIT, Folder, Suite, entered, suite_of
+from handoff.checks.frameworks.suite import EXIT, Folder, Suite, is_entered, suite_of
 from handoff.checks.frameworks.table import FINDERS, make_test
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def _look(
     if relative.count("/") + bool(relative) >= _DEPTH:
         return
     for name in sorted(folder.folders):
-        if entered(name):
+        if is_entered(name):
             _look(top, f"{relative}/{name}" if relative else name, finders, done, found)
 
 

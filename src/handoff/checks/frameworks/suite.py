@@ -77,7 +77,7 @@ class Folder:
             for entry in sorted(os.scandir(os.path.join(self.path, inner)), key=lambda entry: entry.name):
                 path = f"{inner}/{entry.name}" if inner else entry.name
                 if entry.is_dir(follow_symlinks=False):
-                    if level < depth and entered(entry.name):
+                    if level < depth and is_entered(entry.name):
                         at.append((path, level + 1))
                 else:
                     yield path
@@ -90,7 +90,7 @@ class Folder:
         return f"{self.relative}/{framework}" if self.relative else framework
 
 
-def entered(name: str) -> bool:
+def is_entered(name: str) -> bool:
     return not name.startswith(".") and name not in _PASSED_BY
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from handoff.checks.frameworks.suite import Suite
 
 
-class Found(Record):
+class RunOutput(Record):
     """What a run left behind: the result files, the printed text, and how to tell paths."""
 
     suite: Suite

@@ -7,7 +7,7 @@ import re
 
 from handoff.base.record import TYPE_CHECKING
 from handoff.checks import results
-from handoff.checks.readers.found import Found, Unreadable
+from handoff.checks.readers.found import RunOutput, Unreadable
 from handoff.checks.readers.reasons import plain_reason, python_reason, script_reason
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ _JEST = {
 _RSPEC = {"passed": results.PASSED, "failed": results.FAILED, "pending": results.SKIPPED}
 
 
-def _load(found: Found) -> Any:
+def _load(found: RunOutput) -> Any:
     try:
         with open(found.files[0], encoding="utf-8", errors="replace") as file:
             return json.load(file)
@@ -28,7 +28,7 @@ def _load(found: Found) -> Any:
         raise Unreadable(f"the results of {found.suite.framework} are not JSON: {error}") from None
 
 
-def unittest(found: Found) -> list[results.Case]:
+def unittest(found: RunOutput) -> list[results.Case]:
     """What our own runner wrote."""
     cases = []
     for one in _load(found):
@@ -44,7 +44,7 @@ def unittest(found: Found) -> list[results.Case]:
     return cases
 
 
-def node(found: Found) -> list[results.Case]:
+def node(found: RunOutput) -> list[results.Case]:
     """What our reporter for `node --test` wrote: one JSON object a line."""
     try:
         with open(found.files[0], encoding="utf-8", errors="replace") as opened:
@@ -85,7 +85,7 @@ def _error_line(text: str) -> str:
     return "\n".join(said[:3]) or text
 
 
-def jest(found: Found) -> list[results.Case]:
+def jest(found: RunOutput) -> list[results.Case]:
     """The JSON of jest, which vitest writes too."""
     cases = []
     for suite in _load(found).get("testResults", ()):
@@ -104,7 +104,7 @@ def jest(found: Found) -> list[results.Case]:
     return cases
 
 
-def mocha(found: Found) -> list[results.Case]:
+def mocha(found: RunOutput) -> list[results.Case]:
     """mocha's JSON reporter. A file that does not load ends mocha before it writes anything."""
     data = _load(found)
     skipped = {test.get("fullTitle") for test in data.get("pending", ())}
@@ -120,7 +120,7 @@ def mocha(found: Found) -> list[results.Case]:
     return cases
 
 
-def rspec(found: Found) -> list[results.Case]:
+def rspec(found: RunOutput) -> list[results.Case]:
     """rspec's JSON formatter; errors outside of examples are files that did not load."""
     data = _load(found)
     cases = []
@@ -140,7 +140,7 @@ def rspec(found: Found) -> list[results.Case]:
     return cases
 
 
-def _case(found: Found, file: str, name: str, rest: tuple[str, str, str, float]) -> results.Case:
+def _case(found: RunOutput, file: str, name: str, rest: tuple[str, str, str, float]) -> results.Case:
     status, reason, message, seconds = rest
     return results.case(
         found.suite.name, file=file, name=name, status=status, reason=reason, message=message, seconds=float(seconds)

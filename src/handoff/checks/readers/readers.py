@@ -10,7 +10,7 @@ from handoff.checks import results
 from handoff.checks.readers import json_reports as own
 from handoff.checks.readers import text_reports as text
 from handoff.checks.readers import xml_reports as xml
-from handoff.checks.readers.found import Found, Unreadable
+from handoff.checks.readers.found import RunOutput, Unreadable
 from handoff.checks.readers.reasons import plain_reason, script_reason
 
 _PRINTED = ("go", "cargo", "java")  # these say on standard output what they have to say
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from handoff.checks.results import Case
 
 
-def read(found: Found) -> tuple[Case, ...]:
+def read(found: RunOutput) -> tuple[Case, ...]:
     """The cases of a run, each id once."""
     cases: dict[str, Case] = {}
     for case in _listed(found):
@@ -38,7 +38,7 @@ def read(found: Found) -> tuple[Case, ...]:
     return tuple(cases.values())
 
 
-def _listed(found: Found) -> list[Case]:
+def _listed(found: RunOutput) -> list[Case]:
     if found.files or found.suite.results in _PRINTED:
         try:
             return _reader(found.suite.results)(found)
@@ -51,7 +51,7 @@ def _listed(found: Found) -> list[Case]:
     return broken
 
 
-def _unloaded(found: Found) -> list[Case]:
+def _unloaded(found: RunOutput) -> list[Case]:
     """Some frameworks write nothing when one file does not load: the test file their words name is the one."""
     for match in _PATH.finditer(found.output):
         path = found.path(match[0].removeprefix("./"))
@@ -66,7 +66,7 @@ def _unloaded(found: Found) -> list[Case]:
     return []
 
 
-def _reader(name: str) -> Callable[[Found], list[Case]]:
+def _reader(name: str) -> Callable[[RunOutput], list[Case]]:
     """The reader of that name; each stands in a file that is imported for it alone."""
     if name in ("pytest", "junit", "java", "trx"):
         return {"pytest": xml.pytest, "junit": xml.junit, "java": xml.java, "trx": xml.trx}[name]

@@ -9,7 +9,7 @@ import re
 from handoff.base.record import TYPE_CHECKING
 from handoff.checks import results
 from handoff.checks.frameworks.suite import text_of
-from handoff.checks.readers.found import Found, Unreadable
+from handoff.checks.readers.found import RunOutput, Unreadable
 from handoff.checks.readers.reasons import plain_reason
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _CARGO_SAID = re.compile(r"^---- (.+?) stdout ----$")
 _RUST_ERROR = re.compile(r"^(error(?:\[E\d+\])?: [^\n]*)\n\s+--> ([^\s:]+):\d+", re.MULTILINE)
 
 
-def go(found: Found) -> list[results.Case]:
+def go(found: RunOutput) -> list[results.Case]:
     """Events of `go test -json`; a file that does not compile is a case without a name."""
     texts: dict[tuple[str, str], list[str]] = {}
     ended: dict[tuple[str, str], tuple[str, float]] = {}
@@ -66,7 +66,7 @@ def _go_reason(text: str) -> tuple[str, str]:
     return (results.ASSERTION if reason in (results.OTHER, results.SYNTAX) else reason), words  # t.Error asserts
 
 
-def _go_unbuilt(found: Found, said: str, printed: str) -> list[results.Case]:
+def _go_unbuilt(found: RunOutput, said: str, printed: str) -> list[results.Case]:
     """The files the compiler named, and packages that failed without one."""
     broken: dict[str, list[str]] = {}
     for path, words in _GO_ERROR.findall(said):
@@ -87,7 +87,7 @@ def _go_unbuilt(found: Found, said: str, printed: str) -> list[results.Case]:
 class _GoPlaces:
     """In which file a test stands: go names its package only."""
 
-    def __init__(self, found: Found) -> None:
+    def __init__(self, found: RunOutput) -> None:
         self._found = found
         self._texts: dict[str, list[tuple[str, str]]] = {}
         self._module = re.search(r"^module\s+(\S+)", text_of(found.place("go.mod")), re.MULTILINE)
@@ -124,7 +124,7 @@ def _is_parent(ended: dict[tuple[str, str], Any], package: str, test: str) -> bo
     return any(other.startswith(f"{test}/") for owner, other in ended if owner == package)
 
 
-def cargo(found: Found) -> list[results.Case]:
+def cargo(found: RunOutput) -> list[results.Case]:
     """The words of `cargo test`: binaries, tests, and what failing ones printed."""
     cases: list[results.Case] = []
     for file, block in _binaries(found.output):
@@ -174,7 +174,7 @@ def _said(block: str) -> dict[str, str]:
     return {name: "\n".join(lines).strip() for name, lines in found.items()}
 
 
-def _case(found: Found, file: str, name: str, status: str, rest: tuple[str, str, float]) -> results.Case:
+def _case(found: RunOutput, file: str, name: str, status: str, rest: tuple[str, str, float]) -> results.Case:
     reason, message, seconds = rest
     return results.case(
         found.suite.name, file=file, name=name, status=status, reason=reason, message=message, seconds=seconds

@@ -7,7 +7,7 @@ import re
 
 from handoff.base.record import TYPE_CHECKING
 from handoff.checks import results
-from handoff.checks.readers.found import Found, Unreadable
+from handoff.checks.readers.found import RunOutput, Unreadable
 from handoff.checks.readers.reasons import java_compile_errors, java_reason, plain_reason, python_reason
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class _One:
         return self.status in (results.FAILED, results.ERROR)
 
 
-def _cases(found: Found) -> Iterator[_One]:
+def _cases(found: RunOutput) -> Iterator[_One]:
     from junitparser import JUnitXml, JUnitXmlError
     from junitparser import TestCase as XmlCase
 
@@ -65,7 +65,7 @@ def _nested(element: Any) -> list[tuple[str, Any]]:
     return found
 
 
-def pytest(found: Found) -> list[results.Case]:
+def pytest(found: RunOutput) -> list[results.Case]:
     """pytest's XML: file and class are told apart, and a file that did not load is a case without a name."""
     cases = []
     for one in _cases(found):
@@ -97,7 +97,7 @@ def _pytest_words(text: str) -> str:
     return "\n".join(marked[:12]) or text
 
 
-def junit(found: Found) -> list[results.Case]:
+def junit(found: RunOutput) -> list[results.Case]:
     """JUnit XML of any framework."""
     return [
         _named(found, one, plain_reason(f"{one.kind}\n{one.message}\n{one.text}") if one.bad else "")
@@ -105,7 +105,7 @@ def junit(found: Found) -> list[results.Case]:
     ]
 
 
-def java(found: Found) -> list[results.Case]:
+def java(found: RunOutput) -> list[results.Case]:
     """Maven, Gradle and JUnit's console: the XML files, and the compiler's words when it did not come that far."""
     cases = []
     for one in _cases(found):
@@ -135,12 +135,12 @@ def java(found: Found) -> list[results.Case]:
     return cases
 
 
-def _java_case(found: Found, one: _One, reason: str) -> results.Case:
+def _java_case(found: RunOutput, one: _One, reason: str) -> results.Case:
     name = re.sub(r"\([^()]*\)", "", one.name, count=1) or one.name  # adds() and adds(int)[1]
     return _case(found, _java_file(found, one.owner), name, one, reason, one.message or one.text)
 
 
-def _java_file(found: Found, owner: str) -> str:
+def _java_file(found: RunOutput, owner: str) -> str:
     """The source file of a class, where it is in one of the usual places; else the class itself."""
     plain = owner.partition("$")[0].replace(".", "/")
     for root in _JAVA_SOURCE:
@@ -151,7 +151,7 @@ def _java_file(found: Found, owner: str) -> str:
     return owner
 
 
-def trx(found: Found) -> list[results.Case]:
+def trx(found: RunOutput) -> list[results.Case]:
     """.NET's own result files (the logger every SDK has)."""
     from xml.etree import ElementTree as ET
 
@@ -194,11 +194,11 @@ def _clock(text: str) -> float:
     return int(found[1]) * 3600 + int(found[2]) * 60 + float(found[3]) if found else 0.0
 
 
-def _named(found: Found, one: _One, reason: str) -> results.Case:
+def _named(found: RunOutput, one: _One, reason: str) -> results.Case:
     return _case(found, found.path(one.file) if one.file else one.owner, one.name, one, reason, one.message or one.text)
 
 
-def _case(found: Found, file: str, name: str, one: _One, reason: str, message: str) -> results.Case:
+def _case(found: RunOutput, file: str, name: str, one: _One, reason: str, message: str) -> results.Case:
     return results.case(
         found.suite.name, file=file, name=name, status=one.status, reason=reason, message=message, seconds=one.seconds
     )

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from handoff.engine.app import App
 
 
-class Listed(Record):
+class AgentListing(Record):
     """One agent, installed or not."""
 
     name: str
@@ -46,10 +46,10 @@ WORDS = {
 }
 
 
-def listing(app: App) -> list[Listed]:
+def listing(app: App) -> list[AgentListing]:
     """Every known agent; each installed one is asked for its version, no model is."""
     config = home_config(app)
-    wall = present_layer(app)
+    sandbox = present_layer(app)
     found = []
     for name in catalog.names(commands=config.values["agents"]):
         adapter = catalog.adapter(name, commands=config.values["agents"], where=config.path)
@@ -57,11 +57,11 @@ def listing(app: App) -> list[Listed]:
         version = version_on(app, adapter, program)
         abilities = adapter.abilities(version)
         old = bool(adapter.floor) and not at_least(version, adapter.floor)
-        found.append(Listed(name, adapter.title, program, version, old, abilities, _fence(abilities, wall)))
+        found.append(AgentListing(name, adapter.title, program, version, old, abilities, _fence(abilities, sandbox)))
     return found
 
 
-def _fence(abilities: Abilities, wall: str) -> str:
+def _fence(abilities: Abilities, sandbox: str) -> str:
     """In words: what stops a write outside the ownership, and what only finds it afterwards."""
     if abilities.fence == BY_NOBODY:
         return "nothing; the evidence is looked at when the person reports"
@@ -72,8 +72,8 @@ def _fence(abilities: Abilities, wall: str) -> str:
         layers.append("a hook before each edit")
     layers.append("the comparison with the ownership afterwards")
     layers.append(
-        f"for parts of a batch a clone behind {wall}"
-        if wall != NOTHING
-        else "for parts of a batch a clone, but no wall: this machine has none"
+        f"for parts of a batch a clone behind {sandbox}"
+        if sandbox != NOTHING
+        else "for parts of a batch a clone, but no sandbox: this machine has none"
     )
     return ", ".join(layers)

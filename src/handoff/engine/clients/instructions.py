@@ -79,10 +79,10 @@ def _without_block(path: str, text: str) -> str:
 
 
 def _bounds(path: str, text: str) -> tuple[int, int]:
-    """Where our block is; a block without its end, or two of them, is for a person to mend."""
+    """Where our block is; a block without its end, or two of them, is for a person to fix."""
     if text.count(BEGIN) > 1 or text.count(BEGIN) != text.count(END) or text.find(END) < text.find(BEGIN):
         raise UserError(
-            f"{path}: the marks {BEGIN} and {END} do not stand as one pair.", "Mend them by hand; nothing was changed."
+            f"{path}: the marks {BEGIN} and {END} do not stand as one pair.", "Fix them by hand; nothing was changed."
         )
     if BEGIN not in text:
         return -1, -1

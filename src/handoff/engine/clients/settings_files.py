@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 
-from handoff.agents.hook_entries import flat, grouped
+from handoff.agents.hook_entries import flat, group_hooks
 from handoff.base import files, json_edit
 from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING, Record
@@ -22,7 +22,7 @@ PROJECT, USER = "project", "user"
 _CREATED = "hooks-created"  # in $HANDOFF_HOME: files that were not there before us
 
 
-class Place(Record):
+class HookPlace(Record):
     """Where one client keeps its hooks: below the repository, below the home, and which variable moves the latter."""
 
     project: str
@@ -32,11 +32,11 @@ class Place(Record):
 
 
 PLACES = {
-    "claude": Place(".claude/settings.json", ".claude/settings.json", "CLAUDE_CONFIG_DIR", grouped=True),
-    "codex": Place(".codex/hooks.json", ".codex/hooks.json", "CODEX_HOME", grouped=True),
-    "gemini": Place(".gemini/settings.json", ".gemini/settings.json", "", grouped=True),
-    "copilot": Place(".github/hooks/handoff.json", ".copilot/hooks/handoff.json", "COPILOT_HOME", grouped=False),
-    "cursor": Place(".cursor/hooks.json", ".cursor/hooks.json", "", grouped=False),
+    "claude": HookPlace(".claude/settings.json", ".claude/settings.json", "CLAUDE_CONFIG_DIR", grouped=True),
+    "codex": HookPlace(".codex/hooks.json", ".codex/hooks.json", "CODEX_HOME", grouped=True),
+    "gemini": HookPlace(".gemini/settings.json", ".gemini/settings.json", "", grouped=True),
+    "copilot": HookPlace(".github/hooks/handoff.json", ".copilot/hooks/handoff.json", "COPILOT_HOME", grouped=False),
+    "cursor": HookPlace(".cursor/hooks.json", ".cursor/hooks.json", "", grouped=False),
 }
 
 
@@ -139,7 +139,7 @@ def _entries(app: App, agent: str, scope: str) -> dict[str, Any]:
     """Our entries, each with its tag. A file that is shared by a team must not hurt where handoff is not installed."""
     del app
     words = ("handoff", "hook") if scope == PROJECT else (*own_words(), "hook")
-    made = grouped(words, agent) if PLACES[agent].grouped else flat(words, agent)
+    made = group_hooks(words, agent) if PLACES[agent].grouped else flat(words, agent)
     guard = "command -v handoff >/dev/null || exit 0; " if scope == PROJECT else ""
     for entries in made.values():
         for entry in _commands(entries):
@@ -196,15 +196,15 @@ def _check(path: str, text: str, wanted: dict[str, Any]) -> None:
     try:
         value = json.loads(text)
     except ValueError as error:
-        raise UserError(f"{path} is not valid JSON: {error}.", "Mend the file; nothing was changed.") from error
+        raise UserError(f"{path} is not valid JSON: {error}.", "Fix the file; nothing was changed.") from error
     if not isinstance(value, dict):
-        raise UserError(f"{path} does not hold a JSON object.", "Mend the file; nothing was changed.")
+        raise UserError(f"{path} does not hold a JSON object.", "Fix the file; nothing was changed.")
     hooks = value.get("hooks", {})
     if not isinstance(hooks, dict):
-        raise UserError(f"{path}: 'hooks' is not a JSON object.", "Mend the file; nothing was changed.")
+        raise UserError(f"{path}: 'hooks' is not a JSON object.", "Fix the file; nothing was changed.")
     for event in wanted:
         if not isinstance(hooks.get(event, []), list):
-            raise UserError(f"{path}: 'hooks.{event}' is not a list.", "Mend the file; nothing was changed.")
+            raise UserError(f"{path}: 'hooks.{event}' is not a list.", "Fix the file; nothing was changed.")
 
 
 def _top(text: str) -> int:

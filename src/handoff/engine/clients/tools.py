@@ -18,18 +18,18 @@ from handoff.engine.workspaces import task_clones, task_work
 
 if TYPE_CHECKING:
     from handoff.engine.app import App
-    from handoff.engine.tasks.current import Hold
+    from handoff.engine.tasks.current import CurrentClaim
 
 
-def _hold(app: App) -> Hold:
-    return current.held(app)
+def _hold(app: App) -> CurrentClaim:
+    return current.find(app)
 
 
 def task(app: App) -> str:
     """Your task: its baton, with what you may change, how it is checked and how to report."""
-    grant = hooks.read_grant(app)
-    if grant is not None:
-        with open(os.path.join(grant.folder, "baton.md"), encoding="utf-8") as file:
+    permissions = hooks.read_permissions(app)
+    if permissions is not None:
+        with open(os.path.join(permissions.folder, "baton.md"), encoding="utf-8") as file:
             return file.read()
     path = paths.document(app, _hold(app).task)
     if not os.path.exists(path):
@@ -40,7 +40,7 @@ def task(app: App) -> str:
 
 def claim(app: App, name: str = "") -> str:
     """Take a task: the named one, or the next ready one. Gives its baton."""
-    if hooks.read_grant(app) is not None:
+    if hooks.read_permissions(app) is not None:
         raise Refused("You were started for your task and hold it.", "See it with the `task` tool.")
     taken = journey.take(app, task=name)
     with open(paths.document(app, taken.task), encoding="utf-8") as file:
@@ -98,12 +98,12 @@ def status(app: App) -> str:
 
 def checks(app: App) -> str:
     """Run your task's check now and see its verdict, before you report."""
-    hold = _hold(app)
-    held = hold.task
+    current_claim = _hold(app)
+    held = current_claim.task
     if not held.check_command:
         return "This task has no check."
     clone = task_clones.of_task(app, held)
-    if clone is not None or task_clones.is_walled(app, project=held.project, session=hold.session):
+    if clone is not None or task_clones.is_sandboxed(app, project=held.project, session=current_claim.session):
         verdict = task_work.run_check(app, held, clone.tree if clone else held.workspace, clone)
     else:
         verdict = evidence.run_task_check(app, held.workspace, held.check_command)
@@ -113,9 +113,9 @@ def checks(app: App) -> str:
 def handoff(app: App, name: str, brief: str, owns: list[str] | None = None, check: str = "") -> str:
     """Write the next task down for another session: a short name, what to do, which paths it owns, how it is checked."""
     project = find_project(app, name=app.settings.get("HANDOFF_PROJECT"))
-    if check and task_clones.is_walled(app, project=project.name, session=app.settings.get("HANDOFF_SESSION")):
+    if check and task_clones.is_sandboxed(app, project=project.name, session=app.settings.get("HANDOFF_SESSION")):
         raise Refused(
-            "A session behind a wall does not choose what is run outside of it.",
+            "A session inside a sandbox does not choose what is run outside of it.",
             "Leave `check` out; say it in the brief.",
         )
     made = create.write_down(app, project, create.Request(name, brief, owns=tuple(owns or ()), check=check))

@@ -20,7 +20,7 @@ def uri_file(workspace: str, uri: str) -> str:
     return f"WORKSPACE={workspace}\nURI={uri}\n"
 
 
-def blocked_paper(task: Task) -> str:
+def blocked_file(task: Task) -> str:
     """Why the task is blocked, and how it goes on."""
     head = str(task.baseline_facts.get("head", ""))[:10]
     return (

@@ -10,28 +10,28 @@ from handoff.board.sessions import pauses
 from handoff.engine.fanout.markers import RECORDED
 
 if TYPE_CHECKING:
-    from handoff.board.sessions.pauses import Stop
+    from handoff.board.sessions.pauses import Pause
     from handoff.engine.app import App
 
 _FILE = "file"
 
 
-def read_files(app: App, project: str) -> list[Stop]:
-    """Take in the sentinel files of this machine: a new one stops, one that is gone lets go on. The stops that hold."""
+def read_files(app: App, project: str) -> list[Pause]:
+    """Take in the stop files of this machine: a new one stops, one that is gone lets go on. The stops that hold."""
     store = app.database
     rows = {(stop.scope, stop.project, stop.name): stop for stop in pauses.listing(store)}
     mine = f"{_FILE}@{app.settings.host}"
     found = _files(app, project)
     for (scope, owner, name), path in found.items():
         if (scope, owner, name) not in rows:
-            pauses.stop(
-                store, scope=scope, project=owner, name=name, reason=f"the file {path} is there", stopped_by=mine
+            pauses.pause(
+                store, scope=scope, project=owner, name=name, reason=f"the file {path} is there", paused_by=mine
             )
     for (scope, owner, name), stop in rows.items():
         gone = (scope, owner, name) not in found and (scope == pauses.ALL or owner == project)
-        if gone and stop.stopped_by == mine:
+        if gone and stop.paused_by == mine:
             pauses.resume(store, scope=scope, project=owner, name=name)
-    changed = found.keys() - rows.keys() or any(stop.stopped_by == mine for stop in rows.values())
+    changed = found.keys() - rows.keys() or any(stop.paused_by == mine for stop in rows.values())
     stops = pauses.listing(store) if changed else list(rows.values())
     return [stop for stop in stops if stop.scope == pauses.ALL or stop.project == project]
 
@@ -66,7 +66,7 @@ def _place(app: App, scope: str, project: str, name: str) -> str:
 
 def pause(app: App, *, scope: str, project: str, name: str, reason: str, by: str) -> bool:
     """Nothing in the scope is claimed from now on; what runs goes on and may finish. False when it was so already."""
-    fresh = pauses.stop(app.database, scope=scope, project=project, name=name, reason=reason, stopped_by=by)
+    fresh = pauses.pause(app.database, scope=scope, project=project, name=name, reason=reason, paused_by=by)
     path = _place(app, scope, project, name)
     if path:
         make_folder(os.path.dirname(path))

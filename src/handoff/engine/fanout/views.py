@@ -1,7 +1,7 @@
 """The files about tasks and batches under $HANDOFF_HOME: views of the rows, brought up to date from the journal.
 
 Each project remembers up to which line of the journal its files are true. Whoever touches the project next takes
-it from there, so a crash between a row and its files is mended without anybody noticing it.
+it from there, so a crash between a row and its files is fixed without anybody noticing it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Files = dict[str, "str | None"]
 def refresh(app: App, project: str, *, whole: bool = False) -> int:
     """Bring a project's files up to date with its rows; how many files were written or removed."""
     folder = os.path.join(app.settings.home, project)
-    newest = journal.last(app.database, project=project, most=1)
+    newest = journal.last(app.database, project=project, limit=1)
     top = newest[-1].seq if newest else 0
     if not whole and (top == 0 or _seen(app, folder) == top):
         return 0
@@ -50,7 +50,7 @@ def refresh_or_tell(app: App, project: str, done: str) -> None:
         refresh(app, project)
     except UserError as error:
         raise UserError(
-            f"{done}, but its files are not: {error.message}", f"Mend that, then: {app.settings.program} sync-files"
+            f"{done}, but its files are not: {error.message}", f"Fix that, then: {app.settings.program} sync-files"
         ) from error
 
 
@@ -63,13 +63,13 @@ def _refresh(app: App, project: str, folder: str, *, whole: bool) -> int:
     if seen < 0:
         from handoff.board.tasks import batches
 
-        newest = journal.last(store, project=project, most=1)
+        newest = journal.last(store, project=project, limit=1)
         seen = newest[-1].seq if newest else 0
-        opened.update((batch.key, None) for batch in batches.listing(store, project=project, most=1_000_000))
-        live = tasks.listing(store, project=project, most=1_000_000)
+        opened.update((batch.key, None) for batch in batches.listing(store, project=project, limit=1_000_000))
+        live = tasks.listing(store, project=project, limit=1_000_000)
         names.update((task.id, None) for task in live if task.batch not in opened)
     else:
-        while events := journal.since(store, seq=seen, project=project, most=_EVENTS):
+        while events := journal.since(store, seq=seen, project=project, limit=_EVENTS):
             seen = events[-1].seq
             for event in events:
                 if event.task is not None:
@@ -167,7 +167,7 @@ class _Writer:
         self.files[base + ".md"] = baton.baton(self.app, self.config, task, batch=batch, parts=parts)
         self.files[base + ".uri"] = markers.uri_file(task.workspace, uri_for(self.config, job)) if ready else None
         self.files[base + ".done"] = markers.done_marker(task) if task.state == states.DONE else None
-        self.files[base + ".BLOCKED.md"] = markers.blocked_paper(task) if task.state == states.BLOCKED else None
+        self.files[base + ".BLOCKED.md"] = markers.blocked_file(task) if task.state == states.BLOCKED else None
         if task.ended:
             self.files[base + ".heartbeat"] = None
 
@@ -193,7 +193,7 @@ class _Writer:
         if batch.state == states.DONE:
             from handoff.board.tasks import batches, metrics
 
-            rows = metrics.listing(self.app.database, project=batch.project, most=_MEASURES)
+            rows = metrics.listing(self.app.database, project=batch.project, limit=_MEASURES)
             lines = [
                 markers.measure_line(row, batches.get(self.app.database, key=row.batch).id) for row in reversed(rows)
             ]
@@ -273,5 +273,5 @@ def _remember(app: App, folder: str, seq: int) -> None:
         os.rename(temp, path)
     except OSError as error:
         raise UserError(
-            f"Cannot write {path}: {error.strerror}.", "The task is recorded; mend the folder, then: handoff sync-files"
+            f"Cannot write {path}: {error.strerror}.", "The task is recorded; fix the folder, then: handoff sync-files"
         ) from error

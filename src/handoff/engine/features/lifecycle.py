@@ -13,7 +13,7 @@ from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.settings import DEFAULT_CONFIG, PROJECT_FOLDER
 from handoff.engine.features.status import need_workspace, workspace_of
 from handoff.feature import folder, templates, words
-from handoff.feature.folder import ARCHIVED, DOCUMENTS, Workspace
+from handoff.feature.folder import ARCHIVED, DOCUMENTS, HandoffFolder
 from handoff.git.plumbing import checkout
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ Ask = Callable[[str], bool]
 Warn = Callable[[str], None]
 
 
-class Begun(Record):
+class InitResult(Record):
     """What `init` did."""
 
     name: str
@@ -40,11 +40,11 @@ class Begun(Record):
     optional: list[str]
 
 
-def begin(app: App, *, name: str | None, force: bool, ask: Ask, warn: Warn) -> Begun:
+def begin(app: App, *, name: str | None, force: bool, ask: Ask, warn: Warn) -> InitResult:
     """Create a feature (only the files that are missing) and make it active, unless another one is and stays so."""
     if name is not None:
         check_feature_name(name)
-    workspace = workspace_of(app) or Workspace(checkout.find_top(os.getcwd()) or os.getcwd())
+    workspace = workspace_of(app) or HandoffFolder(checkout.find_top(os.getcwd()) or os.getcwd())
     if os.path.realpath(workspace.path) == os.path.realpath(app.settings.home):
         raise UserError(
             f"{workspace.path} is handoff's own home, so this folder cannot hold features.",
@@ -57,7 +57,7 @@ def begin(app: App, *, name: str | None, force: bool, ask: Ask, warn: Warn) -> B
             name = os.path.basename(target)
             path = target
             written = _write_missing(workspace, path, name, warn)
-            return _begun(workspace, name, path, written, active=True, already=True)
+            return _started(workspace, name, path, written, active=True, already=True)
     name = name or DEFAULT_NAME
     path = os.path.join(workspace.features, name)
     already = os.path.isdir(path)
@@ -74,10 +74,10 @@ def begin(app: App, *, name: str | None, force: bool, ask: Ask, warn: Warn) -> B
         )
         if is_current:
             folder.set_current(workspace, name)
-    return _begun(workspace, name, path, written, active=is_current, already=already)
+    return _started(workspace, name, path, written, active=is_current, already=already)
 
 
-def _write_missing(workspace: Workspace, path: str, name: str, warn: Warn) -> list[str]:
+def _write_missing(workspace: HandoffFolder, path: str, name: str, warn: Warn) -> list[str]:
     wanted, nice = words.missing_sources(workspace.root)
     values = {
         "feature_name": name,
@@ -95,10 +95,12 @@ def _write_missing(workspace: Workspace, path: str, name: str, warn: Warn) -> li
     return written
 
 
-def _begun(workspace: Workspace, name: str, path: str, written: list[str], *, active: bool, already: bool) -> Begun:
+def _started(
+    workspace: HandoffFolder, name: str, path: str, written: list[str], *, active: bool, already: bool
+) -> InitResult:
     wanted, nice = words.missing_sources(workspace.root)
     present = words.present_sources(workspace.root)
-    return Begun(name, path, workspace.root, tuple(written), active, already, present, wanted, nice)
+    return InitResult(name, path, workspace.root, tuple(written), active, already, present, wanted, nice)
 
 
 def switch(app: App, *, name: str) -> str:
@@ -114,7 +116,7 @@ def switch(app: App, *, name: str) -> str:
     return feature.name
 
 
-class Listed(Record):
+class FeatureListing(Record):
     """One line of `list`."""
 
     name: str
@@ -122,14 +124,14 @@ class Listed(Record):
     archived: bool
 
 
-def listed(app: App) -> list[Listed]:
+def listing(app: App) -> list[FeatureListing]:
     """Every feature of the project, the chosen one marked."""
     workspace = workspace_of(app)
     if workspace is None:
         return []
     target = folder.link_target(workspace)
     chosen = app.settings.feature or (os.path.basename(target) if target and os.path.isdir(target) else "")
-    return [Listed(name, name == chosen, name.endswith(ARCHIVED)) for name in folder.all_names(workspace)]
+    return [FeatureListing(name, name == chosen, name.endswith(ARCHIVED)) for name in folder.all_names(workspace)]
 
 
 def archive(app: App, *, name: str) -> str:
@@ -159,7 +161,7 @@ def archive(app: App, *, name: str) -> str:
 class Sweep(Record):
     """What `clean` would move, and what it spares."""
 
-    workspace: Workspace
+    workspace: HandoffFolder
     moving: list[str]
     spared: list[str]
 
@@ -197,7 +199,7 @@ def clean(app: App, *, sweep: Sweep) -> list[str]:
     return moved
 
 
-def _trash_place(app: App, workspace: Workspace, name: str) -> str:
+def _trash_place(app: App, workspace: HandoffFolder, name: str) -> str:
     from handoff.base.clock import stamp
 
     moment = stamp(app.clock.now()).replace(":", "").replace("-", "")
@@ -220,7 +222,7 @@ class Exported(Record):
 
 def export_templates(app: App, *, force: bool, ask: Ask) -> Exported | None:
     """Copy the packaged templates out, stamped with the version; versions that were changed go to the trash first."""
-    workspace = workspace_of(app) or Workspace(checkout.find_top(os.getcwd()) or os.getcwd())
+    workspace = workspace_of(app) or HandoffFolder(checkout.find_top(os.getcwd()) or os.getcwd())
     goal = workspace.templates
     there = [name for name in templates.NAMES if os.path.lexists(os.path.join(goal, name))]
     if (
@@ -244,7 +246,7 @@ def export_templates(app: App, *, force: bool, ask: Ask) -> Exported | None:
 
 
 def _stamped(name: str) -> str:
-    return templates.stamp(name, __version__) + templates.packaged(name)
+    return templates.stamp(name, __version__) + templates.packaged_template(name)
 
 
 class TemplateDiff(Record):
@@ -269,7 +271,7 @@ def template_diffs(app: App) -> list[TemplateDiff]:
         lines = list(
             unified_diff(
                 templates.without_stamp(text).splitlines(),
-                templates.packaged(name).splitlines(),
+                templates.packaged_template(name).splitlines(),
                 f"yours/{name}",
                 f"handoff {__version__}/{name}",
                 lineterm="",

@@ -59,7 +59,7 @@ def finish(app: App, *, number: int | None, command: str, unchecked: bool, say: 
         if not verdict.green:
             raise Refused(
                 f"The check is {verdict.word}: {check}\n{verdict.tail}".rstrip(),
-                f"Step {step.number} stays open. Mend the cause and run: {app.settings.program} step done",
+                f"Step {step.number} stays open. Fix the cause and run: {app.settings.program} step done",
             )
     after = git_facts(app)
     if before and after and before.head != after.head:
@@ -101,8 +101,8 @@ def change(app: App, *, action: str, number: int | None, text: str, check: str =
 def _chosen(view: View, number: int | None, program: str) -> plans.Step:
     plan = view.plan
     if plan.verdict == plans.INVALID:
-        lines = "".join(f"\n  STATE.md:{p.line}: {p.fault} {p.mend}" for p in plan.problems[:10])
-        raise UserError(plan.guard + lines, f"Mend these lines of {view.folder}/STATE.md, then: {program} validate")
+        lines = "".join(f"\n  STATE.md:{p.line}: {p.fault} {p.fix}" for p in plan.problems[:10])
+        raise UserError(plan.guard + lines, f"Fix these lines of {view.folder}/STATE.md, then: {program} validate")
     if number is not None:
         if not 1 <= number <= len(plan.marks):
             raise UserError(f"There is no step {number}; the plan has {len(plan.marks)}.", f"See: {program} status")
@@ -122,7 +122,7 @@ def _edit_state(feature: folder.Feature, edit: Callable[[str], str]) -> plans.Pl
     return plans.parse(text)
 
 
-def _evidence(app: App, facts: checkout.Facts | None, *, unchecked: bool) -> str:
+def _evidence(app: App, facts: checkout.CheckoutFacts | None, *, unchecked: bool) -> str:
     words = [stamp(app.clock.now())]
     if facts is not None and facts.head:
         words.insert(0, facts.short + ("+changes" if facts.dirty else ""))
@@ -131,7 +131,7 @@ def _evidence(app: App, facts: checkout.Facts | None, *, unchecked: bool) -> str
     return " ".join(words)
 
 
-def _log_check(app: App, view: View, verdict: Verdict, facts: checkout.Facts | None, step: plans.Step) -> None:
+def _log_check(app: App, view: View, verdict: Verdict, facts: checkout.CheckoutFacts | None, step: plans.Step) -> None:
     entry = {
         "kind": "check",
         "time": stamp(app.clock.now()),

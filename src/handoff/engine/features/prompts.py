@@ -22,7 +22,7 @@ from handoff.engine.features.status import (
     workspace_of,
 )
 from handoff.feature import budget, documents, excerpts, folder, history, templates, words
-from handoff.feature.budget import Part
+from handoff.feature.budget import PromptPart
 from handoff.feature.plan import plan as plans
 from handoff.feature.redaction import redact
 from handoff.git.plumbing import checkout
@@ -36,7 +36,7 @@ _COMMITS = 15
 _CHECKS = 5
 _RECORDED = frozenset({"generate", "start", "continue"})
 _CONTEXT_BYTES = 200_000
-_WISHES = ("Requirements", "Tech Constraints", "Deliverables", "Acceptance Criteria", "Non-Goals", "Constraints")
+_REQUESTS = ("Requirements", "Tech Constraints", "Deliverables", "Acceptance Criteria", "Non-Goals", "Constraints")
 
 _TITLES = {
     "generate": "Planning prompt", "start": "Start prompt", "continue": "Continuation prompt", "spec": "Spec prompt",
@@ -124,7 +124,7 @@ def _compose(
     app: App,
     view: View,
     kind: str,
-    facts: checkout.Facts | None,
+    facts: checkout.CheckoutFacts | None,
     moved: Drift,
     tokens: int | None,
     embed: bool,
@@ -205,7 +205,7 @@ def _worth_reading(kind: str, readiness: dict[str, str]) -> tuple[str, ...]:
     return tuple(name for name in _READ[kind] if readiness.get(name) not in (documents.SCAFFOLD, documents.MISSING))
 
 
-def _parts(app: App, view: View, kind: str, facts: checkout.Facts | None, moved: Drift) -> list[Part]:
+def _parts(app: App, view: View, kind: str, facts: checkout.CheckoutFacts | None, moved: Drift) -> list[PromptPart]:
     """Everything a session may want to know, in reading order, with what matters most first in line for room."""
     where, plan = view.folder, view.plan
     about = plan.current.text if plan.current else ""
@@ -213,7 +213,7 @@ def _parts(app: App, view: View, kind: str, facts: checkout.Facts | None, moved:
     if plan.marks and kind not in ("spec", "design"):
         left = f"{plan.done} of {len(plan.marks)} done"
         parts.append(
-            Part(
+            PromptPart(
                 f"Plan ({left})",
                 excerpts.plan_text(plan),
                 2,
@@ -222,53 +222,55 @@ def _parts(app: App, view: View, kind: str, facts: checkout.Facts | None, moved:
                 lambda n: excerpts.plan_window(plan, n),
             )
             if len(plan.marks) < 2000  # noqa: PLR2004 - a huge plan is never shown whole
-            else Part(f"Plan ({left})", excerpts.plan_window(plan, 2000), 2, f"{where}/STATE.md", 0.5, None)
+            else PromptPart(f"Plan ({left})", excerpts.plan_window(plan, 2000), 2, f"{where}/STATE.md", 0.5, None)
         )
     if documents.readiness("SESSION.md", view.texts["SESSION.md"]) == documents.READY:
         parts.append(_document(view, "Last session's notes", "SESSION.md", 4, 0.5))
     elif notes := documents.body_of(view.texts["SESSION.md"] or "", "Notes"):  # written by `note` into the scaffold
-        parts.append(Part("Last session's notes", notes, 4, f"{where}/SESSION.md", 0.5, lambda n: _tail(notes, n)))
+        parts.append(
+            PromptPart("Last session's notes", notes, 4, f"{where}/SESSION.md", 0.5, lambda n: _tail(notes, n))
+        )
     decisions = folder.optional_document(view.feature, "DECISIONS.md")
     if decisions:
         decisions = documents.nested(decisions)
-        parts.append(Part("Decisions", decisions, 6, f"{where}/DECISIONS.md", 0.4, lambda n: _tail(decisions, n)))
+        parts.append(PromptPart("Decisions", decisions, 6, f"{where}/DECISIONS.md", 0.4, lambda n: _tail(decisions, n)))
     parts += [
         _document(view, f"{name[:-3].capitalize()}", name, priority, 0.6, about)
         for name, priority in (("SPEC.md", 7), ("DESIGN.md", 8))
         if documents.readiness(name, view.texts[name]) == documents.READY
     ]
     if plan.risks:
-        parts.append(Part("Known risks", words.bullets(list(plan.risks)), 6, f"{where}/STATE.md", 0.3))
+        parts.append(PromptPart("Known risks", words.bullets(list(plan.risks)), 6, f"{where}/STATE.md", 0.3))
     parts += _git_parts(app, facts, moved)
     at_work = teammates.at_work(app, view.workspace.root)
     if at_work:
-        parts.append(Part("Others at work here", words.bullets(at_work), 5, "", 0.3))
+        parts.append(PromptPart("Others at work here", words.bullets(at_work), 5, "", 0.3))
     checks = _check_lines(view)
     if checks:
-        parts.append(Part("Last checks", words.bullets(checks), 5, f"{where}/{history.FILE}", 0.3))
+        parts.append(PromptPart("Last checks", words.bullets(checks), 5, f"{where}/{history.FILE}", 0.3))
     return parts + _context_parts(view)
 
 
-def _goal(view: View) -> Part:
+def _goal(view: View) -> PromptPart:
     """What the person wants, without the scaffold's example lines."""
-    scaffold = set(templates.packaged("default_feature.md").splitlines())
+    scaffold = set(templates.packaged_template("default_feature.md").splitlines())
     text = view.texts["FEATURE.md"] or ""
     parts = [documents.body_of(text, "Goal") or text.strip()]
     for section in documents.sections(text):
         own = [line for line in section.text.splitlines() if line not in scaffold]
-        if section.title in _WISHES and any(map(str.strip, own)):
+        if section.title in _REQUESTS and any(map(str.strip, own)):
             parts.append(f"### {section.title}\n" + "\n".join(own).strip())
     whole = "\n\n".join(parts)
     path = f"{view.folder}/FEATURE.md"
-    return Part("Goal", whole, 1, path, 0.35, lambda n: budget.head(whole, n, path))
+    return PromptPart("Goal", whole, 1, path, 0.35, lambda n: budget.head(whole, n, path))
 
 
-def _document(view: View, title: str, name: str, priority: int, share: float, about: str = "") -> Part:
+def _document(view: View, title: str, name: str, priority: int, share: float, about: str = "") -> PromptPart:
     text = documents.nested(view.texts[name] or "")
     path = f"{view.folder}/{name}"
     if about:
-        return Part(title, text, priority, path, share, lambda n: excerpts.relevant(text, about, n, path))
-    return Part(title, text, priority, path, share)
+        return PromptPart(title, text, priority, path, share, lambda n: excerpts.relevant(text, about, n, path))
+    return PromptPart(title, text, priority, path, share)
 
 
 def _tail(text: str, tokens: int) -> str:
@@ -284,7 +286,7 @@ def _tail(text: str, tokens: int) -> str:
     return "\n".join(["[older ones cut]", *kept]) if kept else ""
 
 
-def _git_parts(app: App, facts: checkout.Facts | None, moved: Drift) -> list[Part]:
+def _git_parts(app: App, facts: checkout.CheckoutFacts | None, moved: Drift) -> list[PromptPart]:
     if facts is None:
         return []
     lines = [f"HEAD {facts.short or '(no commit yet)'} on {facts.branch or 'a detached HEAD'}"]
@@ -297,7 +299,7 @@ def _git_parts(app: App, facts: checkout.Facts | None, moved: Drift) -> list[Par
         lines.append("nothing uncommitted")
     lines += moved.words
     head_lines = list(lines)
-    parts = [Part("Git", words.bullets(lines), 3, "git status", 0.3, lambda n: budget.listing(head_lines, n))]
+    parts = [PromptPart("Git", words.bullets(lines), 3, "git status", 0.3, lambda n: budget.listing(head_lines, n))]
     if facts.head:
         since = moved.since if moved.since and moved.since.get("head") and moved.commits else None
         revisions = f"{since['head']}..HEAD" if since else "HEAD"
@@ -307,7 +309,9 @@ def _git_parts(app: App, facts: checkout.Facts | None, moved: Drift) -> list[Par
         )
         if found:
             title = "Commits since the last hand-off" if since else "Last commits"
-            parts.append(Part(title, words.bullets([f"{c.sha[:10]} {c.subject}" for c in found]), 5, "git log", 0.3))
+            parts.append(
+                PromptPart(title, words.bullets([f"{c.sha[:10]} {c.subject}" for c in found]), 5, "git log", 0.3)
+            )
     return parts
 
 
@@ -320,15 +324,15 @@ def _check_lines(view: View) -> list[str]:
     ]
 
 
-def _context_parts(view: View) -> list[Part]:
+def _context_parts(view: View) -> list[PromptPart]:
     parts = []
     for name in view.config.texts("context_files"):
         path = os.path.join(view.workspace.root, name)
         if os.path.isfile(path) and os.path.getsize(path) <= _CONTEXT_BYTES:
-            parts.append(Part(f"File {name}", files.read_text(path).strip(), 9, name, 0.5))
+            parts.append(PromptPart(f"File {name}", files.read_text(path).strip(), 9, name, 0.5))
         elif not os.path.isfile(path):
             raise UserError(
-                f"{view.workspace.config}: context_files names '{name}', which is not there.", "Mend the list."
+                f"{view.workspace.config}: context_files names '{name}', which is not there.", "Fix the list."
             )
     return parts
 
@@ -352,12 +356,12 @@ def _guard(view: View, program: str) -> None:
         raise UserError(f"{plan.guard} Run `{program} generate` first.", "It prints the prompt that makes the plan.")
     if plan.verdict == plans.INVALID:
         raise UserError(
-            plan.guard + problem_lines(view), f"Mend these lines of {view.folder}/STATE.md, then: {program} validate"
+            plan.guard + problem_lines(view), f"Fix these lines of {view.folder}/STATE.md, then: {program} validate"
         )
     if plan.verdict == plans.BLOCKED:
         stuck = [plan.step(i) for i, (_, mark, _) in enumerate(plan.marks) if mark == plans.STUCK]
         reasons = "".join(f"\n  step {step.number}: {step.reason}" for step in stuck[:5])
-        raise Refused(plan.guard + reasons, f"When one is settled: {program} step start {stuck[0].number}")
+        raise Refused(plan.guard + reasons, f"When one is concluded: {program} step start {stuck[0].number}")
     raise UserError(
         plan.guard, f"Archive it: {program} archive {view.feature.name}, or add a step: {program} step add TEXT"
     )
@@ -365,7 +369,7 @@ def _guard(view: View, program: str) -> None:
 
 def problem_lines(view: View) -> str:
     """The untrusted lines, one below the other."""
-    return "".join(f"\n  STATE.md:{p.line}: {p.fault} {p.mend}" for p in view.plan.problems[:10])
+    return "".join(f"\n  STATE.md:{p.line}: {p.fault} {p.fix}" for p in view.plan.problems[:10])
 
 
 def _refuse_scaffold(view: View, program: str) -> None:
@@ -386,7 +390,7 @@ def _refuse_lost_progress(view: View) -> None:
         )
 
 
-def _remember(app: App, view: View, kind: str, facts: checkout.Facts | None) -> None:
+def _remember(app: App, view: View, kind: str, facts: checkout.CheckoutFacts | None) -> None:
     newest = view.entries[-1] if view.entries else None
     if newest is not None and newest.get("prompt") == kind and is_same_handoff(newest, view, facts):
         return  # the same hand-off printed again is not a new one

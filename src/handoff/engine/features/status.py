@@ -13,7 +13,7 @@ from handoff.git.plumbing import checkout
 
 if TYPE_CHECKING:
     from handoff.engine.app import App
-    from handoff.feature.folder import Feature, Workspace
+    from handoff.feature.folder import Feature, HandoffFolder
 
 _LISTED = 8
 
@@ -21,7 +21,7 @@ _LISTED = 8
 class View(Record):
     """One consistent look at a feature: every file was read once."""
 
-    workspace: Workspace
+    workspace: HandoffFolder
     feature: Feature
     config: Config
     plan: plans.Plan
@@ -71,11 +71,11 @@ class Drift(Record):
         return said
 
 
-def workspace_of(app: App) -> Workspace | None:
+def workspace_of(app: App) -> HandoffFolder | None:
     return folder.find(app.settings.here, home=app.settings.home)
 
 
-def need_workspace(app: App) -> Workspace:
+def need_workspace(app: App) -> HandoffFolder:
     """The workspace, or an error that tells how to make one."""
     found = workspace_of(app)
     if found is None:
@@ -86,7 +86,7 @@ def need_workspace(app: App) -> Workspace:
     return found
 
 
-def active_feature(app: App) -> tuple[Workspace, Feature]:
+def active_feature(app: App) -> tuple[HandoffFolder, Feature]:
     workspace = workspace_of(app)
     feature = folder.active(workspace, chosen=app.settings.feature, program=app.settings.program)
     assert workspace is not None  # noqa: S101 - `active` raised otherwise
@@ -108,13 +108,13 @@ def look(app: App) -> View:
     return View(workspace, feature, config, plan, texts, history.recent(feature))
 
 
-def git_facts(app: App) -> checkout.Facts | None:
+def git_facts(app: App) -> checkout.CheckoutFacts | None:
     """The checkout we stand in; None outside a repository."""
     top = checkout.find_top(app.settings.here)
     return checkout.facts(top, environment=app.git_environment) if top else None
 
 
-def baseline(view: View, facts: checkout.Facts | None, *, handing: bool) -> history.Entry | None:
+def baseline(view: View, facts: checkout.CheckoutFacts | None, *, handing: bool) -> history.Entry | None:
     """The hand-off or review to compare with. While handing on, the same prompt printed twice is one hand-off."""
     entries = [entry for entry in view.entries if entry["kind"] in ("handoff", "accept")]
     if handing and len(entries) > 1 and entries[-1] is view.entries[-1] and is_same_handoff(entries[-1], view, facts):
@@ -122,12 +122,12 @@ def baseline(view: View, facts: checkout.Facts | None, *, handing: bool) -> hist
     return entries[-1] if entries else None
 
 
-def is_same_handoff(entry: history.Entry, view: View, facts: checkout.Facts | None) -> bool:
+def is_same_handoff(entry: history.Entry, view: View, facts: checkout.CheckoutFacts | None) -> bool:
     """Whether nothing has happened since a hand-off was recorded."""
     return entry["kind"] == "handoff" and all(entry.get(key) == value for key, value in picture(view, facts).items())
 
 
-def picture(view: View, facts: checkout.Facts | None) -> history.Entry:
+def picture(view: View, facts: checkout.CheckoutFacts | None) -> history.Entry:
     """What is recorded of a moment, to see later what changed."""
     return {
         "head": facts.head if facts else "",
@@ -139,7 +139,7 @@ def picture(view: View, facts: checkout.Facts | None) -> history.Entry:
     }
 
 
-def drift(app: App, view: View, facts: checkout.Facts | None, *, handing: bool = False) -> Drift:
+def drift(app: App, view: View, facts: checkout.CheckoutFacts | None, *, handing: bool = False) -> Drift:
     """Compare now with the last hand-off or review. Costs git calls only when HEAD has moved."""
     since = baseline(view, facts, handing=handing)
     handed = history.last(view.entries, "handoff")
@@ -183,7 +183,7 @@ def advise(view: View, program: str) -> Advice:
         return Advice(
             "invalid execution plan",
             f"edit {where}/STATE.md (line {first.line})",
-            f"{first.fault} {first.mend}",
+            f"{first.fault} {first.fix}",
             f"STATE.md {first}" + (f" ({len(plan.problems)} lines in all)" if len(plan.problems) > 1 else ""),
         )
     if view.readiness()["FEATURE.md"] == documents.REVIEW:
@@ -213,7 +213,7 @@ def advise(view: View, program: str) -> Advice:
         return Advice(
             "blocked",
             f"{program} step start {stuck.number}",
-            f"Step {stuck.number} waits: {stuck.reason}. When that is settled, take it up again.",
+            f"Step {stuck.number} waits: {stuck.reason}. When that is concluded, take it up again.",
             f"Every remaining step is blocked; step {stuck.number}: {stuck.reason}",
         )
     current = plan.current

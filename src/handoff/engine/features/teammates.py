@@ -28,7 +28,7 @@ def at_work(app: App, root: str) -> list[str]:
     from handoff.engine.home import name_of
 
     try:
-        held = tasks.listing(app.database, project=name_of(root), state=states.RUNNING, most=_SHOWN)
+        held = tasks.listing(app.database, project=name_of(root), state=states.RUNNING, limit=_SHOWN)
     except HandoffError as error:
         return [f"unknown: {error.message}"]
     mine = app.settings.get("HANDOFF_SESSION")
@@ -57,8 +57,8 @@ def _place_of(app: App, task: Task) -> str:
 def fence_words(facts: Mapping[str, Any]) -> str:
     """Where a session works and what keeps it there, from its own facts."""
     place = "in a clone of its own" if facts.get("kind") == "clone" else "in this checkout"
-    wall = f"behind {facts.get('layer')}" if facts.get("wall", "none") != "none" else "without a wall"
-    return f", {place} {wall}"
+    sandbox = f"behind {facts.get('layer')}" if facts.get("sandbox", "none") != "none" else "without a sandbox"
+    return f", {place} {sandbox}"
 
 
 def incidents(app: App, root: str) -> int:

@@ -13,7 +13,7 @@ from handoff.board.tasks import flows, outcomes, states, tasks
 from handoff.engine.fanout import views
 from handoff.engine.flows import conclude
 from handoff.engine.flows.flows import look
-from handoff.engine.flows.judge import Judged
+from handoff.engine.flows.judge import PhaseVerdict
 from handoff.engine.flows.state import moving, now
 from handoff.engine.workspaces import running
 from handoff.workflows.model import OUTCOMES
@@ -31,22 +31,22 @@ _SKIPPABLE = ("refactor", "suite", "command", "document", "review", "none")
 def skip(app: App, *, flow: Flow, reason: str) -> Flow:
     """Pass a phase over, on a person's word; only where nothing that follows rests on what it would have proved."""
     with moving(app, flow):
-        at = now(app, flow.key)
-        task = tasks.get(app.database, key=at.flow.task) if at.flow.task is not None else None
-        if at.flow.ended_at is not None or (task is not None and task.state == states.RUNNING):
+        state = now(app, flow.key)
+        task = tasks.get(app.database, key=state.flow.task) if state.flow.task is not None else None
+        if state.flow.ended_at is not None or (task is not None and task.state == states.RUNNING):
             raise Conflict(
                 f"'{flow.id}' has nothing to skip now.", f"See: {app.settings.program} flow status {flow.id}"
             )
-        if at.phase.check not in _SKIPPABLE:
+        if state.phase.check not in _SKIPPABLE:
             raise Refused(
-                f"{at.phase.name} cannot be skipped: what follows rests on its check '{at.phase.check}'.",
+                f"{state.phase.name} cannot be skipped: what follows rests on its check '{state.phase.check}'.",
                 f"Do it by hand: {app.settings.program} flow step {flow.id} --agent person",
             )
-        outcome = OUTCOMES[at.phase.check][0]
+        outcome = OUTCOMES[state.phase.check][0]
         conclude.write_intent(
             app,
-            at,
-            Judged(outcome, at.lane.ask("rev-parse", f"{at.flow.head}^{{tree}}").strip()),
+            state,
+            PhaseVerdict(outcome, state.flow_checkout.ask("rev-parse", f"{state.flow.head}^{{tree}}").strip()),
             task=task,
             skipped=reason,
         )
@@ -61,7 +61,7 @@ def pause(app: App, *, flow: Flow) -> Flow:
             raise Conflict(f"The flow '{flow.id}' is {flow.state}.")
         if flow.task is not None:
             task = tasks.get(transaction, key=flow.task)
-            pauses.stop(
+            pauses.pause(
                 transaction, scope=pauses.TASK, project=flow.project, name=task.label, reason="its flow is paused"
             )
         flows.tell(transaction, flow, "flow.paused")
@@ -104,19 +104,19 @@ def cancel(app: App, *, flow: Flow, reason: str = "") -> Flow:
 def retry(app: App, *, flow: Flow, note: str = "", phase: str = "", max_cycles: int = 0) -> Flow:
     """Let a stuck flow try again: the phase it is stuck in, the one a person rejected, or another; `note` is read by the session."""
     with moving(app, flow):
-        at = now(app, flow.key)
-        seen = look(app, at.flow)
-        if seen.state != flows.BLOCKED and not (phase and at.flow.ended_at is None):
+        state = now(app, flow.key)
+        seen = look(app, state.flow)
+        if seen.state != flows.BLOCKED and not (phase and state.flow.ended_at is None):
             raise Conflict(
                 f"The flow '{flow.id}' is {seen.state}; only a blocked one is tried again.", "See: handoff flow status"
             )
         rejected = seen.task is not None and seen.reason.startswith("rejected:")
-        target = phase or (str(at.flow.facts.get("gated", "")) if rejected else "")
-        if target and target not in [one.name for one in at.workflow.phases]:
-            names = ", ".join(one.name for one in at.workflow.phases)
+        target = phase or (str(state.flow.facts.get("gated", "")) if rejected else "")
+        if target and target not in [one.name for one in state.workflow.phases]:
+            names = ", ".join(one.name for one in state.workflow.phases)
             raise UserError(f"'{flow.workflow}' has no phase '{target}'.", f"Its phases: {names}.")
         words = [word for word in (note, seen.reason if rejected else "") if word]
-        _try_again(app, at.flow, seen.task, target, words, max_cycles)
+        _try_again(app, state.flow, seen.task, target, words, max_cycles)
     return conclude.drive(app, flow.key)
 
 

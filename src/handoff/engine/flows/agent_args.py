@@ -1,4 +1,4 @@
-"""Further words for an agent, with the task's names filled in: one word can name a script for each task."""
+"""Extra arguments for an agent, with the task's names filled in: one word can name a script for each task."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from handoff.board.tasks.tasks import Task
 
 
-def filled(words: Sequence[str], task: Task) -> tuple[str, ...]:
+def fill_in(words: Sequence[str], task: Task) -> tuple[str, ...]:
     """`{task}`, `{attempt}` and, in a flow, `{flow}`, `{cycle}` and `{phase}` stand for what they say."""
     cycle, _, phase = task.id.partition("-")
     names = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from handoff.agents.contract import FAILED, LIMIT, OK, Outcome
+from handoff.agents.contract import FAILED, LIMIT, OK, AgentOutcome
 from handoff.base.errors import Conflict, HandoffError
 from handoff.base.record import TYPE_CHECKING
 from handoff.board import gates
@@ -18,13 +18,13 @@ from handoff.board.sessions import leases
 from handoff.board.tasks import flows, outcomes, states, tasks
 from handoff.engine.fanout import views
 from handoff.engine.flows import documents, judge, prompts
-from handoff.engine.flows.state import Standing, moving, now, owned
+from handoff.engine.flows.state import FlowState, moving, now, owned_patterns
 from handoff.engine.home import host_label
 from handoff.engine.proof import git_notes
 from handoff.engine.safety import snapshots
 from handoff.git.commits.phases import publish
 from handoff.git.notes.record import Check
-from handoff.git.snapshots.take import Wish
+from handoff.git.snapshots.take import SnapshotRequest
 from handoff.workflows.model import DONE, GATE, ROLL_BACK
 
 if TYPE_CHECKING:
@@ -34,61 +34,65 @@ if TYPE_CHECKING:
     from handoff.board.tasks.flows import Flow
     from handoff.board.tasks.tasks import Task
     from handoff.engine.app import App
-    from handoff.engine.flows.judge import Judged
-    from handoff.engine.tasks.kinds import Over
+    from handoff.engine.flows.judge import PhaseVerdict
+    from handoff.engine.tasks.kinds import EndedSession
     from handoff.store.database import Transaction
 
 _KEPT_FAILURES = 12
 _SUMMARY = 300
 
 
-def decide(app: App, over: Over) -> Outcome | None:
+def decide(app: App, ended: EndedSession) -> AgentOutcome | None:
     """What comes of a phase's session. None leaves it to the ordinary way: it reported, or waits for its provider."""
-    flow = flows.of_task(app.database, task=over.task.key)
+    flow = flows.of_task(app.database, task=ended.task.key)
     if flow is None:
-        return Outcome(OK, over.task.result) if over.task.ended else Outcome(FAILED, "the flow it belongs to is gone")
+        return (
+            AgentOutcome(OK, ended.task.result)
+            if ended.task.ended
+            else AgentOutcome(FAILED, "the flow it belongs to is gone")
+        )
     with moving(app, flow):
-        at = now(app, flow.key)
-        if at.flow.task != over.task.key:
-            return Outcome(OK, over.task.result)
-        if at.flow.pending:
-            return _carried(app, at)
-        if not over.holds or over.outcome.kind == LIMIT or over.outcome.asked:
+        state = now(app, flow.key)
+        if state.flow.task != ended.task.key:
+            return AgentOutcome(OK, ended.task.result)
+        if state.flow.pending:
+            return _carried(app, state)
+        if not ended.holds or ended.outcome.kind == LIMIT or ended.outcome.asked:
             return None
-        if over.outcome.kind != OK:
-            said = [f"session-failed: {over.outcome.reason or over.outcome.kind}"]
-            return _refused(app, at, over.task, said, session=over.session)
-        judged = judge.judge_phase(app, at)
+        if ended.outcome.kind != OK:
+            said = [f"session-failed: {ended.outcome.reason or ended.outcome.kind}"]
+            return _refused(app, state, ended.task, said, session=ended.session)
+        judged = judge.judge_phase(app, state)
         if not judged.ok:
             said = [str(one) for one in judged.faults]
-            return _refused(app, at, over.task, said, session=over.session, judged=judged)
+            return _refused(app, state, ended.task, said, session=ended.session, judged=judged)
         if judged.more:
-            _snapshot(app, at, over.session)
-        write_intent(app, at, judged, task=over.task, session=over.session)
+            _snapshot(app, state, ended.session)
+        write_intent(app, state, judged, task=ended.task, session=ended.session)
         return _carried(app, now(app, flow.key))
 
 
-def _carried(app: App, at: Standing) -> Outcome:
-    done = at.flow.intent
-    carry_out(app, at)
-    _drive(app, at.flow.key)
-    return Outcome(OK, str(done.get("said", "")))
+def _carried(app: App, state: FlowState) -> AgentOutcome:
+    done = state.flow.intent
+    carry_out(app, state)
+    _drive(app, state.flow.key)
+    return AgentOutcome(OK, str(done.get("said", "")))
 
 
 # --- a phase that is right -------------------------------------------------------------------------------
 
 
 def write_intent(
-    app: App, at: Standing, judged: Judged, *, task: Task | None = None, session: str = "", skipped: str = ""
+    app: App, state: FlowState, judged: PhaseVerdict, *, task: Task | None = None, session: str = "", skipped: str = ""
 ) -> Flow:
     """Write down what was decided about the phase, before anything is done about it."""
-    phase, flow = at.phase, at.flow
+    phase, flow = state.phase, state.flow
     moment = int(app.clock.now())
     following = phase.next[judged.outcome]
     said = f"{phase.name}: {judged.subject or judged.outcome}" + (f" (skipped: {skipped})" if skipped else "")
     intent = {
         "phase": phase.name, "cycle": flow.cycle, "outcome": judged.outcome, "next": following, "tree": judged.tree,
-        "message": _message(at, judged, task) if phase.commit and judged.changed else "", "moment": moment, "said": said[:_SUMMARY],
+        "message": _message(state, judged, task) if phase.commit and judged.changed else "", "moment": moment, "said": said[:_SUMMARY],
         "checks": [check._asdict() for check in judged.checks], "facts": judged.facts, "documents": judged.documents,
         "step": judged.step, "session": session, "agent": task.held_agent if task else "", "skipped": skipped,
         "attempt": task.attempt if task else 1, "began": (task.started_at if task else None) or flow.changed_at,
@@ -98,50 +102,50 @@ def write_intent(
         return flows.move(transaction, flow, pending=intent)
 
 
-def _message(at: Standing, judged: Judged, task: Task | None) -> str:
+def _message(state: FlowState, judged: PhaseVerdict, task: Task | None) -> str:
     """The commit's words: what the phase is about, and whose it is, for people and for `git interpret-trailers`."""
     trailers = {
-        "Handoff-Flow": at.flow.id, "Handoff-Task": task.label if task else f"{at.flow.id}/{at.flow.cycle}-{at.phase.name}",
-        "Handoff-Phase": at.phase.name, "Handoff-Cycle": at.flow.cycle, "Handoff-Attempt": task.attempt if task else 1,
+        "Handoff-Flow": state.flow.id, "Handoff-Task": task.label if task else f"{state.flow.id}/{state.flow.cycle}-{state.phase.name}",
+        "Handoff-Phase": state.phase.name, "Handoff-Cycle": state.flow.cycle, "Handoff-Attempt": task.attempt if task else 1,
     }  # fmt: skip
-    subject = prompts.subject(at, judged.subject or at.phase.title or at.phase.name)
+    subject = prompts.subject(state, judged.subject or state.phase.title or state.phase.name)
     return f"{subject}\n\n" + "".join(f"{name}: {value}\n" for name, value in trailers.items())
 
 
-def carry_out(app: App, at: Standing) -> Flow:
+def carry_out(app: App, state: FlowState) -> Flow:
     """Do what was decided. Every part may be repeated; the last one moves the rows, all or nothing."""
-    flow, intent = at.flow, at.flow.intent
-    at.lane.seal(str(flow.facts["git_config"]))
+    flow, intent = state.flow, state.flow.intent
+    state.flow_checkout.seal(str(flow.facts["git_config"]))
     head = flow.head
     if intent["message"]:
-        head = at.lane.commit(
+        head = state.flow_checkout.commit(
             tree=intent["tree"], parent=flow.head, message=intent["message"], moment=int(intent["moment"])
         )
-    if head != flow.head or not at.lane.is_at(head):
-        at.lane.arrive(head)
+    if head != flow.head or not state.flow_checkout.is_at(head):
+        state.flow_checkout.arrive(head)
     facts = {**flow.facts, **intent["facts"], "note": ""}
     if head != flow.head:
-        facts["published"] = publish(flow.repository, at.lane, app.git_environment)
+        facts["published"] = publish(flow.repository, state.flow_checkout, app.git_environment)
     if intent["documents"]:
         documents.publish(app, flow, intent["documents"])
     if intent["step"]:
         documents.tick(app, flow, step=intent["step"], commit=head, moment=float(intent["moment"]))
     if intent["checks"] or head != flow.head:
-        _note(app, at, head)
-    return _advance(app, at, head, facts)
+        _note(app, state, head)
+    return _advance(app, state, head, facts)
 
 
-def _note(app: App, at: Standing, head: str) -> None:
+def _note(app: App, state: FlowState, head: str) -> None:
     """The record on the commit; that it could not be written is no reason to do the phase again."""
-    flow, intent = at.flow, at.flow.intent
-    work = git_notes.Work(
+    flow, intent = state.flow, state.flow.intent
+    work = git_notes.RecordedWork(
         flow.project, f"{flow.id}/{intent['cycle']}-{intent['phase']}", flow.id, flow.workflow, intent["phase"],
-        at.phase.role, int(intent["cycle"]), int(intent["attempt"]), intent["agent"], intent["session"], intent["next"],
+        state.phase.role, int(intent["cycle"]), int(intent["attempt"]), intent["agent"], intent["session"], intent["next"],
     )  # fmt: skip
     checks = [Check(**{**check, "failing": tuple(check["failing"])}) for check in intent["checks"]]
     try:
         git_notes.write(
-            app, repository=flow.repository, commit=head, tree=intent["tree"], work=work, judged=at.phase.check,
+            app, repository=flow.repository, commit=head, tree=intent["tree"], work=work, judged=state.phase.check,
             checks=checks, began=float(intent["began"]), ended=float(intent["moment"]),
         )  # fmt: skip
     except HandoffError as error:
@@ -149,20 +153,20 @@ def _note(app: App, at: Standing, head: str) -> None:
             flows.tell(transaction, flow, "flow.note_failed", reason=error.message)
 
 
-def _advance(app: App, at: Standing, head: str, facts: dict[str, Any]) -> Flow:
-    flow, intent = at.flow, at.flow.intent
+def _advance(app: App, state: FlowState, head: str, facts: dict[str, Any]) -> Flow:
+    flow, intent = state.flow, state.flow.intent
     following = str(intent["next"])
-    cycle = flow.cycle + int(at.workflow.is_back(flow.phase, following))
+    cycle = flow.cycle + int(state.workflow.is_back(flow.phase, following))
     if cycle != flow.cycle or "cycle_base" not in facts:
         facts["cycle_base"] = head if cycle != flow.cycle else flow.base
-    if (at.phase.gate or at.phase.name in flow.gated_phases) and not intent["skipped"]:
-        facts["gate"] = at.phase.name
-        facts["gate_subject"] = intent["documents"].get(at.phase.document, "")
+    if (state.phase.gate or state.phase.name in flow.gated_phases) and not intent["skipped"]:
+        facts["gate"] = state.phase.name
+        facts["gate_subject"] = intent["documents"].get(state.phase.document, "")
     moved = flow._replace(
         head=head, phase=flow.phase if following == DONE else following, cycle=cycle, task=None, pending="",
         data="", reason="", state=flows.DONE if following == DONE else flow.state,
     )  # fmt: skip
-    new = at._replace(flow=moved._replace(data=_written(facts)))
+    new = state._replace(flow=moved._replace(data=_written(facts)))
     brief = prompts.brief(app, new) if following != DONE and new.phase.role else ""
     with app.database.transaction() as transaction:
         if flow.task is not None:
@@ -190,14 +194,14 @@ def _finish_task(transaction: Transaction, key: int, intent: dict[str, Any]) -> 
         )  # fmt: skip
 
 
-def _enter(app: App, transaction: Transaction, seen: Flow, new: Standing, facts: dict[str, Any], brief: str) -> Flow:
+def _enter(app: App, transaction: Transaction, seen: Flow, new: FlowState, facts: dict[str, Any], brief: str) -> Flow:
     """The flow stands in its next phase: with a task, with the orchestrator's own move, or at its end."""
     flow = new.flow
-    over = flow.cycle > flow.max_cycles and flow.state == flows.RUNNING
-    if over:
+    ended = flow.cycle > flow.max_cycles and flow.state == flows.RUNNING
+    if ended:
         flow = flow._replace(state=flows.BLOCKED, reason=f"{flow.max_cycles} cycles are used up")
     task = None
-    if brief and not over and flow.state == flows.RUNNING:
+    if brief and not ended and flow.state == flows.RUNNING:
         task = add_task(app, transaction, new, brief)
         asked = facts.pop("gate", "")
         if asked:
@@ -210,30 +214,30 @@ def _enter(app: App, transaction: Transaction, seen: Flow, new: Standing, facts:
     )  # fmt: skip
     if moved.state == flows.DONE:
         flows.tell(transaction, moved, "flow.done", head=moved.head, branch=moved.branch)
-    elif over:
+    elif ended:
         flows.tell(transaction, moved, "flow.blocked", reason=moved.reason)
     return moved
 
 
-def add_task(app: App, transaction: Transaction, at: Standing, brief: str) -> Task:
+def add_task(app: App, transaction: Transaction, state: FlowState, brief: str) -> Task:
     """The task of the phase the flow stands in."""
-    phase, flow = at.phase, at.flow
+    phase, flow = state.phase, state.flow
     limits = {"minutes": phase.minutes, "turns": phase.turns, "money": phase.money}
     agents = flow.agent_by_role
     return flows.add_phase(
         transaction, flow, id=f"{flow.cycle}-{phase.name}", title=phase.title or phase.name, brief=brief,
-        role=phase.role, agent=agents.get(phase.role) or phase.agent or agents.get("", ""), owns=owned(at),
+        role=phase.role, agent=agents.get(phase.role) or phase.agent or agents.get("", ""), owns=owned_patterns(state),
         attempts=phase.retries, limits=limits, host=host_label(app),
     )  # fmt: skip
 
 
 def _ask(
-    transaction: Transaction, at: Standing, phase: str, *, task: Task, question: str, fence: int | None = None,
+    transaction: Transaction, state: FlowState, phase: str, *, task: Task, question: str, fence: int | None = None,
     subject: str = "",
 ) -> None:  # fmt: skip
     """Put the task behind the gate of a phase, with its time limit and what counts when that is up."""
-    asking = at.workflow.phase(phase)
-    within, default = at.flow.facts.get("gate_limits", {}).get(phase) or (asking.gate_within, asking.gate_default)
+    asking = state.workflow.phase(phase)
+    within, default = state.flow.facts.get("gate_limits", {}).get(phase) or (asking.gate_within, asking.gate_default)
     gates.ask(
         transaction, key=task.key, question=question, fence=fence, due_seconds=within or None,
         fallback=default if within else "", subject=subject,
@@ -244,14 +248,14 @@ def _ask(
 
 
 def _refused(
-    app: App, at: Standing, task: Task, said: Sequence[str], *, session: str, judged: Judged | None = None
-) -> Outcome:
+    app: App, state: FlowState, task: Task, said: Sequence[str], *, session: str, judged: PhaseVerdict | None = None
+) -> AgentOutcome:
     """The work is kept as a snapshot and undone; the next attempt reads why. Used up: block, ask, or roll back."""
-    flow, phase = at.flow, at.phase
-    diff = at.lane.diff(flow.head, judged.tree) if judged else _diff_now(at)
+    flow, phase = state.flow, state.phase
+    diff = state.flow_checkout.diff(flow.head, judged.tree) if judged else _diff_now(state)
     failure = {
         "task": task.key, "phase": phase.name, "cycle": flow.cycle, "attempt": task.attempt, "said": list(said),
-        "diff": diff, "snapshot": _snapshot(app, at, session), "tail": judged.tail if judged else "",
+        "diff": diff, "snapshot": _snapshot(app, state, session), "tail": judged.tail if judged else "",
     }  # fmt: skip
     facts = flow.facts
     facts["failures"] = [*facts.get("failures", []), failure][-_KEPT_FAILURES:]
@@ -267,10 +271,10 @@ def _refused(
         )  # fmt: skip
         if used_up and phase.when_used_up == GATE:
             question = f"{phase.name} was refused {task.attempt} times ({reason}); try again?"
-            _ask(transaction, at, phase.name, task=task, question=question, fence=task.fence)
+            _ask(transaction, state, phase.name, task=task, question=question, fence=task.fence)
             flow = flows.move(transaction, flow, data=facts)
         elif used_up and phase.when_used_up == ROLL_BACK:
-            flow = _roll_back_cycle(app, transaction, at, facts, reason)
+            flow = _roll_back_cycle(app, transaction, state, facts, reason)
         else:
             leases.hand_back(transaction, task=held, reason=reason)
             if not used_up:
@@ -278,44 +282,46 @@ def _refused(
                 pause = pauses[min(task.attempt, len(pauses)) - 1] if pauses else 0.0
                 tasks.edit(transaction, key=task.key, not_before=transaction.now() + pause if pause else 0.0)
             flow = flows.move(transaction, flow, data=facts)
-    restore(app, at._replace(flow=flow), flow.head)
+    restore(app, state._replace(flow=flow), flow.head)
     if flow.task is None:
         _drive(app, flow.key)
-    return Outcome(FAILED, reason)
+    return AgentOutcome(FAILED, reason)
 
 
-def _diff_now(at: Standing) -> str:
-    at.lane.seal(str(at.flow.facts["git_config"]))
-    return at.lane.diff(at.flow.head, at.lane.whole_tree(at.flow.head))
+def _diff_now(state: FlowState) -> str:
+    state.flow_checkout.seal(str(state.flow.facts["git_config"]))
+    return state.flow_checkout.diff(state.flow.head, state.flow_checkout.whole_tree(state.flow.head))
 
 
-def _snapshot(app: App, at: Standing, session: str) -> str:
+def _snapshot(app: App, state: FlowState, session: str) -> str:
     """The whole working tree as it is; nothing is thrown away."""
-    vault = snapshots.open_vault(app, folder=at.flow.workspace)
-    return snapshots.snapshot(app, vault=vault, wish=Wish(f"the end of {at.phase.name}", session=session)).sha
+    snapshot_store = snapshots.open_snapshot_store(app, folder=state.flow.workspace)
+    return snapshots.snapshot(
+        app, snapshot_store=snapshot_store, request=SnapshotRequest(f"the end of {state.phase.name}", session=session)
+    ).sha
 
 
-def _roll_back_cycle(app: App, transaction: Transaction, at: Standing, facts: dict[str, Any], reason: str) -> Flow:
+def _roll_back_cycle(app: App, transaction: Transaction, state: FlowState, facts: dict[str, Any], reason: str) -> Flow:
     """Back to where the cycle began: its first phase gets another chance, in another cycle."""
-    flow = at.flow
-    first = at.workflow.phases[0].name
+    flow = state.flow
+    first = state.workflow.phases[0].name
     for event in flows.events(transaction, flow):
-        if event.kind == "flow.verified" and at.workflow.is_back(event.body["phase"], event.body["next"]):
+        if event.kind == "flow.verified" and state.workflow.is_back(event.body["phase"], event.body["next"]):
             first = str(event.body["next"])
     assert flow.task is not None  # noqa: S101 - a refused phase has its task
     outcomes.cancel(transaction, key=flow.task, reason=f"rolled back: {reason}")
     back = flow._replace(head=str(facts["cycle_base"]), phase=first, cycle=flow.cycle + 1, task=None)
-    new = at._replace(flow=back._replace(data=_written(facts)))
+    new = state._replace(flow=back._replace(data=_written(facts)))
     flows.tell(transaction, flow, "flow.rolled_back", phase=flow.phase, to=first, head=back.head, reason=reason)
     return _enter(app, transaction, flow, new, facts, prompts.brief(app, new) if new.phase.role else "")
 
 
-def restore(app: App, at: Standing, commit: str) -> None:
+def restore(app: App, state: FlowState, commit: str) -> None:
     """The workspace as the last good commit has it; what lay there is in a snapshot first."""
-    at.lane.seal(str(at.flow.facts["git_config"]))
-    if not at.lane.is_at(commit):
-        _snapshot(app, at, "")
-        at.lane.arrive(commit)
+    state.flow_checkout.seal(str(state.flow.facts["git_config"]))
+    if not state.flow_checkout.is_at(commit):
+        _snapshot(app, state, "")
+        state.flow_checkout.arrive(commit)
 
 
 # --- before a session, and without one -------------------------------------------------------------------
@@ -330,38 +336,38 @@ def prepare(app: App, task: Task) -> str:
     if flow is None:
         raise Conflict(f"The flow of '{task.label}' has gone on without it.", f"See: handoff show {task.label}")
     with moving(app, flow):
-        at = now(app, flow.key)
-        if at.flow.pending:
-            carry_out(app, at)
+        state = now(app, flow.key)
+        if state.flow.pending:
+            carry_out(app, state)
             _drive(app, flow.key)
             raise Conflict(f"'{task.label}' was done already.", f"See: handoff flow status {flow.id}")
         mark = f"{task.key}:{task.attempt}"
-        if at.flow.facts.get("prepared") != mark:
-            restore(app, at, at.flow.head)
-            documents.bring(app, at.flow)
-            _forget_report(at)
+        if state.flow.facts.get("prepared") != mark:
+            restore(app, state, state.flow.head)
+            documents.bring(app, state.flow)
+            _forget_report(state)
             with app.database.transaction() as transaction:
-                moved = flows.move(transaction, at.flow, data={**at.flow.facts, "prepared": mark})
-            at = at._replace(flow=moved)
-        return prompts.baton(app, at, _with_answer(app, at, task))
+                moved = flows.move(transaction, state.flow, data={**state.flow.facts, "prepared": mark})
+            state = state._replace(flow=moved)
+        return prompts.baton(app, state, _with_answer(app, state, task))
 
 
-def _forget_report(at: Standing) -> None:
+def _forget_report(state: FlowState) -> None:
     """A report from an earlier round, which git may ignore, must not speak for this one."""
-    path = os.path.join(at.flow.workspace, at.phase.report)
-    if at.phase.report and os.path.lexists(path):
+    path = os.path.join(state.flow.workspace, state.phase.report)
+    if state.phase.report and os.path.lexists(path):
         os.unlink(path)
 
 
-def _with_answer(app: App, at: Standing, task: Task) -> Task:
+def _with_answer(app: App, state: FlowState, task: Task) -> Task:
     """A document that a person changed at the gate is the document from now on, and the session reads that one."""
     gate = gates.of_task(app.database, key=task.key)
-    name = prompts.asked_about(at)
+    name = prompts.asked_about(state)
     if gate is None or gate.state != gates.APPROVED or not gate.answer or not name:
         return task
-    documents.publish(app, at.flow, {name: gate.answer})
-    documents.bring(app, at.flow)
-    return task._replace(brief=prompts.brief(app, at))
+    documents.publish(app, state.flow, {name: gate.answer})
+    documents.bring(app, state.flow)
+    return task._replace(brief=prompts.brief(app, state))
 
 
 def drive(app: App, key: int) -> Flow:
@@ -376,23 +382,23 @@ def drive(app: App, key: int) -> Flow:
 
 def _drive(app: App, key: int) -> Flow:
     while True:
-        at = now(app, key)
-        flow = at.flow
+        state = now(app, key)
+        flow = state.flow
         if flow.state != flows.RUNNING or flow.ended_at is not None:
             return flow
         if flow.pending:
-            carry_out(app, at)
+            carry_out(app, state)
             continue
         if flow.task is not None:
             return flow
-        if at.phase.role:
-            brief = prompts.brief(app, at)
+        if state.phase.role:
+            brief = prompts.brief(app, state)
             with app.database.transaction() as transaction:
-                _enter(app, transaction, flow, at, flow.facts, brief)
+                _enter(app, transaction, flow, state, flow.facts, brief)
             continue
-        judged = judge.judge_phase(app, at)
+        judged = judge.judge_phase(app, state)
         if judged.ok:
-            write_intent(app, at, judged)
+            write_intent(app, state, judged)
             continue
         reason = "; ".join(str(one) for one in judged.faults)
         with app.database.transaction() as transaction:

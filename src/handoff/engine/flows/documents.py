@@ -23,7 +23,7 @@ _NAMES = (*folder.DOCUMENTS, "DECISIONS.md")
 
 def feature_of(app: App, flow: Flow) -> folder.Feature:
     """The feature in the person's own project."""
-    return folder.existing(folder.Workspace(flow.repository), flow.feature, program=app.settings.program)
+    return folder.existing(folder.HandoffFolder(flow.repository), flow.feature, program=app.settings.program)
 
 
 def text(app: App, flow: Flow, name: str) -> str:
@@ -46,7 +46,7 @@ def bring(app: App, flow: Flow) -> None:
             files.write_atomic(_there(flow, name), files.read_bytes(feature.file(name)))
 
 
-def written(flow: Flow, name: str) -> str:
+def read(flow: Flow, name: str) -> str:
     """A document as the session left it."""
     path = _there(flow, name)
     return files.read_text(path) if os.path.isfile(path) else ""
@@ -70,7 +70,7 @@ def plan_faults(before: str, after: str) -> list[tuple[str, str]]:
     """What is wrong with a plan a session wrote: it cannot be read, has no step, or claims what no check has shown."""
     old, new = plans.parse(before), plans.parse(after)
     if new.verdict == plans.INVALID:
-        return [("plan-unreadable", f"STATE.md:{one.line}: {one.fault} {one.mend}") for one in new.problems[:10]]
+        return [("plan-unreadable", f"STATE.md:{one.line}: {one.fault} {one.fix}") for one in new.problems[:10]]
     if new.verdict == plans.EMPTY:
         return [
             ("plan-empty", "STATE.md has no step: write '- [ ] what (check: command)' lines under '# Execution Plan'.")

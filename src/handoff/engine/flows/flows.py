@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from handoff.agents import catalog
-from handoff.agents.contract import OK, Outcome
+from handoff.agents.contract import OK, AgentOutcome
 from handoff.base.clock import boot_id
 from handoff.base.errors import Conflict, Refused, UserError
 from handoff.base.ids import new_id, slug
@@ -17,16 +17,16 @@ from handoff.board.sessions import sessions as people
 from handoff.board.tasks import flows, states, tasks
 from handoff.engine.fanout import views
 from handoff.engine.flows import conclude
-from handoff.engine.flows.agent_args import filled
-from handoff.engine.flows.state import standing
+from handoff.engine.flows.agent_args import fill_in
+from handoff.engine.flows.state import state_of
 from handoff.engine.home import find_project, home_config, labels_of
 from handoff.engine.proof.test_runs import suites_of
-from handoff.engine.safety.snapshots import open_vault
+from handoff.engine.safety.snapshots import open_snapshot_store
 from handoff.engine.sessions import conclude as session_conclude
 from handoff.engine.sessions import start as session_start
 from handoff.engine.workspaces.workspaces import add_workspace, remove_workspace
-from handoff.git.commits.phases import Lane
-from handoff.git.workspaces.workspaces import Order, read_workspace
+from handoff.git.commits.phases import FlowCheckout
+from handoff.git.workspaces.workspaces import WorkspaceRequest, read_workspace
 from handoff.workflows import library
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from handoff.board.tasks.flows import Flow
     from handoff.board.tasks.tasks import Task
     from handoff.engine.app import App
-    from handoff.engine.sessions.conclude import Settled
+    from handoff.engine.sessions.conclude import ConcludedSession
     from handoff.workflows.model import Workflow
 
 PERSON = "person"
@@ -45,11 +45,11 @@ _MARK = "flow:"
 _LEASE_BY_HAND = 86_400.0
 
 
-class Wish(Record):
+class FlowRequest(Record):
     """What a flow is to be started with. `agents` by role; the empty role is for all others."""
 
     workflow: str
-    request: str = ""
+    text: str = ""
     feature: str = ""
     id: str = ""
     agents: Mapping[str, str] = {}
@@ -60,7 +60,7 @@ class Wish(Record):
     base: str = ""
 
 
-class Seen(Record):
+class FlowView(Record):
     """A flow with its present task and the state a person means."""
 
     flow: Flow
@@ -69,36 +69,36 @@ class Seen(Record):
     reason: str
 
 
-class Step(Record):
+class StepResult(Record):
     """One phase, taken by hand: what came of its session (none for the orchestrator's own), and where the flow stands now."""
 
-    settled: Settled | None
+    concluded: ConcludedSession | None
     phase: str
-    seen: Seen
+    seen: FlowView
 
 
 # --- beginning -------------------------------------------------------------------------------------------
 
 
-def start(app: App, *, wish: Wish) -> Flow:
+def start(app: App, *, request: FlowRequest) -> Flow:
     """Begin a workflow in a workspace of its own; the person's checkout stays as it is. Everything is checked first."""
     place = find_project(app)
-    workflow = library.load(place.workspace, wish.workflow)
-    _check(app, wish, workflow)
-    feature, request = _subject(app, wish, workflow)
-    name = wish.id or _free_id(app, place.name, feature or workflow.name)
+    workflow = library.load(place.workspace, request.workflow)
+    _check(app, request, workflow)
+    feature, wanted = _subject(app, request, workflow)
+    name = request.id or _free_id(app, place.name, feature or workflow.name)
     flows.refuse_live(app.database, project=place.name, id=name)
     suites = _suites(app, workflow, place.workspace)
-    workspace = _workspace(app, name, wish.base, place.workspace)
-    lane = Lane(workspace.tree, workspace.branch, app.git_environment)
+    workspace = _workspace(app, name, request.base, place.workspace)
+    flow_checkout = FlowCheckout(workspace.tree, workspace.branch, app.git_environment)
     flow = flows.add(
         app.database, project=place.name, id=name, workflow=workflow.name, text=workflow.text,
-        prompts=library.prompts_of(workflow), request=request, feature=feature, repository=place.workspace,
+        prompts=library.prompts_of(workflow), request=wanted, feature=feature, repository=place.workspace,
         workspace=workspace.tree, branch=workspace.branch, base=workspace.base, phase=workflow.phases[0].name,
-        max_cycles=wish.max_cycles or workflow.max_cycles, agents=wish.agents, gates=wish.gates,
+        max_cycles=request.max_cycles or workflow.max_cycles, agents=request.agents, gates=request.gates,
         data={
-            "suites": suites, "git_config": lane.config, "cycle_base": workspace.base,
-            "gate_limits": {name: list(limit) for name, limit in wish.gate_limits.items()},
+            "suites": suites, "git_config": flow_checkout.config, "cycle_base": workspace.base,
+            "gate_limits": {name: list(limit) for name, limit in request.gate_limits.items()},
         },
     )  # fmt: skip
     flow = conclude.drive(app, flow.key)
@@ -106,41 +106,41 @@ def start(app: App, *, wish: Wish) -> Flow:
     return flow
 
 
-def _check(app: App, wish: Wish, workflow: Workflow) -> None:
+def _check(app: App, request: FlowRequest, workflow: Workflow) -> None:
     """Names on the command line: phases, roles and agents that exist."""
     names = [phase.name for phase in workflow.phases]
-    for name in wish.gates:
+    for name in request.gates:
         if name not in names:
             raise UserError(f"'{workflow.name}' has no phase '{name}'.", f"Its phases: {', '.join(names)}.")
     config = home_config(app)
-    for role, agent in wish.agents.items():
+    for role, agent in request.agents.items():
         if role and role not in workflow.roles:
             raise UserError(f"'{workflow.name}' has no role '{role}'.", f"Its roles: {', '.join(workflow.roles)}.")
         catalog.adapter(agent, commands=config.values["agents"], where=config.path)
-    if wish.max_cycles < 0:
+    if request.max_cycles < 0:
         raise UserError("--max-cycles must be at least 1.")
 
 
-def _subject(app: App, wish: Wish, workflow: Workflow) -> tuple[str, str]:
+def _subject(app: App, request: FlowRequest, workflow: Workflow) -> tuple[str, str]:
     """The feature and the request; a feature's own words are the request where there is no other."""
-    feature, request = wish.feature, wish.request.strip()
+    feature, wanted = request.feature, request.text.strip()
     if feature or workflow.needs_feature:
         from handoff.engine.features.status import look
 
         view = look(app.with_feature(feature) if feature else app)
         feature = view.feature.name
         said = [view.texts.get(name) or "" for name in ("FEATURE.md", "SPEC.md")]
-        request = request or "\n\n".join(text.strip() for text in said if text.strip())
-    if not request:
+        wanted = wanted or "\n\n".join(text.strip() for text in said if text.strip())
+    if not wanted:
         raise UserError(
             "Say what is to be done.",
             f"{app.settings.program} flow start {workflow.name} --request 'what you want', or --from FILE, or --feature NAME",
         )
-    return feature if workflow.needs_feature or wish.feature else "", request
+    return feature if workflow.needs_feature or request.feature else "", wanted
 
 
 def _free_id(app: App, project: str, wanted: str) -> str:
-    taken = {flow.id for flow in flows.listing(app.database, project=project, every=True)}
+    taken = {flow.id for flow in flows.listing(app.database, project=project, include_ended=True)}
     base = slug(wanted)[:40]
     return next(
         name for number in range(1, 10_000) if (name := base if number == 1 else f"{base}-{number}") not in taken
@@ -155,11 +155,13 @@ def _suites(app: App, workflow: Workflow, folder: str) -> list[dict[str, Any]]:
 
 def _workspace(app: App, name: str, base: str, folder: str) -> Any:
     """The flow's own clone. One that a killed start left without a flow is put aside (it is in a snapshot) and made anew."""
-    vault = open_vault(app, folder=folder)
-    left = read_workspace(os.path.join(vault.place.project, "workspaces", name))
+    snapshot_store = open_snapshot_store(app, folder=folder)
+    left = read_workspace(os.path.join(snapshot_store.place.project, "workspaces", name))
     if left is not None and left.session == _MARK + name:
-        remove_workspace(app, name=name, vault=vault)
-    return add_workspace(app, order=Order(name, base=base, session=_MARK + name), vault=vault).workspace
+        remove_workspace(app, name=name, snapshot_store=snapshot_store)
+    return add_workspace(
+        app, order=WorkspaceRequest(name, base=base, session=_MARK + name), snapshot_store=snapshot_store
+    ).workspace
 
 
 # --- one phase by hand -----------------------------------------------------------------------------------
@@ -167,21 +169,21 @@ def _workspace(app: App, name: str, base: str, folder: str) -> Any:
 
 def step(
     app: App, *, flow: Flow, agent: str = "", words: Sequence[str] = (), model: str = "", tell: Callable[[str], None]
-) -> Step:  # fmt: skip
+) -> StepResult:  # fmt: skip
     """One phase now, without a supervisor: what a crash left is carried out first, a living session is attached to."""
     flow = conclude.drive(app, flow.key)
     seen = look(app, flow)
     if seen.task is None or flow.state != flows.RUNNING:
-        return Step(None, flow.phase, _refuse_still(app, seen))
+        return StepResult(None, flow.phase, _refuse_still(app, seen))
     task, phase = seen.task, flow.phase
     if task.state == states.RUNNING:
-        begun = _under_way(app, task)
-        if begun is not None:
+        started = _under_way(app, task)
+        if started is not None:
             tell(f"Session {task.held_by} works on '{task.label}' already; staying with it.")
-            return Step(session_start.watch(app, begun), phase, look_again(app, flow))
+            return StepResult(session_start.watch(app, started), phase, look_again(app, flow))
         task = leases.release(app.database, key=task.key, fence=task.fence, reason="its session was never started")
     if task.state != states.READY:
-        return Step(None, phase, _refuse_still(app, seen))
+        return StepResult(None, phase, _refuse_still(app, seen))
     chosen = agent or task.agent
     if not chosen:
         raise UserError(
@@ -192,29 +194,29 @@ def step(
         tasks.edit(app.database, key=task.key, not_before=0.0)  # by hand nobody waits
     if chosen == PERSON:
         return by_hand(app, flow=flow, task=task, tell=tell)
-    begun = session_start.start(
-        app, wish=session_start.Wish(chosen, task.label, task.project, model, words=filled(words, task))
+    started = session_start.start(
+        app, request=session_start.StartRequest(chosen, task.label, task.project, model, words=fill_in(words, task))
     )
-    tell(f"Session {begun.session.name} ({chosen}) works on {phase}, cycle {flow.cycle}, attempt {task.attempt}.")
-    return Step(session_start.watch(app, begun), phase, look_again(app, flow))
+    tell(f"Session {started.session.name} ({chosen}) works on {phase}, cycle {flow.cycle}, attempt {task.attempt}.")
+    return StepResult(session_start.watch(app, started), phase, look_again(app, flow))
 
 
-def _under_way(app: App, task: Task) -> session_start.Begun | None:
+def _under_way(app: App, task: Task) -> session_start.RunningSession | None:
     """The session that holds the task, living or over; None when whoever wanted to start it died before that."""
     session = people.get(app.database, id=str(task.held_by))
     if session is None:
         return None
     claim = leases.Claim(task, session, task.fence, task.lease_seconds, repeated=True)
-    if session_start.has_begun(app, claim):
-        return session_start.attached(app, claim)
+    if session_start.has_started(app, claim):
+        return session_start.attach_to(app, claim)
     if session.pid and is_running(session.pid, session.process_start):
         raise Conflict(f"'{task.label}' is in other hands right now: {session.id}.", "Try again when that has ended.")
     return None
 
 
-def by_hand(app: App, *, flow: Flow, task: Task, tell: Callable[[str], None]) -> Step:
+def by_hand(app: App, *, flow: Flow, task: Task, tell: Callable[[str], None]) -> StepResult:
     """A person does the phase in a shell in the workspace; it is judged like anybody's."""
-    who = people.Who(
+    who = people.SessionIdentity(
         new_id("session"), kind=people.PERSON, project=flow.project, agent=PERSON, workspace=flow.workspace,
         host=app.settings.host, boot=boot_id(), pid=os.getpid(), process_start=start_of(os.getpid()),
         labels=labels_of(app),
@@ -225,11 +227,11 @@ def by_hand(app: App, *, flow: Flow, task: Task, tell: Callable[[str], None]) ->
     shell = app.settings.get("SHELL") or "/bin/sh"
     line = 'cd "$1" && exec "$2"'
     pass_through(["/bin/sh", "-c", line, "handoff", flow.workspace, shell], environment=app.settings.environment)
-    settled = session_conclude.settle(app, claim=claim, outcome=Outcome(OK))
-    return Step(settled, flow.phase, look_again(app, flow))
+    concluded = session_conclude.conclude(app, claim=claim, outcome=AgentOutcome(OK))
+    return StepResult(concluded, flow.phase, look_again(app, flow))
 
 
-def _refuse_still(app: App, seen: Seen) -> Seen:
+def _refuse_still(app: App, seen: FlowView) -> FlowView:
     """Why there is nothing to step: ended, paused, blocked or waiting for a person."""
     program, flow = app.settings.program, seen.flow
     if seen.state == flows.DONE:
@@ -237,7 +239,7 @@ def _refuse_still(app: App, seen: Seen) -> Seen:
     hints = {
         flows.CANCELLED: f"Begin another: {program} flow start {flow.workflow}",
         flows.PAUSED: f"Go on: {program} flow resume {flow.id}",
-        flows.BLOCKED: f"Mend the cause, then: {program} flow retry {flow.id}",
+        flows.BLOCKED: f"Fix the cause, then: {program} flow retry {flow.id}",
         flows.GATED: f"Answer: {program} approve {seen.task.label if seen.task else ''}",
     }
     raise Refused(
@@ -249,7 +251,7 @@ def _refuse_still(app: App, seen: Seen) -> Seen:
 # --- looking -------------------------------------------------------------------------------------------
 
 
-def look(app: App, flow: Flow) -> Seen:
+def look(app: App, flow: Flow) -> FlowView:
     """A flow with the state a person means: it waits, or is stuck, while its task is."""
     task = tasks.get(app.database, key=flow.task) if flow.task is not None else None
     state, reason = flow.state, flow.reason
@@ -261,10 +263,10 @@ def look(app: App, flow: Flow) -> Seen:
         elif task.state == states.GATED:
             gate = gates.of_task(app.database, key=task.key)
             state, reason = flows.GATED, gate.question if gate else ""
-    return Seen(flow, task, state, reason)
+    return FlowView(flow, task, state, reason)
 
 
-def look_again(app: App, flow: Flow) -> Seen:
+def look_again(app: App, flow: Flow) -> FlowView:
     """The same flow as it is now."""
     return look(app, flows.get(app.database, key=flow.key))
 
@@ -274,9 +276,9 @@ def find(app: App, *, name: str = "", project: str = "") -> Flow:
     return flows.find(app.database, project=find_project(app, name=project).name, id=name)
 
 
-def listing(app: App, *, project: str = "", every: bool = False) -> list[Seen]:
+def listing(app: App, *, project: str = "", include_ended: bool = False) -> list[FlowView]:
     """Flows with their states, newest first."""
-    return [look(app, flow) for flow in flows.listing(app.database, project=project, every=every)]
+    return [look(app, flow) for flow in flows.listing(app.database, project=project, include_ended=include_ended)]
 
 
 def history(app: App, flow: Flow) -> list[Event]:
@@ -286,4 +288,4 @@ def history(app: App, flow: Flow) -> list[Event]:
 
 def commits(app: App, flow: Flow) -> list[str]:
     """The flow's commits, oldest first."""
-    return standing(app, flow).lane.log(flow.base, flow.head).splitlines()
+    return state_of(app, flow).flow_checkout.log(flow.base, flow.head).splitlines()

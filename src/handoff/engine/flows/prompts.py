@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 
 from handoff.agents.contract import shell_line
-from handoff.base.markdown import fenced, listed
+from handoff.base.markdown import bullets, fenced
 from handoff.base.placeholders import fill
 from handoff.base.record import TYPE_CHECKING
 from handoff.base.settings import PROJECT_FOLDER
 from handoff.board import gates
 from handoff.engine.flows import documents
-from handoff.engine.flows.state import NO_PATH, owned
+from handoff.engine.flows.state import NO_PATH, owned_patterns
 from handoff.engine.sessions.agent_programs import own_words
 from handoff.workflows import test_list
 
@@ -23,28 +23,33 @@ if TYPE_CHECKING:
     from handoff.board.tasks.flows import Flow
     from handoff.board.tasks.tasks import Task
     from handoff.engine.app import App
-    from handoff.engine.flows.state import Standing
+    from handoff.engine.flows.state import FlowState
 
 _TESTS_SHOWN = 300
 _NOTHING = "(nothing)"
 
 
-def brief(app: App, at: Standing) -> str:
+def brief(app: App, state: FlowState) -> str:
     """The phase's prompt with the facts it is told, and none that it is not."""
-    values = {name: (_FACTS[name](app, at) or _NOTHING) for name in at.phase.told}
-    return fill(at.phase.prompt, values, where=at.phase.prompt_file or f"the prompt of {at.phase.name}").rstrip() + "\n"
+    values = {name: (_FACTS[name](app, state) or _NOTHING) for name in state.phase.told}
+    return (
+        fill(state.phase.prompt, values, where=state.phase.prompt_file or f"the prompt of {state.phase.name}").rstrip()
+        + "\n"
+    )
 
 
-def baton(app: App, at: Standing, task: Task) -> str:
+def baton(app: App, state: FlowState, task: Task) -> str:
     """The whole document: the brief, the fence, what went wrong before, and how to say that it cannot be done."""
     program = shell_line(own_words())  # a login shell forgets our PATH
-    parts = [f"# {at.flow.id}: {at.phase.name} (cycle {at.flow.cycle})\n", task.brief.rstrip() + "\n"]
-    patterns = [f"`{pattern}`" for pattern in owned(at)]
+    parts = [f"# {state.flow.id}: {state.phase.name} (cycle {state.flow.cycle})\n", task.brief.rstrip() + "\n"]
+    patterns = [f"`{pattern}`" for pattern in owned_patterns(state)]
     if patterns == [f"`{NO_PATH}`"]:
         parts.append("## What you may write\n\nNothing.\n")
     else:
-        parts.append(f"## What you may write\n\n{listed(patterns, most=100)}\n")
-    parts += [part for part in (_person(at, gates.of_task(app.database, key=task.key)), refusal(at.flow, task)) if part]
+        parts.append(f"## What you may write\n\n{bullets(patterns, limit=100)}\n")
+    parts += [
+        part for part in (_person(state, gates.of_task(app.database, key=task.key)), refusal(state.flow, task)) if part
+    ]
     parts.append(
         "## When you are finished\n\nJust end: what you leave in this checkout is judged, and committed if it is right. If it"
         f" cannot be done, say why: `{program} block 'why'`.\n"
@@ -52,17 +57,17 @@ def baton(app: App, at: Standing, task: Task) -> str:
     return "\n".join(parts)
 
 
-def asked_about(at: Standing) -> str:
+def asked_about(state: FlowState) -> str:
     """The document the last gate was about; a person may have changed it there."""
-    gated = str(at.flow.facts.get("gated", ""))
-    return at.workflow.phase(gated).document if gated and at.flow.feature else ""
+    gated = str(state.flow.facts.get("gated", ""))
+    return state.workflow.phase(gated).document if gated and state.flow.feature else ""
 
 
-def _person(at: Standing, gate: Gate | None) -> str:
+def _person(state: FlowState, gate: Gate | None) -> str:
     """What a person said about this phase: at its gate, or when they let it try again."""
-    words = [str(at.flow.facts.get("note", ""))]
+    words = [str(state.flow.facts.get("note", ""))]
     if gate is not None and gate.state == gates.APPROVED:
-        words += [gate.reason, "" if asked_about(at) else gate.answer]
+        words += [gate.reason, "" if asked_about(state) else gate.answer]
     said = "\n\n".join(word.strip() for word in words if word.strip())
     return f"## What a person said\n\n{said}\n" if said else ""
 
@@ -89,15 +94,15 @@ def refusal(flow: Flow, task: Task) -> str:
 # --- facts -----------------------------------------------------------------------------------------------
 
 
-def _test_list(app: App, at: Standing) -> str:
+def _test_list(app: App, state: FlowState) -> str:
     del app
-    text = at.lane.read(at.flow.head, at.workflow.test_list)
+    text = state.flow_checkout.read(state.flow.head, state.workflow.test_list)
     return fenced(text.rstrip(), "markdown") if text else "(there is none yet)"
 
 
-def _known_tests(app: App, at: Standing) -> str:
+def _known_tests(app: App, state: FlowState) -> str:
     del app
-    known = at.flow.facts.get("baseline", {})
+    known = state.flow.facts.get("baseline", {})
     lines = []
     for name, words in (
         ("passing", "pass"), ("failing", "failed before anything was changed; that stays known"),
@@ -105,55 +110,59 @@ def _known_tests(app: App, at: Standing) -> str:
     ):  # fmt: skip
         names = known.get(name, ())
         if names:
-            lines.append(f"{len(names)} {words}:\n\n{listed([f'`{one}`' for one in names], most=_TESTS_SHOWN)}\n")
+            lines.append(f"{len(names)} {words}:\n\n{bullets([f'`{one}`' for one in names], limit=_TESTS_SHOWN)}\n")
     return "\n".join(lines).rstrip() or "(there are none yet)"
 
 
-def _new_test(app: App, at: Standing) -> str:
+def _new_test(app: App, state: FlowState) -> str:
     del app
-    return str(at.flow.facts.get("new_test", ""))
+    return str(state.flow.facts.get("new_test", ""))
 
 
-def _changes(app: App, at: Standing) -> str:
+def _changes(app: App, state: FlowState) -> str:
     """What this cycle changed; a reviewer sees all of it."""
     del app
-    whole = at.phase.check == "review" or not at.flow.facts.get("cycle_base")
-    text = at.lane.diff(at.flow.base if whole else str(at.flow.facts["cycle_base"]), at.flow.head)
+    whole = state.phase.check == "review" or not state.flow.facts.get("cycle_base")
+    text = state.flow_checkout.diff(state.flow.base if whole else str(state.flow.facts["cycle_base"]), state.flow.head)
     return fenced(text, "diff") if text else ""
 
 
-def _commands(app: App, at: Standing) -> str:
+def _commands(app: App, state: FlowState) -> str:
     lines = []
-    for suite in at.suites:
+    for suite in state.suites:
         words = suite.command.replace("{python}", "python").split()
         line = " ".join(word for word in words if "{" not in word)
         lines.append(f"`{line}`" + (f" in `{suite.folder}`" if suite.folder else "") + f" ({suite.framework})")
-    return listed(lines) if lines else f"As the project's own documents say. `{app.settings.program} check` finds them."
+    return (
+        bullets(lines) if lines else f"As the project's own documents say. `{app.settings.program} check` finds them."
+    )
 
 
-def _document(name: str) -> Callable[[App, Standing], str]:
-    def read(app: App, at: Standing) -> str:
-        return documents.text(app, at.flow, name) if at.flow.feature else ""
+def _document(name: str) -> Callable[[App, FlowState], str]:
+    def read(app: App, state: FlowState) -> str:
+        return documents.text(app, state.flow, name) if state.flow.feature else ""
 
     return read
 
 
-def _step(part: str) -> Callable[[App, Standing], str]:
-    def read(app: App, at: Standing) -> str:
-        found = documents.current_step(app, at.flow) if at.flow.feature else None
+def _step(part: str) -> Callable[[App, FlowState], str]:
+    def read(app: App, state: FlowState) -> str:
+        found = documents.current_step(app, state.flow) if state.flow.feature else None
         return "" if found is None else f"{found[0].number}. {found[0].text}" if part == "text" else f"`{found[1]}`"
 
     return read
 
 
-_FACTS: dict[str, Callable[[App, Standing], Any]] = {
-    "request": lambda _app, at: at.flow.request,
-    "test": lambda _app, at: at.flow.facts.get("test", ""),
+_FACTS: dict[str, Callable[[App, FlowState], Any]] = {
+    "request": lambda _app, state: state.flow.request,
+    "test": lambda _app, state: state.flow.facts.get("test", ""),
     "test_list": _test_list,
     "known_tests": _known_tests,
     "new_test": _new_test,
     "changes": _changes,
-    "commits": lambda _app, at: fenced(found) if (found := at.lane.log(at.flow.base, at.flow.head)) else "",
+    "commits": lambda _app, state: (
+        fenced(found) if (found := state.flow_checkout.log(state.flow.base, state.flow.head)) else ""
+    ),
     "commands": _commands,
     "goal": _document("FEATURE.md"),
     "spec": _document("SPEC.md"),
@@ -161,15 +170,15 @@ _FACTS: dict[str, Callable[[App, Standing], Any]] = {
     "plan": _document("STATE.md"),
     "step": _step("text"),
     "step_check": _step("check"),
-    "folder": lambda _app, at: os.path.join(PROJECT_FOLDER, "features", at.flow.feature),
-    "review": lambda _app, at: at.flow.facts.get("review", ""),
-    "cycle": lambda _app, at: str(at.flow.cycle),
+    "folder": lambda _app, state: os.path.join(PROJECT_FOLDER, "features", state.flow.feature),
+    "review": lambda _app, state: state.flow.facts.get("review", ""),
+    "cycle": lambda _app, state: str(state.flow.cycle),
 }
 
 
-def subject(at: Standing, words: str) -> str:
+def subject(state: FlowState, words: str) -> str:
     """The first line of the phase's commit; a test that begins with 'fix' makes a fix of it."""
-    prefix = at.phase.commit
+    prefix = state.phase.commit
     if prefix == "feat" and words.casefold().startswith(("fix ", "fix:", "fixes ")):
         prefix = "fix"
         words = words.partition(":")[2].strip() if words.casefold().startswith("fix:") else words

@@ -9,7 +9,7 @@ from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.settings import PROJECT_FOLDER
 from handoff.board.tasks import flows
 from handoff.checks.frameworks.frameworks import suite_of
-from handoff.git.commits.phases import Lane
+from handoff.git.commits.phases import FlowCheckout
 from handoff.workflows import library, reader
 from handoff.workflows.model import ALL, CODE, NOTHING, TESTS, Phase, Workflow
 
@@ -24,12 +24,12 @@ NO_PATH = DOCUMENTS + "nothing"
 _LOCK_SECONDS = 7200.0
 
 
-class Standing(Record):
+class FlowState(Record):
     """A flow with what is needed to move it."""
 
     flow: Flow
     workflow: Workflow
-    lane: Lane
+    flow_checkout: FlowCheckout
 
     @property
     def phase(self) -> Phase:
@@ -45,26 +45,26 @@ class Standing(Record):
         return any(phase.check == "test-list" for phase in self.workflow.phases)
 
 
-def standing(app: App, flow: Flow) -> Standing:
+def state_of(app: App, flow: Flow) -> FlowState:
     """The flow of a row; its workflow is read from the row, so an edited file changes nothing that runs."""
     workflow = reader.read(
         f"{flow.workflow}.toml (as it was when '{flow.id}' began)", library.frozen_prompts(flow.prompt_texts),
         text=flow.text,
     )  # fmt: skip
-    return Standing(flow, workflow, Lane(flow.workspace, flow.branch, app.git_environment))
+    return FlowState(flow, workflow, FlowCheckout(flow.workspace, flow.branch, app.git_environment))
 
 
-def now(app: App, key: int) -> Standing:
+def now(app: App, key: int) -> FlowState:
     """The same, from the row as it is at this moment."""
-    return standing(app, flows.get(app.database, key=key))
+    return state_of(app, flows.get(app.database, key=key))
 
 
-def owned(at: Standing) -> tuple[str, ...]:
+def owned_patterns(state: FlowState) -> tuple[str, ...]:
     """What the phase may write, as ownership patterns."""
-    tests = tuple(dict.fromkeys(pattern for suite in at.suites for pattern in suite.tests))
-    mine = (f"!{at.workflow.test_list}",) if at.keeps_list else ()
+    tests = tuple(dict.fromkeys(pattern for suite in state.suites for pattern in suite.tests))
+    mine = (f"!{state.workflow.test_list}",) if state.keeps_list else ()
     found: list[str] = []
-    for share in at.phase.may_write:
+    for share in state.phase.may_write:
         if share == TESTS:
             found += [*tests, *mine]
         elif share == CODE:

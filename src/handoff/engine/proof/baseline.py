@@ -47,7 +47,7 @@ def take_baseline(
 
 def baseline_text(baseline: dict[str, Any]) -> str:
     """The baseline as the baton tells it."""
-    from handoff.base.markdown import fenced, listed
+    from handoff.base.markdown import bullets, fenced
 
     lines = [f"Workspace: `{baseline.get('workspace', '')}`"]
     if "head" not in baseline:
@@ -55,7 +55,7 @@ def baseline_text(baseline: dict[str, Any]) -> str:
     else:
         head = baseline["head"][:10] or "no commit yet"
         lines.append(f"HEAD: `{head}` on {_branch(baseline)}")
-    text = listed(lines)
+    text = bullets(lines)
     if baseline.get("commits"):
         text += "\n- Last commits:\n" + "\n".join(f"  - `{line}`" for line in baseline["commits"])
     dirty = baseline.get("dirty") or []

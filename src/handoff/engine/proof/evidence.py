@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from handoff.board.tasks.tasks import Task
     from handoff.checks.commands import Verdict
     from handoff.engine.app import App
-    from handoff.git.plumbing.checkout import Facts
+    from handoff.git.plumbing.checkout import CheckoutFacts
 
 _KEPT_STAMPS = 5000
 _DOCUMENTS = PROJECT_FOLDER + "/"  # the feature's own documents are every session's to write
@@ -136,7 +136,7 @@ def gather(app: App, task: Task, *, workspace: str, run: Callable[[], Verdict] |
     return Evidence(head, changed, outside, verdict, workspace, tree)
 
 
-def _exact_tree(app: App, before: Facts) -> str:
+def _exact_tree(app: App, before: CheckoutFacts) -> str:
     """The tree of HEAD if the check ran on nothing else: clean before, and neither moved nor edited meanwhile."""
     from handoff.git.plumbing.checkout import facts, git
 
@@ -149,7 +149,7 @@ def _exact_tree(app: App, before: Facts) -> str:
     return answer.text.strip() if answer.code == 0 else ""
 
 
-def strays(app: App, task: Task) -> tuple[str, ...]:
+def out_of_scope(app: App, task: Task) -> tuple[str, ...]:
     """What lies changed outside the task's ownership now; no check is run."""
     found = changed_since(app, task.workspace, str(task.baseline_facts.get("head", "")))
     return _outside(app, task, task.workspace, found or (), stamps=task.baseline_facts.get("stamps", {}))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from handoff.git.notes.store import Annotated, Synced
 
 
-class Work(Record):
+class RecordedWork(Record):
     """Whose work a record tells of; what does not apply stays empty."""
 
     project: str
@@ -41,7 +41,7 @@ def write(
     repository: str,
     commit: str,
     tree: str,
-    work: Work,
+    work: RecordedWork,
     judged: str,
     checks: Sequence[Check] = (),
     began: float,
@@ -57,7 +57,7 @@ def write(
     return note
 
 
-def finished(app: App, task: Task, evidence: Evidence, *, session: str, began: float) -> str:
+def record_finished(app: App, task: Task, evidence: Evidence, *, session: str, began: float) -> str:
     """The record of a relay task whose check was green on exactly its commit; what went wrong in writing it, or nothing.
 
     Work that is not committed says nothing about a commit: it stays in the task's evidence.
@@ -66,7 +66,7 @@ def finished(app: App, task: Task, evidence: Evidence, *, session: str, began: f
     if verdict is None or not verdict.green or not evidence.tree:
         return ""
     check = Check(verdict.command, GREEN if verdict.green else RED, verdict.code, seconds=round(verdict.seconds, 3))
-    work = Work(
+    work = RecordedWork(
         task.project, task.label, role=task.role, attempt=task.attempt, agent=task.held_agent, session=session,
         next="done",
     )  # fmt: skip
@@ -85,9 +85,9 @@ def book(app: App, repository: str = "") -> Notebook:
     return Notebook(repository or os.getcwd(), app.git_environment)
 
 
-def listing(app: App, *, repository: str = "", revisions: str = "HEAD", most: int = 0) -> list[Annotated]:
+def listing(app: App, *, repository: str = "", revisions: str = "HEAD", limit: int = 0) -> list[Annotated]:
     """Commits with their records, newest first; commits nobody verified are among them."""
-    return book(app, repository).read(*revisions.split(), most=most)
+    return book(app, repository).read(*revisions.split(), limit=limit)
 
 
 def follow(app: App, *, repository: str = "") -> bool:

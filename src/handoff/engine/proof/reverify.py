@@ -1,4 +1,4 @@
-"""Believe no record: run its checks again on that exact tree, in a clean folder inside the wall, and compare."""
+"""Believe no record: run its checks again on that exact tree, in a clean folder inside the sandbox, and compare."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BORROWED = (".venv", "venv", "node_modules")
 _MOST = 1000
 
 
-class Again(Record):
+class Recheck(Record):
     """One recorded check and what it says now."""
 
     recorded: Check
@@ -35,31 +35,31 @@ class Compared(Record):
 
     commit: Annotated
     outcome: str
-    checks: tuple[Again, ...] = ()
+    checks: tuple[Recheck, ...] = ()
     why: str = ""
 
 
 def verify(
-    app: App, *, revisions: str, repository: str = "", timeout: float = 0.0, walled: bool = True
+    app: App, *, revisions: str, repository: str = "", timeout: float = 0.0, sandboxed: bool = True
 ) -> list[Compared]:
     """Compare each commit's records with the present; a single name means that commit, a range all in it.
 
-    A recorded command may come from another clone. It runs behind the wall; without one only by the person's own word.
+    A recorded command may come from another clone. It runs inside the sandbox; without one only by the person's own word.
     """
     top = find_top(repository or ".")
     if top is None:
         raise UserError("Checks are run from a checkout.", "Clone the repository; a bare one can only show: log --git")
     many = any(mark in revisions for mark in ("..", "^", " "))
-    found = git_notes.book(app, top).read(*revisions.split(), most=_MOST, walk=many)
+    found = git_notes.book(app, top).read(*revisions.split(), limit=_MOST, walk=many)
     today = _suites_today(app, top)
-    if walled and sandboxes.present_layer(app) == NOTHING:
+    if sandboxed and sandboxes.present_layer(app) == NOTHING:
         strange = {check.command for one in found for check in _checks(one)} - {suite.command for suite in today}
         if strange:
             raise Refused(
-                f"There is no wall on this machine, and a record may come from anywhere. It would run: {min(strange)}",
-                "Look at the commands (log --git). To run them as yourself: --no-wall",
+                f"There is no sandbox on this machine, and a record may come from anywhere. It would run: {min(strange)}",
+                "Look at the commands (log --git). To run them as yourself: --no-sandbox",
             )
-    return [_compare(app, top, one, today, timeout=timeout, walled=walled) for one in found]
+    return [_compare(app, top, one, today, timeout=timeout, sandboxed=sandboxed) for one in found]
 
 
 def _suites_today(app: App, top: str) -> tuple[Suite, ...]:
@@ -76,7 +76,9 @@ def _checks(one: Annotated) -> tuple[Check, ...]:
     return tuple(latest.values())
 
 
-def _compare(app: App, top: str, one: Annotated, today: Sequence[Suite], *, timeout: float, walled: bool) -> Compared:
+def _compare(
+    app: App, top: str, one: Annotated, today: Sequence[Suite], *, timeout: float, sandboxed: bool
+) -> Compared:
     checks = _checks(one)
     if not checks:
         if any(note.tree == one.tree for note in one.noted.records):
@@ -85,7 +87,7 @@ def _compare(app: App, top: str, one: Annotated, today: Sequence[Suite], *, time
         return Compared(one, NOT_RECORDED, why=why)
     wanted = [_suite(check, today) for check in checks]
     reports = test_runs.verdict(
-        app, repository=top, tree=one.commit, suites=wanted, timeout=timeout, walled=walled, dependencies=top
+        app, repository=top, tree=one.commit, suites=wanted, timeout=timeout, sandboxed=sandboxed, dependencies=top
     )
     again = tuple(_again(check, report, suite) for check, report, suite in zip(checks, reports, wanted, strict=True))
     return Compared(one, DIFFERS if any(check.differences for check in again) else SAME, again)
@@ -99,12 +101,12 @@ def _suite(check: Check, today: Sequence[Suite]) -> Suite:
     return Suite(check.suite or "recorded", "command", check.folder, check.command, EXIT, links=_BORROWED)
 
 
-def _again(recorded: Check, report: Report, suite: Suite) -> Again:
+def _again(recorded: Check, report: Report, suite: Suite) -> Recheck:
     if suite.results == EXIT:
         verdict = RED if report.trouble else GREEN
         now = Check(recorded.command, verdict, report.code, recorded.folder, recorded.suite, seconds=report.seconds)
         words = f"it was {recorded.verdict} and is {verdict} (exit {report.code})"
-        return Again(recorded, now, () if verdict == recorded.verdict else (words,))
+        return Recheck(recorded, now, () if verdict == recorded.verdict else (words,))
     counts = report.counts()
     failing = tuple(sorted(case.id for case in report.cases if case.bad))
     now = Check(
@@ -114,7 +116,7 @@ def _again(recorded: Check, report: Report, suite: Suite) -> Again:
     found = tuple(_differences(recorded, now, report.trouble))
     if not found:
         now = now._replace(verdict=recorded.verdict)  # the same failures, known then and now
-    return Again(recorded, now, found)
+    return Recheck(recorded, now, found)
 
 
 def _differences(recorded: Check, now: Check, trouble: str) -> list[str]:

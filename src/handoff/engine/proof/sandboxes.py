@@ -1,11 +1,11 @@
-"""A session inside its wall: which folders belong to it, and a command started there."""
+"""A session inside its sandbox: which folders belong to it, and a command started there."""
 
 from __future__ import annotations
 
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from handoff.agents.sandbox.policy import Cage
+from handoff.agents.sandbox.policy import Policy
 from handoff.agents.sandbox.sandbox import NOTHING, Wrapped, layer, wrap
 from handoff.base.errors import UserError
 from handoff.git.plumbing.checkout import find_top
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 _NOT_INSIDE = ("HANDOFF_DATABASE_URL", "HANDOFF_TOKEN")
 
 
-class Wall(NamedTuple):
-    """Which layer holds, and the cage it is given."""
+class Sandbox(NamedTuple):
+    """Which layer holds, and the policy it is given."""
 
     layer: str
-    cage: Cage
+    policy: Policy
 
 
-def wall_of_workspace(
+def sandbox_of_workspace(
     app: App, *, workspace: Workspace, network: bool = True, caches: Sequence[str] = (), terminal: bool = False
-) -> Wall:
-    """The wall around one workspace: the person's checkout, $HANDOFF_HOME and the other sessions are outside."""
+) -> Sandbox:
+    """The sandbox around one workspace: the person's checkout, $HANDOFF_HOME and the other sessions are outside."""
     git = os.path.join(workspace.tree, ".git")
     hidden = [app.settings.home]
     visible = [os.path.join(workspace.project, STORE, "objects")]
@@ -51,7 +51,7 @@ def wall_of_workspace(
         frozen = [os.path.join(common, "config"), os.path.join(common, "hooks")]
     else:
         frozen = [os.path.join(git, "config"), os.path.join(git, "hooks")]
-    return _wall(
+    return _sandbox(
         app,
         workspace.tree,
         os.path.join(workspace.folder, "tmp"),
@@ -61,26 +61,26 @@ def wall_of_workspace(
     )
 
 
-def wall_of_folder(
+def sandbox_of_folder(
     app: App, *, folder: str = ".", network: bool = True, caches: Sequence[str] = (), terminal: bool = False
-) -> Wall:
-    """The wall around the checkout that holds `folder`: a workspace of ours, or any other."""
+) -> Sandbox:
+    """The sandbox around the checkout that holds `folder`: a workspace of ours, or any other."""
     top = find_top(folder)
     if top is None:
         raise UserError("This is not a git repository.", "Go to a checkout, or use: handoff -C DIR sandbox …")
     workspace = read_workspace(os.path.dirname(top))
     if workspace is not None and os.path.realpath(workspace.tree) == os.path.realpath(top):
-        return wall_of_workspace(app, workspace=workspace, network=network, caches=caches, terminal=terminal)
+        return sandbox_of_workspace(app, workspace=workspace, network=network, caches=caches, terminal=terminal)
     place = find_place(top, home=app.settings.home, project=app.settings.get("HANDOFF_PROJECT"))
     mine = Workspace(place.workspace, "shared", place.project, top)
-    return wall_of_workspace(app, workspace=mine, network=network, caches=caches, terminal=terminal)
+    return sandbox_of_workspace(app, workspace=mine, network=network, caches=caches, terminal=terminal)
 
 
-def inside(app: App, *, wall: Wall, argv: Sequence[str], workspace: Workspace | None = None) -> Wrapped:
-    """The command as it must be started to run inside the wall."""
+def inside(app: App, *, sandbox: Sandbox, argv: Sequence[str], workspace: Workspace | None = None) -> Wrapped:
+    """The command as it must be started to run inside the sandbox."""
     mine = {name: value for name, value in app.settings.environment.items() if name not in _NOT_INSIDE}
     environment = {**mine, **(workspace.environment() if workspace else {})}
-    return wrap(wall.cage, argv, environment, by=wall.layer)
+    return wrap(sandbox.policy, argv, environment, by=sandbox.layer)
 
 
 def present_layer(app: App) -> str:
@@ -89,17 +89,17 @@ def present_layer(app: App) -> str:
     return NOTHING if wanted == NOTHING else layer(app.settings.environment, wanted=wanted)
 
 
-def _wall(
+def _sandbox(
     app: App,
     tree: str,
     temp: str,
     hidden: list[str],
     lists: tuple[list[str], list[str], list[str]],
     flags: tuple[bool, bool],
-) -> Wall:
+) -> Sandbox:
     visible, writable, frozen = lists
     home = app.settings.get("HOME") or os.path.expanduser("~")
-    cage = Cage(
+    policy = Policy(
         tree,
         temp,
         home,
@@ -110,7 +110,7 @@ def _wall(
         network=flags[0],
         terminal=flags[1],
     )
-    return Wall(present_layer(app), cage)
+    return Sandbox(present_layer(app), policy)
 
 
 def _checkout(workspace: Workspace) -> list[str]:

@@ -1,4 +1,4 @@
-"""The project's tests, run by us on an exact tree: in a clean folder, inside the wall, with the person's dependencies."""
+"""The project's tests, run by us on an exact tree: in a clean folder, inside the sandbox, with the person's dependencies."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from handoff.base.record import TYPE_CHECKING
 from handoff.base.settings import PROJECT_FOLDER, project_config
 from handoff.checks import judge
 from handoff.checks.frameworks.frameworks import need_suites
-from handoff.checks.runs import Ground, run_suite
-from handoff.engine.proof.sandboxes import wall_of_workspace
-from handoff.engine.safety.snapshots import open_vault, snapshot
+from handoff.checks.runs import RunFolders, run_suite
+from handoff.engine.proof.sandboxes import sandbox_of_workspace
+from handoff.engine.safety.snapshots import open_snapshot_store, snapshot
 from handoff.git.ownership.ownership import Ownership
 from handoff.git.plumbing.checkout import find_top
 from handoff.git.snapshots.location import STORE, find_place
-from handoff.git.snapshots.take import Wish
+from handoff.git.snapshots.take import SnapshotRequest
 from handoff.git.workspaces.include import copy_included
 from handoff.git.workspaces.scratch import Changed, Scratch
 from handoff.git.workspaces.workspaces import CLONE, Workspace
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from handoff.checks.frameworks.frameworks import Suite
     from handoff.checks.results import Report
     from handoff.engine.app import App
-    from handoff.git.snapshots.location import Place
+    from handoff.git.snapshots.location import Location
 
 CHECKS = "checks"
 _RERUNS = 2
@@ -52,7 +52,7 @@ def suites_here(app: App, *, folder: str = ".") -> tuple[Suite, ...]:
 
 
 def verdict(
-    app: App, *, repository: str, tree: str, suites: Sequence[Suite], timeout: float = 0.0, walled: bool = True,
+    app: App, *, repository: str, tree: str, suites: Sequence[Suite], timeout: float = 0.0, sandboxed: bool = True,
     dependencies: str = "",
 ) -> tuple[Report, ...]:  # fmt: skip
     """Run the suites on exactly this tree (or commit) of the repository or of its snapshots. No checkout is touched.
@@ -68,24 +68,32 @@ def verdict(
         scratch.lay_out(tree, keep=[path for suite in suites for path in suite.keep])
         borrowed = _borrow(suites, lender, scratch.tree)
         _include(app, lender, scratch.tree)
-        wrap = _wall(app, place, scratch, borrowed) if walled else None
-        ground = Ground(
+        wrap = _sandbox(app, place, scratch, borrowed) if sandboxed else None
+        folders = RunFolders(
             scratch.tree, scratch.temp, lender, _environment(app, scratch.tree), seconds, lambda _path: False, wrap
         )
         return tuple(
-            run_suite(suite, ground=ground._replace(is_test=is_test(suite)), clock=app.clock) for suite in suites
+            run_suite(suite, folders=folders._replace(is_test=is_test(suite)), clock=app.clock) for suite in suites
         )
 
 
 def check(
-    app: App, *, folder: str = ".", names: Sequence[str] = (), tree: str = "", timeout: float = 0.0, walled: bool = True
+    app: App,
+    *,
+    folder: str = ".",
+    names: Sequence[str] = (),
+    tree: str = "",
+    timeout: float = 0.0,
+    sandboxed: bool = True,
 ) -> tuple[str, tuple[Report, ...]]:
     """Run the suites of this checkout, some or all, on a commit or on the files as they are now; the tree, the reports."""
-    vault = open_vault(app, folder=folder)
-    top = vault.place.source.top
+    snapshot_store = open_snapshot_store(app, folder=folder)
+    top = snapshot_store.place.source.top
     suites = chosen(suites_of(app, folder=top), names)
-    name = tree or snapshot(app, vault=vault, wish=Wish("before a check")).sha
-    reports = verdict(app, repository=top, tree=name, suites=suites, timeout=timeout, walled=walled, dependencies=top)
+    name = tree or snapshot(app, snapshot_store=snapshot_store, request=SnapshotRequest("before a check")).sha
+    reports = verdict(
+        app, repository=top, tree=name, suites=suites, timeout=timeout, sandboxed=sandboxed, dependencies=top
+    )
     return name, reports
 
 
@@ -99,17 +107,18 @@ def chosen(suites: Sequence[Suite], names: Sequence[str]) -> tuple[Suite, ...]:
 
 
 def baseline(
-    app: App, *, repository: str, tree: str, suites: Sequence[Suite], reruns: int = _RERUNS, walled: bool = True
+    app: App, *, repository: str, tree: str, suites: Sequence[Suite], reruns: int = _RERUNS, sandboxed: bool = True
 ) -> tuple[judge.Baseline, tuple[judge.Finding, ...], tuple[Report, ...]]:
     """What is known before anything changes: everything is run, and again, so that tests that waver show themselves."""
     runs = [
-        verdict(app, repository=repository, tree=tree, suites=suites, walled=walled) for _ in range(1 + max(0, reruns))
+        verdict(app, repository=repository, tree=tree, suites=suites, sandboxed=sandboxed)
+        for _ in range(1 + max(0, reruns))
     ]
     known, findings = judge.baseline(runs)
     return known, findings, runs[-1]
 
 
-def changes(app: App, *, repository: str, old: str, new: str, suites: Sequence[Suite]) -> tuple[judge.Change, ...]:
+def changes(app: App, *, repository: str, old: str, new: str, suites: Sequence[Suite]) -> tuple[judge.FileChange, ...]:
     """What differs between two trees or commits, with the texts of the tests among it: what the judge wants to see."""
     differing = Changed(repository, app.settings.environment)
     found = differing.paths(old, new)
@@ -117,7 +126,7 @@ def changes(app: App, *, repository: str, old: str, new: str, suites: Sequence[S
     tests = {path for path in found if owned.covers(path)}
     texts = differing.texts([sha for path in tests for sha in found[path]])
     return tuple(
-        judge.Change(path, path in tests, texts.get(before), texts.get(after))
+        judge.FileChange(path, path in tests, texts.get(before), texts.get(after))
         for path, (before, after) in found.items()
     )
 
@@ -137,7 +146,7 @@ def is_test(suite: Suite) -> Callable[[str], bool]:
     return covers
 
 
-def _lender(place: Place) -> str:
+def _lender(place: Location) -> str:
     """The person's checkout: the repository itself, or for a workspace of ours the one it was made from."""
     if place.source.top.startswith(os.path.join(place.project, "")):
         try:
@@ -153,7 +162,7 @@ def _lender(place: Place) -> str:
 
 
 def _borrow(suites: Sequence[Suite], lender: str, tree: str) -> list[str]:
-    """Link folders of dependencies into the tree where it has none of its own; what must be readable behind the wall."""
+    """Link folders of dependencies into the tree where it has none of its own; what must be readable inside the sandbox."""
     visible = []
     for link in dict.fromkeys(link for suite in suites for link in suite.links):
         source, target = os.path.join(lender, link), os.path.join(tree, link)
@@ -169,8 +178,8 @@ def _include(app: App, lender: str, tree: str) -> None:
     """Files git does not carry but tests need, by the person's own list."""
     if not os.path.isfile(os.path.join(lender, ".worktreeinclude")):
         return
-    vault = open_vault(app, folder=lender)
-    copy_included(vault.place, vault.store, tree)
+    snapshot_store = open_snapshot_store(app, folder=lender)
+    copy_included(snapshot_store.place, snapshot_store.store, tree)
 
 
 def _environment(app: App, tree: str) -> dict[str, str]:
@@ -183,18 +192,18 @@ def _environment(app: App, tree: str) -> dict[str, str]:
     return {**kept, "HANDOFF_WORKSPACE": tree, "PYTHONDONTWRITEBYTECODE": "1"}
 
 
-def _wall(
-    app: App, place: Place, scratch: Scratch, borrowed: Sequence[str]
+def _sandbox(
+    app: App, place: Location, scratch: Scratch, borrowed: Sequence[str]
 ) -> Callable[[Sequence[str], Mapping[str, str]], tuple[Sequence[str], Mapping[str, str]]] | None:
-    """What puts a command behind the wall, where this machine has one: running tests runs the agent's code."""
+    """What puts a command inside the sandbox, where this machine has one: running tests runs the agent's code."""
     workspace = Workspace(os.path.basename(scratch.folder), CLONE, place.project, scratch.tree)
-    wall = wall_of_workspace(app, workspace=workspace)
-    if wall.layer == NOTHING:
+    sandbox = sandbox_of_workspace(app, workspace=workspace)
+    if sandbox.layer == NOTHING:
         return None
-    cage = wall.cage._replace(temp=scratch.temp, visible=(*wall.cage.visible, *borrowed))
+    policy = sandbox.policy._replace(temp=scratch.temp, visible=(*sandbox.policy.visible, *borrowed))
 
     def inside(argv: Sequence[str], environment: Mapping[str, str]) -> tuple[Sequence[str], Mapping[str, str]]:
-        wrapped = wrap(cage, argv, environment, by=wall.layer)
+        wrapped = wrap(policy, argv, environment, by=sandbox.layer)
         return wrapped.argv, wrapped.environment
 
     return inside

@@ -10,17 +10,17 @@ from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.settings import PROJECT_FOLDER
 from handoff.board.sessions import sessions
 from handoff.board.tasks import states, tasks
-from handoff.engine.safety.snapshots import Vault, snapshot
+from handoff.engine.safety.snapshots import SnapshotStore, snapshot
 from handoff.git import tampering
 from handoff.git.landing.target import Target
 from handoff.git.ownership.ownership import Ownership
 from handoff.git.plumbing import query as sources
 from handoff.git.plumbing.checkout import find_top
-from handoff.git.plumbing.snapshot_repo import Store
+from handoff.git.plumbing.snapshot_repo import SnapshotRepo
 from handoff.git.plumbing.untrusted import check_clone
 from handoff.git.snapshots.location import MAIN, STORE, find_place
-from handoff.git.snapshots.take import Wish, snapshots
-from handoff.git.tampering import Finding, Work
+from handoff.git.snapshots.take import SnapshotRequest, snapshots
+from handoff.git.tampering import BranchOwner, Tampering
 from handoff.git.workspaces.workspaces import CLONE, READY, SHARED, Workspace, all_workspaces
 
 if TYPE_CHECKING:
@@ -35,12 +35,12 @@ _ARCHIVED = ".archived"
 _SHOWN = 20
 
 
-class Ground(Record):
+class WatchedRepository(Record):
     """One repository of a person, where its snapshots go, and who is at work there."""
 
     name: str
     place: str
-    vault: Vault
+    snapshot_store: SnapshotStore
     workspaces: tuple[Workspace, ...]
     held: tuple[Task, ...]
     at_work: tuple[str, ...]
@@ -50,10 +50,10 @@ class Ground(Record):
         return bool(self.workspaces or self.at_work)
 
 
-def all_grounds(app: App) -> list[Ground]:
+def watched_repositories(app: App) -> list[WatchedRepository]:
     """Every repository with a snapshot store, and those live sessions work in."""
     live, held = live_work(app)
-    found: dict[str, Vault] = {}
+    found: dict[str, SnapshotStore] = {}
     home = app.settings.home
     names = sorted(os.listdir(home)) if os.path.isdir(home) else []
     for name in names:
@@ -65,10 +65,10 @@ def all_grounds(app: App) -> list[Ground]:
         top = find_top(folder) if folder and os.path.isdir(folder) else None
         if top is not None:
             _note(app, found, top, project)
-    return [_ground(app, common, vault, live, held) for common, vault in found.items()]
+    return [_watched(app, common, snapshot_store, live, held) for common, snapshot_store in found.items()]
 
 
-def _note(app: App, found: dict[str, Vault], top: str, project: str) -> None:
+def _note(app: App, found: dict[str, SnapshotStore], top: str, project: str) -> None:
     home = app.settings.home
     try:
         known = project if os.path.isdir(os.path.join(home, project, STORE)) else ""
@@ -77,23 +77,26 @@ def _note(app: App, found: dict[str, Vault], top: str, project: str) -> None:
         return
     if place.workspace == MAIN:
         found.setdefault(
-            os.path.realpath(place.source.common), Vault(place, Store(place.store, app.settings.environment))
+            os.path.realpath(place.source.common),
+            SnapshotStore(place, SnapshotRepo(place.store, app.settings.environment)),
         )
 
 
-def _ground(app: App, common: str, vault: Vault, live: list[Session], held: list[Task]) -> Ground:
-    folder = vault.place.project
+def _watched(
+    app: App, common: str, snapshot_store: SnapshotStore, live: list[Session], held: list[Task]
+) -> WatchedRepository:
+    folder = snapshot_store.place.project
     name = os.path.basename(folder)
     made = tuple(one for one in all_workspaces(folder) if one.state == READY and one.kind != SHARED)
     mine = [one for one in live if one.project == name or _inside(common, one.workspace)]
     tasks_here = tuple(one for one in held if one.held_by and _inside(common, one.workspace))
     at_work = dict.fromkeys([*(one.id for one in mine), *(str(one.held_by) for one in tasks_here)])
-    return Ground(name, f"{app.settings.host}:{common}", vault, made, tasks_here, tuple(at_work))
+    return WatchedRepository(name, f"{app.settings.host}:{common}", snapshot_store, made, tasks_here, tuple(at_work))
 
 
-def is_of(ground: Ground, folder: str) -> bool:
+def is_of(watched: WatchedRepository, folder: str) -> bool:
     """Whether a folder lies in this ground's repository."""
-    return _inside(os.path.realpath(ground.vault.place.source.common), folder)
+    return _inside(os.path.realpath(watched.snapshot_store.place.source.common), folder)
 
 
 def _inside(common: str, folder: str) -> bool:
@@ -120,29 +123,31 @@ def live_work(app: App) -> tuple[list[Session], list[Task]]:
 # --- facts ---------------------------------------------------------------------------------------------------
 
 
-def facts(app: App, ground: Ground, before: dict[str, Any]) -> dict[str, Any]:
+def facts(app: App, watched: WatchedRepository, before: dict[str, Any]) -> dict[str, Any]:
     """All that is compared from look to look, as plain values."""
-    source = ground.vault.place.source
+    source = watched.snapshot_store.place.source
     home = app.settings.home
     return {
-        **tampering.facts(ground.vault.store, source, before),
-        "busy": ground.busy,
+        **tampering.facts(watched.snapshot_store.store, source, before),
+        "busy": watched.busy,
         "documents": _documents(source.top),
-        "store": os.path.exists(os.path.join(ground.vault.store.path, "HEAD")),
-        "queue": os.path.isdir(os.path.join(ground.vault.place.project, "queue")),
+        "store": os.path.exists(os.path.join(watched.snapshot_store.store.path, "HEAD")),
+        "queue": os.path.isdir(os.path.join(watched.snapshot_store.place.project, "queue")),
         "shims": [
             role for role in ("sub-task", "fan-in", "main") if os.path.exists(os.path.join(home, "guard", role, "git"))
         ],
-        "workspaces": {one.name: _tip(one) for one in ground.workspaces if os.path.lexists(one.tree)},
+        "workspaces": {one.name: _tip(one) for one in watched.workspaces if os.path.lexists(one.tree)},
         "snapshot": before.get("snapshot", ""),
     }
 
 
-def keep(app: App, ground: Ground) -> str:
+def keep(app: App, watched: WatchedRepository) -> str:
     """A snapshot that holds the ground as it is, its documents too where git is told to ignore them."""
-    kept = snapshot(app, vault=ground.vault, wish=Wish("watched"))
-    if os.path.isdir(os.path.join(ground.vault.place.source.top, PROJECT_FOLDER)):
-        kept = snapshot(app, vault=ground.vault, wish=Wish("watched", paths=[PROJECT_FOLDER]))
+    kept = snapshot(app, snapshot_store=watched.snapshot_store, request=SnapshotRequest("watched"))
+    if os.path.isdir(os.path.join(watched.snapshot_store.place.source.top, PROJECT_FOLDER)):
+        kept = snapshot(
+            app, snapshot_store=watched.snapshot_store, request=SnapshotRequest("watched", paths=[PROJECT_FOLDER])
+        )
     return kept.sha
 
 
@@ -171,37 +176,37 @@ def _tip(workspace: Workspace) -> str:
 # --- what is wrong -------------------------------------------------------------------------------------------
 
 
-def our_moves(ground: Ground, before: dict[str, Any], now: dict[str, Any]) -> set[tuple[str, str]]:
+def our_moves(watched: WatchedRepository, before: dict[str, Any], now: dict[str, Any]) -> set[tuple[str, str]]:
     """Values handoff itself gave to refs: landings and their undoing, safe commits, branches of removed workspaces."""
     ours: set[tuple[str, str]] = set()
-    for landing in _landings(ground):
+    for landing in _landings(watched):
         ours |= {(landing.target, landing.new), (landing.target, landing.old)}
-    made = _made(ground.vault.place.source.common)
+    made = _made(watched.snapshot_store.place.source.common)
     ours |= {(name, value) for name, value in now["refs"].items() if value in made}
     gone = before.get("workspaces", {}).keys() - now["workspaces"].keys()
-    known = {one.name for one in ground.workspaces}
+    known = {one.name for one in watched.workspaces}
     ours |= {(f"refs/heads/handoff/{name}", "") for name in gone if name not in known}
     return ours
 
 
-def strange_commits(ground: Ground, before: dict[str, Any], now: dict[str, Any]) -> list[Finding]:
+def strange_commits(watched: WatchedRepository, before: dict[str, Any], now: dict[str, Any]) -> list[Tampering]:
     """Commits that took in what is not theirs, on branches somebody works on."""
-    store, source = ground.vault.store, ground.vault.place.source
+    store, source = watched.snapshot_store.store, watched.snapshot_store.place.source
     made: dict[str, str] | None = None
-    found: list[Finding] = []
-    for task in ground.held:
+    found: list[Tampering] = []
+    for task in watched.held:
         branch = now["head"]
         values = (before["refs"].get(branch, ""), now["refs"].get(branch, ""))
         if not task.patterns or not all(values) or values[0] == values[1]:
             continue
         if made is None:
-            made = _made(source.common) | _landed(ground)
-        work = Work(str(task.held_by), branch, Ownership.parse(task.patterns).covers, own=False)
+            made = _made(source.common) | _landed(watched)
+        work = BranchOwner(str(task.held_by), branch, Ownership.parse(task.patterns).covers, own=False)
         found += tampering.foreign_commits(store, source, work, values, made)
-    for one in ground.workspaces:
+    for one in watched.workspaces:
         values = (before.get("workspaces", {}).get(one.name, ""), now["workspaces"].get(one.name, ""))
         if one.owns and all(values) and values[0] != values[1]:
-            work = Work(one.session or one.name, one.branch, Ownership.parse(one.owns).covers, own=True)
+            work = BranchOwner(one.session or one.name, one.branch, Ownership.parse(one.owns).covers, own=True)
             with suppress(HandoffError):  # a clone that cannot be read must not blind us to the rest
                 if one.kind == CLONE:
                     check_clone(one.tree)
@@ -209,41 +214,48 @@ def strange_commits(ground: Ground, before: dict[str, Any], now: dict[str, Any])
     return found
 
 
-def vanished(app: App, ground: Ground, before: dict[str, Any], now: dict[str, Any]) -> list[Finding]:
+def find_vanished(app: App, watched: WatchedRepository, before: dict[str, Any], now: dict[str, Any]) -> list[Tampering]:
     """Documents, workspaces and files of the home that are gone."""
-    top = ground.vault.place.source.top
+    top = watched.snapshot_store.place.source.top
     program = ("handoff", "-C", top)
-    mend: tuple[str, ...]
-    found = _wiped_documents(ground, before, now)
+    fix: tuple[str, ...]
+    found = _wiped_documents(watched, before, now)
     removed = None
     for name in sorted(before.get("workspaces", {}).keys() - now["workspaces"].keys()):
         if removed is None:
-            removed = {one.workspace for one in snapshots(ground.vault.store) if one.operation == "remove"}
-        if name in removed and name not in {one.name for one in ground.workspaces}:
+            removed = {one.workspace for one in snapshots(watched.snapshot_store.store) if one.operation == "remove"}
+        if name in removed and name not in {one.name for one in watched.workspaces}:
             continue  # by the rules, after its last snapshot
         what = f"The workspace '{name}' is gone from the disk."
-        mend = (*program, "workspace", "revive", name)
-        found.append(Finding(WORKSPACE_GONE, name, what, {"workspace": name}, mend, {"workspace": name}, name))
+        fix = (*program, "workspace", "revive", name)
+        found.append(Tampering(WORKSPACE_GONE, name, what, {"workspace": name}, fix, {"workspace": name}, name))
     if before.get("store") and not now["store"]:
         what = f"The snapshot store of {top} is gone, and every snapshot with it; workspaces borrow objects from it."
-        mend = (*program, "snapshot", "-m", "a new store")
+        fix = (*program, "snapshot", "-m", "a new store")
         found.append(
-            Finding(HOME_WIPED, STORE, what, {"path": ground.vault.store.path}, mend, {"home": ground.vault.store.path})
+            Tampering(
+                HOME_WIPED,
+                STORE,
+                what,
+                {"path": watched.snapshot_store.store.path},
+                fix,
+                {"home": watched.snapshot_store.store.path},
+            )
         )
-    queue = os.path.join(ground.vault.place.project, "queue")
+    queue = os.path.join(watched.snapshot_store.place.project, "queue")
     if before.get("queue") and not now["queue"]:
-        mend = (*program, "sync-files")
-        found.append(Finding(HOME_WIPED, "queue", f"{queue} is gone.", {"path": queue}, mend, {"home": queue}))
+        fix = (*program, "sync-files")
+        found.append(Tampering(HOME_WIPED, "queue", f"{queue} is gone.", {"path": queue}, fix, {"home": queue}))
     for role in sorted(set(before.get("shims", [])) - set(now["shims"])):
         path = os.path.join(app.settings.home, "guard", role, "git")
-        mend = (*program, "git-guard", "env", "--role", role)
+        fix = (*program, "git-guard", "env", "--role", role)
         what = f"The guarded git for the role {role} is gone: {path}."
-        found.append(Finding(HOME_WIPED, f"guard/{role}", what, {"path": path}, mend, {"home": path}))
+        found.append(Tampering(HOME_WIPED, f"guard/{role}", what, {"path": path}, fix, {"home": path}))
     return found
 
 
-def _wiped_documents(ground: Ground, before: dict[str, Any], now: dict[str, Any]) -> list[Finding]:
-    top = ground.vault.place.source.top
+def _wiped_documents(watched: WatchedRepository, before: dict[str, Any], now: dict[str, Any]) -> list[Tampering]:
+    top = watched.snapshot_store.place.source.top
     missing = [name for name in before.get("documents", []) if name not in now["documents"]]
     if before.get("head") != now["head"]:
         return []  # another branch may have other documents
@@ -260,25 +272,25 @@ def _wiped_documents(ground: Ground, before: dict[str, Any], now: dict[str, Any]
     paths = [PROJECT_FOLDER] if whole else [f"{PROJECT_FOLDER}/features/{name}" for name in missing]
     words = [word for path in paths[:_SHOWN] for word in ("--path", path)]
     what = f"{len(missing)} documents of this project's features are gone or empty: {', '.join(missing[:5])}."
-    mend = ("handoff", "-C", top, "restore", before.get("snapshot", ""), *words)
-    return [Finding(STATE_WIPED, PROJECT_FOLDER, what, {"missing": missing[:_SHOWN]}, mend, {"documents": missing})]
+    fix = ("handoff", "-C", top, "restore", before.get("snapshot", ""), *words)
+    return [Tampering(STATE_WIPED, PROJECT_FOLDER, what, {"missing": missing[:_SHOWN]}, fix, {"documents": missing})]
 
 
-def is_mended(ground: Ground, mended: dict[str, Any], now: dict[str, Any]) -> bool:
+def is_fixed(watched: WatchedRepository, fixed: dict[str, Any], now: dict[str, Any]) -> bool:
     """Whether what an incident wants to see again is there."""
-    if "documents" in mended:
-        return all(name in now["documents"] for name in mended["documents"])
-    if "workspace" in mended:
-        return mended["workspace"] in now["workspaces"]
-    if "home" in mended:
-        return os.path.exists(mended["home"])
-    if "reverted" in mended:
-        words = ["log", "-n1", "--format=%H", f"--grep=This reverts commit {mended['reverted']}", mended["ref"], "--"]
-        return bool(ground.vault.store.look(ground.vault.place.source, *words).out.strip())
-    if "not" in mended:
-        tips = [now["refs"].get(mended["ref"]), *now["workspaces"].values()]
-        return mended["not"] not in tips
-    return tampering.is_mended(mended, now)
+    if "documents" in fixed:
+        return all(name in now["documents"] for name in fixed["documents"])
+    if "workspace" in fixed:
+        return fixed["workspace"] in now["workspaces"]
+    if "home" in fixed:
+        return os.path.exists(fixed["home"])
+    if "reverted" in fixed:
+        words = ["log", "-n1", "--format=%H", f"--grep=This reverts commit {fixed['reverted']}", fixed["ref"], "--"]
+        return bool(watched.snapshot_store.store.look(watched.snapshot_store.place.source, *words).out.strip())
+    if "not" in fixed:
+        tips = [now["refs"].get(fixed["ref"]), *now["workspaces"].values()]
+        return fixed["not"] not in tips
+    return tampering.is_fixed(fixed, now)
 
 
 # --- who made what -------------------------------------------------------------------------------------------
@@ -290,15 +302,19 @@ def _made(common: str) -> dict[str, str]:
     return dict(line.split(" ", 1) for line in lines if " " in line)
 
 
-def _landings(ground: Ground) -> list[Any]:
-    return Target(ground.vault.store, ground.vault.place.source, ground.vault.place.project, {}).all()[:_SHOWN]
+def _landings(watched: WatchedRepository) -> list[Any]:
+    return Target(
+        watched.snapshot_store.store, watched.snapshot_store.place.source, watched.snapshot_store.place.project, {}
+    ).all()[:_SHOWN]
 
 
-def _landed(ground: Ground) -> dict[str, str]:
+def _landed(watched: WatchedRepository) -> dict[str, str]:
     found: dict[str, str] = {}
-    for landing in _landings(ground):
+    for landing in _landings(watched):
         words = ["rev-list", f"{landing.old}..{landing.new}", "--"]
-        found |= dict.fromkeys(ground.vault.store.look(ground.vault.place.source, *words).text.split(), tampering.OURS)
+        found |= dict.fromkeys(
+            watched.snapshot_store.store.look(watched.snapshot_store.place.source, *words).text.split(), tampering.OURS
+        )
     return found
 
 

@@ -1,4 +1,4 @@
-"""What guards wrote down while they said no: the lines of their spools become incidents, each exactly once."""
+"""What guards wrote down while they said no: the lines of their guard log become incidents, each exactly once."""
 
 from __future__ import annotations
 
@@ -7,31 +7,31 @@ import os
 from handoff.base.clock import parse_stamp
 from handoff.base.record import TYPE_CHECKING
 from handoff.board.events import incidents
-from handoff.git.guard import SPOOL, read_refusal
+from handoff.git.guard import GUARD_LOG, read_refusal
 from handoff.git.workspaces.workspaces import CLONE, READY, all_workspaces
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from handoff.board.events.incidents import Report
+    from handoff.board.events.incidents import IncidentReport
     from handoff.engine.app import App
 
-INSIDE = "handoff-refused"  # in the git folder of a clone: all a session behind a wall can write to
+INSIDE = "handoff-refused"  # in the git folder of a clone: all a session inside a sandbox can write to
 _MOST_BYTES = 256 * 1024
 _MOST_TEXT = 500
 
 
-def take_spools(app: App) -> int:
-    """Turn new lines into incidents; the place up to which a spool was read is written in the same transaction."""
+def take_guard_logs(app: App) -> int:
+    """Turn new lines into incidents; the place up to which a guard log was read is written in the same transaction."""
     told = 0
-    for path, project, session in _spools(app.settings.home):
+    for path, project, session in _guard_logs(app.settings.home):
         told += _take(app, path, project, session)
     return told
 
 
-def _spools(home: str) -> Iterator[tuple[str, str, str]]:
-    """The spool of the home, and of each clone; of a clone only what its session says about itself is believed."""
-    yield os.path.join(home, "guard", SPOOL), "", ""
+def _guard_logs(home: str) -> Iterator[tuple[str, str, str]]:
+    """The guard log of the home, and of each clone; of a clone only what its session says about itself is believed."""
+    yield os.path.join(home, "guard", GUARD_LOG), "", ""
     try:
         names = sorted(os.listdir(home))
     except OSError:
@@ -51,7 +51,7 @@ def _take(app: App, path: str, project: str, session: str) -> int:
         size, inode = os.fstat(fd).st_size, os.fstat(fd).st_ino
         place = f"{os.uname().nodename}:{path}"
         with app.database.transaction(write=False) as transaction:
-            before = incidents.watched(transaction, place=place)
+            before = incidents.get_watched(transaction, place=place)
         at = int(before.facts.get("at", 0))
         if before.facts.get("inode") != inode or at > size:
             at = 0  # it was cut or replaced
@@ -75,13 +75,13 @@ def _take(app: App, path: str, project: str, session: str) -> int:
         return incidents.tell(transaction, reports)
 
 
-def _report(line: bytes, where: tuple[str, str], project: str, session: str) -> Report | None:
+def _report(line: bytes, where: tuple[str, str], project: str, session: str) -> IncidentReport | None:
     refusal = read_refusal(line.decode("utf-8", "backslashreplace")[: 4 * _MOST_TEXT])
     if refusal is None:
         return None
     who = session or refusal.session
     words = f"{refusal.layer or 'git-guard'} refused {refusal.verb[:_MOST_TEXT]!r} to {refusal.role or 'a session'}"
-    return incidents.Report(
+    return incidents.IncidentReport(
         "\0".join((*where, repr(line))), incidents.REFUSED, f"{words} in {refusal.place[:_MOST_TEXT]}. Nothing was changed.",
         refusal.instead[:_MOST_TEXT], project or refusal.project, who, where[0],
         parse_stamp(refusal.moment) or 0.0,

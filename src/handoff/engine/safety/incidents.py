@@ -1,4 +1,4 @@
-"""Incidents as a journey: guards' refusals and the watcher's findings become events with evidence and a way to mend."""
+"""Incidents as a journey: guards' refusals and the watcher's findings become events with evidence and a way to fix."""
 
 from __future__ import annotations
 
@@ -9,36 +9,36 @@ from contextlib import contextmanager
 from handoff.base.errors import HandoffError
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.events import incidents
-from handoff.engine.safety import detectors as grounds
-from handoff.engine.safety.guard_log import take_spools
+from handoff.engine.safety import detectors as repositories
+from handoff.engine.safety.guard_log import take_guard_logs
 from handoff.git import tampering
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Any
 
-    from handoff.board.events.incidents import Incident, Report, Watched
+    from handoff.board.events.incidents import Incident, IncidentReport, Watched
     from handoff.engine.app import App
-    from handoff.engine.safety.detectors import Ground
-    from handoff.git.tampering import Finding
+    from handoff.engine.safety.detectors import WatchedRepository
+    from handoff.git.tampering import Tampering
 
 _TRIES = 3
 
 
-class Seen(Record):
+class Inspection(Record):
     """One look at a ground: what it is like now, and what is wrong with it."""
 
     now: dict[str, Any]
-    findings: list[Finding]
-    mended: list[str]
+    findings: list[Tampering]
+    fixed: list[str]
 
 
 def look(app: App) -> int:
-    """Take the guards' spools in and look at every repository somebody works on; how many incidents are new."""
-    told = take_spools(app)
-    for ground in grounds.all_grounds(app):
+    """Take the guards' guard log in and look at every repository somebody works on; how many incidents are new."""
+    told = take_guard_logs(app)
+    for watched in repositories.watched_repositories(app):
         try:
-            told += _look_at(app, ground)
+            told += _look_at(app, watched)
         except (HandoffError, OSError):
             continue  # a repository that cannot be read at this moment is looked at in the next round
     return told
@@ -46,35 +46,35 @@ def look(app: App) -> int:
 
 @contextmanager
 def ours(app: App, *, folder: str) -> Iterator[None]:
-    """Inside, handoff itself changes a repository at a person's word: that is no incident, and mends some."""
+    """Inside, handoff itself changes a repository at a person's word: that is no incident, and fixes some."""
     if not has_board(app):
         yield
         return
-    for ground in grounds.all_grounds(app):
-        if grounds.is_of(ground, folder):
-            _look_at(app, ground)
+    for watched in repositories.watched_repositories(app):
+        if repositories.is_of(watched, folder):
+            _look_at(app, watched)
     yield
-    for ground in grounds.all_grounds(app):
-        if grounds.is_of(ground, folder):
-            _accept(app, ground)
+    for watched in repositories.watched_repositories(app):
+        if repositories.is_of(watched, folder):
+            _accept(app, watched)
 
 
 def accept(app: App, *, folder: str) -> None:
     """What handoff itself just did is no incident: go on from how it is now."""
     if has_board(app):
-        for ground in grounds.all_grounds(app):
-            if grounds.is_of(ground, folder):
-                _accept(app, ground)
+        for watched in repositories.watched_repositories(app):
+            if repositories.is_of(watched, folder):
+                _accept(app, watched)
 
 
-def _accept(app: App, ground: Ground) -> None:
+def _accept(app: App, watched: WatchedRepository) -> None:
     with app.database.transaction(write=False) as transaction:
-        before = incidents.watched(transaction, place=ground.place)
-        open_ones = incidents.of_place(transaction, place=ground.place)
+        before = incidents.get_watched(transaction, place=watched.place)
+        open_ones = incidents.of_place(transaction, place=watched.place)
     if before.version and (before.facts.get("busy") or open_ones):
-        now = _with_snapshot(app, ground, before)
-        mended = [one.id for one in open_ones if grounds.is_mended(ground, one.mended, now)]
-        _remember(app, ground, before, Seen(now, [], mended))
+        now = _with_snapshot(app, watched, before)
+        fixed = [one.id for one in open_ones if repositories.is_fixed(watched, one.fixed, now)]
+        _remember(app, watched, before, Inspection(now, [], fixed))
 
 
 def has_board(app: App) -> bool:
@@ -84,77 +84,82 @@ def has_board(app: App) -> bool:
     return os.path.exists(os.path.join(app.settings.home, "handoff.db"))
 
 
-def _look_at(app: App, ground: Ground) -> int:
+def _look_at(app: App, watched: WatchedRepository) -> int:
     with app.database.transaction(write=False) as transaction:
-        before = incidents.watched(transaction, place=ground.place)
-        open_ones = incidents.of_place(transaction, place=ground.place)
-    if not (ground.busy or before.facts.get("busy") or open_ones):
+        before = incidents.get_watched(transaction, place=watched.place)
+        open_ones = incidents.of_place(transaction, place=watched.place)
+    if not (watched.busy or before.facts.get("busy") or open_ones):
         return 0  # the person is alone here, and may do whatever they like
-    now = grounds.facts(app, ground, before.facts)
+    now = repositories.facts(app, watched, before.facts)
     if {**now, "snapshot": ""} == {**before.facts, "snapshot": ""}:
         return 0
-    seen = _compared(app, ground, before.facts, now, open_ones)
-    now = _with_snapshot(app, ground, before)
-    return _remember(app, ground, before, seen._replace(now=now))
+    seen = _compared(app, watched, before.facts, now, open_ones)
+    now = _with_snapshot(app, watched, before)
+    return _remember(app, watched, before, seen._replace(now=now))
 
 
 def _compared(
-    app: App, ground: Ground, before: dict[str, Any], now: dict[str, Any], open_ones: Sequence[Incident]
-) -> Seen:
-    ours = grounds.our_moves(ground, before, now)
-    mended, settled = [], set()
+    app: App, watched: WatchedRepository, before: dict[str, Any], now: dict[str, Any], open_ones: Sequence[Incident]
+) -> Inspection:
+    ours = repositories.our_moves(watched, before, now)
+    fixed, resolved = [], set()
     for incident in open_ones:
-        if grounds.is_mended(ground, incident.mended, now):
-            mended.append(incident.id)
-            settled.add((incident.kind, str(incident.evidence.get("subject", ""))))
-            if "ref" in incident.mended:
-                ours.add((incident.mended["ref"], now["refs"].get(incident.mended["ref"], "")))
+        if repositories.is_fixed(watched, incident.fixed, now):
+            fixed.append(incident.id)
+            resolved.add((incident.kind, str(incident.evidence.get("subject", ""))))
+            if "ref" in incident.fixed:
+                ours.add((incident.fixed["ref"], now["refs"].get(incident.fixed["ref"], "")))
     if not before.get("busy"):
-        return Seen(now, [], mended)  # whatever changed, the person was alone
+        return Inspection(now, [], fixed)  # whatever changed, the person was alone
     findings = tampering.compare(
-        ground.vault.store, ground.vault.place.source, before, now, snapshot=before.get("snapshot", ""), ours=ours
+        watched.snapshot_store.store,
+        watched.snapshot_store.place.source,
+        before,
+        now,
+        snapshot=before.get("snapshot", ""),
+        ours=ours,
     )
-    findings += grounds.strange_commits(ground, before, now)
-    findings += grounds.vanished(app, ground, before, now)
-    return Seen(now, [one for one in findings if (one.kind, one.subject) not in settled], mended)
+    findings += repositories.strange_commits(watched, before, now)
+    findings += repositories.find_vanished(app, watched, before, now)
+    return Inspection(now, [one for one in findings if (one.kind, one.subject) not in resolved], fixed)
 
 
-def _with_snapshot(app: App, ground: Ground, before: Watched) -> dict[str, Any]:
+def _with_snapshot(app: App, watched: WatchedRepository, before: Watched) -> dict[str, Any]:
     """The facts, and a snapshot that holds exactly these: what goes wrong next can be brought back from it."""
-    now = grounds.facts(app, ground, before.facts)
+    now = repositories.facts(app, watched, before.facts)
     for _ in range(_TRIES):
-        kept = grounds.keep(app, ground)
-        again = grounds.facts(app, ground, now)
+        kept = repositories.keep(app, watched)
+        again = repositories.facts(app, watched, now)
         if again == now:
             break
         now = again
     return {**now, "snapshot": kept}
 
 
-def _remember(app: App, ground: Ground, before: Watched, seen: Seen) -> int:
+def _remember(app: App, watched: WatchedRepository, before: Watched, seen: Inspection) -> int:
     with app.database.transaction() as transaction:
-        if not incidents.put_watched(transaction, place=ground.place, before=before, facts=seen.now):
+        if not incidents.put_watched(transaction, place=watched.place, before=before, facts=seen.now):
             return 0  # another look was quicker: its findings are told
-        for name in seen.mended:
-            incidents.settle(transaction, id=name, how=incidents.MENDED)
-        return incidents.tell(transaction, [_report(ground, before, one) for one in seen.findings])
+        for name in seen.fixed:
+            incidents.resolve(transaction, id=name, how=incidents.FIXED)
+        return incidents.tell(transaction, [_report(watched, before, one) for one in seen.findings])
 
 
-def _report(ground: Ground, before: Watched, finding: Finding) -> Report:
-    return incidents.Report(
-        "\0".join((ground.place, str(before.version), finding.kind, finding.subject)), finding.kind, finding.what,
-        shlex.join(finding.mend), ground.name, finding.session, ground.place,
-        evidence={**finding.evidence, "subject": finding.subject, "at_work": list(ground.at_work)},
-        mended=finding.mended,
+def _report(watched: WatchedRepository, before: Watched, finding: Tampering) -> IncidentReport:
+    return incidents.IncidentReport(
+        "\0".join((watched.place, str(before.version), finding.kind, finding.subject)), finding.kind, finding.what,
+        shlex.join(finding.fix), watched.name, finding.session, watched.place,
+        evidence={**finding.evidence, "subject": finding.subject, "at_work": list(watched.at_work)},
+        fixed=finding.fixed,
     )  # fmt: skip
 
 
 # --- for people ----------------------------------------------------------------------------------------------
 
 
-def listing(app: App, *, project: str = "", session: str = "", every: bool = False) -> list[Incident]:
-    """The incidents nobody has settled, or all of them."""
-    return incidents.listing(app.database, project=project, session=session, every=every)
+def listing(app: App, *, project: str = "", session: str = "", include_ended: bool = False) -> list[Incident]:
+    """The incidents nobody has concluded, or all of them."""
+    return incidents.listing(app.database, project=project, session=session, include_ended=include_ended)
 
 
 def see(app: App, *, ids: Sequence[str]) -> list[Incident]:
@@ -162,7 +167,7 @@ def see(app: App, *, ids: Sequence[str]) -> list[Incident]:
     found = [incidents.find(app.database, id=one) for one in ids]
     with app.database.transaction() as transaction:
         for incident in found:
-            incidents.settle(transaction, id=incident.id, how=incidents.SEEN)
+            incidents.resolve(transaction, id=incident.id, how=incidents.SEEN)
     return found
 
 

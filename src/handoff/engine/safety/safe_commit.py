@@ -6,7 +6,7 @@ import os
 
 from handoff.base.errors import HandoffError, UserError
 from handoff.base.record import TYPE_CHECKING
-from handoff.git.commits.commit import Landed, Repository, Wish, commit
+from handoff.git.commits.commit import CommitOptions, Landed, Repository, commit
 from handoff.git.commits.prepare import NotOwned
 from handoff.git.plumbing.checkout import find_top
 
@@ -25,7 +25,13 @@ class NotInThisRole(HandoffError):
 
 
 def safe_commit(
-    app: App, *, paths: Sequence[str], message: Sequence[str], wish: Wish, owns: Sequence[str] = (), cwd: str = ""
+    app: App,
+    *,
+    paths: Sequence[str],
+    message: Sequence[str],
+    options: CommitOptions,
+    owns: Sequence[str] = (),
+    cwd: str = "",
 ) -> Landed:
     """Commit the named paths of the checkout around `cwd`, if role and ownership allow."""
     settings = app.settings
@@ -37,14 +43,16 @@ def safe_commit(
     repo = Repository(top, app.git_environment)
     limit, wait = settings.get("HANDOFF_SAFE_COMMIT_RETRY_LIMIT"), settings.get("HANDOFF_SAFE_COMMIT_RETRY_WAIT")
     patience = _number(limit, 5) * _number(wait, 10) if limit or wait else None
-    wish = wish._replace(
+    options = options._replace(
         session=settings.get("HANDOFF_SESSION"),
         owned=ownership(app, owns, repo),
         lock=settings.get("HANDOFF_SAFE_COMMIT_LOCK"),
         patience=patience,
     )
     try:
-        return commit(repo, paths, message, environment=app.git_environment, now=app.clock.now(), cwd=cwd, wish=wish)
+        return commit(
+            repo, paths, message, environment=app.git_environment, now=app.clock.now(), cwd=cwd, options=options
+        )
     except NotOwned as error:
         words = f"safe-commit {' '.join(paths[:5])}: {error.message}"
         note_refused(app, verb=words, place=top, layer="safe-commit", instead=error.hint)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from handoff.agents import catalog
 from handoff.agents import folder as folders
-from handoff.agents.contract import FAILED, LIMIT, OK, SAID, Outcome
+from handoff.agents.contract import FAILED, LIMIT, OK, SAID, AgentOutcome
 from handoff.agents.monitor import EVENTS
 from handoff.base.clock import stamp
 from handoff.base.errors import Conflict, HandoffError, Refused
@@ -30,11 +30,11 @@ _SHOWN = 30
 _NOT_REPORTED = "it ended without reporting the task done or blocked"
 
 
-class Settled(Record):
+class ConcludedSession(Record):
     """How a session came out and what that made of its task."""
 
     session: str
-    outcome: Outcome
+    outcome: AgentOutcome
     task: Task
     outside: tuple[str, ...] = ()
 
@@ -45,7 +45,7 @@ class Settled(Record):
         return f"Session {self.session}: {self.outcome.kind}{why}{wait}. Task '{self.task.label}' is {self.task.state}."
 
 
-def settle(app: App, *, claim: Claim, outcome: Outcome) -> Settled:
+def conclude(app: App, *, claim: Claim, outcome: AgentOutcome) -> ConcludedSession:
     """Turn the end of a session into the task's next state; a repeat after a crash changes nothing.
 
     A report counts first, then the result, then the exit code. For some kinds of tasks another module decides.
@@ -54,14 +54,14 @@ def settle(app: App, *, claim: Claim, outcome: Outcome) -> Settled:
     task, holds = _as_it_is(app, claim)
     workspace = str(folders.get(path, folders.FACTS).get("workspace") or task.workspace)
     decide = kinds.decider_of(task) if task.fence == claim.fence else None
-    decided = decide(app, kinds.Over(task, claim.fence, session, workspace, outcome, holds)) if decide else None
+    decided = decide(app, kinds.EndedSession(task, claim.fence, session, workspace, outcome, holds)) if decide else None
     if decided is not None:
         outcome = decided
     elif holds:
         outcome = _unreported(app, claim, task, outcome)
     else:
         outcome = _reported(task, claim, outcome)
-    outside = () if decide else _strayed(app, task)  # who decides has looked at the fence
+    outside = () if decide else _out_of_scope(app, task)  # who decides has looked at the fence
     incidents.look(app)  # while the session still counts as at work
     with app.database.transaction() as transaction:
         sessions.end(transaction, id=session, ending=outcome.kind)
@@ -69,28 +69,30 @@ def settle(app: App, *, claim: Claim, outcome: Outcome) -> Settled:
     task = tasks.get(app.database, key=task.key)
     task_work.tidy(app, task, running={one.key for one in running.listing(app) if one.session != session})
     views.refresh_or_tell(app, task.project, f"Session {session} is over")
-    return Settled(session, outcome, task, outside)
+    return ConcludedSession(session, outcome, task, outside)
 
 
-def _tell(transaction: Transaction, task: Task, session: str, outcome: Outcome, outside: tuple[str, ...] = ()) -> None:
+def _tell(
+    transaction: Transaction, task: Task, session: str, outcome: AgentOutcome, outside: tuple[str, ...] = ()
+) -> None:
     """Once for each session: a repeat after a crash finds it told."""
     known = {event.kind for event in journal.of_task(transaction, key=task.key) if event.session == session}
-    if "session.settled" not in known:
+    if "session.concluded" not in known:
         journal.append(
-            transaction, "session.settled", task=task, session=session, outcome=outcome.kind, reason=outcome.reason
+            transaction, "session.concluded", task=task, session=session, outcome=outcome.kind, reason=outcome.reason
         )
-    if outside and "session.strayed" not in known:
-        journal.append(transaction, "session.strayed", task=task, session=session, outside=list(outside[:200]))
+    if outside and "session.out_of_scope" not in known:
+        journal.append(transaction, "session.out_of_scope", task=task, session=session, outside=list(outside[:200]))
 
 
 def _as_it_is(app: App, claim: Claim) -> tuple[Task, bool]:
     """The task, and whether the session holds it. Thought dead by a watchdog, it gets its task back if nobody took it."""
     with app.database.transaction() as transaction:
-        settled = any(
-            event.kind == "session.settled" and event.session == claim.session.id
+        concluded = any(
+            event.kind == "session.concluded" and event.session == claim.session.id
             for event in journal.of_task(transaction, key=claim.task.key)
         )
-        if not settled:
+        if not concluded:
             try:
                 return leases.heartbeat(transaction, key=claim.task.key, fence=claim.fence), True
             except Conflict:
@@ -98,18 +100,18 @@ def _as_it_is(app: App, claim: Claim) -> tuple[Task, bool]:
         return tasks.get(transaction, key=claim.task.key), False
 
 
-def _reported(task: Task, claim: Claim, outcome: Outcome) -> Outcome:
+def _reported(task: Task, claim: Claim, outcome: AgentOutcome) -> AgentOutcome:
     """The session reported before it ended: what it said is what counts, however its process came out."""
     if task.fence != claim.fence:
-        return Outcome(FAILED, "its task was given to another session")
+        return AgentOutcome(FAILED, "its task was given to another session")
     if task.state in (states.DONE, states.GATED):
-        return Outcome(OK, task.result)
+        return AgentOutcome(OK, task.result)
     if task.state == states.BLOCKED:
-        return Outcome(FAILED, f"blocked: {task.reason}")
+        return AgentOutcome(FAILED, f"blocked: {task.reason}")
     return outcome
 
 
-def _unreported(app: App, claim: Claim, task: Task, outcome: Outcome) -> Outcome:
+def _unreported(app: App, claim: Claim, task: Task, outcome: AgentOutcome) -> AgentOutcome:
     if outcome.kind == OK:
         outcome = _by_evidence(app, claim, task, outcome)
     if outcome.kind == OK:
@@ -127,25 +129,25 @@ def _unreported(app: App, claim: Claim, task: Task, outcome: Outcome) -> Outcome
     return outcome
 
 
-def _by_evidence(app: App, claim: Claim, task: Task, outcome: Outcome) -> Outcome:
+def _by_evidence(app: App, claim: Claim, task: Task, outcome: AgentOutcome) -> AgentOutcome:
     """A client that cannot report is judged by the task's check; one that could and did not has not finished."""
     if not task.check_command:
-        return Outcome(FAILED, _NOT_REPORTED)
-    hold = current.Hold(task, claim.fence, claim.session.id)
+        return AgentOutcome(FAILED, _NOT_REPORTED)
+    current_claim = current.CurrentClaim(task, claim.fence, claim.session.id)
     try:
-        journey.finish(app, hold, summary=outcome.reason or "judged by its check")
+        journey.finish(app, current_claim, summary=outcome.reason or "judged by its check")
     except (Refused, Conflict) as error:
-        return Outcome(FAILED, error.message.partition("\n")[0])
+        return AgentOutcome(FAILED, error.message.partition("\n")[0])
     return outcome
 
 
-def _strayed(app: App, task: Task) -> tuple[str, ...]:
+def _out_of_scope(app: App, task: Task) -> tuple[str, ...]:
     """What lies changed outside the ownership now that nothing of the session runs any more."""
     clone = task_clones.of_task(app, task)
     try:
         if clone is not None:
-            return task_work.left(app, task, clone).outside
-        return evidence.strays(app, task) if task.patterns else ()
+            return task_work.changes(app, task, clone).outside
+        return evidence.out_of_scope(app, task) if task.patterns else ()
     except HandoffError:
         return ()
 
@@ -168,12 +170,12 @@ def left_behind(app: App, task: Task) -> str:
 def _changed(app: App, task: Task) -> tuple[str, ...]:
     clone = task_clones.of_task(app, task)
     if clone is not None:
-        return task_work.left(app, task, clone).changed
+        return task_work.changes(app, task, clone).changed
     state = facts(task.workspace, environment=app.git_environment)
     return (evidence.changed_since(app, task.workspace, state.head) or ()) if state is not None else ()
 
 
-_TOLD = ("task.claimed", "task.released", "task.expired", "task.doubted", "session.settled", "session.strayed",
+_TOLD = ("task.claimed", "task.released", "task.expired", "task.rejected", "session.concluded", "session.out_of_scope",
          "note.added")  # fmt: skip
 
 
@@ -193,7 +195,7 @@ def _told(event: journal.Event) -> str:
 
 def _last_words(app: App, task: Task) -> list[str]:
     """A summary of the last transcript without a model: what the client said, newest last."""
-    ended = [event.session for event in _events(app, task) if event.kind == "session.settled" and event.session]
+    ended = [event.session for event in _events(app, task) if event.kind == "session.concluded" and event.session]
     if not ended:
         return []
     path = folders.place(app.settings.home, task.project, ended[-1])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from handoff.agents.dialects import COMPACT, EDIT, END, START, STOP, Answer
+from handoff.agents.dialects import COMPACT, EDIT, END, START, STOP, HookAnswer
 from handoff.base.errors import HandoffError
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.settings import PROJECT_FOLDER
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 REFUSALS = 3
 """How often a session that has not reported is held before it may go."""
-_NOTHING = Answer()
+_NOTHING = HookAnswer()
 
 
-class Grant(Record):
+class Permissions(Record):
     """What a session was given, as its folder says."""
 
     folder: str
@@ -34,50 +34,52 @@ class Grant(Record):
     patterns: tuple[str, ...]
 
 
-def answer(app: App, call: Call) -> Answer:
+def answer(app: App, call: Call) -> HookAnswer:
     """The answer to one call. Outside our sessions only the start of one is answered, with the active feature."""
     if not app.settings.get("HANDOFF_SESSION"):
         return _for_a_person(app) if call.event == START else _NOTHING
-    grant = read_grant(app)
-    if grant is None:
+    permissions = read_permissions(app)
+    if permissions is None:
         return _NOTHING
     if call.event == EDIT:
-        reply = _edit(app, grant, call)
+        reply = _edit(app, permissions, call)
         if reply.refusal:
-            _note_refused(app, grant, call, reply)
+            _note_refused(app, permissions, call, reply)
     elif call.event == START:
-        _append(grant, "hello", app.settings.get("HANDOFF_TOKEN") + "\n", fresh=True)
-        reply = Answer(context=_read(os.path.join(grant.folder, "baton.md")))
+        _append(permissions, "hello", app.settings.get("HANDOFF_TOKEN") + "\n", fresh=True)
+        reply = HookAnswer(context=_read(os.path.join(permissions.folder, "baton.md")))
     elif call.event == STOP:
-        reply = _stop(app, grant, call)
+        reply = _stop(app, permissions, call)
     else:
         if call.event in (COMPACT, END):
-            _snapshot(app, grant, f"before {call.name}")
+            _snapshot(app, permissions, f"before {call.name}")
         reply = _NOTHING
-    _append(grant, "calls", f"{call.name} {call.tool} {'refused' if reply.refusal else 'ok'}\n")
+    _append(permissions, "calls", f"{call.name} {call.tool} {'refused' if reply.refusal else 'ok'}\n")
     return reply
 
 
-def _note_refused(app: App, grant: Grant, call: Call, reply: Answer) -> None:
+def _note_refused(app: App, permissions: Permissions, call: Call, reply: HookAnswer) -> None:
     from handoff.engine.safety.safe_commit import note_refused
 
     words = f"{call.tool or 'edit'} {' '.join(call.paths[:5])}"
-    note_refused(app, verb=words, place=grant.workspace, layer="agent hook", instead=reply.refusal)
+    note_refused(app, verb=words, place=permissions.workspace, layer="agent hook", instead=reply.refusal)
 
 
-def read_grant(app: App) -> Grant | None:
+def read_permissions(app: App) -> Permissions | None:
     """The grant of the present session, or None when its folder is not on this machine."""
     session, project = app.settings.get("HANDOFF_SESSION"), app.settings.get("HANDOFF_PROJECT")
     if "/" in session or "/" in project or not project:
         return None
     folder = os.path.join(app.settings.home, project, "sessions", session)
-    lines = _read(os.path.join(folder, "grant")).split("\n")
+    lines = _read(os.path.join(folder, "permissions")).split("\n")
     if len(lines) < 4:  # noqa: PLR2004 - key, fence, task, workspace
         return None
-    return Grant(folder, int(lines[0]), int(lines[1]), lines[2], lines[3], tuple(line for line in lines[4:] if line))
+    return Permissions(
+        folder, int(lines[0]), int(lines[1]), lines[2], lines[3], tuple(line for line in lines[4:] if line)
+    )
 
 
-def grant_text(task: Task, workspace: str) -> str:
+def permissions_text(task: Task, workspace: str) -> str:
     """The grant file of a session that holds `task`."""
     return "\n".join([str(task.key), str(task.fence), task.label, workspace, *task.patterns]) + "\n"
 
@@ -85,17 +87,17 @@ def grant_text(task: Task, workspace: str) -> str:
 # --- edits -----------------------------------------------------------------------------------------------
 
 
-def _edit(app: App, grant: Grant, call: Call) -> Answer:
-    base = call.folder or grant.workspace
+def _edit(app: App, permissions: Permissions, call: Call) -> HookAnswer:
+    base = call.folder or permissions.workspace
     for path in call.paths:
-        inside = place_in(grant.workspace, os.path.join(base, os.path.expanduser(path)))
+        inside = place_in(permissions.workspace, os.path.join(base, os.path.expanduser(path)))
         if inside is None:
-            if _is_scratch(app, grant, os.path.join(base, path)):
+            if _is_scratch(app, permissions, os.path.join(base, path)):
                 continue
-            return Answer(refusal=_outside_workspace(app, grant, path))
-        if inside.partition("/")[0] == PROJECT_FOLDER or not grant.patterns or _owns(grant, inside):
+            return HookAnswer(refusal=_outside_workspace(app, permissions, path))
+        if inside.partition("/")[0] == PROJECT_FOLDER or not permissions.patterns or _owns(permissions, inside):
             continue
-        return Answer(refusal=_not_owned(app, grant, inside))
+        return HookAnswer(refusal=_not_owned(app, permissions, inside))
     return _NOTHING
 
 
@@ -108,27 +110,27 @@ def place_in(workspace: str, path: str) -> str | None:
     return real[len(top) + 1 :] if real.startswith(top + "/") else None
 
 
-def _owns(grant: Grant, path: str) -> bool:
-    if not any(pattern.startswith("!") for pattern in grant.patterns) and _plainly(grant, path):
+def _owns(permissions: Permissions, path: str) -> bool:
+    if not any(pattern.startswith("!") for pattern in permissions.patterns) and _plainly(permissions, path):
         return True
     from handoff.git.ownership.ownership import Ownership
 
-    return Ownership.parse(grant.patterns).covers(path)
+    return Ownership.parse(permissions.patterns).covers(path)
 
 
-def _plainly(grant: Grant, path: str) -> bool:
+def _plainly(permissions: Permissions, path: str) -> bool:
     """Whether a name or a folder without signs says so: the most common case needs no matcher."""
-    for pattern in grant.patterns:
+    for pattern in permissions.patterns:
         base = pattern.removesuffix("**")
         if pattern == path or (base.endswith("/") and path.startswith(base) and not set(base) & set("*?[]{}\\")):
             return True
     return False
 
 
-def _is_scratch(app: App, grant: Grant, path: str) -> bool:
+def _is_scratch(app: App, permissions: Permissions, path: str) -> bool:
     """The session's own folder, or the temp folder as long as it is nobody's checkout."""
     real = os.path.realpath(path)
-    if real.startswith(os.path.realpath(grant.folder) + "/"):
+    if real.startswith(os.path.realpath(permissions.folder) + "/"):
         return True
     temp = os.path.realpath(app.settings.get("TMPDIR") or "/tmp")  # noqa: S108 - where programs put scratch files
     if not real.startswith(temp + "/"):
@@ -138,30 +140,30 @@ def _is_scratch(app: App, grant: Grant, path: str) -> bool:
     return find_top(os.path.dirname(real)) is None
 
 
-def _outside_workspace(app: App, grant: Grant, path: str) -> str:
+def _outside_workspace(app: App, permissions: Permissions, path: str) -> str:
     return (
-        f"handoff: {path} lies outside the workspace {grant.workspace} of task '{grant.task}'. "
+        f"handoff: {path} lies outside the workspace {permissions.workspace} of task '{permissions.task}'. "
         f"Work inside the workspace. If the task needs it: {app.settings.program} block 'I need {path}'"
     )
 
 
-def _not_owned(app: App, grant: Grant, path: str) -> str:
+def _not_owned(app: App, permissions: Permissions, path: str) -> str:
     program = app.settings.program
-    mine = ", ".join(grant.patterns[:10]) + (" ..." if len(grant.patterns) > 10 else "")  # noqa: PLR2004
+    mine = ", ".join(permissions.patterns[:10]) + (" ..." if len(permissions.patterns) > 10 else "")  # noqa: PLR2004
     return (
-        f"handoff: '{path}' is not yours to change in task '{grant.task}'. {_whose(app, grant, path)} "
+        f"handoff: '{path}' is not yours to change in task '{permissions.task}'. {_whose(app, permissions, path)} "
         f"You may write: {mine}. Do without it, or ask for it with the request_path tool; "
         f"if you cannot go on: {program} block 'I need {path} because ...'"
     )
 
 
-def _whose(app: App, grant: Grant, path: str) -> str:
+def _whose(app: App, permissions: Permissions, path: str) -> str:
     """Which other live task of the same checkout owns the path."""
     from handoff.board.tasks import tasks
     from handoff.git.ownership.ownership import Ownership
 
     for task in tasks.listing(app.database, project=app.settings.get("HANDOFF_PROJECT")):
-        if task.key != grant.key and task.patterns and Ownership.parse(task.patterns).covers(path):
+        if task.key != permissions.key and task.patterns and Ownership.parse(task.patterns).covers(path):
             holder = f", held by session {task.held_by}" if task.held_by else ""
             return f"It belongs to task '{task.label}' ({task.state}{holder})."
     return "No task owns it at present."
@@ -170,65 +172,67 @@ def _whose(app: App, grant: Grant, path: str) -> str:
 # --- stops and snapshots -----------------------------------------------------------------------------------
 
 
-def _stop(app: App, grant: Grant, call: Call) -> Answer:
+def _stop(app: App, permissions: Permissions, call: Call) -> HookAnswer:
     from handoff.board.tasks import states, tasks
     from handoff.engine.tasks.kinds import BY_KIND
 
-    _snapshot(app, grant, f"before {call.name}")
-    task = tasks.get(app.database, key=grant.key)
-    if task.state != states.RUNNING or task.fence != grant.fence or task.kind in BY_KIND:
+    _snapshot(app, permissions, f"before {call.name}")
+    task = tasks.get(app.database, key=permissions.key)
+    if task.state != states.RUNNING or task.fence != permissions.fence or task.kind in BY_KIND:
         return _NOTHING  # a phase of a flow is judged when its session ends: it has nothing to report
-    counter = os.path.join(grant.folder, "refusals")
+    counter = os.path.join(permissions.folder, "refusals")
     refused = len(_read(counter))
-    if refused >= REFUSALS or _attended(grant):
+    if refused >= REFUSALS or _attended(permissions):
         return _NOTHING
-    _append(grant, "refusals", "x")
+    _append(permissions, "refusals", "x")
     program = app.settings.program
     check = f" Its check is `{task.check_command}`; handoff runs it when you report." if task.check_command else ""
-    return Answer(
-        refusal=f"handoff: task '{grant.task}' is neither done nor blocked yet.{check} Finish the work, then report with the "
+    return HookAnswer(
+        refusal=f"handoff: task '{permissions.task}' is neither done nor blocked yet.{check} Finish the work, then report with the "
         f"finish tool or: {program} done --summary 'what you did'. If you cannot go on: {program} block 'what you need'"
     )
 
 
-def _attended(grant: Grant) -> bool:
+def _attended(permissions: Permissions) -> bool:
     """In a terminal every answer is a stop, and the person there says how it goes on."""
     from handoff.base.light_json import loads
 
     try:
-        facts = loads(_read(os.path.join(grant.folder, "session.json")) or "{}")
+        facts = loads(_read(os.path.join(permissions.folder, "session.json")) or "{}")
     except ValueError:
         return False
     return isinstance(facts, dict) and bool(facts.get("terminal"))
 
 
-def _snapshot(app: App, grant: Grant, why: str) -> None:
+def _snapshot(app: App, permissions: Permissions, why: str) -> None:
     """Keep the workspace as it is now; a failure is noted and holds nobody up."""
-    from handoff.engine.safety.snapshots import open_vault, snapshot
-    from handoff.git.snapshots.take import Wish
+    from handoff.engine.safety.snapshots import open_snapshot_store, snapshot
+    from handoff.git.snapshots.take import SnapshotRequest
 
     try:
-        snapshot(app, vault=open_vault(app, folder=grant.workspace), wish=Wish(why))
+        snapshot(
+            app, snapshot_store=open_snapshot_store(app, folder=permissions.workspace), request=SnapshotRequest(why)
+        )
     except (HandoffError, OSError) as error:
-        _append(grant, "calls", f"no snapshot: {error}\n")
+        _append(permissions, "calls", f"no snapshot: {error}\n")
 
 
 # --- a person's own session ----------------------------------------------------------------------------------
 
 
-def _for_a_person(app: App) -> Answer:
+def _for_a_person(app: App) -> HookAnswer:
     """The task claimed in this folder, else the active feature's continue prompt; nothing where neither is ready."""
     from handoff.engine.features import status
 
     claimed = _claimed(app)
     if claimed:
-        return Answer(context=claimed)
+        return HookAnswer(context=claimed)
     try:
         if status.workspace_of(app) is None:
             return _NOTHING
         from handoff.engine.features import prompts
 
-        return Answer(context=prompts.build(app, kind="continue", record=True).text)
+        return HookAnswer(context=prompts.build(app, kind="continue", record=True).text)
     except HandoffError:
         return _NOTHING
 
@@ -239,13 +243,13 @@ def _claimed(app: App) -> str:
     from handoff.engine.tasks import claims
 
     try:
-        ticket = claims.find(app)
+        local_claim = claims.find(app)
     except HandoffError:
         return ""
-    if ticket is None or not ticket.task:
+    if local_claim is None or not local_claim.task:
         return ""
-    name = ticket.task.rpartition("/")[2]
-    return _read(os.path.join(app.settings.home, ticket.project, "queue", f"{name}.md"))
+    name = local_claim.task.rpartition("/")[2]
+    return _read(os.path.join(app.settings.home, local_claim.project, "queue", f"{name}.md"))
 
 
 # --- small files ---------------------------------------------------------------------------------------------
@@ -259,9 +263,9 @@ def _read(path: str) -> str:
         return ""
 
 
-def _append(grant: Grant, name: str, text: str, *, fresh: bool = False) -> None:
+def _append(permissions: Permissions, name: str, text: str, *, fresh: bool = False) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | (os.O_TRUNC if fresh else os.O_APPEND)
-    fd = os.open(os.path.join(grant.folder, name), flags, 0o600)
+    fd = os.open(os.path.join(permissions.folder, name), flags, 0o600)
     try:
         os.write(fd, text.encode("utf-8", "replace"))
     finally:

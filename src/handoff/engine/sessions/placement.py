@@ -11,72 +11,72 @@ from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.settings import PROJECT_FOLDER
 from handoff.board.tasks import tasks
 from handoff.engine.proof import sandboxes
-from handoff.engine.sessions import sandbox
+from handoff.engine.sessions import policy
 from handoff.engine.workspaces import task_work, workspaces
-from handoff.engine.workspaces.task_clones import name_of, of_task, parts, vault_of_project
+from handoff.engine.workspaces.task_clones import name_of, of_task, parts, snapshot_store_of_project
 from handoff.git.plumbing.checkout import find_top
 from handoff.git.plumbing.query import head, open_source
 from handoff.git.snapshots.location import CHECKOUTS
-from handoff.git.workspaces.workspaces import Order, read_workspace, write_workspace
+from handoff.git.workspaces.workspaces import WorkspaceRequest, read_workspace, write_workspace
 
 if TYPE_CHECKING:
     from handoff.base.settings import Config
     from handoff.board.tasks.tasks import Task
     from handoff.engine.app import App
-    from handoff.engine.safety.snapshots import Vault
+    from handoff.engine.safety.snapshots import SnapshotStore
     from handoff.git.workspaces.workspaces import Workspace
 
 AUTO, CLONE, SHARED = "auto", "clone", "shared"
 WORKSPACES = (AUTO, CLONE, SHARED)
 _MAY_CLONE = (tasks.TASK, tasks.SUB_TASK, tasks.FAN_IN)
-WALLS = (AUTO, *sandbox.KINDS)
+SANDBOXES = (AUTO, *policy.KINDS)
 
 
-class Placed(Record):
-    """Where a session works, behind which wall, and what a person should be told about it."""
+class Placement(Record):
+    """Where a session works, inside which sandbox, and what a person should be told about it."""
 
     folder: str
     kind: str
-    wall: str
+    sandbox: str
     layer: str
     words: str = ""
 
 
-def place(app: App, config: Config, *, task: Task, session: str, workspace: str = "", wall: str = "") -> Placed:
-    """The folder and the wall of a new session: as wished, else as the settings say, else by the kind of its task.
+def place(app: App, config: Config, *, task: Task, session: str, workspace: str = "", sandbox: str = "") -> Placement:
+    """The folder and the sandbox of a new session: as wished, else as the settings say, else by the kind of its task.
 
-    A part of a batch works in a clone behind a wall; so does the fan-in that brings clones together. Everybody else works
+    A part of a batch works in a clone inside a sandbox; so does the fan-in that brings clones together. Everybody else works
     in the person's own checkout.
     """
-    wished = _setting(config, "session_workspace", workspace, WORKSPACES)
-    kind = (CLONE if _apart(app, task) else SHARED) if wished == AUTO else wished
+    wanted = _setting(config, "session_workspace", workspace, WORKSPACES)
+    kind = (CLONE if _apart(app, task) else SHARED) if wanted == AUTO else wanted
     folder = task.workspace
     brought = _is_brought(app, task)
     if kind == CLONE and (task.kind not in _MAY_CLONE or brought or not _has_commit(folder)):
         # Phases of a flow share a checkout; a task brought from another machine has one to itself already; and where
         # there is no commit yet, nothing can be cloned.
         kind = SHARED
-    behind = _setting(config, "session_wall", wall, WALLS)
-    said = wall not in ("", AUTO)
+    behind = _setting(config, "session_sandbox", sandbox, SANDBOXES)
+    said = sandbox not in ("", AUTO)
     if behind == AUTO:
         apart = kind == CLONE or (brought and task.kind in (tasks.SUB_TASK, tasks.FAN_IN))
-        behind = sandbox.WORKSPACE if apart else _of_phase(app, task)
-    layer = sandboxes.present_layer(app) if behind != sandbox.NONE else NOTHING
+        behind = policy.WORKSPACE if apart else _of_phase(app, task)
+    layer = sandboxes.present_layer(app) if behind != policy.NONE else NOTHING
     words = ""
-    if behind != sandbox.NONE and layer == NOTHING and not said:
-        behind, words = sandbox.NONE, f"No wall: {WORDS[NOTHING]}. {ADVICE}"
+    if behind != policy.NONE and layer == NOTHING and not said:
+        behind, words = policy.NONE, f"No sandbox: {WORDS[NOTHING]}. {ADVICE}"
     if kind == CLONE:
         folder = ready(app, task=task, session=session).tree
-    return Placed(folder, kind, behind, layer, words)
+    return Placement(folder, kind, behind, layer, words)
 
 
 def _of_phase(app: App, task: Task) -> str:
-    """A phase works behind the wall of its flow's clone; one that owns documents alone, such as a review, reads the code only."""
+    """A phase works inside the sandbox of its flow's clone; one that owns documents alone, such as a review, reads the code only."""
     if task.kind != tasks.PHASE:
-        return sandbox.NONE
+        return policy.NONE
     documents = all(pattern.startswith(PROJECT_FOLDER + "/") for pattern in task.patterns)
     able = documents and sandboxes.present_layer(app) == BUBBLEWRAP
-    return sandbox.OWNED if able else sandbox.WORKSPACE
+    return policy.OWNED if able else policy.WORKSPACE
 
 
 def _setting(config: Config, key: str, said: str, known: tuple[str, ...]) -> str:
@@ -111,20 +111,20 @@ def ready(app: App, *, task: Task, session: str) -> Workspace:
         found = found._replace(session=session, owns=task.patterns)
         write_workspace(found)
         return found
-    vault = vault_of_project(app, task)
-    _clear(app, vault, name_of(task))
-    base = task_work.base_for(app, vault, task)
-    order = Order(name_of(task), CLONE, base, session, owns=task.patterns)
+    snapshot_store = snapshot_store_of_project(app, task)
+    _clear(app, snapshot_store, name_of(task))
+    base = task_work.base_for(app, snapshot_store, task)
+    order = WorkspaceRequest(name_of(task), CLONE, base, session, owns=task.patterns)
     made = workspaces.add_workspace(
-        app, order=order, vault=vault, setup=app.settings.get("HANDOFF_WORKSPACE_SETUP")
+        app, order=order, snapshot_store=snapshot_store, setup=app.settings.get("HANDOFF_WORKSPACE_SETUP")
     )  # fmt: skip
     return made.workspace
 
 
-def _clear(app: App, vault: Vault, name: str) -> None:
+def _clear(app: App, snapshot_store: SnapshotStore, name: str) -> None:
     """A clone somebody died in while it was made holds nothing yet: it makes room."""
-    if read_workspace(os.path.join(vault.place.project, "workspaces", name)) is not None:
-        workspaces.remove_workspace(app, name=name, vault=vault)
+    if read_workspace(os.path.join(snapshot_store.place.project, "workspaces", name)) is not None:
+        workspaces.remove_workspace(app, name=name, snapshot_store=snapshot_store)
 
 
 def owned_places(workspace: str, patterns: tuple[str, ...]) -> tuple[str, ...]:
@@ -137,7 +137,7 @@ def owned_places(workspace: str, patterns: tuple[str, ...]) -> tuple[str, ...]:
                 fixed = fixed.partition(sign)[0]
             whole = fixed if fixed == pattern else fixed[: fixed.rfind("/") + 1]  # `**` is the workspace, not /
             place = os.path.join(workspace, whole)
-            if not os.path.lexists(place):  # no sandbox can open a door to what is not there
+            if not os.path.lexists(place):  # no sandbox can open a broker to what is not there
                 place = place if place.endswith("/") else os.path.dirname(place)
                 make_folder(place)
             found[place.rstrip("/")] = None

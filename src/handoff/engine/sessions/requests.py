@@ -13,11 +13,17 @@ from handoff.engine.tasks import current
 if TYPE_CHECKING:
     from handoff.board.gates import Gate
     from handoff.engine.app import App
-    from handoff.engine.tasks.current import Hold
+    from handoff.engine.tasks.current import CurrentClaim
 
 
 def ask_human(
-    app: App, hold: Hold, *, question: str, subject: str = "", within: float | None = None, fallback: str = ""
+    app: App,
+    current_claim: CurrentClaim,
+    *,
+    question: str,
+    subject: str = "",
+    within: float | None = None,
+    fallback: str = "",
 ) -> Gate:
     """Put the task behind a gate with the question; the session lets it go and a later one goes on with the answer.
 
@@ -26,33 +32,35 @@ def ask_human(
     if not question.strip():
         raise UserError("Say what you want to know.", "For example: handoff ask 'May I drop the old table?'")
     gate = gates.ask(
-        app.database, key=hold.task.key, question=question.strip(), fence=hold.fence, due_seconds=within,
+        app.database, key=current_claim.task.key, question=question.strip(), fence=current_claim.fence, due_seconds=within,
         fallback=fallback, subject=subject,
     )  # fmt: skip
-    current.forget(app, hold)
-    views.refresh_or_tell(app, hold.task.project, f"Task {hold.task.label} waits for a person")
+    current.forget(app, current_claim)
+    views.refresh_or_tell(app, current_claim.task.project, f"Task {current_claim.task.label} waits for a person")
     return gate
 
 
-def request_path(app: App, hold: Hold, *, path: str, reason: str) -> str:
+def request_path(app: App, current_claim: CurrentClaim, *, path: str, reason: str) -> str:
     """Note that a session needs a path it does not own; a person or the supervisor may widen the ownership."""
     if not path.strip() or not reason.strip():
         raise UserError("Say which path you need and why.")
     with app.database.transaction() as transaction:
         inbox.post(
-            transaction, kind="path.wanted", project=hold.task.project, task=hold.task.key,
-            body={"path": path, "reason": reason, "session": hold.session},
+            transaction, kind="path.wanted", project=current_claim.task.project, task=current_claim.task.key,
+            body={"path": path, "reason": reason, "session": current_claim.session},
         )  # fmt: skip
-        journal.append(transaction, "path.wanted", task=hold.task, session=hold.session, path=path, reason=reason)
+        journal.append(
+            transaction, "path.wanted", task=current_claim.task, session=current_claim.session, path=path, reason=reason
+        )
     return f"Your wish for '{path}' is noted for a person. It is not yours yet: go on without it, or block the task."
 
 
-def add_note(app: App, hold: Hold, *, text: str) -> None:
+def add_note(app: App, current_claim: CurrentClaim, *, text: str) -> None:
     """Leave a line for whoever goes on with this task."""
     if not text.strip():
         raise UserError("The note is empty.")
     with app.database.transaction() as transaction:
         journal.append(
-            transaction, "note.added", task=tasks.get(transaction, key=hold.task.key), session=hold.session,
+            transaction, "note.added", task=tasks.get(transaction, key=current_claim.task.key), session=current_claim.session,
             text=text.strip(),
         )  # fmt: skip

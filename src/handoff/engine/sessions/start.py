@@ -8,8 +8,8 @@ import sys
 from handoff.agents import catalog
 from handoff.agents import folder as folders
 from handoff.agents.adapters.person import NAME as PERSON
-from handoff.agents.contract import Limits, Order, shell_line
-from handoff.agents.session import Rules, Session, supervise
+from handoff.agents.contract import LaunchRequest, SessionLimits, shell_line
+from handoff.agents.session import AgentSession, SupervisionRules, supervise
 from handoff.base.clock import boot_id, stamp
 from handoff.base.errors import Away, HandoffError, Refused, UserError
 from handoff.base.ids import new_id
@@ -22,112 +22,116 @@ from handoff.engine.app import App
 from handoff.engine.fanout import stop_files, views
 from handoff.engine.home import find_project, home_config, labels_of
 from handoff.engine.safety import incidents, snapshots
-from handoff.engine.sessions import conclude, endpoints, hooks, placement, sandbox
+from handoff.engine.sessions import conclude, endpoints, hooks, placement, policy
 from handoff.engine.sessions.agent_programs import Client, client_of, has_mcp, own_words
 from handoff.engine.sessions.environment import session_environment
 from handoff.engine.tasks import kinds, spending
 from handoff.engine.workspaces import baton as batons
 from handoff.engine.workspaces import publish, running  # fmt: skip
 from handoff.engine.workspaces.transcripts import known_session
-from handoff.git.snapshots.take import Wish as Kept
+from handoff.git.snapshots.take import SnapshotRequest as Kept
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from handoff.agents.contract import Adapter, Outcome, Start
+    from handoff.agents.contract import Adapter, AgentOutcome, Start
     from handoff.base.settings import Config
     from handoff.board.sessions.leases import Claim
     from handoff.board.tasks.tasks import Task
-    from handoff.engine.sessions.conclude import Settled
-    from handoff.engine.sessions.placement import Placed
+    from handoff.engine.sessions.conclude import ConcludedSession
+    from handoff.engine.sessions.placement import Placement
 
 
-class Wish(Record):
+class StartRequest(Record):
     """What a session is to be started with."""
 
     agent: str
     task: str = ""
     project: str = ""
     model: str = ""
-    limits: Limits = Limits()
+    limits: SessionLimits = SessionLimits()
     words: tuple[str, ...] = ()
     resume: str = ""
     state: str = ""
     reason: str = ""
-    wall: str = ""
-    """Which wall, and in which kind of workspace; empty: as the settings say."""
+    sandbox: str = ""
+    """Which sandbox, and in which kind of workspace; empty: as the settings say."""
     workspace: str = ""
     terminal: bool = False
     """In the terminal of whoever asks, instead of by itself."""
 
 
-class Begun(Record):
+class RunningSession(Record):
     """A session that runs."""
 
-    session: Session
+    session: AgentSession
     claim: Claim
     folder: str
     words: str = ""
-    """What a person should be told: that no wall stands around it, for example."""
+    """What a person should be told: that no sandbox stands around it, for example."""
 
 
-def start(app: App, *, wish: Wish, claim: Claim | None = None, versions: dict[str, str] | None = None) -> Begun:
+def start(
+    app: App, *, request: StartRequest, claim: Claim | None = None, versions: dict[str, str] | None = None
+) -> RunningSession:
     """Start a session of the agent; without `claim` it takes its task first. Everything is checked before anything is written.
 
     With a claim (the supervisor makes it together with the durable run) a session that has begun is attached to, living or
     over: there is never a second one.
     """
-    if claim is not None and has_begun(app, claim):
-        return attached(app, claim)
-    client = client_of(app, agent=wish.agent, versions=versions)
-    if wish.agent == PERSON:
-        raise UserError("A person is not started.", f"Open the task instead: {app.settings.program} open {wish.task}")
+    if claim is not None and has_started(app, claim):
+        return attach_to(app, claim)
+    client = client_of(app, agent=request.agent, versions=versions)
+    if request.agent == PERSON:
+        raise UserError(
+            "A person is not started.", f"Open the task instead: {app.settings.program} open {request.task}"
+        )
     config = home_config(app)
-    if wish.terminal and client.adapter.interactive is None:
+    if request.terminal and client.adapter.interactive is None:
         raise UserError(
             f"{client.adapter.title} is not started in a terminal by handoff.",
-            f"Claim the task and start it yourself: {app.settings.program} claim {wish.task}".rstrip(),
+            f"Claim the task and start it yourself: {app.settings.program} claim {request.task}".rstrip(),
         )
     if claim is not None:
         claim = publish.brought_here(app, claim)
-        sandbox.check(app, kind=wish.wall, workspace=claim.task.workspace)
-        begun = _begin(app, config, wish, client, claim, supervised=True)
+        policy.check(app, kind=request.sandbox, workspace=claim.task.workspace)
+        started = _begin(app, config, request, client, claim, supervised=True)
     else:
-        begun = _claim_and_begin(app, config, wish, client)
-    views.refresh_or_tell(app, begun.claim.task.project, f"Session {begun.session.name} runs")
-    return begun
+        started = _claim_and_begin(app, config, request, client)
+    views.refresh_or_tell(app, started.claim.task.project, f"Session {started.session.name} runs")
+    return started
 
 
-def _claim_and_begin(app: App, config: Config, wish: Wish, client: Client) -> Begun:
-    place = find_project(app, name=wish.project)
-    sandbox.check(app, kind=wish.wall, workspace=place.workspace)
+def _claim_and_begin(app: App, config: Config, request: StartRequest, client: Client) -> RunningSession:
+    place = find_project(app, name=request.project)
+    policy.check(app, kind=request.sandbox, workspace=place.workspace)
     stop_files.read_files(app, place.name)
     spending.refuse_spent_up(app)
-    who = sessions.Who(
-        new_id("session"), kind=sessions.AGENT, project=place.name, agent=wish.agent, workspace=place.workspace,
+    who = sessions.SessionIdentity(
+        new_id("session"), kind=sessions.AGENT, project=place.name, agent=request.agent, workspace=place.workspace,
         host=app.settings.host, boot=boot_id(), pid=os.getpid(), process_start=start_of(os.getpid()),
         labels=labels_of(app),
     )  # fmt: skip
-    claim = _claim(app, config, wish, who)
+    claim = _claim(app, config, request, who)
     try:
-        begun = _begin(app, config, wish, client, publish.brought_here(app, claim))
+        started = _begin(app, config, request, client, publish.brought_here(app, claim))
     except BaseException:
         leases.release(app.database, key=claim.task.key, fence=claim.fence, reason="the session could not be started")
         sessions.end(app.database, id=who.id, ending="not started")
         raise
-    keeper = begun.session.keeper  # the watchdog frees the task when neither we nor it lives
-    sessions.register(app.database, who=who._replace(pid=keeper.pid, process_start=keeper.start))
-    return begun
+    monitor = started.session.monitor  # the watchdog frees the task when neither we nor it lives
+    sessions.register(app.database, who=who._replace(pid=monitor.pid, process_start=monitor.start))
+    return started
 
 
-def _claim(app: App, config: Config, wish: Wish, who: sessions.Who) -> Claim:
+def _claim(app: App, config: Config, request: StartRequest, who: sessions.SessionIdentity) -> Claim:
     seconds = config.number("lease_seconds")
     agents = config.values["max_running_agent"]
-    limits = leases.Limits(
-        int(config.number("max_running")), int(config.number("max_running_project")), int(agents.get(wish.agent, 0))
+    limits = leases.ClaimLimits(
+        int(config.number("max_running")), int(config.number("max_running_project")), int(agents.get(request.agent, 0))
     )
-    if wish.task:
-        key = tasks.find(app.database, project=who.project, id=wish.task).key
+    if request.task:
+        key = tasks.find(app.database, project=who.project, id=request.task).key
         return leases.claim(app.database, key=key, who=who, lease_seconds=seconds, limits=limits)
     claim = leases.claim_next(app.database, who=who, project=who.project, lease_seconds=seconds, limits=limits)
     if claim is None:
@@ -136,7 +140,9 @@ def _claim(app: App, config: Config, wish: Wish, who: sessions.Who) -> Claim:
     return claim
 
 
-def _begin(app: App, config: Config, wish: Wish, client: Client, claim: Claim, *, supervised: bool = False) -> Begun:
+def _begin(
+    app: App, config: Config, request: StartRequest, client: Client, claim: Claim, *, supervised: bool = False
+) -> RunningSession:
     task, name = claim.task, claim.session.id
     task = task._replace(workspace=task.workspace or claim.session.workspace)
     if not os.path.isdir(task.workspace):
@@ -144,35 +150,35 @@ def _begin(app: App, config: Config, wish: Wish, client: Client, claim: Claim, *
             f"The workspace of '{task.label}' is gone: {task.workspace}.", "Bring it back, or cancel the task."
         )
     path = folders.place(app.settings.home, task.project, name)
-    running.end_superseded(app, task, but=name)
+    running.end_superseded(app, task, except_=name)
     incidents.look(app)  # how everything is before it begins
-    placed = placement.place(app, config, task=task, session=name, workspace=wish.workspace, wall=wish.wall)
+    placed = placement.place(app, config, task=task, session=name, workspace=request.workspace, sandbox=request.sandbox)
     workspace = placed.folder
     folders.make(path)
     token = folders.text_of(path, folders.TOKEN).strip() or endpoints.session_token(name)
-    baton = kinds.prepared(app, task) or _baton(app, config, task, placed)
-    limits = wish.limits if any(wish.limits) else Limits(**task.baseline_facts.get("limits", {}))
-    limits = limits if limits.minutes or wish.terminal else limits._replace(minutes=config.number("session_minutes"))
-    order = _order(app, wish, client, task, placed, path, name, baton)._replace(token=token)
+    baton = kinds.prepare(app, task) or _baton(app, config, task, placed)
+    limits = request.limits if any(request.limits) else SessionLimits(**task.baseline_facts.get("limits", {}))
+    limits = limits if limits.minutes or request.terminal else limits._replace(minutes=config.number("session_minutes"))
+    order = _order(app, request, client, task, placed, path, name, baton)._replace(token=token)
     if order.endpoint:
         endpoints.wake(order.endpoint)
     facts = {
-        "session": name, "project": task.project, "task": task.label, "key": task.key, "fence": claim.fence, "agent": wish.agent,
+        "session": name, "project": task.project, "task": task.label, "key": task.key, "fence": claim.fence, "agent": request.agent,
         "version": client.version, "workspace": workspace, "started": stamp(app.clock.now()), "client_id": order.client_id,
-        "model": wish.model, "state": wish.state or path, "began": app.clock.now(), "limits": limits._asdict(),
-        "tools": order.endpoint or shell_line(order.mcp), "wall": placed.wall, "layer": placed.layer,
-        "kind": placed.kind, "checkout": task.workspace, "terminal": wish.terminal,
+        "model": request.model, "state": request.state or path, "began": app.clock.now(), "limits": limits._asdict(),
+        "tools": order.endpoint or shell_line(order.mcp), "sandbox": placed.sandbox, "layer": placed.layer,
+        "kind": placed.kind, "checkout": task.workspace, "terminal": request.terminal,
     }  # fmt: skip
     for file, text in (
         (folders.FACTS, dumps(facts)), (folders.BATON, baton), (folders.TOKEN, token),
-        (folders.GRANT, hooks.grant_text(task, workspace)),
+        (folders.PERMISSIONS, hooks.permissions_text(task, workspace)),
     ):  # fmt: skip
         folders.put(path, file, text)
     adapter = client.adapter
-    launch = _starter(wish, adapter)(order)
-    walled = sandbox.build(
-        app, kind=placed.wall, placed=workspace, folder=path, state=wish.state, argv=launch.argv, adapter=adapter,
-        owned=order.owned, door=(sys.executable, "-m", "handoff.surfaces.broker"),
+    launch = _starter(request, adapter)(order)
+    sandboxed = policy.build(
+        app, kind=placed.sandbox, placed=workspace, folder=path, state=request.state, argv=launch.argv, adapter=adapter,
+        owned=order.owned, broker=(sys.executable, "-m", "handoff.surfaces.broker"),
         caches=config.texts("session_caches"),
         environment={
             **session_environment(
@@ -181,50 +187,52 @@ def _begin(app: App, config: Config, wish: Wish, client: Client, claim: Claim, *
             **launch.environment,
         },
     )  # fmt: skip
-    words = {**walled.order, "terminal": wish.terminal}
-    folders.put_launch(path, launch, cwd=workspace, order=words, state=wish.state)
+    words = {**sandboxed.order, "terminal": request.terminal}
+    folders.put_launch(path, launch, cwd=workspace, order=words, state=request.state)
     running.leave(app, claim, path, supervised=supervised)
     session = _session(app, config, claim, path, adapter)
-    session.start(walled.environment)
-    return Begun(session, claim, path, placed.words)
+    session.start(sandboxed.environment)
+    return RunningSession(session, claim, path, placed.words)
 
 
-def _starter(wish: Wish, adapter: Adapter) -> Start:
-    if wish.terminal and adapter.interactive:
+def _starter(request: StartRequest, adapter: Adapter) -> Start:
+    if request.terminal and adapter.interactive:
         return adapter.interactive
-    return adapter.resume if wish.resume and adapter.resume else adapter.launch
+    return adapter.resume if request.resume and adapter.resume else adapter.launch
 
 
-def _session(app: App, config: Config, claim: Claim, path: str, adapter: Adapter) -> Session:
+def _session(app: App, config: Config, claim: Claim, path: str, adapter: Adapter) -> AgentSession:
     """The session as its folder tells of it: whoever takes it up after a crash has the same rules and the same clock."""
     facts = folders.get(path, folders.FACTS)
-    rules = Rules(Limits(**facts.get("limits", {})), config.number("lease_seconds"), bool(facts.get("terminal")))
+    rules = SupervisionRules(
+        SessionLimits(**facts.get("limits", {})), config.number("lease_seconds"), bool(facts.get("terminal"))
+    )
     able = adapter.abilities(str(facts.get("version", "")))._replace(mcp=bool(facts.get("tools")))
     ago = max(0.0, app.clock.now() - float(facts.get("began", app.clock.now())))
-    return Session(path, claim.session.id, adapter, able, rules, app.clock, ago=ago)
+    return AgentSession(path, claim.session.id, adapter, able, rules, app.clock, ago=ago)
 
 
 def _order(
-    app: App, wish: Wish, client: Client, task: Task, placed: Placed, path: str, session: str, baton: str
-) -> Order:
+    app: App, request: StartRequest, client: Client, task: Task, placed: Placement, path: str, session: str, baton: str
+) -> LaunchRequest:
     able = client.adapter.abilities(client.version)
     file = os.path.join(path, folders.BATON)
-    if wish.resume:
-        prompt = wish.reason or f"Go on with task '{task.label}'. Your baton is {file}."
+    if request.resume:
+        prompt = request.reason or f"Go on with task '{task.label}'. Your baton is {file}."
     elif able.start_context:
         prompt = f"Do task '{task.label}' as the baton says that you were given at the start. It is also in {file}."
     else:
         prompt = baton
-    client_id = wish.resume or (_uuid() if able.choose_id else "")
-    own, tools, walled = own_words(), able.mcp and has_mcp(), placed.wall != sandbox.NONE
-    return Order(
-        client.program, prompt, placed.folder, os.path.join(path, folders.CLIENT) if walled else path, session, client_id,
-        state=os.path.join(wish.state, folders.CLIENT) if walled and wish.state else wish.state,
+    client_id = request.resume or (_uuid() if able.choose_id else "")
+    own, tools, sandboxed = own_words(), able.mcp and has_mcp(), placed.sandbox != policy.NONE
+    return LaunchRequest(
+        client.program, prompt, placed.folder, os.path.join(path, folders.CLIENT) if sandboxed else path, session, client_id,
+        state=os.path.join(request.state, folders.CLIENT) if sandboxed and request.state else request.state,
         hook=(*own, "hook") if client.adapter.dialect else (), mcp=(*own, "mcp") if tools else (),
-        endpoint=endpoints.address(app) if tools and not walled else "",  # a wall has one door
-        owned=placement.owned_places(placed.folder, task.patterns), writable=(app.settings.home, _temp(app)), model=wish.model, version=client.version, limits=wish.limits,
-        sandboxed=walled,
-        words=wish.words,
+        endpoint=endpoints.address(app) if tools and not sandboxed else "",  # a sandbox has one broker
+        owned=placement.owned_places(placed.folder, task.patterns), writable=(app.settings.home, _temp(app)), model=request.model, version=client.version, limits=request.limits,
+        sandboxed=sandboxed,
+        words=request.words,
     )  # fmt: skip
 
 
@@ -238,7 +246,7 @@ def _temp(app: App) -> str:
     return app.settings.get("TMPDIR") or "/tmp"  # noqa: S108 - where programs put scratch files
 
 
-def _baton(app: App, config: Config, task: Task, placed: Placed) -> str:
+def _baton(app: App, config: Config, task: Task, placed: Placement) -> str:
     batch = batches.get(app.database, key=task.batch) if task.batch is not None else None
     parts = [
         part for part in (tasks.of_batch(app.database, batch=task.batch) if task.batch is not None else ())
@@ -257,21 +265,21 @@ def _baton(app: App, config: Config, task: Task, placed: Placed) -> str:
     return text + (f"\n{left}" if left else "")
 
 
-def watch(app: App, begun: Begun, *, tell: Callable[[str], None] | None = None) -> Settled:
-    """Stay with the session until it is over, keep its tree, and settle what comes of the task."""
-    outcome = wait(app, begun)
-    save(app, begun.claim)
-    settled = conclude.settle(app, claim=begun.claim, outcome=outcome)
-    running.forget(app, begun.claim.session.id)
+def watch(app: App, started: RunningSession, *, tell: Callable[[str], None] | None = None) -> ConcludedSession:
+    """Stay with the session until it is over, keep its tree, and conclude what comes of the task."""
+    outcome = wait(app, started)
+    save(app, started.claim)
+    concluded = conclude.conclude(app, claim=started.claim, outcome=outcome)
+    running.forget(app, started.claim.session.id)
     if tell is not None:
-        tell(settled.words)
-    return settled
+        tell(concluded.words)
+    return concluded
 
 
-def wait(app: App, begun: Begun) -> Outcome:
+def wait(app: App, started: RunningSession) -> AgentOutcome:
     """Stay until nothing of the session runs any more; signs of life renew the lease."""
-    look = running.Look(app, begun.claim, begun.session)
-    outcome = supervise(begun.session, look=look)
+    look = running.SessionWatch(app, started.claim, started.session)
+    outcome = supervise(started.session, look=look)
     look.note_money()  # most clients tell their bill with their last word
     return outcome
 
@@ -285,8 +293,8 @@ def save(app: App, claim: Claim) -> str:
     if not os.path.lexists(os.path.join(workspace, ".git")):
         return ""
     try:
-        vault = snapshots.open_vault(app, folder=workspace)
-        taken = snapshots.snapshot(app, vault=vault, wish=Kept("phase", session=claim.session.id))
+        snapshot_store = snapshots.open_snapshot_store(app, folder=workspace)
+        taken = snapshots.snapshot(app, snapshot_store=snapshot_store, request=Kept("phase", session=claim.session.id))
         publish.publish_patiently(app, task=claim.task, fence=claim.fence, folder=workspace, session=claim.session.id)
         return str(taken.sha)
     except Away:
@@ -295,30 +303,30 @@ def save(app: App, claim: Claim) -> str:
         return f"not saved: {error.message}"
 
 
-def attach(app: App, *, session: str) -> Begun:
+def attach(app: App, *, session: str) -> RunningSession:
     """Take up the supervision of a session whose supervisor is gone."""
     known, path = known_session(app, session)
     facts = folders.get(path, folders.FACTS)
     if not facts or known.ended_at is not None:
         raise UserError(f"Session {session} is over.", f"See: {app.settings.program} session log {session}")
     task = tasks.get(app.database, key=int(facts["key"]))
-    return attached(app, leases.Claim(task, known, int(facts["fence"]), task.lease_seconds, repeated=True))
+    return attach_to(app, leases.Claim(task, known, int(facts["fence"]), task.lease_seconds, repeated=True))
 
 
-def has_begun(app: App, claim: Claim) -> bool:
+def has_started(app: App, claim: Claim) -> bool:
     """Whether the session of a claim was ever started."""
-    return folders.has_begun(folders.place(app.settings.home, claim.task.project, claim.session.id))
+    return folders.has_started(folders.place(app.settings.home, claim.task.project, claim.session.id))
 
 
-def attached(app: App, claim: Claim) -> Begun:
+def attach_to(app: App, claim: Claim) -> RunningSession:
     """The session of a claim that has begun, living or over."""
     config = home_config(app)
     adapter = catalog.adapter(claim.session.agent, commands=config.values["agents"], where=config.path)
     path = folders.place(app.settings.home, claim.task.project, claim.session.id)
-    return Begun(_session(app, config, claim, path, adapter), claim._replace(repeated=True), path)
+    return RunningSession(_session(app, config, claim, path, adapter), claim._replace(repeated=True), path)
 
 
-def resumed(app: App, *, session: str, reason: str = "") -> Wish:
+def resume_request(app: App, *, session: str, reason: str = "") -> StartRequest:
     """The wish that continues a session's conversation, with the same agent and the same task."""
     known, path = known_session(app, session)
     facts, outcome = folders.get(path, folders.FACTS), folders.get(path, folders.OUTCOME)
@@ -328,8 +336,8 @@ def resumed(app: App, *, session: str, reason: str = "") -> Wish:
             f"Session {known.id} left no conversation to resume.",
             f"Start a fresh one: {app.settings.program} session start {facts.get('task', '')} --agent {known.agent}",
         )
-    return Wish(
+    return StartRequest(
         known.agent, str(facts.get("task", "")), known.project, str(facts.get("model", "")), resume=client_id,
-        state=str(facts.get("state") or path), reason=reason, wall=str(facts.get("wall", "")),
+        state=str(facts.get("state") or path), reason=reason, sandbox=str(facts.get("sandbox", "")),
         workspace=str(facts.get("kind", "")),
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The relay's database as its keeper sees it: what it is and how safe the way to it, its tables, its roles."""
+"""The relay's database as its monitor sees it: what it is and how safe the way to it, its tables, its roles."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from handoff.engine.app import App
 
 
-class Look(Record):
+class DatabaseStatus(Record):
     """Where the relay's rows are, and what is wrong with the way there."""
 
     kind: str
@@ -22,13 +22,13 @@ class Look(Record):
     weakness: str
 
 
-def look(app: App) -> Look:
+def look(app: App) -> DatabaseStatus:
     """Open the database and say what it is; the address is shown without its password."""
     database = app.database
-    return Look(database.kind, database.place, VERSION, database.weakness())
+    return DatabaseStatus(database.kind, database.place, VERSION, database.weakness())
 
 
-def migrate(app: App) -> Look:
+def migrate(app: App) -> DatabaseStatus:
     """Make or bring up to date every table of the relay and of its engine, so that a role without that right can work."""
     found = look(app)
     if found.kind == POSTGRES:  # a file belongs to one machine, whose supervisor makes the tables itself

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from handoff.engine.app import App
 
 
-class Moved(Record):
+class MovedRows(Record):
     """What has come along, and from where to where (without passwords)."""
 
     source: str
@@ -30,7 +30,7 @@ def refuse_password(url: str) -> None:
         )
 
 
-def migrate_database(app: App, *, source: str, target: str) -> Moved:
+def migrate_database(app: App, *, source: str, target: str) -> MovedRows:
     """Copy every row, then stop claims in the old database, so that nobody goes on there by mistake."""
     if source == target:
         raise UserError("Both addresses are the same.", "Give the old database first, then the new one.")
@@ -47,7 +47,7 @@ def migrate_database(app: App, *, source: str, target: str) -> Moved:
             rows = move(old, new)
         finally:
             new.close()
-        pauses.stop(old, reason=f"moved to {new.place}")
-        return Moved(old.place, new.place, rows)
+        pauses.pause(old, reason=f"moved to {new.place}")
+        return MovedRows(old.place, new.place, rows)
     finally:
         old.close()

@@ -58,7 +58,7 @@ class Health(Record):
     queued: int
 
 
-class Work(Record):
+class DurableRun(Record):
     """One durable run, as the engine knows it."""
 
     id: str
@@ -161,26 +161,26 @@ class Durable:
         """Let a run go no further than its present step."""
         dbos.DBOS.cancel_workflow(id)
 
-    def delete(self, *, before: float, most: int = 1000) -> int:
+    def delete(self, *, before: float, limit: int = 1000) -> int:
         """Forget runs that ended before a moment (the engine itself keeps them for ever)."""
         from datetime import UTC, datetime
 
         moment = datetime.fromtimestamp(before, UTC).isoformat()
         found = dbos.DBOS.list_workflows(
-            end_time=moment, status=["SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"], limit=most,
+            end_time=moment, status=["SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"], limit=limit,
             load_input=False, load_output=False,
         )  # fmt: skip
         if found:
             dbos.DBOS.delete_workflows([status.workflow_id for status in found])
         return len(found)
 
-    def listing(self, *, live: bool = True, most: int = 1000) -> list[Work]:
+    def listing(self, *, live: bool = True, limit: int = 1000) -> list[DurableRun]:
         """Runs as the engine knows them."""
         found = dbos.DBOS.list_workflows(
-            status=list(_LIVE) if live else None, limit=most, load_input=False, load_output=False
+            status=list(_LIVE) if live else None, limit=limit, load_input=False, load_output=False
         )
         return [
-            Work(one.workflow_id, one.name, str(one.status), one.executor_id or "", one.queue_name or "")
+            DurableRun(one.workflow_id, one.name, str(one.status), one.executor_id or "", one.queue_name or "")
             for one in found
         ]
 

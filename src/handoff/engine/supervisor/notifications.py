@@ -15,7 +15,7 @@ from handoff.engine.home import home_config
 from handoff.feature.redaction import redact
 from handoff.notify import apprise_sender, webhooks
 from handoff.notify.channels import APPRISE, Channel, read_channels
-from handoff.notify.events import Happened, class_of
+from handoff.notify.events import NotifiedEvent, class_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,7 +33,7 @@ _REFUSALS = 3
 _PAUSES = (5.0, 30.0, 120.0, 600.0, 1800.0, 3600.0)
 
 
-class Told(Record):
+class Delivery(Record):
     """What one round did for one channel."""
 
     channel: str
@@ -69,7 +69,7 @@ def _usable(app: App) -> tuple[tuple[Channel, ...], dict[str, ConfigError]]:
     return tuple(found), faults
 
 
-def chosen(app: App, name: str = "") -> tuple[Channel, ...]:
+def choose(app: App, name: str = "") -> tuple[Channel, ...]:
     """The named channel, or all; none at all is an error that says how to set one up."""
     found = channels(app)
     if not found:
@@ -82,22 +82,22 @@ def chosen(app: App, name: str = "") -> tuple[Channel, ...]:
     return named
 
 
-def deliver(app: App) -> list[Told]:
+def deliver(app: App) -> list[Delivery]:
     """One round. Channels are served beside each other: one that hangs or is set up wrongly keeps no other waiting."""
     found, faults = _usable(app)
-    wrong = [Told(name, trouble=fault.message) for name, fault in faults.items()]
+    wrong = [Delivery(name, trouble=fault.message) for name, fault in faults.items()]
     if len(found) < 2:  # noqa: PLR2004 - no thread for a single one
         return [*(_serve(app, channel) for channel in found), *wrong]
     import threading
 
-    told: dict[str, Told] = {}
+    told: dict[str, Delivery] = {}
 
     def serve(channel: Channel) -> None:
         own = App(app.settings, app.clock)
         try:
             told[channel.name] = _serve(own, channel)
         except HandoffError as error:
-            told[channel.name] = Told(channel.name, trouble=error.message)
+            told[channel.name] = Delivery(channel.name, trouble=error.message)
         finally:
             own.close()
 
@@ -149,7 +149,7 @@ class Teller:
 def try_out(app: App, channel: Channel) -> Sent:
     """Send a test now, whatever state the channel is in; one that was given up is taken up again if it goes."""
     name = f"test-{os.urandom(6).hex()}"
-    event = Happened(name, app.clock.now(), "notify.test", "done", "handoff", "", "", {"summary": "A test."})
+    event = NotifiedEvent(name, app.clock.now(), "notify.test", "done", "handoff", "", "", {"summary": "A test."})
     sent = _send(app, channel, event)
     held = rows.take(app.database, name=channel.name, place=_place(channel), force=True)
     if held is not None:
@@ -158,7 +158,7 @@ def try_out(app: App, channel: Channel) -> Sent:
     return sent
 
 
-class Standing(Record):
+class ChannelStatus(Record):
     """A channel as `status` shows it."""
 
     channel: Channel
@@ -166,27 +166,27 @@ class Standing(Record):
     behind: int
 
 
-def standing(app: App) -> list[Standing]:
+def status(app: App) -> list[ChannelStatus]:
     """Each channel with how far it has come."""
     known, last = rows.listing(app.database), rows.last_seq(app.database)
     found = []
-    for channel in chosen(app):
+    for channel in choose(app):
         progress = known.get(channel.name)
-        found.append(Standing(channel, progress, last - progress.seq if progress else 0))
+        found.append(ChannelStatus(channel, progress, last - progress.seq if progress else 0))
     return found
 
 
 # --- one channel -------------------------------------------------------------------------------------------------
 
 
-def _serve(app: App, channel: Channel) -> Told:
+def _serve(app: App, channel: Channel) -> Delivery:
     place = _place(channel)
     news = rows.has_news(app.database, name=channel.name, place=place)
     held = rows.take(app.database, name=channel.name, place=place) if news else None
     if held is None:
-        return Told(channel.name, waiting=True)
-    begun, before = app.clock.monotonic(), held
-    while events := journal.since(app.database, seq=held.seq, most=_AT_ONCE):
+        return Delivery(channel.name, waiting=True)
+    started, before = app.clock.monotonic(), held
+    while events := journal.since(app.database, seq=held.seq, limit=_AT_ONCE):
         at = held
         for event in events:
             told = _tell(app, channel, event, at)
@@ -195,20 +195,20 @@ def _serve(app: App, channel: Channel) -> Told:
                 continue
             kept = rows.keep(app.database, held, now=told, done=False)
             if kept is None:
-                return Told(channel.name, told.sent - before.sent, told.dropped - before.dropped, waiting=True)
+                return Delivery(channel.name, told.sent - before.sent, told.dropped - before.dropped, waiting=True)
             held = at = kept
-            if told.seq < event.seq or app.clock.monotonic() - begun > _ROUND_SECONDS:
+            if told.seq < event.seq or app.clock.monotonic() - started > _ROUND_SECONDS:
                 return _end(app, channel, before, held, at)
         kept = rows.keep(app.database, held, now=at, done=False)
         if kept is None:
-            return Told(channel.name, waiting=True)
+            return Delivery(channel.name, waiting=True)
         held = kept
     return _end(app, channel, before, held, held)
 
 
-def _end(app: App, channel: Channel, before: Progress, held: Progress, now: Progress) -> Told:
+def _end(app: App, channel: Channel, before: Progress, held: Progress, now: Progress) -> Delivery:
     rows.keep(app.database, held, now=now, done=True)
-    return Told(channel.name, now.sent - before.sent, now.dropped - before.dropped, now.trouble)
+    return Delivery(channel.name, now.sent - before.sent, now.dropped - before.dropped, now.trouble)
 
 
 def _tell(app: App, channel: Channel, event: Event, at: Progress) -> Progress | None:
@@ -229,7 +229,7 @@ def _tell(app: App, channel: Channel, event: Event, at: Progress) -> Progress | 
     return at._replace(tries=tries, next_at=now + pause, trouble=sent.trouble, state=state)
 
 
-def _happened(app: App, channel: Channel, event: Event) -> Happened | None:
+def _happened(app: App, channel: Channel, event: Event) -> NotifiedEvent | None:
     word = class_of(event.kind, event.body)
     if not word or not channel.wants(word, event.project):
         return None
@@ -239,7 +239,7 @@ def _happened(app: App, channel: Channel, event: Event) -> Happened | None:
         if gate is None or gate.state != gates.OPEN:
             return None  # answered meanwhile: nobody needs to be called
         code = gate.code if channel.answers else ""
-    return Happened(
+    return NotifiedEvent(
         str(event.seq),
         event.at,
         event.kind,
@@ -252,7 +252,7 @@ def _happened(app: App, channel: Channel, event: Event) -> Happened | None:
     )
 
 
-def _send(app: App, channel: Channel, event: Happened) -> Sent:
+def _send(app: App, channel: Channel, event: NotifiedEvent) -> Sent:
     try:
         if channel.kind == APPRISE:
             return apprise_sender.send(channel, event, program=app.settings.program)

@@ -1,15 +1,15 @@
-"""A phase: ensure its session, wait, save, settle. Every part may be repeated after a crash and does nothing twice."""
+"""A phase: ensure its session, wait, save, conclude. Every part may be repeated after a crash and does nothing twice."""
 
 from __future__ import annotations
 
-from handoff.agents.contract import FAILED, LOST, Outcome
+from handoff.agents.contract import FAILED, LOST, AgentOutcome
 from handoff.base.errors import Away, HandoffError
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.sessions import leases
 from handoff.board.sessions import sessions as rows
 from handoff.board.tasks import states, tasks
 from handoff.engine.app import App
-from handoff.engine.flows.agent_args import filled
+from handoff.engine.flows.agent_args import fill_in
 from handoff.engine.sessions import conclude, start
 from handoff.engine.supervisor import durable
 from handoff.engine.workspaces import running
@@ -27,8 +27,8 @@ PHASE = "work"
 _AWAY_PAUSE = 0.5
 
 
-class Crew(Record):
-    """Which agents a supervisor starts, with which further words; `{task}` in a word is the task's id: see further_words."""
+class WorkerSettings(Record):
+    """Which agents a supervisor starts, with which extra arguments; `{task}` in a word is the task's id: see further_words."""
 
     agents: tuple[str, ...]
     words: tuple[str, ...] = ()
@@ -40,17 +40,17 @@ def id_of(task: Task) -> str:
     return f"{task.key}:{task.role or PHASE}:{task.fence}"
 
 
-def runner(settings: Settings, crew: Crew) -> Callable[..., Any]:
+def runner(settings: Settings, worker_settings: WorkerSettings) -> Callable[..., Any]:
     """The durable run of one phase. It composes its own App: a database belongs to a thread."""
     versions: dict[str, str] = {}
 
     def run_phase(key: int, fence: int, session: str, agent: str) -> str:
         app = App(settings)
         try:
-            run = Run(app, crew, versions, key, fence, session, agent)
+            run = Run(app, worker_settings, versions, key, fence, session, agent)
             ended = durable.step("session", lambda: _patiently(app, run.session_step))
             durable.step("save", lambda: _patiently(app, run.save_step))
-            return str(durable.step("settle", lambda: _patiently(app, lambda: run.settle_step(ended))))
+            return str(durable.step("conclude", lambda: _patiently(app, lambda: run.conclude_step(ended))))
         finally:
             app.close()
 
@@ -70,9 +70,16 @@ class Run:
     """One phase of one task in the hands of one session."""
 
     def __init__(
-        self, app: App, crew: Crew, versions: dict[str, str], key: int, fence: int, session: str, agent: str
+        self,
+        app: App,
+        worker_settings: WorkerSettings,
+        versions: dict[str, str],
+        key: int,
+        fence: int,
+        session: str,
+        agent: str,
     ) -> None:
-        self.app, self.crew, self.versions = app, crew, versions
+        self.app, self.worker_settings, self.versions = app, worker_settings, versions
         self.key, self.fence, self.session, self.agent = key, fence, session, agent
 
     def session_step(self) -> dict[str, Any]:
@@ -80,25 +87,25 @@ class Run:
         claim = self._claim()
         task = claim.task
         mine = task.fence == self.fence and task.held_by == self.session and task.state == states.RUNNING
-        if not mine and not start.has_begun(self.app, claim):
-            return Outcome(LOST, "the task went on without this session")._asdict()
+        if not mine and not start.has_started(self.app, claim):
+            return AgentOutcome(LOST, "the task went on without this session")._asdict()
         try:
-            begun = start.start(self.app, wish=self._wish(task), claim=claim, versions=self.versions)
+            started = start.start(self.app, request=self._request(task), claim=claim, versions=self.versions)
         except Away:
             raise
         except (HandoffError, OSError) as error:
-            return Outcome(FAILED, f"the session could not be started: {error}")._asdict()
-        return start.wait(self.app, begun)._asdict()
+            return AgentOutcome(FAILED, f"the session could not be started: {error}")._asdict()
+        return start.wait(self.app, started)._asdict()
 
     def save_step(self) -> str:
         """Keep the whole working tree as the session left it, whatever it did."""
         return start.save(self.app, self._claim())
 
-    def settle_step(self, ended: dict[str, Any]) -> str:
+    def conclude_step(self, ended: dict[str, Any]) -> str:
         """Move the task on by what the evidence says. A task that has moved on already is left as it is."""
-        settled = conclude.settle(self.app, claim=self._claim(), outcome=Outcome(**ended))
+        concluded = conclude.conclude(self.app, claim=self._claim(), outcome=AgentOutcome(**ended))
         running.forget(self.app, self.session)
-        return settled.words
+        return concluded.words
 
     def _claim(self) -> Claim:
         """What the supervisor claimed when it asked for this run, from the rows as they are now."""
@@ -107,5 +114,5 @@ class Run:
         assert session is not None, "it was made known together with this run"  # noqa: S101 - one transaction
         return leases.Claim(task, session, self.fence, task.lease_seconds)
 
-    def _wish(self, task: Task) -> start.Wish:
-        return start.Wish(self.agent, task.label, task.project, words=filled(self.crew.words, task))
+    def _request(self, task: Task) -> start.StartRequest:
+        return start.StartRequest(self.agent, task.label, task.project, words=fill_in(self.worker_settings.words, task))

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from handoff.board.tasks.requirements import Unserved
     from handoff.board.tasks.tasks import Task
     from handoff.engine.app import App
-    from handoff.engine.supervisor.phase_run import Crew
+    from handoff.engine.supervisor.phase_run import WorkerSettings
 
 _START_SECONDS = 60.0
 _STOP_SECONDS = 30.0
@@ -42,7 +42,7 @@ exec "$@" < /dev/null >> "$out" 2>&1
 """
 
 
-class Begun(Record):
+class BackgroundSupervisor(Record):
     """A supervisor that works in the background."""
 
     id: str
@@ -50,7 +50,7 @@ class Begun(Record):
     log: str
 
 
-class Picture(Record):
+class SupervisorStatus(Record):
     """Who works and on what, at one moment."""
 
     supervisors: list[dict[str, Any]]
@@ -67,9 +67,9 @@ class Picture(Record):
     """The feature of this folder and how far its plan is, or nothing."""
 
 
-def crew(app: App, *, agents: Sequence[str], words: Sequence[str], labels: str = "") -> Crew:
+def worker_settings(app: App, *, agents: Sequence[str], words: Sequence[str], labels: str = "") -> WorkerSettings:
     """The agents by name; an unknown one is an error before anything is started."""
-    from handoff.engine.supervisor.phase_run import Crew
+    from handoff.engine.supervisor.phase_run import WorkerSettings
 
     config = home_config(app)
     for name in agents:
@@ -79,14 +79,14 @@ def crew(app: App, *, agents: Sequence[str], words: Sequence[str], labels: str =
                 f"{adapter.title} is not installed: no '{adapter.programs[0]}' on the PATH.",
                 f"Install it, or let this machine work with another: {app.settings.program} agents",
             )
-    return Crew(tuple(dict.fromkeys(agents)), tuple(words), labels_of(app, said=labels))
+    return WorkerSettings(tuple(dict.fromkeys(agents)), tuple(words), labels_of(app, said=labels))
 
 
-def run(app: App, crew: Crew, *, most: int, drain: bool, tell: Callable[[str], None]) -> None:
+def run(app: App, worker_settings: WorkerSettings, *, limit: int, drain: bool, tell: Callable[[str], None]) -> None:
     """Be a supervisor until a signal says stop; agents go on and the next supervisor attaches to them. `end` comes next."""
     from handoff.engine.supervisor.supervisor import Supervisor
 
-    supervisor = Supervisor(app, crew, most=most, tell=tell)
+    supervisor = Supervisor(app, worker_settings, limit=limit, tell=tell)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: supervisor.leave())
     signal.signal(signal.SIGUSR1, lambda *_: supervisor.drain())
@@ -101,37 +101,37 @@ def end(code: int = 0) -> NoReturn:
     os._exit(code)
 
 
-def words_of(crew: Crew, *, most: int = 0, drain: bool = False) -> tuple[str, ...]:
+def words_of(worker_settings: WorkerSettings, *, limit: int = 0, drain: bool = False) -> tuple[str, ...]:
     """The words behind `work` that start such a supervisor."""
-    options = [option for name in crew.agents for option in ("--agent", name)]
-    options += ["--max", str(most)] if most else []
+    options = [option for name in worker_settings.agents for option in ("--agent", name)]
+    options += ["--max", str(limit)] if limit else []
     options += ["--drain"] if drain else []
-    options += ["--labels", ",".join(crew.labels)] if crew.labels else []
-    return (*options, *(("--", *crew.words) if crew.words else ()))
+    options += ["--labels", ",".join(worker_settings.labels)] if worker_settings.labels else []
+    return (*options, *(("--", *worker_settings.words) if worker_settings.words else ()))
 
 
-def detach(app: App, crew: Crew, *, most: int, drain: bool) -> Begun:
+def detach(app: App, worker_settings: WorkerSettings, *, limit: int, drain: bool) -> BackgroundSupervisor:
     """The same in the background; returns when it has introduced itself."""
     folder = os.path.join(app.settings.home, "logs")
     make_folder(folder)
     log = os.path.join(folder, "work.log")
     pid = detach_process(
         ["/bin/sh", "-c", _APART, "handoff-work", log,
-         sys.executable, "-m", "handoff.surfaces.cli.main", "work", *words_of(crew, most=most, drain=drain)],
+         sys.executable, "-m", "handoff.surfaces.cli.main", "work", *words_of(worker_settings, limit=limit, drain=drain)],
         environment=app.settings.environment,
     )  # fmt: skip
     deadline = app.clock.monotonic() + _START_SECONDS
     while app.clock.monotonic() < deadline:
         for one in executors.listing(app.database, host=app.settings.host):
             if one.pid == pid and one.state == executors.ALIVE:
-                return Begun(one.id, pid, log)
+                return BackgroundSupervisor(one.id, pid, log)
         if not is_running(pid):
             break
         app.clock.sleep(_PAUSE)
     raise UserError("The supervisor did not begin.", f"See why: {log}")
 
 
-def status(app: App) -> Picture:
+def status(app: App) -> SupervisorStatus:
     """Supervisors, what runs, what waits, and how far the plan of this folder's feature is."""
     store = app.database
     spent_up, plan = spending.spent_up(app), _plan(app)
@@ -146,13 +146,13 @@ def status(app: App) -> Picture:
             for one in executors.listing(transaction)
         ]  # fmt: skip
         counts = transaction.one("count_ready", project="", now=now) or {"ready": 0}
-        return Picture(
+        return SupervisorStatus(
             found,
-            tasks.listing(transaction, state=states.RUNNING, most=_SHOWN),
+            tasks.listing(transaction, state=states.RUNNING, limit=_SHOWN),
             int(counts["ready"]),
             len(gates.listing(transaction)),
             [{"project": one.project, "id": one.id, "total": one.total, "remaining": one.remaining}
-             for one in batches.listing(transaction, most=_SHOWN)],
+             for one in batches.listing(transaction, limit=_SHOWN)],
             [f"{stop.words} ({stop.reason or 'no reason given'})" for stop in pauses.listing(transaction)],
             requirements.unserved(transaction),
             publish.troubles(app),

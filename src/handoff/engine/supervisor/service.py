@@ -54,14 +54,14 @@ def supervisor(words: tuple[str, ...] = ()) -> Service:
     return Service(WORK, "handoff supervisor: claims what is ready and runs agents", ("work", *words))
 
 
-class Step(Record):
+class ServiceStep(Record):
     """One thing that was done or could not be done."""
 
     words: str
     done: bool = True
 
 
-class Plan(Record):
+class ServicePlan(Record):
     """The files of the service, and the commands that switch it on and off."""
 
     files: dict[str, str]
@@ -69,7 +69,7 @@ class Plan(Record):
     switch_off: tuple[tuple[str, ...], ...]
 
 
-def plan(app: App, service: Service, *, system: str = sys.platform, command: tuple[str, ...] = ()) -> Plan:
+def plan(app: App, service: Service, *, system: str = sys.platform, command: tuple[str, ...] = ()) -> ServicePlan:
     """What `install` writes on this system."""
     words = (*(command or _own_command()), *service.words)
     if system == "darwin":
@@ -77,7 +77,7 @@ def plan(app: App, service: Service, *, system: str = sys.platform, command: tup
     return _systemd(app, service, words)
 
 
-def install(app: App, service: Service) -> list[Step]:
+def install(app: App, service: Service) -> list[ServiceStep]:
     """Write the service's files and switch it on; a file that is not ours is never overwritten."""
     _refuse_password(app)
     wanted = plan(app, service)
@@ -86,26 +86,26 @@ def install(app: App, service: Service) -> list[Step]:
     steps = []
     for path, text in wanted.files.items():
         if os.path.exists(path) and read_bytes(path) == text.encode():
-            steps.append(Step(f"{path} is as it should be."))
+            steps.append(ServiceStep(f"{path} is as it should be."))
             continue
         make_folder(os.path.dirname(path))
         write_atomic(path, text)
-        steps.append(Step(f"Wrote {path}."))
+        steps.append(ServiceStep(f"Wrote {path}."))
     return [*steps, *_run_all(app, wanted.switch_on)]
 
 
-def uninstall(app: App, service: Service) -> list[Step]:
+def uninstall(app: App, service: Service) -> list[ServiceStep]:
     """Switch the service off and remove our files; foreign ones stay."""
     wanted = plan(app, service)
     present = [path for path in wanted.files if os.path.lexists(path)]
     for path in present:
         _refuse_foreign(path)
     if not present:
-        return [Step("Nothing is installed.")]
+        return [ServiceStep("Nothing is installed.")]
     steps = _run_all(app, wanted.switch_off)
     for path in present:
         remove(path)
-        steps.append(Step(f"Removed {path}."))
+        steps.append(ServiceStep(f"Removed {path}."))
     return steps
 
 
@@ -123,19 +123,19 @@ def _refuse_password(app: App) -> None:
         )
 
 
-def _run_all(app: App, commands: tuple[tuple[str, ...], ...]) -> list[Step]:
+def _run_all(app: App, commands: tuple[tuple[str, ...], ...]) -> list[ServiceStep]:
     steps = []
     for words in commands:
         shown = " ".join(words)
         if find(words[0], path=app.settings.path) is None:
-            steps.append(Step(f"Not done, {words[0]} is not on this machine: {shown}", done=False))
+            steps.append(ServiceStep(f"Not done, {words[0]} is not on this machine: {shown}", done=False))
             continue
         answer = run(words, environment=app.settings.environment, timeout=_SECONDS)
         if answer.code:
             why = answer.error_text.splitlines()[-1:] or [f"exit {answer.code}"]
-            steps.append(Step(f"Not done: {shown}: {why[0]}", done=False))
+            steps.append(ServiceStep(f"Not done: {shown}: {why[0]}", done=False))
         else:
-            steps.append(Step(f"Ran {shown}."))
+            steps.append(ServiceStep(f"Ran {shown}."))
     return steps
 
 
@@ -159,7 +159,7 @@ def _variables(app: App, service: Service) -> dict[str, str]:
     return found if service.timer else {**found, "PATH": app.settings.path}
 
 
-def _systemd(app: App, service: Service, words: tuple[str, ...]) -> Plan:
+def _systemd(app: App, service: Service, words: tuple[str, ...]) -> ServicePlan:
     base = app.settings.get("XDG_CONFIG_HOME") or os.path.join(_home_of(app), ".config")
     folder = os.path.join(base, "systemd", "user")
     environment = "".join(f"Environment={_unit_quoted(f'{k}={v}')}\n" for k, v in _variables(app, service).items())
@@ -180,7 +180,7 @@ def _systemd(app: App, service: Service, words: tuple[str, ...]) -> Plan:
     else:
         files[os.path.join(folder, f"{unit}.service")] += "\n[Install]\nWantedBy=default.target\n"
     switched = f"{unit}.{'timer' if service.timer else 'service'}"
-    return Plan(
+    return ServicePlan(
         files,
         ((*systemctl, "daemon-reload"), (*systemctl, "enable", "--now", switched)),
         ((*systemctl, "disable", "--now", switched),),
@@ -193,7 +193,7 @@ def _unit_quoted(word: str) -> str:
     return f'"{word}"'
 
 
-def _launchd(app: App, service: Service, words: tuple[str, ...]) -> Plan:
+def _launchd(app: App, service: Service, words: tuple[str, ...]) -> ServicePlan:
     path = os.path.join(_home_of(app), "Library", "LaunchAgents", f"{service.label}.plist")
     arguments = "".join(f"    <string>{_xml(word)}</string>\n" for word in words)
     pairs = _variables(app, service).items()
@@ -217,7 +217,7 @@ def _launchd(app: App, service: Service, words: tuple[str, ...]) -> Plan:
         f"  <key>StandardErrorPath</key><string>{_xml(log)}</string>\n</dict>\n</plist>\n"
     )
     target = f"gui/{os.getuid()}"
-    return Plan(
+    return ServicePlan(
         {path: text},
         (("launchctl", "bootstrap", target, path),),
         (("launchctl", "bootout", f"{target}/{service.label}"),),

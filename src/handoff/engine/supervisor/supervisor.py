@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from handoff.board.sessions.executors import Executor
     from handoff.board.sessions.leases import Claim
-    from handoff.engine.supervisor.phase_run import Crew
+    from handoff.engine.supervisor.phase_run import WorkerSettings
 
 FENCED = 4
 _MINUTE = 60.0
@@ -59,9 +59,9 @@ class Supervisor:
     """One supervisor in one process. It is made to be killed: everything it knows is in rows and folders."""
 
     def __init__(
-        self, app: App, crew: Crew, *, most: int = 0, tell: Callable[[str], None] | None = None, pace: Pace | None = None
+        self, app: App, worker_settings: WorkerSettings, *, limit: int = 0, tell: Callable[[str], None] | None = None, pace: Pace | None = None
     ) -> None:  # fmt: skip
-        self.app, self.crew = app, crew
+        self.app, self.worker_settings = app, worker_settings
         self.pace = pace or Pace()
         self.host = app.settings.host
         self.id = durable.new_executor_id(self.host, os.getpid())
@@ -70,7 +70,7 @@ class Supervisor:
         self._lease_seconds = config.number("lease_seconds")
         self._publish_seconds = config.number("publish_seconds")
         self._starts_a_minute = int(config.number("starts_per_minute"))
-        self._max = most or int(config.number("max_running"))
+        self._max = limit or int(config.number("max_running"))
         self._max_project = int(config.number("max_running_project"))
         self._max_agent = config.values["max_running_agent"]
         self._starts: deque[float] = deque()
@@ -78,7 +78,7 @@ class Supervisor:
         self._leaving = threading.Event()
         self._moving: set[int] = set()
         self._trouble = self._spent_up = ""
-        self._settled_in = False
+        self._concluded_in = False
         self._teller = Teller(app, self._tell)
         self.draining = False
         home = app.settings.home
@@ -124,15 +124,15 @@ class Supervisor:
         database = self.app.database
         executors.begin(
             database, id=self.id, host=self.host, boot=boot_id(), pid=os.getpid(), process_start=start_of(os.getpid()),
-            lease_seconds=self.pace.lease, agents=self.crew.agents, labels=self.crew.labels,
+            lease_seconds=self.pace.lease, agents=self.worker_settings.agents, labels=self.worker_settings.labels,
         )  # fmt: skip
         threading.Thread(target=self._keep_lease, name="lease", daemon=True).start()
         if home_config(self.app).text("git_remote"):
             threading.Thread(target=self._keep_published, name="publish", daemon=True).start()
-        self.engine.register({phase_run.NAME: phase_run.runner(self.app.settings, self.crew)})
+        self.engine.register({phase_run.NAME: phase_run.runner(self.app.settings, self.worker_settings)})
         self.engine.launch()
         self._due = {"watchdog": self.app.clock.monotonic() + self.pace.watchdog}
-        self._tell(f"Supervisor {self.id} works with {', '.join(self.crew.agents)}.")
+        self._tell(f"Supervisor {self.id} works with {', '.join(self.worker_settings.agents)}.")
 
     def leave(self) -> None:
         """Stop at the next round; what runs goes on."""
@@ -148,10 +148,10 @@ class Supervisor:
 
     def round(self) -> None:
         """One look at everything: what is due by time, then what may start."""
-        if not self._settled_in:  # in the loop, because the database may go away in the middle
+        if not self._concluded_in:  # in the loop, because the database may go away in the middle
             self.reap()
             self.adopt()
-            self._settled_in = True
+            self._concluded_in = True
         for name, step in (
             ("reap", self.reap),
             ("flows", self.flows),
@@ -207,16 +207,16 @@ class Supervisor:
         if self._is_due("stops", self.pace.stops):
             for name in supervisor_watchdog.project_names(self.app):
                 stops.read_files(self.app, name)
-        begun = 0
-        for agent in self.crew.agents:
+        started = 0
+        for agent in self.worker_settings.agents:
             while self._may_start() and not self._is_spent_up():
                 claim = self._claim(agent)
                 if claim is None:
                     break
                 self._starts.append(self.app.clock.monotonic())
                 self.engine.nudge()
-                begun += 1
-        return begun
+                started += 1
+        return started
 
     def _is_spent_up(self) -> bool:
         """Said when it begins and when it ends, in the log and by `work --status`."""
@@ -234,10 +234,15 @@ class Supervisor:
 
     def _claim(self, agent: str) -> Claim | None:
         """Hand the next task to a new session and enqueue its phase: one transaction, both or neither."""
-        who = sessions.Who(
-            new_id("session"), kind=sessions.AGENT, agent=agent, host=self.host, boot=boot_id(), labels=self.crew.labels
+        who = sessions.SessionIdentity(
+            new_id("session"),
+            kind=sessions.AGENT,
+            agent=agent,
+            host=self.host,
+            boot=boot_id(),
+            labels=self.worker_settings.labels,
         )
-        limits = leases.Limits(self._max, self._max_project, int(self._max_agent.get(agent, 0)))
+        limits = leases.ClaimLimits(self._max, self._max_project, int(self._max_agent.get(agent, 0)))
         if not leases.has_next(self.app.database, who=who, limits=limits):
             return None  # most of the time: many supervisors that only look do not wait for each other
         with self.app.database.transaction() as transaction:
@@ -265,11 +270,11 @@ class Supervisor:
                 continue
             if other.host == self.host:
                 taken += self.engine.recover(other.id)
-                if executors.settle(self.app.database, id=other.id):
+                if executors.end(self.app.database, id=other.id):
                     self._tell(f"Took over from supervisor {other.id}.")
         if taken:
             self.engine.nudge()
-        self._end_strays()
+        self._end_leftovers()
         return taken
 
     def adopt(self) -> int:
@@ -298,7 +303,7 @@ class Supervisor:
             return False
         return other.boot != boot_id() or start_of(other.pid) != other.process_start
 
-    def _end_strays(self) -> None:
+    def _end_leftovers(self) -> None:
         """Sessions whose task went on without them while no supervisor looked."""
         for trace in running.listing(self.app):
             try:

@@ -22,7 +22,7 @@ from handoff.engine.tasks import report as journey
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from handoff.board.sessions.watchdog import Process, Report
+    from handoff.board.sessions.watchdog import Process, WatchdogReport
     from handoff.board.tasks.tasks import Task
     from handoff.engine.app import App
 
@@ -45,7 +45,7 @@ class Marker(Record):
 class Round(Record):
     """What one round found and did."""
 
-    report: Report
+    report: WatchdogReport
     taken_in: tuple[str, ...]
     refused: tuple[str, ...]
     files: int
@@ -74,8 +74,8 @@ def _is_alive(process: Process) -> bool:
     """The very process, not another one with its number: by boot and start time."""
     if process.boot and process.boot != boot_id():
         return False
-    begun = start_of(process.pid)
-    return bool(begun) and (not process.start or begun == process.start)
+    started = start_of(process.pid)
+    return bool(started) and (not process.start or started == process.start)
 
 
 def project_names(app: App) -> list[str]:
@@ -102,11 +102,11 @@ def take_in_markers(app: App, names: list[str]) -> tuple[list[str], list[str]]:
         folder = os.path.join(app.settings.home, name)
         if not os.path.isdir(folder):
             continue
-        begun, since = app.clock.now(), _last_look(folder)
+        started, since = app.clock.now(), _last_look(folder)
         for marker in _touched(app.settings.home, name, since):
             _take_in(app, marker, taken_in, refused)
-        if begun - since > 2 * _SLACK_SECONDS:
-            _remember_look(folder, begun)
+        if started - since > 2 * _SLACK_SECONDS:
+            _remember_look(folder, started)
     return taken_in, refused
 
 
@@ -114,7 +114,7 @@ def _take_in(app: App, marker: Marker, taken_in: list[str], refused: list[str]) 
     task = _task_of(app, marker)
     if task is None or task.ended or task.state == marker.says:
         return
-    hold = current.Hold(task, task.fence if task.state == "running" else None, task.held_by or "")
+    hold = current.CurrentClaim(task, task.fence if task.state == "running" else None, task.held_by or "")
     try:
         if marker.says == "done":
             journey.finish(app, hold, summary=_words(marker.path))
@@ -218,7 +218,7 @@ def orphans(app: App, *, project: str = "") -> list[Orphan]:
         for folder in ("queue", "ack"):
             for path in _plain_files(os.path.join(app.settings.home, name, folder)):
                 files.setdefault(os.path.basename(path).lstrip(".").partition(".")[0], []).append(path)
-        known = {task.id for task in tasks.listing(app.database, project=name, every=True, most=1_000_000)}
+        known = {task.id for task in tasks.listing(app.database, project=name, include_ended=True, limit=1_000_000)}
         for task, paths in sorted(files.items()):
             newest = max(os.lstat(path).st_mtime for path in paths)
             old = app.clock.now() - newest

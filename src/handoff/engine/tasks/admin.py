@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
     from handoff.board.events.journal import Event
     from handoff.board.gates import Gate, Waiting
-    from handoff.board.sessions.pauses import Stop
+    from handoff.board.sessions.pauses import Pause
     from handoff.board.tasks.batches import Batch
     from handoff.board.tasks.metrics import Measure
     from handoff.board.tasks.outcomes import Outcome
     from handoff.board.tasks.tasks import Need, Task
     from handoff.engine.app import App
-    from handoff.engine.tasks.open_tab import Opened
+    from handoff.engine.tasks.open_tab import OpenedTab
 
 _PRUNED = (".uri", ".heartbeat", ".529-suspected", ".md", ".done", ".BLOCKED.md")
 _DAY = 86_400.0
@@ -88,9 +88,9 @@ def gate_of(app: App, task: Task) -> Gate:
     return gate
 
 
-def waiting(app: App, *, project: str = "", every: bool = False) -> list[Waiting]:
+def waiting(app: App, *, project: str = "", include_ended: bool = False) -> list[Waiting]:
     """The gates nobody has answered yet, or all."""
-    return gates.listing(app.database, project=project, state="" if every else gates.OPEN)
+    return gates.listing(app.database, project=project, state="" if include_ended else gates.OPEN)
 
 
 def retry(app: App, task: Task) -> Outcome:
@@ -109,7 +109,7 @@ def cancel(app: App, task: Task, *, reason: str = "") -> Outcome:
     return outcome
 
 
-class Picture(Record):
+class TaskDetails(Record):
     """Everything there is to know about one task."""
 
     task: Task
@@ -123,7 +123,7 @@ class Picture(Record):
     labels: tuple[str, ...]
 
 
-def picture(app: App, task: Task) -> Picture:
+def picture(app: App, task: Task) -> TaskDetails:
     """A task with what it waits for, its gate and its history."""
     store = app.database
     batch = batches.get(store, key=task.batch) if task.batch is not None else None
@@ -131,7 +131,7 @@ def picture(app: App, task: Task) -> Picture:
     if task.lease_until is not None:
         with store.transaction(write=False) as transaction:
             left = task.lease_until - transaction.lease_now()
-    return Picture(
+    return TaskDetails(
         task, batch, tasks.needs_of(store, key=task.key), gates.of_task(store, key=task.key),
         journal.of_task(store, key=task.key), document(app, task), left, _read(task.evidence),
         requirements.of_task(store, key=task.key),
@@ -146,7 +146,7 @@ class Board(Record):
     """The queue of a project, or of all."""
 
     tasks: list[Task]
-    stops: list[Stop]
+    stops: list[Pause]
     gates: int
     measures: list[Measure]
     labels: dict[int, tuple[str, ...]]
@@ -158,31 +158,31 @@ def check_state(state: str) -> None:
         raise UserError(f"'{state}' is not a state of a task.", f"The states: {', '.join(states.STATES)}")
 
 
-def board(app: App, *, project: str = "", state: str = "", every: bool = False, most: int = 1000) -> Board:
+def board(app: App, *, project: str = "", state: str = "", include_ended: bool = False, limit: int = 1000) -> Board:
     """What is live, in order; with `every`, also what has ended."""
     store = app.database
     return Board(
-        tasks.listing(store, project=project, state=state, every=every, most=most),
+        tasks.listing(store, project=project, state=state, include_ended=include_ended, limit=limit),
         [stop for stop in pauses.listing(store) if stop.scope == pauses.ALL or stop.project == project or not project],
         len(gates.listing(store, project=project)),
-        metrics.listing(store, project=project, most=5) if every else [],
+        metrics.listing(store, project=project, limit=5) if include_ended else [],
         requirements.of_tasks(store, project=project),
     )
 
 
 def events(
-    app: App, *, project: str = "", task: Task | None = None, since: int | None = None, most: int = 50
+    app: App, *, project: str = "", task: Task | None = None, since: int | None = None, limit: int = 50
 ) -> list[Event]:
     """Lines of the journal: the last ones, or those after `since`."""
     if task is not None:
         found = journal.of_task(app.database, key=task.key, seq=since or 0)
-        return found[-most:] if since is None else found
+        return found[-limit:] if since is None else found
     if since is None:
-        return journal.last(app.database, project=project, most=most)
+        return journal.last(app.database, project=project, limit=limit)
     return journal.since(app.database, seq=since, project=project)
 
 
-def open_(app: App, task: Task, *, way: str = "") -> Opened:
+def open_(app: App, task: Task, *, way: str = "") -> OpenedTab:
     """Bring a task to a person's tab."""
     if task.ended:
         raise UserError(f"Task '{task.label}' is {task.state}.", f"See: {app.settings.program} queue")
@@ -213,9 +213,10 @@ def prune(app: App, *, project: str = "", days: float = 30.0, execute: bool = Fa
     found = tasks.prune(app.database, before=before, project=project, dry_run=not execute)
     files = []
     old = {(task.project, task.id) for task in found}
-    live = {(task.project, task.id) for task in tasks.listing(app.database, project=project, most=1_000_000)}
+    live = {(task.project, task.id) for task in tasks.listing(app.database, project=project, limit=1_000_000)}
     ended = {
-        (task.project, task.id) for task in tasks.listing(app.database, project=project, every=True, most=1_000_000)
+        (task.project, task.id)
+        for task in tasks.listing(app.database, project=project, include_ended=True, limit=1_000_000)
     }
     for owner, name in sorted((old | ended) - live):
         endings = _PRUNED if (owner, name) in old else _PRUNED[:3]

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from handoff.board.tasks.tasks import Task
     from handoff.engine.app import App
     from handoff.engine.home import Project
-    from handoff.engine.tasks.current import Hold
-    from handoff.engine.tasks.manifest_fields import Manifest, Owned, SubTask
+    from handoff.engine.tasks.current import CurrentClaim
+    from handoff.engine.tasks.manifest_fields import Manifest, ManifestPart, Owned
     from handoff.engine.tasks.report import Finished
     from handoff.store.database import Transaction
 
@@ -34,7 +34,7 @@ _SPECIAL = "*?[\\"
 _SHOWN_OVERLAPS = 20
 
 
-class Opened(Record):
+class OpenedBatch(Record):
     """A batch that was just opened; `ready` are the parts that can begin now."""
 
     batch: Batch
@@ -64,7 +64,7 @@ def read_checked(path: str) -> Manifest:
         except UserError as error:
             faults.append(
                 Fault(
-                    ("sub_tasks", index, "file_ownership"), error.message.rstrip("."), error.hint or "Mend the pattern."
+                    ("sub_tasks", index, "file_ownership"), error.message.rstrip("."), error.hint or "Fix the pattern."
                 )
             )
     for overlap in [] if faults else overlaps(named, limit=_SHOWN_OVERLAPS):
@@ -85,11 +85,11 @@ def read_checked(path: str) -> Manifest:
     return manifest
 
 
-def _entry_of(sub: SubTask, pattern: str) -> int:
+def _entry_of(sub: ManifestPart, pattern: str) -> int:
     return next((index for index, owned in enumerate(sub.owns) if pattern_of(owned) == pattern), 0)
 
 
-def open_batch(app: App, project: Project, path: str) -> Opened:
+def open_batch(app: App, project: Project, path: str) -> OpenedBatch:
     """Write a batch, its parts and its waiting fan-in, all or nothing; nothing waits in the foreground."""
     config = home_config(app)
     manifest = read_checked(path)
@@ -119,13 +119,13 @@ def open_batch(app: App, project: Project, path: str) -> Opened:
     )  # fmt: skip
     views.refresh_or_tell(app, project.name, f"Batch {batch.id} is recorded")
     ready = tuple(sub.id for sub in manifest.sub_tasks if not sub.depends_on)
-    return Opened(batch, ready, manifest.unknown)
+    return OpenedBatch(batch, ready, manifest.unknown)
 
 
 def _refuse_live_names(app: App, project: Project, manifest: Manifest) -> None:
     """A part is also known by its own id (queue/<id>.md), so two live ones must not share it."""
     wanted = {sub.id for sub in manifest.sub_tasks} | {manifest.fan_in_task}
-    for task in tasks.listing(app.database, project=project.name, most=1_000_000):
+    for task in tasks.listing(app.database, project=project.name, limit=1_000_000):
         if task.scope == manifest.batch_id:
             raise Conflict(
                 f"Batch '{manifest.batch_id}' of project '{project.name}' is still open.",
@@ -176,11 +176,11 @@ def part_of(app: App, batch: Batch, name: str) -> Task:
     raise UserError(f"Batch '{batch.id}' has no sub-task '{name}'.", f"Its sub-tasks: {known}")
 
 
-def hold_part(app: App, batch: Batch, name: str) -> Hold:
+def hold_part(app: App, batch: Batch, name: str) -> CurrentClaim:
     """The part a report is about, with the caller's fence if the caller claimed it."""
     part = part_of(app, batch, name)
-    hold = current.held(app, task=part.label, project=batch.project)
-    return hold if hold.task.key == part.key else current.Hold(part, None, "")
+    current_claim = current.find(app, task=part.label, project=batch.project)
+    return current_claim if current_claim.task.key == part.key else current.CurrentClaim(part, None, "")
 
 
 # --- the fan-in --------------------------------------------------------------------------------------------
@@ -202,13 +202,13 @@ def complete(app: App, batch: Batch, *, minutes: float | None, summary: str) -> 
             f"Batch '{batch.id}' is not whole: {', '.join(missing[:20])} not finished.",
             f"Wait for them, or take them out: {app.settings.program} cancel {batch.id}/{missing[0]}",
         )
-    hold = current.held(app, task=task.label, project=batch.project)
+    current_claim = current.find(app, task=task.label, project=batch.project)
 
     def figures(transaction: Transaction) -> None:
         if minutes is not None:  # one row a batch: what is said here comes first and wins over what was measured
             metrics.record(transaction, batch=batch, summary=summary, session_minutes=minutes)
 
-    return journey.finish(app, hold, summary=summary, also=figures)
+    return journey.finish(app, current_claim, summary=summary, also=figures)
 
 
 def unfinished(app: App, batch: Batch) -> list[str]:
@@ -223,7 +223,7 @@ def parts_of(app: App, batch: Batch) -> list[Task]:
     return [part for part in tasks.of_batch(app.database, batch=batch.key) if part.kind == tasks.SUB_TASK]
 
 
-class Standing(Record):
+class BatchStatus(Record):
     """How far a batch is."""
 
     batch: Batch
@@ -235,9 +235,11 @@ class Standing(Record):
         return [part.id for part in self.parts if part.state in wanted]
 
 
-def standing(app: App, batch: Batch) -> Standing:
+def status(app: App, batch: Batch) -> BatchStatus:
     """A batch with the state of each part."""
-    return Standing(batch, tuple(parts_of(app, batch)), fan_in_of(app, batch), age(app.clock.now() - batch.created_at))
+    return BatchStatus(
+        batch, tuple(parts_of(app, batch)), fan_in_of(app, batch), age(app.clock.now() - batch.created_at)
+    )
 
 
 def calibration(app: App, project: str) -> Calibration:

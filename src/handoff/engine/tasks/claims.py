@@ -16,7 +16,7 @@ _FOLDER = "sessions"
 _SUFFIX = ".session"
 
 
-class Ticket(Record):
+class LocalClaim(Record):
     """One claim: who holds what, with which fence, and in which folder and terminal it was made.
 
     Without a task it is a claim whose answer has not arrived yet; `pid` is the command that asked.
@@ -32,25 +32,25 @@ class Ticket(Record):
     pid: int = 0
 
 
-def begin(app: App, *, session: str = "", workspace: str) -> Ticket:
+def begin(app: App, *, session: str = "", workspace: str) -> LocalClaim:
     """Write down who is about to claim. A claim that was killed before it heard the answer is taken up again."""
     named = session or app.settings.get("HANDOFF_SESSION")
-    ticket = Ticket(named or new_id("session"), workspace=workspace, terminal=terminal(), pid=os.getpid())
+    local_claim = LocalClaim(named or new_id("session"), workspace=workspace, terminal=terminal(), pid=os.getpid())
     if not named:
         for old in _all(app):
             if not old.task and old.workspace == workspace and not _is_running(old.pid) and _take_over(app, old):
-                ticket = ticket._replace(session=old.session)
+                local_claim = local_claim._replace(session=old.session)
                 break
-    keep(app, ticket)
-    return ticket
+    keep(app, local_claim)
+    return local_claim
 
 
-def keep(app: App, ticket: Ticket) -> None:
+def keep(app: App, local_claim: LocalClaim) -> None:
     """Remember a claim for the commands that follow in this folder."""
     folder = os.path.join(app.settings.home, _FOLDER)
     make_folder(folder, mode=0o700)
-    text = "".join(f"{name}={value}\n" for name, value in ticket._asdict().items())
-    write_atomic(_path(app, ticket.session), text, mode=0o600)
+    text = "".join(f"{name}={value}\n" for name, value in local_claim._asdict().items())
+    write_atomic(_path(app, local_claim.session), text, mode=0o600)
 
 
 def drop(app: App, session: str) -> None:
@@ -71,44 +71,54 @@ def terminal() -> str:
     return ""
 
 
-def find(app: App, *, session: str = "", fence: int | None = None, task: str = "", project: str = "") -> Ticket | None:
+def find(
+    app: App, *, session: str = "", fence: int | None = None, task: str = "", project: str = ""
+) -> LocalClaim | None:
     """The claim a command means: its options, else the environment, else the one claim made in this folder."""
     explicit = session or app.settings.get("HANDOFF_SESSION")
     if explicit:
-        known = next((ticket for ticket in _all(app) if ticket.session == explicit), Ticket(explicit))
+        known = next(
+            (local_claim for local_claim in _all(app) if local_claim.session == explicit), LocalClaim(explicit)
+        )
         number = fence if fence is not None else None if session else _fence_of_environment(app)
         if number is None and not known.fence:
             raise UserError(
                 f"The fence of session {explicit} is not known here.", "Give it: --fence N (claim printed it)."
             )
         return known if number is None else known._replace(fence=number)
-    mine = [ticket for ticket in _all(app) if ticket.task and (not project or ticket.project == project)]
+    mine = [
+        local_claim for local_claim in _all(app) if local_claim.task and (not project or local_claim.project == project)
+    ]
     if task:
-        mine = [ticket for ticket in mine if _is_named(ticket, task)]
+        mine = [local_claim for local_claim in mine if _is_named(local_claim, task)]
     if not task or len(mine) > 1:
         mine = _nearest(app, mine) or (mine if task else [])
     if len(mine) > 1:
         tty = terminal()
-        mine = [ticket for ticket in mine if tty and ticket.terminal == tty] or mine
+        mine = [local_claim for local_claim in mine if tty and local_claim.terminal == tty] or mine
     if len(mine) > 1:
-        names = ", ".join(f"{ticket.task} ({ticket.session})" for ticket in mine)
+        names = ", ".join(f"{local_claim.task} ({local_claim.session})" for local_claim in mine)
         raise UserError(f"Several tasks are claimed here: {names}.", "Say which: --task TASK or --session SESSION.")
     if mine and fence is not None:
         return mine[0]._replace(fence=fence)
     return mine[0] if mine else None
 
 
-def _nearest(app: App, found: list[Ticket]) -> list[Ticket]:
+def _nearest(app: App, found: list[LocalClaim]) -> list[LocalClaim]:
     """The claims made in the innermost checkout around this folder."""
     here = app.settings.here + "/"
-    around = [ticket for ticket in found if ticket.workspace and here.startswith(ticket.workspace.rstrip("/") + "/")]
-    inmost = max((len(ticket.workspace) for ticket in around), default=0)
-    return [ticket for ticket in around if len(ticket.workspace) == inmost]
+    around = [
+        local_claim
+        for local_claim in found
+        if local_claim.workspace and here.startswith(local_claim.workspace.rstrip("/") + "/")
+    ]
+    inmost = max((len(local_claim.workspace) for local_claim in around), default=0)
+    return [local_claim for local_claim in around if len(local_claim.workspace) == inmost]
 
 
-def _is_named(ticket: Ticket, task: str) -> bool:
+def _is_named(local_claim: LocalClaim, task: str) -> bool:
     """A part of a batch may be called by its full name or, as `claim` allows, by its own."""
-    return task in (ticket.task, ticket.task.rpartition("/")[2])
+    return task in (local_claim.task, local_claim.task.rpartition("/")[2])
 
 
 def _path(app: App, session: str) -> str:
@@ -136,9 +146,9 @@ def _is_running(pid: int) -> bool:
     return pid > 0
 
 
-def _take_over(app: App, ticket: Ticket) -> bool:
+def _take_over(app: App, local_claim: LocalClaim) -> bool:
     """Only one of several commands may take up what a dead one began: the rename decides."""
-    path = _path(app, ticket.session)
+    path = _path(app, local_claim.session)
     taken = f"{path}.{os.getpid()}"
     try:
         os.rename(path, taken)
@@ -148,7 +158,7 @@ def _take_over(app: App, ticket: Ticket) -> bool:
     return True
 
 
-def _all(app: App) -> list[Ticket]:
+def _all(app: App) -> list[LocalClaim]:
     folder = os.path.join(app.settings.home, _FOLDER)
     try:
         names = sorted(name for name in os.listdir(folder) if name.endswith(_SUFFIX) and not name.startswith("."))
@@ -164,5 +174,5 @@ def _all(app: App) -> list[Ticket]:
         numbers = {key: int(values[key]) for key in ("fence", "key", "pid") if values.get(key, "").isdigit()}
         texts = {key: values.get(key, "") for key in ("session", "project", "task", "workspace", "terminal")}
         if texts["session"]:
-            found.append(Ticket(**numbers, **texts))  # type: ignore[arg-type]
+            found.append(LocalClaim(**numbers, **texts))  # type: ignore[arg-type]
     return found

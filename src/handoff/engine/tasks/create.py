@@ -81,11 +81,11 @@ def preview(app: App, project: Project, request: Request) -> Task:
 
 
 def may_be_stopped(app: App, project: Project) -> bool:
-    """Whether it is worth looking for a stop that holds: a sentinel file or a row is there."""
+    """Whether it is worth looking for a stop that holds: a stop file or a row is there."""
     if stop_files(app, project):
         return True
     with app.database.transaction(write=False) as transaction:
-        return bool(transaction.query("list_stops"))
+        return bool(transaction.query("list_pauses"))
 
 
 def tests_command(workspace: str, tests: str) -> str:
@@ -105,7 +105,7 @@ def from_step(app: App, request: Request) -> Request:
     view = look(app)
     program = app.settings.program
     if view.plan.verdict == plans.INVALID:
-        raise UserError(f"{view.folder}/STATE.md: {view.plan.guard}", f"Mend it, then: {program} validate")
+        raise UserError(f"{view.folder}/STATE.md: {view.plan.guard}", f"Fix it, then: {program} validate")
     step = view.plan.current
     if step is None:
         raise UserError(view.plan.guard or "The plan has no current step.", f"See: {program} status")

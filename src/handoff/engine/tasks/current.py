@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from handoff.engine.app import App
 
 
-class Hold(Record):
+class CurrentClaim(Record):
     """A task, with which fence the caller speaks for it (none: a person who holds nothing), and where it was claimed."""
 
     task: Task
@@ -25,26 +25,28 @@ class Hold(Record):
     workspace: str = ""
 
 
-def held(app: App, *, task: str = "", project: str = "", session: str = "", fence: int | None = None) -> Hold:
+def find(app: App, *, task: str = "", project: str = "", session: str = "", fence: int | None = None) -> CurrentClaim:
     """Which task a report is about and in whose name it is made."""
-    ticket = claims.find(app, session=session, fence=fence, task=task, project=project)
-    if ticket is not None:
-        key = ticket.key
-        if task and task not in (ticket.task, ticket.task.rpartition("/")[2]):
+    local_claim = claims.find(app, session=session, fence=fence, task=task, project=project)
+    if local_claim is not None:
+        key = local_claim.key
+        if task and task not in (local_claim.task, local_claim.task.rpartition("/")[2]):
             key = 0
         if not key and not task:
-            known = sessions.get(app.database, id=ticket.session)
+            known = sessions.get(app.database, id=local_claim.session)
             if known is None or known.task is None:
-                raise UserError(f"Session {ticket.session} holds no task.", f"Take one: {app.settings.program} claim")
+                raise UserError(
+                    f"Session {local_claim.session} holds no task.", f"Take one: {app.settings.program} claim"
+                )
             key = known.task
         found = tasks.get(app.database, key=key) if key else _named(app, task, project)
-        return Hold(found, ticket.fence, ticket.session, ticket.workspace)
+        return CurrentClaim(found, local_claim.fence, local_claim.session, local_claim.workspace)
     if not task:
         raise UserError(
             "No claim of yours is known in this folder.",
             f"Take a task first: {app.settings.program} claim. Or name one: --task TASK",
         )
-    return Hold(_named(app, task, project), fence, session)
+    return CurrentClaim(_named(app, task, project), fence, session)
 
 
 def _named(app: App, task: str, project: str) -> Task:
@@ -53,34 +55,38 @@ def _named(app: App, task: str, project: str) -> Task:
     return tasks.find(app.database, project=find_project(app, name=project).name, id=task)
 
 
-def beat(app: App, hold: Hold, *, lease: float = 0.0) -> Task:
+def beat(app: App, current_claim: CurrentClaim, *, lease: float = 0.0) -> Task:
     """A sign of life; the lease is renewed by the database's clock."""
-    if hold.fence is None:
-        raise UserError(f"Nobody here holds '{hold.task.label}'.", f"Take it first: {app.settings.program} claim")
-    with told(app, hold):
-        task = leases.heartbeat(app.database, key=hold.task.key, fence=hold.fence, lease_seconds=lease)
+    if current_claim.fence is None:
+        raise UserError(
+            f"Nobody here holds '{current_claim.task.label}'.", f"Take it first: {app.settings.program} claim"
+        )
+    with dropping_stale_claim(app, current_claim):
+        task = leases.heartbeat(
+            app.database, key=current_claim.task.key, fence=current_claim.fence, lease_seconds=lease
+        )
     touch(document(app, task).removesuffix(".md") + ".heartbeat")
     return task
 
 
-class told:  # noqa: N801 - reads as a word at its place of use
+class dropping_stale_claim:  # noqa: N801 - reads as a word at its place of use
     """When the fence is old, the ticket of this folder is old too: forget it, and let the error tell who holds the task."""
 
-    def __init__(self, app: App, hold: Hold) -> None:
-        self.app, self.hold = app, hold
+    def __init__(self, app: App, current_claim: CurrentClaim) -> None:
+        self.app, self.current_claim = app, current_claim
 
     def __enter__(self) -> None:
         return
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, Conflict):
-            forget(self.app, self.hold)
+            forget(self.app, self.current_claim)
 
 
-def forget(app: App, hold: Hold) -> None:
+def forget(app: App, current_claim: CurrentClaim) -> None:
     """The report was made: the ticket of this folder has served."""
-    if hold.session:
-        claims.drop(app, hold.session)
+    if current_claim.session:
+        claims.drop(app, current_claim.session)
 
 
 def touch(path: str) -> None:

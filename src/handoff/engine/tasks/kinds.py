@@ -8,7 +8,7 @@ from handoff.board.tasks.tasks import PHASE
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from handoff.agents.contract import Outcome
+    from handoff.agents.contract import AgentOutcome
     from handoff.board.tasks.tasks import Task
     from handoff.engine.app import App
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 BY_KIND: dict[str, str] = {PHASE: "handoff.engine.flows.conclude"}
 
 
-class Over(Record):
+class EndedSession(Record):
     """A session that is over. Nothing of it runs any more; who decides keeps what it does not commit."""
 
     task: Task
@@ -26,24 +26,24 @@ class Over(Record):
     fence: int
     session: str
     workspace: str
-    outcome: Outcome
+    outcome: AgentOutcome
     """How the client came out, by its own words and its exit code."""
     holds: bool
     """Whether the session still holds the task; otherwise it has reported, or the task went on without it."""
 
 
-def decider_of(task: Task) -> Callable[[App, Over], Outcome | None] | None:
+def decider_of(task: Task) -> Callable[[App, EndedSession], AgentOutcome | None] | None:
     """The function for tasks of this kind; it is imported only when it is needed."""
     module = BY_KIND.get(task.kind)
     if module is None:
         return None
     from importlib import import_module
 
-    found: Callable[[App, Over], Outcome | None] = import_module(module).decide
+    found: Callable[[App, EndedSession], AgentOutcome | None] = import_module(module).decide
     return found
 
 
-def prepared(app: App, task: Task) -> str:
+def prepare(app: App, task: Task) -> str:
     """The baton of a task whose kind has its own, with the workspace made ready for it; nothing for all others."""
     module = BY_KIND.get(task.kind)
     if module is None:

@@ -1,4 +1,4 @@
-"""Read the manifest of a batch: every fault is told with its line and its mend, before anything is written."""
+"""Read the manifest of a batch: every fault is told with its line and its fix, before anything is written."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _parse_json(path: str, text: str) -> Any:
     except json.JSONDecodeError as error:
         raise UserError(
             f"{path}:{error.lineno}: not valid JSON: {error.msg} (column {error.colno}).",
-            "Mend that line; a comma too many or a missing quote is the usual cause.",
+            "Fix that line; a comma too many or a missing quote is the usual cause.",
         ) from error
     except RecursionError:
         raise UserError(f"{path}: the JSON is nested too deeply.", "A manifest has four levels.") from None
@@ -76,9 +76,9 @@ def _as_error(path: str, text: str, *, is_toml: bool, faults: list[Fault]) -> Us
         return f"{path}:{line}: {place + ': ' if place else ''}{fault.text}"
 
     if len(faults) == 1:
-        return UserError(f"{where(faults[0])}.", f"{faults[0].mend} Nothing was written.")
-    shown = [f"  {where(fault)}. {fault.mend}" for fault in faults[:_SHOWN_FAULTS]]
+        return UserError(f"{where(faults[0])}.", f"{faults[0].fix} Nothing was written.")
+    shown = [f"  {where(fault)}. {fault.fix}" for fault in faults[:_SHOWN_FAULTS]]
     more = len(faults) - len(shown)
     if more:
         shown.append(f"  and {more} more")
-    return UserError(f"{path} has {len(faults)} faults:\n" + "\n".join(shown), "Mend them; nothing was written.")
+    return UserError(f"{path} has {len(faults)} faults:\n" + "\n".join(shown), "Fix them; nothing was written.")

@@ -1,4 +1,4 @@
-"""Check a manifest's values one by one: collect every fault with its place and its mend."""
+"""Check a manifest's values one by one: collect every fault with its place and its fix."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Owned(Record):
     path: str
 
 
-class SubTask(Record):
+class ManifestPart(Record):
     """One part of a batch, checked."""
 
     id: str
@@ -64,7 +64,7 @@ class Manifest(Record):
     serial_minutes: float
     timeout_hours: float
     workspace: str
-    sub_tasks: tuple[SubTask, ...]
+    sub_tasks: tuple[ManifestPart, ...]
     agent: str
     check: str
     unknown: tuple[str, ...]
@@ -73,11 +73,11 @@ class Manifest(Record):
 
 
 class Fault(Record):
-    """One thing that is wrong: where, what, and how to mend it."""
+    """One thing that is wrong: where, what, and how to fix it."""
 
     place: Place
     text: str
-    mend: str
+    fix: str
 
 
 class Reader:
@@ -88,8 +88,8 @@ class Reader:
         self.faults: list[Fault] = []
         self.unknown: list[str] = []
 
-    def fault(self, place: Place, text: str, mend: str) -> None:
-        self.faults.append(Fault(place, text, mend))
+    def fault(self, place: Place, text: str, fix: str) -> None:
+        self.faults.append(Fault(place, text, fix))
 
     def manifest(self, raw: Any) -> Manifest:
         if not isinstance(raw, dict):
@@ -118,7 +118,7 @@ class Reader:
             self.labels((), raw),
         )  # fmt: skip
 
-    def sub_tasks(self, raw: dict[str, Any]) -> Iterator[SubTask]:
+    def sub_tasks(self, raw: dict[str, Any]) -> Iterator[ManifestPart]:
         value = raw.get("sub_tasks")
         if not isinstance(value, list):
             found = "missing" if "sub_tasks" not in raw else f"{_kind(value)}, not a list"
@@ -133,13 +133,13 @@ class Reader:
         for index, item in enumerate(value):
             yield self.sub_task(("sub_tasks", index), item)
 
-    def sub_task(self, place: Place, item: Any) -> SubTask:
+    def sub_task(self, place: Place, item: Any) -> ManifestPart:
         if not isinstance(item, dict):
             self.fault(place, f"it is {_kind(item)}, not an object", "Write { id, brief, file_ownership }.")
-            return SubTask("", "", 0.0, (), (), "", "", "")
+            return ManifestPart("", "", 0.0, (), (), "", "", "")
         self.keys(place, item, _SUB_TASK_KEYS)
         brief = self.text(place, item, "brief", needed="Say in a few sentences what this session must do.")
-        return SubTask(
+        return ManifestPart(
             self.id(place, item, "id", "sub-task"), brief, self.number(place, item, "estimated_minutes", 0.0),
             self.ownership(place, item), self.depends_on(place, item),
             self.text(place, item, "agent"), self.text(place, item, "role"), self.text(place, item, "check"),
@@ -167,14 +167,14 @@ class Reader:
             )
         if read_only is True and not value:
             return ()
-        mend = (
+        fix = (
             'For example: [{"type": "prefix", "path": "src/login/"}]. A part that writes nothing has "read_only": true.'
         )
         if not isinstance(value, list):
-            self.fault(place, "it is missing" if value is None else f"it is {_kind(value)}, not a list", mend)
+            self.fault(place, "it is missing" if value is None else f"it is {_kind(value)}, not a list", fix)
             return ()
         if not value:
-            self.fault(place, "it is empty: this sub-task could not write anything", mend)
+            self.fault(place, "it is empty: this sub-task could not write anything", fix)
         found = (self.owned((*place, index), entry) for index, entry in enumerate(value))
         return tuple(dict.fromkeys(owned for owned in found if owned is not None))
 
@@ -204,7 +204,7 @@ class Reader:
             return ()
         return tuple(dict.fromkeys(value))
 
-    def names(self, sub_tasks: tuple[SubTask, ...], fan_in: str) -> None:
+    def names(self, sub_tasks: tuple[ManifestPart, ...], fan_in: str) -> None:
         """Ids are unique, also against the fan-in and against the reference's `-done` and `-blocked` spelling."""
         first: dict[str, int] = {}
         for index, sub in enumerate(sub_tasks):
@@ -228,7 +228,7 @@ class Reader:
                         "Rename one of the two.",
                     )
 
-    def order(self, sub_tasks: tuple[SubTask, ...]) -> None:
+    def order(self, sub_tasks: tuple[ManifestPart, ...]) -> None:
         """depends_on names sub-tasks of this batch and has no circle."""
         known = {sub.id: sub for sub in sub_tasks if sub.id}
         sound = True
@@ -302,12 +302,12 @@ class Reader:
         self, place: Place, table: dict[str, Any], key: str, default: float, *, least: float = 0.0, above: bool = False
     ) -> float:
         value = table.get(key, default)
-        wish = f"a number {'above' if above else 'of at least'} {least:g}"
+        request = f"a number {'above' if above else 'of at least'} {least:g}"
         if isinstance(value, bool) or not isinstance(value, int | float):
-            self.fault((*place, key), f"it is {_kind(value)}, not a number", f"Write {wish}.")
+            self.fault((*place, key), f"it is {_kind(value)}, not a number", f"Write {request}.")
             return default
         if not (value > least if above else value >= least) or value > 1e9:  # noqa: PLR2004 - also catches infinity
-            self.fault((*place, key), f"{value} is out of range", f"Write {wish}.")
+            self.fault((*place, key), f"{value} is out of range", f"Write {request}.")
             return default
         return float(value)
 
@@ -324,7 +324,7 @@ class Reader:
 
 
 def path_problem(kind: str, path: str) -> tuple[str, str] | None:
-    """Why a path cannot be owned, and the mend; None when it can."""
+    """Why a path cannot be owned, and the fix; None when it can."""
     inside = "Name a path inside the repository, relative to its top, with '/' between folders."
     parts = path.split("/")
     if not path.strip():

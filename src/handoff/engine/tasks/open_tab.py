@@ -24,7 +24,7 @@ _AGENT_COMMANDS = {
 _SECONDS = 20.0
 
 
-class Opened(Record):
+class OpenedTab(Record):
     """What really happened, in words a person can check."""
 
     way: str
@@ -32,7 +32,7 @@ class Opened(Record):
     prompt: str
 
 
-def open_task(app: App, config: Config, job: Job, *, way: str = "") -> Opened:
+def open_task(app: App, config: Config, job: Job, *, way: str = "") -> OpenedTab:
     """Open the task the way that was asked for, or the first one that works here; say what was done."""
     chosen = way or config.text("opener")
     if chosen not in WAYS:
@@ -50,7 +50,7 @@ def open_task(app: App, config: Config, job: Job, *, way: str = "") -> Opened:
         words = _copy(app, config, job.prompt)
     else:
         words = "Nothing was opened. Give this to the next session:"
-    return Opened(chosen, words, job.prompt)
+    return OpenedTab(chosen, words, job.prompt)
 
 
 def _first_that_works(app: App, config: Config) -> str:

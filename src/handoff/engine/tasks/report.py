@@ -12,7 +12,7 @@ from handoff.board.tasks import outcomes, tasks
 from handoff.engine.fanout import stop_files, views
 from handoff.engine.home import find_project, home_config, labels_of, name_of
 from handoff.engine.tasks import claims
-from handoff.engine.tasks.current import forget, told
+from handoff.engine.tasks.current import dropping_stale_claim, forget
 from handoff.engine.tasks.kinds import BY_KIND
 
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from handoff.board.tasks.tasks import Task
     from handoff.engine.app import App
     from handoff.engine.proof.evidence import Evidence
-    from handoff.engine.tasks.current import Hold
-    from handoff.engine.workspaces.task_work import Judged
+    from handoff.engine.tasks.current import CurrentClaim
+    from handoff.engine.workspaces.task_work import JudgedWork
     from handoff.git.workspaces.workspaces import Workspace
     from handoff.store.database import Transaction
 
@@ -50,12 +50,12 @@ def take(
     place = find_project(app, name=project)
     stop_files.read_files(app, place.name)
     agents = config.values["max_running_agent"]
-    limits = leases.Limits(
+    limits = leases.ClaimLimits(
         int(config.number("max_running")), int(config.number("max_running_project")), int(agents.get(agent, 0))
     )
-    ticket = claims.begin(app, session=session, workspace=place.workspace)
-    who = sessions.Who(
-        ticket.session, project=place.name, agent=agent, workspace=place.workspace, host=app.settings.host,
+    local_claim = claims.begin(app, session=session, workspace=place.workspace)
+    who = sessions.SessionIdentity(
+        local_claim.session, project=place.name, agent=agent, workspace=place.workspace, host=app.settings.host,
         labels=labels_of(app, said=labels),
     )  # fmt: skip
     seconds = lease or config.number("lease_seconds")
@@ -73,9 +73,9 @@ def take(
             raise UserError(f"Nothing to take in project {place.name}: {why}.", f"See: {app.settings.program} queue")
     finally:
         if claim is None:
-            claims.drop(app, ticket.session)
+            claims.drop(app, local_claim.session)
     taken = claim.task
-    claims.keep(app, ticket._replace(fence=claim.fence, key=taken.key, project=taken.project, task=taken.label))
+    claims.keep(app, local_claim._replace(fence=claim.fence, key=taken.key, project=taken.project, task=taken.label))
     views.refresh_or_tell(app, place.name, f"You hold {taken.label} with fence {claim.fence}")
     return claim
 
@@ -103,7 +103,7 @@ class Finished(Record):
 
 def finish(
     app: App,
-    hold: Hold,
+    current_claim: CurrentClaim,
     *,
     summary: str = "",
     accept_outside: str = "",
@@ -113,37 +113,39 @@ def finish(
 
     `also` is written in the same transaction.
     """
-    task = hold.task
-    if hold.fence is not None and not task.ended:
-        with told(app, hold):
-            task = leases.heartbeat(app.database, key=task.key, fence=hold.fence)
+    task = current_claim.task
+    if current_claim.fence is not None and not task.ended:
+        with dropping_stale_claim(app, current_claim):
+            task = leases.heartbeat(app.database, key=task.key, fence=current_claim.fence)
     if task.kind in BY_KIND and not task.ended:
-        return _heard(app, task, hold, summary)
+        return _heard(app, task, current_claim, summary)
     began = app.clock.now()
-    evidence, clone, judged = _judge(app, task, hold, summary)
+    evidence, clone, judged = _judge(app, task, current_claim, summary)
     record = evidence.record()
     refused = [path for path in evidence.outside if not accept_outside]
     if refused or (evidence.verdict is not None and not evidence.verdict.green):
         with app.database.transaction() as transaction:
-            journal.append(transaction, "task.doubted", task=task, session=hold.session, **record)
+            journal.append(transaction, "task.rejected", task=task, session=current_claim.session, **record)
         views.refresh(app, task.project)
         raise _refusal(app, task, evidence, refused)
     if clone is not None and judged is not None:
         from handoff.engine.workspaces import task_work
 
-        if hold.fence is not None and not task.ended:  # a check may take long: whoever was replaced lands nothing
-            with told(app, hold):
-                leases.heartbeat(app.database, key=task.key, fence=hold.fence)
+        if (
+            current_claim.fence is not None and not task.ended
+        ):  # a check may take long: whoever was replaced lands nothing
+            with dropping_stale_claim(app, current_claim):
+                leases.heartbeat(app.database, key=task.key, fence=current_claim.fence)
         record.update(task_work.keep(app, task, clone, judged))
-    trouble = _put_on_record(app, task, evidence, hold.session, began)
-    _publish(app, task, hold, clone)
-    with told(app, hold), app.database.transaction() as transaction:
+    trouble = _put_on_record(app, task, evidence, current_claim.session, began)
+    _publish(app, task, current_claim, clone)
+    with dropping_stale_claim(app, current_claim), app.database.transaction() as transaction:
         if evidence.outside:
             journal.append(
                 transaction,
-                "task.excused",
+                "task.waived",
                 task=task,
-                session=hold.session,
+                session=current_claim.session,
                 reason=accept_outside,
                 outside=list(evidence.outside),
             )
@@ -151,24 +153,29 @@ def finish(
         if also is not None:
             also(transaction)
         outcome = outcomes.finish(
-            transaction, key=task.key, fence=hold.fence, summary=summary, evidence=record, session=hold.session
+            transaction,
+            key=task.key,
+            fence=current_claim.fence,
+            summary=summary,
+            evidence=record,
+            session=current_claim.session,
         )
-    forget(app, hold)
+    forget(app, current_claim)
     views.refresh_or_tell(app, task.project, f"Task {task.label} is done")
     return Finished(outcome, evidence, trouble)
 
 
-def _heard(app: App, task: Task, hold: Hold, summary: str) -> Finished:
+def _heard(app: App, task: Task, current_claim: CurrentClaim, summary: str) -> Finished:
     """A phase of a flow is judged when its session is over; that it was reported is written down, and nothing follows."""
     from handoff.engine.proof.evidence import Evidence
 
-    if hold.fence is None:
+    if current_claim.fence is None:
         raise Refused(
             f"'{task.label}' is a phase of a flow: it is done when its check says so.",
             f"Do it now: {app.settings.program} flow step {task.scope}. Or pass it over: flow step {task.scope} --skip REASON",
         )
     with app.database.transaction() as transaction:
-        journal.append(transaction, "task.reported", task=task, session=hold.session, summary=summary)
+        journal.append(transaction, "task.reported", task=task, session=current_claim.session, summary=summary)
     return Finished(outcomes.Outcome(task), Evidence("", (), (), None))
 
 
@@ -178,52 +185,60 @@ def _put_on_record(app: App, task: Task, evidence: Evidence, session: str, began
         return ""
     from handoff.engine.proof import git_notes
 
-    return git_notes.finished(app, task, evidence, session=session, began=began)
+    return git_notes.record_finished(app, task, evidence, session=session, began=began)
 
 
-def block(app: App, hold: Hold, *, reason: str) -> Outcome:
+def block(app: App, current_claim: CurrentClaim, *, reason: str) -> Outcome:
     """It cannot go on: the reason is kept for whoever helps."""
-    with told(app, hold):
-        outcome = outcomes.block(app.database, key=hold.task.key, reason=reason, fence=hold.fence, session=hold.session)
-    forget(app, hold)
-    views.refresh_or_tell(app, hold.task.project, f"Task {hold.task.label} is blocked")
+    with dropping_stale_claim(app, current_claim):
+        outcome = outcomes.block(
+            app.database,
+            key=current_claim.task.key,
+            reason=reason,
+            fence=current_claim.fence,
+            session=current_claim.session,
+        )
+    forget(app, current_claim)
+    views.refresh_or_tell(app, current_claim.task.project, f"Task {current_claim.task.label} is blocked")
     return outcome
 
 
-def release(app: App, hold: Hold, *, reason: str = "") -> Task:
+def release(app: App, current_claim: CurrentClaim, *, reason: str = "") -> Task:
     """Give the task back unfinished."""
-    if hold.fence is None:
-        raise UserError(f"Nobody here holds '{hold.task.label}'.", "Nothing was changed.")
-    with told(app, hold):
-        task = leases.release(app.database, key=hold.task.key, fence=hold.fence, reason=reason)
-    forget(app, hold)
+    if current_claim.fence is None:
+        raise UserError(f"Nobody here holds '{current_claim.task.label}'.", "Nothing was changed.")
+    with dropping_stale_claim(app, current_claim):
+        task = leases.release(app.database, key=current_claim.task.key, fence=current_claim.fence, reason=reason)
+    forget(app, current_claim)
     views.refresh_or_tell(app, task.project, f"Task {task.label} is free")
     return task
 
 
-def _publish(app: App, task: Task, hold: Hold, clone: Workspace | None) -> None:
+def _publish(app: App, task: Task, current_claim: CurrentClaim, clone: Workspace | None) -> None:
     """Whoever comes after this task may be on another machine: done means that they can have it."""
     if not task.ended and home_config(app).text("git_remote"):
         from handoff.engine.workspaces import publish
 
-        fence = task.fence if hold.fence is None else hold.fence
-        folder = clone.tree if clone is not None else _worked_in(task, hold.workspace)
-        publish.publish(app, task=task, fence=fence, folder=folder, session=hold.session)
+        fence = task.fence if current_claim.fence is None else current_claim.fence
+        folder = clone.tree if clone is not None else _worked_in(task, current_claim.workspace)
+        publish.publish(app, task=task, fence=fence, folder=folder, session=current_claim.session)
 
 
-def _judge(app: App, task: Task, hold: Hold, summary: str) -> tuple[Evidence, Workspace | None, Judged | None]:
+def _judge(
+    app: App, task: Task, current_claim: CurrentClaim, summary: str
+) -> tuple[Evidence, Workspace | None, JudgedWork | None]:
     from handoff.engine.proof import evidence
     from handoff.engine.workspaces import task_clones
 
     clone = None if task.ended else task_clones.of_task(app, task)
-    if clone is not None and hold.workspace in ("", clone.tree):
+    if clone is not None and current_claim.workspace in ("", clone.tree):
         from handoff.engine.workspaces import task_work
 
         judged = task_work.judge(app, task, clone, summary=summary)
         return judged.evidence, clone, judged
-    folder = _worked_in(task, hold.workspace)
+    folder = _worked_in(task, current_claim.workspace)
     run = None
-    if task_clones.is_walled(app, project=task.project, session=hold.session):
+    if task_clones.is_sandboxed(app, project=task.project, session=current_claim.session):
         from handoff.engine.workspaces import task_work
 
         run = lambda: task_work.run_check(app, task, folder)  # noqa: E731 - two words
@@ -249,4 +264,4 @@ def _refusal(app: App, task: Task, evidence: Evidence, outside: list[str]) -> Re
     verdict = evidence.verdict
     tail = f"\n{verdict.tail}" if verdict and verdict.tail else ""
     word = f"`{verdict.command}` is {verdict.word}" if verdict else "its check is red"
-    return Refused(f"'{task.label}' is not done: {word}.{tail}", "Mend it and report again; the task is still yours.")
+    return Refused(f"'{task.label}' is not done: {word}.{tail}", "Fix it and report again; the task is still yours.")

@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 def spent_up(app: App) -> str:
     """Why nothing may start now, or nothing."""
-    most = home_config(app).number("max_cost_per_day")
-    if not most:
+    limit = home_config(app).number("max_cost_per_day")
+    if not limit:
         return ""
     spent = expenses.of_a_day(app.database)
-    if spent < most:
+    if spent < limit:
         return ""
-    return f"the sessions of the last 24 hours cost {spent:.2f} USD, and max_cost_per_day is {most:g}"
+    return f"the sessions of the last 24 hours cost {spent:.2f} USD, and max_cost_per_day is {limit:g}"
 
 
 def refuse_spent_up(app: App) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from handoff.base.markdown import fenced, listed, one_line, quoted, render
+from handoff.base.markdown import bullets, fenced, one_line, quoted, render
 from handoff.base.record import TYPE_CHECKING
 from handoff.board import answers
 from handoff.engine.proof.baseline import baseline_text
@@ -41,8 +41,8 @@ def baton(
         "brief": task.brief.strip(),
         "history": _history(task, answers.of_task(app.database, key=task.key) if task.key else []),
         "baseline": baseline_text(facts) if facts else f"- Workspace: `{folder}`",
-        "reading": listed(reading),
-        "ownership": listed([f"`{pattern}`" for pattern in task.patterns], most=100),
+        "reading": bullets(reading),
+        "ownership": bullets([f"`{pattern}`" for pattern in task.patterns], limit=100),
         "checks": f"`{task.check_command}` ends with exit 0." if task.check_command else "",
         "parts": _parts(app, task, parts, clone),
         "report": _report(app, task, batch, clone),
@@ -80,7 +80,7 @@ def _parts(app: App, task: Task, parts: Sequence[Task], clone: str) -> str:
         line = f"`{part.id}`: {part.state}" + (f", {one_line(said)}" if said else "")
         lines.append(f"{line}\n  - asked: {one_line(part.brief)}\n  - owned: {owned}")
     text = (
-        listed(lines, most=200) + "\n\nBring the parts together: look at every part's changes, mend what does not fit"
+        bullets(lines, limit=200) + "\n\nBring the parts together: look at every part's changes, fix what does not fit"
     )
     if clone:
         return (

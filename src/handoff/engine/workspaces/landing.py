@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, NamedTuple
 from handoff.base.errors import HandoffError, Refused, UserError
 from handoff.checks.commands import Verdict, run_check
 from handoff.engine.proof import git_notes
-from handoff.engine.proof.sandboxes import inside, wall_of_workspace
-from handoff.engine.safety.snapshots import Vault, listing, open_vault, snapshot
-from handoff.engine.workspaces.workspaces import vault_of
+from handoff.engine.proof.sandboxes import inside, sandbox_of_workspace
+from handoff.engine.safety.snapshots import SnapshotStore, listing, open_snapshot_store, snapshot
+from handoff.engine.workspaces.workspaces import snapshot_store_of
 from handoff.git.landing import merge as work
 from handoff.git.landing.target import Landing, Target, checkout_of
 from handoff.git.notes.record import GREEN, Check
 from handoff.git.ownership.ownership import Ownership
 from handoff.git.plumbing import query as sources
 from handoff.git.snapshots.restore import tree_of
-from handoff.git.snapshots.take import Wish
+from handoff.git.snapshots.take import SnapshotRequest
 from handoff.git.workspaces.include import copy_included
 from handoff.git.workspaces.kinds import isolation
 from handoff.git.workspaces.workspaces import CLONE, READY, SHARED, Workspace, all_workspaces, read_workspace
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _CONVERSIONS = ("text", "eol", "filter", "ident", "working-tree-encoding")
 
 
-class Outcome(NamedTuple):
+class LandingOutcome(NamedTuple):
     """What a landing did or would do."""
 
     target: str
@@ -54,48 +54,50 @@ class Collisions(NamedTuple):
 
 
 def land(
-    app: App, *, names: Sequence[str], vault: Vault | None = None, into: str = "", check: str = "", timeout: float = 900,
-    message: str = "", dry_run: bool = False, walled: bool = True, prepared: Sequence[work.Member] = (),
-) -> Outcome:  # fmt: skip
+    app: App, *, names: Sequence[str], snapshot_store: SnapshotStore | None = None, into: str = "", check: str = "", timeout: float = 900,
+    message: str = "", dry_run: bool = False, sandboxed: bool = True, prepared: Sequence[work.Member] = (),
+) -> LandingOutcome:  # fmt: skip
     """Land the named workspaces or branches in this order, after what the caller `prepared`: all of them or none."""
-    vault = vault or open_vault(app)
-    target = target_of(app, vault)
+    snapshot_store = snapshot_store or open_snapshot_store(app)
+    target = target_of(app, snapshot_store)
     target.finish()
     told = ", ".join((*(one.name for one in prepared), *names))
-    before = snapshot(app, vault=vault, wish=Wish(f"before landing {told}"))
-    branch = _branch(vault, into)
+    before = snapshot(app, snapshot_store=snapshot_store, request=SnapshotRequest(f"before landing {told}"))
+    branch = _branch(snapshot_store, into)
     tip = target.tip(branch)
     if not tip:
         raise UserError(f"There is no branch {branch}.", "Name one with --into.")
-    members = (*prepared, *_members(app, vault, names, tip, message))
-    merged = work.merge(vault.store, tip, members, moment=int(before.time), person=_person(target))
-    outcome = Outcome(branch, merged, members)
+    members = (*prepared, *_members(app, snapshot_store, names, tip, message))
+    merged = work.merge(snapshot_store.store, tip, members, moment=int(before.time), person=_person(target))
+    outcome = LandingOutcome(branch, merged, members)
     if merged.conflicts or not merged.steps or dry_run:
         return outcome
     if check:
-        verdict = _checked(app, vault, merged.new, check, (timeout, walled))
+        verdict = _checked(app, snapshot_store, merged.new, check, (timeout, sandboxed))
         outcome = outcome._replace(verdict=verdict)
         if not verdict.green:
-            return outcome._replace(culprit=_bisect(app, vault, merged, check, (timeout, walled)))
-    checkout = checkout_of(vault.place.source, branch)
+            return outcome._replace(culprit=_bisect(app, snapshot_store, merged, check, (timeout, sandboxed)))
+    checkout = checkout_of(snapshot_store.place.source, branch)
     landing = Landing(
         f"{int(before.time * 1000):015d}-{os.urandom(2).hex()}", branch, tip, merged.new,
         tuple(step.member for step in merged.steps), checkout.top if checkout else "", before.time,
     )  # fmt: skip
     target.move(landing)
-    return _recorded(app, vault, outcome._replace(landing=landing))
+    return _recorded(app, snapshot_store, outcome._replace(landing=landing))
 
 
-def _recorded(app: App, vault: Vault, outcome: Outcome) -> Outcome:
+def _recorded(app: App, snapshot_store: SnapshotStore, outcome: LandingOutcome) -> LandingOutcome:
     """What was checked is noted on the commit that landed: it was run on exactly that tree."""
     verdict, landing = outcome.verdict, outcome.landing
     if verdict is None or landing is None:
         return outcome
     check = Check(verdict.command, GREEN, verdict.code, seconds=round(verdict.seconds, 3))
-    who = git_notes.Work(os.path.basename(vault.place.project), f"land {', '.join(landing.members)}", next="done")
+    who = git_notes.RecordedWork(
+        os.path.basename(snapshot_store.place.project), f"land {', '.join(landing.members)}", next="done"
+    )
     try:
         git_notes.write(
-            app, repository=vault.place.source.top, commit=landing.new, tree=tree_of(vault.store, landing.new), work=who,
+            app, repository=snapshot_store.place.source.top, commit=landing.new, tree=tree_of(snapshot_store.store, landing.new), work=who,
             judged="command", checks=[check], began=landing.time,
         )  # fmt: skip
     except HandoffError as error:
@@ -103,33 +105,35 @@ def _recorded(app: App, vault: Vault, outcome: Outcome) -> Outcome:
     return outcome
 
 
-def member_of(app: App, *, vault: Vault, workspace: Workspace) -> work.Member:
+def member_of(app: App, *, snapshot_store: SnapshotStore, workspace: Workspace) -> work.Member:
     """What a workspace holds now inside its ownership, as one commit on its base; the same work gives the same commit."""
-    vault.store.create(vault.place.source.common)
-    return _from_workspace(app, vault, workspace, "")
+    snapshot_store.store.create(snapshot_store.place.source.common)
+    return _from_workspace(app, snapshot_store, workspace, "")
 
 
-def find_collisions(app: App, *, vault: Vault | None = None) -> Collisions:
+def find_collisions(app: App, *, snapshot_store: SnapshotStore | None = None) -> Collisions:
     """Compare the work of all live workspaces pair by pair, in memory."""
-    vault = vault or open_vault(app)
-    target_of(app, vault).finish()
-    snapshot(app, vault=vault, wish=Wish("before comparing"))
-    names = [one.name for one in all_workspaces(vault.place.project) if one.state == READY and one.kind != SHARED]
-    members = _members(app, vault, names, "", "")
-    hard, soft = work.collisions(vault.store, members)
+    snapshot_store = snapshot_store or open_snapshot_store(app)
+    target_of(app, snapshot_store).finish()
+    snapshot(app, snapshot_store=snapshot_store, request=SnapshotRequest("before comparing"))
+    names = [
+        one.name for one in all_workspaces(snapshot_store.place.project) if one.state == READY and one.kind != SHARED
+    ]
+    members = _members(app, snapshot_store, names, "", "")
+    hard, soft = work.collisions(snapshot_store.store, members)
     return Collisions(tuple(members), tuple(hard), tuple(soft))
 
 
-def undo_landing(app: App, *, landing: Landing, vault: Vault | None = None) -> Landing:
+def undo_landing(app: App, *, landing: Landing, snapshot_store: SnapshotStore | None = None) -> Landing:
     """Take a landing back: the branch returns to where it was, if nothing has been built on it since."""
-    vault = vault or open_vault(app)
-    target = target_of(app, vault)
+    snapshot_store = snapshot_store or open_snapshot_store(app)
+    target = target_of(app, snapshot_store)
     if target.tip(landing.target) != landing.new:
         raise Refused(
             f"{landing.target} has moved on since {landing.new[:10]} landed.",
             f"Revert it: git revert {landing.old[:10]}..{landing.new[:10]}",
         )
-    snapshot(app, vault=vault, wish=Wish("before undo of a landing", force=True))
+    snapshot(app, snapshot_store=snapshot_store, request=SnapshotRequest("before undo of a landing", force=True))
     back = landing._replace(
         id=f"{landing.id}-back", old=landing.new, new=landing.old, time=app.clock.now(), state="moving",
         members=tuple(f"undo {name}" for name in landing.members),
@@ -140,23 +144,23 @@ def undo_landing(app: App, *, landing: Landing, vault: Vault | None = None) -> L
     return landing
 
 
-def last_landing(app: App, *, vault: Vault) -> Landing | None:
+def last_landing(app: App, *, snapshot_store: SnapshotStore) -> Landing | None:
     """The newest landing that can be taken back; one that was cut short is finished first."""
-    target = target_of(app, vault)
+    target = target_of(app, snapshot_store)
     target.finish()
     return next((one for one in target.all() if one.state == "landed"), None)
 
 
-def target_of(app: App, vault: Vault) -> Target:
+def target_of(app: App, snapshot_store: SnapshotStore) -> Target:
     """The mover of branches for this project."""
-    vault.store.create(vault.place.source.common)
-    return Target(vault.store, vault.place.source, vault.place.project, app.git_environment)
+    snapshot_store.store.create(snapshot_store.place.source.common)
+    return Target(snapshot_store.store, snapshot_store.place.source, snapshot_store.place.project, app.git_environment)
 
 
-def _branch(vault: Vault, into: str) -> str:
+def _branch(snapshot_store: SnapshotStore, into: str) -> str:
     if into:
         return into if into.startswith("refs/") else f"refs/heads/{into}"
-    branch = sources.head(vault.place.source).branch
+    branch = sources.head(snapshot_store.place.source).branch
     if not branch:
         raise UserError("HEAD is detached: there is no branch to land on.", "Name one: handoff land … --into BRANCH")
     return branch
@@ -170,25 +174,29 @@ def _person(target: Target) -> str:
 # --- members ------------------------------------------------------------------------------------------
 
 
-def _members(app: App, vault: Vault, names: Sequence[str], tip: str, message: str) -> list[work.Member]:
+def _members(
+    app: App, snapshot_store: SnapshotStore, names: Sequence[str], tip: str, message: str
+) -> list[work.Member]:
     if len(set(names)) != len(names):
         raise UserError("A name stands there twice.", "Name each workspace once.")
     found: list[work.Member | None] = []
     branches: list[tuple[int, str, str]] = []
-    refs = sources.refs(vault.place.source)
+    refs = sources.refs(snapshot_store.place.source)
     for name in names:
-        workspace = read_workspace(os.path.join(vault.place.project, "workspaces", name)) if "/" not in name else None
+        workspace = (
+            read_workspace(os.path.join(snapshot_store.place.project, "workspaces", name)) if "/" not in name else None
+        )
         if workspace is not None:
-            found.append(_from_workspace(app, vault, workspace, message))
+            found.append(_from_workspace(app, snapshot_store, workspace, message))
             continue
         commit = refs.get(f"refs/heads/{name}")
         if commit is None:
             raise UserError(f"There is no workspace and no branch '{name}'.", "See: handoff workspace list")
         branches.append((len(found), name, commit))
         found.append(None)
-    bases = _bases(vault, [commit for _, _, commit in branches], tip)
+    bases = _bases(snapshot_store, [commit for _, _, commit in branches], tip)
     paths = work.many_touches(
-        vault.store, [(base, commit) for base, (_, _, commit) in zip(bases, branches, strict=True)]
+        snapshot_store.store, [(base, commit) for base, (_, _, commit) in zip(bases, branches, strict=True)]
     )
     for (at, name, commit), base, touched in zip(branches, bases, paths, strict=True):
         words = message or f"Land {name}\n\nHandoff-Branch: {name}\n"
@@ -196,48 +204,50 @@ def _members(app: App, vault: Vault, names: Sequence[str], tip: str, message: st
     return [one for one in found if one is not None]
 
 
-def _bases(vault: Vault, commits: Sequence[str], tip: str) -> list[str]:
+def _bases(snapshot_store: SnapshotStore, commits: Sequence[str], tip: str) -> list[str]:
     """Where each branch left the target's history; one process for all that grew straight from the tip."""
     if not commits:
         return []
-    listed = vault.store.ask("rev-list", "--no-walk=unsorted", "--parents", *commits)
+    listed = snapshot_store.store.ask("rev-list", "--no-walk=unsorted", "--parents", *commits)
     parents = dict(line.split(" ", 1) for line in listed.splitlines() if " " in line)
     found = []
     for commit in commits:
         if parents.get(commit) == tip:
             found.append(tip)
             continue
-        answer = vault.store.git("merge-base", commit, tip)
+        answer = snapshot_store.store.git("merge-base", commit, tip)
         if answer.code:
             raise UserError(f"{commit[:10]} has no history in common with the target.", "Land it by hand.")
         found.append(answer.text.strip())
     return found
 
 
-def _from_workspace(app: App, vault: Vault, workspace: Workspace, message: str) -> work.Member:
+def _from_workspace(app: App, snapshot_store: SnapshotStore, workspace: Workspace, message: str) -> work.Member:
     """What a session changed since its start, inside its ownership, as one commit on its base."""
     if workspace.kind == SHARED or workspace.state != READY:
         raise UserError(f"The workspace '{workspace.name}' cannot be landed.", "It is your own checkout, or not ready.")
-    own = vault_of(app, workspace=workspace)
-    now = snapshot(app, vault=own, wish=Wish("before landing", session=workspace.session or workspace.name))
-    started = [one for one in listing(app, vault=own, workspace=workspace.name) if one.operation == "start"]
-    base_tree = tree_of(vault.store, workspace.base)
-    start_tree = tree_of(vault.store, started[-1].sha) if started else base_tree
-    touched = work.touches(vault.store, start_tree, now.sha)
-    included = {one.path for one in work.touches(vault.store, base_tree, start_tree) if one.mode != "000000"}
+    own = snapshot_store_of(app, workspace=workspace)
+    now = snapshot(
+        app, snapshot_store=own, request=SnapshotRequest("before landing", session=workspace.session or workspace.name)
+    )
+    started = [one for one in listing(app, snapshot_store=own, workspace=workspace.name) if one.operation == "start"]
+    base_tree = tree_of(snapshot_store.store, workspace.base)
+    start_tree = tree_of(snapshot_store.store, started[-1].sha) if started else base_tree
+    touched = work.touches(snapshot_store.store, start_tree, now.sha)
+    included = {one.path for one in work.touches(snapshot_store.store, base_tree, start_tree) if one.mode != "000000"}
     left = dict.fromkeys(
-        (one.path for one in touched if one.path in included and not _in_tree(vault, base_tree, one.path)),
+        (one.path for one in touched if one.path in included and not _in_tree(snapshot_store, base_tree, one.path)),
         "came from .worktreeinclude",
     )
-    left.update(work.refused(vault.store, workspace.tree, touched))
+    left.update(work.refusals(snapshot_store.store, workspace.tree, touched))
     if workspace.owns:
         owned = Ownership.parse(workspace.owns)
         left.update({one.path: "not owned" for one in touched if not owned.covers(one.path)})
     taken = [one for one in touched if one.path not in left]
-    taken = _cleaned(app, vault, own, taken)
-    index = os.path.join(vault.store.path, "handoff", f"landing.{os.getpid()}.index")
-    tree = work.apply(vault.store, workspace.base, taken, index=index)
-    commit = vault.store.write_commit(tree, [workspace.base], f"Work of {workspace.name}\n", moment=0)
+    taken = _cleaned(app, snapshot_store, own, taken)
+    index = os.path.join(snapshot_store.store.path, "handoff", f"landing.{os.getpid()}.index")
+    tree = work.apply(snapshot_store.store, workspace.base, taken, index=index)
+    commit = snapshot_store.store.write_commit(tree, [workspace.base], f"Work of {workspace.name}\n", moment=0)
     words = message or _message(own, workspace)
     return work.Member(
         workspace.name, workspace.base, commit, frozenset(one.path for one in taken), tuple(taken), words,
@@ -245,11 +255,11 @@ def _from_workspace(app: App, vault: Vault, workspace: Workspace, message: str) 
     )  # fmt: skip
 
 
-def _in_tree(vault: Vault, tree: str, path: str) -> bool:
-    return vault.store.git("cat-file", "-e", f"{tree}:{path}").code == 0
+def _in_tree(snapshot_store: SnapshotStore, tree: str, path: str) -> bool:
+    return snapshot_store.store.git("cat-file", "-e", f"{tree}:{path}").code == 0
 
 
-def _message(own: Vault, workspace: Workspace) -> str:
+def _message(own: SnapshotStore, workspace: Workspace) -> str:
     answer = own.store.look(own.place.source, "log", "-z", "--reverse", "--format=%B", f"{workspace.base}..HEAD", "--")
     said = [text.strip() for text in answer.text.split("\0") if text.strip()] if answer.code == 0 else []
     first = (
@@ -261,10 +271,10 @@ def _message(own: Vault, workspace: Workspace) -> str:
     return f"{first}\n\nHandoff-Workspace: {workspace.name}\n"
 
 
-def _cleaned(app: App, vault: Vault, own: Vault, taken: list[work.Touch]) -> list[work.Touch]:
+def _cleaned(app: App, snapshot_store: SnapshotStore, own: SnapshotStore, taken: list[work.Touch]) -> list[work.Touch]:
     """Bytes from the disk as git wants to store them: line ends, encodings and filters by the person's own settings."""
-    target = target_of(app, vault)
-    top = vault.place.source.top
+    target = target_of(app, snapshot_store)
+    top = snapshot_store.place.source.top
     files = [one for one in taken if one.mode.startswith("100")]
     if not files:
         return taken
@@ -276,13 +286,13 @@ def _cleaned(app: App, vault: Vault, own: Vault, taken: list[work.Touch]) -> lis
     result = []
     for one in taken:
         if one.mode.startswith("100") and (automatic or one.path in converted):
-            data = vault.store.read(one.sha)
+            data = snapshot_store.store.read(one.sha)
             done = target.git(top, "hash-object", "-w", "--stdin", f"--path={one.path}", stdin=data)
             if done.code:
                 raise UserError(f"{one.path} cannot be converted for git: {done.error_text}")
             sha = done.text.strip()
             kept = target.git(top, "cat-file", "blob", sha).out
-            vault.store.write("blob", kept)
+            snapshot_store.store.write("blob", kept)
             result.append(one._replace(sha=sha))
         else:
             result.append(one)
@@ -292,38 +302,40 @@ def _cleaned(app: App, vault: Vault, own: Vault, taken: list[work.Touch]) -> lis
 # --- checks -------------------------------------------------------------------------------------------
 
 
-def _checked(app: App, vault: Vault, commit: str, command: str, how: tuple[float, bool]) -> Verdict:
-    """Run the check on a clean checkout of the commit, inside the wall where there is one."""
-    timeout, walled = how
+def _checked(app: App, snapshot_store: SnapshotStore, commit: str, command: str, how: tuple[float, bool]) -> Verdict:
+    """Run the check on a clean checkout of the commit, inside the sandbox where there is one."""
+    timeout, sandboxed = how
     name = f"check-{os.urandom(3).hex()}"
-    folder = os.path.join(vault.place.project, "checks", name)
+    folder = os.path.join(snapshot_store.place.project, "checks", name)
     tree = os.path.join(folder, "tree")
-    workspace = Workspace(name, CLONE, vault.place.project, tree, base=commit, branch=f"refs/heads/{name}", port=59990)
+    workspace = Workspace(
+        name, CLONE, snapshot_store.place.project, tree, base=commit, branch=f"refs/heads/{name}", port=59990
+    )
     way = isolation(CLONE, app.git_environment)
     try:
-        way.make(vault.place, vault.store, workspace)
-        copy_included(vault.place, vault.store, tree)
+        way.make(snapshot_store.place, snapshot_store.store, workspace)
+        copy_included(snapshot_store.place, snapshot_store.store, tree)
         line, environment = command, {**app.settings.environment, **workspace.environment()}
-        if walled:
-            wall = wall_of_workspace(app, workspace=workspace)
-            wall = wall._replace(cage=wall.cage._replace(temp=os.path.join(folder, "tmp")))
-            wrapped = inside(app, wall=wall, argv=["/bin/sh", "-c", command], workspace=workspace)
+        if sandboxed:
+            sandbox = sandbox_of_workspace(app, workspace=workspace)
+            sandbox = sandbox._replace(policy=sandbox.policy._replace(temp=os.path.join(folder, "tmp")))
+            wrapped = inside(app, sandbox=sandbox, argv=["/bin/sh", "-c", command], workspace=workspace)
             line, environment = "exec " + shlex.join(wrapped.argv), wrapped.environment
         verdict = run_check(line, folder=tree, environment=environment, timeout=timeout, clock=app.clock)
         return verdict._replace(command=command)
     finally:
-        way.discard(vault.place, vault.store, workspace)
+        way.discard(snapshot_store.place, snapshot_store.store, workspace)
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _bisect(app: App, vault: Vault, merged: work.Merged, command: str, how: tuple[float, bool]) -> str:
+def _bisect(app: App, snapshot_store: SnapshotStore, merged: work.Merged, command: str, how: tuple[float, bool]) -> str:
     """Which member made the checks red: the first step that is red, found by halving."""
-    if not _checked(app, vault, merged.old, command, how).green:
+    if not _checked(app, snapshot_store, merged.old, command, how).green:
         return "the target branch itself, before anything landed"
     good, bad = -1, len(merged.steps) - 1
     while bad - good > 1:
         middle = (good + bad) // 2
-        if _checked(app, vault, merged.steps[middle].commit, command, how).green:
+        if _checked(app, snapshot_store, merged.steps[middle].commit, command, how).green:
             good = middle
         else:
             bad = middle

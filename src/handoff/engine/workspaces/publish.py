@@ -18,15 +18,15 @@ from handoff.board.sessions import leases
 from handoff.board.tasks import states, tasks
 from handoff.engine.home import home_config
 from handoff.engine.proof.baseline import take_baseline
-from handoff.engine.safety.snapshots import Vault, snapshot
+from handoff.engine.safety.snapshots import SnapshotStore, snapshot
 from handoff.engine.workspaces import running
 from handoff.git import remotes
 from handoff.git.plumbing.checkout import facts, find_top, git_path
-from handoff.git.plumbing.snapshot_repo import Store
-from handoff.git.remotes import Moved, Remote, Start
+from handoff.git.plumbing.snapshot_repo import SnapshotRepo
+from handoff.git.remotes import BranchMoved, CheckoutStart, Remote
 from handoff.git.snapshots.location import CHECKOUTS, TREE, find_place
 from handoff.git.snapshots.restore import tree_of
-from handoff.git.snapshots.take import Wish
+from handoff.git.snapshots.take import SnapshotRequest
 from handoff.git.workspaces.kinds import remove_tree
 from handoff.store.addresses import without_password
 
@@ -82,8 +82,8 @@ def publish(app: App, *, task: Task, fence: int, folder: str, session: str = "")
     if remote is None or not os.path.lexists(os.path.join(folder, ".git")):
         return ""
     _refuse_replaced(app, task.key, fence)
-    vault = _vault(app, folder, task.project)
-    tip = _tip_of(app, vault, task, fence, session)
+    snapshot_store = _snapshot_store(app, folder, task.project)
+    tip = _tip_of(app, snapshot_store, task, fence, session)
     name = name_of(label=task.label, key=task.key)
     known = _read(app, task.project, name)
     if not tip or (known.get("tip") == tip and known.get("fence") == fence):
@@ -93,9 +93,9 @@ def publish(app: App, *, task: Task, fence: int, folder: str, session: str = "")
     expected = str(known.get("tip", ""))
     for _ in range(_TRIES):
         try:
-            remote.push(vault.store.path, targets, branch=branch, expected=expected)
+            remote.push(snapshot_store.store.path, targets, branch=branch, expected=expected)
             break
-        except Moved:
+        except BranchMoved:
             # A machine that has lost the task may have pushed in the same moment. The rows say whose the branch is.
             _refuse_replaced(app, task.key, fence)
             expected = remote.refs(branch).get(branch, "")
@@ -137,14 +137,14 @@ def _refuse_replaced(app: App, key: int, fence: int) -> None:
         raise tasks.stale(row, fence)
 
 
-def _tip_of(app: App, vault: Vault, task: Task, fence: int, session: str) -> str:
+def _tip_of(app: App, snapshot_store: SnapshotStore, task: Task, fence: int, session: str) -> str:
     """The commit to publish: the session's own where nothing is uncommitted, else one on top of it with every file."""
-    taken = snapshot(app, vault=vault, wish=Wish("publish", session=session))
-    tree = tree_of(vault.store, taken.sha)
-    if taken.head and tree_of(vault.store, taken.head) == tree:
+    taken = snapshot(app, snapshot_store=snapshot_store, request=SnapshotRequest("publish", session=session))
+    tree = tree_of(snapshot_store.store, taken.sha)
+    if taken.head and tree_of(snapshot_store.store, taken.head) == tree:
         return taken.head
     message = f"Work of '{task.label}' as it lies, not committed by its session\n\n{remotes.WIP}: {fence}\n"
-    return vault.store.write_commit(tree, [taken.head] if taken.head else [], message, moment=int(taken.time))
+    return snapshot_store.store.write_commit(tree, [taken.head] if taken.head else [], message, moment=int(taken.time))
 
 
 def offer_base(app: App, *, project: str, folder: str) -> str:
@@ -211,7 +211,7 @@ def _adopt(app: App, remote: Remote, task: Task, fence: int) -> Task:
         start = remotes.start_at(mirror, branch, newest.tip, environment=remote.environment)
     else:
         merged = [(label, one.tip) for label, one in needed]
-        start = Start(branch, _fetch_base(remote, mirror, task), merged=merged)
+        start = CheckoutStart(branch, _fetch_base(remote, mirror, task), merged=merged)
     folder = _make(app, task, mirror, remote, start)
     _write(app, task.project, name, {"tip": newest.tip if newest is not None else "", "fence": 0})
     return _place(app, task, fence, folder, new=newest is None)
@@ -252,11 +252,15 @@ def _results(waited: dict[int, str], refs: dict[str, str]) -> list[tuple[str, Pu
     return [(label, one) for label, one in found if one is not None]
 
 
-def _make(app: App, task: Task, mirror: str, remote: Remote, start: Start) -> str:
+def _make(app: App, task: Task, mirror: str, remote: Remote, start: CheckoutStart) -> str:
     """A checkout of the task's own; what an older attempt left there is kept as a snapshot first."""
     tree = os.path.join(app.settings.home, task.project, CHECKOUTS, f"{_HOST}{task.key}", TREE)
     if os.path.lexists(os.path.join(tree, ".git")):
-        snapshot(app, vault=_vault(app, tree, task.project), wish=Wish("before another machine's work", force=True))
+        snapshot(
+            app,
+            snapshot_store=_snapshot_store(app, tree, task.project),
+            request=SnapshotRequest("before another machine's work", force=True),
+        )
     remotes.make_checkout(mirror, tree, remote, start)
     return tree
 
@@ -295,7 +299,7 @@ def look_after(app: App) -> list[str]:
 
 
 def _tidy(app: App) -> None:
-    """Remove checkouts of tasks that ended a day ago: what was in them is at the shared repository and in the vault."""
+    """Remove checkouts of tasks that ended a day ago: what was in them is at the shared repository and in the snapshot store."""
     for project in _projects(app):
         folder = os.path.join(app.settings.home, project, CHECKOUTS)
         for name in os.listdir(folder) if os.path.isdir(folder) else ():
@@ -344,9 +348,9 @@ def _here(app: App) -> str:
     return slug(app.settings.host) or "host"
 
 
-def _vault(app: App, folder: str, project: str) -> Vault:
+def _snapshot_store(app: App, folder: str, project: str) -> SnapshotStore:
     place = find_place(find_top(folder) or folder, home=app.settings.home, project=project)
-    return Vault(place, Store(place.store, app.settings.environment))
+    return SnapshotStore(place, SnapshotRepo(place.store, app.settings.environment))
 
 
 def _folder(app: App, project: str) -> str:

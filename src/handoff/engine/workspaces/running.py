@@ -9,14 +9,14 @@ from handoff.agents import folder as folders
 from handoff.base.errors import Away, Conflict
 from handoff.base.files import make_folder, remove, write_atomic
 from handoff.base.marked import end as end_processes
-from handoff.base.marked import is_alive, marked
+from handoff.base.marked import is_alive, of_session
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.sessions import expenses, leases
 from handoff.board.tasks import states, tasks
 from handoff.engine.workspaces.transcripts import known_session
 
 if TYPE_CHECKING:
-    from handoff.agents.session import Session
+    from handoff.agents.session import AgentSession
     from handoff.board.sessions.leases import Claim
     from handoff.board.tasks.tasks import Task
     from handoff.engine.app import App
@@ -30,7 +30,7 @@ _OLD_SECONDS = 3600.0
 
 
 class Trace(Record):
-    """One session that was started here and is not settled."""
+    """One session that was started here and is not concluded."""
 
     session: str
     key: int
@@ -55,12 +55,12 @@ def leave(app: App, claim: Claim, folder: str, *, supervised: bool) -> None:
 
 
 def forget(app: App, session: str) -> None:
-    """It is settled: nobody needs to look after it any more."""
+    """It is concluded: nobody needs to look after it any more."""
     remove(os.path.join(_place(app), session))
 
 
 def listing(app: App) -> list[Trace]:
-    """Every session that was started here and is not settled."""
+    """Every session that was started here and is not concluded."""
     try:
         names = [name for name in os.listdir(_place(app)) if not name.startswith(".")]
     except OSError:
@@ -71,7 +71,7 @@ def listing(app: App) -> list[Trace]:
             with open(os.path.join(_place(app), name), encoding="utf-8") as file:
                 parts = file.read().split(" ", _PARTS - 1)
         except OSError:
-            continue  # it was just settled
+            continue  # it was just concluded
         if len(parts) == _PARTS and parts[0].isdigit() and parts[1].isdigit():
             found.append(Trace(name, int(parts[0]), int(parts[1]), parts[2] == "1", parts[3]))
     return found
@@ -94,40 +94,40 @@ def tidy(app: App) -> None:
 
 def end(trace: Trace, reason: str) -> bool:
     """End everything of a session that must not write any more; False when nothing of it ran."""
-    keeper = folders.keeper_of(trace.folder)
-    left = [*([keeper] if is_alive(keeper) else []), *marked(trace.session)]
+    monitor = folders.monitor_of(trace.folder)
+    left = [*([monitor] if is_alive(monitor) else []), *of_session(trace.session)]
     if left:
         folders.put(trace.folder, folders.STOPPED, reason)
         end_processes(left)
     return bool(left)
 
 
-def end_superseded(app: App, task: Task, *, but: str) -> int:
+def end_superseded(app: App, task: Task, *, except_: str) -> int:
     """Sessions that lost this task and still run here; how many."""
     return sum(
         end(trace, "another session has its task")
         for trace in listing(app)
-        if trace.key == task.key and trace.session != but
+        if trace.key == task.key and trace.session != except_
     )
 
 
 def stop(app: App, *, session: str, reason: str = "a person stopped it") -> bool:
     """Ask a session to end; its supervisor does it, or we do where there is none. False when it was over already."""
     known, path = known_session(app, session)
-    keeper = folders.keeper_of(path)
-    if not is_alive(keeper) and not marked(known.id):
+    monitor = folders.monitor_of(path)
+    if not is_alive(monitor) and not of_session(known.id):
         return False
     folders.put(path, folders.STOP, reason)
-    end_processes([keeper], signal.SIGTERM)
-    if not is_alive(keeper):
-        end_processes(marked(known.id))
+    end_processes([monitor], signal.SIGTERM)
+    if not is_alive(monitor):
+        end_processes(of_session(known.id))
     return True
 
 
-class Look:
+class SessionWatch:
     """What is looked at while a session runs: whose the task is, and whether the session shows signs of life."""
 
-    def __init__(self, app: App, claim: Claim, session: Session) -> None:
+    def __init__(self, app: App, claim: Claim, session: AgentSession) -> None:
         self._app, self._claim, self._session = app, claim, session
         self._every = min(_LONGEST_BEAT, claim.lease_seconds / _SHARE_OF_LEASE)
         now = app.clock.monotonic()

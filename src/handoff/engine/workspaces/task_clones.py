@@ -1,4 +1,4 @@
-"""The clone a task's sessions work in: its name, its record, its vault, and which parts of the batch it builds on."""
+"""The clone a task's sessions work in: its name, its record, its snapshot store, and which parts of the batch it builds on."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from handoff.board.tasks import states, tasks
 if TYPE_CHECKING:
     from handoff.board.tasks.tasks import Task
     from handoff.engine.app import App
-    from handoff.engine.safety.snapshots import Vault
+    from handoff.engine.safety.snapshots import SnapshotStore
     from handoff.git.workspaces.workspaces import Workspace
 
 _LONGEST_NAME = 44
@@ -34,28 +34,28 @@ def of_task(app: App, task: Task) -> Workspace | None:
     return found if found is not None and found.state == READY and os.path.isdir(found.tree) else None
 
 
-def is_walled(app: App, *, project: str, session: str) -> bool:
-    """Whether a session of this machine runs behind a wall."""
+def is_sandboxed(app: App, *, project: str, session: str) -> bool:
+    """Whether a session of this machine runs inside a sandbox."""
     if not session or not project or not os.path.isdir(os.path.join(app.settings.home, project, "sessions", session)):
         return False  # a person's tab has no folder
     from handoff.agents import folder as folders
 
     facts = folders.get(folders.place(app.settings.home, project, session), folders.FACTS)
-    return str(facts.get("wall", "none")) != "none"
+    return str(facts.get("sandbox", "none")) != "none"
 
 
-def vault_of_project(app: App, task: Task) -> Vault:
-    """The vault of the person's checkout a task belongs to, under the task's own project."""
-    from handoff.engine.safety.snapshots import Vault
+def snapshot_store_of_project(app: App, task: Task) -> SnapshotStore:
+    """The snapshot store of the person's checkout a task belongs to, under the task's own project."""
+    from handoff.engine.safety.snapshots import SnapshotStore
     from handoff.git.plumbing.checkout import find_top
-    from handoff.git.plumbing.snapshot_repo import Store
+    from handoff.git.plumbing.snapshot_repo import SnapshotRepo
     from handoff.git.snapshots.location import find_place
 
     top = find_top(task.workspace)
     if top is None:
         raise UserError(f"{task.workspace} is not a git repository any more.", "Bring it back, or cancel the task.")
     found = find_place(top, home=app.settings.home, project=task.project)
-    return Vault(found, Store(found.store, app.settings.environment))
+    return SnapshotStore(found, SnapshotRepo(found.store, app.settings.environment))
 
 
 def parts(app: App, task: Task) -> list[Task]:

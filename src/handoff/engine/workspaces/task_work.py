@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from handoff.board.tasks.tasks import Task
     from handoff.checks.commands import Verdict
     from handoff.engine.app import App
-    from handoff.engine.safety.snapshots import Vault
+    from handoff.engine.safety.snapshots import SnapshotStore
     from handoff.git.landing.merge import Member
     from handoff.git.workspaces.workspaces import Workspace
 
@@ -37,34 +37,34 @@ _LANDED = '"landed"'  # in the evidence a report left
 _SHOWN = 20
 
 
-class Judged(Record):
+class JudgedWork(Record):
     """A session's work as it was judged: the evidence, and the commit that holds exactly what was checked."""
 
     evidence: Evidence
     member: Member
 
 
-def judge(app: App, task: Task, workspace: Workspace, *, summary: str = "") -> Judged:
-    """Take what the clone holds, run the task's check there behind the wall, and see that it still holds the same."""
-    vault = task_clones.vault_of_project(app, task)
+def judge(app: App, task: Task, workspace: Workspace, *, summary: str = "") -> JudgedWork:
+    """Take what the clone holds, run the task's check there inside the sandbox, and see that it still holds the same."""
+    snapshot_store = task_clones.snapshot_store_of_project(app, task)
     for _ in range(_TRIES):
-        member = _taken(app, vault, workspace)
+        member = _taken(app, snapshot_store, workspace)
         outside = _outside(member)
         verdict = None
         if task.check_command and not outside:
             verdict = run_check(app, task, workspace.tree, workspace)
-            now = _taken(app, vault, workspace)
+            now = _taken(app, snapshot_store, workspace)
             if now.commit != member.commit:
                 changed = now
                 continue
-        tree = _tree(vault, member.commit)
+        tree = _tree(snapshot_store, member.commit)
         words = _message(task, member, summary)
         member = member._replace(
-            commit=vault.store.write_commit(tree, [member.base], words, moment=0), message=words
+            commit=snapshot_store.store.write_commit(tree, [member.base], words, moment=0), message=words
         )  # fmt: skip
         seen = tree if verdict is not None and verdict.green else ""
         paths = tuple(sorted(member.paths))
-        return Judged(Evidence(member.commit, paths, outside, verdict, task.workspace, seen), member)
+        return JudgedWork(Evidence(member.commit, paths, outside, verdict, task.workspace, seen), member)
     moved = sorted({one.path for one in set(changed.touches) ^ set(member.touches)})
     raise Refused(
         f"'{task.label}' cannot be judged: files changed while its check ran: {', '.join(moved[:_SHOWN])}",
@@ -77,30 +77,30 @@ def _outside(member: Member) -> tuple[str, ...]:
     return tuple(line.removesuffix(" (not owned)") for line in member.left_out if not line.startswith(_DOCUMENTS))
 
 
-class Left(Record):
+class CloneChanges(Record):
     """What a clone holds beside its base: what would be taken in, and what would not."""
 
     changed: tuple[str, ...]
     outside: tuple[str, ...]
 
 
-def left(app: App, task: Task, workspace: Workspace) -> Left:
+def changes(app: App, task: Task, workspace: Workspace) -> CloneChanges:
     """What the sessions of a task have left in its clone so far."""
-    member = _taken(app, task_clones.vault_of_project(app, task), workspace)
+    member = _taken(app, task_clones.snapshot_store_of_project(app, task), workspace)
     outside = _outside(member)
-    return Left((*sorted(member.paths), *outside), outside)
+    return CloneChanges((*sorted(member.paths), *outside), outside)
 
 
-def _taken(app: App, vault: Vault, workspace: Workspace) -> Member:
-    return landing.member_of(app, vault=vault, workspace=workspace)
+def _taken(app: App, snapshot_store: SnapshotStore, workspace: Workspace) -> Member:
+    return landing.member_of(app, snapshot_store=snapshot_store, workspace=workspace)
 
 
 def run_check(app: App, task: Task, folder: str, workspace: Workspace | None = None) -> Verdict:
-    """The task's check where its session works. What the session wrote is run here, so the wall stands around it as well."""
+    """The task's check where its session works. What the session wrote is run here, so the sandbox stands around it as well."""
     # The person's own settings: a clone's are the session's to write.
     settings = project_config(task.workspace)
-    wall = sandboxes.wall_of_folder(app, folder=folder, caches=home_config(app).texts("session_caches"))
-    wrapped = sandboxes.inside(app, wall=wall, argv=["/bin/sh", "-c", task.check_command], workspace=workspace)
+    sandbox = sandboxes.sandbox_of_folder(app, folder=folder, caches=home_config(app).texts("session_caches"))
+    wrapped = sandboxes.inside(app, sandbox=sandbox, argv=["/bin/sh", "-c", task.check_command], workspace=workspace)
     verdict = run(
         "exec " + shlex.join(wrapped.argv), folder=folder, environment=wrapped.environment,
         timeout=settings.number("check_timeout"), clock=app.clock,
@@ -108,25 +108,25 @@ def run_check(app: App, task: Task, folder: str, workspace: Workspace | None = N
     return verdict._replace(command=task.check_command)
 
 
-def _tree(vault: Vault, commit: str) -> str:
-    return tree_of(vault.store, commit)
+def _tree(snapshot_store: SnapshotStore, commit: str) -> str:
+    return tree_of(snapshot_store.store, commit)
 
 
 # --- keeping and landing ------------------------------------------------------------------------------------
 
 
-def keep(app: App, task: Task, workspace: Workspace, judged: Judged) -> dict[str, str]:
+def keep(app: App, task: Task, workspace: Workspace, judged: JudgedWork) -> dict[str, str]:
     """Put the judged work on its branch in the project's repository, so that nothing depends on the clone any more.
 
     A part of a batch waits there for its fan-in; anything else lands now. What was done before a crash is found done.
     """
-    vault = task_clones.vault_of_project(app, task)
+    snapshot_store = task_clones.snapshot_store_of_project(app, task)
     member = judged.member
-    vault.store.point(KEPT + workspace.name, member.commit)
+    snapshot_store.store.point(KEPT + workspace.name, member.commit)
     found = {"commit": member.commit, "branch": _short(workspace)}
-    _put_branch(app, vault, workspace, member.commit)
+    _put_branch(app, snapshot_store, workspace, member.commit)
     if task.kind != tasks.SUB_TASK:
-        found["landed"] = _land(app, vault, task, judged)
+        found["landed"] = _land(app, snapshot_store, task, judged)
     return found
 
 
@@ -134,30 +134,30 @@ def _short(workspace: Workspace) -> str:
     return workspace.branch.removeprefix("refs/heads/")
 
 
-def _put_branch(app: App, vault: Vault, workspace: Workspace, commit: str) -> None:
-    target = target_of(app, vault)
-    give_objects(vault.store, vault.place.source, [commit])
+def _put_branch(app: App, snapshot_store: SnapshotStore, workspace: Workspace, commit: str) -> None:
+    target = target_of(app, snapshot_store)
+    give_objects(snapshot_store.store, snapshot_store.place.source, [commit])
     old = target.tip(workspace.branch)
     if old != commit and not target.swap(workspace.branch, old or "0" * len(commit), commit):
         raise Conflict(f"The branch {_short(workspace)} could not be moved.", "Look at it, then report again.")
 
 
-def _land(app: App, vault: Vault, task: Task, judged: Judged) -> str:
+def _land(app: App, snapshot_store: SnapshotStore, task: Task, judged: JudgedWork) -> str:
     """All finished parts and then the task's own work on the person's branch: all of it or nothing."""
-    members = [*_kept_parts(app, vault, task), *([judged.member] if judged.member.touches else [])]
-    planned = landing.land(app, names=(), prepared=members, vault=vault, dry_run=True)
+    members = [*_kept_parts(app, snapshot_store, task), *([judged.member] if judged.member.touches else [])]
+    planned = landing.land(app, names=(), prepared=members, snapshot_store=snapshot_store, dry_run=True)
     _refuse_conflicts(task, planned)
     if not planned.merged.steps:
         return planned.merged.old  # nothing was changed, or a report that was killed had landed it
-    exact = _tree(vault, planned.merged.new) == _tree(vault, judged.member.commit)
+    exact = _tree(snapshot_store, planned.merged.new) == _tree(snapshot_store, judged.member.commit)
     check = "" if exact else task.check_command  # the branch has moved on: what would be there now is checked anew
-    done = landing.land(app, names=(), prepared=members, vault=vault, check=check)
+    done = landing.land(app, names=(), prepared=members, snapshot_store=snapshot_store, check=check)
     _refuse_conflicts(task, done)
     if done.verdict is not None and not done.verdict.green:
         raise Refused(
             f"'{task.label}' is not done: joined with the branch as it is now, `{check}` is {done.verdict.word}"
             f" ({done.culprit}).\n{done.verdict.tail}",
-            "Mend it and report again; nothing was changed.",
+            "Fix it and report again; nothing was changed.",
         )
     return done.merged.new
 
@@ -168,7 +168,7 @@ def _refuse_conflicts(task: Task, outcome: object) -> None:
         shown = "\n".join(f"  {one.path}: {one.first} and {one.second}" for one in conflicts[:_SHOWN])
         raise Refused(
             f"'{task.label}' cannot land: git cannot join these files:\n{shown}",
-            "Mend them in your workspace and report again, or block the task.",
+            "Fix them in your workspace and report again, or block the task.",
         )
 
 
@@ -187,15 +187,15 @@ def tidy(app: App, task: Task, *, running: Container[int]) -> None:
     whole = _landed_with(app, task)
     if not whole:
         return
-    vault = task_clones.vault_of_project(app, task)
-    target = target_of(app, vault)
+    snapshot_store = task_clones.snapshot_store_of_project(app, task)
+    target = target_of(app, snapshot_store)
     for part in whole:
         clone = task_clones.of_task(app, part)
         if part.key in running:
             continue
         try:
             if clone is not None:
-                workspaces.remove_workspace(app, name=clone.name, vault=vault)
+                workspaces.remove_workspace(app, name=clone.name, snapshot_store=snapshot_store)
         except HandoffError:
             continue
         branch = f"refs/heads/handoff/{task_clones.name_of(part)}"
@@ -214,37 +214,37 @@ def _landed_with(app: App, task: Task) -> list[Task]:
     return [task] if late else []  # its session ended after the fan-in had landed its work
 
 
-def _kept_parts(app: App, vault: Vault, task: Task) -> list[Member]:
+def _kept_parts(app: App, snapshot_store: SnapshotStore, task: Task) -> list[Member]:
     """The kept work of the parts a task builds on, in the order they were finished."""
     found = []
     for part in task_clones.parts(app, task):
         name = task_clones.name_of(part)
-        answer = vault.store.git("rev-parse", "-q", "--verify", f"{KEPT}{name}^{{commit}}")
+        answer = snapshot_store.store.git("rev-parse", "-q", "--verify", f"{KEPT}{name}^{{commit}}")
         if answer.code:
             continue  # done in the person's own checkout: it is there already
         commit = answer.text.strip()
-        base = vault.store.ask("rev-parse", f"{commit}^").strip()
-        touched = tuple(work.touches(vault.store, base, commit))
-        words = vault.store.read(commit).partition(b"\n\n")[2].decode("utf-8", "surrogateescape")
+        base = snapshot_store.store.ask("rev-parse", f"{commit}^").strip()
+        touched = tuple(work.touches(snapshot_store.store, base, commit))
+        words = snapshot_store.store.read(commit).partition(b"\n\n")[2].decode("utf-8", "surrogateescape")
         found.append(work.Member(name, base, commit, frozenset(one.path for one in touched), touched, words))
     return found
 
 
-def base_for(app: App, vault: Vault, task: Task) -> str:
+def base_for(app: App, snapshot_store: SnapshotStore, task: Task) -> str:
     """What a task's clone begins from: the person's tree as it is now, with the work of the parts it needs joined in."""
-    state = facts(vault.place.source.top, environment=app.git_environment)
+    state = facts(snapshot_store.place.source.top, environment=app.git_environment)
     dirty = state is not None and bool(state.dirty)
-    vault.store.create(vault.place.source.common)
-    members = _kept_parts(app, vault, task)
+    snapshot_store.store.create(snapshot_store.place.source.common)
+    members = _kept_parts(app, snapshot_store, task)
     if not members:
         return DIRTY if dirty else ""
-    start = commit_of_now(app, vault=vault, name=task_clones.name_of(task), dirty=dirty)
-    joined = work.merge(vault.store, start, members, moment=int(app.clock.now()))
+    start = commit_of_now(app, snapshot_store=snapshot_store, name=task_clones.name_of(task), dirty=dirty)
+    joined = work.merge(snapshot_store.store, start, members, moment=int(app.clock.now()))
     if joined.conflicts:
         shown = ", ".join(f"{one.path} ({one.first}, {one.second})" for one in joined.conflicts[:_SHOWN])
         raise Refused(
             f"'{task.label}' cannot begin: the parts it needs do not join: {shown}",
             f"Bring them together by hand: {app.settings.program} land {' '.join(one.name for one in members)}",
         )
-    give_objects(vault.store, vault.place.source, [joined.new])
+    give_objects(snapshot_store.store, snapshot_store.place.source, [joined.new])
     return joined.new

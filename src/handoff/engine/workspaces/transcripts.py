@@ -45,12 +45,12 @@ def running(app: App) -> list[sessions.Session]:
     return sessions.listing(app.database)
 
 
-def transcript(app: App, *, session: str, raw: bool = False, most: int = 400_000) -> list[str]:
+def transcript(app: App, *, session: str, raw: bool = False, limit: int = 400_000) -> list[str]:
     """What a session said, line by line; values of secrets in our own environment are blanked."""
     known, path = known_session(app, session)
     config = home_config(app)
     adapter = catalog.adapter(known.agent, commands=config.values["agents"], where=config.path)
-    text = folders.tail(path, EVENTS, most)
+    text = folders.tail(path, EVENTS, limit)
     for name in adapter.secrets:
         value = app.settings.get(name)
         if len(value) >= _SHORTEST_SECRET:

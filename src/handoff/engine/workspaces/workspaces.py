@@ -10,14 +10,14 @@ from handoff.base.errors import HandoffError, Refused, UserError
 from handoff.base.ids import check_id
 from handoff.base.process import shell
 from handoff.engine.safety import incidents
-from handoff.engine.safety.snapshots import Vault, Want, open_vault, restore, snapshot
+from handoff.engine.safety.snapshots import RestoreRequest, SnapshotStore, open_snapshot_store, restore, snapshot
 from handoff.git.plumbing.query import open_source
-from handoff.git.plumbing.snapshot_repo import Store
+from handoff.git.plumbing.snapshot_repo import SnapshotRepo
 from handoff.git.plumbing.untrusted import check_clone
 from handoff.git.snapshots import restore as restoring
 from handoff.git.snapshots import retention
-from handoff.git.snapshots.location import MAIN, Place
-from handoff.git.snapshots.take import Snapshot, Wish, snapshots
+from handoff.git.snapshots.location import MAIN, Location
+from handoff.git.snapshots.take import Snapshot, SnapshotRequest, snapshots
 from handoff.git.workspaces.include import copy_included
 from handoff.git.workspaces.kinds import isolation
 from handoff.git.workspaces.scratch import drop_slot, idle_slots
@@ -30,8 +30,8 @@ from handoff.git.workspaces.workspaces import (  # fmt: skip
     REVIVING,
     SHARED,
     Freshness,
-    Order,
     Workspace,
+    WorkspaceRequest,
     all_workspaces,
     freshness,
     get_workspace,
@@ -49,7 +49,7 @@ _LEFTOVER_FILES, _LEFTOVER_BYTES = 5000, 200 * 1024**2
 _SLOT_SECONDS = 86400.0
 
 
-class Made(NamedTuple):
+class NewWorkspace(NamedTuple):
     """A new workspace and what was brought into it."""
 
     workspace: Workspace
@@ -75,31 +75,38 @@ class Tidy(NamedTuple):
 
 
 def add_workspace(
-    app: App, *, order: Order, vault: Vault | None = None, setup: str = "", timeout: float = 1800
-) -> Made:
+    app: App,
+    *,
+    order: WorkspaceRequest,
+    snapshot_store: SnapshotStore | None = None,
+    setup: str = "",
+    timeout: float = 1800,
+) -> NewWorkspace:
     """Make a workspace from a branch, a commit or the person's dirty tree; their index and stash stay as they are."""
-    vault = vault or open_vault(app)
-    _not_inside(vault)
-    place, store = vault
-    commit, name = ("", DIRTY) if order.base == DIRTY else _resolve_first(vault, order.base)
-    now = snapshot(app, vault=vault, wish=Wish(f"before the workspace {order.name}"))  # the store owns all objects now
+    snapshot_store = snapshot_store or open_snapshot_store(app)
+    _not_inside(snapshot_store)
+    place, store = snapshot_store
+    commit, name = ("", DIRTY) if order.base == DIRTY else _resolve_first(snapshot_store, order.base)
+    now = snapshot(
+        app, snapshot_store=snapshot_store, request=SnapshotRequest(f"before the workspace {order.name}")
+    )  # the store owns all objects now
     workspace = reserve(app.settings.home, place, order, now=app.clock.now())
     try:
-        base = _dirty_base(vault, now, order.name) if order.base == DIRTY else commit
+        base = _dirty_base(snapshot_store, now, order.name) if order.base == DIRTY else commit
         workspace = workspace._replace(base=base, base_name=name)
         write_workspace(workspace)
         isolation(order.kind, app.git_environment).make(place, store, workspace)
         copied = () if order.kind == SHARED else tuple(copy_included(place, store, workspace.tree))
     except (HandoffError, OSError):
-        _discard(app, vault, workspace)
+        _discard(app, snapshot_store, workspace)
         raise
     workspace = workspace._replace(state=READY)
     write_workspace(workspace)
     if order.kind != SHARED:
-        wish = Wish("start", session=order.session or order.name, operation="start")
-        snapshot(app, vault=vault_of(app, workspace=workspace), wish=wish)
+        request = SnapshotRequest("start", session=order.session or order.name, operation="start")
+        snapshot(app, snapshot_store=snapshot_store_of(app, workspace=workspace), request=request)
         _watch(app)
-    return Made(workspace, copied, _set_up(app, workspace, setup, timeout) if setup else "")
+    return NewWorkspace(workspace, copied, _set_up(app, workspace, setup, timeout) if setup else "")
 
 
 def _watch(app: App) -> None:
@@ -107,47 +114,51 @@ def _watch(app: App) -> None:
     incidents.look(app)
 
 
-def revive_workspace(app: App, *, name: str, vault: Vault | None = None) -> Workspace:
+def revive_workspace(app: App, *, name: str, snapshot_store: SnapshotStore | None = None) -> Workspace:
     """Make a workspace that vanished from the disk again, as its last snapshot has it: files, index, branches."""
-    vault = vault or open_vault(app)
-    workspace = read_workspace(os.path.join(vault.place.project, "workspaces", check_id(name, "workspace")))
-    workspace = workspace or read_copy(vault.place.project, name)
+    snapshot_store = snapshot_store or open_snapshot_store(app)
+    workspace = read_workspace(os.path.join(snapshot_store.place.project, "workspaces", check_id(name, "workspace")))
+    workspace = workspace or read_copy(snapshot_store.place.project, name)
     if workspace is None or workspace.kind == SHARED:
         raise UserError(f"Nothing is known of a workspace '{name}'.", "See: handoff snapshots")
     if os.path.lexists(workspace.tree):
         raise UserError(f"{workspace.tree} is there.", "Move it away first if it is not what it should be.")
-    found = snapshots(vault.store, name)
+    found = snapshots(snapshot_store.store, name)
     if not found:
         raise UserError(f"There is no snapshot of '{name}'.", "Make it anew: handoff workspace add")
     workspace = workspace._replace(state=REVIVING)
     write_workspace(workspace)
-    isolation(workspace.kind, app.git_environment).make(vault.place, vault.store, workspace)
-    own = vault_of(app, workspace=workspace)  # a worktree's branch lives in the person's repository: it did not vanish
-    want = Want(exact=True, staged=True, refs=workspace.kind == CLONE)
-    restore(app, vault=own, chosen=found[0], want=want)
+    isolation(workspace.kind, app.git_environment).make(snapshot_store.place, snapshot_store.store, workspace)
+    own = snapshot_store_of(
+        app, workspace=workspace
+    )  # a worktree's branch lives in the person's repository: it did not vanish
+    want = RestoreRequest(exact=True, staged=True, refs=workspace.kind == CLONE)
+    restore(app, snapshot_store=own, chosen=found[0], want=want)
     workspace = workspace._replace(state=READY)
     write_workspace(workspace)
     return workspace
 
 
-def _resolve_first(vault: Vault, base: str) -> tuple[str, str]:
-    vault.store.create(vault.place.source.common)
-    return resolve(vault.place, vault.store, base)
+def _resolve_first(snapshot_store: SnapshotStore, base: str) -> tuple[str, str]:
+    snapshot_store.store.create(snapshot_store.place.source.common)
+    return resolve(snapshot_store.place, snapshot_store.store, base)
 
 
-def commit_of_now(app: App, *, vault: Vault, name: str, dirty: bool) -> str:
+def commit_of_now(app: App, *, snapshot_store: SnapshotStore, name: str, dirty: bool) -> str:
     """The person's checkout as it is now as a commit of the store: HEAD, or their dirty tree on top of it."""
-    commit, _ = _resolve_first(vault, "")
-    now = snapshot(app, vault=vault, wish=Wish(f"before the workspace {name}"))  # the store owns all objects now
-    return _dirty_base(vault, now, name) if dirty else commit
+    commit, _ = _resolve_first(snapshot_store, "")
+    now = snapshot(
+        app, snapshot_store=snapshot_store, request=SnapshotRequest(f"before the workspace {name}")
+    )  # the store owns all objects now
+    return _dirty_base(snapshot_store, now, name) if dirty else commit
 
 
-def _dirty_base(vault: Vault, now: Snapshot, name: str) -> str:
+def _dirty_base(snapshot_store: SnapshotStore, now: Snapshot, name: str) -> str:
     """The person's working tree as a commit on top of HEAD, in the store alone."""
-    tree = restoring.tree_of(vault.store, now.sha)
+    tree = restoring.tree_of(snapshot_store.store, now.sha)
     parents = [now.head] if now.head else []
     message = f"The working tree as it was when {name} began\n"
-    return vault.store.write_commit(tree, parents, message, moment=int(now.time))
+    return snapshot_store.store.write_commit(tree, parents, message, moment=int(now.time))
 
 
 def _set_up(app: App, workspace: Workspace, command: str, timeout: float) -> str:
@@ -157,49 +168,51 @@ def _set_up(app: App, workspace: Workspace, command: str, timeout: float) -> str
         tail = "\n".join(done.out.decode("utf-8", "replace").splitlines()[-20:])
         raise UserError(
             f"The setup command failed (exit {done.code}) in {workspace.tree}:\n{tail}",
-            f"The workspace is there. Mend the command, or: handoff workspace remove {workspace.name}",
+            f"The workspace is there. Fix the command, or: handoff workspace remove {workspace.name}",
         )
     return done.out.decode("utf-8", "replace")
 
 
-def list_workspaces(app: App, *, vault: Vault | None = None) -> list[Row]:
+def list_workspaces(app: App, *, snapshot_store: SnapshotStore | None = None) -> list[Row]:
     """Every workspace of the project with how old its base is."""
-    vault = vault or open_vault(app)
+    snapshot_store = snapshot_store or open_snapshot_store(app)
     return [
-        Row(one, freshness(vault.place, vault.store, one), os.path.isdir(one.tree))
-        for one in all_workspaces(vault.place.project)
+        Row(one, freshness(snapshot_store.place, snapshot_store.store, one), os.path.isdir(one.tree))
+        for one in all_workspaces(snapshot_store.place.project)
     ]
 
 
-def vault_of(app: App, *, workspace: Workspace) -> Vault:
-    """The vault of a workspace's own checkout."""
+def snapshot_store_of(app: App, *, workspace: Workspace) -> SnapshotStore:
+    """The snapshot store of a workspace's own checkout."""
     name = MAIN if workspace.kind == SHARED else workspace.name
     if workspace.kind == CLONE:
         check_clone(workspace.tree)
-    place = Place(open_source(workspace.tree), workspace.project, name)
-    return Vault(place, Store(place.store, app.settings.environment))
+    place = Location(open_source(workspace.tree), workspace.project, name)
+    return SnapshotStore(place, SnapshotRepo(place.store, app.settings.environment))
 
 
-def remove_workspace(app: App, *, name: str, vault: Vault | None = None, force: bool = False) -> Workspace:
+def remove_workspace(
+    app: App, *, name: str, snapshot_store: SnapshotStore | None = None, force: bool = False
+) -> Workspace:
     """Remove a workspace; everything in it is in a snapshot first, or it stays."""
-    vault = vault or open_vault(app)
-    workspace = get_workspace(vault.place.project, name)
+    snapshot_store = snapshot_store or open_snapshot_store(app)
+    workspace = get_workspace(snapshot_store.place.project, name)
     if workspace.kind != SHARED and os.path.isdir(workspace.tree) and workspace.state != MAKING:
         kept = _last_snapshot(app, workspace, force=force)
         workspace = workspace._replace(snapshot=kept.sha if kept else "")
     write_workspace(workspace._replace(state=REMOVING))
-    _discard(app, vault, workspace)
-    incidents.accept(app, folder=vault.place.source.top)
+    _discard(app, snapshot_store, workspace)
+    incidents.accept(app, folder=snapshot_store.place.source.top)
     return workspace
 
 
 def _last_snapshot(app: App, workspace: Workspace, *, force: bool) -> Snapshot | None:
-    wish = Wish(
+    request = SnapshotRequest(
         f"before the removal of {workspace.name}", session=workspace.session or workspace.name, operation="remove"
     )
     try:
-        own = vault_of(app, workspace=workspace)
-        kept = snapshot(app, vault=own, wish=wish._replace(ignored=_few_leftovers(own)))
+        own = snapshot_store_of(app, workspace=workspace)
+        kept = snapshot(app, snapshot_store=own, request=request._replace(ignored=_few_leftovers(own)))
     except HandoffError:
         if force:
             return None
@@ -212,10 +225,10 @@ def _last_snapshot(app: App, workspace: Workspace, *, force: bool) -> Snapshot |
     return kept
 
 
-def _few_leftovers(vault: Vault) -> bool:
+def _few_leftovers(snapshot_store: SnapshotStore) -> bool:
     """Whether the ignored files are few and small enough to be kept with the rest."""
-    source = vault.place.source
-    listed = vault.store.look(source, "ls-files", "-z", "-o", "-i", "--exclude-standard").text.split("\0")
+    source = snapshot_store.place.source
+    listed = snapshot_store.store.look(source, "ls-files", "-z", "-o", "-i", "--exclude-standard").text.split("\0")
     if len(listed) > _LEFTOVER_FILES:
         return False
     total = 0
@@ -226,8 +239,8 @@ def _few_leftovers(vault: Vault) -> bool:
     return total <= _LEFTOVER_BYTES
 
 
-def _discard(app: App, vault: Vault, workspace: Workspace) -> None:
-    isolation(workspace.kind, app.git_environment).discard(vault.place, vault.store, workspace)
+def _discard(app: App, snapshot_store: SnapshotStore, workspace: Workspace) -> None:
+    isolation(workspace.kind, app.git_environment).discard(snapshot_store.place, snapshot_store.store, workspace)
     record = os.path.join(workspace.folder, "workspace.json")
     if os.path.lexists(record):
         os.unlink(record)
@@ -237,43 +250,49 @@ def _discard(app: App, vault: Vault, workspace: Workspace) -> None:
         return  # somebody put something there: it stays
 
 
-def tidy(app: App, *, rules: retention.Rules, vault: Vault | None = None, apply: bool = False) -> Tidy:
+def tidy(
+    app: App, *, rules: retention.RetentionRules, snapshot_store: SnapshotStore | None = None, apply: bool = False
+) -> Tidy:
     """Find (and on request remove) snapshots past their time and workspaces nobody finished making or removing."""
-    vault = vault or open_vault(app)
-    found = snapshots(vault.store)
+    snapshot_store = snapshot_store or open_snapshot_store(app)
+    found = snapshots(snapshot_store.store)
     going = retention.expendable(found, rules, now=app.clock.now())
     old = app.clock.now() - retention.HOUR  # a younger one may be in the making right now
-    dead = [one for one in all_workspaces(vault.place.project) if one.state != READY and one.created < old]
-    unused = idle_slots(os.path.join(vault.place.project, "checks"), before=app.clock.now() - _SLOT_SECONDS)
-    size = retention.size_of(vault.store) if vault.store.exists else 0
+    dead = [one for one in all_workspaces(snapshot_store.place.project) if one.state != READY and one.created < old]
+    unused = idle_slots(os.path.join(snapshot_store.place.project, "checks"), before=app.clock.now() - _SLOT_SECONDS)
+    size = retention.size_of(snapshot_store.store) if snapshot_store.store.exists else 0
     result = Tidy(tuple(going), tuple(dead), size, tuple(unused))
     if not apply:
         return result
-    for one in all_workspaces(vault.place.project):
+    for one in all_workspaces(snapshot_store.place.project):
         if one.state == READY and one.kind != SHARED and os.path.isdir(one.tree):
             with suppress(HandoffError):  # one that cannot be read now must not stop the rest; its snapshots stay
-                snapshot(app, vault=vault_of(app, workspace=one), wish=Wish("before keeping house"))
+                snapshot(
+                    app,
+                    snapshot_store=snapshot_store_of(app, workspace=one),
+                    request=SnapshotRequest("before keeping house"),
+                )
     for one in dead:
-        remove_workspace(app, name=one.name, vault=vault)
+        remove_workspace(app, name=one.name, snapshot_store=snapshot_store)
     for folder in unused:
         drop_slot(folder)
-    if vault.store.exists:
-        retention.drop(vault.store, going)
-        over = retention.size_of(vault.store) - rules.size
-        while over > 0 and (rest := retention.oldest(snapshots(vault.store), rules)):
-            retention.drop(vault.store, rest)
+    if snapshot_store.store.exists:
+        retention.drop(snapshot_store.store, going)
+        over = retention.size_of(snapshot_store.store) - rules.size
+        while over > 0 and (rest := retention.oldest(snapshots(snapshot_store.store), rules)):
+            retention.drop(snapshot_store.store, rest)
             going += rest
-            over = retention.size_of(vault.store) - rules.size
+            over = retention.size_of(snapshot_store.store) - rules.size
     return result._replace(snapshots=tuple(going))
 
 
 def workspace_of(app: App, *, name: str) -> Workspace:
     """The workspace of that name in this project."""
-    return get_workspace(open_vault(app).place.project, name)
+    return get_workspace(open_snapshot_store(app).place.project, name)
 
 
-def _not_inside(vault: Vault) -> None:
-    if vault.place.workspace != MAIN and read_workspace(os.path.dirname(vault.place.source.top)):
+def _not_inside(snapshot_store: SnapshotStore) -> None:
+    if snapshot_store.place.workspace != MAIN and read_workspace(os.path.dirname(snapshot_store.place.source.top)):
         raise UserError(
             "This folder is a workspace itself.",
             "Make workspaces from your own checkout: handoff -C YOUR_CHECKOUT workspace add …",

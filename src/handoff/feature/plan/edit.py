@@ -102,7 +102,7 @@ def _index(plan: Plan, number: int) -> int:
 def _refuse_invalid(plan: Plan) -> None:
     if plan.verdict == plans.INVALID:
         where = "; ".join(str(problem) for problem in plan.problems[:3])
-        raise Refused(f"{plan.guard} STATE.md {where}", "Mend the lines named, then run: handoff validate")
+        raise Refused(f"{plan.guard} STATE.md {where}", "Fix the lines named, then run: handoff validate")
 
 
 def _move_on(text: str, before: Plan, index: int) -> str:

@@ -159,7 +159,7 @@ def is_item(line: str) -> bool:
 
 
 def step_like(line: str) -> Fault | None:
-    """Why a line that resembles a step is not one, and the mend; None for ordinary text."""
+    """Why a line that resembles a step is not one, and the fix; None for ordinary text."""
     stripped = line.strip()
     if stripped.startswith(("|", "> |")):
         return (

@@ -1,4 +1,4 @@
-"""Read STATE.md so that the plan is never misread: what is not understood makes it invalid, with the line and the mend.
+"""Read STATE.md so that the plan is never misread: what is not understood makes it invalid, with the line and the fix.
 
 A plan is the section `# Execution Plan`. A step is a list item (`- `, `* `, `1. `) with a box: `[ ]` pending,
 `[>]` current, `[x]` done, `[!]` blocked and `[-]` dropped, the last two with a reason. Whatever else looks like a
@@ -45,15 +45,15 @@ class Step(Record):
     done: str = ""
 
 
-class Problem(Record):
-    """A line that makes the plan untrustworthy, and how to mend it."""
+class PlanProblem(Record):
+    """A line that makes the plan untrustworthy, and how to fix it."""
 
     line: int
     fault: str
-    mend: str
+    fix: str
 
     def __str__(self) -> str:
-        return f"line {self.line}: {self.fault} {self.mend}"
+        return f"line {self.line}: {self.fault} {self.fix}"
 
 
 class Plan(Record):
@@ -61,7 +61,7 @@ class Plan(Record):
 
     verdict: str
     marks: tuple[tuple[int, str, str], ...]
-    problems: tuple[Problem, ...]
+    problems: tuple[PlanProblem, ...]
     warnings: tuple[str, ...]
     position: int | None
     current_text: str
@@ -125,18 +125,22 @@ def parse(text: str) -> Plan:
     """Read a whole STATE.md."""
     lines = look.split(text)
     if not text.strip():
-        return _invalid((Problem(1, "STATE.md is empty.", "Restore it, or run init again to write a fresh one."),))
+        return _invalid((PlanProblem(1, "STATE.md is empty.", "Restore it, or run init again to write a fresh one."),))
     ends = look.Regions(text, lines)
-    problems = [Problem(*found) for found in ends.problems]
+    problems = [PlanProblem(*found) for found in ends.problems]
     spans, heading_faults = _sections(text, lines, ends)
     problems += heading_faults or _stray_steps(lines, spans, ends)
     plans = [span for span in spans if span[0] == PLAN_SECTION]
     if not plans:
         if not problems:
-            problems.append(Problem(1, "There is no section '# Execution Plan'.", "Add that heading above the steps."))
+            problems.append(
+                PlanProblem(1, "There is no section '# Execution Plan'.", "Add that heading above the steps.")
+            )
         return _invalid(tuple(sorted(problems)))
     problems += [
-        Problem(start, "A second '# Execution Plan' begins here.", "Move its steps into the first one and delete it.")
+        PlanProblem(
+            start, "A second '# Execution Plan' begins here.", "Move its steps into the first one and delete it."
+        )
         for _, start, _ in plans[1:]
     ]
     _, start, end = plans[0]
@@ -157,7 +161,7 @@ def _judge(
     marks: list[tuple[int, str, str]],
     every: list[str],
     asleep: list[int],
-    problems: list[Problem],
+    problems: list[PlanProblem],
     current_text: str,
     risks: tuple[str, ...],
 ) -> Plan:
@@ -171,13 +175,13 @@ def _judge(
         bullet = next((n for n, line in enumerate(body, 1) if look.is_item(line)), 0)
         if bullet:
             problems.append(
-                Problem(start + bullet, "The plan has list items but no boxes.", "Begin each step with '- [ ] '.")
+                PlanProblem(start + bullet, "The plan has list items but no boxes.", "Begin each step with '- [ ] '.")
             )
         else:
             return Plan(EMPTY, (), (), (), None, current_text, risks)
     if marks and not left:
         problems += [
-            Problem(
+            PlanProblem(
                 n, "An open box stands inside a code block or a comment.", "Delete it, or make it a step of the plan."
             )
             for n in asleep
@@ -193,14 +197,16 @@ def _judge(
     return Plan(verdict, tuple(marks), tuple(sorted(problems)), tuple(warnings), position, current_text, risks, counts)
 
 
-def _invalid(problems: tuple[Problem, ...]) -> Plan:
+def _invalid(problems: tuple[PlanProblem, ...]) -> Plan:
     return Plan(INVALID, (), problems, (), None, "Unknown", ())
 
 
-def _sections(text: str, lines: list[str], regions: look.Regions) -> tuple[list[tuple[str, int, int]], list[Problem]]:
+def _sections(
+    text: str, lines: list[str], regions: look.Regions
+) -> tuple[list[tuple[str, int, int]], list[PlanProblem]]:
     """The top-level sections as (title, first line after the heading, last line), counted from 1 and exclusive."""
     spans: list[tuple[str, int, int]] = []
-    faults: list[Problem] = []
+    faults: list[PlanProblem] = []
     title, begin = "", 0
     # Only headings, and lines that could say 'Execution Plan': large files stay quick.
     for number in look.holding(lines, text, ("#", "lan", "LAN")):
@@ -216,15 +222,15 @@ def _sections(text: str, lines: list[str], regions: look.Regions) -> tuple[list[
                 continue
         if " ".join(found.strip(" :*_#").split()).casefold() == PLAN_SECTION.casefold():
             faults.append(
-                Problem(number, "This heading is almost '# Execution Plan'.", "Write it exactly: # Execution Plan")
+                PlanProblem(number, "This heading is almost '# Execution Plan'.", "Write it exactly: # Execution Plan")
             )
     spans.append((title, begin, len(lines)))
     return spans, faults
 
 
-def _stray_steps(lines: list[str], spans: list[tuple[str, int, int]], regions: look.Regions) -> list[Problem]:
+def _stray_steps(lines: list[str], spans: list[tuple[str, int, int]], regions: look.Regions) -> list[PlanProblem]:
     """Steps under a heading we do not know: they would be forgotten."""
-    found: list[Problem] = []
+    found: list[PlanProblem] = []
     for title, start, end in spans:
         if title in SECTIONS and title != "State":
             continue
@@ -232,7 +238,7 @@ def _stray_steps(lines: list[str], spans: list[tuple[str, int, int]], regions: l
             line = lines[number - 1]
             if look.has_box(line) and not regions.covers(number) and look.step_like(line):
                 where = f"under '# {title}'" if title else "above every heading"
-                found.append(Problem(number, f"A step stands {where}, outside the plan.", _stray_mend(title, start)))
+                found.append(PlanProblem(number, f"A step stands {where}, outside the plan.", _stray_fix(title, start)))
                 break
     return found
 
@@ -248,7 +254,7 @@ def _asleep_below(lines: list[str], spans: list[tuple[str, int, int]], plan: int
     ]
 
 
-def _stray_mend(title: str, heading_line: int) -> str:
+def _stray_fix(title: str, heading_line: int) -> str:
     if not title or title == "State":
         return "Move it below '# Execution Plan'."
     return f"Write line {heading_line} as '## {title}' inside '# Execution Plan', or move the steps there."
@@ -256,7 +262,7 @@ def _stray_mend(title: str, heading_line: int) -> str:
 
 def _steps(
     lines: list[str], start: int, end: int, regions: look.Regions
-) -> tuple[list[tuple[int, str, str]], list[int], list[Problem]]:
+) -> tuple[list[tuple[int, str, str]], list[int], list[PlanProblem]]:
     """Every step of the section, the open boxes inside code or comments, and the lines that are not understood."""
     marks: list[tuple[int, str, str]] = []
     if regions:
@@ -264,8 +270,8 @@ def _steps(
     else:
         numbered = look.take_plain(lines[start:end], start + 1, marks)
     asleep: list[int] = []
-    problems: list[Problem] = []
-    legend: list[Problem] = []
+    problems: list[PlanProblem] = []
+    legend: list[PlanProblem] = []
     add, match, covers = marks.append, _STEP, regions.covers if regions else None
     for number, line in numbered:
         step = match(line)
@@ -280,7 +286,7 @@ def _steps(
             elif mark in "!-" and not read_step(0, number, mark, line).reason:
                 word = "blocked" if mark == STUCK else "dropped"
                 problems.append(
-                    Problem(
+                    PlanProblem(
                         number, f"[{mark}] needs its reason.", f"Add '({word}: why)' to the line, or change the box."
                     )
                 )
@@ -293,7 +299,7 @@ def _steps(
                 if look.open_box(line):
                     asleep.append(number)
                 continue
-            problem = Problem(number, *fault)
+            problem = PlanProblem(number, *fault)
             (legend if look.quoted_box(line) else problems).append(problem)
     if _is_legend(lines, legend, unplanned=not marks and _is_unplanned(lines[start:end])):
         asleep += [problem.line for problem in legend if _may_be_meant(lines[problem.line - 1])]
@@ -303,7 +309,7 @@ def _steps(
     return marks, asleep, problems
 
 
-def _is_legend(lines: list[str], quoted: list[Problem], *, unplanned: bool) -> bool:
+def _is_legend(lines: list[str], quoted: list[PlanProblem], *, unplanned: bool) -> bool:
     """Quoted boxes that explain the marks: all of them in a scaffold, else several different ones, each with its word."""
     marks = [look.legend_mark(lines[problem.line - 1], examples=True) for problem in quoted]
     return unplanned or ("" not in marks and len(set(marks)) > 1)
@@ -314,7 +320,7 @@ def _may_be_meant(line: str) -> bool:
     return look.open_box(line) and not look.legend_mark(line)
 
 
-def _current_faults(marks: list[tuple[int, str, str]], every: list[str]) -> list[Problem]:
+def _current_faults(marks: list[tuple[int, str, str]], every: list[str]) -> list[PlanProblem]:
     """More than one `[>]`, unless each stands inside the one before it (a parent and its part)."""
     if every.count(CURRENT) <= 1:
         return []
@@ -325,7 +331,7 @@ def _current_faults(marks: list[tuple[int, str, str]], every: list[str]) -> list
         return []
     where = ", ".join(str(line) for line, _ in currents)
     return [
-        Problem(
+        PlanProblem(
             currents[1][0], f"There are multiple current steps ([>]), on lines {where}.", "Keep [>] on one of them."
         )
     ]

@@ -10,15 +10,15 @@ from handoff.git.commits import hooks, index
 from handoff.git.commits.merge import clear_state, note_maker
 from handoff.git.commits.message import write_commit
 from handoff.git.commits.paths import locate, look
-from handoff.git.commits.prepare import Draft, Wish, prepare, still_true
-from handoff.git.plumbing.queue import held, turn
-from handoff.git.plumbing.refs import Head, Log, head, mend, move
+from handoff.git.commits.prepare import CommitOptions, Draft, prepare, still_true
+from handoff.git.plumbing.queue import hold, turn
+from handoff.git.plumbing.refs import Head, Log, fix, head, move
 from handoff.git.plumbing.repository import Repository
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["Landed", "Repository", "Wish", "commit"]
+__all__ = ["CommitOptions", "Landed", "Repository", "commit"]
 
 # How often a draft is made anew because others changed its very paths, or git beat us to the branch.
 ATTEMPTS = 20
@@ -47,7 +47,7 @@ def commit(
     environment: Mapping[str, str],
     now: float,
     cwd: str = "",
-    wish: Wish | None = None,
+    options: CommitOptions | None = None,
 ) -> Landed:
     """Commit the named paths and nothing else; all or nothing.
 
@@ -55,44 +55,44 @@ def commit(
     the turn is taken, so a slow hook holds up nobody.
     """
     repo = top if isinstance(top, Repository) else Repository(top, environment)
-    wish = wish or Wish()
+    options = options or CommitOptions()
     words = [message] if isinstance(message, str) else list(message)
     named = locate(repo, paths, cwd or repo.top)
-    if not named and not (wish.allow_empty or wish.amend):
+    if not named and not (options.allow_empty or options.amend):
         raise UserError("No paths were named.", "Name the files to commit after --.")
     for _ in range(ATTEMPTS):
         try:
-            draft = prepare(repo, named, words, wish, now)
-            landed, mended = _in_turn(repo, draft, wish)
+            draft = prepare(repo, named, words, options, now)
+            landed, fixed = _in_turn(repo, draft, options)
         except OSError as error:
             raise UserError(
                 f"Nothing was committed: {error.filename or repo.folder}: {error.strerror}.",
                 "Check that the disk has room and that you may read the files and write the git folder.",
             ) from error
         if landed is not None:
-            return _after(repo, draft, landed, wish, mended, now)
+            return _after(repo, draft, landed, options, fixed, now)
     raise Conflict(
         "Others kept changing the same paths; nothing was committed.",
         "Find out who else works on them, then try again.",
     )
 
 
-def _in_turn(repo: Repository, draft: Draft, wish: Wish) -> tuple[Landed | None, str]:
-    """Wait in line, mend what a killed process left, land."""
+def _in_turn(repo: Repository, draft: Draft, options: CommitOptions) -> tuple[Landed | None, str]:
+    """Wait in line, fix what a killed process left, land."""
     with (
-        held(wish.lock, patience=wish.patience),
-        turn(os.path.join(repo.common, "handoff"), patience=wish.patience) as lock,
+        hold(options.lock, patience=options.patience),
+        turn(os.path.join(repo.common, "handoff"), patience=options.patience) as lock,
     ):
         repo.turn = lock
         try:
-            mend(repo)
-            mended = index.mend(repo)
-            return _land(repo, draft, wish), mended
+            fix(repo)
+            fixed = index.fix(repo)
+            return _land(repo, draft, options), fixed
         finally:
             repo.turn = -1
 
 
-def _land(repo: Repository, draft: Draft, wish: Wish) -> Landed | None:
+def _land(repo: Repository, draft: Draft, options: CommitOptions) -> Landed | None:
     """With the turn held: put the draft on the branch as it stands now. None if it has to be made anew."""
     for _ in range(ATTEMPTS):
         now = head(repo)
@@ -103,7 +103,7 @@ def _land(repo: Repository, draft: Draft, wish: Wish) -> Landed | None:
                 return None
         changes = {**draft.carried, **draft.work.entries}
         new_tree = repo.graft(tree, changes)
-        if new_tree == tree and not (wish.allow_empty or draft.kind in _MAY_BE_EMPTY):
+        if new_tree == tree and not (options.allow_empty or draft.kind in _MAY_BE_EMPTY):
             raise UserError(
                 "Nothing to commit: the named paths are as in the last commit.", "See what changed: git status"
             )
@@ -111,26 +111,26 @@ def _land(repo: Repository, draft: Draft, wish: Wish) -> Landed | None:
         if draft.kind != "amend" and now.commit:
             parents = (now.commit, *draft.parents[1:])
         new_tree = new_tree or repo.write(b"tree", b"")
-        sha = write_commit(repo, new_tree, parents, draft.who, draft.message, sign=_key(repo, wish))
-        if _swap(repo, draft, wish, now, sha):
+        sha = write_commit(repo, new_tree, parents, draft.who, draft.message, sign=_key(repo, options))
+        if _swap(repo, draft, options, now, sha):
             return Landed(sha, now.branch, tuple(os.fsdecode(path) for path in draft.work.entries))
     raise Conflict("The branch kept moving; nothing was committed.", "Another git is committing in a loop: try again.")
 
 
-def _key(repo: Repository, wish: Wish) -> str | None:
+def _key(repo: Repository, options: CommitOptions) -> str | None:
     """The key to sign with: None for no signature, empty for the person's usual one."""
-    if wish.unsigned:
+    if options.unsigned:
         return None
-    return wish.sign if wish.sign is not None else "" if repo.settings.yes("commit.gpgsign") else None
+    return options.sign if options.sign is not None else "" if repo.settings.yes("commit.gpgsign") else None
 
 
-def _swap(repo: Repository, draft: Draft, wish: Wish, old: Head, new: str) -> bool:
+def _swap(repo: Repository, draft: Draft, options: CommitOptions, old: Head, new: str) -> bool:
     """Move the branch, and with it the shared index for our paths; nobody can commit in between."""
     subject = draft.message.split("\n", 1)[0]
     log = Log(draft.who.committer, f"commit{f' ({draft.kind})' if draft.kind else ''}: {subject}")
     ask_git = bool(hooks.find(repo, hooks.WATCHING))
     ends = draft.kind in _MAY_BE_EMPTY[1:]
-    if not wish.refresh or wish.staged:  # what was staged is in the index already
+    if not options.refresh or options.staged:  # what was staged is in the index already
         moved = move(repo, old, new, log, ask_git=ask_git)
         if moved and ends:
             clear_state(repo)
@@ -138,8 +138,8 @@ def _swap(repo: Repository, draft: Draft, wish: Wish, old: Head, new: str) -> bo
     name = f"index-{os.getpid()}-{os.urandom(4).hex()}"
     private, stamp = _private(repo, draft, name)
     try:
-        with index.hold(repo, patience=wish.index_patience) as lock:
-            if index.stamp(index.shared(repo)) != stamp:  # somebody staged meanwhile: begin from theirs
+        with index.hold(repo, patience=options.index_patience) as lock:
+            if index.stamp(index.shared_index(repo)) != stamp:  # somebody staged meanwhile: begin from theirs
                 private, stamp = _private(repo, draft, name)
             index.announce(repo, new, private)
             if not move(repo, old, new, log, ask_git=ask_git):
@@ -168,11 +168,11 @@ def _private(repo: Repository, draft: Draft, name: str) -> tuple[str, index.Stam
     return private, stamp
 
 
-def _after(repo: Repository, draft: Draft, landed: Landed, wish: Wish, mended: str, now: float) -> Landed:
+def _after(repo: Repository, draft: Draft, landed: Landed, options: CommitOptions, fixed: str, now: float) -> Landed:
     """With the turn given back: notes, the hooks that only look, git's own housekeeping."""
-    notes = [note for note in (mended, *draft.notes) if note]
-    if wish.session:
-        note_maker(repo, landed.commit, wish.session)
+    notes = [note for note in (fixed, *draft.notes) if note]
+    if options.session:
+        note_maker(repo, landed.commit, options.session)
     for name in hooks.AFTER:
         if name == "post-rewrite" and draft.kind != "amend":
             continue
@@ -182,7 +182,7 @@ def _after(repo: Repository, draft: Draft, landed: Landed, wish: Wish, mended: s
         except UserError as error:
             text = error.message.replace("; nothing was committed", "; the commit stands")
         notes += [text.rstrip()] if text.strip() else []
-    if wish.refresh:
+    if options.refresh:
         index.sweep(repo, now - _DAY_SECONDS)
         _housekeeping(repo)
     return landed._replace(notes=tuple(notes))

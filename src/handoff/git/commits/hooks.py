@@ -75,6 +75,6 @@ def call(repo: Repository, name: str, words: Sequence[str], *, index: str = "", 
     if done.code:
         raise HookFailed(
             f"The {name} hook refused (exit {done.code}); nothing was committed.\n{text}".rstrip(),
-            f"Mend what it names and commit again; the hook is {hook}.",
+            f"Fix what it names and commit again; the hook is {hook}.",
         )
     return text

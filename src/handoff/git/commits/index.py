@@ -39,7 +39,7 @@ def place(repo: Repository) -> str:
     return folder
 
 
-def shared(repo: Repository) -> str:
+def shared_index(repo: Repository) -> str:
     return os.path.join(repo.folder, "index")
 
 
@@ -55,7 +55,7 @@ def copy(repo: Repository, name: str) -> tuple[str, Stamp | None]:
     """A private copy of the shared index. Its time is kept: git tells by it which entries it must look at again."""
     target = os.path.join(place(repo), name)
     try:
-        source = os.open(shared(repo), os.O_RDONLY | os.O_CLOEXEC)
+        source = os.open(shared_index(repo), os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         _unlink(target)
         return target, None
@@ -99,7 +99,7 @@ def hold(repo: Repository, *, patience: float = PATIENCE_SECONDS) -> Iterator[st
 
     Before the lock exists a note says that it is ours: whoever comes next after a `kill -9` finishes or undoes it.
     """
-    lock = shared(repo) + ".lock"
+    lock = shared_index(repo) + ".lock"
     mark = os.path.join(place(repo), f"index-{os.getpid()}-{os.urandom(4).hex()}.mark")
     with open(mark, "xb") as file:
         file.write(_mark(repo))
@@ -129,17 +129,17 @@ def install(repo: Repository, private: str, lock: str) -> None:
     """Make the private index the shared one, through the lock we hold."""
     if os.path.exists(private):
         os.rename(private, lock)
-        os.rename(lock, shared(repo))
+        os.rename(lock, shared_index(repo))
 
 
-def mend(repo: Repository) -> str:
+def fix(repo: Repository) -> str:
     """After a `kill -9` between lock and index: finish what landed, undo what did not. Only for who holds the turn."""
     try:
         with open(_note(repo), encoding="utf-8", errors="surrogateescape") as file:
             new, private, inode = (*file.read().split("\n"), "", "", "")[:3]
     except FileNotFoundError:
         return ""
-    lock = shared(repo) + ".lock"
+    lock = shared_index(repo) + ".lock"
     landed = bool(new) and repo.git("merge-base", "--is-ancestor", new, "HEAD").code == 0
     done = ""
     if _read(lock) == _mark(repo):
@@ -150,7 +150,7 @@ def mend(repo: Repository) -> str:
             _unlink(lock)
             done = "Freed the index lock of a process that had been killed."
     elif inode and _inode(lock) == inode:  # the lock already is the new index
-        os.rename(lock, shared(repo))
+        os.rename(lock, shared_index(repo))
         done = "Finished the index of a commit whose process had been killed."
     if private:
         _unlink(private)

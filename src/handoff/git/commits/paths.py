@@ -20,7 +20,7 @@ IN_MEMORY_BYTES = 32 << 20
 _CHANGING = ("text", "eol", "crlf", "filter", "ident", "working-tree-encoding")
 
 
-class Seen(Record):
+class FileStamp(Record):
     """A file as it was when its content was taken; if this is still so, the content still is."""
 
     mode: int
@@ -30,11 +30,11 @@ class Seen(Record):
     inode: int
 
 
-class Work(Record):
+class PathContents(Record):
     """What is on the disk for our paths: the entries to commit (None is a deletion), and how each file was seen."""
 
     entries: dict[bytes, Entry | None]
-    seen: dict[bytes, Seen | None]
+    seen: dict[bytes, FileStamp | None]
 
 
 def locate(repo: Repository, words: Iterable[str], cwd: str) -> list[bytes]:
@@ -90,10 +90,10 @@ def expand(repo: Repository, folders: Iterable[bytes]) -> list[bytes]:
     return list(dict.fromkeys(line[3:].rstrip(b"/") for line in out.split(b"\0") if line))
 
 
-def take(repo: Repository, paths: Iterable[bytes], tree: str) -> Work:
+def take(repo: Repository, paths: Iterable[bytes], tree: str) -> PathContents:
     """Read each path from the disk and write its object; a path that is gone is a deletion."""
     entries: dict[bytes, Entry | None] = {}
-    seen: dict[bytes, Seen | None] = {}
+    seen: dict[bytes, FileStamp | None] = {}
     by_git: list[bytes] = []
     top = os.fsencode(repo.top)
     paths = list(paths)
@@ -124,7 +124,7 @@ def take(repo: Repository, paths: Iterable[bytes], tree: str) -> Work:
         for path, sha in zip(by_git, shas, strict=True):
             state = seen[path]
             entries[path] = Entry(_mode(repo, path, state, tree), sha) if state else None
-    return Work(entries, seen)
+    return PathContents(entries, seen)
 
 
 def _hash_with_git(repo: Repository, paths: list[bytes]) -> list[str]:
@@ -178,7 +178,7 @@ def _has_attributes(repo: Repository, paths: list[bytes]) -> bool:
     return any(os.path.exists(place) for place in places)
 
 
-def _mode(repo: Repository, path: bytes, state: Seen, tree: str) -> bytes:
+def _mode(repo: Repository, path: bytes, state: FileStamp, tree: str) -> bytes:
     if repo.settings.yes("core.filemode", default=True):
         return PROGRAM if state.mode & 0o100 else FILE
     old = repo.look_up(tree, path)
@@ -204,16 +204,16 @@ def _pointer(repo: Repository, path: bytes, tree: str) -> Entry:
     return Entry(POINTER, answer.text.strip())
 
 
-def look(full: bytes) -> Seen | None:
+def look(full: bytes) -> FileStamp | None:
     """How a file is now; None if there is none."""
     try:
         found = os.lstat(full)
     except (FileNotFoundError, NotADirectoryError):
         return None
-    return Seen(found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
+    return FileStamp(found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
 
 
-def ignored(repo: Repository, paths: Iterable[bytes]) -> list[bytes]:
+def ignored_paths(repo: Repository, paths: Iterable[bytes]) -> list[bytes]:
     """Those of the new paths that git is told to ignore."""
     asked = [path for path in paths if _has_ignores(repo, path)]
     if not asked:

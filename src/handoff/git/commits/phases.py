@@ -16,7 +16,7 @@ _QUIET = ("-c", f"core.hooksPath={os.devnull}", "-c", "core.fsmonitor=false", "-
 _DIFF = ("--no-ext-diff", "--no-textconv", "--no-color", "--no-renames")
 
 
-class Lane:
+class FlowCheckout:
     """A flow's own checkout and branch. No hook of anybody runs here."""
 
     def __init__(self, tree: str, branch: str, environment: Mapping[str, str]) -> None:
@@ -104,19 +104,19 @@ class Lane:
         text = self.ask("diff-tree", "-r", "-z", "--name-only", "--no-renames", old, new)
         return tuple(path for path in text.split("\0") if path)
 
-    def diff(self, old: str, new: str, *, most: int = 12_000) -> str:
+    def diff(self, old: str, new: str, *, limit: int = 12_000) -> str:
         """What changed between two trees, cut where it gets too long for a prompt; the summary is always whole."""
         summary = self.ask("diff", "--stat=100", *_DIFF, old, new, "--").rstrip()
         text = self.ask("diff", *_DIFF, old, new, "--")
-        if len(text) > most:
+        if len(text) > limit:
             text = (
-                text[:most].rpartition("\n")[0] + f"\n(cut: {len(text)} characters in all; see git diff {old[:10]})\n"
+                text[:limit].rpartition("\n")[0] + f"\n(cut: {len(text)} characters in all; see git diff {old[:10]})\n"
             )
         return f"{summary}\n\n{text}".strip() if text else ""
 
-    def log(self, base: str, head: str, *, most: int = 200) -> str:
+    def log(self, base: str, head: str, *, limit: int = 200) -> str:
         """The commits of the flow, oldest first, one line each."""
-        return self.ask("log", "--reverse", "--format=%h %s", f"--max-count={most}", f"{base}..{head}", "--").rstrip()
+        return self.ask("log", "--reverse", "--format=%h %s", f"--max-count={limit}", f"{base}..{head}", "--").rstrip()
 
     def commit(self, *, tree: str, parent: str, message: str, moment: int) -> str:
         """A commit of that tree. The same values give the same commit: after a crash it is made again, not a second one."""
@@ -140,18 +140,19 @@ class Lane:
         return clean and f"# branch.oid {commit}" in lines and f"# branch.head {self.branch[11:]}" in lines
 
 
-def publish(repository: str, lane: Lane, environment: Mapping[str, str]) -> bool:
+def publish(repository: str, flow_checkout: FlowCheckout, environment: Mapping[str, str]) -> bool:
     """Bring the lane's branch into the person's repository, so that nothing depends on the workspace; no checkout is touched.
 
     False when the branch is checked out there: it is kept under refs/handoff/flows/ then, because moving it would pull the
     ground from under somebody.
     """
     words = ["fetch", "-q", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--no-recurse-submodules"]
-    name = lane.branch.rpartition("/")[2]
-    for target in (lane.branch, f"refs/handoff/flows/{name}"):
+    name = flow_checkout.branch.rpartition("/")[2]
+    for target in (flow_checkout.branch, f"refs/handoff/flows/{name}"):
         done = capture(
-            ["git", "-C", repository, *_QUIET, *words, lane.tree, f"+{lane.branch}:{target}"], environment=environment
+            ["git", "-C", repository, *_QUIET, *words, flow_checkout.tree, f"+{flow_checkout.branch}:{target}"],
+            environment=environment,
         )
         if done.code == 0:
-            return target == lane.branch
+            return target == flow_checkout.branch
     raise UserError(f"The branch {name} could not be brought into {repository}: {done.error_text}")

@@ -19,7 +19,7 @@ from handoff.git.commits.message import (
     words_of,
     write_message,
 )
-from handoff.git.commits.paths import Work, expand, ignored, is_tree, look, take
+from handoff.git.commits.paths import PathContents, expand, ignored_paths, is_tree, look, take
 from handoff.git.plumbing.refs import Head, head
 from handoff.git.plumbing.repository import TREE, Entry
 
@@ -36,7 +36,7 @@ class NotOwned(UserError):
     """A path is outside the session's ownership: a guard's refusal, with the exit code scripts know."""
 
 
-class Wish(Record):
+class CommitOptions(Record):
     """How to commit. Everything has git's usual meaning unless said here."""
 
     staged: bool = False
@@ -63,7 +63,7 @@ class Draft(Record):
     base: Head
     tree: str
     before: dict[bytes, Entry | None]
-    work: Work
+    work: PathContents
     carried: dict[bytes, Entry | None]
     parents: tuple[str, ...]
     who: People
@@ -72,33 +72,39 @@ class Draft(Record):
     notes: tuple[str, ...]
 
 
-def prepare(repo: Repository, named: Sequence[bytes], message: Sequence[str], wish: Wish, now: float) -> Draft:
+def prepare(
+    repo: Repository, named: Sequence[bytes], message: Sequence[str], options: CommitOptions, now: float
+) -> Draft:
     """Read the paths, run the hooks, write the words. Nothing but unreachable objects is left behind if this fails."""
     repo.forget()
     base = head(repo)
     tree = repo.prefetch(base.commit, named) if base.commit else ""
-    paths, left_out = _paths(repo, named, tree, wish)
-    old = repo.read(base.commit) if wish.amend and base.commit else b""
-    if wish.amend:
-        refuse_foreign_amend(repo, base, old, session=wish.session, owned=wish.owned)
-    work = _staged(repo, paths) if wish.staged else take(repo, paths, tree)
+    paths, left_out = _paths(repo, named, tree, options)
+    old = repo.read(base.commit) if options.amend and base.commit else b""
+    if options.amend:
+        refuse_foreign_amend(repo, base, old, session=options.session, owned=options.owned)
+    work = _staged(repo, paths) if options.staged else take(repo, paths, tree)
     before = {path: _file(repo.look_up(tree, path)) if tree else None for path in work.entries}
-    notes = _look_around(repo, tree, work, before, wish) if wish.look_around and tree and not wish.staged else ()
+    notes = (
+        _look_around(repo, tree, work, before, options) if options.look_around and tree and not options.staged else ()
+    )
     if left_out:
         notes = (*notes, f"Left out, because not yours: {_list(left_out)}.")
-    _check_paths(repo, work, before, wish)
-    ending = None if wish.amend else conclusion(repo, base, work.entries)
+    _check_paths(repo, work, before, options)
+    ending = None if options.amend else conclusion(repo, base, work.entries)
     who = people(repo, now)
     who = _with_author(who, old, ending)
-    words = _words(repo, message, wish, who, old, ending)
+    words = _words(repo, message, options, who, old, ending)
     draft = Draft(
         base, tree, before, work, ending.carried if ending else {}, _parents(base, old, ending), who, words,
-        "amend" if wish.amend else ending.kind if ending else "" if base.commit else "initial", notes,
+        "amend" if options.amend else ending.kind if ending else "" if base.commit else "initial", notes,
     )  # fmt: skip
-    return _through_hooks(repo, draft, wish, given=bool(message))
+    return _through_hooks(repo, draft, options, given=bool(message))
 
 
-def _paths(repo: Repository, named: Sequence[bytes], tree: str, wish: Wish) -> tuple[list[bytes], list[bytes]]:
+def _paths(
+    repo: Repository, named: Sequence[bytes], tree: str, options: CommitOptions
+) -> tuple[list[bytes], list[bytes]]:
     """Folders opened, also those that only HEAD still has; of a folder only what is owned, the rest comes second."""
     top = os.fsencode(repo.top)
     single: list[bytes] = []
@@ -113,9 +119,9 @@ def _paths(repo: Repository, named: Sequence[bytes], tree: str, wish: Wish) -> t
             single.append(path)
     if not folders:
         return single, []
-    found = _staged_below(repo, folders, tree) if wish.staged else expand(repo, folders)
+    found = _staged_below(repo, folders, tree) if options.staged else expand(repo, folders)
     found = [path for path in found if path not in single]
-    foreign = [path for path in found if wish.owned is not None and not wish.owned(path)]
+    foreign = [path for path in found if options.owned is not None and not options.owned(path)]
     ours = single + [path for path in found if path not in set(foreign)]
     if not ours:
         raise UserError(
@@ -134,7 +140,7 @@ def _staged_below(repo: Repository, folders: Sequence[bytes], tree: str) -> list
     return [path for path in out.split(b"\0") if path]
 
 
-def _staged(repo: Repository, paths: Sequence[bytes]) -> Work:
+def _staged(repo: Repository, paths: Sequence[bytes]) -> PathContents:
     """What the shared index holds for the paths: parts staged by hand stay parts."""
     entries: dict[bytes, Entry | None] = dict.fromkeys(paths)
     if paths:
@@ -146,7 +152,7 @@ def _staged(repo: Repository, paths: Sequence[bytes]) -> Work:
             if stage != b"0":
                 raise UserError(f"'{os.fsdecode(path)}' still has a conflict.", "Resolve it and git add it first.")
             entries[path] = Entry(mode, sha.decode())
-    return Work(entries, dict.fromkeys(paths))
+    return PathContents(entries, dict.fromkeys(paths))
 
 
 def _file(entry: Entry | None) -> Entry | None:
@@ -154,7 +160,7 @@ def _file(entry: Entry | None) -> Entry | None:
 
 
 def _look_around(
-    repo: Repository, tree: str, work: Work, before: dict[bytes, Entry | None], wish: Wish
+    repo: Repository, tree: str, work: PathContents, before: dict[bytes, Entry | None], options: CommitOptions
 ) -> tuple[str, ...]:
     """After `git mv` the new name brings the old one along; a file staged in part is committed whole, and that is told."""
     fields = iter(repo.ask("diff-index", "--cached", "-M", "-z", "--raw", "--no-abbrev", "HEAD").split(b"\0"))
@@ -169,7 +175,7 @@ def _look_around(
         if words[4].startswith((b"R", b"C")):
             source, path = path, next(fields)
             gone = words[4].startswith(b"R") and look(os.path.join(top, source)) is None
-            if path in work.entries and source not in work.entries and gone and _is_move(words, source, wish):
+            if path in work.entries and source not in work.entries and gone and _is_move(words, source, options):
                 work.entries[source] = work.seen[source] = None
                 before[source] = _file(repo.look_up(tree, source))
                 moved.append(source)
@@ -184,49 +190,51 @@ def _look_around(
     return tuple(notes)
 
 
-def _is_move(words: Sequence[bytes], source: bytes, wish: Wish) -> bool:
+def _is_move(words: Sequence[bytes], source: bytes, options: CommitOptions) -> bool:
     """Whether a deletion belongs to our new file: by ownership, else only if the content is the same and not empty.
 
     Somebody else may have staged the deletion of a file that merely resembles ours.
     """
-    if wish.owned is not None:
-        return wish.owned(source)
+    if options.owned is not None:
+        return options.owned(source)
     return words[4] == b"R100" and not words[3].startswith(_EMPTY_BLOBS)
 
 
-def _check_paths(repo: Repository, work: Work, before: dict[bytes, Entry | None], wish: Wish) -> None:
+def _check_paths(
+    repo: Repository, work: PathContents, before: dict[bytes, Entry | None], options: CommitOptions
+) -> None:
     """Nothing unknown, nothing ignored, nothing of somebody else's."""
     unknown = [path for path, entry in work.entries.items() if entry is None and before[path] is None]
-    if unknown and wish.staged:
+    if unknown and options.staged:
         raise UserError(f"Nothing is staged for {_list(unknown)}.", "Stage it first: git add -p -- PATH")
     if unknown:
         raise UserError(
             f"{_list(unknown)}: no such file, neither on the disk nor in the last commit.",
             "Names are taken literally; let the shell expand patterns, without quotes.",
         )
-    if wish.owned is not None:
-        foreign = [path for path in work.entries if not wish.owned(path)]
+    if options.owned is not None:
+        foreign = [path for path in work.entries if not options.owned(path)]
         if foreign:
             raise NotOwned(
                 f"Not yours: {_list(foreign)}.", "Commit only what you own, or ask for the path; nothing was changed."
             )
     gone = [path for path, entry in work.entries.items() if entry is None]
-    if gone and not wish.staged and repo.settings.yes("core.sparsecheckout"):
+    if gone and not options.staged and repo.settings.yes("core.sparsecheckout"):
         hidden = [line[2:] for line in repo.listed(gone, "-t") if line.startswith(b"S ")]
         if hidden:
             raise UserError(
                 f"{_list(hidden)} is outside the sparse checkout, not deleted.", "To delete it, take it in first."
             )
     new = [path for path, entry in work.entries.items() if entry is not None and before[path] is None]
-    if new and not wish.force and not wish.staged:
-        hidden = ignored(repo, new)
+    if new and not options.force and not options.staged:
+        hidden = ignored_paths(repo, new)
         if hidden:
             raise UserError(f"git is told to ignore {_list(hidden)}.", "Leave it out, or commit it with --force.")
 
 
-def _list(paths: Sequence[bytes], most: int = 5) -> str:
-    shown = ", ".join(f"'{os.fsdecode(path)}'" for path in paths[:most])
-    return shown + (f" and {len(paths) - most} more" if len(paths) > most else "")
+def _list(paths: Sequence[bytes], limit: int = 5) -> str:
+    shown = ", ".join(f"'{os.fsdecode(path)}'" for path in paths[:limit])
+    return shown + (f" and {len(paths) - limit} more" if len(paths) > limit else "")
 
 
 def _with_author(who: People, old: bytes, ending: Conclusion | None) -> People:
@@ -241,12 +249,12 @@ def _parents(base: Head, old: bytes, ending: Conclusion | None) -> tuple[str, ..
 
 
 def _words(
-    repo: Repository, message: Sequence[str], wish: Wish, who: People, old: bytes, ending: Conclusion | None
+    repo: Repository, message: Sequence[str], options: CommitOptions, who: People, old: bytes, ending: Conclusion | None
 ) -> str:
     parts = list(message)
     if not parts:
         parts = [words_of(old)] if old else [ending.message] if ending else []
-    text = write_message(repo, parts, signoff=who.committer if wish.signoff else "", trailers=wish.trailers)
+    text = write_message(repo, parts, signoff=who.committer if options.signoff else "", trailers=options.trailers)
     check_message(text)
     return text
 
@@ -254,9 +262,9 @@ def _words(
 # --- hooks ----------------------------------------------------------------------------------------
 
 
-def _through_hooks(repo: Repository, draft: Draft, wish: Wish, *, given: bool) -> Draft:
+def _through_hooks(repo: Repository, draft: Draft, options: CommitOptions, *, given: bool) -> Draft:
     wanted = [name for name in hooks.BEFORE if hooks.find(repo, name)]
-    if not wish.verify:
+    if not options.verify:
         wanted = [name for name in wanted if name == "prepare-commit-msg"]
     if not wanted:
         return draft
@@ -265,7 +273,7 @@ def _through_hooks(repo: Repository, draft: Draft, wish: Wish, *, given: bool) -
     expected = os.path.join(place(repo), f"expected-{key}")
     words = os.path.join(place(repo), f"message-{key}")
     try:
-        return _run_hooks(repo, draft, wish, wanted, (index, expected, words), given=given)
+        return _run_hooks(repo, draft, options, wanted, (index, expected, words), given=given)
     finally:
         for path in (index, expected, words):
             if os.path.exists(path):
@@ -273,7 +281,13 @@ def _through_hooks(repo: Repository, draft: Draft, wish: Wish, *, given: bool) -
 
 
 def _run_hooks(
-    repo: Repository, draft: Draft, wish: Wish, wanted: Sequence[str], files: tuple[str, str, str], *, given: bool
+    repo: Repository,
+    draft: Draft,
+    options: CommitOptions,
+    wanted: Sequence[str],
+    files: tuple[str, str, str],
+    *,
+    given: bool,
 ) -> Draft:
     index, expected, words = files
     changes = {**draft.carried, **draft.work.entries}
@@ -286,7 +300,7 @@ def _run_hooks(
         quiet = type(repo)(repo.top, {**repo.environment, "HANDOFF_EXPECTED_FILES": expected})
         text = hooks.call(quiet, "pre-commit", (), index=index)
         notes += [text.rstrip()] if text.strip() else []
-        draft, more = _autofixes(repo, draft, wish, index)
+        draft, more = _autofixes(repo, draft, options, index)
         notes += more
     message = draft.message
     if {"prepare-commit-msg", "commit-msg"} & set(wanted):
@@ -303,7 +317,7 @@ def _run_hooks(
     return draft._replace(message=message, notes=tuple(notes))
 
 
-def _autofixes(repo: Repository, draft: Draft, wish: Wish, index: str) -> tuple[Draft, list[str]]:
+def _autofixes(repo: Repository, draft: Draft, options: CommitOptions, index: str) -> tuple[Draft, list[str]]:
     """What the hook staged: ours is taken, anybody else's is left where it lies."""
     intended = repo.graft(draft.tree, {**draft.carried, **draft.work.entries}) or repo.write(b"tree", b"")
     out = repo.ask("diff-index", "--cached", "-z", "--no-renames", "--raw", "--no-abbrev", intended, index=index)
@@ -315,7 +329,7 @@ def _autofixes(repo: Repository, draft: Draft, wish: Wish, index: str) -> tuple[
     for at in range(0, len(fields) - 1, 2):
         _, mode, _, sha, status = fields[at].lstrip(b":").split(b" ")
         path = fields[at + 1]
-        if path not in entries and not (wish.owned is not None and wish.owned(path)):
+        if path not in entries and not (options.owned is not None and options.owned(path)):
             foreign.append(path)
             continue
         if path not in before:
@@ -323,7 +337,7 @@ def _autofixes(repo: Repository, draft: Draft, wish: Wish, index: str) -> tuple[
         entries[path] = None if status == b"D" else Entry(mode, sha.decode())
         seen[path] = None  # what the hook staged need not be what lies on the disk
     notes = [f"The pre-commit hook also staged {_list(foreign)}: not named, so not committed."] if foreign else []
-    return draft._replace(work=Work(entries, seen), before=before), notes
+    return draft._replace(work=PathContents(entries, seen), before=before), notes
 
 
 def still_true(repo: Repository, draft: Draft, now: Head, tree: str) -> bool:

@@ -12,7 +12,7 @@ from handoff.git.plumbing.trees import Trees
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from handoff.git.plumbing.snapshot_repo import Store
+    from handoff.git.plumbing.snapshot_repo import SnapshotRepo
 
 _NOTHING = "000000"
 
@@ -45,7 +45,7 @@ class Conflicted(NamedTuple):
     second: str
 
 
-class Step(NamedTuple):
+class MergeStep(NamedTuple):
     """The target after one more member."""
 
     member: str
@@ -57,12 +57,12 @@ class Merged(NamedTuple):
 
     old: str
     new: str
-    steps: tuple[Step, ...]
+    steps: tuple[MergeStep, ...]
     conflicts: tuple[Conflicted, ...]
     skipped: tuple[str, ...]
 
 
-def touches(store: Store, old: str, new: str) -> list[Touch]:
+def touches(store: SnapshotRepo, old: str, new: str) -> list[Touch]:
     """What changed between two trees or commits, raw, renames as what they are: a deletion and an addition."""
     fields = iter(store.ask("diff-tree", "-r", "-z", "--raw", "--no-renames", old, new).split("\0"))
     found = []
@@ -74,7 +74,7 @@ def touches(store: Store, old: str, new: str) -> list[Touch]:
     return found
 
 
-def many_touches(store: Store, pairs: Sequence[tuple[str, str]]) -> list[tuple[Touch, ...]]:
+def many_touches(store: SnapshotRepo, pairs: Sequence[tuple[str, str]]) -> list[tuple[Touch, ...]]:
     """What changed between many pairs of commits, in one process."""
     if not pairs:
         return []
@@ -112,7 +112,7 @@ def escapes(path: str, target: str) -> bool:
     return at == ".." or at.startswith("../")
 
 
-def refused(store: Store, top: str, touched: Iterable[Touch]) -> dict[str, str]:
+def refusals(store: SnapshotRepo, top: str, touched: Iterable[Touch]) -> dict[str, str]:
     """Changes that are not taken whoever owns them, and why: links that lead out, pointers nobody else can follow."""
     found = {}
     nested: dict[str, bool] = {"": False}
@@ -134,7 +134,7 @@ def _in_nested(top: str, folder: str, known: dict[str, bool]) -> bool:
     return known[folder]
 
 
-def apply(store: Store, base: str, touched: Sequence[Touch], *, index: str) -> str:
+def apply(store: SnapshotRepo, base: str, touched: Sequence[Touch], *, index: str) -> str:
     """The tree of `base` with these changes."""
     try:
         answer = store.git("read-tree", base, index=index)
@@ -156,7 +156,7 @@ def apply(store: Store, base: str, touched: Sequence[Touch], *, index: str) -> s
                 os.unlink(path)
 
 
-def join(store: Store, ours: str, theirs: str) -> tuple[str, list[str]]:
+def join(store: SnapshotRepo, ours: str, theirs: str) -> tuple[str, list[str]]:
     """Merge two commits in memory: the tree, and the paths git could not join."""
     answer = store.git("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", ours, theirs)
     if answer.code not in (0, 1):
@@ -165,15 +165,15 @@ def join(store: Store, ours: str, theirs: str) -> tuple[str, list[str]]:
     return tree, [path for path in paths if path] if answer.code else []
 
 
-def merge(store: Store, target: str, members: Sequence[Member], *, moment: int, person: str = "") -> Merged:
+def merge(store: SnapshotRepo, target: str, members: Sequence[Member], *, moment: int, person: str = "") -> Merged:
     """Put the members on the target one after the other, each as one commit; stop collecting at conflicts, not at the first."""
     with store.gathered():
         return _merge(store, target, members, moment=moment, person=person)
 
 
-def _merge(store: Store, target: str, members: Sequence[Member], *, moment: int, person: str) -> Merged:
+def _merge(store: SnapshotRepo, target: str, members: Sequence[Member], *, moment: int, person: str) -> Merged:
     tip = target
-    steps: list[Step] = []
+    steps: list[MergeStep] = []
     conflicts: list[Conflicted] = []
     skipped: list[str] = []
     landed: list[Member] = []
@@ -190,7 +190,7 @@ def _merge(store: Store, target: str, members: Sequence[Member], *, moment: int,
             tip = write_commit(
                 store, tree, tip, member.message or f"Land {member.name}\n", moment=moment, person=person
             )
-            steps.append(Step(member.name, tip))
+            steps.append(MergeStep(member.name, tip))
             landed.append(member)
             taken |= member.paths
             folders |= _folders(member.paths)
@@ -207,7 +207,7 @@ def _merge(store: Store, target: str, members: Sequence[Member], *, moment: int,
             skipped.append(member.name)
             continue
         tip = write_commit(store, tree, tip, member.message or f"Land {member.name}\n", moment=moment, person=person)
-        steps.append(Step(member.name, tip))
+        steps.append(MergeStep(member.name, tip))
         landed.append(member)
         trees = Trees(store)  # git wrote trees of its own: read them anew
         trees.load(_tree(store, tip), apart)
@@ -216,7 +216,7 @@ def _merge(store: Store, target: str, members: Sequence[Member], *, moment: int,
     return Merged(target, tip, tuple(steps), tuple(conflicts), tuple(skipped))
 
 
-def write_commit(store: Store, tree: str, parent: str, message: str, *, moment: int, person: str) -> str:
+def write_commit(store: SnapshotRepo, tree: str, parent: str, message: str, *, moment: int, person: str) -> str:
     """A commit in the person's name."""
     if not person:
         return store.write_commit(tree, [parent], message, moment=moment)
@@ -229,7 +229,7 @@ def write_commit(store: Store, tree: str, parent: str, message: str, *, moment: 
     return store.write("commit", ("\n".join(lines) + "\n\n" + message).encode("utf-8", "surrogateescape"))
 
 
-def collisions(store: Store, members: Sequence[Member]) -> tuple[list[Conflicted], list[Conflicted]]:
+def collisions(store: SnapshotRepo, members: Sequence[Member]) -> tuple[list[Conflicted], list[Conflicted]]:
     """All pairs: files that conflict, and files both changed but git can join."""
     hard: list[Conflicted] = []
     soft: list[Conflicted] = []
@@ -273,7 +273,7 @@ def _other(path: str, landed: Sequence[Member]) -> str:
 _TREES: dict[str, str] = {}
 
 
-def _tree(store: Store, commit: str) -> str:
+def _tree(store: SnapshotRepo, commit: str) -> str:
     """A commit's tree, read from the commit itself."""
     if commit not in _TREES:
         first = store.read(commit).split(b"\n", 1)[0].decode()
@@ -281,6 +281,6 @@ def _tree(store: Store, commit: str) -> str:
     return _TREES[commit]
 
 
-def _shares_history(store: Store, one: str, other: str) -> bool:
+def _shares_history(store: SnapshotRepo, one: str, other: str) -> bool:
     """Whether git finds the member's base by itself: it must lie in the target's past."""
     return store.git("merge-base", "--is-ancestor", one, other).code == 0

@@ -15,7 +15,7 @@ from handoff.git.snapshots.restore import give_objects
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from handoff.git.plumbing.snapshot_repo import Store
+    from handoff.git.plumbing.snapshot_repo import SnapshotRepo
 
 _SHOWN = 10
 _FEW = 400
@@ -57,7 +57,7 @@ def checkout_of(source: Source, target: str) -> Source | None:
 class Target:
     """The branch work lands on, moved by compare-and-swap with the person's own git settings but no hooks."""
 
-    def __init__(self, store: Store, source: Source, folder: str, environment: Mapping[str, str]) -> None:
+    def __init__(self, store: SnapshotRepo, source: Source, folder: str, environment: Mapping[str, str]) -> None:
         self.store = store
         self.source = source
         self.folder = os.path.join(folder, "landings")

@@ -71,7 +71,7 @@ class Note(Record):
         return sha256(said.encode("utf-8", "surrogateescape")).hexdigest()[:_ID_CHARS]
 
 
-class Noted(Record):
+class NoteContent(Record):
     """What a commit's note holds: our records, and lines that are not ours or not of a schema we know."""
 
     records: tuple[Note, ...] = ()
@@ -138,7 +138,7 @@ def _known(kind: Any, value: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def parse(text: str) -> Noted:
+def parse(text: str) -> NoteContent:
     """Every record of a note, each once, and what else stands there."""
     records: dict[str, Note] = {}
     foreign: dict[str, None] = {}
@@ -151,7 +151,7 @@ def parse(text: str) -> Noted:
             foreign[bare] = None
         else:
             records.setdefault(note.id, note)
-    return Noted(tuple(records.values()), tuple(foreign))
+    return NoteContent(tuple(records.values()), tuple(foreign))
 
 
 def with_records(text: str, notes: Iterable[Note]) -> str:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from handoff.base.process import Completed
-    from handoff.git.notes.record import Note, Noted
+    from handoff.git.notes.record import Note, NoteContent
 
 REF = "refs/notes/handoff"
 _FETCHED = "refs/notes/handoff-fetched/"
@@ -37,7 +37,7 @@ class Annotated(Record):
     tree: str
     time: float
     subject: str
-    noted: Noted
+    noted: NoteContent
 
 
 class Synced(Record):
@@ -93,11 +93,11 @@ class Notebook:
         answer = self.git("rev-parse", "-q", "--verify", ref)
         return answer.text.strip() if answer.code == 0 else ""
 
-    def read(self, *revisions: str, most: int = 0, walk: bool = True) -> list[Annotated]:
+    def read(self, *revisions: str, limit: int = 0, walk: bool = True) -> list[Annotated]:
         """The commits a range names with their notes, newest first; one git process, also in a bare clone."""
         form = _FIELD.join(("%H", "%T", "%ct", "%s", "%N")) + _END
         words = ["log", f"--notes={REF}", "--no-show-signature", "--encoding=UTF-8", f"--format={form}"]
-        words += [f"--max-count={most}"] if most else []
+        words += [f"--max-count={limit}"] if limit else []
         words += [] if walk else ["--no-walk=unsorted"]  # last: a count would make git walk again
         answer = self.git(*words, *revisions, "--")
         if answer.code:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     Owners = Mapping[str, tuple[tuple[Rule, ...], tuple[Rule, ...]]]
 
 
-class Held(Record):
+class OwnedRule(Record):
     """A rule and whose it is."""
 
     owner: str
@@ -52,17 +52,17 @@ def _file_in_the_way(a: Rule, b: Rule) -> bytes | None:
     return None
 
 
-def _candidates(owners: Owners) -> Iterator[tuple[Held, Held]]:
-    plain = [Held(name, rule) for name, (rules, _) in owners.items() for rule in rules if rule.kind != GLOB]
-    globs = [Held(name, rule) for name, (rules, _) in owners.items() for rule in rules if rule.kind == GLOB]
+def _candidates(owners: Owners) -> Iterator[tuple[OwnedRule, OwnedRule]]:
+    plain = [OwnedRule(name, rule) for name, (rules, _) in owners.items() for rule in rules if rule.kind != GLOB]
+    globs = [OwnedRule(name, rule) for name, (rules, _) in owners.items() for rule in rules if rule.kind == GLOB]
     yield from _plain_pairs(plain)
     yield from _mixed_pairs(plain, globs)
     yield from _glob_pairs(globs)
 
 
-def _plain_pairs(plain: list[Held]) -> Iterator[tuple[Held, Held]]:
+def _plain_pairs(plain: list[OwnedRule]) -> Iterator[tuple[OwnedRule, OwnedRule]]:
     """Each name and folder against what stands above it or at the same place."""
-    places: dict[bytes, dict[str, Held]] = {}
+    places: dict[bytes, dict[str, OwnedRule]] = {}
     for held in plain:
         here = places.setdefault(held.rule.path, {})
         yield from ((other, held) for other in here.values() if other.owner != held.owner)
@@ -81,14 +81,14 @@ def _plain_pairs(plain: list[Held]) -> Iterator[tuple[Held, Held]]:
                     yield other, held
 
 
-def _mixed_pairs(plain: list[Held], globs: list[Held]) -> Iterator[tuple[Held, Held]]:
+def _mixed_pairs(plain: list[OwnedRule], globs: list[OwnedRule]) -> Iterator[tuple[OwnedRule, OwnedRule]]:
     """Names and folders against globs: a glob can only reach what lies in its folder, or a folder above it."""
     if not globs:
         return
     index: GlobIndex = GlobIndex()
     for glob in globs:
         index.add(glob.rule, glob)
-    folders: dict[bytes, dict[str, Held]] = {}
+    folders: dict[bytes, dict[str, OwnedRule]] = {}
     for held in plain:
         path = held.rule.path
         if held.rule.kind == EXACT:
@@ -103,7 +103,7 @@ def _mixed_pairs(plain: list[Held], globs: list[Held]) -> Iterator[tuple[Held, H
             yield from ((held, glob) for held in folders.get(place, {}).values() if held.owner != glob.owner)
 
 
-def _glob_pairs(globs: list[Held]) -> Iterator[tuple[Held, Held]]:
+def _glob_pairs(globs: list[OwnedRule]) -> Iterator[tuple[OwnedRule, OwnedRule]]:
     """Globs against globs, by the fixed piece (beginning, ending, start of the last name) that tells them apart best."""
     if len(globs) < 2:  # noqa: PLR2004 - a pair
         return

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from handoff.base.process import Completed
 
 
-class Facts(Record):
+class CheckoutFacts(Record):
     """The state of one checkout at one moment. Paths are relative to its top."""
 
     top: str
@@ -75,7 +75,7 @@ def find_top(folder: str) -> str | None:
         at = above
 
 
-def facts(top: str, *, environment: Mapping[str, str]) -> Facts | None:
+def facts(top: str, *, environment: Mapping[str, str]) -> CheckoutFacts | None:
     """Read HEAD, branch and dirty paths in one git call; None where git cannot (no repository, no git)."""
     try:
         answer = git(
@@ -99,7 +99,7 @@ def _branch(top: str) -> str:
     return text[16:] if text.startswith("ref: refs/heads/") else ""
 
 
-def _parse_status(top: str, text: str) -> Facts:
+def _parse_status(top: str, text: str) -> CheckoutFacts:
     head = branch = ""
     staged: list[str] = []
     unstaged: list[str] = []
@@ -125,7 +125,7 @@ def _parse_status(top: str, text: str) -> Facts:
                 staged.append(path)
             if fields[1][1] != ".":
                 unstaged.append(path)
-    return Facts(top, head, branch, tuple(staged), tuple(unstaged), tuple(untracked), tuple(conflicted))
+    return CheckoutFacts(top, head, branch, tuple(staged), tuple(unstaged), tuple(untracked), tuple(conflicted))
 
 
 def commits(top: str, revisions: str, *, environment: Mapping[str, str], limit: int = 20) -> tuple[Commit, ...] | None:

@@ -17,7 +17,7 @@ _PAUSE_SECONDS = 0.01
 
 
 @contextmanager
-def held(lock: str, *, patience: float | None = None) -> Iterator[None]:
+def hold(lock: str, *, patience: float | None = None) -> Iterator[None]:
     """Hold a lock file that somebody named, if any: whoever shares it takes turns with us."""
     if not lock:
         yield

@@ -90,7 +90,7 @@ def move(repo: Repository, old: Head, new: str, log: Log, *, ask_git: bool) -> b
         os.unlink(own)
 
 
-def mend(repo: Repository) -> None:
+def fix(repo: Repository) -> None:
     """Free the branch a killed process had locked. Only for who holds the turn."""
     folder = os.path.join(repo.common, "handoff")
     left = [os.path.join(folder, name) for name in os.listdir(folder) if name.startswith(_LOCK_PREFIX)]

@@ -43,7 +43,7 @@ def _pattern(size: int) -> re.Pattern[bytes]:
     return _patterns[size]
 
 
-class Settings(Record):
+class GitSettings(Record):
     """git's settings, with the files they came from, so that a change is noticed without asking git again."""
 
     values: dict[str, str]
@@ -66,7 +66,7 @@ class Repository:
         self.folder = _git_folder(self.top)
         self.common = _common_folder(self.folder)
         self.objects = os.path.join(self.common, "objects")
-        self._settings: Settings | None = None
+        self._settings: GitSettings | None = None
         self._settings_checked = False
         self.turn = -1  # the lock of the line while it is held
         self._trees: dict[str, bytes] = {}
@@ -93,7 +93,7 @@ class Repository:
     # --- settings ---------------------------------------------------------------------------------
 
     @property
-    def settings(self) -> Settings:
+    def settings(self) -> GitSettings:
         """git's settings; looked at again once for each commit."""
         if self._settings is not None and self._settings_checked:
             return self._settings
@@ -102,7 +102,7 @@ class Repository:
         self._settings_checked = True
         return self._settings
 
-    def _read_settings(self) -> Settings:
+    def _read_settings(self) -> GitSettings:
         home = self.environment.get("HOME", "")
         candidates = {
             os.path.join(self.common, "config"),
@@ -120,7 +120,7 @@ class Repository:
         stamps = [(path, _stamp(path)) for path in sorted(candidates)]
         if any(key.startswith("includeif.") for key in values):
             stamps.append(("", (-1, -1, -1)))  # depends on the branch: always read anew
-        return Settings(values, tuple(stamps))
+        return GitSettings(values, tuple(stamps))
 
     # --- objects ----------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""The vault: a bare repository outside every session's reach that owns every object it refers to."""
+"""The snapshot store: a bare repository outside every session's reach that owns every object it refers to."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def trusted_environment(environment: Mapping[str, str]) -> dict[str, str]:
     return kept
 
 
-class Entry(NamedTuple):
+class TreeEntry(NamedTuple):
     """One name in a tree."""
 
     mode: str
@@ -89,7 +89,7 @@ class Entry(NamedTuple):
     sha: str
 
 
-class Store:
+class SnapshotRepo:
     """Objects and snapshot refs of one project. Objects are written by us or packed from a session's, never borrowed."""
 
     def __init__(self, path: str, environment: Mapping[str, str]) -> None:
@@ -232,7 +232,7 @@ class Store:
             self._algorithm = "sha256" if "sha256" in _text(os.path.join(self.path, "config")) else "sha1"
         return self._algorithm
 
-    def write_tree(self, entries: Iterable[Entry]) -> str:
+    def write_tree(self, entries: Iterable[TreeEntry]) -> str:
         """A tree object from its entries."""
         ordered = sorted(entries, key=lambda entry: os.fsencode(entry.name + ("/" if entry.mode == FOLDER else "")))
         data = b"".join(
@@ -249,8 +249,8 @@ class Store:
             if slash:
                 folders.setdefault(first, {})[rest] = value
             else:
-                entries.append(Entry(PROGRAM if value[1] else FILE, first, self.write("blob", value[0])))
-        entries += [Entry(FOLDER, name, self.write_files(inside)) for name, inside in folders.items()]
+                entries.append(TreeEntry(PROGRAM if value[1] else FILE, first, self.write("blob", value[0])))
+        entries += [TreeEntry(FOLDER, name, self.write_files(inside)) for name, inside in folders.items()]
         return self.write_tree(entries)
 
     def write_commit(self, tree: str, parents: Sequence[str], message: str, *, moment: int) -> str:
@@ -323,7 +323,7 @@ class Store:
         finally:
             os.close(fd)
 
-    def mend(self) -> int:
+    def fix(self) -> int:
         """After the machine went down: remove loose objects that did not reach the disk whole, so that they are written anew."""
         boot = _text("/proc/sys/kernel/random/boot_id").strip()
         mark = os.path.join(self.path, "boot")

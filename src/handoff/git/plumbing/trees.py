@@ -11,9 +11,9 @@ from handoff.git.plumbing.snapshot_repo import FILE, FOLDER, LINK, PROGRAM
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from handoff.git.plumbing.snapshot_repo import Store
+    from handoff.git.plumbing.snapshot_repo import SnapshotRepo
 
-MOST = 64
+LIMIT = 64
 _LARGEST = 8 * 1024 * 1024
 _READS = 3
 Names = dict[str, tuple[str, str]]
@@ -23,7 +23,7 @@ Changes = dict[str, tuple[str, str] | None]
 class Trees:
     """Tree objects of the store, each read once, all that are needed in one process."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: SnapshotRepo) -> None:
         self.store = store
         self._known: dict[str, Names] = {}
         self._written: dict[tuple[str, tuple[str, str]], tuple[bytes, bytes]] = {}
@@ -90,14 +90,14 @@ class Trees:
         return known
 
 
-def apply_changes(store: Store, root: str, changes: Mapping[str, tuple[str, str] | None]) -> str:
+def apply_changes(store: SnapshotRepo, root: str, changes: Mapping[str, tuple[str, str] | None]) -> str:
     """One tree with some changes."""
     trees = Trees(store)
     trees.load(root, changes)
     return trees.rebuild(root, changes) or store.write_tree([])
 
 
-def read_file(store: Store, path: str) -> tuple[str, str] | None:
+def read_file(store: SnapshotRepo, path: str) -> tuple[str, str] | None:
     """A file of the disk as mode and object in the store; None when it is gone. A file that is being written is read again."""
     for _ in range(_READS):
         try:
@@ -120,7 +120,7 @@ def is_light(top: str, paths: Iterable[str]) -> bool:
     count = 0
     for path in paths:
         count += 1
-        if count > MOST or "\n" in path:
+        if count > LIMIT or "\n" in path:
             return False
         try:
             facts = os.lstat(os.path.join(top, path))

@@ -100,7 +100,7 @@ def _make(folder: str, objects: str) -> str:
         _write(made, os.path.join("info", "attributes"), _ATTRIBUTES)
         exclude = os.path.join(os.path.dirname(objects), "info", "exclude")
         _write(made, os.path.join("info", "exclude"), _text(exclude))
-    except OSError:  # inside a session's wall the store is not there: then it is the session itself that asks
+    except OSError:  # inside a session's sandbox the store is not there: then it is the session itself that asks
         _remove(made)
         return ""
     return made

@@ -11,10 +11,10 @@ from handoff.git.snapshots.restore import give_objects
 
 if TYPE_CHECKING:
     from handoff.git.plumbing.query import Source
-    from handoff.git.plumbing.snapshot_repo import Store
+    from handoff.git.plumbing.snapshot_repo import SnapshotRepo
 
 
-def put_index(store: Store, source: Source, commit: str) -> None:
+def put_index(store: SnapshotRepo, source: Source, commit: str) -> None:
     """Make the checkout's index what the snapshot's was: staged blobs, conflict stages, flags."""
     if not commit:
         return
@@ -54,7 +54,7 @@ def _clear_dead(index: str) -> None:
         os.unlink(left)
 
 
-def _put_extras(store: Store, source: Source, commit: str, index: str) -> None:
+def _put_extras(store: SnapshotRepo, source: Source, commit: str, index: str) -> None:
     answer = store.git("cat-file", "blob", f"{commit}^1:extras")
     if answer.code:
         return

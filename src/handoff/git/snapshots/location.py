@@ -16,7 +16,7 @@ CHECKOUTS = "checkouts"  # of tasks whose own checkout is on another machine
 TREE = "tree"
 
 
-class Place(NamedTuple):
+class Location(NamedTuple):
     """One checkout, its project's folder under $HANDOFF_HOME, and the name its snapshots go by."""
 
     source: Source
@@ -32,7 +32,7 @@ class Place(NamedTuple):
         return os.path.join(self.project, WORKSPACES)
 
 
-def find_place(top: str, *, home: str, project: str = "") -> Place:
+def find_place(top: str, *, home: str, project: str = "") -> Location:
     """The place of the checkout at `top`. A workspace of ours belongs to the project it was made for."""
     source = open_source(top)
     inside = os.path.realpath(top)
@@ -40,9 +40,9 @@ def find_place(top: str, *, home: str, project: str = "") -> Place:
     if inside.startswith(root):
         parts = inside[len(root) :].split(os.sep)
         if len(parts) == 4 and parts[1] in (WORKSPACES, CHECKOUTS) and parts[3] == TREE:  # noqa: PLR2004 - project/workspaces/name/tree
-            return Place(source, os.path.join(home, parts[0]), parts[2])
+            return Location(source, os.path.join(home, parts[0]), parts[2])
     name = MAIN if source.folder == source.common else slug(os.path.basename(source.folder)) or "worktree"
-    return Place(source, project_folder(source.common, home=home, project=project), name)
+    return Location(source, project_folder(source.common, home=home, project=project), name)
 
 
 def project_folder(common: str, *, home: str, project: str = "") -> str:

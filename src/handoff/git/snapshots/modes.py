@@ -7,12 +7,12 @@ import stat
 from typing import TYPE_CHECKING, NamedTuple
 
 from handoff.base.files import write_atomic
-from handoff.git.plumbing.snapshot_repo import FILE, FOLDER, LINK, POINTER, PROGRAM, Entry
+from handoff.git.plumbing.snapshot_repo import FILE, FOLDER, LINK, POINTER, PROGRAM, TreeEntry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
-    from handoff.git.plumbing.snapshot_repo import Store
+    from handoff.git.plumbing.snapshot_repo import SnapshotRepo
 
 TOP = "."
 _USUAL = {FILE: 0o644, PROGRAM: 0o755, FOLDER: 0o755}
@@ -42,10 +42,10 @@ class Modes(NamedTuple):
         return cls(usual, {path: int(mode, 8) for mode, path in pairs})
 
 
-class Look:
+class ModeScan:
     """Keeps the bits of one checkout up to date: of changed files, and of folders, which git has no record of."""
 
-    def __init__(self, store: Store, top: str, folder: str) -> None:
+    def __init__(self, store: SnapshotRepo, top: str, folder: str) -> None:
         self.store = store
         self.top = top
         self.path = os.path.join(folder, "modes")
@@ -73,7 +73,7 @@ class Look:
             if len(self._odd) > self._limit:  # what was unusual is usual now
                 self._look_at_all(names())
         data = Modes(self._usual, self._odd).encode()
-        tree = self.store.write_tree([Entry(FILE, "modes", self.store.write("blob", data))])
+        tree = self.store.write_tree([TreeEntry(FILE, "modes", self.store.write("blob", data))])
         self.commit = self.store.write_commit(tree, [], "modes\n", moment=0)
         return self.commit
 
@@ -213,7 +213,7 @@ def _most(counted: Mapping[int, int], kind: str) -> int:
 # --- bringing them back -------------------------------------------------------------------------------
 
 
-def read_modes(store: Store, commit: str) -> Modes | None:
+def read_modes(store: SnapshotRepo, commit: str) -> Modes | None:
     """The bits a snapshot holds; None for one from before they were kept."""
     return Modes.decode(os.fsencode(store.ask("cat-file", "blob", f"{commit}:modes"))) if commit else None
 
@@ -278,7 +278,7 @@ def _allow(path: str, bits: int) -> bool:
     return True
 
 
-def kinds_of(store: Store, tree: str, paths: Sequence[str] = ()) -> dict[str, str]:
+def kinds_of(store: SnapshotRepo, tree: str, paths: Sequence[str] = ()) -> dict[str, str]:
     """Every path of the tree that has permission bits of its own: within `paths` and the folders above them."""
     found = {TOP: FOLDER}
     for line in store.ask("ls-tree", "-r", "-t", "-z", tree, "--", *paths).split("\0"):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from handoff.base.files import write_atomic
 from handoff.git.plumbing import query as sources
-from handoff.git.plumbing.snapshot_repo import FILE, FOLDER, Entry, Store
+from handoff.git.plumbing.snapshot_repo import FILE, FOLDER, SnapshotRepo, TreeEntry
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +18,7 @@ _REFLOG_COMMITS = 1000
 Stages = list[tuple[str, str]]
 
 
-class State(NamedTuple):
+class LastSnapshot(NamedTuple):
     """What the last snapshot of a workspace was made of, so that unchanged parts are used again."""
 
     tree: str = ""
@@ -30,7 +30,7 @@ class State(NamedTuple):
     modes: str = ""
 
     @classmethod
-    def load(cls, folder: str) -> State:
+    def load(cls, folder: str) -> LastSnapshot:
         try:
             with open(os.path.join(folder, "state"), encoding="utf-8", errors="surrogateescape") as file:
                 values = dict(line.split(" ", 1) for line in file.read().split("\n") if " " in line)
@@ -43,7 +43,7 @@ class State(NamedTuple):
         write_atomic(os.path.join(folder, "state"), text.encode("utf-8", "surrogateescape"))
 
 
-class Part(NamedTuple):
+class SnapshotSide(NamedTuple):
     """A commit that holds one side of a snapshot, and the sum of what it was made from."""
 
     commit: str
@@ -53,7 +53,7 @@ class Part(NamedTuple):
 class Parts:
     """Makes the two sides of one snapshot, each only if it changed; what git cannot read is noted, not fatal."""
 
-    def __init__(self, store: Store, source: Source, before: State, known: Sequence[str]) -> None:
+    def __init__(self, store: SnapshotRepo, source: Source, before: LastSnapshot, known: Sequence[str]) -> None:
         self.store = store
         self.source = source
         self.before = before
@@ -65,15 +65,15 @@ class Parts:
         known = [*self.known, *(sha for sha in more if sha)]
         return self.store.own(wanted, known, borrow=self.source.objects)
 
-    def index(self, folder: str) -> Part:
+    def index(self, folder: str) -> SnapshotSide:
         """The index as a commit: its tree, and beside it what a tree cannot say (conflict stages, flags)."""
         try:
             with open(self.source.index_file, "rb") as file:
                 data = file.read()
         except FileNotFoundError:
-            return Part("", "")
+            return SnapshotSide("", "")
         mark = digest(data[-32:] + str(len(data)).encode() if any(data[-20:]) else data)
-        before = Part(self.before.staged, self.before.staged_sum)
+        before = SnapshotSide(self.before.staged, self.before.staged_sum)
         if before.commit and mark == before.sum:
             return before
         copy = os.path.join(folder, f"index.{os.getpid()}.copy")
@@ -91,14 +91,14 @@ class Parts:
         tree, stages, extras = built
         parents = []
         if extras:
-            entries = [Entry(mode, f"stage-{number}", sha) for number, (mode, sha) in enumerate(stages)]
-            inside = self.store.write_tree([*entries, Entry(FILE, "extras", self.store.write("blob", extras))])
+            entries = [TreeEntry(mode, f"stage-{number}", sha) for number, (mode, sha) in enumerate(stages)]
+            inside = self.store.write_tree([*entries, TreeEntry(FILE, "extras", self.store.write("blob", extras))])
             parents.append(self.store.write_commit(inside, [], "index extras\n", moment=0))
         commit = self.store.write_commit(tree, parents, "index\n", moment=0)
         if not self.own([commit]):
             self.troubles.append("index")
             return before
-        return Part(commit, mark)
+        return SnapshotSide(commit, mark)
 
     def _index_tree(self, copy: str) -> tuple[str, Stages, bytes] | None:
         top, borrow = self.source.top, self.source.objects
@@ -123,7 +123,7 @@ class Parts:
         answer = self.store.git("write-tree", "--missing-ok", index=copy, borrow=borrow)
         return None if answer.code else (answer.text.strip(), stages, b"\0".join(odd))
 
-    def refs(self, head: sources.Head) -> Part:
+    def refs(self, head: sources.Head) -> SnapshotSide:
         """Refs, reflogs, stash and settings as a commit whose parents keep every tip alive."""
         found = sources.refs(self.source)
         logs = sources.logs(self.source)
@@ -136,7 +136,7 @@ class Parts:
                 os.fsencode(name) + b"\0" + data + str(run).encode() for name, (data, run) in sorted(files.items())
             )
         )
-        before = Part(self.before.refs, self.before.refs_sum)
+        before = SnapshotSide(self.before.refs, self.before.refs_sum)
         if before.commit and mark == before.sum:
             return before
         wanted = dict.fromkeys([head.commit, *(value for value in found.values() if sources.is_sha(value))])
@@ -147,7 +147,7 @@ class Parts:
         if not commit:
             self.troubles.append("refs")
             return before
-        return Part(commit, mark)
+        return SnapshotSide(commit, mark)
 
     def _refs_from(self, files: dict[str, tuple[bytes, bool]], wanted: list[str]) -> str:
         borrow = self.source.objects
@@ -160,7 +160,7 @@ class Parts:
                 peeled = self.store.readable([sha + "^{}"], borrow=borrow)
                 parents += [name for name, what in peeled.items() if what == "commit" and name not in parents]
             elif kind in ("tree", "blob"):
-                entries.append(Entry(FOLDER if kind == "tree" else FILE, sha, sha))
+                entries.append(TreeEntry(FOLDER if kind == "tree" else FILE, sha, sha))
         tree = self.store.write_files(files)
         if entries:
             parents.append(self.store.write_commit(self.store.write_tree(entries), [], "what refs name\n", moment=0))

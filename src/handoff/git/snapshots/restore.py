@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from handoff.git.plumbing.query import Source
-    from handoff.git.plumbing.snapshot_repo import Store
+    from handoff.git.plumbing.snapshot_repo import SnapshotRepo
     from handoff.git.snapshots.modes import Modes
 
 _CHUNK = 200
@@ -24,7 +24,7 @@ _NOBODY = "0" * 40
 _SIDES = {b"index": "staged", b"refs": "refs", b"modes": "modes"}
 
 
-class Change(NamedTuple):
+class TreeChange(NamedTuple):
     """One path that differs between two trees: what restoring would do to it."""
 
     kind: str  # add, change, delete; mode where only the permission bits differ
@@ -41,7 +41,7 @@ class Restored(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def tree_of(store: Store, commit: str) -> str:
+def tree_of(store: SnapshotRepo, commit: str) -> str:
     """The tree of a snapshot commit."""
     return store.ask("rev-parse", f"{commit}^{{tree}}").strip()
 
@@ -54,7 +54,7 @@ class Sides(NamedTuple):
     modes: str = ""
 
 
-def parts_of(store: Store, commit: str) -> Sides:
+def parts_of(store: SnapshotRepo, commit: str) -> Sides:
     """What a snapshot holds beside its tree."""
     found = {}
     for parent in store.ask("rev-parse", f"{commit}^@").split():
@@ -65,7 +65,7 @@ def parts_of(store: Store, commit: str) -> Sides:
     return Sides(**found)
 
 
-def changes(store: Store, old: str, new: str, paths: Sequence[str] = ()) -> list[Change]:
+def changes(store: SnapshotRepo, old: str, new: str, paths: Sequence[str] = ()) -> list[TreeChange]:
     """What must happen to tree `old` so that it becomes `new`, within `paths`."""
     words = ["diff-tree", "-r", "-z", "--raw", "--no-renames", old, new, "--", *paths]
     fields = iter(store.ask(*words).split("\0"))
@@ -75,11 +75,11 @@ def changes(store: Store, old: str, new: str, paths: Sequence[str] = ()) -> list
         path = next(fields, "")
         if path:
             _, mode, _, sha, letter = facts.split(" ")
-            found.append(Change(kinds.get(letter[0], "change"), path, mode, sha))
+            found.append(TreeChange(kinds.get(letter[0], "change"), path, mode, sha))
     return found
 
 
-def blobs(store: Store, shas: Iterable[str]) -> Iterator[bytes]:
+def blobs(store: SnapshotRepo, shas: Iterable[str]) -> Iterator[bytes]:
     """The bytes of many blobs, in order, a handful of processes for all."""
     listed = list(shas)
     for at in range(0, len(listed), _CHUNK):
@@ -96,7 +96,9 @@ def blobs(store: Store, shas: Iterable[str]) -> Iterator[bytes]:
             place = end + 2 + size
 
 
-def put_files(store: Store, top: str, wanted: Sequence[Change], *, exact: bool, modes: Modes | None = None) -> Restored:
+def put_files(
+    store: SnapshotRepo, top: str, wanted: Sequence[TreeChange], *, exact: bool, modes: Modes | None = None
+) -> Restored:
     """Write the changed files one by one, each whole or not at all; delete only when `exact`."""
     deleted: list[str] = []
     notes: list[str] = []
@@ -190,7 +192,7 @@ def _unlink(top: str, path: str) -> bool:
 # --- the other parts ----------------------------------------------------------------------------------
 
 
-def give_objects(store: Store, source: Source, commits: Sequence[str]) -> None:
+def give_objects(store: SnapshotRepo, source: Source, commits: Sequence[str]) -> None:
     """Copy what the commits need into the checkout's own objects, so that its git can use them."""
     wanted = [sha for sha in commits if sha]
     if not wanted or _complete(store, source, wanted):
@@ -209,14 +211,14 @@ def give_objects(store: Store, source: Source, commits: Sequence[str]) -> None:
             raise UserError(f"Cannot bring the snapshot's objects back: {answer.error_text}", f"Look at {store.path}.")
         if _complete(store, source, wanted):
             return
-    raise UserError(f"{source.objects} cannot be mended.", "Clone the repository anew and restore with --into.")
+    raise UserError(f"{source.objects} cannot be fixed.", "Clone the repository anew and restore with --into.")
 
 
-def _complete(store: Store, source: Source, commits: Sequence[str]) -> bool:
+def _complete(store: SnapshotRepo, source: Source, commits: Sequence[str]) -> bool:
     return store.git("rev-list", "--objects", "--quiet", *commits, "--", objects=source.objects).code == 0
 
 
-def _side_files(store: Store, commit: str) -> dict[str, tuple[str, str]]:
+def _side_files(store: SnapshotRepo, commit: str) -> dict[str, tuple[str, str]]:
     listed = store.ask("ls-tree", "-r", "-z", commit)
     found = {}
     for line in listed.split("\0"):
@@ -227,7 +229,7 @@ def _side_files(store: Store, commit: str) -> dict[str, tuple[str, str]]:
     return found
 
 
-def put_refs(store: Store, source: Source, commit: str, *, only: Sequence[str] = ()) -> list[str]:
+def put_refs(store: SnapshotRepo, source: Source, commit: str, *, only: Sequence[str] = ()) -> list[str]:
     """Bring back deleted and moved refs, stash entries and reflog lines: all, or `only` some. Refs made since stay."""
     if not commit:
         return []
@@ -311,7 +313,7 @@ def _put_logs(source: Source, logs: dict[str, bytes]) -> list[str]:
     return notes
 
 
-def put_settings(store: Store, source: Source, commit: str, *, only: Sequence[str] = ()) -> list[str]:
+def put_settings(store: SnapshotRepo, source: Source, commit: str, *, only: Sequence[str] = ()) -> list[str]:
     """Make configuration, hooks and unfinished operations what they were; hooks planted since are moved aside."""
     if not commit:
         return []

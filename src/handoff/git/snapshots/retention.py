@@ -11,14 +11,14 @@ from handoff.base.files import locked
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from handoff.git.plumbing.snapshot_repo import Store
+    from handoff.git.plumbing.snapshot_repo import SnapshotRepo
     from handoff.git.snapshots.take import Snapshot
 
 HOUR, DAY = 3600.0, 86400.0
 _GRACE = "1.hour.ago"
 
 
-class Rules(NamedTuple):
+class RetentionRules(NamedTuple):
     """What is kept: all of the last day, then one an hour for a week, then one a day until `days`; always the newest few."""
 
     days: float = 30.0
@@ -26,7 +26,7 @@ class Rules(NamedTuple):
     size: int = 2 * 1024**3
 
 
-def expendable(snapshots: Sequence[Snapshot], rules: Rules, *, now: float) -> list[Snapshot]:
+def expendable(snapshots: Sequence[Snapshot], rules: RetentionRules, *, now: float) -> list[Snapshot]:
     """Snapshots the rules no longer need, oldest first. What an operation of ours can undo is kept as long as any."""
     kept_slots: set[tuple[str, str, int]] = set()
     counted: dict[str, int] = {}
@@ -49,7 +49,7 @@ def expendable(snapshots: Sequence[Snapshot], rules: Rules, *, now: float) -> li
     return found[::-1]
 
 
-def size_of(store: Store) -> int:
+def size_of(store: SnapshotRepo) -> int:
     """Bytes the store takes on the disk."""
     total = 0
     for folder, _, files in os.walk(store.path):
@@ -61,7 +61,7 @@ def size_of(store: Store) -> int:
     return total
 
 
-def drop(store: Store, snapshots: Sequence[Snapshot]) -> None:
+def drop(store: SnapshotRepo, snapshots: Sequence[Snapshot]) -> None:
     """Forget these snapshots and free what only they needed. A snapshot being taken right now is not touched."""
     with locked(os.path.join(store.path, "handoff", "gc.lock"), what="the snapshot store"):
         if snapshots:
@@ -76,7 +76,7 @@ def drop(store: Store, snapshots: Sequence[Snapshot]) -> None:
                 raise UserError(f"Cannot tidy the snapshot store: {answer.error_text}", f"Look at {store.path}.")
 
 
-def faults(store: Store) -> list[str]:
+def faults(store: SnapshotRepo) -> list[str]:
     """What git finds wrong with the store; an empty list means every snapshot can be read in full."""
     answer = store.git("fsck", "--full", "--no-dangling", "--no-progress", "--connectivity-only")
     return (
@@ -84,7 +84,7 @@ def faults(store: Store) -> list[str]:
     )
 
 
-def oldest(snapshots: Sequence[Snapshot], rules: Rules) -> list[Snapshot]:
+def oldest(snapshots: Sequence[Snapshot], rules: RetentionRules) -> list[Snapshot]:
     """The oldest tenth of what may go when the store is too large; the newest of every workspace never goes."""
     counted: dict[str, int] = {}
     found = []

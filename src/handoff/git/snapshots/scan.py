@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from handoff.base.process import Completed
     from handoff.git.plumbing.query import Source
-    from handoff.git.plumbing.snapshot_repo import Store
+    from handoff.git.plumbing.snapshot_repo import SnapshotRepo
 
 _RETRIES = 40
 _UNABLE = "fatal: Unable to process path "
@@ -24,7 +24,7 @@ _UNABLE = "fatal: Unable to process path "
 class Scan:
     """One look at a checkout. The private index is worked on as a copy and replaced only when all went well."""
 
-    def __init__(self, store: Store, source: Source, folder: str, ignore_files: Sequence[str]) -> None:
+    def __init__(self, store: SnapshotRepo, source: Source, folder: str, ignore_files: Sequence[str]) -> None:
         self.store = store
         self.source = source
         self.kept = os.path.join(folder, "index")

@@ -9,9 +9,9 @@ from handoff.base.clock import stamp
 from handoff.base.errors import UserError
 from handoff.base.files import locked, make_folder
 from handoff.git.plumbing import query as sources
-from handoff.git.plumbing.snapshot_repo import SNAP, Store
-from handoff.git.snapshots.modes import Look
-from handoff.git.snapshots.parts import Parts, State
+from handoff.git.plumbing.snapshot_repo import SNAP, SnapshotRepo
+from handoff.git.snapshots.modes import ModeScan
+from handoff.git.snapshots.parts import LastSnapshot, Parts
 from handoff.git.snapshots.scan import Scan
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Snapshot(NamedTuple):
         return self.sha[:10]
 
 
-class Wish(NamedTuple):
+class SnapshotRequest(NamedTuple):
     """Why a snapshot is taken, and how much of the tree must be looked at."""
 
     reason: str
@@ -60,22 +60,34 @@ class Wish(NamedTuple):
 
 
 def take(
-    store: Store, source: Source, workspace: str, wish: Wish, *, now: float, ignore_files: Sequence[str] = ()
+    store: SnapshotRepo,
+    source: Source,
+    workspace: str,
+    request: SnapshotRequest,
+    *,
+    now: float,
+    ignore_files: Sequence[str] = (),
 ) -> Snapshot:
     """Put the checkout as it is now into the store. If nothing changed since the last one, that one is the answer."""
     store.create(source.common)
-    store.mend()
+    store.fix()
     folder = os.path.join(store.path, "handoff", workspace)
     make_folder(folder)
     with locked(os.path.join(folder, "lock"), what=f"the snapshots of {workspace}"):
-        return _take(store, source, folder, wish, now=now, ignore_files=ignore_files)
+        return _take(store, source, folder, request, now=now, ignore_files=ignore_files)
 
 
 def _take(
-    store: Store, source: Source, folder: str, wish: Wish, *, now: float, ignore_files: Sequence[str]
+    store: SnapshotRepo,
+    source: Source,
+    folder: str,
+    request: SnapshotRequest,
+    *,
+    now: float,
+    ignore_files: Sequence[str],
 ) -> Snapshot:
     workspace = os.path.basename(folder)
-    before = State.load(folder)
+    before = LastSnapshot.load(folder)
     previous = _last(store, workspace)
     parts = Parts(store, source, before, [previous] if previous else _others(store))
     head = sources.head(source)
@@ -83,33 +95,33 @@ def _take(
     try:
         scan.open()
         index = parts.index(folder)
-        tree = scan.update(wish.paths, ignored=wish.ignored, tree=before.tree)
+        tree = scan.update(request.paths, ignored=request.ignored, tree=before.tree)
         seed = store.write_commit(tree, [], "seed\n", moment=0) if scan.seeded else ""
         if seed and not parts.own([seed], index.commit):
             # An object the index names cannot be read: take every byte from the disk instead.
             scan.start_over()
-            tree = scan.update(None, ignored=wish.ignored)
+            tree = scan.update(None, ignored=request.ignored)
         refs = parts.refs(head)
         # After the files: what changes a file's rights from here on also makes git look at it again next time.
-        look = Look(store, source.top, folder)
+        look = ModeScan(store, source.top, folder)
         modes = look.update(before.modes, scan.looked, whole=scan.whole, names=scan.names)
-        state = State(tree, index.commit, index.sum, refs.commit, refs.sum, source.top, modes)
-        if previous and state == before and not (wish.force or wish.operation or parts.troubles):
-            if not wish.ignored:
+        state = LastSnapshot(tree, index.commit, index.sum, refs.commit, refs.sum, source.top, modes)
+        if previous and state == before and not (request.force or request.operation or parts.troubles):
+            if not request.ignored:
                 look.keep()
                 scan.keep()
             return read_snapshot(store, previous)
         parents = [parent for parent in (index.commit, refs.commit, modes) if parent]
-        message = _message(workspace, source, head, wish, now=now, faults=(scan.unread, parts.troubles))
+        message = _message(workspace, source, head, request, now=now, faults=(scan.unread, parts.troubles))
         sha = store.write_commit(tree, parents, message, moment=int(now))
         ref = f"{SNAP}{workspace}/{int(now * _MICRO):020d}-{os.urandom(2).hex()}"
-        if wish.force or wish.operation not in ("", "start"):  # something is about to be overwritten or removed
+        if request.force or request.operation not in ("", "start"):  # something is about to be overwritten or removed
             store.sync()
         store.point(ref, sha)
         store.point(LAST + workspace, sha)
         # First what the tree is, then what the index knows: killed in between, more is looked at, never less.
-        state._replace(tree="" if wish.ignored else tree).save(folder)
-        if not wish.ignored:
+        state._replace(tree="" if request.ignored else tree).save(folder)
+        if not request.ignored:
             look.keep()
             scan.keep()
     finally:
@@ -118,20 +130,26 @@ def _take(
 
 
 def _message(
-    workspace: str, source: Source, head: sources.Head, wish: Wish, *, now: float, faults: tuple[list[str], list[str]]
+    workspace: str,
+    source: Source,
+    head: sources.Head,
+    request: SnapshotRequest,
+    *,
+    now: float,
+    faults: tuple[list[str], list[str]],
 ) -> str:
     unread, troubles = faults
     fields = {
-        "Workspace": workspace, "Session": wish.session, "Operation": wish.operation, "Undone": wish.undone,
+        "Workspace": workspace, "Session": request.session, "Operation": request.operation, "Undone": request.undone,
         "Time": f"{stamp(now)} {now:.6f}", "Head": head.commit, "Branch": head.branch, "Top": source.top,
     }  # fmt: skip
     lines = [f"{key}: {_one_line(value)}" for key, value in fields.items() if value]
     lines += [f"Unread: {_one_line(name)}" for name in unread]
     lines += [f"Incomplete: {part}" for part in troubles]
-    return _one_line(wish.reason) + "\n\n" + "\n".join(lines) + "\n"
+    return _one_line(request.reason) + "\n\n" + "\n".join(lines) + "\n"
 
 
-def read_snapshot(store: Store, sha: str, ref: str = "") -> Snapshot:
+def read_snapshot(store: SnapshotRepo, sha: str, ref: str = "") -> Snapshot:
     """The record behind one snapshot commit."""
     text = store.read(sha).decode("utf-8", "surrogateescape")
     return parse_snapshot(sha, ref, text.partition("\n\n")[2])
@@ -154,7 +172,7 @@ def parse_snapshot(sha: str, ref: str, message: str) -> Snapshot:
     )  # fmt: skip
 
 
-def snapshots(store: Store, workspace: str = "") -> list[Snapshot]:
+def snapshots(store: SnapshotRepo, workspace: str = "") -> list[Snapshot]:
     """Every snapshot in the store, newest first."""
     if not store.exists:
         return []
@@ -174,7 +192,7 @@ def snapshots(store: Store, workspace: str = "") -> list[Snapshot]:
     return sorted(found, key=lambda one: one.time, reverse=True)
 
 
-def _last(store: Store, workspace: str) -> str:
+def _last(store: SnapshotRepo, workspace: str) -> str:
     try:
         with open(os.path.join(store.path, LAST + workspace), encoding="ascii") as file:
             return file.read().strip()
@@ -183,7 +201,7 @@ def _last(store: Store, workspace: str) -> str:
         return answer.text.strip() if answer.code == 0 else ""
 
 
-def _others(store: Store) -> list[str]:
+def _others(store: SnapshotRepo) -> list[str]:
     answer = store.git("for-each-ref", "--sort=-committerdate", f"--count={_KNOWN}", "--format=%(objectname)", LAST)
     return answer.text.split()
 

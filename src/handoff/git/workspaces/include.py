@@ -8,14 +8,14 @@ import shutil
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from handoff.git.plumbing.snapshot_repo import Store
-    from handoff.git.snapshots.location import Place
+    from handoff.git.plumbing.snapshot_repo import SnapshotRepo
+    from handoff.git.snapshots.location import Location
 
 INCLUDE = ".worktreeinclude"
 _FICLONE = 0x40049409
 
 
-def included(place: Place, store: Store) -> list[str]:
+def files_to_include(place: Location, store: SnapshotRepo) -> list[str]:
     """Untracked and ignored files of the person's checkout that `.worktreeinclude` (in git's ignore syntax) names."""
     path = os.path.join(place.source.top, INCLUDE)
     if not os.path.isfile(path):
@@ -24,10 +24,10 @@ def included(place: Place, store: Store) -> list[str]:
     return [name for name in answer.text.split("\0") if name and not name.endswith("/")]
 
 
-def copy_included(place: Place, store: Store, tree: str) -> list[str]:
+def copy_included(place: Location, store: SnapshotRepo, tree: str) -> list[str]:
     """Copy those files into the workspace; what is there already stays."""
     copied = []
-    for name in included(place, store):
+    for name in files_to_include(place, store):
         source, target = os.path.join(place.source.top, name), os.path.join(tree, name)
         if os.path.lexists(target) or _beyond_link(tree, name):
             continue

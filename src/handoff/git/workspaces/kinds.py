@@ -18,8 +18,8 @@ from handoff.git.workspaces.workspaces import CLONE, REVIVING, SHARED, WORKTREE,
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from handoff.git.plumbing.snapshot_repo import Store
-    from handoff.git.snapshots.location import Place
+    from handoff.git.plumbing.snapshot_repo import SnapshotRepo
+    from handoff.git.snapshots.location import Location
 
 BASES = "refs/handoff/base/"
 NO_PUSH = "push-is-done-by-handoff-land"
@@ -63,7 +63,7 @@ class _Made:
 class Cloned(_Made):
     """A repository of its own that borrows objects from the snapshot store: own refs, index, stash and settings."""
 
-    def make(self, place: Place, store: Store, workspace: Workspace) -> None:
+    def make(self, place: Location, store: SnapshotRepo, workspace: Workspace) -> None:
         store.point(BASES + workspace.name, workspace.base)
         folder = os.path.join(workspace.tree, ".git")
         for name in ("objects/info", "objects/pack", "refs/heads", "refs/tags", "hooks", "info"):
@@ -83,7 +83,7 @@ class Cloned(_Made):
         self.git(workspace.tree, "read-tree", "-m", "-u", "HEAD")
         self._submodules(place, workspace)
 
-    def _config(self, place: Place, store: Store) -> str:
+    def _config(self, place: Location, store: SnapshotRepo) -> str:
         version = 1 if store.algorithm == "sha256" else 0
         lines = [f"[core]\n\trepositoryformatversion = {version}\n\tbare = false\n\tlogallrefupdates = true\n"]
         if version:
@@ -101,7 +101,7 @@ class Cloned(_Made):
         lines.append("\tfetch = +refs/heads/*:refs/remotes/origin/*\n[gc]\n\tauto = 0\n")
         return "".join(lines)
 
-    def _refs(self, place: Place, store: Store, workspace: Workspace) -> str:
+    def _refs(self, place: Location, store: SnapshotRepo, workspace: Workspace) -> str:
         found = {workspace.branch: workspace.base}
         for name, value in refs(place.source).items():
             if name.startswith("refs/heads/"):
@@ -112,7 +112,7 @@ class Cloned(_Made):
         lines = [f"{value} {name}" for name, value in sorted(found.items()) if value in there]
         return "# pack-refs with: sorted \n" + "\n".join(lines) + "\n"
 
-    def _submodules(self, place: Place, workspace: Workspace) -> None:
+    def _submodules(self, place: Location, workspace: Workspace) -> None:
         """Submodules the person has are cloned from their copy; others stay empty, as after any clone."""
         if not os.path.isfile(os.path.join(workspace.tree, ".gitmodules")):
             return
@@ -130,7 +130,7 @@ class Cloned(_Made):
             self.git(workspace.tree, "submodule", "-q", "update", "--init", "--", path, allow=True)
             self.git(workspace.tree, "config", f"submodule.{name}.url", real)
 
-    def discard(self, place: Place, store: Store, workspace: Workspace) -> None:
+    def discard(self, place: Location, store: SnapshotRepo, workspace: Workspace) -> None:
         del place
         erase(workspace.tree)
         store.git("update-ref", "-d", BASES + workspace.name)
@@ -139,7 +139,7 @@ class Cloned(_Made):
 class Linked(_Made):
     """A linked worktree: quick, but it shares refs, stash and settings with every other."""
 
-    def make(self, place: Place, store: Store, workspace: Workspace) -> None:
+    def make(self, place: Location, store: SnapshotRepo, workspace: Workspace) -> None:
         store.point(BASES + workspace.name, workspace.base)
         give_objects(store, place.source, [workspace.base])
         short = workspace.branch.removeprefix("refs/heads/")
@@ -153,7 +153,7 @@ class Linked(_Made):
             self.git(workspace.tree, "sparse-checkout", "set", "--no-cone", *(f"/{path}" for path in workspace.sparse))
             self.git(workspace.tree, "read-tree", "-m", "-u", "HEAD")
 
-    def discard(self, place: Place, store: Store, workspace: Workspace) -> None:
+    def discard(self, place: Location, store: SnapshotRepo, workspace: Workspace) -> None:
         erase(workspace.tree)
         self.git(place.source.top, "worktree", "prune")
         short = workspace.branch.removeprefix("refs/heads/")
@@ -164,11 +164,11 @@ class Linked(_Made):
 class Shared(_Made):
     """The person's own checkout: nothing is made, nothing is removed."""
 
-    def make(self, place: Place, store: Store, workspace: Workspace) -> None:
+    def make(self, place: Location, store: SnapshotRepo, workspace: Workspace) -> None:
         del place
         store.point(BASES + workspace.name, workspace.base)
 
-    def discard(self, place: Place, store: Store, workspace: Workspace) -> None:
+    def discard(self, place: Location, store: SnapshotRepo, workspace: Workspace) -> None:
         del place
         store.git("update-ref", "-d", BASES + workspace.name)
 

@@ -67,7 +67,7 @@ class Scratch:
         kept = [word for pattern in keep for word in ("-e", f"/{pattern.strip('/')}")]
         # What does not belong goes first: a folder that became a link would make git believe what lies behind it.
         try:
-            _mend(self.tree, [os.path.join(self.tree, pattern.strip("/")) for pattern in keep])
+            _fix(self.tree, [os.path.join(self.tree, pattern.strip("/")) for pattern in keep])
             done = (
                 not self._git("clean", "-ffdxq", *kept).code and not self._git("read-tree", "--reset", "-u", name).code
             )
@@ -141,7 +141,7 @@ class Scratch:
         return answer.text
 
 
-def _mend(tree: str, kept: Sequence[str]) -> None:
+def _fix(tree: str, kept: Sequence[str]) -> None:
     """What git itself passes by: repositories, pipes and sockets a run made, and rights it took away (of a mode git sees the x alone)."""
     at = [tree]
     while at:

@@ -14,8 +14,8 @@ from handoff.git.snapshots.location import STORE, TREE
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from handoff.git.plumbing.snapshot_repo import Store
-    from handoff.git.snapshots.location import Place
+    from handoff.git.plumbing.snapshot_repo import SnapshotRepo
+    from handoff.git.snapshots.location import Location
 
 CLONE, WORKTREE, SHARED = "clone", "worktree", "shared"
 KINDS = (CLONE, WORKTREE, SHARED)
@@ -60,7 +60,7 @@ class Workspace(NamedTuple):
         }
 
 
-class Order(NamedTuple):
+class WorkspaceRequest(NamedTuple):
     """What a workspace shall be."""
 
     name: str
@@ -74,9 +74,9 @@ class Order(NamedTuple):
 class Isolation(Protocol):
     """How a workspace is kept apart from the others: three ways, one shape."""
 
-    def make(self, place: Place, store: Store, workspace: Workspace) -> None: ...
+    def make(self, place: Location, store: SnapshotRepo, workspace: Workspace) -> None: ...
 
-    def discard(self, place: Place, store: Store, workspace: Workspace) -> None: ...
+    def discard(self, place: Location, store: SnapshotRepo, workspace: Workspace) -> None: ...
 
 
 def read_workspace(folder: str) -> Workspace | None:
@@ -133,7 +133,7 @@ def get_workspace(project: str, name: str) -> Workspace:
     return found
 
 
-def reserve(home: str, place: Place, order: Order, *, now: float) -> Workspace:
+def reserve(home: str, place: Location, order: WorkspaceRequest, *, now: float) -> Workspace:
     """Write a fresh record with a name and a port range nobody else has; the same name again is refused."""
     check_id(order.name, "workspace")
     if order.kind not in KINDS:
@@ -163,7 +163,7 @@ def _free_port(home: str) -> int:
     return next((port for port in range(FIRST_PORT, LAST_PORT, PORTS) if port not in taken), LAST_PORT)
 
 
-def resolve(place: Place, store: Store, base: str) -> tuple[str, str]:
+def resolve(place: Location, store: SnapshotRepo, base: str) -> tuple[str, str]:
     """The commit a base names in the person's repository, and the words for it."""
     name = base or "HEAD"
     if name.startswith("-"):
@@ -185,7 +185,7 @@ class Freshness(NamedTuple):
     upstream: int
 
 
-def freshness(place: Place, store: Store, workspace: Workspace) -> Freshness:
+def freshness(place: Location, store: SnapshotRepo, workspace: Workspace) -> Freshness:
     """How far the world has moved on since the workspace began."""
     name = workspace.base_name
     if not workspace.base or not name or name == DIRTY or name.startswith("detached"):
@@ -196,6 +196,6 @@ def freshness(place: Place, store: Store, workspace: Workspace) -> Freshness:
     )
 
 
-def _count(place: Place, store: Store, revisions: Sequence[str]) -> int:
+def _count(place: Location, store: SnapshotRepo, revisions: Sequence[str]) -> int:
     answer = store.look(place.source, "rev-list", "--count", *revisions, "--")
     return int(answer.text) if answer.code == 0 else 0

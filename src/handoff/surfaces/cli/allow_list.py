@@ -1,4 +1,4 @@
-"""What a walled session may have done for it outside: these commands, these options, in its own name and no other."""
+"""What a sandboxed session may have done for it outside: these commands, these options, in its own name and no other."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ PASSED: dict[str, tuple[str, ...]] = {
     "block": (*_HELD, "reason"),
     "release": (*_HELD, "name", "reason"),
     "ask": (*_HELD, "question"),
-    "queue": ("project", "state", "every", "most"),
+    "queue": ("project", "state", "every", "limit"),
     "show": ("project", "name", "task"),
-    "log": ("project", "task", "most", "kind", "since"),
+    "log": ("project", "task", "limit", "kind", "since"),
     "gates": ("project",),
     "snapshot": ("message", "session", "ignored"),
     "mcp": (),
@@ -35,7 +35,7 @@ _IN_WORKSPACE = ("snapshot",)
 
 
 class Caller(Record):
-    """Whose door it is, from the keeper's own facts."""
+    """Whose broker it is, from the monitor's own facts."""
 
     session: str
     project: str
@@ -45,8 +45,8 @@ class Caller(Record):
     checkout: str
 
 
-class Rules:
-    """The rules of one session's door."""
+class AllowList:
+    """The rules of one session's broker."""
 
     def __init__(self, caller: Caller) -> None:
         self.caller = caller
@@ -56,7 +56,7 @@ class Rules:
         if name not in PASSED:
             known = ", ".join(("hook", *PASSED))
             raise Refused(
-                f"A walled session may not use '{name}'.",
+                f"A sandboxed session may not use '{name}'.",
                 f"From inside there are: {known}; documents and commits are done in the workspace itself.",
             )
         self.folder(directory)
@@ -76,7 +76,7 @@ class Rules:
             if option in ("json", "directory") or value == parser.get_default(option):
                 continue
             if option not in PASSED[name]:
-                raise Refused(f"A walled session may not use that option of '{name}' ({option}).", "Leave it out.")
+                raise Refused(f"A sandboxed session may not use that option of '{name}' ({option}).", "Leave it out.")
             self._own_name(name, option, value)
 
     def _own_name(self, name: str, option: str, value: object) -> None:
@@ -93,7 +93,7 @@ class Rules:
                 "Leave the option out: who you are is known.",
             )
         if option == "words" and isinstance(value, list) and value and value[0] != "status":
-            raise Refused("A walled session shows signs of life for its own task alone.", "Use: handoff heartbeat")
+            raise Refused("A sandboxed session shows signs of life for its own task alone.", "Use: handoff heartbeat")
 
     def place(self, name: str) -> str:
         """Where the command is carried out: never where the caller says."""

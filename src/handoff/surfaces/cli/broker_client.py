@@ -1,6 +1,6 @@
-"""The door of a walled session, seen from inside: a command that needs the relay is carried out by the keeper outside.
+"""The broker of a sandboxed session, seen from inside: a command that needs the relay is carried out by the monitor outside.
 
-Only what is needed to knock is imported: every hook of every walled agent comes this way.
+Only what is needed to knock is imported: every hook of every sandboxed agent comes this way.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ import os
 import sys
 import time
 
-MARK = b"handoff-door-1 "
+MARK = b"handoff-broker-1 "
 LARGEST = 256 * 1024
 GONE = 1
 HOOK_REFUSED = 2
 _STREAMS = 3
 _TRIES, _PAUSE = 1000, 0.01
-# What works on the files of the workspace alone is done right here, behind the wall: outside, a link that the session
+# What works on the files of the workspace alone is done right here, inside the sandbox: outside, a link that the session
 # planted in its workspace would be followed with the person's rights.
 INSIDE = frozenset(
     {
         "", "-h", "--help", "help", "-V", "--version", "version", "init", "switch", "list", "run", "generate", "start",
         "continue", "spec", "design", "prompt", "status", "next", "validate", "step", "note", "decide", "safe-commit",
-        "rehearse", "completions",
+        "scripted", "completions",
     }
 )  # fmt: skip
 
@@ -55,7 +55,7 @@ def pass_on(words: list[str], place: str) -> int:
 
 
 class _knock:  # noqa: N801 - reads as a word at its place of use
-    """A connection to the door. Sockets have short names, so we go to its folder for a moment."""
+    """A connection to the broker. Sockets have short names, so we go to its folder for a moment."""
 
     def __init__(self, place: str) -> None:
         self.talk = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -68,7 +68,7 @@ class _knock:  # noqa: N801 - reads as a word at its place of use
             os.close(here)
 
     def _connect(self, name: str) -> None:
-        """The client is started together with its door and may be the quicker one."""
+        """The client is started together with its broker and may be the quicker one."""
         for _ in range(_TRIES):
             try:
                 return self.talk.connect(name)
@@ -97,7 +97,7 @@ def _streams() -> bytes:
 
 def _gone(words: list[str], why: str) -> int:
     hook = words[:1] == ["hook"]
-    text = f"handoff: the relay outside this session's wall does not answer ({why})."
+    text = f"handoff: the relay outside this session's sandbox does not answer ({why})."
     more = " Nothing is allowed until it does." if hook else " The session is over or was stopped: end here."
     code = HOOK_REFUSED if hook else GONE
     try:

@@ -16,11 +16,11 @@ from handoff.surfaces.cli.command import Command, Context, Parser, common_option
 from handoff.surfaces.cli.output import Output
 
 if TYPE_CHECKING:
-    from handoff.surfaces.cli.allow_list import Rules
+    from handoff.surfaces.cli.allow_list import AllowList
 
 
-def dispatch(words: list[str], rules: Rules | None = None) -> int:
-    """Run the command the words name and return the exit code; `rules` say what a walled session may ask for."""
+def dispatch(words: list[str], rules: AllowList | None = None) -> int:
+    """Run the command the words name and return the exit code; `rules` say what a sandboxed session may ask for."""
     settings = from_environment(sys.argv[0])
     app = App(settings)
     out = Output(settings, json_wanted="--json" in words)
@@ -42,7 +42,7 @@ def dispatch(words: list[str], rules: Rules | None = None) -> int:
         return BUG
 
 
-def _dispatch(words: list[str], app: App, out: Output, rules: Rules | None = None) -> int:
+def _dispatch(words: list[str], app: App, out: Output, rules: AllowList | None = None) -> int:
     chosen, rest, given = _global_options(words)
     if rules is not None:
         return _ruled(chosen, rest, given, app, out, rules)
@@ -71,8 +71,8 @@ def _dispatch(words: list[str], app: App, out: Output, rules: Rules | None = Non
     return command.run(Context(app, out), arguments) or 0
 
 
-def _ruled(chosen: str, rest: list[str], given: dict[str, str], app: App, out: Output, rules: Rules) -> int:
-    """A command of a walled session: it works where the rules say, and asks for nothing they do not name."""
+def _ruled(chosen: str, rest: list[str], given: dict[str, str], app: App, out: Output, rules: AllowList) -> int:
+    """A command of a sandboxed session: it works where the rules say, and asks for nothing they do not name."""
     rules.command(chosen, given.get("directory", ""))
     command, parser = load(chosen, app.settings.program)
     arguments = parser.parse_args(rest)

@@ -17,14 +17,14 @@ def main(argv: list[str] | None = None) -> int:
     if words in (["--version"], ["-V"]):  # the one answer that needs nothing else imported
         sys.stdout.write(f"handoff {__version__}\n")
         return 0
-    from handoff.base.settings import door_of_session
+    from handoff.base.settings import broker_of_session
 
-    door = door_of_session()
-    if door:  # behind a wall: what needs the relay is done outside, the rest right here
+    broker = broker_of_session()
+    if broker:  # inside a sandbox: what needs the relay is done outside, the rest right here
         from handoff.surfaces.cli.broker_client import INSIDE, command_of, pass_on
 
         if command_of(words) not in INSIDE:
-            return pass_on(words, door)
+            return pass_on(words, broker)
     gc.set_threshold(50_000, 20, 100)  # a command lives for milliseconds: looking for garbage costs more than it frees
     if words[:1] == ["hook"]:  # every edit of every agent waits for it: no parser, no catalogue
         from handoff.surfaces.hooks import main as hook

@@ -17,9 +17,9 @@ def help_text(program: str) -> str:
         "",
         "The relay between AI coding sessions: nothing lost, nobody's work swept up, done means checked.",
     ]
-    for shelf in dict.fromkeys(entry.shelf for entry in CATALOG.values()):
-        lines += ["", f"{shelf}:"]
-        lines += [f"  {name:<14} {entry.help}" for name, entry in CATALOG.items() if entry.shelf == shelf]
+    for section in dict.fromkeys(entry.section for entry in CATALOG.values()):
+        lines += ["", f"{section}:"]
+        lines += [f"  {name:<14} {entry.help}" for name, entry in CATALOG.items() if entry.section == section]
     lines += [
         "",
         "Everywhere:",

@@ -28,7 +28,7 @@ _KEEP_SECONDS = 30
 _BACKLOG = 128
 
 
-class Place(Record):
+class ListenAddress(Record):
     """Where to listen, under which further names, and with which certificate."""
 
     host: str = "127.0.0.1"
@@ -51,7 +51,7 @@ class Place(Record):
 class Endpoint:
     """One listening place. `run` answers until the process ends; `beside` does the same in a thread of its own."""
 
-    def __init__(self, settings: Settings, place: Place) -> None:
+    def __init__(self, settings: Settings, place: ListenAddress) -> None:
         _check(place)
         self.settings, self.place = settings._replace(folder=settings.here), place
         self._socket = _listening(App(settings), place)
@@ -94,7 +94,7 @@ class Endpoint:
         return uvicorn.Server(config)
 
 
-def _check(place: Place) -> None:
+def _check(place: ListenAddress) -> None:
     if bool(place.certificate) != bool(place.key):
         raise UserError("TLS needs both a certificate and its key.", "Give --certificate FILE and --key FILE.")
     for path in (place.certificate, place.key):
@@ -102,7 +102,7 @@ def _check(place: Place) -> None:
             raise UserError(f"There is no file {path}.", "Give the paths of a certificate and its key, both as PEM.")
 
 
-def _listening(app: App, place: Place) -> socket.socket:
+def _listening(app: App, place: ListenAddress) -> socket.socket:
     family = socket.AF_INET6 if ":" in place.host else socket.AF_INET
     fault: OSError | None = None
     for port in [place.port] if place.port else [*endpoints.ports_before(app), 0]:
@@ -129,7 +129,7 @@ def start_beside(settings: Settings, *, tell: Callable[[str], None]) -> None:
     if find_spec("mcp") is None:
         return
     try:
-        endpoint = Endpoint(settings, Place())
+        endpoint = Endpoint(settings, ListenAddress())
     except UserError as error:
         tell(f"Sessions call the relay's tools over standard input: {error.message}")
         return

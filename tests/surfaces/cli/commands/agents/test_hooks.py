@@ -28,7 +28,7 @@ class Held:
         self.folder = os.path.join(home, "repo", "sessions", self.name)
         os.makedirs(self.folder)
         key, fence = claim.get("key", 1), claim["fence"]
-        self._put("grant", f"{key}\n{fence}\ndemo\n{repo.path}\nsrc/\ndocs/*.md\none.txt\n")
+        self._put("permissions", f"{key}\n{fence}\ndemo\n{repo.path}\nsrc/\ndocs/*.md\none.txt\n")
         self._put("baton.md", "# the baton of demo\n")
         self.cli = Cli(
             repo.path, HANDOFF_SESSION=self.name, HANDOFF_PROJECT="repo", HANDOFF_FENCE=str(fence), HANDOFF_TOKEN="tok",
@@ -149,12 +149,12 @@ def test_a_fault_of_the_guard_itself_is_a_no(session, words, stdin):
 
 
 def test_a_broken_grant_is_a_no(session):
-    session._put("grant", "x\ny\nz\nw\n")
+    session._put("permissions", "x\ny\nz\nw\n")
     session.cli("hook", "claude", "PreToolUse", stdin="{}", code=2)
 
 
 def test_a_stop_is_never_refused_for_ever_by_a_fault(session):
-    session._put("grant", "x\ny\nz\nw\n")
+    session._put("permissions", "x\ny\nz\nw\n")
     session.cli("hook", "claude", "Stop", stdin='{"stop_hook_active": true}', code=0)
     session.cli("hook", "claude", "Stop", stdin="{", code=0)
 
@@ -179,10 +179,10 @@ def test_a_persons_own_session_starts_with_the_active_features_prompt(cli, repo)
 
 
 def test_a_persons_own_session_starts_with_the_task_claimed_in_its_folder(cli):
-    cli("dump", "--task", "mine", "--next", "paint the door")
+    cli("dump", "--task", "mine", "--next", "paint the broker")
     cli("claim", "mine")
     said = json.loads(cli("hook", "claude", "SessionStart", stdin="{}").out)
-    assert "paint the door" in said["hookSpecificOutput"]["additionalContext"]
+    assert "paint the broker" in said["hookSpecificOutput"]["additionalContext"]
 
 
 # --- in the clients' settings ------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Sessions as conversations with the command: started, watched, bounded, ended, settled; nothing of them survives."""
+"""Sessions as conversations with the command: started, watched, bounded, ended, concluded; nothing of them survives."""
 
 from __future__ import annotations
 
@@ -148,13 +148,13 @@ def test_a_killed_supervisor_leaves_the_agent_working_and_another_takes_it_up(pr
     assert (end["outcome"], end["state"]) == ("ok", "done")
 
 
-def test_a_killed_keeper_is_a_lost_session_and_its_agent_is_ended(project):
+def test_a_killed_monitor_is_a_lost_session_and_its_agent_is_ended(project):
     project.task()
     mark = f"602.{os.getpid()}"
     script = project.script({"run": f"sleep {mark} {DETACHED}"}, {"hang": True})
     process = project.cli.start("session", "start", "demo", "--agent", "scripted", "--with", script, "--json")
     session = _wait_for(lambda: _session_of(project, mark))
-    with open(os.path.join(project.folder(session), "keeper.json"), encoding="utf-8") as file:
+    with open(os.path.join(project.folder(session), "monitor.json"), encoding="utf-8") as file:
         os.kill(json.load(file)["pid"], signal.SIGKILL)
     out, _ = process.communicate(timeout=60)
     assert json.loads(out)["outcome"] == "lost"
@@ -241,7 +241,7 @@ def _wait_for(look):
 
 
 @pytest.fixture
-def walled(project):
+def sandboxed(project):
     """A project on a machine that has bubblewrap."""
     import shutil
 
@@ -250,26 +250,26 @@ def walled(project):
     return project
 
 
-def test_a_shell_cannot_write_beyond_what_the_task_owns_behind_its_wall(walled):
-    walled.repo.write("other/kept.txt", "old")
-    walled.repo.commit("more")
-    walled.task("--check", "test -f src/a.txt")
-    end = walled.run(
+def test_a_shell_cannot_write_beyond_what_the_task_owns_behind_its_sandbox(sandboxed):
+    sandboxed.repo.write("other/kept.txt", "old")
+    sandboxed.repo.commit("more")
+    sandboxed.task("--check", "test -f src/a.txt")
+    end = sandboxed.run(
         {"run": "echo x > other/kept.txt", "may_fail": True}, {"run": "echo x > new.txt", "may_fail": True},
-        {"write": "src/a.txt", "text": "x"}, {"run": handoff("done", "--summary", "walled")},
-        words=("--wall", "owned"), code=0,
+        {"write": "src/a.txt", "text": "x"}, {"run": handoff("done", "--summary", "sandboxed")},
+        words=("--sandbox", "owned"), code=0,
     )  # fmt: skip
-    assert (end["state"], end["outside"], end["reason"]) == ("done", [], "walled")
-    assert walled.repo.read("other/kept.txt") == "old"
-    assert not os.path.exists(os.path.join(walled.repo.path, "new.txt"))
+    assert (end["state"], end["outside"], end["reason"]) == ("done", [], "sandboxed")
+    assert sandboxed.repo.read("other/kept.txt") == "old"
+    assert not os.path.exists(os.path.join(sandboxed.repo.path, "new.txt"))
 
 
-def test_a_wall_around_the_workspace_keeps_the_rest_of_the_disk(walled):
+def test_a_sandbox_around_the_workspace_keeps_the_rest_of_the_disk(sandboxed):
     outside = f"/var/tmp/handoff-{os.getpid()}.txt"
-    walled.task("--check", "test -f src/a.txt")
-    end = walled.run(
+    sandboxed.task("--check", "test -f src/a.txt")
+    end = sandboxed.run(
         {"run": f"echo x > {outside}", "may_fail": True}, {"write": "src/a.txt", "text": "x"},
-        words=("--wall", "workspace"), code=0,
+        words=("--sandbox", "workspace"), code=0,
     )  # fmt: skip
     assert end["state"] == "done"
     assert not os.path.exists(outside)

@@ -1,4 +1,4 @@
-"""Sessions in a person's terminal and in a tmux window: started, called in, kept alive, ended and settled like all others."""
+"""Sessions in a person's terminal and in a tmux window: started, called in, kept alive, ended and concluded like all others."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class Project:
             return json.load(file)
 
 
-def test_in_a_terminal_the_client_has_the_screen_and_the_keys_and_the_task_is_settled(project):
+def test_in_a_terminal_the_client_has_the_screen_and_the_keys_and_the_task_is_concluded(project):
     line = (
         "test -t 0 && test -t 1 && echo the screen is mine && read line && mkdir -p src && echo heard $line > src/a.txt"
         f" && {handoff('done', '--summary', 'typed')}"
@@ -126,12 +126,12 @@ def test_a_silent_session_in_a_terminal_keeps_its_task_as_long_as_it_is_open(pro
     session = project.session()
     before = project.cli("session", "list", "--json").json
     assert [row["id"] for row in before] == [session]
-    begun = time.monotonic()
-    while time.monotonic() < begun + 5:  # more than two leases in which nobody says a word
+    started = time.monotonic()
+    while time.monotonic() < started + 5:  # more than two leases in which nobody says a word
         project.cli("watchdog", "--once")
         state = project.state()
         assert (state["state"], state["held_by"]) == ("running", session)
-    window.type("\x03")  # Ctrl-C is for the client, and ends neither the keeper nor the command
+    window.type("\x03")  # Ctrl-C is for the client, and ends neither the monitor nor the command
     open(project.go, "w").close()
     code, said = window.end()
     assert project.outcome(session)["kind"] == "failed", said
@@ -151,10 +151,10 @@ def test_a_closed_terminal_ends_the_session_and_frees_the_task(project):
     assert processes_with(project.go) == []
 
 
-def test_without_a_terminal_or_with_a_wall_it_says_so_before_anything_is_claimed(project):
+def test_without_a_terminal_or_with_a_sandbox_it_says_so_before_anything_is_claimed(project):
     script = project.script({"say": "hello"})
     assert "needs one" in project.cli(*project.words(script), code=1).err
-    assert "no wall" in project.cli(*project.words(script), "--wall", "workspace", code=2).err
+    assert "no sandbox" in project.cli(*project.words(script), "--sandbox", "workspace", code=2).err
     assert project.state()["state"] == "ready"
 
 
@@ -173,7 +173,7 @@ def tmux(folder, monkeypatch):
     ask("kill-server")
 
 
-def test_a_session_in_a_tmux_window_is_started_kept_ended_and_settled(project, tmux):
+def test_a_session_in_a_tmux_window_is_started_kept_ended_and_concluded(project, tmux):
     said = project.cli(*project.words(project.waits({"write": "src/a.txt", "text": "x"}), "tmux"), "--json").json
     assert "tmux" in said["said"]
     session = project.session()

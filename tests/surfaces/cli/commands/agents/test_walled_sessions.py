@@ -1,4 +1,4 @@
-"""A part of a batch as it is started by default: in a clone, behind the wall, with the relay reached through a door."""
+"""A part of a batch as it is started by default: in a clone, inside the sandbox, with the relay reached through a broker."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def test_a_change_outside_the_ownership_is_not_done_and_never_lands(batch):
     assert batch.repo.read("src/api/b.txt") == "api\n"
 
 
-def test_the_check_runs_behind_the_wall_on_exactly_what_is_kept(batch):
+def test_the_check_runs_behind_the_sandbox_on_exactly_what_is_kept(batch):
     outside = os.path.join(batch.home, "escaped")
     batch.open_with_check(f"sh src/form/check.sh; test ! -e {outside}")
     end = batch.run(
@@ -210,14 +210,14 @@ def test_where_the_settings_or_the_person_say_so_a_part_works_in_the_checkout(ba
     ).err  # fmt: skip
 
 
-def test_a_machine_without_a_wall_says_so_and_still_gives_a_clone(batch):
+def test_a_machine_without_a_sandbox_says_so_and_still_gives_a_clone(batch):
     batch.cli.environment["HANDOFF_SANDBOX"] = "none"
     batch.open()
     end = batch.run("login/form", {"write": "src/form/new.txt"}, {"run": "pwd"}, {"run": handoff("done")})
     assert end["state"] == "done", batch.said(end)
-    assert "No wall" in batch.err
+    assert "No sandbox" in batch.err
     assert "workspaces/login-form" in batch.said(end)
-    assert "no wall" in batch.cli("agents").out
+    assert "no sandbox" in batch.cli("agents").out
 
 
 def test_a_main_task_stays_in_the_persons_checkout(batch):
@@ -281,9 +281,9 @@ def test_nothing_of_anybody_else_can_be_read_written_or_killed(batch):
         "remove the database": f"rm -f {database} && test -e {database}",
         "list other sessions": f"ls {batch.home}/sessions/running",
         "read the token": f"cat {batch.home}/repo/sessions/*/token",
-        "change the grant": "echo x >> $(dirname $(dirname $HANDOFF_DOOR))/grant",
-        "change the baton": "echo x >> $(dirname $(dirname $HANDOFF_DOOR))/baton.md",
-        "replace the door": "rm $HANDOFF_DOOR",
+        "change the grant": "echo x >> $(dirname $(dirname $HANDOFF_BROKER))/grant",
+        "change the baton": "echo x >> $(dirname $(dirname $HANDOFF_BROKER))/baton.md",
+        "replace the broker": "rm $HANDOFF_BROKER",
         "write settings of the relay": f"echo x > {config}",
         "read the checkout": f"cat {checkout}/secret.txt",
         "write the checkout": f"echo x > {checkout}/secret.txt",
@@ -296,8 +296,8 @@ def test_nothing_of_anybody_else_can_be_read_written_or_killed(batch):
         "read a key": f"cat {home}/.ssh/id",
         "see tmux": f"test -e {tmux}/socket",
         "kill another": f"kill {other.pid}",
-        "kill the keeper": "kill -9 $(cat $(dirname $(dirname $HANDOFF_DOOR))/keeper.json)",
-        "go around the door": f"env -u HANDOFF_DOOR HANDOFF_HOME={batch.home} {handoff('cancel', 'login/api')}",
+        "kill the monitor": "kill -9 $(cat $(dirname $(dirname $HANDOFF_BROKER))/monitor.json)",
+        "go around the broker": f"env -u HANDOFF_BROKER HANDOFF_HOME={batch.home} {handoff('cancel', 'login/api')}",
     }
     acts = [{"run": f"({line}) && echo REACHED: {what}", "may_fail": True} for what, line in attempts.items()]
     before = batch.repo.git("for-each-ref")
@@ -316,7 +316,7 @@ def test_nothing_of_anybody_else_can_be_read_written_or_killed(batch):
 
 
 @pytest.mark.slow
-def test_the_door_opens_for_the_session_itself_and_for_nothing_else(batch):
+def test_the_broker_opens_for_the_session_itself_and_for_nothing_else(batch):
     batch.open()
     other = batch.cli("claim", "login/api", "--json").json
     refused = (
@@ -372,9 +372,9 @@ def test_a_link_planted_in_the_workspace_is_not_followed_outside(batch):
     assert "leads out of the tree" in batch.said(end)
 
 
-# --- the door under attack -------------------------------------------------------------------------------------------
+# --- the broker under attack -------------------------------------------------------------------------------------------
 
-_CONNECT = "import socket,os,sys; p=os.environ['HANDOFF_DOOR']; os.chdir(os.path.dirname(p)); b=os.path.basename(p)"
+_CONNECT = "import socket,os,sys; p=os.environ['HANDOFF_BROKER']; os.chdir(os.path.dirname(p)); b=os.path.basename(p)"
 
 
 def _say(data: str) -> str:
@@ -385,7 +385,7 @@ def _say(data: str) -> str:
 
 
 @pytest.mark.slow
-def test_garbage_and_floods_are_not_heard_and_the_door_still_opens(batch):
+def test_garbage_and_floods_are_not_heard_and_the_broker_still_opens(batch):
     batch.open()
     flood = _python(
         _CONNECT, "held=[socket.socket(socket.AF_UNIX) for _ in range(40)]", "[one.setblocking(False) for one in held]",
@@ -394,8 +394,8 @@ def test_garbage_and_floods_are_not_heard_and_the_door_still_opens(batch):
     acts = [
         {"run": _say(data), "may_fail": True}
         for data in (
-            "b'GET / HTTP/1.0\\\\r\\\\n\\\\r\\\\n'", "b'\\\\0'*100000", "b'handoff-door-1 99999999999999\\\\n'",
-            "b'handoff-door-1 -5\\\\n'", "b'handoff-door-1 4\\\\ndone'", "b'handoff-door-1 x'",
+            "b'GET / HTTP/1.0\\\\r\\\\n\\\\r\\\\n'", "b'\\\\0'*100000", "b'handoff-broker-1 99999999999999\\\\n'",
+            "b'handoff-broker-1 -5\\\\n'", "b'handoff-broker-1 4\\\\ndone'", "b'handoff-broker-1 x'",
         )
     ]  # fmt: skip
     huge = handoff("block") + " \"$(head -c 120000 /dev/zero | tr '\\0' x)\""
@@ -407,28 +407,28 @@ def test_garbage_and_floods_are_not_heard_and_the_door_still_opens(batch):
     assert "flooded" in said
 
 
-def test_a_killed_keeper_leaves_neither_the_client_nor_the_door(batch):
+def test_a_killed_monitor_leaves_neither_the_client_nor_the_broker(batch):
     batch.open()
     mark = f"605.{os.getpid()}"
     process = batch.start("login/form", {"run": f"sleep {mark}"})
     _until(lambda: processes_with(f"sleep\0{mark}"))
     (session,) = batch.sessions()
-    with open(os.path.join(batch.folder(session), "keeper.json"), encoding="utf-8") as file:
+    with open(os.path.join(batch.folder(session), "monitor.json"), encoding="utf-8") as file:
         os.kill(json.load(file)["pid"], signal.SIGKILL)
     out, _ = process.communicate(timeout=60)
     assert json.loads(out)["outcome"] == "lost"
     assert _until(lambda: not processes_with(mark) and not processes_with(session))
 
 
-def test_a_door_that_is_gone_says_no_to_an_edit(batch, tmp_path):
-    batch.cli.environment["HANDOFF_DOOR"] = str(tmp_path / "door" / "socket")
-    os.makedirs(tmp_path / "door")
+def test_a_broker_that_is_gone_says_no_to_an_edit(batch, tmp_path):
+    batch.cli.environment["HANDOFF_BROKER"] = str(tmp_path / "broker" / "socket")
+    os.makedirs(tmp_path / "broker")
     said = batch.cli("hook", "claude", "PreToolUse", stdin="{}", code=2)
     assert "does not answer" in said.err
     assert "does not answer" in batch.cli("done", code=1).err
 
 
-def test_hooks_are_answered_through_the_door(batch):
+def test_hooks_are_answered_through_the_broker(batch):
     batch.open()
     start = f"echo '{{}}' | {handoff('hook', 'claude', 'SessionStart')}"
     call = json.dumps({"tool_name": "Write", "tool_input": {"file_path": "src/api/b.txt"}})
@@ -441,7 +441,7 @@ def test_hooks_are_answered_through_the_door(batch):
 
 
 @pytest.mark.slow
-def test_landlock_has_the_same_door(batch):
+def test_landlock_has_the_same_broker(batch):
     if layer(os.environ, wanted=LANDLOCK) != LANDLOCK:
         absent(LANDLOCK, installable=False)
     batch.cli.environment["HANDOFF_SANDBOX"] = LANDLOCK

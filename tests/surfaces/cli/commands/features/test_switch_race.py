@@ -16,7 +16,7 @@ PREPARE = """
 import os, sys
 from handoff.base.settings import from_environment
 from handoff.engine.app import App
-from handoff.engine import features, status
+from handoff.engine.features import lifecycle, status
 app = App(from_environment("handoff"))
 """
 READ = (
@@ -31,7 +31,7 @@ SWITCH = (
     + """
 turns = 0
 while not os.path.exists(sys.argv[1]):
-    features.switch(app, name=("left", "right")[turns % 2])
+    lifecycle.switch(app, name=("left", "right")[turns % 2])
     turns += 1
 print(turns)
 """

@@ -114,7 +114,7 @@ def test_the_whole_relay_runs_as_a_role_that_can_only_work_with_rows(repo, serve
     assert "handoff database migrate" in without_secrets(early)
     assert "up to date" in owner("database", "migrate").out
     admin("database", "roles", "--apply")  # again, over everything that is there now
-    begun = app("work", "--agent", "scripted", "--detach", "--json", "--", str(script)).json
+    started = app("work", "--agent", "scripted", "--detach", "--json", "--", str(script)).json
     try:
         lines = [" ".join(process.info["cmdline"] or []) for process in psutil.process_iter(["cmdline"])]
         without_secrets("\n".join(lines))
@@ -123,7 +123,7 @@ def test_the_whole_relay_runs_as_a_role_that_can_only_work_with_rows(repo, serve
             clock.sleep(0.1)
     finally:
         app("work", "--stop")
-    assert begun["supervisor"]
+    assert started["supervisor"]
     found = subprocess.run(
         ["grep", "-rlF", "-e", PASSWORD, "-e", IN_ADDRESS, os.environ["HANDOFF_HOME"]],
         capture_output=True, text=True, check=False,

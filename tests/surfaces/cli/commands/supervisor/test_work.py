@@ -41,7 +41,7 @@ def test_a_supervisor_needs_an_agent_it_knows(cli):
     assert "--max must be" in cli("work", "--agent", "scripted", "--max", "-1", code=1).err
 
 
-def test_a_service_is_written_for_a_crew_that_could_work_and_removed_again(cli):
+def test_a_service_is_written_for_a_workers_that_could_work_and_removed_again(cli):
     assert "Say which agent works" in cli("install", "work", code=1).err
     assert "install work" in cli("install", "--agent", "scripted", code=2).err
     told = cli("install", "work", "--agent", "scripted", "--max", "2", "--json", code=None).json
@@ -89,25 +89,25 @@ def test_in_the_background_it_works_is_seen_stops_and_attaches_again(cli, tmp_pa
 run = "echo x >> {starts}; while ! test -e {go}; do sleep 0.1; done"
 """)
     cli("dump", "--task", "first", "--next", "do it", "--check", f"test -e {go}")
-    begun = cli("work", "--agent", "scripted", "--detach", "--json", "--", str(script)).json
+    started = cli("work", "--agent", "scripted", "--detach", "--json", "--", str(script)).json
     until(starts.exists)
     shown = cli("work", "--status", "--json").json
-    assert [one["id"] for one in shown["supervisors"]] == [begun["supervisor"]]
+    assert [one["id"] for one in shown["supervisors"]] == [started["supervisor"]]
     assert [task["id"] for task in shown["running"]] == ["first"]
-    assert begun["supervisor"] in cli("work", "--stop").out
-    assert not psutil.pid_exists(begun["pid"]) or psutil.Process(begun["pid"]).status() == "zombie"
+    assert started["supervisor"] in cli("work", "--stop").out
+    assert not psutil.pid_exists(started["pid"]) or psutil.Process(started["pid"]).status() == "zombie"
     again = cli("work", "--agent", "scripted", "--detach", "--json", "--", str(script)).json
-    assert again["supervisor"] != begun["supervisor"]
+    assert again["supervisor"] != started["supervisor"]
     go.write_text("")
     until(lambda: "done" in cli("show", "first").out)
     assert starts.read_text() == "x\n", "the living agent was kept"
     assert cli("work", "--stop", "--drain", "--json").json["stopped"] == [again["supervisor"]]
     until(lambda: not psutil.pid_exists(again["pid"]) or psutil.Process(again["pid"]).status() == "zombie")
-    with open(begun["log"], encoding="utf-8") as file:
+    with open(started["log"], encoding="utf-8") as file:
         said = file.read()
     assert "first: started with scripted (fence 1)" in said
     assert "Took over from supervisor" in said
-    assert os.path.dirname(begun["log"]).endswith("logs")
+    assert os.path.dirname(started["log"]).endswith("logs")
 
 
 def test_a_person_sees_what_runs_and_how_far_plan_and_batches_are(cli, repo, tmp_path):

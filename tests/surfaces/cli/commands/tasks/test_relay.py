@@ -181,7 +181,7 @@ def test_a_red_check_keeps_the_task_and_shows_the_evidence(cli, repo):
     assert green["evidence"]["check"]["green"] is True
     assert green["evidence"]["head"] == repo.head()
     kinds = [event["kind"] for event in cli("log", "form", "--json").json]
-    assert "task.doubted" in kinds
+    assert "task.rejected" in kinds
 
 
 def test_changes_outside_the_ownership_are_named_and_refused(cli, repo):
@@ -200,8 +200,8 @@ def test_changes_outside_the_ownership_are_named_and_refused(cli, repo):
     accepted = cli("done", "--accept-outside", "the person asked for it", "--json").json
     assert accepted["state"] == "done"
     events = cli("log", "form", "--json").json
-    (excused,) = [event for event in events if event["kind"] == "task.excused"]
-    assert excused["body"]["reason"] == "the person asked for it"
+    (waived,) = [event for event in events if event["kind"] == "task.waived"]
+    assert waived["body"]["reason"] == "the person asked for it"
 
 
 def test_a_deletion_outside_the_ownership_is_seen(cli, repo):

@@ -48,7 +48,7 @@ def opened(repo, tmp_path, monkeypatch):
 
 
 def test_a_batch_is_opened_without_a_task_and_all_its_files_are_there(cli, tmp_path):
-    said = cli("dump", "--open-batch", manifest(tmp_path / "m.json", depends={"api": ["form"]}, x_ticket="T-9"))
+    said = cli("dump", "--open-batch", manifest(tmp_path / "m.json", depends={"api": ["form"]}, x_local_claim="T-9"))
     assert "2 sub-tasks, 1 ready now" in said.out
     assert "x_ticket means nothing" in said.err
     kept = json.loads(read(os.path.join(folder(), "manifest.json")))
@@ -148,7 +148,7 @@ def test_parts_reported_at_one_moment_open_one_fan_in(cli, repo, tmp_path, monke
     said = [process.communicate() for process in running]
     assert [process.returncode for process in running] == [0] * 8, said
     assert sum(b"login-join is ready" in out for out, _ in said) == 1
-    joined = [event for event in journal.last(app().database, most=1000) if event.kind == "batch.joined"]
+    joined = [event for event in journal.last(app().database, limit=1000) if event.kind == "batch.joined"]
     assert len(joined) == 1
 
 
@@ -191,17 +191,17 @@ def test_the_next_batch_may_have_the_same_id(cli, opened, tmp_path):
 def test_the_heartbeat_of_a_batch_holds_its_fan_in_until_it_is_told_to_end(cli, opened):
     report(cli, "form-done")
     report(cli, "api-done")
-    keeper = cli.start("heartbeat", folder())
+    monitor = cli.start("heartbeat", folder())
     try:
-        assert b"You hold login-join" in keeper.stdout.readline()
+        assert b"You hold login-join" in monitor.stdout.readline()
         while not os.path.exists(queue("login-join.heartbeat")):
-            assert keeper.poll() is None
+            assert monitor.poll() is None
         assert os.path.exists(os.path.join(folder(), "_fan_in_started"))
-        keeper.send_signal(signal.SIGTERM)
-        assert keeper.wait(20) == 0
+        monitor.send_signal(signal.SIGTERM)
+        assert monitor.wait(20) == 0
     finally:
-        keeper.kill()
-        keeper.communicate()
+        monitor.kill()
+        monitor.communicate()
 
 
 def test_a_manifest_in_toml_opens_the_same_batch(cli, tmp_path):

@@ -65,7 +65,7 @@ def test_a_killed_claim_is_taken_up_by_the_next_one(killed_at):
         killed = killed_at(point, "claim", name)
         if not killed:
             break
-        if not _ticket(name):
+        if not _local_claim(name):
             assert here("claim", name) == 0
         assert here("done", "--task", name) == 0
         assert find(name).state == "done"
@@ -73,7 +73,7 @@ def test_a_killed_claim_is_taken_up_by_the_next_one(killed_at):
     assert point > 20
 
 
-def _ticket(name):
+def _local_claim(name):
     folder = os.path.join(os.environ["HANDOFF_HOME"], "sessions")
     for entry in os.listdir(folder) if os.path.isdir(folder) else ():
         if not entry.endswith(".session"):  # what a killed write left behind is no ticket
@@ -111,7 +111,7 @@ def test_a_killed_report_of_the_last_part_opens_the_fan_in_once(killed_at, tmp_p
         found = batches.find(app().database, project="repo", id=batch)
         assert (found.remaining, found.state) == (0, "joining")
         joined = [
-            e for e in journal.last(app().database, most=10_000) if e.kind == "batch.joined" and e.batch == found.key
+            e for e in journal.last(app().database, limit=10_000) if e.kind == "batch.joined" and e.batch == found.key
         ]
         assert len(joined) == 1
         assert os.path.getsize(queue(f"{batch}-join.uri")) > 0

@@ -162,13 +162,13 @@ def test_a_home_that_cannot_be_made_is_an_error_that_names_it(repo, tmp_path):
         assert str(tmp_path / "file") in cli(*words, code=1).err
 
 
-@pytest.mark.parametrize("most", [0, 512, 8192])
-def test_a_full_disk_is_an_error_and_leaves_no_half_task(cli, known, most):
+@pytest.mark.parametrize("limit", [0, 512, 8192])
+def test_a_full_disk_is_an_error_and_leaves_no_half_task(cli, known, limit):
     before = cli("queue", "--json").json["tasks"]
 
     def small_disk():
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 
     for words in (
         ("dump", "--task", "big-one", "--next", "y" * 9000),

@@ -124,24 +124,24 @@ def test_upgrade_of_a_plain_pip_installation_names_pip(tmp_path):
 
 def test_a_script_with_a_fault_is_refused_before_it_acts(cli, repo):
     path = repo.write("script.toml", '[[act]]\nwrite = "a"\n[[act]]\nwriet = "b"\n')
-    assert "act 2 must have exactly one of" in cli("rehearse", path, code=1).err
+    assert "act 2 must have exactly one of" in cli("scripted", path, code=1).err
     assert not os.path.exists(f"{repo.path}/a")
-    cli("rehearse", "nowhere.toml", code=1)
+    cli("scripted", "nowhere.toml", code=1)
 
 
-def test_a_rehearsal_writes_edits_runs_and_fails_as_told(cli, repo):
+def test_a_script_writes_edits_runs_and_fails_as_told(cli, repo):
     path = repo.write(
         "script.toml",
         '[[act]]\nwrite = "d/a"\ntext = "one"\n[[act]]\nreplace = "d/a"\nold = "one"\nnew = "two"\n'
         '[[act]]\nappend = "d/a"\ntext = "!"\n[[act]]\nrun = "false"\nmay_fail = true\n[[act]]\ndelete = "README.md"\n'
         '[[act]]\nsay = "hello"\n[[act]]\nexit = 5\n',
     )
-    answer = cli("rehearse", path, code=5)
+    answer = cli("scripted", path, code=5)
     assert repo.read("d/a") == "two!"
     assert "hello" in answer.out
     assert not os.path.exists(f"{repo.path}/README.md")
     crash = repo.write("crash.toml", "[[act]]\ncrash = true\n")
-    cli("rehearse", crash, code=-9)
+    cli("scripted", crash, code=-9)
 
 
 def test_the_demo_carries_a_feature_over_three_sessions(cli, tmp_path):

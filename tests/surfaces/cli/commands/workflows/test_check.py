@@ -43,9 +43,9 @@ def test_a_program_gets_every_case(cli):
     assert listed["framework"] == "pytest"
 
 
-def test_tests_that_run_without_a_wall_are_told(cli, monkeypatch):
-    words = "no wall kept them inside"
-    assert words in cli("check", "--no-wall").err
+def test_tests_that_run_without_a_sandbox_are_told(cli, monkeypatch):
+    words = "no sandbox kept them inside"
+    assert words in cli("check", "--no-sandbox").err
     monkeypatch.setenv("HANDOFF_SANDBOX", "none")
     assert words in cli("check").err
 

@@ -47,7 +47,7 @@ def _http(ctx: Context, arguments: Namespace) -> int:
     from handoff.engine.sessions import endpoints
     from handoff.surfaces.mcp import http, server
 
-    place = http.Place(
+    place = http.ListenAddress(
         arguments.host, arguments.port, tuple(arguments.name), arguments.certificate, arguments.key
     )  # fmt: skip
     endpoint = http.Endpoint(ctx.settings, place)

@@ -6,12 +6,12 @@ import os
 from contextlib import contextmanager, suppress
 
 from handoff.agents import folder as folders
-from handoff.agents.contract import OK, Limits
+from handoff.agents.contract import OK, SessionLimits
 from handoff.agents.monitor import ERRORS, EVENTS
 from handoff.base.clock import age, span
 from handoff.base.errors import UsageError, UserError
 from handoff.base.record import TYPE_CHECKING
-from handoff.engine.sessions import placement, requests, sandbox
+from handoff.engine.sessions import placement, policy, requests
 from handoff.engine.sessions import start as session_start
 from handoff.engine.tasks import current
 from handoff.engine.workspaces import running, transcripts
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterator
 
-    from handoff.engine.sessions.conclude import Settled
-    from handoff.engine.sessions.start import Wish
+    from handoff.engine.sessions.conclude import ConcludedSession
+    from handoff.engine.sessions.start import StartRequest
     from handoff.surfaces.cli.command import Context, Parser
 
 PLACES = TERMINAL, TMUX = ("terminal", "tmux")
@@ -56,8 +56,8 @@ def _session_arguments(parser: Parser) -> None:
 
 def _limit_arguments(parser: Parser) -> None:
     parser.add_argument(
-        "--wall", choices=sandbox.KINDS, default="",
-        help="keep the client inside its workspace, or inside what the task owns (default: the setting session_wall)",
+        "--sandbox", choices=policy.KINDS, default="",
+        help="keep the client inside its workspace, or inside what the task owns (default: the setting session_sandbox)",
     )  # fmt: skip
     parser.add_argument(
         "--workspace", choices=(placement.CLONE, placement.SHARED), default="",
@@ -77,55 +77,55 @@ def _session(ctx: Context, arguments: Namespace) -> int:
     return verbs[arguments.verb](ctx, arguments)
 
 
-def _limits(arguments: Namespace) -> Limits:
+def _limits(arguments: Namespace) -> SessionLimits:
     for name in ("minutes", "turns", "money"):
         if getattr(arguments, name) < 0:
             raise UserError(f"--{name} cannot be below 0.", "Leave it out for no limit.")
-    return Limits(arguments.minutes, arguments.turns, arguments.money)
+    return SessionLimits(arguments.minutes, arguments.turns, arguments.money)
 
 
 def _start(ctx: Context, arguments: Namespace) -> int:
-    wish = session_start.Wish(
+    request = session_start.StartRequest(
         arguments.agent,
         arguments.task,
         arguments.project,
         arguments.model,
         _limits(arguments),
         tuple(arguments.words),
-        wall=arguments.wall,
+        sandbox=arguments.sandbox,
         workspace=arguments.workspace,
         terminal=bool(arguments.place),
     )
-    if wish.terminal:
-        if wish.wall not in ("", sandbox.NONE):
-            raise UsageError("A session in a terminal has no wall.", "Leave out --wall or --in.")
-        wish = wish._replace(wall=sandbox.NONE)
+    if request.terminal:
+        if request.sandbox not in ("", policy.NONE):
+            raise UsageError("A session in a terminal has no sandbox.", "Leave out --sandbox or --in.")
+        request = request._replace(sandbox=policy.NONE)
     if arguments.place == TMUX:
-        return _window(ctx, wish)
-    if not wish.terminal:
-        return _run(ctx, wish)
+        return _window(ctx, request)
+    if not request.terminal:
+        return _run(ctx, request)
     with _own_terminal():
-        return _run(ctx, wish)
+        return _run(ctx, request)
 
 
-def _window(ctx: Context, wish: Wish) -> int:
+def _window(ctx: Context, request: StartRequest) -> int:
     """The same command in a window of its own: the session lives and dies with the window."""
     from handoff.engine.home import find_project
     from handoff.engine.sessions.agent_programs import client_of, own_words
     from handoff.engine.tasks.open_tab import open_window
 
-    client_of(ctx.app, agent=wish.agent)
-    place = find_project(ctx.app, name=wish.project)
-    limits = [f"--{name}={value:g}" for name, value in wish.limits._asdict().items() if value]
+    client_of(ctx.app, agent=request.agent)
+    place = find_project(ctx.app, name=request.project)
+    limits = [f"--{name}={value:g}" for name, value in request.limits._asdict().items() if value]
     words = [
-        "session", "start", *([wish.task] if wish.task else []), "--agent", wish.agent, "--project", place.name, "--in",
-        TERMINAL, *(["--model", wish.model] if wish.model else []), *limits, *(f"--with={word}" for word in wish.words),
+        "session", "start", *([request.task] if request.task else []), "--agent", request.agent, "--project", place.name, "--in",
+        TERMINAL, *(["--model", request.model] if request.model else []), *limits, *(f"--with={word}" for word in request.words),
     ]  # fmt: skip
     said = open_window(
-        ctx.app, name=wish.task or wish.agent, folder=place.workspace, project=place.name,
+        ctx.app, name=request.task or request.agent, folder=place.workspace, project=place.name,
         command=[f"HANDOFF_HOME={ctx.settings.home}", *own_words(), *words],
     )  # fmt: skip
-    ctx.out.data({"task": wish.task, "agent": wish.agent, "said": said})
+    ctx.out.data({"task": request.task, "agent": request.agent, "said": said})
     ctx.out.line(said)
     ctx.out.note(f"How it goes: {ctx.settings.program} session list, session log ID")
     return 0
@@ -133,7 +133,7 @@ def _window(ctx: Context, wish: Wish) -> int:
 
 @contextmanager
 def _own_terminal() -> Iterator[None]:
-    """The client has the terminal: what is typed is for it alone, a closed window still settles the task, and the terminal
+    """The client has the terminal: what is typed is for it alone, a closed window still concludes the task, and the terminal
     is left as it was found."""
     import signal
     import termios
@@ -162,49 +162,51 @@ def _own_terminal() -> Iterator[None]:
 
 
 def _resume(ctx: Context, arguments: Namespace) -> int:
-    wish = session_start.resumed(ctx.app, session=arguments.session, reason=arguments.say)
-    wish = wish._replace(wall=arguments.wall or wish.wall, workspace=arguments.workspace or wish.workspace)
-    return _run(ctx, wish._replace(limits=_limits(arguments), words=tuple(arguments.words)))
-
-
-def _run(ctx: Context, wish: Wish) -> int:
-    begun = session_start.start(ctx.app, wish=wish)
-    if begun.words:
-        ctx.out.warning(begun.words)
-    ctx.out.note(
-        f"Session {begun.session.name} works on '{begun.claim.task.label}'{transcripts.fence_in(begun.folder)}. Its folder: {begun.folder}"
+    request = session_start.resume_request(ctx.app, session=arguments.session, reason=arguments.say)
+    request = request._replace(
+        sandbox=arguments.sandbox or request.sandbox, workspace=arguments.workspace or request.workspace
     )
-    return _until_over(ctx, begun)
+    return _run(ctx, request._replace(limits=_limits(arguments), words=tuple(arguments.words)))
+
+
+def _run(ctx: Context, request: StartRequest) -> int:
+    started = session_start.start(ctx.app, request=request)
+    if started.words:
+        ctx.out.warning(started.words)
+    ctx.out.note(
+        f"Session {started.session.name} works on '{started.claim.task.label}'{transcripts.fence_in(started.folder)}. Its folder: {started.folder}"
+    )
+    return _until_over(ctx, started)
 
 
 def _attach(ctx: Context, arguments: Namespace) -> int:
     return _until_over(ctx, session_start.attach(ctx.app, session=arguments.session))
 
 
-def _until_over(ctx: Context, begun: session_start.Begun) -> int:
+def _until_over(ctx: Context, started: session_start.RunningSession) -> int:
     try:
-        settled = session_start.watch(ctx.app, begun)
+        concluded = session_start.watch(ctx.app, started)
     except KeyboardInterrupt:
-        if begun.session.rules.attended:
-            running.stop(ctx.app, session=begun.session.name, reason="the terminal was closed")
+        if started.session.rules.attended:
+            running.stop(ctx.app, session=started.session.name, reason="the terminal was closed")
         else:
-            begun.session.stop("interrupted")
-        settled = session_start.watch(ctx.app, begun)
-    return _tell(ctx, settled)
+            started.session.stop("interrupted")
+        concluded = session_start.watch(ctx.app, started)
+    return _tell(ctx, concluded)
 
 
-def _tell(ctx: Context, settled: Settled) -> int:
+def _tell(ctx: Context, concluded: ConcludedSession) -> int:
     ctx.out.data(
         {
-            "session": settled.session, "outcome": settled.outcome.kind, "reason": settled.outcome.reason,
-            "until": settled.outcome.until, "task": settled.task.label, "state": settled.task.state,
-            "outside": list(settled.outside),
+            "session": concluded.session, "outcome": concluded.outcome.kind, "reason": concluded.outcome.reason,
+            "until": concluded.outcome.until, "task": concluded.task.label, "state": concluded.task.state,
+            "outside": list(concluded.outside),
         }
     )  # fmt: skip
-    ctx.out.line(settled.words)
-    for path in settled.outside[:20]:
+    ctx.out.line(concluded.words)
+    for path in concluded.outside[:20]:
         ctx.out.warning(f"changed outside of what the task owns: {path}")
-    return 0 if settled.outcome.kind == OK else 1
+    return 0 if concluded.outcome.kind == OK else 1
 
 
 def _stop(ctx: Context, arguments: Namespace) -> int:
@@ -261,17 +263,17 @@ def _ask_arguments(parser: Parser) -> None:
 
 
 def _ask(ctx: Context, arguments: Namespace) -> int:
-    hold = current.held(
+    current_claim = current.find(
         ctx.app, task=arguments.task, project=arguments.project, session=arguments.session, fence=arguments.fence
     )
     gate = requests.ask_human(
-        ctx.app, hold, question=arguments.question, subject=read_source(arguments.source),
+        ctx.app, current_claim, question=arguments.question, subject=read_source(arguments.source),
         within=span(arguments.within) if arguments.within else None, fallback=arguments.fallback,
     )  # fmt: skip
-    ctx.out.data({"task": hold.task.label, "gate": gate.key, "question": gate.question})
-    ctx.out.line(f"Task '{hold.task.label}' waits for a person. You hold it no longer: end your session here.")
+    ctx.out.data({"task": current_claim.task.label, "gate": gate.key, "question": gate.question})
+    ctx.out.line(f"Task '{current_claim.task.label}' waits for a person. You hold it no longer: end your session here.")
     ctx.out.note(
-        f"They answer with: {ctx.settings.program} approve {hold.task.label} [--edit], or reject {hold.task.label} REASON"
+        f"They answer with: {ctx.settings.program} approve {current_claim.task.label} [--edit], or reject {current_claim.task.label} REASON"
     )
     return 0
 

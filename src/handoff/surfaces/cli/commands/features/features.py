@@ -72,7 +72,7 @@ def _switch(ctx: Context, arguments: Namespace) -> None:
 
 def _list(ctx: Context, arguments: Namespace) -> None:
     del arguments
-    found = lifecycle.listed(ctx.app)
+    found = lifecycle.listing(ctx.app)
     ctx.out.data([item._asdict() for item in found])
     for item in found:
         ctx.out.line(f"* {item.name}" if item.active else f"  {item.name}", "good" if item.active else "")

@@ -51,7 +51,7 @@ def _tasks_arguments(parser: Parser) -> None:
 
 def _tasks(ctx: Context, arguments: Namespace) -> int | None:
     """The planning prompt, as users of the continuity tool know it; with a word about tasks, the relay's list."""
-    if arguments.list or arguments.state or arguments.every or arguments.project or arguments.all_projects:
+    if arguments.list or arguments.state or arguments.include_ended or arguments.project or arguments.all_projects:
         from handoff.surfaces.cli.commands.tasks.board import COMMANDS as BOARD
 
         return BOARD["queue"].run(ctx, arguments)

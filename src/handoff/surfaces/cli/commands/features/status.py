@@ -101,7 +101,7 @@ def show(ctx: Context, view: View) -> None:
     out.line(f"  Execution plan: {out.style(plan.verdict, _STYLES[plan.verdict])} ({_sentence(view)})")
     _progress(ctx, view)
     for problem in plan.problems[:_SHOWN_PROBLEMS]:
-        out.line(f"  STATE.md:{problem.line}: {problem.fault} {problem.mend}", "bad")
+        out.line(f"  STATE.md:{problem.line}: {problem.fault} {problem.fix}", "bad")
     for warning in (*plan.warnings, *moved.words):
         out.line(f"  Note: {warning}", "warn")
     if facts is not None:
@@ -168,7 +168,7 @@ def _validate(ctx: Context, arguments: Namespace) -> int:
     out.line(f"Execution plan: {plan.verdict}", _STYLES[plan.verdict])
     out.line(f"Details: {_sentence(view)}")
     for problem in plan.problems:
-        out.line(f"  STATE.md:{problem.line}: {problem.fault} {problem.mend}", "bad")
+        out.line(f"  STATE.md:{problem.line}: {problem.fault} {problem.fix}", "bad")
     for warning in plan.warnings:
         out.line(f"  Note: {warning}", "warn")
     if advice.blocked:
@@ -183,9 +183,7 @@ def _validate(ctx: Context, arguments: Namespace) -> int:
         out.line(f"  {name}: {view.readiness()[name]}")
     if not trusted:
         hint = (
-            f"Mend the lines named in {view.folder}/STATE.md."
-            if plan.problems
-            else f"Make the plan: {program} generate"
+            f"Fix the lines named in {view.folder}/STATE.md." if plan.problems else f"Make the plan: {program} generate"
         )
         message = plan.guard if plan.verdict == plans.INVALID else f"{plan.guard} Run `{program} generate` first."
         out.error(message, hint)

@@ -7,7 +7,7 @@ import os
 from handoff.base.errors import Conflict, Refused, UsageError, UserError
 from handoff.base.record import TYPE_CHECKING
 from handoff.engine.safety import safe_commit
-from handoff.git.commits.commit import Wish
+from handoff.git.commits.commit import CommitOptions
 from handoff.surfaces.cli.command import Command
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def _safe_commit(ctx: Context, arguments: argparse.Namespace) -> int:
         message = [_from_file(arguments.file)]
     elif not message and not arguments.amend and not _unfinished():
         raise UsageError("A message is missing.", "Give one: -m 'what and why'")
-    wish = Wish(
+    options = CommitOptions(
         staged=arguments.staged,
         amend=arguments.amend,
         signoff=arguments.signoff,
@@ -78,7 +78,7 @@ def _safe_commit(ctx: Context, arguments: argparse.Namespace) -> int:
     )
     try:
         landed = safe_commit.safe_commit(
-            ctx.app, paths=arguments.paths, message=message, wish=wish, owns=arguments.owns
+            ctx.app, paths=arguments.paths, message=message, options=options, owns=arguments.owns
         )
     except (Conflict, Refused) as error:  # scripts written for safe-commit know 0, 1 and 2
         raise UserError(error.message, error.hint) from error

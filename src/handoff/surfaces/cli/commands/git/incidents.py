@@ -1,4 +1,4 @@
-"""`handoff incidents`: what a guard refused or the watcher noticed, and the command that mends it."""
+"""`handoff incidents`: what a guard refused or the watcher noticed, and the command that fixes it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _arguments(parser: Parser) -> None:
         help="list them (the default); show one with its evidence; say that you have seen one, several or 'all'",
     )  # fmt: skip
     parser.add_argument("ids", nargs="*", metavar="ID", help="an incident, by its id or enough of it")
-    parser.add_argument("--all", action="store_true", help="also those that are mended or seen, of every project")
+    parser.add_argument("--all", action="store_true", help="also those that are fixed or seen, of every project")
     parser.add_argument("--session", default="", metavar="ID", help="only those of this session")
 
 
@@ -45,17 +45,17 @@ def _incidents(ctx: Context, arguments: argparse.Namespace) -> int:
         return _seen(ctx, arguments.ids, project)
     if arguments.ids:
         raise UsageError("'list' takes no ids.", "See one: handoff incidents show ID")
-    found = engine.listing(ctx.app, project=project, session=arguments.session, every=arguments.all)
+    found = engine.listing(ctx.app, project=project, session=arguments.session, include_ended=arguments.all)
     ctx.out.data({"incidents": [_record(one) for one in found]})
     now = ctx.app.clock.now()
     for one in found[:_SHOWN]:
         who = f"  {one.session}" if one.session else ""
         ctx.out.line(
-            f"{one.id}  {age(max(0.0, now - one.at)):>6} ago  {one.kind}{who}", "dim" if one.settled else "strong"
+            f"{one.id}  {age(max(0.0, now - one.at)):>6} ago  {one.kind}{who}", "dim" if one.resolved else "strong"
         )
-        ctx.out.line(f"    {one.what}" + (f" ({one.settled})" if one.settled else ""))
-        if one.mend and not one.settled:
-            ctx.out.line(f"    {'Instead' if one.kind == 'refused' else 'Mend'}: {one.mend}")
+        ctx.out.line(f"    {one.what}" + (f" ({one.resolved})" if one.resolved else ""))
+        if one.fix and not one.resolved:
+            ctx.out.line(f"    {'Instead' if one.kind == 'refused' else 'Fix'}: {one.fix}")
     if not found:
         ctx.out.line("No incidents." if arguments.all else "No new incidents. Older ones: handoff incidents --all")
     return 0
@@ -75,14 +75,14 @@ def _show(ctx: Context, ids: list[str]) -> int:
     ctx.out.data(_record(one))
     ctx.out.line(f"{one.id}  {one.kind}  {stamp(one.at)}", "strong")
     ctx.out.line(one.what)
-    for label, text in (("project", one.project), ("session", one.session), ("settled", one.settled)):
+    for label, text in (("project", one.project), ("session", one.session), ("concluded", one.resolved)):
         if text:
             ctx.out.line(f"  {label}: {text}")
     for key, value in one.evidence.items():
         if value and key != "subject":
             ctx.out.line(f"  {key}: {_words(value)}")
-    if one.mend:
-        ctx.out.line(f"{'Instead' if one.kind == 'refused' else 'Mend'}: {one.mend}")
+    if one.fix:
+        ctx.out.line(f"{'Instead' if one.kind == 'refused' else 'Fix'}: {one.fix}")
     return 0
 
 
@@ -107,7 +107,7 @@ def _seen(ctx: Context, ids: list[str], project: str) -> int:
 def _record(one: Incident) -> dict[str, Any]:
     return {
         "id": one.id, "time": stamp(one.at), "kind": one.kind, "project": one.project, "session": one.session,
-        "what": one.what, "mend": one.mend, "evidence": one.evidence, "settled": one.settled,
+        "what": one.what, "fix": one.fix, "evidence": one.evidence, "concluded": one.resolved,
     }  # fmt: skip
 
 

@@ -35,7 +35,7 @@ def _land_arguments(parser: Parser) -> None:
 def _land(ctx: Context, arguments: argparse.Namespace) -> int:
     outcome = engine.land(
         ctx.app, names=arguments.names, into=arguments.into, check=arguments.check, timeout=arguments.timeout,
-        message=arguments.message, dry_run=arguments.dry_run, walled=not arguments.open_check,
+        message=arguments.message, dry_run=arguments.dry_run, sandboxed=not arguments.open_check,
     )  # fmt: skip
     merged = outcome.merged
     ctx.out.data(
@@ -61,13 +61,13 @@ def _land(ctx: Context, arguments: argparse.Namespace) -> int:
         for one in merged.conflicts:
             ctx.out.line(f"  {one.path}: {one.first} and {one.second}")
         raise Refused(
-            f"{len(merged.conflicts)} files conflict; nothing was landed.", "Mend one side, or land the others first."
+            f"{len(merged.conflicts)} files conflict; nothing was landed.", "Fix one side, or land the others first."
         )
     if outcome.verdict and not outcome.verdict.green:
         ctx.out.line(outcome.verdict.tail)
         ctx.out.error(
             f"The check is {outcome.verdict.word}; nothing was landed. It turns red with: {outcome.culprit}.",
-            "Mend that one, or land without it.",
+            "Fix that one, or land without it.",
         )
         return RED
     verb = "Landed" if outcome.landing else "Would land"

@@ -79,7 +79,7 @@ def _at_a_persons_word(ctx: Context, change: Callable[..., bool]) -> bool:
 def _status(ctx: Context) -> None:
     from handoff.engine.proof import git_notes
 
-    found = git_notes.listing(ctx.app, most=1000)
+    found = git_notes.listing(ctx.app, limit=1000)
     recorded = sum(1 for one in found if one.noted.records)
     follows = git_notes.book(ctx.app).follows()
     ctx.out.data({"commits": len(found), "recorded": recorded, "follows": follows})
@@ -94,11 +94,11 @@ def _status(ctx: Context) -> None:
 # --- log --git ---------------------------------------------------------------------------------------------------
 
 
-def show_log(ctx: Context, revisions: str, *, most: int) -> None:
+def show_log(ctx: Context, revisions: str, *, limit: int) -> None:
     """Commits with what was verified for each, newest first."""
     from handoff.engine.proof import git_notes
 
-    found = git_notes.listing(ctx.app, revisions=revisions or "HEAD", most=most)
+    found = git_notes.listing(ctx.app, revisions=revisions or "HEAD", limit=limit)
     ctx.out.data([commit_data(one) for one in found])
     for one in found:
         ctx.out.line(f"{one.commit[:10]}  {stamp(one.time)}  {one.subject}", "strong")
@@ -172,7 +172,7 @@ def _verify_arguments(parser: Parser) -> None:
     parser.add_argument("revisions", metavar="COMMIT", help="a commit, or a range such as main..topic")
     parser.add_argument("--timeout", type=float, default=0.0, metavar="SECONDS", help="how long a check may take (default: check_timeout)")  # fmt: skip
     parser.add_argument(
-        "--no-wall", action="store_true", help="run the recorded commands as yourself, without the wall"
+        "--no-sandbox", action="store_true", help="run the recorded commands as yourself, without the sandbox"
     )
 
 
@@ -180,7 +180,7 @@ def _verify(ctx: Context, arguments: argparse.Namespace) -> int:
     from handoff.engine.proof import reverify
 
     found = reverify.verify(
-        ctx.app, revisions=arguments.revisions, timeout=arguments.timeout, walled=not arguments.no_wall
+        ctx.app, revisions=arguments.revisions, timeout=arguments.timeout, sandboxed=not arguments.no_sandbox
     )
     ctx.out.data([_compared_data(one) for one in found])
     for one in found:

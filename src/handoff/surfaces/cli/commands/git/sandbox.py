@@ -1,4 +1,4 @@
-"""`handoff sandbox`: run a command inside the wall, or say which wall this machine has."""
+"""`handoff sandbox`: run a command inside the sandbox, or say which sandbox this machine has."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def _sandbox(ctx: Context, arguments: argparse.Namespace) -> int:
     words = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
     if not words:
         raise UsageError("There is no command to run.", "For example: handoff sandbox -- pytest -q")
-    wall = engine.wall_of_folder(
+    sandbox = engine.sandbox_of_folder(
         ctx.app, network=not arguments.no_network, caches=arguments.cache, terminal=ctx.out.can_ask
     )
-    if wall.layer == NOTHING:
+    if sandbox.layer == NOTHING:
         ctx.out.warning(f"{WORDS[NOTHING]}. {ADVICE}")
-    wrapped = engine.inside(ctx.app, wall=wall, argv=words)
+    wrapped = engine.inside(ctx.app, sandbox=sandbox, argv=words)
     code = pass_through(wrapped.argv, environment=wrapped.environment)
     return code if code >= 0 else 128 - code
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 from handoff.base.clock import age, stamp
 from handoff.base.errors import UsageError
 from handoff.engine.safety import snapshots as engine
-from handoff.git.snapshots.take import Wish
+from handoff.git.snapshots.take import SnapshotRequest
 from handoff.surfaces.cli.command import Command
 
 if TYPE_CHECKING:
     import argparse
 
-    from handoff.engine.safety.snapshots import Report, Vault
+    from handoff.engine.safety.snapshots import RestoreReport, SnapshotStore
     from handoff.git.landing.target import Landing
     from handoff.git.snapshots.take import Snapshot
     from handoff.surfaces.cli.command import Context, Parser
@@ -32,13 +32,13 @@ def _snapshot_arguments(parser: Parser) -> None:
 
 
 def _snapshot(ctx: Context, arguments: argparse.Namespace) -> int:
-    vault = engine.open_vault(ctx.app)
-    paths = _inside(vault, arguments.path) if arguments.path else None
-    wish = Wish(
+    snapshot_store = engine.open_snapshot_store(ctx.app)
+    paths = _inside(snapshot_store, arguments.path) if arguments.path else None
+    request = SnapshotRequest(
         arguments.message or "by hand", session=arguments.session, paths=paths, ignored=arguments.ignored,
         force=bool(arguments.message),
     )  # fmt: skip
-    taken = engine.snapshot(ctx.app, vault=vault, wish=wish)
+    taken = engine.snapshot(ctx.app, snapshot_store=snapshot_store, request=request)
     ctx.out.data(_record(taken))
     ctx.out.line(f"{taken.short}  {taken.reason}" if taken.fresh else f"{taken.short}  nothing has changed since")
     _warn(ctx, taken)
@@ -54,10 +54,10 @@ def _snapshots_arguments(parser: Parser) -> None:
 
 
 def _snapshots(ctx: Context, arguments: argparse.Namespace) -> int:
-    vault = engine.open_vault(ctx.app)
-    found = engine.listing(ctx.app, vault=vault, session=arguments.session)
+    snapshot_store = engine.open_snapshot_store(ctx.app)
+    found = engine.listing(ctx.app, snapshot_store=snapshot_store, session=arguments.session)
     shown = found[: arguments.number] if arguments.number > 0 else found
-    faults = engine.verify(ctx.app, vault=vault) if arguments.verify else []
+    faults = engine.verify(ctx.app, snapshot_store=snapshot_store) if arguments.verify else []
     ctx.out.data({"snapshots": [_record(one) for one in shown], "count": len(found), "faults": faults})
     now = ctx.app.clock.now()
     for one in shown:
@@ -92,16 +92,23 @@ def _diff_arguments(parser: Parser) -> None:
 
 
 def _diff(ctx: Context, arguments: argparse.Namespace) -> int:
-    vault = engine.open_vault(ctx.app)
-    old = engine.choose(ctx.app, vault=vault, name=arguments.snapshot, session=arguments.session, at=arguments.at)
+    snapshot_store = engine.open_snapshot_store(ctx.app)
+    old = engine.choose(
+        ctx.app, snapshot_store=snapshot_store, name=arguments.snapshot, session=arguments.session, at=arguments.at
+    )
     if arguments.other:
-        new = engine.choose(ctx.app, vault=vault, name=arguments.other)
+        new = engine.choose(ctx.app, snapshot_store=snapshot_store, name=arguments.other)
     else:
-        there = engine.home_of(ctx.app, vault=vault, chosen=old)
-        new = engine.snapshot(ctx.app, vault=there, wish=Wish("to compare"))
-    paths = _inside(vault, arguments.path)
+        there = engine.home_of(ctx.app, snapshot_store=snapshot_store, chosen=old)
+        new = engine.snapshot(ctx.app, snapshot_store=there, request=SnapshotRequest("to compare"))
+    paths = _inside(snapshot_store, arguments.path)
     text = engine.compare(
-        ctx.app, vault=vault, old=old.sha, new=new.sha, paths=paths, form="--stat" if arguments.stat else ""
+        ctx.app,
+        snapshot_store=snapshot_store,
+        old=old.sha,
+        new=new.sha,
+        paths=paths,
+        form="--stat" if arguments.stat else "",
     )
     ctx.out.data({"old": _record(old), "new": _record(new), "diff": text})
     if not ctx.out.json_wanted:
@@ -143,18 +150,20 @@ def _restore(ctx: Context, arguments: argparse.Namespace) -> int:
         or arguments.here
     ):
         raise UsageError("--into writes files only.", "Leave out --index, --refs, --all, --exact and --here.")
-    vault = engine.open_vault(ctx.app)
-    chosen = engine.choose(ctx.app, vault=vault, name=arguments.snapshot, session=arguments.session, at=arguments.at)
+    snapshot_store = engine.open_snapshot_store(ctx.app)
+    chosen = engine.choose(
+        ctx.app, snapshot_store=snapshot_store, name=arguments.snapshot, session=arguments.session, at=arguments.at
+    )
     if arguments.into:
         report = engine.restore_into(
-            ctx.app, vault=vault, chosen=chosen, folder=arguments.into, paths=tuple(arguments.path)
+            ctx.app, snapshot_store=snapshot_store, chosen=chosen, folder=arguments.into, paths=tuple(arguments.path)
         )
         return _tell(ctx, report, dry_run=False)
-    there = vault if arguments.here else engine.home_of(ctx.app, vault=vault, chosen=chosen)
+    there = snapshot_store if arguments.here else engine.home_of(ctx.app, snapshot_store=snapshot_store, chosen=chosen)
     part = bool(arguments.ref or arguments.setting)
     if part and (arguments.path or arguments.exact or arguments.index or arguments.refs or arguments.all):
         raise UsageError("--ref and --setting bring back nothing else.", "Leave out the other options.")
-    want = engine.Want(
+    want = engine.RestoreRequest(
         tuple(_inside(there, arguments.path)), arguments.exact or arguments.all, files=not part,
         staged=arguments.index or arguments.all, refs=arguments.refs or arguments.all or bool(arguments.ref),
         settings=arguments.all or bool(arguments.setting), only_refs=tuple(arguments.ref),
@@ -163,7 +172,7 @@ def _restore(ctx: Context, arguments: argparse.Namespace) -> int:
     from handoff.engine.safety.incidents import ours
 
     with ours(ctx.app, folder=there.place.source.top):
-        report = engine.restore(ctx.app, vault=there, chosen=chosen, want=want, dry_run=arguments.dry_run)
+        report = engine.restore(ctx.app, snapshot_store=there, chosen=chosen, want=want, dry_run=arguments.dry_run)
     return _tell(ctx, report, dry_run=arguments.dry_run)
 
 
@@ -173,34 +182,38 @@ def _undo_arguments(parser: Parser) -> None:
 
 
 def _undo(ctx: Context, arguments: argparse.Namespace) -> int:
-    vault = engine.open_vault(ctx.app)
-    if not arguments.session and (back := _landing_to_undo(ctx, vault)):
-        return _undo_landing(ctx, vault, back, dry_run=arguments.dry_run)
+    snapshot_store = engine.open_snapshot_store(ctx.app)
+    if not arguments.session and (back := _landing_to_undo(ctx, snapshot_store)):
+        return _undo_landing(ctx, snapshot_store, back, dry_run=arguments.dry_run)
     from handoff.engine.safety.incidents import ours
 
-    with ours(ctx.app, folder=vault.place.source.top):
-        report = engine.undo(ctx.app, vault=vault, session=arguments.session, dry_run=arguments.dry_run)
+    with ours(ctx.app, folder=snapshot_store.place.source.top):
+        report = engine.undo(
+            ctx.app, snapshot_store=snapshot_store, session=arguments.session, dry_run=arguments.dry_run
+        )
     return _tell(ctx, report, dry_run=arguments.dry_run)
 
 
-def _landing_to_undo(ctx: Context, vault: Vault) -> Landing | None:
+def _landing_to_undo(ctx: Context, snapshot_store: SnapshotStore) -> Landing | None:
     """The last landing, if it is younger than every other operation here."""
     from handoff.engine.workspaces.landing import last_landing
 
-    landing = last_landing(ctx.app, vault=vault)
+    landing = last_landing(ctx.app, snapshot_store=snapshot_store)
     if landing is None:
         return None
     others = [
-        one.time for one in engine.listing(ctx.app, vault=vault, workspace=vault.place.workspace) if one.operation
+        one.time
+        for one in engine.listing(ctx.app, snapshot_store=snapshot_store, workspace=snapshot_store.place.workspace)
+        if one.operation
     ]
     return landing if landing.time >= max(others, default=0.0) else None
 
 
-def _undo_landing(ctx: Context, vault: Vault, landing: Landing, *, dry_run: bool) -> int:
+def _undo_landing(ctx: Context, snapshot_store: SnapshotStore, landing: Landing, *, dry_run: bool) -> int:
     from handoff.engine.workspaces.landing import undo_landing
 
     if not dry_run:
-        undo_landing(ctx.app, landing=landing, vault=vault)
+        undo_landing(ctx.app, landing=landing, snapshot_store=snapshot_store)
     ctx.out.data({"landing": landing._asdict(), "dry_run": dry_run})
     verb = "Would move" if dry_run else "Moved"
     ctx.out.line(
@@ -209,7 +222,7 @@ def _undo_landing(ctx: Context, vault: Vault, landing: Landing, *, dry_run: bool
     return 0
 
 
-def _tell(ctx: Context, report: Report, *, dry_run: bool) -> int:
+def _tell(ctx: Context, report: RestoreReport, *, dry_run: bool) -> int:
     ctx.out.data(
         {
             "snapshot": _record(report.snapshot),
@@ -237,9 +250,9 @@ def _tell(ctx: Context, report: Report, *, dry_run: bool) -> int:
     return 0
 
 
-def _inside(vault: Vault, paths: list[str]) -> list[str]:
+def _inside(snapshot_store: SnapshotStore, paths: list[str]) -> list[str]:
     """Paths as a person types them, from where they stand, relative to the checkout's top."""
-    top = os.path.realpath(vault.place.source.top)
+    top = os.path.realpath(snapshot_store.place.source.top)
     here = os.path.realpath(os.getcwd())
     base = here if here == top or here.startswith(top + os.sep) else top
     found = []

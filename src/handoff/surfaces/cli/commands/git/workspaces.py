@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from handoff.base.clock import age, stamp
 from handoff.engine.workspaces import workspaces as engine
-from handoff.git.snapshots.retention import Rules
-from handoff.git.workspaces.workspaces import CLONE, KINDS, Order
+from handoff.git.snapshots.retention import RetentionRules
+from handoff.git.workspaces.workspaces import CLONE, KINDS, WorkspaceRequest
 from handoff.surfaces.cli.command import Command, common_options
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def _revive(ctx: Context, arguments: argparse.Namespace) -> int:
 
 
 def _add(ctx: Context, arguments: argparse.Namespace) -> int:
-    order = Order(
+    order = WorkspaceRequest(
         arguments.name,
         arguments.kind,
         arguments.base,
@@ -124,14 +124,18 @@ def _environment(ctx: Context, arguments: argparse.Namespace) -> int:
 def _gc_arguments(parser: Parser) -> None:
     parser.add_argument("--apply", action="store_true", help="really remove; without it only said")
     parser.add_argument(
-        "--days", type=float, default=Rules().days, metavar="N", help="how long snapshots are kept (default 30)"
+        "--days",
+        type=float,
+        default=RetentionRules().days,
+        metavar="N",
+        help="how long snapshots are kept (default 30)",
     )
-    parser.add_argument("--newest", type=int, default=Rules().newest, metavar="N", help="always keep the newest N of each workspace (default 10)")  # fmt: skip
-    parser.add_argument("--size", type=int, default=Rules().size // _MB, metavar="MB", help="how large the snapshot store may be (default 2048)")  # fmt: skip
+    parser.add_argument("--newest", type=int, default=RetentionRules().newest, metavar="N", help="always keep the newest N of each workspace (default 10)")  # fmt: skip
+    parser.add_argument("--size", type=int, default=RetentionRules().size // _MB, metavar="MB", help="how large the snapshot store may be (default 2048)")  # fmt: skip
 
 
 def _gc(ctx: Context, arguments: argparse.Namespace) -> int:
-    rules = Rules(arguments.days, max(1, arguments.newest), arguments.size * _MB)
+    rules = RetentionRules(arguments.days, max(1, arguments.newest), arguments.size * _MB)
     found = engine.tidy(ctx.app, rules=rules, apply=arguments.apply)
     ctx.out.data(
         {

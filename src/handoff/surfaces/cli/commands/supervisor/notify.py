@@ -9,7 +9,7 @@ from handoff.surfaces.cli.command import Command, common_options
 if TYPE_CHECKING:
     import argparse
 
-    from handoff.engine.supervisor.notifications import Standing
+    from handoff.engine.supervisor.notifications import ChannelStatus
     from handoff.surfaces.cli.command import Context, Parser
 
 _EPILOG = """\
@@ -37,7 +37,7 @@ def _status(ctx: Context, arguments: argparse.Namespace) -> int:
     from handoff.engine.supervisor import notifications
 
     del arguments
-    found = notifications.standing(ctx.app)
+    found = notifications.status(ctx.app)
     ctx.out.data([_data(one) for one in found])
     now = ctx.app.clock.now()
     for one in found:
@@ -59,7 +59,7 @@ def _status(ctx: Context, arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _data(one: Standing) -> dict[str, object]:
+def _data(one: ChannelStatus) -> dict[str, object]:
     channel, progress = one.channel, one.progress
     shown = {"channel": channel.name, "kind": channel.kind, "place": channel.shown, "events": list(channel.events),
              "projects": list(channel.projects), "answers": channel.answers, "behind": one.behind}  # fmt: skip
@@ -74,7 +74,7 @@ def _test(ctx: Context, arguments: argparse.Namespace) -> int:
 
     results = [
         (channel, notifications.try_out(ctx.app, channel))
-        for channel in notifications.chosen(ctx.app, arguments.channel)
+        for channel in notifications.choose(ctx.app, arguments.channel)
     ]
     ctx.out.data(
         [{"channel": channel.name, "sent": sent.how == "sent", "trouble": sent.trouble} for channel, sent in results]
@@ -91,7 +91,7 @@ def _deliver(ctx: Context, arguments: argparse.Namespace) -> int:
     from handoff.engine.supervisor import notifications
 
     del arguments
-    told = notifications.deliver(ctx.app) or [notifications.Told(one.name) for one in notifications.chosen(ctx.app)]
+    told = notifications.deliver(ctx.app) or [notifications.Delivery(one.name) for one in notifications.choose(ctx.app)]
     ctx.out.data([one._asdict() for one in told])
     for one in told:
         words = "not due, or somebody else is at it" if one.waiting else f"{one.sent} sent, {one.dropped} dropped"

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import argparse
     from typing import Any
 
-    from handoff.engine.supervisor.service import Step
+    from handoff.engine.supervisor.service import ServiceStep
     from handoff.engine.supervisor.watchdog import Round
     from handoff.surfaces.cli.command import Context, Parser
 
@@ -38,7 +38,7 @@ def _watchdog(ctx: Context, arguments: argparse.Namespace) -> None:
         first = False
         if not arguments.watch:
             return
-        ctx.app.clock.sleep(max(0.1, arguments.every))
+        ctx.app.clock.sleep(max(0.1, arguments.include_ended))
 
 
 def _tell(ctx: Context, found: Round) -> None:
@@ -92,7 +92,7 @@ def _tell(ctx: Context, found: Round) -> None:
         say(f"New incidents: {found.incidents}. See: {program} incidents --all")
     count = len(report.freed) + len(report.blocked)
     say(
-        f"[watchdog] looked at {found.projects} projects: {count} silent sessions, {len(report.opened_fan_ins)} fan-ins opened, {found.files} files mended"
+        f"[watchdog] looked at {found.projects} projects: {count} silent sessions, {len(report.opened_fan_ins)} fan-ins opened, {found.files} files fixed"
     )
 
 
@@ -117,10 +117,10 @@ def _what(parser: Parser) -> None:
 
 
 def _install_arguments(parser: Parser) -> None:
-    from handoff.surfaces.cli.commands.supervisor.work import crew_arguments
+    from handoff.surfaces.cli.commands.supervisor.work import worker_arguments
 
     _what(parser)
-    crew_arguments(parser)
+    worker_arguments(parser)
 
 
 def _install(ctx: Context, arguments: argparse.Namespace) -> int:
@@ -131,9 +131,9 @@ def _install(ctx: Context, arguments: argparse.Namespace) -> int:
             raise UsageError("The watchdog has no agents.", f"Did you mean: {ctx.settings.program} install work …?")
         return _show_steps(ctx, service.install(ctx.app, service.watchdog()))
     from handoff.engine.supervisor import process
-    from handoff.surfaces.cli.commands.supervisor.work import crew_of
+    from handoff.surfaces.cli.commands.supervisor.work import worker_settings_of
 
-    words = process.words_of(crew_of(ctx, arguments), most=arguments.max)
+    words = process.words_of(worker_settings_of(ctx, arguments), limit=arguments.max)
     return _show_steps(ctx, service.install(ctx.app, service.supervisor(words)))
 
 
@@ -144,7 +144,7 @@ def _uninstall(ctx: Context, arguments: argparse.Namespace) -> int:
     return _show_steps(ctx, service.uninstall(ctx.app, wanted))
 
 
-def _show_steps(ctx: Context, steps: list[Step]) -> int:
+def _show_steps(ctx: Context, steps: list[ServiceStep]) -> int:
     ctx.out.data([step._asdict() for step in steps])
     for step in steps:
         ctx.out.line(step.words, "" if step.done else "warn")

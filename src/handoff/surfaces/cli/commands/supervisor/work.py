@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import argparse
     from typing import NoReturn
 
-    from handoff.engine.supervisor.phase_run import Crew
+    from handoff.engine.supervisor.phase_run import WorkerSettings
     from handoff.surfaces.cli.command import Context, Parser
 
 EXAMPLES = """examples:
@@ -29,10 +29,10 @@ def _arguments(parser: Parser) -> None:
     what.add_argument("--stop", action="store_true", help="end the supervisors of this machine; their agents go on")
     what.add_argument("--status", action="store_true", help="show the supervisors and what runs")
     parser.add_argument("--drain", action="store_true", help="start nothing more and end when what runs has ended")
-    crew_arguments(parser)
+    worker_arguments(parser)
 
 
-def crew_arguments(parser: Parser) -> None:
+def worker_arguments(parser: Parser) -> None:
     """What a supervisor starts sessions with; `install` writes the same down for a service."""
     parser.add_argument(
         "--agent", action="append", default=[], metavar="NAME", help="agent to start sessions with (may be repeated)"
@@ -44,15 +44,15 @@ def crew_arguments(parser: Parser) -> None:
     parser.add_argument("words", nargs="*", metavar="-- WORD", help="words for the agent; {task} is the task's id")
 
 
-def crew_of(ctx: Context, arguments: argparse.Namespace) -> Crew:
-    """The crew the options name, checked before anything is started or written."""
+def worker_settings_of(ctx: Context, arguments: argparse.Namespace) -> WorkerSettings:
+    """The workers the options name, checked before anything is started or written."""
     from handoff.engine.supervisor import process
 
     if arguments.max < 0:
         raise UserError(f"--max must be at least 1, not {arguments.max}.", "Leave it out for the configured limit.")
     if not arguments.agent:
         raise UserError("Say which agent works.", f"For example: {ctx.settings.program} work --agent claude")
-    return process.crew(ctx.app, agents=arguments.agent, words=arguments.words, labels=arguments.labels)
+    return process.worker_settings(ctx.app, agents=arguments.agent, words=arguments.words, labels=arguments.labels)
 
 
 def _work(ctx: Context, arguments: argparse.Namespace) -> int:
@@ -60,9 +60,9 @@ def _work(ctx: Context, arguments: argparse.Namespace) -> int:
         return _status(ctx)
     if arguments.stop:
         return _stop(ctx, drain=arguments.drain)
-    crew = crew_of(ctx, arguments)
+    worker_settings = worker_settings_of(ctx, arguments)
     _warn_of_listeners(ctx)
-    return _detach(ctx, arguments, crew) if arguments.detach else _run(ctx, arguments, crew)
+    return _detach(ctx, arguments, worker_settings) if arguments.detach else _run(ctx, arguments, worker_settings)
 
 
 def _warn_of_listeners(ctx: Context) -> None:
@@ -74,24 +74,24 @@ def _warn_of_listeners(ctx: Context) -> None:
         tell_weakness(ctx, weakness)
 
 
-def _run(ctx: Context, arguments: argparse.Namespace, crew: Crew) -> NoReturn:
+def _run(ctx: Context, arguments: argparse.Namespace, worker_settings: WorkerSettings) -> NoReturn:
     from handoff.engine.supervisor import process
     from handoff.surfaces.cli.commands.supervisor.work_view import view_of
     from handoff.surfaces.mcp import http
 
     with view_of(ctx) as tell:
         http.start_beside(ctx.settings, tell=tell)
-        process.run(ctx.app, crew, most=arguments.max, drain=arguments.drain, tell=tell)
+        process.run(ctx.app, worker_settings, limit=arguments.max, drain=arguments.drain, tell=tell)
     process.end()
 
 
-def _detach(ctx: Context, arguments: argparse.Namespace, crew: Crew) -> int:
+def _detach(ctx: Context, arguments: argparse.Namespace, worker_settings: WorkerSettings) -> int:
     from handoff.engine.supervisor import process
 
-    begun = process.detach(ctx.app, crew, most=arguments.max, drain=arguments.drain)
-    ctx.out.data({"pid": begun.pid, "supervisor": begun.id, "log": begun.log})
-    ctx.out.line(f"Supervisor {begun.id} works in the background.", "good")
-    ctx.out.line(f"  log: {begun.log}")
+    started = process.detach(ctx.app, worker_settings, limit=arguments.max, drain=arguments.drain)
+    ctx.out.data({"pid": started.pid, "supervisor": started.id, "log": started.log})
+    ctx.out.line(f"Supervisor {started.id} works in the background.", "good")
+    ctx.out.line(f"  log: {started.log}")
     ctx.out.line(f"Stop it with: {ctx.settings.program} work --stop")
     return 0
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
-    from handoff.engine.supervisor.process import Picture
+    from handoff.engine.supervisor.process import SupervisorStatus
     from handoff.surfaces.cli.command import Context
 
 _LINES = 8
@@ -62,7 +62,7 @@ def _live(ctx: Context) -> Iterator[Callable[[str], None]]:
             thread.join(2.0)
 
 
-def picture(found: Picture, told: list[str]) -> Any:
+def picture(found: SupervisorStatus, told: list[str]) -> Any:
     """Supervisors, running tasks, batches with their bars, the last words."""
     from rich.console import Group
     from rich.progress_bar import ProgressBar
@@ -88,7 +88,7 @@ def picture(found: Picture, told: list[str]) -> Any:
     return Group(head, *stops, running, bars, *(Text(line, style="dim") for line in told))
 
 
-def _progress(found: Picture) -> Iterator[tuple[str, int, int]]:
+def _progress(found: SupervisorStatus) -> Iterator[tuple[str, int, int]]:
     """What has a bar: the plan of this folder's feature, then each open batch."""
     if found.plan:
         yield f"plan of {found.plan['feature']}", found.plan["done"], found.plan["total"]

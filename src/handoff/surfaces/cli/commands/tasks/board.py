@@ -22,9 +22,9 @@ _FOLLOW_SECONDS = 0.5
 _SHOWN = 10
 
 
-def _project(parser: Parser, *, every: bool = False) -> None:
+def _project(parser: Parser, *, include_ended: bool = False) -> None:
     parser.add_argument("--project", metavar="NAME", default="", help="project (default: the name of this checkout)")
-    if every:
+    if include_ended:
         parser.add_argument("--all-projects", action="store_true", help="look at every project")
 
 
@@ -54,10 +54,12 @@ def brief_of(task: Task) -> dict[str, Any]:
 
 
 def _queue_arguments(parser: Parser) -> None:
-    _project(parser, every=True)
+    _project(parser, include_ended=True)
     parser.add_argument("--state", metavar="STATE", default="", help="only tasks in this state")
-    parser.add_argument("--all", dest="every", action="store_true", help="also tasks that have ended, newest first")
-    parser.add_argument("--most", type=int, metavar="N", default=200, help="how many to show at most (default: 200)")
+    parser.add_argument(
+        "--all", dest="include_ended", action="store_true", help="also tasks that have ended, newest first"
+    )
+    parser.add_argument("--limit", type=int, metavar="N", default=200, help="how many to show at most (default: 200)")
 
 
 def _queue(ctx: Context, arguments: argparse.Namespace) -> None:
@@ -71,7 +73,9 @@ def _queue(ctx: Context, arguments: argparse.Namespace) -> None:
         for line in watchdog.take_in_markers(ctx.app, [project])[1]:
             ctx.out.warning(f"a marker was not believed: {line}")
         views.refresh(ctx.app, project)
-    found = admin.board(ctx.app, project=project, state=arguments.state, every=arguments.every, most=arguments.most)
+    found = admin.board(
+        ctx.app, project=project, state=arguments.state, include_ended=arguments.include_ended, limit=arguments.limit
+    )
     ctx.out.data(
         {
             "project": project, "tasks": [brief_of(task) | {"labels": list(found.labels.get(task.key, ()))} for task in found.tasks],
@@ -95,7 +99,9 @@ def _queue(ctx: Context, arguments: argparse.Namespace) -> None:
         ctx.out.line(f"{where}{task.label:<{width}}  {state}  {age(now - task.changed_at):>7}  {line}".rstrip())
     if not found.tasks:
         scope = f"in project {project}" if project else "anywhere"
-        ctx.out.line(f"No {arguments.state or ('' if arguments.every else 'live')} tasks {scope}.".replace("  ", " "))
+        ctx.out.line(
+            f"No {arguments.state or ('' if arguments.include_ended else 'live')} tasks {scope}.".replace("  ", " ")
+        )
         ctx.out.line(f"Write one down: {ctx.settings.program} dump --task ID --next 'what to do'")
     if found.gates:
         ctx.out.line(f"{found.gates} gates wait for your answer: {ctx.settings.program} gates", "warn")
@@ -172,7 +178,7 @@ def _log_arguments(parser: Parser) -> None:
         default="",
         help="only what happened to this task; with --git a range of commits",
     )
-    _project(parser, every=True)
+    _project(parser, include_ended=True)
     parser.add_argument("--git", action="store_true", help="show what was verified for each commit, from its git notes")
     parser.add_argument(
         "-n", "--lines", type=int, metavar="N", default=30, help="how many lines to begin with (default: 30)"
@@ -185,11 +191,11 @@ def _log(ctx: Context, arguments: argparse.Namespace) -> None:
         from handoff.surfaces.cli.commands.git import notes
 
         notes.check_words(arguments)
-        notes.show_log(ctx, arguments.task, most=max(1, arguments.lines))
+        notes.show_log(ctx, arguments.task, limit=max(1, arguments.lines))
         return
     project = _chosen(ctx, arguments)
     task = _find(ctx, arguments) if arguments.task else None
-    found = admin.events(ctx.app, project=project, task=task, most=max(1, arguments.lines))
+    found = admin.events(ctx.app, project=project, task=task, limit=max(1, arguments.lines))
     if not arguments.follow:
         ctx.out.data([_event_data(event) for event in found])
     seen = found[-1].seq if found else 0
@@ -297,7 +303,7 @@ def _retry(ctx: Context, arguments: argparse.Namespace) -> None:
 
 
 def _prune_arguments(parser: Parser) -> None:
-    _project(parser, every=True)
+    _project(parser, include_ended=True)
     parser.add_argument(
         "--days",
         type=float,
@@ -350,7 +356,7 @@ def open_and_tell(ctx: Context, task: Task, *, way: str = "", data: bool = False
 
 
 def _sync_arguments(parser: Parser) -> None:
-    _project(parser, every=True)
+    _project(parser, include_ended=True)
 
 
 def _sync(ctx: Context, arguments: argparse.Namespace) -> None:

@@ -218,20 +218,22 @@ def _report(ctx: Context, arguments: argparse.Namespace, project: Project) -> No
     from handoff.surfaces.cli.commands.tasks.reports import show_finished
 
     try:
-        hold = current.held(ctx.app, task=arguments.task, project=project.name)
+        current_claim = current.find(ctx.app, task=arguments.task, project=project.name)
     except UserError:
         if arguments.dry_run or not arguments.brief:
             raise
-        hold = current.Hold(create.write_down(ctx.app, project, _request(arguments, _brief(arguments))), None, "")
+        current_claim = current.CurrentClaim(
+            create.write_down(ctx.app, project, _request(arguments, _brief(arguments))), None, ""
+        )
     if arguments.dry_run:
-        ctx.out.line(f"Dry run: task {hold.task.label} would be reported {arguments.status}.")
-        ctx.out.data({"dry_run": True, "task": hold.task.label, "status": arguments.status})
+        ctx.out.line(f"Dry run: task {current_claim.task.label} would be reported {arguments.status}.")
+        ctx.out.data({"dry_run": True, "task": current_claim.task.label, "status": arguments.status})
         return
     if arguments.status == "done":
-        show_finished(ctx, report.finish(ctx.app, hold, summary=_brief(arguments, needed=False)))
+        show_finished(ctx, report.finish(ctx.app, current_claim, summary=_brief(arguments, needed=False)))
         return
     reason = arguments.blocked_reason or _brief(arguments, needed=False)
-    outcome = report.block(ctx.app, hold, reason=reason)
+    outcome = report.block(ctx.app, current_claim, reason=reason)
     ctx.out.data(_as_data(ctx, outcome.task))
     ctx.out.line(f"Task {outcome.task.label} is blocked: {outcome.task.reason}")
 
@@ -275,19 +277,19 @@ def _report_part(ctx: Context, arguments: argparse.Namespace, project: Project) 
     from handoff.engine.tasks import batches, report
 
     batch = batches.find_batch(ctx.app, project, arguments.batch_id)
-    hold = batches.hold_part(ctx.app, batch, arguments.task)
+    current_claim = batches.hold_part(ctx.app, batch, arguments.task)
     if arguments.dry_run:
         ctx.out.line(
-            f"Dry run: sub-task {hold.task.label} would be reported {'done' if arguments.batch_done else 'blocked'}."
+            f"Dry run: sub-task {current_claim.task.label} would be reported {'done' if arguments.batch_done else 'blocked'}."
         )
         return
     watchdog.take_in_markers(ctx.app, [batch.project])
     if arguments.batch_done:
-        finished = report.finish(ctx.app, hold, summary=_brief(arguments, needed=False))
+        finished = report.finish(ctx.app, current_claim, summary=_brief(arguments, needed=False))
         outcome = finished.outcome
     else:
         reason = arguments.blocked_reason or _brief(arguments, needed=False)
-        outcome = report.block(ctx.app, hold, reason=reason)
+        outcome = report.block(ctx.app, current_claim, reason=reason)
     batch = batches.find_batch(ctx.app, project, batch.id)
     fan_in = batches.fan_in_of(ctx.app, batch)
     ctx.out.data(

@@ -39,21 +39,21 @@ def keep_alive(ctx: Context, arguments: Namespace, name: str) -> int:
     fan_in = batches.fan_in_of(ctx.app, batch)
     if fan_in.state == "ready":
         claim = report.take(ctx.app, task=fan_in.label, project=batch.project, session=arguments.session)
-        hold = current.Hold(claim.task, claim.fence, claim.session.id)
-        ctx.out.line(f"You hold {fan_in.label} (session {hold.session}, fence {hold.fence}).")
+        current_claim = current.CurrentClaim(claim.task, claim.fence, claim.session.id)
+        ctx.out.line(f"You hold {fan_in.label} (session {current_claim.session}, fence {current_claim.fence}).")
     else:
-        hold = current.held(
+        current_claim = current.find(
             ctx.app, task=fan_in.label, project=batch.project, session=arguments.session, fence=arguments.fence
         )
     import signal
 
     signal.signal(signal.SIGTERM, _end_well)
-    begun = ctx.app.clock.monotonic()
-    while ctx.app.clock.monotonic() - begun < _LONGEST_SECONDS:
+    started = ctx.app.clock.monotonic()
+    while ctx.app.clock.monotonic() - started < _LONGEST_SECONDS:
         if batches.fan_in_of(ctx.app, batch).ended:
             return 0
         try:
-            current.beat(ctx.app, hold)
+            current.beat(ctx.app, current_claim)
             current.touch(os.path.join(ctx.settings.home, batch.project, "batches", batch.id, "_fan_in_heartbeat"))
         except Conflict:
             if batches.fan_in_of(ctx.app, batch).ended:
@@ -100,7 +100,7 @@ def status(ctx: Context, arguments: Namespace, name: str) -> int:
     except UserError as error:
         ctx.out.error(error.message, error.hint)
         return _GONE
-    found = batches.standing(ctx.app, batch)
+    found = batches.status(ctx.app, batch)
     done, blocked = found.in_state("done"), found.in_state("blocked", "cancelled")
     missing = [part.id for part in found.parts if part.id not in done and part.id not in blocked]
     ctx.out.data(

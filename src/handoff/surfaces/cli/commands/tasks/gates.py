@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 def _gates_arguments(parser: Parser) -> None:
     parser.add_argument("--project", metavar="NAME", default="", help="project (default: the name of this checkout)")
     parser.add_argument("--all-projects", action="store_true", help="look at every project")
-    parser.add_argument("--all", dest="every", action="store_true", help="also gates that were answered")
+    parser.add_argument("--all", dest="include_ended", action="store_true", help="also gates that were answered")
 
 
 def _gates(ctx: Context, arguments: argparse.Namespace) -> None:
     project = "" if arguments.all_projects else find_project(ctx.app, name=arguments.project).name
-    found = admin.waiting(ctx.app, project=project, every=arguments.every)
+    found = admin.waiting(ctx.app, project=project, include_ended=arguments.include_ended)
     ctx.out.data([{"project": item.project, "task": item.task, **item.gate.shown()} for item in found])
     now = ctx.app.clock.now()
     for item in found:

@@ -12,7 +12,7 @@ from handoff.surfaces.cli.command import Command
 if TYPE_CHECKING:
     import argparse
 
-    from handoff.engine.tasks.current import Hold
+    from handoff.engine.tasks.current import CurrentClaim
     from handoff.surfaces.cli.command import Context, Parser
 
 
@@ -23,8 +23,8 @@ def _holder_arguments(parser: Parser) -> None:
     parser.add_argument("--fence", type=int, metavar="N", help="fence that claim printed (env: HANDOFF_FENCE)")
 
 
-def _hold(ctx: Context, arguments: argparse.Namespace, task: str = "") -> Hold:
-    return current.held(
+def _hold(ctx: Context, arguments: argparse.Namespace, task: str = "") -> CurrentClaim:
+    return current.find(
         ctx.app,
         task=arguments.task or task,
         project=arguments.project,
@@ -169,10 +169,12 @@ def _done(ctx: Context, arguments: argparse.Namespace) -> None:
     from handoff.engine.tasks import report
     from handoff.surfaces.cli.commands.tasks.reports import show_finished
 
-    hold = _hold(ctx, arguments, arguments.name)
-    if hold.task.check_command and not hold.task.ended:
-        ctx.out.note(f"Running: {hold.task.check_command}")
-    show_finished(ctx, report.finish(ctx.app, hold, summary=arguments.summary, accept_outside=arguments.accept_outside))
+    current_claim = _hold(ctx, arguments, arguments.name)
+    if current_claim.task.check_command and not current_claim.task.ended:
+        ctx.out.note(f"Running: {current_claim.task.check_command}")
+    show_finished(
+        ctx, report.finish(ctx.app, current_claim, summary=arguments.summary, accept_outside=arguments.accept_outside)
+    )
 
 
 def _block_arguments(parser: Parser) -> None:
@@ -197,7 +199,7 @@ def _block(ctx: Context, arguments: argparse.Namespace) -> None:
     ctx.out.line(f"{task.label} is blocked: {task.reason}")
     if outcome.stranded:
         ctx.out.line(f"With it: {', '.join(other.label for other in outcome.stranded)}")
-    ctx.out.line(f"When the cause is mended: {ctx.settings.program} retry {task.label}")
+    ctx.out.line(f"When the cause is fixed: {ctx.settings.program} retry {task.label}")
 
 
 def _release_arguments(parser: Parser) -> None:

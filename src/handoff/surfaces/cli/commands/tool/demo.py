@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from handoff.surfaces.cli.command import Context, Parser
 
-_WISH = "Count the words of a text file, so that an editor knows how long a text is."
+_REQUEST = "Count the words of a text file, so that an editor knows how long a text is."
 
 
 def _arguments(parser: Parser) -> None:
@@ -84,9 +84,9 @@ def _play(ctx: Context, folder: str) -> int:
     scratch.do("git init -q && echo 'A small project' > README.md && git add . && git commit -q -m first", show=False)
     out.line("1. A person says what they want", "title")
     scratch.do("handoff init word-count", limit=1)
-    wish = os.path.join(scratch.repo, ".handoff/current/FEATURE.md")
-    files.write_atomic(wish, f"# Feature: word-count\n\n## Goal\n{_WISH}\n")
-    out.line(f"  (the person writes the goal: {_WISH})", "dim")
+    request = os.path.join(scratch.repo, ".handoff/current/FEATURE.md")
+    files.write_atomic(request, f"# Feature: word-count\n\n## Goal\n{_REQUEST}\n")
+    out.line(f"  (the person writes the goal: {_REQUEST})", "dim")
     scratch.do("handoff ignore", show=False)
     scenes = (
         ("2. Session one plans and does the first step", "generate", ("Goal", "Git")),
@@ -100,7 +100,7 @@ def _play(ctx: Context, folder: str) -> int:
         scratch.do(f"handoff {kind} --raw > {prompt!r}", show=False)
         _show_prompt(ctx, kind, files.read_text(prompt), wanted)
         script = os.path.join(SCRIPTS, f"session-{number}.toml")
-        ended = scratch.do(f"handoff rehearse {script!r} --prompt {prompt!r}", show=False)
+        ended = scratch.do(f"handoff scripted {script!r} --prompt {prompt!r}", show=False)
         for line in ended.text.rstrip().splitlines():
             out.line(f"  agent | {line}")
         if ended.code < 0 or ended.code > 128:  # noqa: PLR2004 - ended by a signal

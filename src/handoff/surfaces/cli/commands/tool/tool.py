@@ -30,7 +30,7 @@ def _completion(ctx: Context, arguments: Namespace) -> None:
     if arguments.values:
         from handoff.engine.features import lifecycle
 
-        ctx.out.raw("".join(f"{item.name}\n" for item in lifecycle.listed(ctx.app)))
+        ctx.out.raw("".join(f"{item.name}\n" for item in lifecycle.listing(ctx.app)))
         return
     if not arguments.shell:
         raise UsageError("Say which shell.", f"One of: {', '.join(_SHELLS)}")

@@ -36,7 +36,7 @@ def _arguments(parser: Parser) -> None:
         help="how long a suite may take (default: check_timeout)",
     )
     parser.add_argument(
-        "--no-wall", action="store_true", help="run them without the wall that keeps their code inside its folder"
+        "--no-sandbox", action="store_true", help="run them without the sandbox that keeps their code inside its folder"
     )
 
 
@@ -47,10 +47,14 @@ def _check(ctx: Context, arguments: Namespace) -> int:
         _list(ctx, found)
         return 0
     tree, reports = engine.check(
-        ctx.app, names=arguments.suite, tree=arguments.tree, timeout=arguments.timeout, walled=not arguments.no_wall
+        ctx.app,
+        names=arguments.suite,
+        tree=arguments.tree,
+        timeout=arguments.timeout,
+        sandboxed=not arguments.no_sandbox,
     )
-    if arguments.no_wall or present_layer(ctx.app) == NOTHING:
-        ctx.out.warning("the tests ran with all your rights: no wall kept them inside their folder.")
+    if arguments.no_sandbox or present_layer(ctx.app) == NOTHING:
+        ctx.out.warning("the tests ran with all your rights: no sandbox kept them inside their folder.")
     green = all(report.green for report in reports)
     ctx.out.data({"green": green, "tree": tree, "suites": [report.record() for report in reports]})
     for report in reports:
@@ -98,6 +102,6 @@ _EPILOG = """Suites are found by the files of your project, or named in .handoff
   command = "pytest --junitxml={results}"
   tests = ["tests/"]
 
-The tests run in a clean folder that holds exactly the tree, inside the wall; your checkout is not touched."""
+The tests run in a clean folder that holds exactly the tree, inside the sandbox; your checkout is not touched."""
 
 COMMANDS = {"check": Command(_arguments, _check, epilog=_EPILOG)}

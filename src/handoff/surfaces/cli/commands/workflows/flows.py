@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from handoff.board.events.journal import Event
     from handoff.board.tasks.flows import Flow
-    from handoff.engine.flows.flows import Seen, Step
+    from handoff.engine.flows.flows import FlowView, StepResult
     from handoff.surfaces.cli.command import Context, Parser
 
 _DONE, _RUNNING, _BLOCKED = "done", "running", "blocked"
@@ -36,13 +36,13 @@ def _arguments(parser: Parser) -> None:
     start.add_argument("--max-cycles", type=int, default=0, metavar="N", help="how often it may go back (default: as the workflow says)")  # fmt: skip
     start.add_argument("--base", default="", metavar="COMMIT", help="where it begins (default: the branch checked out here)")  # fmt: skip
     status = verbs.add_parser("status", help="show where flows stand", description="Show where flows stand, or one in full.")  # fmt: skip
-    status.add_argument("--all", dest="every", action="store_true", help="also flows that have ended")
+    status.add_argument("--all", dest="include_ended", action="store_true", help="also flows that have ended")
     log = verbs.add_parser("log", help="show what happened in a flow", description="Show what happened in a flow, phase by phase.")  # fmt: skip
     step = verbs.add_parser("step", help="do one phase now, by hand", description="Do one phase now, without a supervisor.")  # fmt: skip
     step.add_argument("--agent", default="", metavar="NAME", help="which agent does it (`person` opens a shell)")
     step.add_argument("--model", default="", metavar="NAME", help="the model the client is to use")
     step.add_argument("--with", dest="words", action="append", default=[], metavar="WORD", help="one more word for the client; {phase}, {cycle}, {attempt}, {task}, {flow} are filled in")  # fmt: skip
-    step.add_argument("--all", dest="every", action="store_true", help="go on until it ends or needs a person")
+    step.add_argument("--all", dest="include_ended", action="store_true", help="go on until it ends or needs a person")
     step.add_argument("--skip", default="", metavar="REASON", help="pass this phase over instead")
     step.add_argument("--prompt", default="", metavar="FILE", help="give the session this text instead of the workflow's")  # fmt: skip
     pause = verbs.add_parser("pause", help="begin no further phase", description="Begin no further phase; a session that runs ends by itself.")  # fmt: skip
@@ -104,14 +104,14 @@ def _start(ctx: Context, arguments: Namespace) -> int:
             raise UsageError(f"'{word}' is no agent.", "Write --agent NAME or --agent ROLE=NAME.")
         agents[role] = name
     limits = _gate_limits(arguments.gate)
-    wish = flows.Wish(
+    request = flows.FlowRequest(
         arguments.workflow, arguments.request or (read_text(arguments.source) if arguments.source else ""),
         getattr(arguments, "feature", "") or "", arguments.id, agents,
         tuple(dict.fromkeys(word.partition("=")[0] for word in arguments.gate)), limits, arguments.max_cycles,
         arguments.base,
     )  # fmt: skip
     ctx.out.note("Making the workspace and looking at the tests as they are now …")
-    seen = flows.look_again(ctx.app, flows.start(ctx.app, wish=wish))
+    seen = flows.look_again(ctx.app, flows.start(ctx.app, request=request))
     ctx.out.data(_shown(seen))
     for event in flows.history(ctx.app, seen.flow):
         for warning in event.body.get("warnings", ()):
@@ -125,7 +125,7 @@ def _start(ctx: Context, arguments: Namespace) -> int:
     return 1 if seen.state == _BLOCKED else 0
 
 
-def _where(seen: Seen) -> str:
+def _where(seen: FlowView) -> str:
     why = f" ({seen.reason})" if seen.reason else ""
     if seen.state in (_DONE, "cancelled"):
         return f"{seen.state}{why} after {seen.flow.cycle} cycles"
@@ -133,7 +133,7 @@ def _where(seen: Seen) -> str:
     return f"{seen.state} in {seen.flow.phase}, cycle {seen.flow.cycle}{attempt}{why}"
 
 
-def _shown(seen: Seen) -> dict[str, Any]:
+def _shown(seen: FlowView) -> dict[str, Any]:
     flow, task = seen.flow, seen.task
     return {
         "flow": flow.id, "project": flow.project, "workflow": flow.workflow, "state": seen.state, "reason": seen.reason,
@@ -148,7 +148,7 @@ def _shown(seen: Seen) -> dict[str, Any]:
 
 def _list(ctx: Context, arguments: Namespace) -> int:
     project = find_project(ctx.app, name=arguments.project).name
-    found = flows.listing(ctx.app, project=project, every=arguments.every)
+    found = flows.listing(ctx.app, project=project, include_ended=arguments.include_ended)
     ctx.out.data([_shown(seen) for seen in found])
     now = ctx.app.clock.now()
     for seen in found:
@@ -180,7 +180,7 @@ def _status(ctx: Context, arguments: Namespace, flow: Flow) -> int:
     return 0
 
 
-def _hint(ctx: Context, seen: Seen) -> None:
+def _hint(ctx: Context, seen: FlowView) -> None:
     program, flow = ctx.settings.program, seen.flow
     branch = flow.branch.removeprefix("refs/heads/")
     if seen.state == _DONE:
@@ -229,17 +229,17 @@ def _step(ctx: Context, arguments: Namespace, flow: Flow) -> int:
     while True:
         done = flows.step(ctx.app, flow=flow, agent=arguments.agent, words=arguments.words, model=arguments.model, tell=ctx.out.note)  # fmt: skip
         code = _show_step(ctx, done)
-        refused = done.settled is not None and done.settled.outcome.kind != "ok"
+        refused = done.concluded is not None and done.concluded.outcome.kind != "ok"
         if refused and ctx.out.person and ctx.out.can_ask and _wants_more(ctx, arguments, done):
             continue
-        if not arguments.every or done.seen.state != _RUNNING:
+        if not arguments.include_ended or done.seen.state != _RUNNING:
             return _tell(ctx, done.seen) or code
 
 
-def _show_step(ctx: Context, done: Step) -> int:
-    if done.settled is None:
+def _show_step(ctx: Context, done: StepResult) -> int:
+    if done.concluded is None:
         return 0
-    outcome = done.settled.outcome
+    outcome = done.concluded.outcome
     if outcome.kind == "ok":
         ctx.out.note(f"{done.phase}: verified ({outcome.reason.partition(': ')[2] or outcome.reason})", "good")
         return 0
@@ -249,7 +249,7 @@ def _show_step(ctx: Context, done: Step) -> int:
     return 1
 
 
-def _wants_more(ctx: Context, arguments: Namespace, done: Step) -> bool:
+def _wants_more(ctx: Context, arguments: Namespace, done: StepResult) -> bool:
     """A person at the terminal decides what comes of a refused phase; True to take it once more."""
     seen = done.seen
     while True:
@@ -272,7 +272,7 @@ def _wants_more(ctx: Context, arguments: Namespace, done: Step) -> bool:
         return True
 
 
-def _tell(ctx: Context, seen: Seen, *, skipped: bool = False) -> int:
+def _tell(ctx: Context, seen: FlowView, *, skipped: bool = False) -> int:
     ctx.out.data(_shown(seen))
     ctx.out.line(f"{seen.flow.id}: {_where(seen)}", _STYLES.get(seen.state, ""))
     _hint(ctx, seen)

@@ -114,13 +114,13 @@ def _check(ctx: Context, arguments: Namespace, root: str) -> int:
     found = {name: library.inspect(root, name) for name in names}
     ctx.out.data(
         {
-            name: [{"path": p.path, "line": p.line, "fault": p.fault, "mend": p.mend} for p in problems]
+            name: [{"path": p.path, "line": p.line, "fault": p.fault, "fix": p.fix} for p in problems]
             for name, (_, problems) in found.items()
         }
     )
     for name, (workflow, problems) in found.items():
         for problem in problems:
-            ctx.out.line(f"{problem.path}:{problem.line}: {problem.fault} {problem.mend}".rstrip(), "bad")
+            ctx.out.line(f"{problem.path}:{problem.line}: {problem.fault} {problem.fix}".rstrip(), "bad")
         if not problems:
             ctx.out.line(f"{name}: {len(workflow.phases)} phases, nothing wrong", "good")
     return 1 if any(problems for _, problems in found.values()) else 0

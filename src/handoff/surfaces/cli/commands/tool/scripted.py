@@ -1,4 +1,4 @@
-"""`rehearse`: run the scripted agent in this folder, with a prompt as a real agent would get it."""
+"""`scripted`: run the scripted agent in this folder, with a prompt as a real agent would get it."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def _arguments(parser: Parser) -> None:
     parser.add_argument("--prompt", metavar="FILE", help="the prompt the agent is given, for 'expect'")
 
 
-def _rehearse(ctx: Context, arguments: Namespace) -> int:
+def _scripted(ctx: Context, arguments: Namespace) -> int:
     if not os.path.isfile(arguments.script):
-        raise UserError(f"There is no script {arguments.script}.", "See docs/howto/rehearse.md for the format.")
+        raise UserError(f"There is no script {arguments.script}.", "See docs/howto/add-an-agent.md for the format.")
     acts = player.read_script(arguments.script)
     prompt = files.read_text(arguments.prompt) if arguments.prompt else ""
     stage = player.Stage(os.getcwd(), prompt, ctx.settings.environment, ctx.app.clock)
@@ -33,4 +33,4 @@ def _rehearse(ctx: Context, arguments: Namespace) -> int:
     return ended.code
 
 
-COMMANDS = {"rehearse": Command(_arguments, _rehearse, shows=False)}
+COMMANDS = {"scripted": Command(_arguments, _scripted, shows=False)}

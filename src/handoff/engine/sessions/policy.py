@@ -1,4 +1,4 @@
-"""A session's wall: the disk is read-only but for its workspace, or but for what its task owns."""
+"""A session's sandbox: the disk is read-only but for its workspace, or but for what its task owns."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from handoff.base.errors import Refused
 from handoff.base.files import make_folder
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.settings import PROJECT_FOLDER, without_guard
-from handoff.engine.proof.sandboxes import wall_of_folder
+from handoff.engine.proof.sandboxes import sandbox_of_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,23 +23,23 @@ KINDS = (NONE, WORKSPACE, OWNED)
 _INSIDE = ("HANDOFF_ROLE", "HANDOFF_SHARED", "HANDOFF_PROGRAM")
 """What is for the guarded git: outside nothing is guarded, and nothing of the session's runs."""
 _OUTSIDE = ("HANDOFF_DATABASE_URL", "HANDOFF_TOKEN", "HANDOFF_HOME")
-"""What only the keeper's side needs: where the relay's rows are, and what proves who asks."""
+"""What only the monitor's side needs: where the relay's rows are, and what proves who asks."""
 
 
 def check(app: App, *, kind: str, workspace: str) -> None:
-    """Refuse a wall this machine cannot build, before anything is claimed."""
+    """Refuse a sandbox this machine cannot build, before anything is claimed."""
     if kind not in (WORKSPACE, OWNED):
         return
-    layer = wall_of_folder(app, folder=workspace).layer
+    layer = sandbox_of_folder(app, folder=workspace).layer
     if layer == NOTHING or (kind == OWNED and layer != BUBBLEWRAP):
         raise Refused(
-            f"This machine has no wall of the kind '{kind}'.",
-            "Install bubblewrap (apt install bubblewrap), or start the session without --wall.",
+            f"This machine has no sandbox of the kind '{kind}'.",
+            "Install bubblewrap (apt install bubblewrap), or start the session without --sandbox.",
         )
 
 
-class Walled(Record):
-    """How a client is started: its words, its keeper's environment, and what is different in its own."""
+class SandboxedCommand(Record):
+    """How a client is started: its words, its monitor's environment, and what is different in its own."""
 
     argv: list[str]
     environment: dict[str, str]
@@ -48,37 +48,42 @@ class Walled(Record):
 
 def build(
     app: App, *, kind: str, placed: str, folder: str, state: str, argv: Sequence[str], environment: Mapping[str, str],
-    adapter: Adapter, owned: Sequence[str], door: Sequence[str], caches: Sequence[str],
-) -> Walled:  # fmt: skip
-    """The client as it is started inside the wall.
+    adapter: Adapter, owned: Sequence[str], broker: Sequence[str], caches: Sequence[str],
+) -> SandboxedCommand:  # fmt: skip
+    """The client as it is started inside the sandbox.
 
     Inside, the relay's home and the person's checkout do not exist, and the person's own home can be read, not written.
-    The client keeps its state in its session's own folder, and what it wants of the relay goes through the door.
+    The client keeps its state in its session's own folder, and what it wants of the relay goes through the broker.
     """
     if kind == NONE:
-        return Walled(list(argv), dict(environment), {"argv": list(argv)})
-    wall = wall_of_folder(app, folder=placed, caches=caches)
-    socket = os.path.join(folder, folders.DOOR)
+        return SandboxedCommand(list(argv), dict(environment), {"argv": list(argv)})
+    sandbox = sandbox_of_folder(app, folder=placed, caches=caches)
+    socket = os.path.join(folder, folders.BROKER)
     make_folder(os.path.dirname(socket), mode=0o700)
     own, client = os.path.join(folder, folders.CLIENT), os.path.join(state or folder, folders.CLIENT)
     for place in (own, client):  # a resumed client's conversation lies in the first session's folder
         make_folder(place, mode=0o700)
-    logins = _logins(wall.cage.home, client, adapter)
-    cage = wall.cage._replace(
-        writable=(*wall.cage.writable, own, client, *logins),
-        visible=(*wall.cage.visible, os.path.dirname(socket), os.path.join(folder, folders.BATON), *_program(argv)),
+    logins = _logins(sandbox.policy.home, client, adapter)
+    policy = sandbox.policy._replace(
+        writable=(*sandbox.policy.writable, own, client, *logins),
+        visible=(
+            *sandbox.policy.visible,
+            os.path.dirname(socket),
+            os.path.join(folder, folders.BATON),
+            *_program(argv),
+        ),
     )
-    inside = wrap(cage, argv, environment, by=wall.layer)
-    words = _only_owned(inside.argv, cage.workspace, owned) if kind == OWNED else inside.argv
+    inside = wrap(policy, argv, environment, by=sandbox.layer)
+    words = _only_owned(inside.argv, policy.workspace, owned) if kind == OWNED else inside.argv
     mine = {name: value for name, value in inside.environment.items() if name not in _OUTSIDE}
-    mine.update({name: environment[name] for name in adapter.secrets if name in environment}, HANDOFF_DOOR=socket)
+    mine.update({name: environment[name] for name in adapter.secrets if name in environment}, HANDOFF_BROKER=socket)
     outer = {name: value for name, value in environment.items() if name not in _INSIDE}
     outer["PATH"] = without_guard(environment.get("PATH", os.defpath))
     order: dict[str, object] = {
-        "argv": words, "door": list(door), "without": [name for name in outer if name not in mine],
+        "argv": words, "broker": list(broker), "without": [name for name in outer if name not in mine],
         "with": {name: value for name, value in mine.items() if outer.get(name) != value},
     }  # fmt: skip
-    return Walled(words, outer, order)
+    return SandboxedCommand(words, outer, order)
 
 
 def _program(argv: Sequence[str]) -> tuple[str, ...]:
@@ -111,4 +116,4 @@ def _only_owned(words: list[str], workspace: str, owned: Sequence[str]) -> list[
             places = [*owned, os.path.join(workspace, PROJECT_FOLDER)]
             over = [word for path in places if os.path.lexists(path) for word in ("--bind", path, path)]
             return [*words[:at], "--ro-bind", workspace, workspace, *over, *words[at + 3 :]]
-    raise Refused("The wall around the workspace was not found.", "Start the session without --wall owned.")
+    raise Refused("The sandbox around the workspace was not found.", "Start the session without --sandbox owned.")

@@ -8,7 +8,7 @@ from typing import Any
 from handoff.base.settings import from_environment
 from handoff.engine.app import App
 from handoff.engine.safety import snapshots as engine
-from handoff.git.snapshots.take import Snapshot, Wish
+from handoff.git.snapshots.take import Snapshot, SnapshotRequest
 
 
 class MovingClock:
@@ -28,20 +28,26 @@ class MovingClock:
         self.moment += seconds
 
 
-class Keeper:
+class Monitor:
     """Takes and restores snapshots of one checkout."""
 
     def __init__(self, top: str, clock: Any = None) -> None:
         self.app = App(from_environment(), clock or MovingClock())
-        self.vault = engine.open_vault(self.app, folder=top)
-        self.store = self.vault.store
+        self.snapshot_store = engine.open_snapshot_store(self.app, folder=top)
+        self.store = self.snapshot_store.store
 
-    def take(self, reason: str = "test", **wish: Any) -> Snapshot:
-        return engine.snapshot(self.app, vault=self.vault, wish=Wish(reason, **wish))
+    def take(self, reason: str = "test", **request: Any) -> Snapshot:
+        return engine.snapshot(self.app, snapshot_store=self.snapshot_store, request=SnapshotRequest(reason, **request))
 
-    def restore(self, chosen: Snapshot, **want: Any) -> engine.Report:
+    def restore(self, chosen: Snapshot, **want: Any) -> engine.RestoreReport:
         dry_run = want.pop("dry_run", False)
-        return engine.restore(self.app, vault=self.vault, chosen=chosen, want=engine.Want(**want), dry_run=dry_run)
+        return engine.restore(
+            self.app,
+            snapshot_store=self.snapshot_store,
+            chosen=chosen,
+            want=engine.RestoreRequest(**want),
+            dry_run=dry_run,
+        )
 
     def files(self, chosen: Snapshot) -> dict[str, str]:
         """Names and modes in a snapshot's tree."""
@@ -57,7 +63,7 @@ class Keeper:
 
     def sound(self) -> bool:
         """Whether the store, on its own, holds everything it refers to."""
-        return not engine.verify(self.app, vault=self.vault)
+        return not engine.verify(self.app, snapshot_store=self.snapshot_store)
 
 
 def tree_facts(top: str) -> dict[str, tuple[str, bytes | str]]:
