@@ -89,7 +89,7 @@ def test_every_finding_has_its_cheat_and_no_code_is_made_up():
     known -= {flow_judge.GREEN, flow_judge.EXIT, flow_judge.OK, flow_judge.FAILED}
     source = read("src/handoff/workflows/test_list.py") + read("src/handoff/engine/flows/documents.py")
     source += read("src/handoff/engine/flows/judge.py")
-    known |= set(re.findall(r'Finding\(\s*"([a-z]+(?:-[a-z]+)*)",', source))
+    known |= set(re.findall(r'(?:Finding|Fault)\(\s*"([a-z]+(?:-[a-z]+)*)",', source))
     known |= set(re.findall(r'\("([a-z]+(?:-[a-z]+)+)", f?"', source))
     told = set().union(*(words(row[1]) for row in table(section("Cheats, and what catches them"), "cheat")))
     assert known - told == set()

@@ -19,10 +19,11 @@ PACKAGE = os.path.dirname(handoff.__file__)
 def _used_names():
     found = set()
     for room in ("board", "store"):
-        for name in os.listdir(os.path.join(PACKAGE, room)):
-            if name.endswith(".py"):
-                with open(os.path.join(PACKAGE, room, name), encoding="utf-8") as file:
-                    found |= set(re.findall(r'"([a-z]+(?:_[a-z]+)+)"', file.read()))
+        for folder, _, names in os.walk(os.path.join(PACKAGE, room)):
+            for name in names:
+                if name.endswith(".py"):
+                    with open(os.path.join(folder, name), encoding="utf-8") as file:
+                        found |= set(re.findall(r'"([a-z]+(?:_[a-z]+)+)"', file.read()))
     return found
 
 

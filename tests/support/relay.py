@@ -115,7 +115,7 @@ def tree(folder: str) -> dict[str, bytes]:
 def _rows(database: str) -> list[str]:
     connection = sqlite3.connect(database)
     try:
-        tables = ["task", "batch", "need", "session", "gate", "stop", "event", "inbox", "measure"]
+        tables = ["task", "batch", "need", "session", "gate", "pause", "event", "inbox", "measure"]
         return [f"{table}: {row}" for table in tables for row in connection.execute(f"SELECT * FROM {table}")]
     finally:
         connection.close()

@@ -75,7 +75,7 @@ class Ground:
             os.makedirs(path)
         self.app = App(from_environment())
         self.clock = SystemClock()
-        self.started: list[Supervisor] = []
+        self.supervisors: list[Supervisor] = []
         self._nursery: subprocess.Popen[str] | None = None
         with open(self.traces, "w", encoding="utf-8"):
             pass
@@ -131,7 +131,7 @@ class Ground:
             self._nursery = subprocess.Popen(
                 [sys.executable, os.path.join(HERE, "supervise.py")], stdin=subprocess.PIPE, text=True, cwd=self.folder
             )
-        number = len(self.started)
+        number = len(self.supervisors)
         plan = os.path.join(self.folder, f"plan-{number}.json")
         with open(plan, "w", encoding="utf-8") as file:
             json.dump(
@@ -146,17 +146,17 @@ class Ground:
         self._nursery.stdin.write(plan + "\n")
         self._nursery.stdin.flush()
         process = Supervisor(plan, self.clock)
-        self.started.append(process)
+        self.supervisors.append(process)
         return process
 
     def works(self, process: Supervisor) -> bool:
         """Whether that supervisor has begun."""
-        path = os.path.join(self.folder, f"supervisor-{self.started.index(process)}.log")
+        path = os.path.join(self.folder, f"supervisor-{self.supervisors.index(process)}.log")
         with open(path, encoding="utf-8") as file:
             return " works with " in file.read()
 
     def close(self) -> None:
-        for process in self.started:
+        for process in self.supervisors:
             process.kill()
             process.wait()
         if self._nursery is not None:

@@ -28,7 +28,7 @@ class MovingClock:
         self.moment += seconds
 
 
-class Monitor:
+class SnapshotArchive:
     """Takes and restores snapshots of one checkout."""
 
     def __init__(self, top: str, clock: Any = None) -> None:

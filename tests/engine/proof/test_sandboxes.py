@@ -19,14 +19,14 @@ from handoff.engine.proof import sandboxes
 from handoff.engine.workspaces import workspaces
 from handoff.git.workspaces.workspaces import WorkspaceRequest
 from sandbox import Repo, absent
-from snapshot_archive import Monitor
+from snapshot_archive import SnapshotArchive
 
 
 class Session:
     """A clone with a sandbox of one kind around it."""
 
     def __init__(self, repo, by, name="one", **options):
-        self.monitor = Monitor(repo.path)
+        self.monitor = SnapshotArchive(repo.path)
         made = workspaces.add_workspace(
             self.monitor.app, order=WorkspaceRequest(name), snapshot_store=self.monitor.snapshot_store
         )
@@ -248,7 +248,7 @@ def test_a_declared_cache_can_be_written(session, tmp_path):
 
 
 def test_a_linked_worktree_can_still_commit_inside(repo, by):
-    monitor = Monitor(repo.path)
+    monitor = SnapshotArchive(repo.path)
     made = workspaces.add_workspace(
         monitor.app, order=WorkspaceRequest("linked", kind="worktree"), snapshot_store=monitor.snapshot_store
     )

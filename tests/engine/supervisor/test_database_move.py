@@ -35,7 +35,7 @@ def ground(repo, tmp_path):
 
 
 def test_every_table_but_the_clock_and_the_supervisors_moves():
-    assert {"task", "need", "batch", "session", "gate", "stop", "event", "inbox", "measure"} <= set(moving.tables())
+    assert {"task", "need", "batch", "session", "gate", "pause", "event", "inbox", "measure"} <= set(moving.tables())
     assert not {"clock", "executor"} & set(moving.tables())
 
 

@@ -37,7 +37,12 @@ OF_MONITORS = (
     "agents.monitor._tell:call",
     "agents.monitor._tell:return",
 )
-OF_AGENTS = ("tool.scripted._scripted:call", "scripted.player.perform:call", "scripted.player._write:return", "scripted.player.perform:return")
+OF_AGENTS = (
+    "tool.scripted._scripted:call",
+    "scripted.player.perform:call",
+    "scripted.player._write:return",
+    "scripted.player.perform:return",
+)
 SITE = os.path.join(ROOT, "tests", "support", "deadly_site")
 
 

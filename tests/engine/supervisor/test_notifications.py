@@ -196,7 +196,7 @@ def test_each_channel_hears_what_it_asked_for(relay, receivers):
     assert [event["subject"] for event in mine.events] == ["bank/login"]
 
 
-def test_an_incident_is_told_when_it_happens_and_not_when_it_is_concluded(relay, receivers):
+def test_an_incident_is_told_when_it_happens_and_not_when_it_is_resolved(relay, receivers):
     hook = receivers()
     relay.channels(hook=(hook.url, ""))
     with relay.store.transaction() as transaction:
@@ -207,7 +207,7 @@ def test_an_incident_is_told_when_it_happens_and_not_when_it_is_concluded(relay,
     (event,) = hook.events
     assert (event["data"]["class"], event["data"]["what"]) == ("incident", "main was moved")
     with relay.store.transaction() as transaction:
-        assert incidents.conclude(transaction, id=event["data"]["incident"], how="fixed")
+        assert incidents.resolve(transaction, id=event["data"]["incident"], how="fixed")
     relay.deliver()
     assert len(hook.got) == 1
 

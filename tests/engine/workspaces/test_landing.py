@@ -305,9 +305,9 @@ def test_landing_the_same_work_twice_does_nothing(repo, desk):
 
 _KILLED = """
 import os, sys
-from snapshot_archive import Monitor
+from snapshot_archive import SnapshotArchive
 from handoff.engine.workspaces import landing as engine
-monitor = Monitor(sys.argv[1])
+monitor = SnapshotArchive(sys.argv[1])
 limit, seen = int(sys.argv[2]), 0
 def audit(event, args):
     global seen

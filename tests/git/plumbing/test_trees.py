@@ -10,12 +10,12 @@ import pytest
 
 from handoff.git.plumbing.trees import LIMIT
 from handoff.git.snapshots.restore import blobs
-from snapshot_archive import Monitor, tree_facts
+from snapshot_archive import SnapshotArchive, tree_facts
 
 
 @pytest.fixture
 def monitor(repo):
-    return Monitor(repo.path)
+    return SnapshotArchive(repo.path)
 
 
 def held(monitor, taken):
@@ -145,7 +145,7 @@ def _remove(path):
 
 
 def test_objects_written_together_are_one_pack_that_git_can_read(repo):
-    monitor = Monitor(repo.path)
+    monitor = SnapshotArchive(repo.path)
     monitor.take()
     texts = [b"", b"x", *(str(number).encode() * (number * 37) for number in range(1, 30))]
     with monitor.store.gathered():

@@ -230,14 +230,14 @@ if sys.argv[2:] != ["plain"]:  # as root: a program started now may no longer pa
     os.execv(sys.executable, [sys.executable, "-c", os.environ["PROGRAM"], top, "plain"])
 subprocess.run(["git", "init", "-q", top], check=True)
 from test_snapshots_modes import bits
-from snapshot_archive import Monitor
+from snapshot_archive import SnapshotArchive
 os.makedirs(top + "/d/e")
 for name in ("a.txt", "d/b.txt", "d/e/c.txt"):
     with open(os.path.join(top, name), "w") as file:
         file.write(name)
 os.chmod(top + "/d/b.txt", 0o600)
 subprocess.run(["git", "-C", top, "add", "-A"], check=True)
-monitor = Monitor(top)
+monitor = SnapshotArchive(top)
 kept = monitor.take()
 before = bits(top)
 with open(top + "/d/e/c.txt", "w") as file:

@@ -272,8 +272,8 @@ def test_everything_comes_back_into_a_repository_made_anew(repo, archive):
 
 _KILLED = """
 import os, sys
-from snapshot_archive import Monitor
-monitor = Monitor(sys.argv[1])
+from snapshot_archive import SnapshotArchive
+monitor = SnapshotArchive(sys.argv[1])
 from handoff.engine.safety import snapshots as engine
 chosen = engine.choose(monitor.app, snapshot store=monitor.snapshot store, name=sys.argv[2])
 limit = int(sys.argv[3])

@@ -10,12 +10,12 @@ import pytest
 
 from handoff.base.errors import UserError
 from sandbox import Repo
-from snapshot_archive import Monitor, tree_facts
+from snapshot_archive import SnapshotArchive, tree_facts
 
 
 @pytest.fixture
 def monitor(repo):
-    return Monitor(repo.path)
+    return SnapshotArchive(repo.path)
 
 
 def test_tracked_staged_untracked_and_linked_files_are_all_in_it(repo, monitor):
@@ -155,7 +155,7 @@ def test_a_submodule_is_a_pointer(repo, monitor, tmp_path):
 
 def test_an_unborn_branch_and_an_empty_repository_can_be_kept(tmp_path):
     repo = Repo.create(str(tmp_path / "empty"), commit=False)
-    monitor = Monitor(repo.path)
+    monitor = SnapshotArchive(repo.path)
     assert monitor.files(monitor.take()) == {}
     repo.write("a.txt", "a\n")
     repo.git("add", "a.txt")
@@ -290,7 +290,7 @@ def test_a_linked_worktree_has_snapshots_of_its_own(repo, tmp_path):
     repo.git("worktree", "add", "-q", path)
     with open(os.path.join(path, "w.txt"), "w", encoding="utf-8") as file:
         file.write("w\n")
-    main, linked = Monitor(repo.path), Monitor(path)
+    main, linked = SnapshotArchive(repo.path), SnapshotArchive(path)
     taken = linked.take()
     assert linked.snapshot_store.place.project == main.snapshot_store.place.project
     assert taken.workspace == "linked"
@@ -302,10 +302,10 @@ def test_a_linked_worktree_has_snapshots_of_its_own(repo, tmp_path):
 def test_two_repositories_of_one_name_do_not_share_a_store(tmp_path):
     one = Repo.create(str(tmp_path / "a" / "app"))
     two = Repo.create(str(tmp_path / "b" / "app"))
-    monitor = Monitor(one.path)
+    monitor = SnapshotArchive(one.path)
     monitor.take()
-    assert Monitor(two.path).snapshot_store.place.project != monitor.snapshot_store.place.project
-    assert Monitor(one.path).snapshot_store.place.project == monitor.snapshot_store.place.project
+    assert SnapshotArchive(two.path).snapshot_store.place.project != monitor.snapshot_store.place.project
+    assert SnapshotArchive(one.path).snapshot_store.place.project == monitor.snapshot_store.place.project
 
 
 def test_a_split_index_can_be_kept(repo, monitor):
@@ -362,5 +362,5 @@ def test_a_store_that_lost_objects_in_a_power_cut_writes_them_anew(repo, monitor
 
 def test_outside_a_repository_it_says_what_to_do(tmp_path):
     with pytest.raises(UserError) as caught:
-        Monitor(str(tmp_path))
+        SnapshotArchive(str(tmp_path))
     assert caught.value.hint

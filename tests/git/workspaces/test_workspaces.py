@@ -281,9 +281,9 @@ def test_odd_names_and_paths_work(tmp_path):
 
 _KILLED = """
 import os, sys
-from snapshot_archive import Monitor
+from snapshot_archive import SnapshotArchive
 from handoff.engine.workspaces import workspaces as engine
-monitor = Monitor(sys.argv[1])
+monitor = SnapshotArchive(sys.argv[1])
 limit, seen = int(sys.argv[2]), 0
 def audit(event, args):
     global seen

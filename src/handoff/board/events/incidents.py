@@ -117,7 +117,7 @@ def find(store: Store, *, id: str) -> Incident:  # noqa: A002 - the word people 
 
 
 def count(store: Store, *, project: str = "") -> int:
-    """How many incidents nobody has concluded."""
+    """How many incidents nobody has resolved."""
     with store.transaction(write=False) as transaction:
         row = transaction.one("count_incidents", project=project)
         return int(row["open"]) if row else 0
@@ -151,5 +151,5 @@ def _incident(row: Row) -> Incident:
     body = texts.read(str(row["body"]), {})
     return Incident(
         row["id"], row["at"], row["kind"], row["project"], row["session"], row["place"], body.get("what", ""),
-        body.get("fix", ""), body.get("evidence", {}), body.get("fixed", {}), row["resolved_at"], row["concluded"],
+        body.get("fix", ""), body.get("evidence", {}), body.get("fixed", {}), row["resolved_at"], row["resolved"],
     )  # fmt: skip

@@ -158,7 +158,7 @@ def _report(watched: WatchedRepository, before: Watched, finding: Tampering) -> 
 
 
 def listing(app: App, *, project: str = "", session: str = "", include_ended: bool = False) -> list[Incident]:
-    """The incidents nobody has concluded, or all of them."""
+    """The incidents nobody has resolved, or all of them."""
     return incidents.listing(app.database, project=project, session=session, include_ended=include_ended)
 
 

@@ -115,8 +115,7 @@ def finish(
     """
     task = current_claim.task
     if current_claim.fence is not None and not task.ended:
-        with dropping_stale_claim(app, current_claim):
-            task = leases.heartbeat(app.database, key=task.key, fence=current_claim.fence)
+        task = _renew(app, task, current_claim)
     if task.kind in BY_KIND and not task.ended:
         return _heard(app, task, current_claim, summary)
     began = app.clock.now()
@@ -131,11 +130,8 @@ def finish(
     if clone is not None and judged is not None:
         from handoff.engine.workspaces import task_work
 
-        if (
-            current_claim.fence is not None and not task.ended
-        ):  # a check may take long: whoever was replaced lands nothing
-            with dropping_stale_claim(app, current_claim):
-                leases.heartbeat(app.database, key=task.key, fence=current_claim.fence)
+        if current_claim.fence is not None and not task.ended:
+            _renew(app, task, current_claim)  # a check may take long: whoever was replaced lands nothing
         record.update(task_work.keep(app, task, clone, judged))
     trouble = _put_on_record(app, task, evidence, current_claim.session, began)
     _publish(app, task, current_claim, clone)
@@ -163,6 +159,11 @@ def finish(
     forget(app, current_claim)
     views.refresh_or_tell(app, task.project, f"Task {task.label} is done")
     return Finished(outcome, evidence, trouble)
+
+
+def _renew(app: App, task: Task, current_claim: CurrentClaim) -> Task:
+    with dropping_stale_claim(app, current_claim):
+        return leases.heartbeat(app.database, key=task.key, fence=current_claim.fence or 0)
 
 
 def _heard(app: App, task: Task, current_claim: CurrentClaim, summary: str) -> Finished:

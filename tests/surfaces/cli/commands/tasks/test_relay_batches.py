@@ -48,7 +48,7 @@ def opened(repo, tmp_path, monkeypatch):
 
 
 def test_a_batch_is_opened_without_a_task_and_all_its_files_are_there(cli, tmp_path):
-    said = cli("dump", "--open-batch", manifest(tmp_path / "m.json", depends={"api": ["form"]}, x_local_claim="T-9"))
+    said = cli("dump", "--open-batch", manifest(tmp_path / "m.json", depends={"api": ["form"]}, x_ticket="T-9"))
     assert "2 sub-tasks, 1 ready now" in said.out
     assert "x_ticket means nothing" in said.err
     kept = json.loads(read(os.path.join(folder(), "manifest.json")))

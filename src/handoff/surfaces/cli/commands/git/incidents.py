@@ -75,7 +75,7 @@ def _show(ctx: Context, ids: list[str]) -> int:
     ctx.out.data(_record(one))
     ctx.out.line(f"{one.id}  {one.kind}  {stamp(one.at)}", "strong")
     ctx.out.line(one.what)
-    for label, text in (("project", one.project), ("session", one.session), ("concluded", one.resolved)):
+    for label, text in (("project", one.project), ("session", one.session), ("resolved", one.resolved)):
         if text:
             ctx.out.line(f"  {label}: {text}")
     for key, value in one.evidence.items():
@@ -107,7 +107,7 @@ def _seen(ctx: Context, ids: list[str], project: str) -> int:
 def _record(one: Incident) -> dict[str, Any]:
     return {
         "id": one.id, "time": stamp(one.at), "kind": one.kind, "project": one.project, "session": one.session,
-        "what": one.what, "fix": one.fix, "evidence": one.evidence, "concluded": one.resolved,
+        "what": one.what, "fix": one.fix, "evidence": one.evidence, "resolved": one.resolved,
     }  # fmt: skip
 
 
