@@ -90,7 +90,9 @@ def rows() -> list[Row]:
     sandboxes: dict[str, float] = {}
     own: dict[str, float] = {}
     with project() as (app, times):
-        flow = flows.start(app, request=flows.FlowRequest("tdd", "parts", id="bench", agents={"": "quick"}))
+        flow = flows.start(
+            app, request=flows.FlowRequest(workflow="tdd", text="parts", id="bench", agents={"": "quick"})
+        )
         while True:
             flow = rows_of.get(app.database, key=flow.key)
             if flow.state != rows_of.RUNNING or flow.cycle > CYCLES:

@@ -144,7 +144,7 @@ def _ours(database, operation: str, number: int, name: str, held: list[tuple[int
     if operation == "enqueue":
         tasks.add(database, project="bench", id=f"{name}-{number}", brief="Do it.")
     elif operation == "claim":
-        claim = leases.claim_next(database, who=SessionIdentity(f"{name}-{number}", host="here"))
+        claim = leases.claim_next(database, who=SessionIdentity(id=f"{name}-{number}", host="here"))
         assert claim is not None
         held.append((claim.task.key, claim.fence))
     elif operation == "heartbeat":
@@ -181,8 +181,8 @@ def _fill(database, path: str, what: str, size: int) -> None:
                 tasks.add(transaction, project="bench", id=f"task-{number}", brief="x")
                 continue
             batches.open_batch(
-                transaction, project="bench", id=f"split-{number}", fan_in=SubTask(f"join-{number}", "x"),
-                sub_tasks=[SubTask(name, "x") for name in ("one", "two", "three")],
+                transaction, project="bench", id=f"split-{number}", fan_in=SubTask(id=f"join-{number}", brief="x"),
+                sub_tasks=[SubTask(id=name, brief="x") for name in ("one", "two", "three")],
             )  # fmt: skip
     raw = sqlite3.connect(path)
     if what == "running tasks":

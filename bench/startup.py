@@ -89,17 +89,19 @@ def cases(folder: str, environment: dict[str, str]) -> list[Case]:
         run([*program(), "dump", "--task", "held", "--next", "Work."], small, environment)
         run([*program(), "claim", "held"], small, environment)
     wanted = [
-        Case("--version", ["--version"], small, 2),
-        Case("status", ["status"], small, 4),
-        Case("next", ["next"], small, 4),
-        Case("continue --raw", ["continue", "--raw"], small, 4),
-        Case("dump", ["dump", "--task", f"task-{TURN}", "--next", "Send the link by mail."], small, 4),
-        Case("heartbeat", ["heartbeat"], small, 4),
-        Case("status, STATE.md of 2 MB", ["status"], notes, 8),
-        Case("next, STATE.md of 2 MB", ["next"], notes, 8),
-        Case("continue --raw, STATE.md of 2 MB", ["continue", "--raw"], notes, 8),
-        Case("status, 2 MB of steps", ["status"], steps, 0),
-        Case("continue --raw, 2 MB of steps", ["continue", "--raw"], steps, 0),
+        Case(id="--version", file=["--version"], name=small, status=2),
+        Case(id="status", file=["status"], name=small, status=4),
+        Case(id="next", file=["next"], name=small, status=4),
+        Case(id="continue --raw", file=["continue", "--raw"], name=small, status=4),
+        Case(
+            id="dump", file=["dump", "--task", f"task-{TURN}", "--next", "Send the link by mail."], name=small, status=4
+        ),
+        Case(id="heartbeat", file=["heartbeat"], name=small, status=4),
+        Case(id="status, STATE.md of 2 MB", file=["status"], name=notes, status=8),
+        Case(id="next, STATE.md of 2 MB", file=["next"], name=notes, status=8),
+        Case(id="continue --raw, STATE.md of 2 MB", file=["continue", "--raw"], name=notes, status=8),
+        Case(id="status, 2 MB of steps", file=["status"], name=steps, status=0),
+        Case(id="continue --raw, 2 MB of steps", file=["continue", "--raw"], name=steps, status=0),
     ]
     return [case for case in wanted if case.argv[0].startswith("-") or case.argv[0] in CATALOG]
 

@@ -83,14 +83,16 @@ def _workspaces(folder: str, top: str) -> list[tuple[str, str, str]]:
     app = _app()
     snapshot_store = snapshots.open_snapshot_store(app, folder=top)
     begin = time.perf_counter()
-    snapshots.snapshot(app, snapshot_store=snapshot_store, request=SnapshotRequest("first"))
+    snapshots.snapshot(app, snapshot_store=snapshot_store, request=SnapshotRequest(reason="first"))
     first = time.perf_counter() - begin
 
     def ours(turn: int) -> None:
-        workspaces.add_workspace(app, order=WorkspaceRequest(f"w{turn}"), snapshot_store=snapshot_store)
+        workspaces.add_workspace(app, order=WorkspaceRequest(name=f"w{turn}"), snapshot_store=snapshot_store)
 
     def sparse(turn: int) -> None:
-        workspaces.add_workspace(app, order=WorkspaceRequest(f"s{turn}", sparse=("d1",)), snapshot_store=snapshot_store)
+        workspaces.add_workspace(
+            app, order=WorkspaceRequest(name=f"s{turn}", sparse=("d1",)), snapshot_store=snapshot_store
+        )
 
     def theirs(turn: int) -> None:
         _git(top, "worktree", "add", "-q", "-b", f"t{turn}", os.path.join(folder, f"t{turn}"))
@@ -122,14 +124,16 @@ def _snapshots(top: str) -> list[tuple[str, str, str]]:
 
     def found(turn: int) -> None:
         change(turn)
-        snapshots.snapshot(app, snapshot_store=snapshot_store, request=SnapshotRequest("found"))
+        snapshots.snapshot(app, snapshot_store=snapshot_store, request=SnapshotRequest(reason="found"))
 
     def named(turn: int) -> None:
         change(turn)
-        snapshots.snapshot(app, snapshot_store=snapshot_store, request=SnapshotRequest("named", paths=["d7/f7.txt"]))
+        snapshots.snapshot(
+            app, snapshot_store=snapshot_store, request=SnapshotRequest(reason="named", paths=["d7/f7.txt"])
+        )
 
     def idle(_turn: int) -> None:
-        snapshots.snapshot(app, snapshot_store=snapshot_store, request=SnapshotRequest("idle"))
+        snapshots.snapshot(app, snapshot_store=snapshot_store, request=SnapshotRequest(reason="idle"))
 
     def status(turn: int) -> None:
         change(turn)

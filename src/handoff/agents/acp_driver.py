@@ -39,17 +39,23 @@ class Driver:
         self.talk = loads(read_text(os.path.join(folder, TALK)))
         self.environment = from_environment().environment
         self.agent: Child = spawn(
-            self.talk["argv"], environment=self.environment, cwd=self.talk["cwd"],
-            err=os.path.join(folder, ERRORS), talk=True,
-        )  # fmt: skip
+            self.talk["argv"],
+            environment=self.environment,
+            cwd=self.talk["cwd"],
+            err=os.path.join(folder, ERRORS),
+            talk=True,
+        )
         self.number = 0
         self.session = ""
 
     def run(self) -> int:
         """Begin, prompt, prompt again while the stop is refused, end."""
         try:
-            able = self.ask("initialize", protocolVersion=PROTOCOL,
-                            clientCapabilities={"fs": {"readTextFile": False, "writeTextFile": True}})  # fmt: skip
+            able = self.ask(
+                "initialize",
+                protocolVersion=PROTOCOL,
+                clientCapabilities={"fs": {"readTextFile": False, "writeTextFile": True}},
+            )
             made = self.ask("session/new", cwd=self.talk["cwd"], mcpServers=self._servers(able))
             self.session = str(made.get("sessionId") or "")
             tell(STARTED, id=self.session)
@@ -97,9 +103,12 @@ class Driver:
         if not self.talk["hook"]:
             return 0, "", ""
         done = run(
-            [*self.talk["hook"], "acp", event], environment=self.environment, cwd=self.talk["cwd"],
-            stdin=dumps(value).encode(), timeout=_HOOK_SECONDS,
-        )  # fmt: skip
+            [*self.talk["hook"], "acp", event],
+            environment=self.environment,
+            cwd=self.talk["cwd"],
+            stdin=dumps(value).encode(),
+            timeout=_HOOK_SECONDS,
+        )
         return done.code, done.text, done.error_text
 
     # --- the protocol ------------------------------------------------------------------------------------

@@ -15,9 +15,16 @@ if TYPE_CHECKING:
 
 GROUP = "handoff.agents"
 OURS = {
-    "claude": "claude", "codex": "codex", "gemini": "gemini", "copilot": "copilot", "opencode": "opencode",
-    "aider": "aider", "acp": "acp", "scripted": "scripted", "person": "person",
-}  # fmt: skip
+    "claude": "claude",
+    "codex": "codex",
+    "gemini": "gemini",
+    "copilot": "copilot",
+    "opencode": "opencode",
+    "aider": "aider",
+    "acp": "acp",
+    "scripted": "scripted",
+    "person": "person",
+}
 
 
 def adapter(name: str, *, commands: Mapping[str, Any] | None = None, where: str = "config.toml") -> Adapter:

@@ -77,11 +77,12 @@ DIALECTS = {
         ("Write", "Edit", "StrReplace", "MultiEdit", "Delete", "EditNotebook"),
     ),
     "opencode": Dialect(
-        "opencode", {"start": START, "edit": EDIT, "stop": STOP, "compact": COMPACT, "end": END},
+        "opencode",
+        {"start": START, "edit": EDIT, "stop": STOP, "compact": COMPACT, "end": END},
         ("write", "edit", "patch", "apply_patch", "multiedit"),
     ),
     "acp": Dialect("acp", {"start": START, "edit": EDIT, "stop": STOP, "end": END}, ("write", "edit")),
-}  # fmt: skip
+}
 
 
 def understand(dialect: str, name: str, raw: Mapping[str, Any]) -> Call:
@@ -94,13 +95,13 @@ def understand(dialect: str, name: str, raw: Mapping[str, Any]) -> Call:
     if event == EDIT and not paths:
         event = TOOL
     return Call(
-        event,
-        name,
-        tool,
-        paths,
-        bool(raw.get("stop_hook_active") or raw.get("stopHookActive") or raw.get("loop_count")),
-        str(raw.get("source") or ""),
-        str(raw.get("cwd") or ""),
+        event=event,
+        name=name,
+        tool=tool,
+        paths=paths,
+        refused_before=bool(raw.get("stop_hook_active") or raw.get("stopHookActive") or raw.get("loop_count")),
+        source=str(raw.get("source") or ""),
+        folder=str(raw.get("cwd") or ""),
     )
 
 

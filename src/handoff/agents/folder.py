@@ -19,8 +19,17 @@ if TYPE_CHECKING:
 
 BROKER, CLIENT = os.path.join("broker", "socket"), "client"
 FACTS, BATON, PERMISSIONS, TOKEN, HELLO, MCP_HELLO, CALLS, STOP, STOPPED, OUTCOME = (
-    "session.json", "baton.md", "permissions", "token", "hello", "hello-mcp", "calls", "stop", "stopped", "outcome.json",
-)  # fmt: skip
+    "session.json",
+    "baton.md",
+    "permissions",
+    "token",
+    "hello",
+    "hello-mcp",
+    "calls",
+    "stop",
+    "stopped",
+    "outcome.json",
+)
 _NAMES = "abcdefghijklmnopqrstuvwxyz0123456789-"
 _WORLD_WRITABLE = 0o002
 

@@ -58,9 +58,12 @@ def main(folder: str) -> int:
         environment, broker = _inside(folder, order)
         os.chdir(order["cwd"])
         pid = detach(
-            order["argv"], environment=environment, out=os.path.join(folder, EVENTS), err=os.path.join(folder, ERRORS),
+            order["argv"],
+            environment=environment,
+            out=os.path.join(folder, EVENTS),
+            err=os.path.join(folder, ERRORS),
             here=here,
-        )  # fmt: skip
+        )
     except (HandoffError, OSError) as error:
         _tell(folder, {"code": CANNOT_START, "error": str(error), "stragglers": 0, "stopped": False})
         return 1

@@ -71,9 +71,15 @@ class AgentSession:
     """A session under supervision. `step` looks once; `supervise` looks until it is over."""
 
     def __init__(
-        self, folder: str, name: str, adapter: Adapter, abilities: Abilities, rules: SupervisionRules, clock: Clock,
+        self,
+        folder: str,
+        name: str,
+        adapter: Adapter,
+        abilities: Abilities,
+        rules: SupervisionRules,
+        clock: Clock,
         ago: float = 0.0,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.folder = folder
         self.name = name
         self.adapter = adapter
@@ -245,12 +251,16 @@ class AgentSession:
             folders.OUTCOME,
             dumps(
                 {
-                    **outcome._asdict(), "client_id": self.seen.client_id, "called_in": self.seen.called_in,
-                    "tools": self.seen.tools, "money": self.seen.money, "stragglers": int(told.get("stragglers", 0)),
+                    **outcome._asdict(),
+                    "client_id": self.seen.client_id,
+                    "called_in": self.seen.called_in,
+                    "tools": self.seen.tools,
+                    "money": self.seen.money,
+                    "stragglers": int(told.get("stragglers", 0)),
                     "code": told.get("code"),
                 }
             ),
-        )  # fmt: skip
+        )
         return outcome
 
     def _end_leftovers(self) -> None:
@@ -273,9 +283,12 @@ class AgentSession:
         code = told.get("code")
         tail = folders.tail(self.folder, ERRORS, _TAIL) or folders.tail(self.folder, EVENTS, _TAIL // 4)
         ending = Ending(
-            code if isinstance(code, int) else None, self.seen.result, self.seen.trouble or str(told.get("error") or ""),
-            tail, self.seen.wait_until,
-        )  # fmt: skip
+            code if isinstance(code, int) else None,
+            self.seen.result,
+            self.seen.trouble or str(told.get("error") or ""),
+            tail,
+            self.seen.wait_until,
+        )
         judged = (self.adapter.outcome or judge)(ending, self.clock.now())
         if judged.kind == OK and self.abilities.calls_in and not self.seen.called_in:
             return AgentOutcome(FAILED, f"it ended before {self._handshake()}")

@@ -258,9 +258,15 @@ def feed(argv: Sequence[str], data: bytes, *, environment: Mapping[str, str], ti
 
     try:
         done = subprocess.run(
-            list(argv), env=dict(environment), input=data, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            timeout=timeout, check=False, start_new_session=True,
-        )  # fmt: skip
+            list(argv),
+            env=dict(environment),
+            input=data,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=timeout,
+            check=False,
+            start_new_session=True,
+        )
     except (OSError, subprocess.TimeoutExpired):
         return NOT_FOUND
     return done.returncode
@@ -344,9 +350,7 @@ def detach(
         (os.POSIX_SPAWN_OPEN, 2, err, added, 0o600),
     ]
     try:
-        return os.posix_spawnp(
-            argv[0], list(argv), environment, file_actions=() if here else streams, setsid=not here
-        )  # fmt: skip
+        return os.posix_spawnp(argv[0], list(argv), environment, file_actions=() if here else streams, setsid=not here)
     except OSError as error:
         raise UserError(
             f"Cannot start {argv[0]}: {error.strerror}.", "Install it, fix PATH, or choose another."

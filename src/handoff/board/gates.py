@@ -82,9 +82,16 @@ def ask(
         task = outcomes.let_go(transaction, tasks.get(transaction, key=key), state=states.GATED, fence=fence)
         due = None if due_seconds is None else transaction.now() + due_seconds
         (row,) = transaction.query(
-            "add_gate", task=key, question=question, on_yes=on_yes, due_at=due, now=transaction.now(),
-            fallback=fallback, subject=subject, code=_new_code(),
-        )  # fmt: skip
+            "add_gate",
+            task=key,
+            question=question,
+            on_yes=on_yes,
+            due_at=due,
+            now=transaction.now(),
+            fallback=fallback,
+            subject=subject,
+            code=_new_code(),
+        )
         journal.append(transaction, "gate.opened", task=task, question=question, gate=row["key"], fallback=fallback)
         return Gate(**row)
 
@@ -169,9 +176,14 @@ def _answer(
         by = f" by {last['answered_by']}" if last["answered_by"] else ""
         raise Conflict(f"The gate of '{task.label}' was already {last['state']}{by}.", "See: handoff gates")
     (answered,) = transaction.query(
-        "answer_gate", key=row["key"], state=state, answered_by=answered_by, reason=reason, answer=answer,
+        "answer_gate",
+        key=row["key"],
+        state=state,
+        answered_by=answered_by,
+        reason=reason,
+        answer=answer,
         now=transaction.now(),
-    )  # fmt: skip
+    )
     how: dict[str, Any] = {"edited": True} if answer else {}
     if answered_by == TIME_IS_UP:
         how["by_default"] = True

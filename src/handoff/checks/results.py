@@ -76,7 +76,17 @@ def report_of(values: Mapping[str, Any]) -> Report:
     return Report(**{**known, "cases": cases, "tests": tuple(known.get("tests", ()))})
 
 
-def case(suite: str, *, file: str, name: str, status: str, reason: str = "", message: str = "", seconds: float = 0.0) -> Case:  # fmt: skip
+def case(
+    suite: str, *, file: str, name: str, status: str, reason: str = "", message: str = "", seconds: float = 0.0
+) -> Case:
     """A case with the id every reader gives it: suite, file, name."""
     identity = f"{suite}:{file}::{name}" if name else f"{suite}:{file}"
-    return Case(identity, file, name, status, reason, message.strip()[:_MESSAGE_CHARS], round(seconds, 4))
+    return Case(
+        id=identity,
+        file=file,
+        name=name,
+        status=status,
+        reason=reason,
+        message=message.strip()[:_MESSAGE_CHARS],
+        seconds=round(seconds, 4),
+    )

@@ -45,7 +45,13 @@ def run_suite(suite: Suite, *, folders: RunFolders, clock: Clock) -> Report:
     folder = os.path.join(folders.top, suite.folder) if suite.folder else folders.top
     if not os.path.isdir(folder):
         return Report(
-            suite.name, suite.command, 1, 0.0, "", trouble=f"the folder {suite.folder} is gone", tests=suite.tests
+            suite=suite.name,
+            command=suite.command,
+            code=1,
+            seconds=0.0,
+            tail="",
+            trouble=f"the folder {suite.folder} is gone",
+            tests=suite.tests,
         )
     target = os.path.join(folders.scratch, f"results-{os.urandom(4).hex()}")
     named = {"{results}": target, "{folder}": folder, "{ours}": OURS, "{python}": _python(suite, folders)}
@@ -65,11 +71,11 @@ def run_suite(suite: Suite, *, folders: RunFolders, clock: Clock) -> Report:
     output = done.out.decode("utf-8", "replace")
     shown = output.replace(folders.top + os.sep, "")  # the scratch's own place says nothing to a reader
     report = Report(
-        suite.name,
-        suite.command,
-        done.code,
-        round(seconds, 4),
-        _tail(shown),
+        suite=suite.name,
+        command=suite.command,
+        code=done.code,
+        seconds=round(seconds, 4),
+        tail=_tail(shown),
         timed_out=done.timed_out,
         tests=suite.tests,
     )
@@ -77,7 +83,9 @@ def run_suite(suite: Suite, *, folders: RunFolders, clock: Clock) -> Report:
         words = f"{suite.command} ended with {done.code}" if done.code else ""
         return report._replace(trouble=_late(report, folders, suite) or words)
     files = tuple(_written(target)) + tuple(_placed(folder, suite.files))
-    found = RunOutput(suite, folders.top, files, output, folders.is_test, _declared(folder))
+    found = RunOutput(
+        suite=suite, top=folders.top, files=files, output=output, is_test=folders.is_test, foreign=_declared(folder)
+    )
     try:
         cases = read(found)
     except Unreadable as error:

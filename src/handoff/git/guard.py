@@ -261,7 +261,12 @@ def look(repo: Repository, *, home: str, path: str) -> GuardState:
     log = _content(os.path.join(home, "guard", GUARD_LOG)).decode("utf-8", "replace")
     before = repo.settings.get(_SAVED.lower()) if redirected else ""
     return GuardState(
-        folder, hooks, before, os.path.exists(os.path.join(first, _MARKER)), real_git(path), tuple(log.splitlines())
+        folder=folder,
+        hooks=hooks,
+        redirected=before,
+        shim_first=os.path.exists(os.path.join(first, _MARKER)),
+        real_git=real_git(path),
+        refused=tuple(log.splitlines()),
     )
 
 

@@ -120,9 +120,10 @@ def make_checkout(mirror: str, folder: str, remote: Remote, start: CheckoutStart
     make_folder(os.path.dirname(folder), mode=0o700)
     _clear(folder)
     cloned = run(
-        ["git", *_SAFE, "clone", "-q", "--no-checkout", "--no-hardlinks", mirror, folder], environment=remote.environment,
+        ["git", *_SAFE, "clone", "-q", "--no-checkout", "--no-hardlinks", mirror, folder],
+        environment=remote.environment,
         timeout=_SECONDS,
-    )  # fmt: skip
+    )
     if cloned.code:
         raise UserError(f"git clone failed: {_last(cloned)}.", f"From {mirror}.")
     ask("remote", "set-url", "origin", remote.address)

@@ -92,12 +92,30 @@ def compare(
         if name.startswith(_REPLACE):
             fix = _git(source, "update-ref", "-d", name, new_refs[name])
             what = f"{name} was made: it changes what another object means for everybody."
-            found.append(Tampering(REF_PLANTED, name, what, {"new": new_refs[name]}, fix, {"ref": name, "value": ""}))
+            found.append(
+                Tampering(
+                    kind=REF_PLANTED,
+                    subject=name,
+                    what=what,
+                    evidence={"new": new_refs[name]},
+                    fix=fix,
+                    fixed={"ref": name, "value": ""},
+                )
+            )
     lost = [sha for sha in before.get("stash", []) if sha not in now["stash"]]
     if lost and (STASH, "") not in ours:
         what = f"{len(lost)} stash entr{'y is' if len(lost) == 1 else 'ies are'} gone."
         fix = _restore(source, snapshot, "--ref", STASH)
-        found.append(Tampering(STASH_LOST, STASH, what, {"lost": lost[:_SHOWN]}, fix, {"stash": lost}))
+        found.append(
+            Tampering(
+                kind=STASH_LOST,
+                subject=STASH,
+                what=what,
+                evidence={"lost": lost[:_SHOWN]},
+                fix=fix,
+                fixed={"stash": lost},
+            )
+        )
     return found + _hooks(source, before, now, snapshot) + _config(source, before, now, snapshot)
 
 
@@ -120,7 +138,16 @@ def _ref(store: SnapshotRepo, source: Source, name: str, values: tuple[str, str]
         if new
         else f"{name} ({good[:10]}) was deleted, and no other branch holds its commits."
     )
-    return [Tampering(REF_MOVED if new else REF_DELETED, name, what, evidence, fix, {"ref": name, "value": good})]
+    return [
+        Tampering(
+            kind=REF_MOVED if new else REF_DELETED,
+            subject=name,
+            what=what,
+            evidence=evidence,
+            fix=fix,
+            fixed={"ref": name, "value": good},
+        )
+    ]
 
 
 def _last_good(store: SnapshotRepo, source: Source, log: bytes, old: str) -> str:
@@ -148,11 +175,18 @@ def _hooks(source: Source, before: dict[str, Any], now: dict[str, Any], snapshot
         file = "hook" if name.startswith("hooks/") else "file"
         found.append(
             Tampering(
-                HOOK_CHANGED, name, f"The git {file} {name} was {how}.",
-                {"before": old.get(name, ""), "now": new.get(name, ""), "path": os.path.join(source.common, name)},
-                _restore(source, snapshot, "--setting", name), {"hook": name, "value": old.get(name, "")},
+                kind=HOOK_CHANGED,
+                subject=name,
+                what=f"The git {file} {name} was {how}.",
+                evidence={
+                    "before": old.get(name, ""),
+                    "now": new.get(name, ""),
+                    "path": os.path.join(source.common, name),
+                },
+                fix=_restore(source, snapshot, "--setting", name),
+                fixed={"hook": name, "value": old.get(name, "")},
             )
-        )  # fmt: skip
+        )
     return found
 
 
@@ -170,10 +204,14 @@ def _config(source: Source, before: dict[str, Any], now: dict[str, Any], snapsho
     shown = ", ".join(list(changed)[:_SHOWN])
     return [
         Tampering(
-            CONFIG_CHANGED, "config", f"git's settings of the repository were changed: {shown}.", {"changed": changed},
-            _restore(source, snapshot, "--setting", "config"), {"config": {key: pair[0] for key, pair in changed.items()}},
+            kind=CONFIG_CHANGED,
+            subject="config",
+            what=f"git's settings of the repository were changed: {shown}.",
+            evidence={"changed": changed},
+            fix=_restore(source, snapshot, "--setting", "config"),
+            fixed={"config": {key: pair[0] for key, pair in changed.items()}},
         )
-    ]  # fmt: skip
+    ]
 
 
 # --- commits -------------------------------------------------------------------------------------------------
@@ -185,9 +223,18 @@ def foreign_commits(
     """Commits on a branch somebody works on that took in what is not theirs: `made` says which session made which."""
     old, new = values
     answer = store.look(
-        source, "log", "-z", "--name-only", "--no-renames", "--no-show-signature", "--format=%x01%H%x01%an <%ae>%x01%s",
-        f"{old}..{new}", "--not", "--remotes", "--",
-    )  # fmt: skip
+        source,
+        "log",
+        "-z",
+        "--name-only",
+        "--no-renames",
+        "--no-show-signature",
+        "--format=%x01%H%x01%an <%ae>%x01%s",
+        f"{old}..{new}",
+        "--not",
+        "--remotes",
+        "--",
+    )
     if answer.code:
         return []
     found = []
@@ -219,10 +266,16 @@ def _foreign(
         fix = _git(source, "revert", "--no-edit", sha)
         fixed = {"reverted": sha, "ref": work.branch}
     evidence = {
-        "commit": sha, "author": author, "subject": subject.strip(), "branch": work.branch, "paths": list(strange[:_SHOWN]),
+        "commit": sha,
+        "author": author,
+        "subject": subject.strip(),
+        "branch": work.branch,
+        "paths": list(strange[:_SHOWN]),
         "session": work.session,
-    }  # fmt: skip
-    return Tampering(FOREIGN_COMMIT, sha, what, evidence, fix, fixed, work.session)
+    }
+    return Tampering(
+        kind=FOREIGN_COMMIT, subject=sha, what=what, evidence=evidence, fix=fix, fixed=fixed, session=work.session
+    )
 
 
 # --- is it fixed? -------------------------------------------------------------------------------------------

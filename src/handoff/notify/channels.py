@@ -131,11 +131,29 @@ def _channel(table: _Table) -> Channel:
     if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout <= _LONGEST_TIMEOUT:
         raise table.fault("'timeout' is a number of seconds up to 60", key="timeout")
     if "to" in table.values:
-        return Channel(table.name, APPRISE, _address(table), b"", events, projects, answers, timeout)
+        return Channel(
+            name=table.name,
+            kind=APPRISE,
+            address=_address(table),
+            secret=b"",
+            events=events,
+            projects=projects,
+            answers=answers,
+            timeout=timeout,
+        )
     address = table.resolved("webhook")
     if not address.startswith(("https://", "http://")):
         raise table.fault("a webhook begins with https:// or http://", key="webhook")
-    return Channel(table.name, WEBHOOK, address, _secret(table), events, projects, answers, timeout)
+    return Channel(
+        name=table.name,
+        kind=WEBHOOK,
+        address=address,
+        secret=_secret(table),
+        events=events,
+        projects=projects,
+        answers=answers,
+        timeout=timeout,
+    )
 
 
 def _address(table: _Table) -> str:
@@ -146,8 +164,9 @@ def _address(table: _Table) -> str:
     if address == table.values["to"] and os.path.exists(table.path) and os.stat(table.path).st_mode & _OTHERS_MAY_READ:
         raise table.fault(
             "the address stands in a file that others can read",
-            f'Run: chmod 600 {table.path}. Or write to = "env:NAME" or "file:PATH".', "to",
-        )  # fmt: skip
+            f'Run: chmod 600 {table.path}. Or write to = "env:NAME" or "file:PATH".',
+            "to",
+        )
     return address
 
 

@@ -45,10 +45,15 @@ def cloud_event(event: NotifiedEvent, *, source: str) -> dict[str, Any]:
     if event.code:
         data["answer_code"] = event.code
     return {
-        "specversion": "1.0", "id": event.id, "source": source, "type": f"handoff.{event.kind}",
+        "specversion": "1.0",
+        "id": event.id,
+        "source": source,
+        "type": f"handoff.{event.kind}",
         "subject": f"{event.project}/{event.task}" if event.task else event.project or "handoff",
-        "time": stamp(event.at), "datacontenttype": "application/json", "data": data,
-    }  # fmt: skip
+        "time": stamp(event.at),
+        "datacontenttype": "application/json",
+        "data": data,
+    }
 
 
 def _short(value: Any) -> Any:

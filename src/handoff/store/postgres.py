@@ -153,9 +153,15 @@ class PostgresDatabase:
     def _connect(self) -> psycopg.Connection[Row]:
         try:
             connection = psycopg.connect(
-                self._url, autocommit=True, row_factory=dict_row, connect_timeout=CONNECT_SECONDS,
-                application_name="handoff", keepalives_idle=30, keepalives_interval=10, keepalives_count=3,
-            )  # fmt: skip
+                self._url,
+                autocommit=True,
+                row_factory=dict_row,
+                connect_timeout=CONNECT_SECONDS,
+                application_name="handoff",
+                keepalives_idle=30,
+                keepalives_interval=10,
+                keepalives_count=3,
+            )
             connection.execute("; ".join(_SETTINGS).encode())
         except psycopg.ProgrammingError:  # its words quote parts of the address
             raise UserError(

@@ -80,9 +80,13 @@ def _listen(folder: str) -> socket.socket:
 def _caller(folder: str) -> Caller:
     facts = folders.get(folder, folders.FACTS)
     return Caller(
-        str(facts["session"]), str(facts["project"]), str(facts["task"]), int(facts["fence"]), str(facts["workspace"]),
-        str(facts["checkout"]),
-    )  # fmt: skip
+        session=str(facts["session"]),
+        project=str(facts["project"]),
+        task=str(facts["task"]),
+        fence=int(facts["fence"]),
+        workspace=str(facts["workspace"]),
+        checkout=str(facts["checkout"]),
+    )
 
 
 def _warm() -> None:

@@ -36,7 +36,7 @@ def main(words: list[str]) -> int:
     if os.path.isabs(sys.argv[0]) and os.access(sys.argv[0], os.X_OK):  # a login shell may not find us by name
         settings = settings._replace(program=sys.argv[0])
     ours = bool(settings.get("HANDOFF_SESSION"))
-    call = Call("other", words[1] if len(words) > 1 else "")
+    call = Call(event="other", name=words[1] if len(words) > 1 else "")
     try:
         _set_deadline()
         dialect, name = _checked(words)

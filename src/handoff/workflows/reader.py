@@ -32,10 +32,22 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-_TEXT, _NUMBER, _WHOLE, _YES, _LIST, _NUMBERS = "a text", "a number", "a whole number", "true or false", "texts", "numbers"  # fmt: skip
+_TEXT, _NUMBER, _WHOLE, _YES, _LIST, _NUMBERS = (
+    "a text",
+    "a number",
+    "a whole number",
+    "true or false",
+    "texts",
+    "numbers",
+)
 TOP_KEYS = {
-    "name": _TEXT, "title": _TEXT, "test_list": _TEXT, "max_cycles": _WHOLE, "needs_feature": _YES, "phase": "",
-}  # fmt: skip
+    "name": _TEXT,
+    "title": _TEXT,
+    "test_list": _TEXT,
+    "max_cycles": _WHOLE,
+    "needs_feature": _YES,
+    "phase": "",
+}
 PHASE_KEYS = {
     "name": _TEXT, "title": _TEXT, "role": _TEXT, "prompt": _TEXT, "may_write": _LIST, "told": _LIST, "check": _TEXT,
     "command": _TEXT, "report": _TEXT, "document": _TEXT, "commit": _TEXT, "next": "", "retries": _WHOLE,
@@ -138,7 +150,7 @@ class _Reading:
             line = str(error).partition("(at line ")[2].partition(",")[0]
             last = self.text.count("\n") + 1
             self.wrong(int(line) if line.isdigit() else last, f"not valid TOML: {error}.", "Text stands in quotes.")
-            return Workflow("", "", ())
+            return Workflow(name="", title="", phases=())
         top = self.checked(found, TOP_KEYS, -1)
         name = str(top.get("name", os.path.basename(self.path).removesuffix(".toml")))
         try:
@@ -154,10 +166,16 @@ class _Reading:
             self.wrong(self.lines(-1, "max_cycles"), "'max_cycles' must be at least 1.")
         self.lead(phases)
         return Workflow(
-            name, str(top.get("title", name)), phases, self.path, self.text,
-            str(top.get("test_list", "test-list.md")), int(top.get("max_cycles", 50)),
-            bool(top.get("needs_feature", False)), any(phase.check in _WITH_RESULTS for phase in phases),
-        )  # fmt: skip
+            name=name,
+            title=str(top.get("title", name)),
+            phases=phases,
+            path=self.path,
+            text=self.text,
+            test_list=str(top.get("test_list", "test-list.md")),
+            max_cycles=int(top.get("max_cycles", 50)),
+            needs_feature=bool(top.get("needs_feature", False)),
+            runs_tests=any(phase.check in _WITH_RESULTS for phase in phases),
+        )
 
     def phase(self, at: int, table: Mapping[str, Any]) -> Phase:
         values = self.checked(table, PHASE_KEYS, at)
@@ -187,12 +205,13 @@ class _Reading:
         told = tuple(values.get("told", ()))
         text, file = self.prompt(at, str(values.get("prompt", "")), told, role)
         plain = {
-            key: values[key] for key in ("title", "command", "report", "document", "commit", "gate", "agent", "turns")
+            key: values[key]
+            for key in ("title", "command", "report", "document", "commit", "gate", "agent", "turns")
             if key in values
-        }  # fmt: skip
+        }
         return Phase(
-            name, role, text, self.shares(at, tuple(values.get("may_write", (NOTHING,)))), told, check,
-            self.onward(at, table.get("next", DONE), check), prompt_file=file,
+            name=name, role=role, prompt=text, may_write=self.shares(at, tuple(values.get("may_write", (NOTHING,)))), told=told, check=check,
+            next=self.onward(at, table.get("next", DONE), check), prompt_file=file,
             retries=int(values.get("retries", 3)), when_used_up=resort,
             back_off_seconds=tuple(float(one) for one in values.get("back_off_seconds", ())),
             minutes=float(values.get("minutes", 0)), money=float(values.get("money", 0)),
@@ -248,9 +267,10 @@ class _Reading:
         for name in told:
             if name in FACTS and name not in asked:
                 self.wrong(
-                    self.lines(at, "told"), f"told '{name}', but its prompt does not say it.",
+                    self.lines(at, "told"),
+                    f"told '{name}', but its prompt does not say it.",
                     f"Put {{{{{name}}}}} into the prompt, or take it out of 'told'.",
-                )  # fmt: skip
+                )
         return text, file
 
     def first_line_of_prompt(self, at: int) -> int:
@@ -278,9 +298,10 @@ class _Reading:
         if isinstance(request, str):
             if len(needed) > 1:
                 self.wrong(
-                    self.lines(at, "next"), f"the check '{check}' says {' or '.join(needed)}: 'next' must name both.",
+                    self.lines(at, "next"),
+                    f"the check '{check}' says {' or '.join(needed)}: 'next' must name both.",
                     "next = { " + ", ".join(f'{one} = "…"' for one in needed) + " }",
-                )  # fmt: skip
+                )
             return dict.fromkeys(needed, request)
         if not isinstance(request, dict) or not all(isinstance(one, str) for one in request.values()):
             self.wrong(self.lines(at, "next"), "'next' must be a phase, or a table of what the check says.")
@@ -288,9 +309,10 @@ class _Reading:
         for said in request:
             if said not in outcomes:
                 self.wrong(
-                    self.lines(at, f"next.{said}", "next"), f"the check '{check}' never says '{said}'.",
+                    self.lines(at, f"next.{said}", "next"),
+                    f"the check '{check}' never says '{said}'.",
                     f"It says: {', '.join(outcomes)}.",
-                )  # fmt: skip
+                )
         for said in needed:
             if said not in request:
                 self.wrong(self.lines(at, "next"), f"'next' does not say what follows '{said}'.")
@@ -309,9 +331,10 @@ class _Reading:
             for said, target in phase.next.items():
                 if target != DONE and target not in by_name:
                     self.wrong(
-                        self.lines(at, f"next.{said}", "next"), f"there is no phase '{target}' to go on with.",
+                        self.lines(at, f"next.{said}", "next"),
+                        f"there is no phase '{target}' to go on with.",
                         f"Phases: {', '.join(by_name)}, and {DONE}.",
-                    )  # fmt: skip
+                    )
         if not phases or self.problems:
             return
         reached, open_ = set[str](), [phases[0].name]

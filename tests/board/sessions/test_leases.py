@@ -191,7 +191,7 @@ def test_a_lease_without_a_sensible_length_is_refused_and_nothing_is_claimed(dat
 
 
 @pytest.mark.parametrize(
-    "pause",
+    "stop",
     [{}, {"scope": "project", "project": "shop"}, {"scope": "task", "project": "shop", "name": "login"}],
     ids=["all", "project", "task"],
 )

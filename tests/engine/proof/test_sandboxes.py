@@ -26,9 +26,9 @@ class Session:
     """A clone with a sandbox of one kind around it."""
 
     def __init__(self, repo, by, name="one", **options):
-        self.monitor = SnapshotArchive(repo.path)
+        self.archive = SnapshotArchive(repo.path)
         made = workspaces.add_workspace(
-            self.monitor.app, order=WorkspaceRequest(name), snapshot_store=self.monitor.snapshot_store
+            self.archive.app, order=WorkspaceRequest(name), snapshot_store=self.archive.snapshot_store
         )
         self.workspace = made.workspace
         self.by = by
@@ -37,10 +37,10 @@ class Session:
 
     def wrapped(self, *argv, **options):
         sandbox = sandboxes.sandbox_of_workspace(
-            self.monitor.app, workspace=self.workspace, **{**self.options, **options}
+            self.archive.app, workspace=self.workspace, **{**self.options, **options}
         )
         sandbox = sandbox._replace(layer=self.by)
-        return sandboxes.inside(self.monitor.app, sandbox=sandbox, argv=argv, workspace=self.workspace)
+        return sandboxes.inside(self.archive.app, sandbox=sandbox, argv=argv, workspace=self.workspace)
 
     def run(self, *argv, **options):
         wrapped = self.wrapped(*argv, **options)
@@ -114,7 +114,7 @@ def test_cargo_checks_a_small_crate(session, monkeypatch):
     rustup = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(cargo or ""))), ".rustup")
     if os.path.isdir(rustup):  # the home of this test has no toolchain of its own
         monkeypatch.setenv("RUSTUP_HOME", rustup)
-        session.monitor.app = App(from_environment(), session.monitor.app.clock)
+        session.archive.app = App(from_environment(), session.archive.app.clock)
     if cargo is None or subprocess.run([cargo, "--version"], capture_output=True, check=False).returncode:
         absent("cargo")
     session.repo.write("Cargo.toml", '[package]\nname = "x"\nversion = "0.1.0"\nedition = "2021"\n')
@@ -145,8 +145,8 @@ def test_nothing_outside_can_be_written(repo, session, tmp_path):
         str(other / "kept.txt"),
         os.path.join(os.environ["HOME"], "gitconfig"),
         os.path.join(os.environ["HANDOFF_HOME"], "new"),
-        os.path.join(session.monitor.store.path, "HEAD"),
-        os.path.join(session.monitor.store.objects, "new"),
+        os.path.join(session.archive.store.path, "HEAD"),
+        os.path.join(session.archive.store.objects, "new"),
     ]
     before = {path: _bytes(path) for path in targets}
     for path in targets:
@@ -163,7 +163,7 @@ def test_the_checkout_the_state_and_other_sessions_cannot_be_read(repo, session)
         os.path.join(repo.path, "README.md"),
         os.path.join(other.workspace.tree, "secret.txt"),
         os.path.join(other.workspace.folder, "workspace.json"),
-        os.path.join(session.monitor.store.path, "config"),
+        os.path.join(session.archive.store.path, "config"),
     ):
         assert session.run("cat", path).returncode != 0, path
 
@@ -248,13 +248,13 @@ def test_a_declared_cache_can_be_written(session, tmp_path):
 
 
 def test_a_linked_worktree_can_still_commit_inside(repo, by):
-    monitor = SnapshotArchive(repo.path)
+    archive = SnapshotArchive(repo.path)
     made = workspaces.add_workspace(
-        monitor.app, order=WorkspaceRequest("linked", kind="worktree"), snapshot_store=monitor.snapshot_store
+        archive.app, order=WorkspaceRequest("linked", kind="worktree"), snapshot_store=archive.snapshot_store
     )
-    sandbox = sandboxes.sandbox_of_workspace(monitor.app, workspace=made.workspace)._replace(layer=by)
+    sandbox = sandboxes.sandbox_of_workspace(archive.app, workspace=made.workspace)._replace(layer=by)
     wrapped = sandboxes.inside(
-        monitor.app, sandbox=sandbox, argv=["git", "commit", "-q", "--allow-empty", "-m", "inside"]
+        archive.app, sandbox=sandbox, argv=["git", "commit", "-q", "--allow-empty", "-m", "inside"]
     )
     subprocess.run(wrapped.argv, env=wrapped.environment, check=True, cwd=made.workspace.tree)
 
@@ -289,7 +289,7 @@ def test_the_relays_address_and_token_are_not_known_inside(repo, bubblewrap, mon
     session = Session(repo, bubblewrap)
     monkeypatch.setenv("HANDOFF_DATABASE_URL", "postgresql://relay:a-password@db.invalid/relay")
     monkeypatch.setenv("HANDOFF_TOKEN", "a-token")
-    session.monitor.app = App(from_environment())
+    session.archive.app = App(from_environment())
     said = session.ok("env")
     assert "HANDOFF_WORKSPACE" in said
     assert "a-password" not in said

@@ -307,7 +307,7 @@ _KILLED = """
 import os, sys
 from snapshot_archive import SnapshotArchive
 from handoff.engine.workspaces import landing as engine
-monitor = SnapshotArchive(sys.argv[1])
+archive = SnapshotArchive(sys.argv[1])
 limit, seen = int(sys.argv[2]), 0
 def audit(event, args):
     global seen
@@ -316,7 +316,7 @@ def audit(event, args):
         if seen == limit:
             os.kill(os.getpid(), 9)
 sys.addaudithook(audit)
-engine.land(monitor.app, names=["one"], snapshot store=monitor.snapshot store)
+engine.land(archive.app, names=["one"], snapshot_store=archive.snapshot_store)
 """
 
 

@@ -14,15 +14,15 @@ from snapshot_archive import SnapshotArchive, tree_facts
 
 
 @pytest.fixture
-def monitor(repo):
+def archive(repo):
     return SnapshotArchive(repo.path)
 
 
-def held(monitor, taken):
+def held(archive, taken):
     """A snapshot in the same words as `tree_facts`."""
     found = {}
-    listed = [line.split("\t", 1) for line in monitor.store.ask("ls-tree", "-r", "-z", taken.sha).split("\0") if line]
-    contents = blobs(monitor.store, [facts.split(" ")[2] for facts, _ in listed])
+    listed = [line.split("\t", 1) for line in archive.store.ask("ls-tree", "-r", "-z", taken.sha).split("\0") if line]
+    contents = blobs(archive.store, [facts.split(" ")[2] for facts, _ in listed])
     for (facts, name), data in zip(listed, contents, strict=True):
         mode = facts.split(" ")[0]
         if mode == "120000":
@@ -32,57 +32,57 @@ def held(monitor, taken):
     return found
 
 
-def test_a_change_taken_back_is_taken_back_in_the_snapshot_too(repo, monitor):
+def test_a_change_taken_back_is_taken_back_in_the_snapshot_too(repo, archive):
     path = os.path.join(repo.path, "README.md")
     os.utime(path, (1_700_000_000, 1_700_000_000))
     repo.git("update-index", "-q", "--refresh")
-    monitor.take()
+    archive.take()
     repo.write("README.md", "changed\n")
-    assert held(monitor, monitor.take())["README.md"][1] == b"changed\n"
+    assert held(archive, archive.take())["README.md"][1] == b"changed\n"
     repo.write("README.md", "# A project\n")
-    assert held(monitor, monitor.take())["README.md"][1] == b"# A project\n"
+    assert held(archive, archive.take())["README.md"][1] == b"# A project\n"
     repo.write("new.txt", "new\n")
-    monitor.take()
+    archive.take()
     os.unlink(os.path.join(repo.path, "new.txt"))
-    assert set(held(monitor, monitor.take())) == {"README.md"}
+    assert set(held(archive, archive.take())) == {"README.md"}
 
 
-def test_many_changes_after_few_and_few_after_many(repo, monitor):
-    monitor.take()
+def test_many_changes_after_few_and_few_after_many(repo, archive):
+    archive.take()
     repo.write("few.txt", "1\n")
-    monitor.take()
+    archive.take()
     for number in range(LIMIT + 20):
         repo.write(f"many/{number}.txt", f"{number}\n")
-    assert held(monitor, monitor.take()) == tree_facts(repo.path)
+    assert held(archive, archive.take()) == tree_facts(repo.path)
     repo.write("few.txt", "2\n")
     shutil.rmtree(os.path.join(repo.path, "many"))
-    assert held(monitor, monitor.take()) == tree_facts(repo.path)
+    assert held(archive, archive.take()) == tree_facts(repo.path)
 
 
-def test_ignored_files_do_not_stay_after_they_were_asked_for_once(repo, monitor):
+def test_ignored_files_do_not_stay_after_they_were_asked_for_once(repo, archive):
     repo.write(".gitignore", "*.log\n")
     repo.write("x.log", "x\n")
-    monitor.take()
-    assert "x.log" in held(monitor, monitor.take(ignored=True))
+    archive.take()
+    assert "x.log" in held(archive, archive.take(ignored=True))
     repo.write("a.txt", "a\n")
-    assert set(held(monitor, monitor.take())) == {"README.md", ".gitignore", "a.txt"}
+    assert set(held(archive, archive.take())) == {"README.md", ".gitignore", "a.txt"}
 
 
-def test_the_last_file_of_a_folder_takes_the_folder_with_it(repo, monitor):
+def test_the_last_file_of_a_folder_takes_the_folder_with_it(repo, archive):
     repo.write("a/b/c.txt", "c\n")
-    monitor.take()
+    archive.take()
     repo.write("a/b/d.txt", "d\n")
-    monitor.take()
+    archive.take()
     shutil.rmtree(os.path.join(repo.path, "a"))
-    taken = monitor.take()
-    assert held(monitor, taken) == tree_facts(repo.path)
+    taken = archive.take()
+    assert held(archive, taken) == tree_facts(repo.path)
     os.unlink(os.path.join(repo.path, "README.md"))
-    assert held(monitor, monitor.take()) == {}
-    assert monitor.sound()
+    assert held(archive, archive.take()) == {}
+    assert archive.sound()
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_any_sequence_of_changes_is_held_exactly(repo, monitor, seed):
+def test_any_sequence_of_changes_is_held_exactly(repo, archive, seed):
     chance = random.Random(seed)
     folders = ["", "a", "a/b", "c", "c/d/e"]
     names = ["x", "y.txt", "z z", "ü", "Q"]
@@ -121,9 +121,9 @@ def test_any_sequence_of_changes_is_held_exactly(repo, monitor, seed):
         elif kind == "reset":
             repo.git("reset", "-q", "--hard")
         if chance.random() < 0.6:
-            assert held(monitor, monitor.take()) == tree_facts(repo.path), (seed, step, kind)
-    assert held(monitor, monitor.take()) == tree_facts(repo.path)
-    assert monitor.sound()
+            assert held(archive, archive.take()) == tree_facts(repo.path), (seed, step, kind)
+    assert held(archive, archive.take()) == tree_facts(repo.path)
+    assert archive.sound()
 
 
 def _make_room(top, path):
@@ -145,14 +145,14 @@ def _remove(path):
 
 
 def test_objects_written_together_are_one_pack_that_git_can_read(repo):
-    monitor = SnapshotArchive(repo.path)
-    monitor.take()
+    archive = SnapshotArchive(repo.path)
+    archive.take()
     texts = [b"", b"x", *(str(number).encode() * (number * 37) for number in range(1, 30))]
-    with monitor.store.gathered():
-        names = [monitor.store.write("blob", text) for text in texts]
-        assert monitor.store.read(names[5]) == texts[5]
-        assert not any(os.path.exists(os.path.join(monitor.store.objects, name[:2], name[2:])) for name in names[:1])
-        assert monitor.store.readable(names[:1])  # git is asked: now it is on the disk
-    assert len(monitor.store.packs) == 1
-    assert [monitor.store.git("cat-file", "blob", name).out for name in names] == texts
-    assert monitor.sound()
+    with archive.store.gathered():
+        names = [archive.store.write("blob", text) for text in texts]
+        assert archive.store.read(names[5]) == texts[5]
+        assert not any(os.path.exists(os.path.join(archive.store.objects, name[:2], name[2:])) for name in names[:1])
+        assert archive.store.readable(names[:1])  # git is asked: now it is on the disk
+    assert len(archive.store.packs) == 1
+    assert [archive.store.git("cat-file", "blob", name).out for name in names] == texts
+    assert archive.sound()

@@ -229,7 +229,7 @@ if sys.argv[2:] != ["plain"]:  # as root: a program started now may no longer pa
     ctypes.CDLL(None).prctl(24, 2)
     os.execv(sys.executable, [sys.executable, "-c", os.environ["PROGRAM"], top, "plain"])
 subprocess.run(["git", "init", "-q", top], check=True)
-from test_snapshots_modes import bits
+from test_modes import bits
 from snapshot_archive import SnapshotArchive
 os.makedirs(top + "/d/e")
 for name in ("a.txt", "d/b.txt", "d/e/c.txt"):
@@ -237,16 +237,16 @@ for name in ("a.txt", "d/b.txt", "d/e/c.txt"):
         file.write(name)
 os.chmod(top + "/d/b.txt", 0o600)
 subprocess.run(["git", "-C", top, "add", "-A"], check=True)
-monitor = SnapshotArchive(top)
-kept = monitor.take()
+archive = SnapshotArchive(top)
+kept = archive.take()
 before = bits(top)
 with open(top + "/d/e/c.txt", "w") as file:
     file.write("newer")
 subprocess.run(["sh", "-c", "chmod 000 d/e/c.txt d/e d; chmod -R a-w . 2>/dev/null"], cwd=top)
-report = monitor.restore(kept, staged=True, refs=True)
+report = archive.restore(kept, staged=True, refs=True)
 assert bits(top) == before, (bits(top), before)
 assert open(top + "/d/e/c.txt").read() == "d/e/c.txt"
-assert monitor.content(report.before, "d/e/c.txt") == b"newer"
+assert archive.content(report.before, "d/e/c.txt") == b"newer"
 assert any("was locked" in note for note in report.notes), report.notes
 """
 

@@ -273,9 +273,9 @@ def test_everything_comes_back_into_a_repository_made_anew(repo, archive):
 _KILLED = """
 import os, sys
 from snapshot_archive import SnapshotArchive
-monitor = SnapshotArchive(sys.argv[1])
+archive = SnapshotArchive(sys.argv[1])
 from handoff.engine.safety import snapshots as engine
-chosen = engine.choose(monitor.app, snapshot store=monitor.snapshot store, name=sys.argv[2])
+chosen = engine.choose(archive.app, snapshot_store=archive.snapshot_store, name=sys.argv[2])
 limit = int(sys.argv[3])
 seen = 0
 def audit(event, args):
@@ -285,7 +285,7 @@ def audit(event, args):
         if seen == limit:
             os.kill(os.getpid(), 9)
 sys.addaudithook(audit)
-engine.restore(monitor.app, snapshot store=monitor.snapshot store, chosen=chosen, want=engine.Want(exact=True, staged=True, refs=True))
+engine.restore(archive.app, snapshot_store=archive.snapshot_store, chosen=chosen, want=engine.RestoreRequest(exact=True, staged=True, refs=True))
 """
 
 

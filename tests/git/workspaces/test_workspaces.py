@@ -283,7 +283,7 @@ _KILLED = """
 import os, sys
 from snapshot_archive import SnapshotArchive
 from handoff.engine.workspaces import workspaces as engine
-monitor = SnapshotArchive(sys.argv[1])
+archive = SnapshotArchive(sys.argv[1])
 limit, seen = int(sys.argv[2]), 0
 def audit(event, args):
     global seen
@@ -292,7 +292,7 @@ def audit(event, args):
         if seen == limit:
             os.kill(os.getpid(), 9)
 sys.addaudithook(audit)
-engine.remove_workspace(monitor.app, name="one", snapshot store=monitor.snapshot store)
+engine.remove_workspace(archive.app, name="one", snapshot_store=archive.snapshot_store)
 """
 
 

@@ -34,9 +34,13 @@ def launch(order: LaunchRequest) -> Launch:
         )
     path = os.path.join(order.folder, TALK)
     talk = {
-        "argv": list(order.words), "cwd": order.workspace, "prompt": order.prompt, "hook": list(order.hook),
-        "mcp": list(order.mcp), "endpoint": order.endpoint,
-    }  # fmt: skip
+        "argv": list(order.words),
+        "cwd": order.workspace,
+        "prompt": order.prompt,
+        "hook": list(order.hook),
+        "mcp": list(order.mcp),
+        "endpoint": order.endpoint,
+    }
     asking = {
         "OPENCODE_PERMISSION": dumps({"edit": "ask"})
     }  # the one known agent that does not ask unless it is told to
@@ -48,16 +52,16 @@ def read(line: str) -> tuple[AgentEvent, ...]:
     value = parse(line)
     kind = value.get("type")
     if kind == STARTED:
-        return (AgentEvent(STARTED, client_id=str(value.get("id") or "")),)
+        return (AgentEvent(kind=STARTED, client_id=str(value.get("id") or "")),)
     if kind in (TOOL, SAID):
-        return (AgentEvent(str(kind), text_of(value.get("text"))),)
+        return (AgentEvent(kind=str(kind), text=text_of(value.get("text"))),)
     if kind == RESULT:
-        return (AgentEvent(RESULT, text_of(value.get("text")), ok=bool(value.get("ok"))),)
+        return (AgentEvent(kind=RESULT, text=text_of(value.get("text")), ok=bool(value.get("ok"))),)
     return ()
 
 
 ADAPTER = Adapter(
-    "acp", "any agent that speaks ACP", (), abilities, launch, read, dialect="acp", version_words=(),
+    name="acp", title="any agent that speaks ACP", programs=(), abilities=abilities, launch=launch, read=read, dialect="acp", version_words=(),
     secrets=("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY", "COPILOT_PROVIDER_API_KEY",
              "GH_TOKEN", "GITHUB_TOKEN", "COPILOT_GITHUB_TOKEN"),
 )  # fmt: skip

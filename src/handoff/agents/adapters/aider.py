@@ -11,9 +11,16 @@ if TYPE_CHECKING:
     from handoff.agents.contract import LaunchRequest
 
 _TROUBLES = (
-    "litellm.", "servers are down", "api provider", "authenticationerror", "ratelimiterror", "badrequesterror",
-    "internalservererror", "apiconnectionerror", "retrying in",
-)  # fmt: skip
+    "litellm.",
+    "servers are down",
+    "api provider",
+    "authenticationerror",
+    "ratelimiterror",
+    "badrequesterror",
+    "internalservererror",
+    "apiconnectionerror",
+    "retrying in",
+)
 
 
 def abilities(version: str) -> Abilities:
@@ -45,13 +52,18 @@ def read(line: str) -> tuple[AgentEvent, ...]:
     text = line.strip()
     lower = text.lower()
     if any(sign in lower for sign in _TROUBLES):
-        return (AgentEvent(TROUBLE, text),)
+        return (AgentEvent(kind=TROUBLE, text=text),)
     if text.startswith("Applied edit to "):
-        return (AgentEvent(TOOL, text),)
-    return (AgentEvent(SAID, text),) if text else ()
+        return (AgentEvent(kind=TOOL, text=text),)
+    return (AgentEvent(kind=SAID, text=text),) if text else ()
 
 
 ADAPTER = Adapter(
-    "aider", "aider", ("aider",), abilities, launch, read,
+    name="aider",
+    title="aider",
+    programs=("aider",),
+    abilities=abilities,
+    launch=launch,
+    read=read,
     secrets=("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY"),
-)  # fmt: skip
+)

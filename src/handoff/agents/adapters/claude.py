@@ -37,9 +37,17 @@ def abilities(version: str) -> Abilities:
     """The same for every version from the floor on."""
     able = at_least(version, _FLOOR)
     return Abilities(
-        start_context=able, deny_edit=able, refuse_stop=able, end_event=able, choose_id=True, resume=True, mcp=True,
-        turn_limit=True, money_limit=True, fence=BY_SANDBOX,
-    )  # fmt: skip
+        start_context=able,
+        deny_edit=able,
+        refuse_stop=able,
+        end_event=able,
+        choose_id=True,
+        resume=True,
+        mcp=True,
+        turn_limit=True,
+        money_limit=True,
+        fence=BY_SANDBOX,
+    )
 
 
 def launch(order: LaunchRequest) -> Launch:
@@ -68,16 +76,36 @@ def _launch(order: LaunchRequest, which: tuple[str, ...], *, alone: bool = True)
         mcp["handoff"] = {"type": "http", "url": order.endpoint, "headers": bearer(order), "alwaysLoad": True}
     elif order.mcp:
         mcp["handoff"] = {
-            "type": "stdio", "command": order.mcp[0], "args": list(order.mcp[1:]), "alwaysLoad": True,
-        }  # fmt: skip
+            "type": "stdio",
+            "command": order.mcp[0],
+            "args": list(order.mcp[1:]),
+            "alwaysLoad": True,
+        }
     how: tuple[str, ...] = (order.prompt, "--permission-mode", "acceptEdits")
     if alone:
-        how = ("-p", order.prompt, "--output-format", "stream-json", "--verbose", "--setting-sources", "",
-               "--permission-mode", "dontAsk")  # fmt: skip
+        how = (
+            "-p",
+            order.prompt,
+            "--output-format",
+            "stream-json",
+            "--verbose",
+            "--setting-sources",
+            "",
+            "--permission-mode",
+            "dontAsk",
+        )
     argv = [
-        order.program, *how, *which, "--settings", settings, "--mcp-config", servers, "--strict-mcp-config",
-        "--allowedTools", ",".join(_TOOLS),
-    ]  # fmt: skip
+        order.program,
+        *how,
+        *which,
+        "--settings",
+        settings,
+        "--mcp-config",
+        servers,
+        "--strict-mcp-config",
+        "--allowedTools",
+        ",".join(_TOOLS),
+    ]
     argv += ["--model", order.model] if order.model else []
     argv += ["--max-turns", str(order.limits.turns)] if order.limits.turns and alone else []
     argv += ["--max-budget-usd", f"{order.limits.money:g}"] if order.limits.money and alone else []
@@ -94,7 +122,7 @@ def read(line: str) -> tuple[AgentEvent, ...]:
     value = parse(line)
     kind = value.get("type")
     if kind == "system" and value.get("subtype") == "init":
-        return (AgentEvent(STARTED, client_id=str(value.get("session_id") or "")),)
+        return (AgentEvent(kind=STARTED, client_id=str(value.get("session_id") or "")),)
     if kind == "assistant":
         message = value.get("message")
         content = message.get("content") if isinstance(message, dict) else []
@@ -102,7 +130,7 @@ def read(line: str) -> tuple[AgentEvent, ...]:
     if kind == "rate_limit_event":
         info = value.get("rate_limit_info")
         if isinstance(info, dict) and info.get("status") == "rejected":
-            return (AgentEvent(WAIT, "the usage limit is reached", until=number(info.get("resetsAt"))),)
+            return (AgentEvent(kind=WAIT, text="the usage limit is reached", until=number(info.get("resetsAt"))),)
     if kind == "result":
         good = not value.get("is_error") and value.get("subtype") == "success"
         text = text_of(value.get("result") or value.get("errors") or value.get("terminal_reason") or "")
@@ -112,22 +140,34 @@ def read(line: str) -> tuple[AgentEvent, ...]:
             text = f"API error {value['api_error_status']}: {text}"
         return (
             AgentEvent(
-                RESULT, text, str(value.get("session_id") or ""), good,
-                int(number(value.get("num_turns"))), number(value.get("total_cost_usd")),
+                kind=RESULT,
+                text=text,
+                client_id=str(value.get("session_id") or ""),
+                ok=good,
+                turns=int(number(value.get("num_turns"))),
+                money=number(value.get("total_cost_usd")),
             ),
-        )  # fmt: skip
+        )
     return ()
 
 
 def _part(part: dict[str, Any]) -> AgentEvent:
     if part.get("type") == "tool_use":
-        return AgentEvent(TOOL, str(part.get("name") or ""))
-    return AgentEvent(SAID, text_of(part.get("text") or ""))
+        return AgentEvent(kind=TOOL, text=str(part.get("name") or ""))
+    return AgentEvent(kind=SAID, text=text_of(part.get("text") or ""))
 
 
 ADAPTER = Adapter(
-    "claude", "Claude Code", ("claude",), abilities, launch, read, resume, dialect="claude", floor=_FLOOR,
+    name="claude",
+    title="Claude Code",
+    programs=("claude",),
+    abilities=abilities,
+    launch=launch,
+    read=read,
+    resume=resume,
+    dialect="claude",
+    floor=_FLOOR,
     secrets=("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"),
     logins=((".claude/.credentials.json", "claude/.credentials.json", True),),
     interactive=interactive,
-)  # fmt: skip
+)

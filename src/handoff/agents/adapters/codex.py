@@ -40,9 +40,14 @@ def abilities(version: str) -> Abilities:
     """Hooks came with 0.150; older ones are supervised only."""
     able = at_least(version, _FLOOR)
     return Abilities(
-        start_context=able, deny_edit=able, refuse_stop=able, end_event=True, resume=True, mcp=True,
+        start_context=able,
+        deny_edit=able,
+        refuse_stop=able,
+        end_event=True,
+        resume=True,
+        mcp=True,
         fence=BY_CLIENT,
-    )  # fmt: skip
+    )
 
 
 def launch(order: LaunchRequest) -> Launch:
@@ -68,9 +73,18 @@ def _home(order: LaunchRequest) -> tuple[dict[str, str], dict[str, str]]:
 
 def _options(order: LaunchRequest) -> tuple[str, ...]:
     words = [
-        "--json", "--ignore-user-config", "--skip-git-repo-check", "--disable", "plugins", "--disable", "apps",
-        "-c", "analytics.enabled=false", "-c", "check_for_update_on_startup=false",
-    ]  # fmt: skip
+        "--json",
+        "--ignore-user-config",
+        "--skip-git-repo-check",
+        "--disable",
+        "plugins",
+        "--disable",
+        "apps",
+        "-c",
+        "analytics.enabled=false",
+        "-c",
+        "check_for_update_on_startup=false",
+    ]
     if order.model:
         words += ["-m", order.model]
     if order.sandboxed or not order.owned:
@@ -84,21 +98,36 @@ def _options(order: LaunchRequest) -> tuple[str, ...]:
             words += ["-c", f"hooks.{name}={_toml(groups)}"]
     if order.endpoint:
         server: dict[str, Any] = {
-            "url": order.endpoint, "bearer_token_env_var": TOKEN_VARIABLE, "required": True,
-            "startup_timeout_sec": 30, "default_tools_approval_mode": "approve",
-        }  # fmt: skip
+            "url": order.endpoint,
+            "bearer_token_env_var": TOKEN_VARIABLE,
+            "required": True,
+            "startup_timeout_sec": 30,
+            "default_tools_approval_mode": "approve",
+        }
         words += ["-c", f"mcp_servers.handoff={_toml(server)}"]
     elif order.mcp:
         server = {
-            "command": order.mcp[0], "args": list(order.mcp[1:]), "required": True, "startup_timeout_sec": 30,
-            "default_tools_approval_mode": "approve", "env_vars": _PASSED,
-        }  # fmt: skip
+            "command": order.mcp[0],
+            "args": list(order.mcp[1:]),
+            "required": True,
+            "startup_timeout_sec": 30,
+            "default_tools_approval_mode": "approve",
+            "env_vars": _PASSED,
+        }
         words += ["-c", f"mcp_servers.handoff={_toml(server)}"]
     return tuple(words)
 
 
-_PASSED = ["HANDOFF_HOME", "HANDOFF_SESSION", "HANDOFF_PROJECT", "HANDOFF_TASK", "HANDOFF_FENCE", "HANDOFF_TOKEN",
-           "HANDOFF_DATABASE_URL", "HANDOFF_BROKER"]  # fmt: skip
+_PASSED = [
+    "HANDOFF_HOME",
+    "HANDOFF_SESSION",
+    "HANDOFF_PROJECT",
+    "HANDOFF_TASK",
+    "HANDOFF_FENCE",
+    "HANDOFF_TOKEN",
+    "HANDOFF_DATABASE_URL",
+    "HANDOFF_BROKER",
+]
 
 
 def _toml(value: Any) -> str:
@@ -115,31 +144,42 @@ def read(line: str) -> tuple[AgentEvent, ...]:
     value = parse(line)
     kind = str(value.get("type") or "")
     if kind == "thread.started":
-        return (AgentEvent(STARTED, client_id=str(value.get("thread_id") or "")),)
+        return (AgentEvent(kind=STARTED, client_id=str(value.get("thread_id") or "")),)
     if kind in ("item.started", "item.completed"):
         item = value.get("item")
         return _item(item if isinstance(item, dict) else {}, started=kind == "item.started")
     if kind == "turn.started":
-        return (AgentEvent(USAGE, turns=1),)
+        return (AgentEvent(kind=USAGE, turns=1),)
     if kind == "turn.completed":
-        return (AgentEvent(RESULT, ok=True),)
+        return (AgentEvent(kind=RESULT, ok=True),)
     if kind == "turn.failed":
-        return (AgentEvent(RESULT, text_of(value.get("error")), ok=False),)
+        return (AgentEvent(kind=RESULT, text=text_of(value.get("error")), ok=False),)
     if kind == "error":
-        return (AgentEvent(TROUBLE, text_of(value.get("message"))),)
+        return (AgentEvent(kind=TROUBLE, text=text_of(value.get("message"))),)
     return ()
 
 
 def _item(item: dict[str, Any], *, started: bool) -> tuple[AgentEvent, ...]:
     kind = item.get("type")
     if kind in _TOOL_ITEMS:
-        return (AgentEvent(TOOL, str(item.get("command") or kind)),) if started or kind == "file_change" else ()
+        return (
+            (AgentEvent(kind=TOOL, text=str(item.get("command") or kind)),) if started or kind == "file_change" else ()
+        )
     if kind == "agent_message" and not started:
-        return (AgentEvent(SAID, text_of(item.get("text") or "")),)
+        return (AgentEvent(kind=SAID, text=text_of(item.get("text") or "")),)
     return ()
 
 
 ADAPTER = Adapter(
-    "codex", "Codex", ("codex",), abilities, launch, read, resume, dialect="codex", floor=_FLOOR,
-    secrets=("OPENAI_API_KEY", "CODEX_API_KEY"), logins=((".codex/auth.json", "codex/auth.json", True),),
-)  # fmt: skip
+    name="codex",
+    title="Codex",
+    programs=("codex",),
+    abilities=abilities,
+    launch=launch,
+    read=read,
+    resume=resume,
+    dialect="codex",
+    floor=_FLOOR,
+    secrets=("OPENAI_API_KEY", "CODEX_API_KEY"),
+    logins=((".codex/auth.json", "codex/auth.json", True),),
+)

@@ -25,7 +25,7 @@ def abilities(version: str) -> Abilities:
 def read(line: str) -> tuple[AgentEvent, ...]:
     """Whatever it prints is what it said."""
     text = line.strip()
-    return (AgentEvent(SAID, text),) if text else ()
+    return (AgentEvent(kind=SAID, text=text),) if text else ()
 
 
 def made_from(name: str, template: Sequence[str], *, where: str) -> Adapter:
@@ -38,19 +38,23 @@ def made_from(name: str, template: Sequence[str], *, where: str) -> Adapter:
     def launch(order: LaunchRequest) -> Launch:
         path = os.path.join(order.folder, "prompt.md")
         values = {
-            "prompt": order.prompt, "prompt_file": path, "workspace": order.workspace, "session": order.session,
-            "folder": order.folder, "model": order.model,
-        }  # fmt: skip
+            "prompt": order.prompt,
+            "prompt_file": path,
+            "workspace": order.workspace,
+            "session": order.session,
+            "folder": order.folder,
+            "model": order.model,
+        }
         words = [_fill(word, values, where=where) for word in template]
         return Launch((order.program, *words[1:], *order.words), {}, {path: order.prompt})
 
     return Adapter(
-        name,
-        f"{name} (a command of yours)",
-        (template[0],),
-        abilities,
-        launch,
-        read,
+        name=name,
+        title=f"{name} (a command of yours)",
+        programs=(template[0],),
+        abilities=abilities,
+        launch=launch,
+        read=read,
         version_words=(),
         interactive=launch,
     )

@@ -35,9 +35,15 @@ def abilities(version: str) -> Abilities:
     """No cap on turns: the supervisor counts them."""
     able = at_least(version, _FLOOR)
     return Abilities(
-        start_context=able, deny_edit=able, refuse_stop=able, end_event=True, choose_id=True, resume=True, mcp=True,
+        start_context=able,
+        deny_edit=able,
+        refuse_stop=able,
+        end_event=True,
+        choose_id=True,
+        resume=True,
+        mcp=True,
         fence=BY_SANDBOX,
-    )  # fmt: skip
+    )
 
 
 def launch(order: LaunchRequest) -> Launch:
@@ -57,8 +63,11 @@ def _launch(order: LaunchRequest, which: tuple[str, ...]) -> Launch:
         servers["handoff"] = {"type": "http", "url": order.endpoint, "headers": bearer(order), "tools": ["*"]}
     elif order.mcp:
         servers["handoff"] = {
-            "type": "local", "command": order.mcp[0], "args": list(order.mcp[1:]), "tools": ["*"],
-        }  # fmt: skip
+            "type": "local",
+            "command": order.mcp[0],
+            "args": list(order.mcp[1:]),
+            "tools": ["*"],
+        }
     argv = [
         order.program, "-C", order.workspace, "-p", order.prompt, "--output-format", "json", "--allow-all",
         "--no-ask-user", "--no-auto-update", "--no-remote", "--disable-builtin-mcps", *which,
@@ -82,20 +91,28 @@ def read(line: str) -> tuple[AgentEvent, ...]:
     data = value.get("data")
     data = data if isinstance(data, dict) else {}
     if kind == "session.start":
-        return (AgentEvent(STARTED, client_id=str(data.get("sessionId") or "")),)
+        return (AgentEvent(kind=STARTED, client_id=str(data.get("sessionId") or "")),)
     if kind == "tool.execution_start":
-        return (AgentEvent(TOOL, str(data.get("toolName") or "")),)
+        return (AgentEvent(kind=TOOL, text=str(data.get("toolName") or "")),)
     if kind == "assistant.message":
-        return (AgentEvent(SAID, text_of(data.get("content") or "")),)
+        return (AgentEvent(kind=SAID, text=text_of(data.get("content") or "")),)
     if kind in ("session.error", "error"):
-        return (AgentEvent(TROUBLE, text_of(data.get("message") or value.get("message") or "")),)
+        return (AgentEvent(kind=TROUBLE, text=text_of(data.get("message") or value.get("message") or "")),)
     if kind == "result":
         good = not value.get("exitCode")
-        return (AgentEvent(RESULT, "", str(value.get("sessionId") or ""), good),)
+        return (AgentEvent(kind=RESULT, text="", client_id=str(value.get("sessionId") or ""), ok=good),)
     return ()
 
 
 ADAPTER = Adapter(
-    "copilot", "GitHub Copilot CLI", ("copilot",), abilities, launch, read, resume, dialect="copilot", floor=_FLOOR,
+    name="copilot",
+    title="GitHub Copilot CLI",
+    programs=("copilot",),
+    abilities=abilities,
+    launch=launch,
+    read=read,
+    resume=resume,
+    dialect="copilot",
+    floor=_FLOOR,
     secrets=("COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN", "COPILOT_PROVIDER_API_KEY"),
-)  # fmt: skip
+)

@@ -46,9 +46,16 @@ def abilities(version: str) -> Abilities:
     """Hooks are there from the floor on; it has a cap on turns, none on money."""
     able = at_least(version, _FLOOR)
     return Abilities(
-        start_context=able, deny_edit=able, refuse_stop=able, end_event=True, choose_id=True, resume=True, mcp=True,
-        turn_limit=True, fence=BY_SANDBOX,
-    )  # fmt: skip
+        start_context=able,
+        deny_edit=able,
+        refuse_stop=able,
+        end_event=True,
+        choose_id=True,
+        resume=True,
+        mcp=True,
+        turn_limit=True,
+        fence=BY_SANDBOX,
+    )
 
 
 def launch(order: LaunchRequest) -> Launch:
@@ -80,8 +87,18 @@ def _launch(order: LaunchRequest, which: tuple[str, ...]) -> Launch:
         }
     if order.limits.turns:
         settings["model"] = {"maxSessionTurns": order.limits.turns}
-    argv = [order.program, "-p", order.prompt, "--output-format", "stream-json", "--approval-mode", "yolo",
-            "--skip-trust", *which, *(("-m", order.model) if order.model else ())]  # fmt: skip
+    argv = [
+        order.program,
+        "-p",
+        order.prompt,
+        "--output-format",
+        "stream-json",
+        "--approval-mode",
+        "yolo",
+        "--skip-trust",
+        *which,
+        *(("-m", order.model) if order.model else ()),
+    ]
     own = {"GEMINI_CLI_HOME": os.path.join(order.state or order.folder, "gemini")} if order.sandboxed else {}
     return Launch(
         (*argv, *order.words),
@@ -95,18 +112,18 @@ def read(line: str) -> tuple[AgentEvent, ...]:
     value = parse(line)
     kind = value.get("type")
     if kind == "init":
-        return (AgentEvent(STARTED, client_id=str(value.get("session_id") or "")),)
+        return (AgentEvent(kind=STARTED, client_id=str(value.get("session_id") or "")),)
     if kind == "tool_use":
-        return (AgentEvent(TOOL, str(value.get("tool_name") or "")),)
+        return (AgentEvent(kind=TOOL, text=str(value.get("tool_name") or "")),)
     if kind == "message" and value.get("role") == "assistant":
-        return (AgentEvent(SAID, text_of(value.get("content"))),)
+        return (AgentEvent(kind=SAID, text=text_of(value.get("content"))),)
     if kind == "error":
-        return (AgentEvent(TROUBLE, text_of(value.get("message"))),)
+        return (AgentEvent(kind=TROUBLE, text=text_of(value.get("message"))),)
     if kind == "result":
         good = value.get("status") == "success"
         stats = value.get("stats")
         turns = int(number(stats.get("turns"))) if isinstance(stats, dict) else 0
-        return (AgentEvent(RESULT, "" if good else text_of(value.get("error")), ok=good, turns=turns),)
+        return (AgentEvent(kind=RESULT, text="" if good else text_of(value.get("error")), ok=good, turns=turns),)
     return ()
 
 
@@ -121,11 +138,20 @@ def outcome(ending: Ending, now: float) -> AgentOutcome:
 
 
 ADAPTER = Adapter(
-    "gemini", "Gemini CLI", ("gemini",), abilities, launch, read, resume, outcome, dialect="gemini", floor=_FLOOR,
+    name="gemini",
+    title="Gemini CLI",
+    programs=("gemini",),
+    abilities=abilities,
+    launch=launch,
+    read=read,
+    resume=resume,
+    outcome=outcome,
+    dialect="gemini",
+    floor=_FLOOR,
     secrets=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
     logins=(
         (".gemini/settings.json", "gemini/.gemini/settings.json", False),
         (".gemini/google_accounts.json", "gemini/.gemini/google_accounts.json", False),
         (".gemini/oauth_creds.json", "gemini/.gemini/oauth_creds.json", True),
     ),
-)  # fmt: skip
+)

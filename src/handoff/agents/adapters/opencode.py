@@ -101,11 +101,14 @@ def _launch(order: LaunchRequest, which: tuple[str, ...]) -> Launch:
     return Launch(
         argv,
         {
-            **quiet, "npm_config_offline": "true", "OPENCODE_CONFIG_DIR": folder,
-            "OPENCODE_DB": os.path.join(order.state or order.folder, "opencode", "opencode.db"), **own,
+            **quiet,
+            "npm_config_offline": "true",
+            "OPENCODE_CONFIG_DIR": folder,
+            "OPENCODE_DB": os.path.join(order.state or order.folder, "opencode", "opencode.db"),
+            **own,
         },
         files,
-    )  # fmt: skip
+    )
 
 
 def read(line: str) -> tuple[AgentEvent, ...]:
@@ -116,21 +119,29 @@ def read(line: str) -> tuple[AgentEvent, ...]:
     part = value.get("part")
     part = part if isinstance(part, dict) else {}
     if kind == "step_start":
-        return (AgentEvent(STARTED, client_id=known),)
+        return (AgentEvent(kind=STARTED, client_id=known),)
     if kind == "tool_use":
-        return (AgentEvent(TOOL, str(part.get("tool") or "")),)
+        return (AgentEvent(kind=TOOL, text=str(part.get("tool") or "")),)
     if kind == "text":
-        return (AgentEvent(SAID, text_of(part.get("text") or "")),)
+        return (AgentEvent(kind=SAID, text=text_of(part.get("text") or "")),)
     if kind == "step_finish":
         stopped = part.get("reason") == "stop"
-        return (AgentEvent(RESULT, client_id=known, ok=True if stopped else None, turns=0),) if stopped else ()
+        return (AgentEvent(kind=RESULT, client_id=known, ok=True if stopped else None, turns=0),) if stopped else ()
     if kind == "error":
-        return (AgentEvent(RESULT, text_of(value.get("error")), known, ok=False),)
+        return (AgentEvent(kind=RESULT, text=text_of(value.get("error")), client_id=known, ok=False),)
     return ()
 
 
 ADAPTER = Adapter(
-    "opencode", "opencode", ("opencode",), abilities, launch, read, resume, dialect="opencode", floor=_FLOOR,
+    name="opencode",
+    title="opencode",
+    programs=("opencode",),
+    abilities=abilities,
+    launch=launch,
+    read=read,
+    resume=resume,
+    dialect="opencode",
+    floor=_FLOOR,
     secrets=("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY"),
     logins=(
         (".local/share/opencode/auth.json", "opencode/share/opencode/auth.json", True),
@@ -138,4 +149,4 @@ ADAPTER = Adapter(
         (".config/git/config", "opencode/config/git/config", False),
         (".config/git/ignore", "opencode/config/git/ignore", False),
     ),
-)  # fmt: skip
+)

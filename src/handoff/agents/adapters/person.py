@@ -29,4 +29,6 @@ def read(line: str) -> tuple[AgentEvent, ...]:
     return ()
 
 
-ADAPTER = Adapter(NAME, "a person", (), abilities, launch, read, version_words=())
+ADAPTER = Adapter(
+    name=NAME, title="a person", programs=(), abilities=abilities, launch=launch, read=read, version_words=()
+)

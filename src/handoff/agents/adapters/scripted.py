@@ -42,10 +42,10 @@ def read(line: str) -> tuple[AgentEvent, ...]:
     """What it told; its complaints begin with Error."""
     text = line.strip()
     if text.startswith("Error: "):
-        return (AgentEvent(TROUBLE, text.removeprefix("Error: ")),)
+        return (AgentEvent(kind=TROUBLE, text=text.removeprefix("Error: ")),)
     if text.startswith(SPENT) and text.endswith(" USD"):
-        return (AgentEvent(USAGE, text, money=_amount(text)),)
-    return (AgentEvent(SAID, text),) if text else ()
+        return (AgentEvent(kind=USAGE, text=text, money=_amount(text)),)
+    return (AgentEvent(kind=SAID, text=text),) if text else ()
 
 
 def _amount(text: str) -> float:
@@ -56,5 +56,12 @@ def _amount(text: str) -> float:
 
 
 ADAPTER = Adapter(
-    "scripted", "the scripted agent", (sys.executable,), abilities, launch, read, interactive=launch, version_words=()
-)  # fmt: skip
+    name="scripted",
+    title="the scripted agent",
+    programs=(sys.executable,),
+    abilities=abilities,
+    launch=launch,
+    read=read,
+    interactive=launch,
+    version_words=(),
+)

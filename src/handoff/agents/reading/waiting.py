@@ -80,8 +80,9 @@ def _clock_time(patterns: Any, text: str, now: float) -> float | None:
     found = patterns.search(
         r"(?:resets?|again|until|at)\s+(?:at\s+|on\s+)?(?:([a-z]{3})[a-z]*\.?\s+(\d{1,2})(?:st|nd|rd|th)?,?\s+(?:at\s+)?)?"
         r"(\d{1,2})(?::(\d\d))?\s*([ap]m)?\b(?:\s*\(?(utc|gmt)\b)?",
-        text, patterns.IGNORECASE,
-    )  # fmt: skip
+        text,
+        patterns.IGNORECASE,
+    )
     if found is None or (found[4] is None and found[5] is None):
         return None
     hour, minute = int(found[3]), int(found[4] or 0)

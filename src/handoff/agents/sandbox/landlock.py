@@ -101,8 +101,18 @@ def restrict(writable: Sequence[str], hidden: Sequence[str], visible: Sequence[s
         allow(path, _READ)
     for path in visible:
         allow(path, _READ)
-    for path in (*writable, "/dev/null", "/dev/tty", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/ptmx",
-                 "/dev/pts", "/dev/shm"):  # noqa: S108 - devices, not scratch files  # fmt: skip
+    for path in (
+        *writable,
+        "/dev/null",
+        "/dev/tty",
+        "/dev/zero",
+        "/dev/full",
+        "/dev/random",
+        "/dev/urandom",
+        "/dev/ptmx",
+        "/dev/pts",
+        "/dev/shm",  # noqa: S108 - a device, not a scratch file
+    ):
         allow(path, handled)
     allow("/proc", _READ | _WRITE | _TRUNCATE)
     libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)

@@ -179,15 +179,22 @@ def seatbelt_profile(policy: Policy) -> str:
 def _programs(policy: Policy, environment: Mapping[str, str]) -> list[str]:
     """Where PATH and Python find programs inside folders that are hidden or replaced: a venv in the checkout, say."""
     covered = [*policy.hidden, "/tmp", "/run"]  # noqa: S108
-    roots = [os.path.dirname(folder) if os.path.basename(folder) in ("bin", "shims") else folder
-             for folder in environment.get("PATH", "").split(os.pathsep) if folder.startswith("/")]  # fmt: skip
+    roots = [
+        os.path.dirname(folder) if os.path.basename(folder) in ("bin", "shims") else folder
+        for folder in environment.get("PATH", "").split(os.pathsep)
+        if folder.startswith("/")
+    ]
     roots += [sys.prefix, sys.base_prefix, SOURCES]
     writable = [policy.temp, policy.workspace, *policy.writable]
     return [
-        root for root in dict.fromkeys(roots)
-        if _inside(root, covered) and not _inside(root, writable) and root not in covered
-        and len(root.split("/")) >= _SHORTEST_ROOT and os.path.isdir(root)
-    ]  # fmt: skip
+        root
+        for root in dict.fromkeys(roots)
+        if _inside(root, covered)
+        and not _inside(root, writable)
+        and root not in covered
+        and len(root.split("/")) >= _SHORTEST_ROOT
+        and os.path.isdir(root)
+    ]
 
 
 def _inside(path: str, folders: Iterable[str]) -> bool:

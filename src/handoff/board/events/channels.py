@@ -65,10 +65,19 @@ def keep(store: Store, held: Progress, *, now: Progress, done: bool) -> Progress
     with store.transaction() as transaction:
         until = 0.0 if done else transaction.now() + HELD_SECONDS
         row = transaction.one(
-            "keep_channel", name=held.name, mark=held.busy_until, until=until, seq=now.seq, state=now.state,
-            next_at=now.next_at, tries=now.tries, sent=now.sent, dropped=now.dropped, sent_at=now.sent_at,
+            "keep_channel",
+            name=held.name,
+            mark=held.busy_until,
+            until=until,
+            seq=now.seq,
+            state=now.state,
+            next_at=now.next_at,
+            tries=now.tries,
+            sent=now.sent,
+            dropped=now.dropped,
+            sent_at=now.sent_at,
             trouble=now.trouble,
-        )  # fmt: skip
+        )
     return Progress(**row) if row else None
 
 

@@ -69,19 +69,33 @@ def tell(transaction: Transaction, reports: Sequence[IncidentReport]) -> int:
     for report in reports:
         name = identity(report.mark)
         body = {
-            "what": _clean(report.what), "fix": _clean(report.fix), "evidence": report.evidence,
+            "what": _clean(report.what),
+            "fix": _clean(report.fix),
+            "evidence": report.evidence,
             "fixed": report.fixed,
-        }  # fmt: skip
+        }
         fresh = transaction.execute(
-            "add_incident", id=name, at=report.at or transaction.now(), kind=report.kind, project=_clean(report.project),
-            session=_clean(report.session), place=_clean(report.place), body=texts.write(body),
-        )  # fmt: skip
+            "add_incident",
+            id=name,
+            at=report.at or transaction.now(),
+            kind=report.kind,
+            project=_clean(report.project),
+            session=_clean(report.session),
+            place=_clean(report.place),
+            body=texts.write(body),
+        )
         if fresh:
             told += 1
             journal.append(
-                transaction, f"incident.{report.kind}", project=_clean(report.project), session=_clean(report.session),
-                incident=name, what=body["what"], fix=body["fix"], evidence=report.evidence,
-            )  # fmt: skip
+                transaction,
+                f"incident.{report.kind}",
+                project=_clean(report.project),
+                session=_clean(report.session),
+                incident=name,
+                what=body["what"],
+                fix=body["fix"],
+                evidence=report.evidence,
+            )
     return told
 
 
@@ -150,6 +164,6 @@ def _clean(text: str) -> str:
 def _incident(row: Row) -> Incident:
     body = texts.read(str(row["body"]), {})
     return Incident(
-        row["id"], row["at"], row["kind"], row["project"], row["session"], row["place"], body.get("what", ""),
-        body.get("fix", ""), body.get("evidence", {}), body.get("fixed", {}), row["resolved_at"], row["resolved"],
+        id=row["id"], at=row["at"], kind=row["kind"], project=row["project"], session=row["session"], place=row["place"], what=body.get("what", ""),
+        fix=body.get("fix", ""), evidence=body.get("evidence", {}), fixed=body.get("fixed", {}), resolved_at=row["resolved_at"], resolved=row["resolved"],
     )  # fmt: skip

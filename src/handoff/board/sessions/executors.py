@@ -44,9 +44,16 @@ def begin(
     """A supervisor introduces itself, and says what its host has."""
     with store.transaction() as transaction:
         (row,) = transaction.query(
-            "put_executor", id=id, host=host, boot=boot, pid=pid, process_start=process_start,
-            lease_seconds=float(lease_seconds), lease_now=transaction.lease_now(), now=transaction.now(),
-        )  # fmt: skip
+            "put_executor",
+            id=id,
+            host=host,
+            boot=boot,
+            pid=pid,
+            process_start=process_start,
+            lease_seconds=float(lease_seconds),
+            lease_now=transaction.lease_now(),
+            now=transaction.now(),
+        )
         requirements.offer(transaction, executor=id, agents=agents, labels=requirements.check_labels(labels))
         return Executor(**row)
 
@@ -55,9 +62,12 @@ def renew(store: Store, *, id: str, lease_seconds: float = LEASE_SECONDS) -> boo
     """A sign of life; False means that others have given this supervisor up and it must stop at once."""
     with store.transaction() as transaction:
         row = transaction.one(
-            "renew_executor", id=id, lease_seconds=float(lease_seconds), lease_now=transaction.lease_now(),
+            "renew_executor",
+            id=id,
+            lease_seconds=float(lease_seconds),
+            lease_now=transaction.lease_now(),
             now=transaction.now(),
-        )  # fmt: skip
+        )
         return row is not None
 
 

@@ -71,10 +71,16 @@ def _next(
     if limits.machine and _running(transaction, who, project)["machine"] >= limits.machine:
         return None
     return transaction.one(
-        "next_task", now=transaction.now(), project=project, agent=who.agent, role=role,
-        max_project=limits.project, max_agent=limits.agent, labels=requirements.as_text(who.labels),
+        "next_task",
+        now=transaction.now(),
+        project=project,
+        agent=who.agent,
+        role=role,
+        max_project=limits.project,
+        max_agent=limits.agent,
+        labels=requirements.as_text(who.labels),
         tab=int(who.kind == TAB),
-    )  # fmt: skip
+    )
 
 
 def claim(
@@ -141,9 +147,12 @@ def hand_back(store: Store, *, task: Task, reason: str) -> outcomes.Outcome | No
     """
     with store.transaction() as transaction:
         values = {
-            "key": task.key, "fence": task.fence, "lease_until": task.lease_until,
-            "now": transaction.now(), "lease_now": transaction.lease_now(),
-        }  # fmt: skip
+            "key": task.key,
+            "fence": task.fence,
+            "lease_until": task.lease_until,
+            "now": transaction.now(),
+            "lease_now": transaction.lease_now(),
+        }
         row = transaction.one("free_expired_task", **values, reason=reason)
         if row is not None:
             freed = Task(**row)
@@ -188,9 +197,15 @@ def why_idle(store: Store, *, who: SessionIdentity, project: str = "", limits: C
 def _take(transaction: Transaction, *, key: int, agent: str, who: SessionIdentity, lease_seconds: float) -> Claim:
     _check_length(lease_seconds)
     (row,) = transaction.query(
-        "claim_task", key=key, session=who.id, host=who.host, agent=agent, lease_seconds=float(lease_seconds),
-        lease_now=transaction.lease_now(), now=transaction.now(),
-    )  # fmt: skip
+        "claim_task",
+        key=key,
+        session=who.id,
+        host=who.host,
+        agent=agent,
+        lease_seconds=float(lease_seconds),
+        lease_now=transaction.lease_now(),
+        now=transaction.now(),
+    )
     task = Task(**row)
     where = who._replace(project=who.project or task.project, workspace=who.workspace or task.workspace)
     session = register(transaction, who=where, task=task.key, fence=task.fence)
@@ -213,9 +228,13 @@ def _held_already(transaction: Transaction, who: SessionIdentity) -> Claim | Non
         return None
     session = Session(**row)
     found = transaction.one(
-        "renew_lease", key=session.task, fence=session.fence, lease_seconds=0.0, lease_now=transaction.lease_now(),
+        "renew_lease",
+        key=session.task,
+        fence=session.fence,
+        lease_seconds=0.0,
+        lease_now=transaction.lease_now(),
         now=transaction.now(),
-    )  # fmt: skip
+    )
     if found is None or found["held_by"] != who.id:
         return None
     task = Task(**found)

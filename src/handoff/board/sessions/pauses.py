@@ -50,9 +50,14 @@ def pause(
     _check_scope(scope, project, name)
     with store.transaction() as transaction:
         fresh = transaction.execute(
-            "put_pause", scope=scope, project=project, name=name, reason=reason, paused_by=paused_by,
+            "put_pause",
+            scope=scope,
+            project=project,
+            name=name,
+            reason=reason,
+            paused_by=paused_by,
             now=transaction.now(),
-        )  # fmt: skip
+        )
         if fresh:
             journal.append(transaction, "claims.stopped", project=project, scope=scope, name=name, reason=reason)
         return bool(fresh)

@@ -103,9 +103,16 @@ def scan(
     late_batches, late_gates, concluded = _tell_overdue(store) if found.overdue else ([], [], [])
     ended = [name for name in found.idle_sessions if sessions.end(store, id=name, ending="silent for long")]
     return WatchdogReport(
-        tuple(freed), tuple(blocked), tuple(fan_ins), tuple(woken), tuple(found.idle_fan_ins),
-        tuple(late_batches), tuple(late_gates), tuple(ended), tuple(concluded),
-    )  # fmt: skip
+        freed=tuple(freed),
+        blocked=tuple(blocked),
+        opened_fan_ins=tuple(fan_ins),
+        woken=tuple(woken),
+        idle_fan_ins=tuple(found.idle_fan_ins),
+        overdue_batches=tuple(late_batches),
+        overdue_gates=tuple(late_gates),
+        ended_sessions=tuple(ended),
+        defaulted_gates=tuple(concluded),
+    )
 
 
 def _look(store: Store, *, host: str, fan_in_seconds: float, session_seconds: float, limit: int) -> _Found:

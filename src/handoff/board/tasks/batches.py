@@ -86,27 +86,46 @@ def open_batch(
         used_before = _refuse_live_batch(transaction, project=project, id=id)
         tasks.refuse_live(transaction, project=project, id=fan_in.id)
         (row,) = transaction.query(
-            "add_batch", project=project, id=id, workspace=workspace, total=len(sub_tasks), next_task=next_task,
-            rationale=rationale, estimated_speedup=estimated_speedup, serial_minutes=serial_minutes,
-            manifest=manifest, now=now, due_at=now + timeout_hours * _HOUR,
-        )  # fmt: skip
+            "add_batch",
+            project=project,
+            id=id,
+            workspace=workspace,
+            total=len(sub_tasks),
+            next_task=next_task,
+            rationale=rationale,
+            estimated_speedup=estimated_speedup,
+            serial_minutes=serial_minutes,
+            manifest=manifest,
+            now=now,
+            due_at=now + timeout_hours * _HOUR,
+        )
         key = int(row["key"])
         common: dict[str, Any] = {"project": project, "batch": key, "baseline": baseline, "not_before": 0.0, "now": now}
         values = [
             tasks.new_values(
-                **common, **_asked(part, workspace), scope=id, kind=SUB_TASK, open_needs=len(set(part.depends_on)),
+                **common,
+                **_asked(part, workspace),
+                scope=id,
+                kind=SUB_TASK,
+                open_needs=len(set(part.depends_on)),
                 state=states.WAITING if part.depends_on else states.READY,
-                generation=tasks.next_generation(transaction, project=project, id=part.id, scope=id) if used_before else 1,
+                generation=tasks.next_generation(transaction, project=project, id=part.id, scope=id)
+                if used_before
+                else 1,
             )
             for part in sub_tasks
-        ]  # fmt: skip
+        ]
         # The fan-in's one open need is the batch itself; only the counter meets it.
         values.append(
             tasks.new_values(
-                **common, **_asked(fan_in, workspace), kind=FAN_IN, open_needs=1, state=states.WAITING,
+                **common,
+                **_asked(fan_in, workspace),
+                kind=FAN_IN,
+                open_needs=1,
+                state=states.WAITING,
                 generation=tasks.next_generation(transaction, project=project, id=fan_in.id),
             )
-        )  # fmt: skip
+        )
         transaction.execute_many("add_tasks", values)
         _link(transaction, key, sub_tasks)
         _requirement(transaction, key, (*sub_tasks, fan_in))
@@ -133,9 +152,12 @@ def check_parts(*, project: str, id: str, sub_tasks: Sequence[SubTask], fan_in: 
         known.add(part.id)
         requirements.check_labels(part.labels)
         tasks.check_fields(
-            id=part.id, brief=part.brief, title=part.title, max_attempts=part.max_attempts,
+            id=part.id,
+            brief=part.brief,
+            title=part.title,
+            max_attempts=part.max_attempts,
             estimate_minutes=part.estimate_minutes,
-        )  # fmt: skip
+        )
     if fan_in.id in known:
         raise UserError(f"Batch '{id}': '{fan_in.id}' is both a sub-task and the fan-in.", "Rename one of them.")
     for part in sub_tasks:

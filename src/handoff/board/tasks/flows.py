@@ -109,7 +109,9 @@ def refuse_live(store: Store, *, project: str, id: str) -> None:  # noqa: A002 -
         )
 
 
-def tell(transaction: Transaction, flow: Flow, kind: str, /, *, task: Task | None = None, session: str = "", **body: Any) -> None:  # fmt: skip
+def tell(
+    transaction: Transaction, flow: Flow, kind: str, /, *, task: Task | None = None, session: str = "", **body: Any
+) -> None:
     """A line of the journal about a flow."""
     journal.append(
         transaction, kind, task=task, project=flow.project, session=session, flow=flow.id, flow_key=flow.key, **body
@@ -210,8 +212,12 @@ def events(store: Store, flow: Flow, *, seq: int = 0, limit: int = 10_000) -> li
     """What happened to a flow and its tasks, in order."""
     with store.transaction(write=False) as transaction:
         rows = transaction.query(
-            "read_flow_events", project=flow.project, since=seq, below=f"{flow.id}/%",
-            named=f'%"flow_key": {flow.key}%', limit=limit,
-        )  # fmt: skip
+            "read_flow_events",
+            project=flow.project,
+            since=seq,
+            below=f"{flow.id}/%",
+            named=f'%"flow_key": {flow.key}%',
+            limit=limit,
+        )
     found = [journal.Event(**{**row, "body": texts.read(row["body"], {})}) for row in rows]
     return [event for event in found if event.at >= flow.created_at]  # an id may have been used before

@@ -46,11 +46,19 @@ def record(transaction: Transaction, *, batch: Batch, summary: str = "", session
     wall = max(0.0, finished - began) / _MINUTE
     speed = work / wall if wall > 0 else 0.0
     transaction.execute(
-        "add_measure", batch=batch.key, project=batch.project, sub_tasks=int(row["sub_tasks"]),
-        estimated_minutes=float(row["estimated_minutes"]), session_minutes=work, wall_minutes=wall,
-        estimated_speedup=batch.estimated_speedup, speedup=speed,
-        serial_share=serial_share(speed, int(row["sub_tasks"])), summary=summary[:200], now=transaction.now(),
-    )  # fmt: skip
+        "add_measure",
+        batch=batch.key,
+        project=batch.project,
+        sub_tasks=int(row["sub_tasks"]),
+        estimated_minutes=float(row["estimated_minutes"]),
+        session_minutes=work,
+        wall_minutes=wall,
+        estimated_speedup=batch.estimated_speedup,
+        speedup=speed,
+        serial_share=serial_share(speed, int(row["sub_tasks"])),
+        summary=summary[:200],
+        now=transaction.now(),
+    )
 
 
 def serial_share(speedup: float, workers: int) -> float | None:

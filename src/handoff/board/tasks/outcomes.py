@@ -42,8 +42,11 @@ def finish(
     texts.check(summary, "summary")
     with store.transaction() as transaction:
         values: dict[str, Any] = {
-            "key": key, "result": summary, "evidence": texts.write(dict(evidence or {})), "now": transaction.now(),
-        }  # fmt: skip
+            "key": key,
+            "result": summary,
+            "evidence": texts.write(dict(evidence or {})),
+            "now": transaction.now(),
+        }
         row: Row | None
         if fence is None:
             row = transaction.one("finish_free_task", **values)
@@ -144,9 +147,14 @@ def let_go(transaction: Transaction, task: Task, *, state: str, fence: int | Non
             raise stale(task, None)
         return _move(transaction, task, state=state, reason=reason)
     row = transaction.one(
-        "let_go_task", key=task.key, state=state, fence=fence, reason=reason,
-        now=transaction.now(), lease_now=transaction.lease_now(),
-    )  # fmt: skip
+        "let_go_task",
+        key=task.key,
+        state=state,
+        fence=fence,
+        reason=reason,
+        now=transaction.now(),
+        lease_now=transaction.lease_now(),
+    )
     if row is None:
         raise stale(task, fence)
     freed = Task(**row)
@@ -156,9 +164,17 @@ def let_go(transaction: Transaction, task: Task, *, state: str, fence: int | Non
 
 def _move(transaction: Transaction, task: Task, *, state: str, reason: str, ended_at: float | None = None) -> Task:
     row = transaction.one(
-        "move_task", key=task.key, seen=task.state, fence=task.fence, state=state, reason=reason, blocked_by=None,
-        ended_at=ended_at, result=task.result, now=transaction.now(),
-    )  # fmt: skip
+        "move_task",
+        key=task.key,
+        seen=task.state,
+        fence=task.fence,
+        state=state,
+        reason=reason,
+        blocked_by=None,
+        ended_at=ended_at,
+        result=task.result,
+        now=transaction.now(),
+    )
     if row is None:
         raise stale(tasks.get(transaction, key=task.key), None)
     _free_session(transaction, task)

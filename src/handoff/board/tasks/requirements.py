@@ -108,8 +108,10 @@ def unserved(store: Store, *, project: str = "", limit: int = _SHOWN) -> list[Un
         )
         return [
             Unserved(
-                row["project"], f"{row['scope']}/{row['id']}" if row["scope"] else row["id"], row["agent"],
+                row["project"],
+                f"{row['scope']}/{row['id']}" if row["scope"] else row["id"],
+                row["agent"],
                 of_task(transaction, key=row["key"]),
             )
             for row in rows
-        ]  # fmt: skip
+        ]

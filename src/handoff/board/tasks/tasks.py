@@ -215,11 +215,14 @@ def edit(
     with store.transaction() as transaction:
         task = get(transaction, key=key)
         row = transaction.one(
-            "edit_task", key=key, now=transaction.now(),
-            title=task.title if title is None else title, brief=task.brief if brief is None else brief,
+            "edit_task",
+            key=key,
+            now=transaction.now(),
+            title=task.title if title is None else title,
+            brief=task.brief if brief is None else brief,
             priority=task.priority if priority is None else priority,
             not_before=task.not_before if not_before is None else not_before,
-        )  # fmt: skip
+        )
         if row is None:
             raise Conflict(f"Task '{task.label}' is {task.state}: it cannot be edited now.", holder_hint(task))
         task = Task(**row)
@@ -231,9 +234,13 @@ def place(store: Store, *, key: int, fence: int, workspace: str, baseline: Mappi
     """The task's work goes on in another folder, by the session that holds the fence."""
     with store.transaction() as transaction:
         row = transaction.one(
-            "place_task", key=key, fence=fence, workspace=workspace, baseline=texts.write(dict(baseline)),
+            "place_task",
+            key=key,
+            fence=fence,
+            workspace=workspace,
+            baseline=texts.write(dict(baseline)),
             now=transaction.now(),
-        )  # fmt: skip
+        )
         if row is None:
             raise stale(get(transaction, key=key), fence)
         task = Task(**row)
@@ -275,9 +282,14 @@ def next_generation(transaction: Transaction, *, project: str, id: str, scope: s
 
 
 def new_values(
-    *, owns: Sequence[str], baseline: Mapping[str, Any] | None, scope: str = "", kind: str = TASK,
-    batch: int | None = None, **rest: Any,
-) -> dict[str, Any]:  # fmt: skip
+    *,
+    owns: Sequence[str],
+    baseline: Mapping[str, Any] | None,
+    scope: str = "",
+    kind: str = TASK,
+    batch: int | None = None,
+    **rest: Any,
+) -> dict[str, Any]:
     """The values of a new row."""
     return {
         **rest,

@@ -14,8 +14,12 @@ if TYPE_CHECKING:
     from handoff.checks.assertions.facts import AssertionFacts
 
 REMOVED, SKIPPED, FEWER, TAUTOLOGY, EMPTIED = (
-    "test-removed", "test-skipped", "fewer-assertions", "tautology", "test-emptied",
-)  # fmt: skip
+    "test-removed",
+    "test-skipped",
+    "fewer-assertions",
+    "tautology",
+    "test-emptied",
+)
 
 
 class Weakness(Record):

@@ -75,7 +75,10 @@ def _facts(node: _Function, skipped: bool) -> AssertionFacts:
     first = node.body[0]
     body = node.body[1:] if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) else node.body
     leaves = bool(body) and isinstance(body[0], ast.Return)
-    empty = leaves or all(isinstance(item, ast.Pass) or (isinstance(item, ast.Expr) and isinstance(item.value, ast.Constant)) for item in body)  # fmt: skip
+    empty = leaves or all(
+        isinstance(item, ast.Pass) or (isinstance(item, ast.Expr) and isinstance(item.value, ast.Constant))
+        for item in body
+    )
     return AssertionFacts(0 if leaves else assertions, skipped, empty, trivial)
 
 

@@ -42,79 +42,97 @@ _TRUE = re.compile(
 )
 
 _SCRIPT = Language(
-    re.compile(rf"(?<![\w.$])(?P<word>(?:x|f)?(?:it|test|describe|context|suite))(?P<mods>(?:\.\w+)*)(?:\([^()\"'`]*\))?\s*\(\s*{_STRING}"),
-    re.compile(r"(?<![\w$])expect(?:\.\w+)*\s*\(|(?<![\w$])assert(?:\.\w+)*\s*\(|\bt\.(?:is|deepEqual|true|false|throws|truthy|falsy|equal|ok|same)\s*\(|\.should\b"),
-    _TRUE,
-    re.compile(r"(?<![\w$])(?:t|this|ctx|context|test)\.(?:skip|todo)\s*\("),
-    _NEVER,
-    re.compile(r"^x|\.(?:skip|todo|skipIf|fixme)|\{\s*(?:skip|todo)\s*:\s*(?!false)"),
-)  # fmt: skip
+    test=re.compile(
+        rf"(?<![\w.$])(?P<word>(?:x|f)?(?:it|test|describe|context|suite))(?P<mods>(?:\.\w+)*)(?:\([^()\"'`]*\))?\s*\(\s*{_STRING}"
+    ),
+    asserts=re.compile(
+        r"(?<![\w$])expect(?:\.\w+)*\s*\(|(?<![\w$])assert(?:\.\w+)*\s*\(|\bt\.(?:is|deepEqual|true|false|throws|truthy|falsy|equal|ok|same)\s*\(|\.should\b"
+    ),
+    trivial=_TRUE,
+    skip_inside=re.compile(r"(?<![\w$])(?:t|this|ctx|context|test)\.(?:skip|todo)\s*\("),
+    skip_before=_NEVER,
+    skip_head=re.compile(r"^x|\.(?:skip|todo|skipIf|fixme)|\{\s*(?:skip|todo)\s*:\s*(?!false)"),
+)
 _JAVA = Language(
-    re.compile(r"(?:void|fun|def|\w+)\s+(?P<name>\w+|`[^`]+`)\s*\([^(){}]*\)\s*(?:throws\s+[\w.,\s]+)?\{"),
-    re.compile(r"\b(?:assert\w*|expect\w*|verify\w*|fail|should\w*)\s*(?:<[^<>]*>)?\s*\(|\.(?:andExpect|isEqualTo|hasSize|isTrue|isFalse|isNull|isNotNull|contains)\s*\(|(?<![\w.])assert\s"),
-    _TRUE,
-    re.compile(r"\b(?:assumeTrue\s*\(\s*false|Assumptions\.abort)"),
-    re.compile(r"@(?:Disabled\w*|Ignore)\b"),
-    _NEVER,
-    "\"'",
+    test=re.compile(r"(?:void|fun|def|\w+)\s+(?P<name>\w+|`[^`]+`)\s*\([^(){}]*\)\s*(?:throws\s+[\w.,\s]+)?\{"),
+    asserts=re.compile(
+        r"\b(?:assert\w*|expect\w*|verify\w*|fail|should\w*)\s*(?:<[^<>]*>)?\s*\(|\.(?:andExpect|isEqualTo|hasSize|isTrue|isFalse|isNull|isNotNull|contains)\s*\(|(?<![\w.])assert\s"
+    ),
+    trivial=_TRUE,
+    skip_inside=re.compile(r"\b(?:assumeTrue\s*\(\s*false|Assumptions\.abort)"),
+    skip_before=re.compile(r"@(?:Disabled\w*|Ignore)\b"),
+    skip_head=_NEVER,
+    quotes="\"'",
     mark=re.compile(r"@(?:Test|ParameterizedTest|RepeatedTest|TestFactory|Property|Theory)\b"),
-)  # fmt: skip
+)
 _GO = Language(
-    re.compile(r"^[ \t]*func\s+(?:\([^()]*\)\s*)?(?P<name>(?:Test|Fuzz|Example)\w*)\s*\([^()]*\)\s*\{", re.MULTILINE),
-    re.compile(r"\bt\.(?:Error|Errorf|Fatal|Fatalf|Fail|FailNow)\s*\(|\b(?:assert|require|is|must)\.\w+\s*\(|\bcmp\.Diff\s*\("),
-    _TRUE,
-    re.compile(r"\bt\.Skip(?:f|Now)?\s*\("),
-    _NEVER,
-    _NEVER,
-)  # fmt: skip
+    test=re.compile(
+        r"^[ \t]*func\s+(?:\([^()]*\)\s*)?(?P<name>(?:Test|Fuzz|Example)\w*)\s*\([^()]*\)\s*\{", re.MULTILINE
+    ),
+    asserts=re.compile(
+        r"\bt\.(?:Error|Errorf|Fatal|Fatalf|Fail|FailNow)\s*\(|\b(?:assert|require|is|must)\.\w+\s*\(|\bcmp\.Diff\s*\("
+    ),
+    trivial=_TRUE,
+    skip_inside=re.compile(r"\bt\.Skip(?:f|Now)?\s*\("),
+    skip_before=_NEVER,
+    skip_head=_NEVER,
+)
 _RUST = Language(
-    re.compile(r"(?:async\s+)?fn\s+(?P<name>\w+)\s*\([^()]*\)[^{;]*\{"),
-    re.compile(r"\b(?:debug_)?assert\w*!\s*[(\[{]|\bpanic!\s*\(|\bprop_assert\w*!"),
-    _TRUE,
-    _NEVER,
-    re.compile(r"#\[ignore"),
-    _NEVER,
-    '"',
+    test=re.compile(r"(?:async\s+)?fn\s+(?P<name>\w+)\s*\([^()]*\)[^{;]*\{"),
+    asserts=re.compile(r"\b(?:debug_)?assert\w*!\s*[(\[{]|\bpanic!\s*\(|\bprop_assert\w*!"),
+    trivial=_TRUE,
+    skip_inside=_NEVER,
+    skip_before=re.compile(r"#\[ignore"),
+    skip_head=_NEVER,
+    quotes='"',
     mark=re.compile(r"#\[(?:\w+::)*(?:test|rstest|test_case|quickcheck)\b"),
 )
 _SHARP = Language(
-    re.compile(r"(?:void|Task|ValueTask)\s+(?P<name>\w+)\s*\([^(){}]*\)\s*(?:\{|=>)"),
-    re.compile(r"\b(?:Assert\w*|CollectionAssert|StringAssert)\.\w+\s*(?:<[^<>]*>)?\s*\(|\.Should\w*\s*\(|\bVerify\w*\s*\("),
-    _TRUE,
-    re.compile(r"\bAssert\.(?:Ignore|Inconclusive|Skip)\s*\("),
-    re.compile(r"\[Ignore|Skip\s*=|\[Explicit"),
-    _NEVER,
-    "\"'",
+    test=re.compile(r"(?:void|Task|ValueTask)\s+(?P<name>\w+)\s*\([^(){}]*\)\s*(?:\{|=>)"),
+    asserts=re.compile(
+        r"\b(?:Assert\w*|CollectionAssert|StringAssert)\.\w+\s*(?:<[^<>]*>)?\s*\(|\.Should\w*\s*\(|\bVerify\w*\s*\("
+    ),
+    trivial=_TRUE,
+    skip_inside=re.compile(r"\bAssert\.(?:Ignore|Inconclusive|Skip)\s*\("),
+    skip_before=re.compile(r"\[Ignore|Skip\s*=|\[Explicit"),
+    skip_head=_NEVER,
+    quotes="\"'",
     mark=re.compile(r"\[(?:Fact|Theory|Test|TestMethod|TestCase|DataTestMethod)\b"),
-)  # fmt: skip
+)
 _PHP = Language(
-    re.compile(r"function\s+(?P<name>\w+)\s*\([^(){}]*\)[^{;]*\{"),
-    re.compile(r"(?:->|::)(?:assert\w*|expect\w*|should\w*)\s*\(|(?<![\w$>:])expect\s*\("),
-    _TRUE,
-    re.compile(r"markTest(?:Skipped|Incomplete)\s*\("),
-    re.compile(r"@(?:group\s+skip|requires)|#\[Requires"),
-    _NEVER,
+    test=re.compile(r"function\s+(?P<name>\w+)\s*\([^(){}]*\)[^{;]*\{"),
+    asserts=re.compile(r"(?:->|::)(?:assert\w*|expect\w*|should\w*)\s*\(|(?<![\w$>:])expect\s*\("),
+    trivial=_TRUE,
+    skip_inside=re.compile(r"markTest(?:Skipped|Incomplete)\s*\("),
+    skip_before=re.compile(r"@(?:group\s+skip|requires)|#\[Requires"),
+    skip_head=_NEVER,
     mark=re.compile(r"@test\b|#\[Test\b|function\s+test"),
 )
 _RUBY = Language(
-    re.compile(
+    test=re.compile(
         rf"^[ \t]*(?P<word>x?(?:it|specify|example|describe|context|test)|pending)\s*\(?\s*{_STRING}[^\n]*?\bdo\b"
-        r"|^[ \t]*def\s+(?P<method>test_\w+[?!]?)", re.MULTILINE),
-    re.compile(r"\bexpect\s*[({]|\.should\b|\bassert\w*\b|\brefute\w*\b|\bmust_\w+|\bis_expected\b"),
-    _TRUE,
-    re.compile(r"^\s*(?:skip|pending)\b", re.MULTILINE),
-    _NEVER,
-    re.compile(r"^x|^pending|\b(?:skip|pending):\s*(?!false)|:skip\b|:pending\b"),
-    "\"'",
-    "#",
+        r"|^[ \t]*def\s+(?P<method>test_\w+[?!]?)",
+        re.MULTILINE,
+    ),
+    asserts=re.compile(r"\bexpect\s*[({]|\.should\b|\bassert\w*\b|\brefute\w*\b|\bmust_\w+|\bis_expected\b"),
+    trivial=_TRUE,
+    skip_inside=re.compile(r"^\s*(?:skip|pending)\b", re.MULTILINE),
+    skip_before=_NEVER,
+    skip_head=re.compile(r"^x|^pending|\b(?:skip|pending):\s*(?!false)|:skip\b|:pending\b"),
+    quotes="\"'",
+    comment="#",
     ruby=True,
-)  # fmt: skip
+)
 
 LANGUAGES = {
     **dict.fromkeys((".js", ".jsx", ".ts", ".tsx", ".mjs", ".cjs", ".mts", ".cts"), _SCRIPT),
     **dict.fromkeys((".java", ".kt", ".kts", ".groovy", ".scala"), _JAVA),
-    ".go": _GO, ".rs": _RUST, ".cs": _SHARP, ".php": _PHP, ".rb": _RUBY,
-}  # fmt: skip
+    ".go": _GO,
+    ".rs": _RUST,
+    ".cs": _SHARP,
+    ".php": _PHP,
+    ".rb": _RUBY,
+}
 
 
 def scanned_tests(text: str, language: Language) -> dict[str, AssertionFacts]:

@@ -18,9 +18,17 @@ __all__ = ["READERS", "Suite", "find_suites", "need_suites", "suite_of"]
 READERS = ("pytest", "unittest", "node", "jest", "mocha", "rspec", "go", "cargo", "junit", "java", "trx", EXIT)
 _DEPTH = 4
 _CONFIG_KEYS = {
-    "command": str, "folder": str, "framework": str, "results": str, "files": list, "tests": list, "environment": dict,
-    "links": list, "keep": list, "timeout": (int, float),
-}  # fmt: skip
+    "command": str,
+    "folder": str,
+    "framework": str,
+    "results": str,
+    "files": list,
+    "tests": list,
+    "environment": dict,
+    "links": list,
+    "keep": list,
+    "timeout": (int, float),
+}
 
 
 def find_suites(
@@ -52,9 +60,12 @@ def need_suites(
 
 
 def _look(
-    top: str, relative: str, finders: Mapping[str, Callable[[Folder], Suite | None]], done: frozenset[str],
+    top: str,
+    relative: str,
+    finders: Mapping[str, Callable[[Folder], Suite | None]],
+    done: frozenset[str],
     found: list[Suite],
-) -> None:  # fmt: skip
+) -> None:
     """Look here, then below; a language that has its suite here is not looked for again further down."""
     folder = Folder(top, relative)
     for family, finder in finders.items():
@@ -92,7 +103,15 @@ def _configured(name: str, values: Any, path: str) -> Suite:
         raise ConfigError(f"{where}: the folder lies outside the project.", "Name it from the project's top.")
     environment = tuple((str(key), str(value)) for key, value in values.get("environment", {}).items())
     return Suite(
-        name, values.get("framework") or results, "" if folder == "." else folder, values["command"], results,
-        tuple(values.get("tests", ())), files, environment, tuple(values.get("links", ())),
-        tuple(values.get("keep", ())), float(values.get("timeout", 0)),
-    )  # fmt: skip
+        name=name,
+        framework=values.get("framework") or results,
+        folder="" if folder == "." else folder,
+        command=values["command"],
+        results=results,
+        tests=tuple(values.get("tests", ())),
+        files=files,
+        environment=environment,
+        links=tuple(values.get("links", ())),
+        keep=tuple(values.get("keep", ())),
+        timeout=float(values.get("timeout", 0)),
+    )

@@ -49,9 +49,15 @@ def _python(folder: Folder) -> Suite | None:
         framework, command = "pytest", _PYTEST
     environment = (("PYTHONPATH", "{folder}/src:{folder}" if "src" in folder.names else "{folder}"),)
     return Suite(
-        folder.named(framework), framework, folder.relative, command, framework, folder.at(*_PYTHON_TESTS),
-        environment=environment, links=_links(folder, ".venv", "venv"),
-    )  # fmt: skip
+        name=folder.named(framework),
+        framework=framework,
+        folder=folder.relative,
+        command=command,
+        results=framework,
+        tests=folder.at(*_PYTHON_TESTS),
+        environment=environment,
+        links=_links(folder, ".venv", "venv"),
+    )
 
 
 def _projects(paths: list[str]) -> set[str]:
@@ -98,9 +104,15 @@ def _script(folder: Folder) -> Suite | None:
 
 def _script_suite(folder: Folder, framework: str, command: str, reader: str) -> Suite:
     return Suite(
-        folder.named(framework), framework, folder.relative, command, reader, folder.at(*_SCRIPT_TESTS),
-        environment=(("CI", "1"),), links=_links(folder, "node_modules"),
-    )  # fmt: skip
+        name=folder.named(framework),
+        framework=framework,
+        folder=folder.relative,
+        command=command,
+        results=reader,
+        tests=folder.at(*_SCRIPT_TESTS),
+        environment=(("CI", "1"),),
+        links=_links(folder, "node_modules"),
+    )
 
 
 def _found(folder: Folder, words: str) -> str:
@@ -132,15 +144,25 @@ def _java(folder: Folder) -> Suite | None:
         program = "./mvnw" if "mvnw" in folder.names else "mvn"
         command = f"{program} -q -B -fae -DtrimStackTrace=false test"
         return Suite(
-            folder.named("maven"), "maven", folder.relative, command, "java", folder.at(*_JVM_TESTS),
+            name=folder.named("maven"),
+            framework="maven",
+            folder=folder.relative,
+            command=command,
+            results="java",
+            tests=folder.at(*_JVM_TESTS),
             files=("**/target/surefire-reports/TEST-*.xml",),
-        )  # fmt: skip
+        )
     if folder.names & {"build.gradle", "build.gradle.kts"}:
         program = "./gradlew" if "gradlew" in folder.names else "gradle"
         return Suite(
-            folder.named("gradle"), "gradle", folder.relative, f"{program} --offline --continue --console=plain test",
-            "java", folder.at(*_JVM_TESTS), files=("**/build/test-results/test/TEST-*.xml",),
-        )  # fmt: skip
+            name=folder.named("gradle"),
+            framework="gradle",
+            folder=folder.relative,
+            command=f"{program} --offline --continue --console=plain test",
+            results="java",
+            tests=folder.at(*_JVM_TESTS),
+            files=("**/build/test-results/test/TEST-*.xml",),
+        )
     return None
 
 
@@ -148,7 +170,14 @@ def _go(folder: Folder) -> Suite | None:
     if "go.mod" not in folder.names:
         return None
     tests = folder.at("**/*_test.go", "*_test.go", "**/testdata/**")
-    return Suite(folder.named("go"), "go", folder.relative, "go test -json ./...", "go", tests)
+    return Suite(
+        name=folder.named("go"),
+        framework="go",
+        folder=folder.relative,
+        command="go test -json ./...",
+        results="go",
+        tests=tests,
+    )
 
 
 def _rust(folder: Folder) -> Suite | None:
@@ -161,8 +190,23 @@ def _rust(folder: Folder) -> Suite | None:
             " ; code=$? ; cargo test --doc -q ; exit $code"
         )
         files = ("**/target/nextest/handoff/junit.xml",)
-        return Suite(folder.named("nextest"), "nextest", folder.relative, command, "junit", tests, files=files)
-    return Suite(folder.named("cargo"), "cargo", folder.relative, "cargo test --no-fail-fast", "cargo", tests)
+        return Suite(
+            name=folder.named("nextest"),
+            framework="nextest",
+            folder=folder.relative,
+            command=command,
+            results="junit",
+            tests=tests,
+            files=files,
+        )
+    return Suite(
+        name=folder.named("cargo"),
+        framework="cargo",
+        folder=folder.relative,
+        command="cargo test --no-fail-fast",
+        results="cargo",
+        tests=tests,
+    )
 
 
 def _dotnet(folder: Folder) -> Suite | None:
@@ -172,7 +216,14 @@ def _dotnet(folder: Folder) -> Suite | None:
         return None
     tests = folder.at("**/*Tests/**", "**/*.Tests/**", "**/*Test/**", "**/*Tests.cs", "**/*Test.cs")
     command = 'dotnet test --nologo --logger "trx" --results-directory {results}'
-    return Suite(folder.named("dotnet"), "dotnet", folder.relative, command, "trx", tests)
+    return Suite(
+        name=folder.named("dotnet"),
+        framework="dotnet",
+        folder=folder.relative,
+        command=command,
+        results="trx",
+        tests=tests,
+    )
 
 
 def _ruby(folder: Folder) -> Suite | None:
@@ -180,7 +231,15 @@ def _ruby(folder: Folder) -> Suite | None:
         return None
     start = "bundle exec " if "Gemfile" in folder.names else ""
     command = f"{start}rspec --format json --out {{results}} --format progress"
-    return Suite(folder.named("rspec"), "rspec", folder.relative, command, "rspec", folder.at("spec/", ".rspec"), links=_links(folder, "vendor"))  # fmt: skip
+    return Suite(
+        name=folder.named("rspec"),
+        framework="rspec",
+        folder=folder.relative,
+        command=command,
+        results="rspec",
+        tests=folder.at("spec/", ".rspec"),
+        links=_links(folder, "vendor"),
+    )
 
 
 def _php(folder: Folder) -> Suite | None:
@@ -188,9 +247,14 @@ def _php(folder: Folder) -> Suite | None:
         return None
     tests = folder.at("tests/", "**/*Test.php", "phpunit.xml", "phpunit.xml.dist")
     return Suite(
-        folder.named("phpunit"), "phpunit", folder.relative, "vendor/bin/phpunit --log-junit {results}", "junit", tests,
+        name=folder.named("phpunit"),
+        framework="phpunit",
+        folder=folder.relative,
+        command="vendor/bin/phpunit --log-junit {results}",
+        results="junit",
+        tests=tests,
         links=_links(folder, "vendor"),
-    )  # fmt: skip
+    )
 
 
 def make_test(folder: Folder) -> Suite | None:
@@ -198,12 +262,23 @@ def make_test(folder: Folder) -> Suite | None:
     for name in ("GNUmakefile", "makefile", "Makefile"):
         if re.search(r"^test\s*:", folder.read(name), re.MULTILINE):
             return Suite(
-                "make", "make", "", "make test", EXIT, ("tests/", "test/", "**/test_*", "**/*_test.*", "**/tests/**")
+                name="make",
+                framework="make",
+                folder="",
+                command="make test",
+                results=EXIT,
+                tests=("tests/", "test/", "**/test_*", "**/*_test.*", "**/tests/**"),
             )
     return None
 
 
 FINDERS: dict[str, Callable[[Folder], Suite | None]] = {
-    "python": _python, "javascript": _script, "java": _java, "go": _go, "rust": _rust, "dotnet": _dotnet, "ruby": _ruby,
+    "python": _python,
+    "javascript": _script,
+    "java": _java,
+    "go": _go,
+    "rust": _rust,
+    "dotnet": _dotnet,
+    "ruby": _ruby,
     "php": _php,
-}  # fmt: skip
+}

@@ -14,9 +14,13 @@ if TYPE_CHECKING:
     from typing import Any
 
 _JEST = {
-    "passed": results.PASSED, "failed": results.FAILED, "pending": results.SKIPPED, "skipped": results.SKIPPED,
-    "todo": results.SKIPPED, "disabled": results.SKIPPED,
-}  # fmt: skip
+    "passed": results.PASSED,
+    "failed": results.FAILED,
+    "pending": results.SKIPPED,
+    "skipped": results.SKIPPED,
+    "todo": results.SKIPPED,
+    "disabled": results.SKIPPED,
+}
 _RSPEC = {"passed": results.PASSED, "failed": results.FAILED, "pending": results.SKIPPED}
 
 
@@ -73,7 +77,14 @@ def node(found: RunOutput) -> list[results.Case]:
             reason = results.TIMEOUT
         message = _error_line(text) if loading else text
         status = results.ERROR if loading else status
-        cases.append(_case(found, found.path(file), "" if loading else name, (status, reason, message if bad else "", one["seconds"])))  # fmt: skip
+        cases.append(
+            _case(
+                found,
+                found.path(file),
+                "" if loading else name,
+                (status, reason, message if bad else "", one["seconds"]),
+            )
+        )
     return cases
 
 
@@ -116,7 +127,14 @@ def mocha(found: RunOutput) -> list[results.Case]:
         status = results.SKIPPED if name in skipped else results.FAILED if fault else results.PASSED
         reason = script_reason(text, loading=False, is_test=found.tests) if status == results.FAILED else ""
         message = str(fault.get("message", ""))
-        cases.append(_case(found, found.path(test.get("file") or ""), name, (status, reason, message, (test.get("duration") or 0) / 1000)))  # fmt: skip
+        cases.append(
+            _case(
+                found,
+                found.path(test.get("file") or ""),
+                name,
+                (status, reason, message, (test.get("duration") or 0) / 1000),
+            )
+        )
     return cases
 
 
@@ -130,7 +148,14 @@ def rspec(found: RunOutput) -> list[results.Case]:
         status = _RSPEC.get(test.get("status", ""), results.ERROR)
         reason = plain_reason(text) if status == results.FAILED else ""
         file = found.path(str(test.get("file_path", "")).removeprefix("./"))
-        cases.append(_case(found, file, test.get("full_description", ""), (status, reason, text if fault else "", test.get("run_time") or 0)))  # fmt: skip
+        cases.append(
+            _case(
+                found,
+                file,
+                test.get("full_description", ""),
+                (status, reason, text if fault else "", test.get("run_time") or 0),
+            )
+        )
     if (data.get("summary") or {}).get("errors_outside_of_examples_count"):
         for text in data.get("messages") or ():
             named = re.search(r"error occurred while loading (\S+?)\.?(?:\s|$)", text)

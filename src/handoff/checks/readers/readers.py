@@ -62,7 +62,9 @@ def _unloaded(found: RunOutput) -> list[Case]:
                 reason = plain_reason(found.output, building=True)
             words = [line for line in found.output.splitlines() if re.search(r"error", line, re.IGNORECASE)]
             message = "\n".join(words[:5])
-            return [results.case(found.suite.name, file=path, name="", status=results.ERROR, reason=reason, message=message)]  # fmt: skip
+            return [
+                results.case(found.suite.name, file=path, name="", status=results.ERROR, reason=reason, message=message)
+            ]
     return []
 
 

@@ -160,7 +160,10 @@ _PLAIN_MISSING = re.compile(
     r"|Call to undefined|Class [\"'].*[\"'] not found|ArgumentCountError"  # PHP
     r"|error CS(?:0103|0117|0234|0246|1061|1501|7036)|NotImplementedException|wrong number of arguments"  # C#, Ruby
 )
-_PLAIN_SYNTAX = re.compile(r"syntax error|SyntaxError|ParseError|Parse error|error CS1\d\d\d|error CS\d+|expected (?:one of|expression|item)|error\[E\d+\]|^error: ", re.MULTILINE)  # fmt: skip
+_PLAIN_SYNTAX = re.compile(
+    r"syntax error|SyntaxError|ParseError|Parse error|error CS1\d\d\d|error CS\d+|expected (?:one of|expression|item)|error\[E\d+\]|^error: ",
+    re.MULTILINE,
+)
 _PLAIN_ASSERT = re.compile(
     r"assertion|Assert|ExpectationNotMet|expected\b.*\b(?:got|to)\b|\bgot\b.*\bwant\b|Failed asserting|expected:",
     re.IGNORECASE,

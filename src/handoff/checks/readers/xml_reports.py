@@ -124,7 +124,11 @@ def java(found: RunOutput) -> list[results.Case]:
         known = broken.setdefault(file, (reason, []))
         broken[file] = (known[0] if known[0] == results.SYNTAX else reason, [*known[1], words])
     for file, (reason, said) in broken.items():
-        cases.append(results.case(found.suite.name, file=file, name="", status=results.ERROR, reason=reason, message="\n".join(said)))  # fmt: skip
+        cases.append(
+            results.case(
+                found.suite.name, file=file, name="", status=results.ERROR, reason=reason, message="\n".join(said)
+            )
+        )
     if not cases and not found.files:
         if (
             re.search(r"No tests (?:to run|were)|NO-SOURCE|no tests found", found.output, re.IGNORECASE)

@@ -57,7 +57,17 @@ def listing(app: App) -> list[AgentListing]:
         version = version_on(app, adapter, program)
         abilities = adapter.abilities(version)
         old = bool(adapter.floor) and not at_least(version, adapter.floor)
-        found.append(AgentListing(name, adapter.title, program, version, old, abilities, _fence(abilities, sandbox)))
+        found.append(
+            AgentListing(
+                name=name,
+                title=adapter.title,
+                program=program,
+                version=version,
+                old=old,
+                abilities=abilities,
+                fence=_fence(abilities, sandbox),
+            )
+        )
     return found
 
 

@@ -68,7 +68,7 @@ def block(app: App, reason: str) -> str:
 
 def ask_human(
     app: App, question: str = "", text: str = "", within: str = "", default: str = "", code: str = "", answer: str = ""
-) -> str:  # fmt: skip
+) -> str:
     """Ask a person about your task: yes, no, or `text` as they want it. You let the task go; a later session has the answer. After `within` (2h, 30m) without one, `default` (yes or no) counts. Or pass on what a person answered: `code` from their notification, `answer` yes, no or edit, `text` the reason or the edited text."""
     if code or answer:
         outcome = admin.answer(app, code=code, word=answer, text=text)
@@ -89,10 +89,11 @@ def status(app: App) -> str:
     """Which tasks there are in this project, in which state, and who holds them."""
     rows = tasks.listing(app.database, project=_project(app))
     lines = [
-        f"- {row.label}: {row.state}" + (f", held by {row.held_by}" if row.state == "running" else "")
+        f"- {row.label}: {row.state}"
+        + (f", held by {row.held_by}" if row.state == "running" else "")
         + (f" ({row.reason})" if row.reason else "")
         for row in rows
-    ]  # fmt: skip
+    ]
     return "\n".join(lines) or "No live tasks."
 
 
@@ -118,7 +119,7 @@ def handoff(app: App, name: str, brief: str, owns: list[str] | None = None, chec
             "A session inside a sandbox does not choose what is run outside of it.",
             "Leave `check` out; say it in the brief.",
         )
-    made = create.write_down(app, project, create.Request(name, brief, owns=tuple(owns or ()), check=check))
+    made = create.write_down(app, project, create.Request(task=name, brief=brief, owns=tuple(owns or ()), check=check))
     return f"Task '{made.label}' is written down and {made.state}."
 
 

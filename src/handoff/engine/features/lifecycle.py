@@ -100,7 +100,17 @@ def _started(
 ) -> InitResult:
     wanted, nice = words.missing_sources(workspace.root)
     present = words.present_sources(workspace.root)
-    return InitResult(name, path, workspace.root, tuple(written), active, already, present, wanted, nice)
+    return InitResult(
+        name=name,
+        path=path,
+        root=workspace.root,
+        written=tuple(written),
+        active=active,
+        already=already,
+        present=present,
+        wanted=wanted,
+        optional=nice,
+    )
 
 
 def switch(app: App, *, name: str) -> str:

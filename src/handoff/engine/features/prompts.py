@@ -39,9 +39,14 @@ _CONTEXT_BYTES = 200_000
 _REQUESTS = ("Requirements", "Tech Constraints", "Deliverables", "Acceptance Criteria", "Non-Goals", "Constraints")
 
 _TITLES = {
-    "generate": "Planning prompt", "start": "Start prompt", "continue": "Continuation prompt", "spec": "Spec prompt",
-    "design": "Design prompt", "tasks": "Tasks prompt", "context": "Context prompt",
-}  # fmt: skip
+    "generate": "Planning prompt",
+    "start": "Start prompt",
+    "continue": "Continuation prompt",
+    "spec": "Spec prompt",
+    "design": "Design prompt",
+    "tasks": "Tasks prompt",
+    "context": "Context prompt",
+}
 _READ = {
     "generate": folder.DOCUMENTS,
     "start": ("SESSION.md", "STATE.md", "FEATURE.md", "SPEC.md", "DESIGN.md"),
@@ -117,7 +122,15 @@ def raw(app: App, *, kind: str) -> Prompt:
         values["read_files"] = words.bullets([f"`{PROJECT_FOLDER}/current/{doc}`" for doc in _READ[kind]])
     template = templates.load(f"default_{kind}_prompt.md", workspace, warnings.append)
     text = templates.render(template, {**values, templates.STATE_FIELD: ""}).rstrip() + "\n"
-    return Prompt(kind, _TITLES[kind], text, budget.estimate(text), "", (), tuple(warnings))
+    return Prompt(
+        kind=kind,
+        title=_TITLES[kind],
+        text=text,
+        tokens=budget.estimate(text),
+        focus="",
+        left_out=(),
+        warnings=tuple(warnings),
+    )
 
 
 def _compose(
@@ -132,9 +145,14 @@ def _compose(
 ) -> Prompt:
     readiness = view.readiness()
     values = _values(
-        view.workspace.root, view.feature, view.config.text("language"), kind, readiness,
-        view.config.texts("context_files"), app.settings.program,
-    )  # fmt: skip
+        view.workspace.root,
+        view.feature,
+        view.config.text("language"),
+        kind,
+        readiness,
+        view.config.texts("context_files"),
+        app.settings.program,
+    )
     template = templates.load(f"default_{kind}_prompt.md", view.workspace, warn)
     frame = templates.render(template, {**values, templates.STATE_FIELD: ""})
     left_out: tuple[str, ...] = ()
@@ -154,7 +172,15 @@ def _compose(
             )
     focus = view.plan.current.text if view.plan.current else ""
     text = text.rstrip() + "\n"
-    return Prompt(kind, _TITLES[kind], text, budget.estimate(text), focus, left_out, ())
+    return Prompt(
+        kind=kind,
+        title=_TITLES[kind],
+        text=text,
+        tokens=budget.estimate(text),
+        focus=focus,
+        left_out=left_out,
+        warnings=(),
+    )
 
 
 def _state_block(fitted: budget.Fitted, where: str) -> str:
@@ -214,40 +240,77 @@ def _parts(app: App, view: View, kind: str, facts: checkout.CheckoutFacts | None
         left = f"{plan.done} of {len(plan.marks)} done"
         parts.append(
             PromptPart(
-                f"Plan ({left})",
-                excerpts.plan_text(plan),
-                2,
-                f"{where}/STATE.md",
-                0.5,
-                lambda n: excerpts.plan_window(plan, n),
+                title=f"Plan ({left})",
+                text=excerpts.plan_text(plan),
+                priority=2,
+                path=f"{where}/STATE.md",
+                share=0.5,
+                shrink=lambda n: excerpts.plan_window(plan, n),
             )
             if len(plan.marks) < 2000  # noqa: PLR2004 - a huge plan is never shown whole
-            else PromptPart(f"Plan ({left})", excerpts.plan_window(plan, 2000), 2, f"{where}/STATE.md", 0.5, None)
+            else PromptPart(
+                title=f"Plan ({left})",
+                text=excerpts.plan_window(plan, 2000),
+                priority=2,
+                path=f"{where}/STATE.md",
+                share=0.5,
+                shrink=None,
+            )
         )
     if documents.readiness("SESSION.md", view.texts["SESSION.md"]) == documents.READY:
         parts.append(_document(view, "Last session's notes", "SESSION.md", 4, 0.5))
     elif notes := documents.body_of(view.texts["SESSION.md"] or "", "Notes"):  # written by `note` into the scaffold
         parts.append(
-            PromptPart("Last session's notes", notes, 4, f"{where}/SESSION.md", 0.5, lambda n: _tail(notes, n))
+            PromptPart(
+                title="Last session's notes",
+                text=notes,
+                priority=4,
+                path=f"{where}/SESSION.md",
+                share=0.5,
+                shrink=lambda n: _tail(notes, n),
+            )
         )
     decisions = folder.optional_document(view.feature, "DECISIONS.md")
     if decisions:
         decisions = documents.nested(decisions)
-        parts.append(PromptPart("Decisions", decisions, 6, f"{where}/DECISIONS.md", 0.4, lambda n: _tail(decisions, n)))
+        parts.append(
+            PromptPart(
+                title="Decisions",
+                text=decisions,
+                priority=6,
+                path=f"{where}/DECISIONS.md",
+                share=0.4,
+                shrink=lambda n: _tail(decisions, n),
+            )
+        )
     parts += [
         _document(view, f"{name[:-3].capitalize()}", name, priority, 0.6, about)
         for name, priority in (("SPEC.md", 7), ("DESIGN.md", 8))
         if documents.readiness(name, view.texts[name]) == documents.READY
     ]
     if plan.risks:
-        parts.append(PromptPart("Known risks", words.bullets(list(plan.risks)), 6, f"{where}/STATE.md", 0.3))
+        parts.append(
+            PromptPart(
+                title="Known risks",
+                text=words.bullets(list(plan.risks)),
+                priority=6,
+                path=f"{where}/STATE.md",
+                share=0.3,
+            )
+        )
     parts += _git_parts(app, facts, moved)
     at_work = teammates.at_work(app, view.workspace.root)
     if at_work:
-        parts.append(PromptPart("Others at work here", words.bullets(at_work), 5, "", 0.3))
+        parts.append(
+            PromptPart(title="Others at work here", text=words.bullets(at_work), priority=5, path="", share=0.3)
+        )
     checks = _check_lines(view)
     if checks:
-        parts.append(PromptPart("Last checks", words.bullets(checks), 5, f"{where}/{history.FILE}", 0.3))
+        parts.append(
+            PromptPart(
+                title="Last checks", text=words.bullets(checks), priority=5, path=f"{where}/{history.FILE}", share=0.3
+            )
+        )
     return parts + _context_parts(view)
 
 
@@ -262,15 +325,24 @@ def _goal(view: View) -> PromptPart:
             parts.append(f"### {section.title}\n" + "\n".join(own).strip())
     whole = "\n\n".join(parts)
     path = f"{view.folder}/FEATURE.md"
-    return PromptPart("Goal", whole, 1, path, 0.35, lambda n: budget.head(whole, n, path))
+    return PromptPart(
+        title="Goal", text=whole, priority=1, path=path, share=0.35, shrink=lambda n: budget.head(whole, n, path)
+    )
 
 
 def _document(view: View, title: str, name: str, priority: int, share: float, about: str = "") -> PromptPart:
     text = documents.nested(view.texts[name] or "")
     path = f"{view.folder}/{name}"
     if about:
-        return PromptPart(title, text, priority, path, share, lambda n: excerpts.relevant(text, about, n, path))
-    return PromptPart(title, text, priority, path, share)
+        return PromptPart(
+            title=title,
+            text=text,
+            priority=priority,
+            path=path,
+            share=share,
+            shrink=lambda n: excerpts.relevant(text, about, n, path),
+        )
+    return PromptPart(title=title, text=text, priority=priority, path=path, share=share)
 
 
 def _tail(text: str, tokens: int) -> str:
@@ -291,15 +363,26 @@ def _git_parts(app: App, facts: checkout.CheckoutFacts | None, moved: Drift) -> 
         return []
     lines = [f"HEAD {facts.short or '(no commit yet)'} on {facts.branch or 'a detached HEAD'}"]
     for label, paths in (
-        ("in conflict", facts.conflicted), ("staged", facts.staged), ("changed, not staged", facts.unstaged),
+        ("in conflict", facts.conflicted),
+        ("staged", facts.staged),
+        ("changed, not staged", facts.unstaged),
         ("untracked", facts.untracked),
-    ):  # fmt: skip
+    ):
         lines += [f"{label}: {path}" for path in paths]
     if not facts.dirty:
         lines.append("nothing uncommitted")
     lines += moved.words
     head_lines = list(lines)
-    parts = [PromptPart("Git", words.bullets(lines), 3, "git status", 0.3, lambda n: budget.listing(head_lines, n))]
+    parts = [
+        PromptPart(
+            title="Git",
+            text=words.bullets(lines),
+            priority=3,
+            path="git status",
+            share=0.3,
+            shrink=lambda n: budget.listing(head_lines, n),
+        )
+    ]
     if facts.head:
         since = moved.since if moved.since and moved.since.get("head") and moved.commits else None
         revisions = f"{since['head']}..HEAD" if since else "HEAD"
@@ -310,7 +393,13 @@ def _git_parts(app: App, facts: checkout.CheckoutFacts | None, moved: Drift) -> 
         if found:
             title = "Commits since the last hand-off" if since else "Last commits"
             parts.append(
-                PromptPart(title, words.bullets([f"{c.sha[:10]} {c.subject}" for c in found]), 5, "git log", 0.3)
+                PromptPart(
+                    title=title,
+                    text=words.bullets([f"{c.sha[:10]} {c.subject}" for c in found]),
+                    priority=5,
+                    path="git log",
+                    share=0.3,
+                )
             )
     return parts
 
@@ -329,7 +418,9 @@ def _context_parts(view: View) -> list[PromptPart]:
     for name in view.config.texts("context_files"):
         path = os.path.join(view.workspace.root, name)
         if os.path.isfile(path) and os.path.getsize(path) <= _CONTEXT_BYTES:
-            parts.append(PromptPart(f"File {name}", files.read_text(path).strip(), 9, name, 0.5))
+            parts.append(
+                PromptPart(title=f"File {name}", text=files.read_text(path).strip(), priority=9, path=name, share=0.5)
+            )
         elif not os.path.isfile(path):
             raise UserError(
                 f"{view.workspace.config}: context_files names '{name}', which is not there.", "Fix the list."
@@ -345,7 +436,9 @@ def _lenient_look(app: App, *, needed: tuple[str, ...]) -> View:
     texts = {name: folder.optional_document(feature, name) for name in folder.DOCUMENTS}
     plan = plans.parse(texts["STATE.md"] or "# Execution Plan\nNot yet generated.\n")
     config = project_config(workspace.root)
-    return View(workspace, feature, config, plan, texts, history.recent(feature))
+    return View(
+        workspace=workspace, feature=feature, config=config, plan=plan, texts=texts, entries=history.recent(feature)
+    )
 
 
 def _guard(view: View, program: str) -> None:

@@ -105,7 +105,9 @@ def look(app: App) -> View:
             texts[name] = folder.optional_document(feature, name)
     config = project_config(workspace.root)
     plan = plans.parse(texts["STATE.md"] or "")
-    return View(workspace, feature, config, plan, texts, history.recent(feature))
+    return View(
+        workspace=workspace, feature=feature, config=config, plan=plan, texts=texts, entries=history.recent(feature)
+    )
 
 
 def git_facts(app: App) -> checkout.CheckoutFacts | None:

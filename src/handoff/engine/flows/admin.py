@@ -46,7 +46,9 @@ def skip(app: App, *, flow: Flow, reason: str) -> Flow:
         conclude.write_intent(
             app,
             state,
-            PhaseVerdict(outcome, state.flow_checkout.ask("rev-parse", f"{state.flow.head}^{{tree}}").strip()),
+            PhaseVerdict(
+                outcome=outcome, tree=state.flow_checkout.ask("rev-parse", f"{state.flow.head}^{{tree}}").strip()
+            ),
             task=task,
             skipped=reason,
         )
@@ -130,10 +132,15 @@ def _try_again(app: App, flow: Flow, task: Task | None, target: str, words: Sequ
         elif task is not None and not task.ended:
             outcomes.cancel(transaction, key=task.key, reason=f"the flow goes back to {target}")
         flows.move(
-            transaction, flow, state=flows.RUNNING, reason="", phase=target or flow.phase, data=facts,
+            transaction,
+            flow,
+            state=flows.RUNNING,
+            reason="",
+            phase=target or flow.phase,
+            data=facts,
             task=task.key if same and task is not None else None,
             max_cycles=max_cycles or max(flow.max_cycles, flow.cycle),
-        )  # fmt: skip
+        )
 
 
 def reword(app: App, *, flow: Flow, text: str) -> Task:

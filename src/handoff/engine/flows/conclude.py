@@ -105,9 +105,12 @@ def write_intent(
 def _message(state: FlowState, judged: PhaseVerdict, task: Task | None) -> str:
     """The commit's words: what the phase is about, and whose it is, for people and for `git interpret-trailers`."""
     trailers = {
-        "Handoff-Flow": state.flow.id, "Handoff-Task": task.label if task else f"{state.flow.id}/{state.flow.cycle}-{state.phase.name}",
-        "Handoff-Phase": state.phase.name, "Handoff-Cycle": state.flow.cycle, "Handoff-Attempt": task.attempt if task else 1,
-    }  # fmt: skip
+        "Handoff-Flow": state.flow.id,
+        "Handoff-Task": task.label if task else f"{state.flow.id}/{state.flow.cycle}-{state.phase.name}",
+        "Handoff-Phase": state.phase.name,
+        "Handoff-Cycle": state.flow.cycle,
+        "Handoff-Attempt": task.attempt if task else 1,
+    }
     subject = prompts.subject(state, judged.subject or state.phase.title or state.phase.name)
     return f"{subject}\n\n" + "".join(f"{name}: {value}\n" for name, value in trailers.items())
 
@@ -139,15 +142,31 @@ def _note(app: App, state: FlowState, head: str) -> None:
     """The record on the commit; that it could not be written is no reason to do the phase again."""
     flow, intent = state.flow, state.flow.intent
     work = git_notes.RecordedWork(
-        flow.project, f"{flow.id}/{intent['cycle']}-{intent['phase']}", flow.id, flow.workflow, intent["phase"],
-        state.phase.role, int(intent["cycle"]), int(intent["attempt"]), intent["agent"], intent["session"], intent["next"],
-    )  # fmt: skip
+        project=flow.project,
+        task=f"{flow.id}/{intent['cycle']}-{intent['phase']}",
+        flow=flow.id,
+        workflow=flow.workflow,
+        phase=intent["phase"],
+        role=state.phase.role,
+        cycle=int(intent["cycle"]),
+        attempt=int(intent["attempt"]),
+        agent=intent["agent"],
+        session=intent["session"],
+        next=intent["next"],
+    )
     checks = [Check(**{**check, "failing": tuple(check["failing"])}) for check in intent["checks"]]
     try:
         git_notes.write(
-            app, repository=flow.repository, commit=head, tree=intent["tree"], work=work, judged=state.phase.check,
-            checks=checks, began=float(intent["began"]), ended=float(intent["moment"]),
-        )  # fmt: skip
+            app,
+            repository=flow.repository,
+            commit=head,
+            tree=intent["tree"],
+            work=work,
+            judged=state.phase.check,
+            checks=checks,
+            began=float(intent["began"]),
+            ended=float(intent["moment"]),
+        )
     except HandoffError as error:
         with app.database.transaction() as transaction:
             flows.tell(transaction, flow, "flow.note_failed", reason=error.message)
@@ -163,19 +182,33 @@ def _advance(app: App, state: FlowState, head: str, facts: dict[str, Any]) -> Fl
         facts["gate"] = state.phase.name
         facts["gate_subject"] = intent["documents"].get(state.phase.document, "")
     moved = flow._replace(
-        head=head, phase=flow.phase if following == DONE else following, cycle=cycle, task=None, pending="",
-        data="", reason="", state=flows.DONE if following == DONE else flow.state,
-    )  # fmt: skip
+        head=head,
+        phase=flow.phase if following == DONE else following,
+        cycle=cycle,
+        task=None,
+        pending="",
+        data="",
+        reason="",
+        state=flows.DONE if following == DONE else flow.state,
+    )
     new = state._replace(flow=moved._replace(data=_written(facts)))
     brief = prompts.brief(app, new) if following != DONE and new.phase.role else ""
     with app.database.transaction() as transaction:
         if flow.task is not None:
             _finish_task(transaction, flow.task, intent)
         flows.tell(
-            transaction, flow, "flow.skipped" if intent["skipped"] else "flow.verified", phase=flow.phase,
-            cycle=flow.cycle, outcome=intent["outcome"], commit=head if head != flow.head else "", next=following,
-            said=intent["said"], warnings=intent["warnings"], session=intent["session"],
-        )  # fmt: skip
+            transaction,
+            flow,
+            "flow.skipped" if intent["skipped"] else "flow.verified",
+            phase=flow.phase,
+            cycle=flow.cycle,
+            outcome=intent["outcome"],
+            commit=head if head != flow.head else "",
+            next=following,
+            said=intent["said"],
+            warnings=intent["warnings"],
+            session=intent["session"],
+        )
         return _enter(app, transaction, flow, new, facts, brief)
 
 
@@ -188,10 +221,13 @@ def _finish_task(transaction: Transaction, key: int, intent: dict[str, Any]) -> 
     task = tasks.get(transaction, key=key)
     if not task.ended:
         outcomes.finish(
-            transaction, key=key, fence=task.fence if task.state == states.RUNNING else None,
-            summary=str(intent["said"]), evidence={"tree": intent["tree"], "checks": len(intent["checks"])},
+            transaction,
+            key=key,
+            fence=task.fence if task.state == states.RUNNING else None,
+            summary=str(intent["said"]),
+            evidence={"tree": intent["tree"], "checks": len(intent["checks"])},
             session=str(intent["session"]),
-        )  # fmt: skip
+        )
 
 
 def _enter(app: App, transaction: Transaction, seen: Flow, new: FlowState, facts: dict[str, Any], brief: str) -> Flow:
@@ -209,9 +245,17 @@ def _enter(app: App, transaction: Transaction, seen: Flow, new: FlowState, facts
             question = f"{asked} is done; go on with {flow.phase}?"
             _ask(transaction, new, asked, task=task, question=question, subject=str(facts.pop("gate_subject", "")))
     moved = flows.move(
-        transaction, seen, head=flow.head, phase=flow.phase, cycle=flow.cycle, task=task.key if task else None,
-        state=flow.state, reason=flow.reason, pending="", data=facts,
-    )  # fmt: skip
+        transaction,
+        seen,
+        head=flow.head,
+        phase=flow.phase,
+        cycle=flow.cycle,
+        task=task.key if task else None,
+        state=flow.state,
+        reason=flow.reason,
+        pending="",
+        data=facts,
+    )
     if moved.state == flows.DONE:
         flows.tell(transaction, moved, "flow.done", head=moved.head, branch=moved.branch)
     elif ended:
@@ -225,23 +269,42 @@ def add_task(app: App, transaction: Transaction, state: FlowState, brief: str) -
     limits = {"minutes": phase.minutes, "turns": phase.turns, "money": phase.money}
     agents = flow.agent_by_role
     return flows.add_phase(
-        transaction, flow, id=f"{flow.cycle}-{phase.name}", title=phase.title or phase.name, brief=brief,
-        role=phase.role, agent=agents.get(phase.role) or phase.agent or agents.get("", ""), owns=owned_patterns(state),
-        attempts=phase.retries, limits=limits, host=host_label(app),
-    )  # fmt: skip
+        transaction,
+        flow,
+        id=f"{flow.cycle}-{phase.name}",
+        title=phase.title or phase.name,
+        brief=brief,
+        role=phase.role,
+        agent=agents.get(phase.role) or phase.agent or agents.get("", ""),
+        owns=owned_patterns(state),
+        attempts=phase.retries,
+        limits=limits,
+        host=host_label(app),
+    )
 
 
 def _ask(
-    transaction: Transaction, state: FlowState, phase: str, *, task: Task, question: str, fence: int | None = None,
+    transaction: Transaction,
+    state: FlowState,
+    phase: str,
+    *,
+    task: Task,
+    question: str,
+    fence: int | None = None,
     subject: str = "",
-) -> None:  # fmt: skip
+) -> None:
     """Put the task behind the gate of a phase, with its time limit and what counts when that is up."""
     asking = state.workflow.phase(phase)
     within, default = state.flow.facts.get("gate_limits", {}).get(phase) or (asking.gate_within, asking.gate_default)
     gates.ask(
-        transaction, key=task.key, question=question, fence=fence, due_seconds=within or None,
-        fallback=default if within else "", subject=subject,
-    )  # fmt: skip
+        transaction,
+        key=task.key,
+        question=question,
+        fence=fence,
+        due_seconds=within or None,
+        fallback=default if within else "",
+        subject=subject,
+    )
 
 
 # --- a phase that is not ---------------------------------------------------------------------------------
@@ -254,9 +317,15 @@ def _refused(
     flow, phase = state.flow, state.phase
     diff = state.flow_checkout.diff(flow.head, judged.tree) if judged else _diff_now(state)
     failure = {
-        "task": task.key, "phase": phase.name, "cycle": flow.cycle, "attempt": task.attempt, "said": list(said),
-        "diff": diff, "snapshot": _snapshot(app, state, session), "tail": judged.tail if judged else "",
-    }  # fmt: skip
+        "task": task.key,
+        "phase": phase.name,
+        "cycle": flow.cycle,
+        "attempt": task.attempt,
+        "said": list(said),
+        "diff": diff,
+        "snapshot": _snapshot(app, state, session),
+        "tail": judged.tail if judged else "",
+    }
     facts = flow.facts
     facts["failures"] = [*facts.get("failures", []), failure][-_KEPT_FAILURES:]
     used_up = task.attempt >= task.max_attempts
@@ -266,9 +335,17 @@ def _refused(
         if held.fence != task.fence or held.state != states.RUNNING:
             raise Conflict(f"'{task.label}' was given to somebody else.", f"See: handoff show {task.label}")
         flows.tell(
-            transaction, flow, "flow.refused", task=held, session=session, phase=phase.name, cycle=flow.cycle,
-            attempt=task.attempt, said=list(said), snapshot=failure["snapshot"],
-        )  # fmt: skip
+            transaction,
+            flow,
+            "flow.refused",
+            task=held,
+            session=session,
+            phase=phase.name,
+            cycle=flow.cycle,
+            attempt=task.attempt,
+            said=list(said),
+            snapshot=failure["snapshot"],
+        )
         if used_up and phase.when_used_up == GATE:
             question = f"{phase.name} was refused {task.attempt} times ({reason}); try again?"
             _ask(transaction, state, phase.name, task=task, question=question, fence=task.fence)
@@ -297,7 +374,9 @@ def _snapshot(app: App, state: FlowState, session: str) -> str:
     """The whole working tree as it is; nothing is thrown away."""
     snapshot_store = snapshots.open_snapshot_store(app, folder=state.flow.workspace)
     return snapshots.snapshot(
-        app, snapshot_store=snapshot_store, request=SnapshotRequest(f"the end of {state.phase.name}", session=session)
+        app,
+        snapshot_store=snapshot_store,
+        request=SnapshotRequest(reason=f"the end of {state.phase.name}", session=session),
     ).sha
 
 

@@ -86,9 +86,7 @@ def plan_faults(before: str, after: str) -> list[tuple[str, str]]:
 def _done(plan: plans.Plan) -> set[str]:
     if plan.verdict == plans.INVALID:
         return set()
-    return {
-        step.text for number in range(len(plan.marks)) if (step := plan.step(number)).mark == plans.DONE
-    }  # fmt: skip
+    return {step.text for number in range(len(plan.marks)) if (step := plan.step(number)).mark == plans.DONE}
 
 
 def is_complete(words: str) -> bool:

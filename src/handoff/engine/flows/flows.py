@@ -160,7 +160,7 @@ def _workspace(app: App, name: str, base: str, folder: str) -> Any:
     if left is not None and left.session == _MARK + name:
         remove_workspace(app, name=name, snapshot_store=snapshot_store)
     return add_workspace(
-        app, order=WorkspaceRequest(name, base=base, session=_MARK + name), snapshot_store=snapshot_store
+        app, order=WorkspaceRequest(name=name, base=base, session=_MARK + name), snapshot_store=snapshot_store
     ).workspace
 
 
@@ -169,7 +169,7 @@ def _workspace(app: App, name: str, base: str, folder: str) -> Any:
 
 def step(
     app: App, *, flow: Flow, agent: str = "", words: Sequence[str] = (), model: str = "", tell: Callable[[str], None]
-) -> StepResult:  # fmt: skip
+) -> StepResult:
     """One phase now, without a supervisor: what a crash left is carried out first, a living session is attached to."""
     flow = conclude.drive(app, flow.key)
     seen = look(app, flow)
@@ -195,7 +195,10 @@ def step(
     if chosen == PERSON:
         return by_hand(app, flow=flow, task=task, tell=tell)
     started = session_start.start(
-        app, request=session_start.StartRequest(chosen, task.label, task.project, model, words=fill_in(words, task))
+        app,
+        request=session_start.StartRequest(
+            agent=chosen, task=task.label, project=task.project, model=model, words=fill_in(words, task)
+        ),
     )
     tell(f"Session {started.session.name} ({chosen}) works on {phase}, cycle {flow.cycle}, attempt {task.attempt}.")
     return StepResult(session_start.watch(app, started), phase, look_again(app, flow))
@@ -217,10 +220,17 @@ def _under_way(app: App, task: Task) -> session_start.RunningSession | None:
 def by_hand(app: App, *, flow: Flow, task: Task, tell: Callable[[str], None]) -> StepResult:
     """A person does the phase in a shell in the workspace; it is judged like anybody's."""
     who = people.SessionIdentity(
-        new_id("session"), kind=people.PERSON, project=flow.project, agent=PERSON, workspace=flow.workspace,
-        host=app.settings.host, boot=boot_id(), pid=os.getpid(), process_start=start_of(os.getpid()),
+        id=new_id("session"),
+        kind=people.PERSON,
+        project=flow.project,
+        agent=PERSON,
+        workspace=flow.workspace,
+        host=app.settings.host,
+        boot=boot_id(),
+        pid=os.getpid(),
+        process_start=start_of(os.getpid()),
         labels=labels_of(app),
-    )  # fmt: skip
+    )
     claim = leases.claim(app.database, key=task.key, who=who, lease_seconds=_LEASE_BY_HAND)
     tell(conclude.prepare(app, claim.task))
     tell(f"This shell is in the flow's workspace, {flow.workspace}. Leave it (exit) when you are finished.")

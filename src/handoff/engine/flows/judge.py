@@ -26,8 +26,12 @@ if TYPE_CHECKING:
     from handoff.engine.flows.state import FlowState
 
 OUTSIDE, NOTHING_CHANGED, NO_VERDICT, NO_CHECK, RED_CODE = (
-    "outside", "nothing-changed", "no-verdict", "no-check", "red",
-)  # fmt: skip
+    "outside",
+    "nothing-changed",
+    "no-verdict",
+    "no-check",
+    "red",
+)
 _SHOWN = 20
 _RERUNS = 2
 _TAIL = 3000
@@ -80,7 +84,7 @@ def judge_phase(app: App, state: FlowState) -> PhaseVerdict:
     """Hold what lies in the workspace now against the phase's fence, then against its check."""
     left, faults = _look(state)
     if faults:
-        return PhaseVerdict(OK, left.tree, tuple(faults))
+        return PhaseVerdict(outcome=OK, tree=left.tree, faults=tuple(faults))
     found = _CHECKS[state.phase.check](app, state, left)
     return found._replace(changed=bool(left.changed) or found.tree != left.tree, more=left.more)
 
@@ -170,11 +174,19 @@ def checks_of(state: FlowState, reports: Sequence[Report]) -> tuple[Check, ...]:
         green = not report.trouble and len(waived) == len(failing)
         found.append(
             Check(
-                report.command, GREEN if green else RED, report.code, folders.get(report.suite, ""), report.suite,
-                counts["passed"], len(failing), counts["skipped"], len(waived), tuple(failing[:MOST_NAMES]),
-                round(report.seconds, 3),
+                command=report.command,
+                verdict=GREEN if green else RED,
+                code=report.code,
+                folder=folders.get(report.suite, ""),
+                suite=report.suite,
+                passed=counts["passed"],
+                failed=len(failing),
+                skipped=counts["skipped"],
+                known=len(waived),
+                failing=tuple(failing[:MOST_NAMES]),
+                seconds=round(report.seconds, 3),
             )
-        )  # fmt: skip
+        )
     return tuple(found)
 
 
@@ -186,9 +198,14 @@ def _judged(
     state: FlowState, left: _PhaseWork, judgement: judge.Judgement, reports: Sequence[Report], **more: Any
 ) -> PhaseVerdict:
     return PhaseVerdict(
-        OK, more.pop("tree", left.tree), _said(judgement, warnings=False), _said(judgement, warnings=True),
-        checks_of(state, reports), tail="" if judgement.ok else _tail(reports), **more,
-    )  # fmt: skip
+        outcome=OK,
+        tree=more.pop("tree", left.tree),
+        faults=_said(judgement, warnings=False),
+        warnings=_said(judgement, warnings=True),
+        checks=checks_of(state, reports),
+        tail="" if judgement.ok else _tail(reports),
+        **more,
+    )
 
 
 def _baseline(app: App, state: FlowState, left: _PhaseWork) -> PhaseVerdict:
@@ -202,9 +219,15 @@ def _baseline(app: App, state: FlowState, left: _PhaseWork) -> PhaseVerdict:
     counts = {name: len(names) for name, names in known.record().items()}
     words = ", ".join(f"{number} {name}" for name, number in counts.items() if number) or "none yet"
     return PhaseVerdict(
-        OK, left.tree, faults, warnings, checks_of(state, runs[-1]), {"baseline": known.record()}, f"tests: {words}",
+        outcome=OK,
+        tree=left.tree,
+        faults=faults,
+        warnings=warnings,
+        checks=checks_of(state, runs[-1]),
+        facts={"baseline": known.record()},
+        subject=f"tests: {words}",
         tail=_tail(runs[-1]),
-    )  # fmt: skip
+    )
 
 
 def _test_list(app: App, state: FlowState, left: _PhaseWork) -> PhaseVerdict:
@@ -218,9 +241,12 @@ def _test_list(app: App, state: FlowState, left: _PhaseWork) -> PhaseVerdict:
     test, counts = next_test(after), test_list.counts(after)
     words = f"{counts['open']} open, {counts['done']} done"
     return PhaseVerdict(
-        "open" if test else "complete", left.tree, faults, facts={"test": test, "new": [], "new_test": ""},
+        outcome="open" if test else "complete",
+        tree=left.tree,
+        faults=faults,
+        facts={"test": test, "new": [], "new_test": ""},
         subject=f"{test} comes next ({words})" if test else f"every test of the list is done ({words})",
-    )  # fmt: skip
+    )
 
 
 def _red(app: App, state: FlowState, left: _PhaseWork) -> PhaseVerdict:
@@ -230,9 +256,13 @@ def _red(app: App, state: FlowState, left: _PhaseWork) -> PhaseVerdict:
     lines = [f"- `{name}`" for name in judgement.new] + [f"- it fails so: {_first(case.message)}" for case in cases[:3]]
     lines += [f"- in `{path}`" for path in left.changed]
     return _judged(
-        state, left, judgement, reports, subject=str(state.flow.facts.get("test", "")),
+        state,
+        left,
+        judgement,
+        reports,
+        subject=str(state.flow.facts.get("test", "")),
         facts={"new": list(judgement.new), "new_test": "\n".join(lines)},
-    )  # fmt: skip
+    )
 
 
 def _green(app: App, state: FlowState, left: _PhaseWork) -> PhaseVerdict:
@@ -252,7 +282,7 @@ def _green(app: App, state: FlowState, left: _PhaseWork) -> PhaseVerdict:
 
 def _refactor(app: App, state: FlowState, left: _PhaseWork) -> PhaseVerdict:
     if not left.changed:  # nothing is a fine answer, and this very tree was green a moment ago
-        return PhaseVerdict(OK, left.tree, subject="nothing to tidy up")
+        return PhaseVerdict(outcome=OK, tree=left.tree, subject="nothing to tidy up")
     reports = _run(app, state, left.tree)
     judgement = judge.refactor(_known(state), reports, changes=_changes(app, state, left.tree))
     known = judge.after(_known(state), reports)
@@ -277,11 +307,23 @@ def _command(app: App, state: FlowState, left: _PhaseWork) -> PhaseVerdict:
 
 def _by_command(app: App, state: FlowState, left: _PhaseWork, command: str) -> PhaseVerdict:
     """One line of shell on the exact tree; its exit code is the verdict."""
-    line = Suite(state.phase.name, "command", "", command, EXIT, environment=(), links=_links(state))
+    line = Suite(
+        name=state.phase.name,
+        framework="command",
+        folder="",
+        command=command,
+        results=EXIT,
+        environment=(),
+        links=_links(state),
+    )
     (report,) = test_runs.verdict(app, repository=state.flow.workspace, tree=left.tree, suites=[line])
-    check = Check(command, RED if report.trouble else GREEN, report.code, seconds=round(report.seconds, 3))
+    check = Check(
+        command=command, verdict=RED if report.trouble else GREEN, code=report.code, seconds=round(report.seconds, 3)
+    )
     faults = (PhaseFault(RED_CODE, f"`{command}`: {report.trouble}."),) if report.trouble else ()
-    return PhaseVerdict(OK, left.tree, faults, checks=(check,), tail=report.tail[-_TAIL:] if report.trouble else "")
+    return PhaseVerdict(
+        outcome=OK, tree=left.tree, faults=faults, checks=(check,), tail=report.tail[-_TAIL:] if report.trouble else ""
+    )
 
 
 def _links(state: FlowState) -> tuple[str, ...]:
@@ -306,7 +348,9 @@ def _document(app: App, state: FlowState, left: _PhaseWork) -> PhaseVerdict:
     faults: tuple[PhaseFault, ...] = ()
     if not flow_documents.is_written(name, text):
         faults = (PhaseFault("not-written", f"{name} still says nothing of its own."),)
-    return PhaseVerdict(OK, left.tree, faults, documents={name: text}, subject=f"{name} of {state.flow.feature}")
+    return PhaseVerdict(
+        outcome=OK, tree=left.tree, faults=faults, documents={name: text}, subject=f"{name} of {state.flow.feature}"
+    )
 
 
 def _plan(app: App, state: FlowState, left: _PhaseWork) -> PhaseVerdict:
@@ -318,19 +362,22 @@ def _plan(app: App, state: FlowState, left: _PhaseWork) -> PhaseVerdict:
     if decisions:
         documents["DECISIONS.md"] = decisions
     return PhaseVerdict(
-        "complete" if not faults and flow_documents.is_complete(text) else "open", left.tree,
-        tuple(PhaseFault(*one) for one in faults), documents=documents, subject=f"the steps of {state.flow.feature}",
-    )  # fmt: skip
+        outcome="complete" if not faults and flow_documents.is_complete(text) else "open",
+        tree=left.tree,
+        faults=tuple(PhaseFault(*one) for one in faults),
+        documents=documents,
+        subject=f"the steps of {state.flow.feature}",
+    )
 
 
 def _step(app: App, state: FlowState, left: _PhaseWork) -> PhaseVerdict:
     found = flow_documents.current_step(app, state.flow)
     if found is None:
-        return PhaseVerdict("complete", left.tree)
+        return PhaseVerdict(outcome="complete", tree=left.tree)
     step, command = found
     if not command:
         said = f"Step {step.number} has no check, so nothing proves it: add '(check: command)' to it."
-        return PhaseVerdict("open", left.tree, (PhaseFault(NO_CHECK, said),))
+        return PhaseVerdict(outcome="open", tree=left.tree, faults=(PhaseFault(NO_CHECK, said),))
     judged = _by_command(app, state, left, command)
     last = flow_documents.would_complete(app, state.flow, number=step.number)
     return judged._replace(outcome="complete" if last else "open", subject=step.text, step=step.text)
@@ -343,17 +390,21 @@ def _review(app: App, state: FlowState, left: _PhaseWork) -> PhaseVerdict:
     verdict = said[2].strip().strip("*` .")
     if said[0].strip() != "verdict" or verdict not in ("approved", "changes"):
         words = f"{state.phase.report} must begin with 'verdict: approved' or 'verdict: changes'."
-        return PhaseVerdict("changes", left.tree, (PhaseFault(NO_VERDICT, words),))
+        return PhaseVerdict(outcome="changes", tree=left.tree, faults=(PhaseFault(NO_VERDICT, words),))
     if verdict == "changes" and not rest.strip():
         return PhaseVerdict(
-            "changes", left.tree, (PhaseFault(NO_VERDICT, "A reviewer who wants changes must say which."),)
+            outcome="changes",
+            tree=left.tree,
+            faults=(PhaseFault(NO_VERDICT, "A reviewer who wants changes must say which."),),
         )
-    return PhaseVerdict(verdict, left.tree, facts={"review": left.report.strip()})
+    return PhaseVerdict(outcome=verdict, tree=left.tree, facts={"review": left.report.strip()})
 
 
 def _none(app: App, state: FlowState, left: _PhaseWork) -> PhaseVerdict:
     del app
-    return PhaseVerdict(OK, left.tree, subject=state.flow.request.strip().partition("\n")[0] or state.phase.name)
+    return PhaseVerdict(
+        outcome=OK, tree=left.tree, subject=state.flow.request.strip().partition("\n")[0] or state.phase.name
+    )
 
 
 def _first(text: str) -> str:
@@ -361,7 +412,16 @@ def _first(text: str) -> str:
 
 
 _CHECKS: dict[str, Callable[[App, FlowState, _PhaseWork], PhaseVerdict]] = {
-    "baseline": _baseline, "test-list": _test_list, "red": _red, "green": _green, "refactor": _refactor,
-    "suite": _suite, "command": _command, "document": _document, "plan": _plan, "step": _step, "review": _review,
+    "baseline": _baseline,
+    "test-list": _test_list,
+    "red": _red,
+    "green": _green,
+    "refactor": _refactor,
+    "suite": _suite,
+    "command": _command,
+    "document": _document,
+    "plan": _plan,
+    "step": _step,
+    "review": _review,
     "none": _none,
-}  # fmt: skip
+}

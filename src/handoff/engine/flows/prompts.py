@@ -105,9 +105,11 @@ def _known_tests(app: App, state: FlowState) -> str:
     known = state.flow.facts.get("baseline", {})
     lines = []
     for name, words in (
-        ("passing", "pass"), ("failing", "failed before anything was changed; that stays known"),
-        ("flaky", "waver and are not counted"), ("skipped", "are skipped"),
-    ):  # fmt: skip
+        ("passing", "pass"),
+        ("failing", "failed before anything was changed; that stays known"),
+        ("flaky", "waver and are not counted"),
+        ("skipped", "are skipped"),
+    ):
         names = known.get(name, ())
         if names:
             lines.append(f"{len(names)} {words}:\n\n{bullets([f'`{one}`' for one in names], limit=_TESTS_SHOWN)}\n")

@@ -48,9 +48,10 @@ class FlowState(Record):
 def state_of(app: App, flow: Flow) -> FlowState:
     """The flow of a row; its workflow is read from the row, so an edited file changes nothing that runs."""
     workflow = reader.read(
-        f"{flow.workflow}.toml (as it was when '{flow.id}' began)", library.frozen_prompts(flow.prompt_texts),
+        f"{flow.workflow}.toml (as it was when '{flow.id}' began)",
+        library.frozen_prompts(flow.prompt_texts),
         text=flow.text,
-    )  # fmt: skip
+    )
     return FlowState(flow, workflow, FlowCheckout(flow.workspace, flow.branch, app.git_environment))
 
 

@@ -108,7 +108,7 @@ def gather(app: App, task: Task, *, workspace: str, run: Callable[[], Verdict] |
     """Look at the workspace as it is now, and run the task's check there; `run` is another way to run it."""
     patterns = task.patterns
     if not (patterns or task.check_command) or task.ended:
-        return Evidence("", (), (), None)
+        return Evidence(head="", changed=(), outside=(), verdict=None)
     if not os.path.isdir(workspace):
         raise UserError(
             f"The workspace of '{task.label}' is gone: {workspace}.", "Bring it back, or: handoff block REASON"
@@ -133,7 +133,7 @@ def gather(app: App, task: Task, *, workspace: str, run: Callable[[], Verdict] |
         verdict = run() if run is not None else run_task_check(app, workspace, task.check_command)
     head = state.head if state else ""
     tree = _exact_tree(app, state) if state and verdict and verdict.green else ""
-    return Evidence(head, changed, outside, verdict, workspace, tree)
+    return Evidence(head=head, changed=changed, outside=outside, verdict=verdict, workspace=workspace, tree=tree)
 
 
 def _exact_tree(app: App, before: CheckoutFacts) -> str:

@@ -50,8 +50,8 @@ def write(
     """Put the record on the commit; again after a crash it changes nothing. Write it before the row that follows from it."""
     moment = app.clock.now() if ended is None else ended
     note = Note(
-        stamp(moment), stamp(began), commit, tree, work.project, work.task, work.flow, work.workflow, work.phase,
-        work.role, work.cycle, work.attempt, work.agent, work.session, judged, tuple(checks), work.next,
+        ended=stamp(moment), began=stamp(began), commit=commit, tree=tree, project=work.project, task=work.task, flow=work.flow, workflow=work.workflow, phase=work.phase,
+        role=work.role, cycle=work.cycle, attempt=work.attempt, agent=work.agent, session=work.session, judged=judged, checks=tuple(checks), next=work.next,
     )  # fmt: skip
     book(app, repository).add(commit, [note], moment=moment)
     return note
@@ -65,16 +65,32 @@ def record_finished(app: App, task: Task, evidence: Evidence, *, session: str, b
     verdict = evidence.verdict
     if verdict is None or not verdict.green or not evidence.tree:
         return ""
-    check = Check(verdict.command, GREEN if verdict.green else RED, verdict.code, seconds=round(verdict.seconds, 3))
+    check = Check(
+        command=verdict.command,
+        verdict=GREEN if verdict.green else RED,
+        code=verdict.code,
+        seconds=round(verdict.seconds, 3),
+    )
     work = RecordedWork(
-        task.project, task.label, role=task.role, attempt=task.attempt, agent=task.held_agent, session=session,
+        project=task.project,
+        task=task.label,
+        role=task.role,
+        attempt=task.attempt,
+        agent=task.held_agent,
+        session=session,
         next="done",
-    )  # fmt: skip
+    )
     try:
         write(
-            app, repository=evidence.workspace, commit=evidence.head, tree=evidence.tree, work=work, judged="command",
-            checks=[check], began=began,
-        )  # fmt: skip
+            app,
+            repository=evidence.workspace,
+            commit=evidence.head,
+            tree=evidence.tree,
+            work=work,
+            judged="command",
+            checks=[check],
+            began=began,
+        )
     except HandoffError as error:
         return f"The note on {evidence.head[:10]} could not be written: {error.message}"
     return ""

@@ -98,21 +98,44 @@ def _suite(check: Check, today: Sequence[Suite]) -> Suite:
     for suite in today:
         if (suite.name, suite.command, suite.folder) == (check.suite, check.command, check.folder):
             return suite
-    return Suite(check.suite or "recorded", "command", check.folder, check.command, EXIT, links=_BORROWED)
+    return Suite(
+        name=check.suite or "recorded",
+        framework="command",
+        folder=check.folder,
+        command=check.command,
+        results=EXIT,
+        links=_BORROWED,
+    )
 
 
 def _again(recorded: Check, report: Report, suite: Suite) -> Recheck:
     if suite.results == EXIT:
         verdict = RED if report.trouble else GREEN
-        now = Check(recorded.command, verdict, report.code, recorded.folder, recorded.suite, seconds=report.seconds)
+        now = Check(
+            command=recorded.command,
+            verdict=verdict,
+            code=report.code,
+            folder=recorded.folder,
+            suite=recorded.suite,
+            seconds=report.seconds,
+        )
         words = f"it was {recorded.verdict} and is {verdict} (exit {report.code})"
         return Recheck(recorded, now, () if verdict == recorded.verdict else (words,))
     counts = report.counts()
     failing = tuple(sorted(case.id for case in report.cases if case.bad))
     now = Check(
-        recorded.command, GREEN if report.green else RED, report.code, recorded.folder, recorded.suite,
-        counts["passed"], len(failing), counts["skipped"], recorded.known, failing[:MOST_NAMES], round(report.seconds, 3),
-    )  # fmt: skip
+        command=recorded.command,
+        verdict=GREEN if report.green else RED,
+        code=report.code,
+        folder=recorded.folder,
+        suite=recorded.suite,
+        passed=counts["passed"],
+        failed=len(failing),
+        skipped=counts["skipped"],
+        known=recorded.known,
+        failing=failing[:MOST_NAMES],
+        seconds=round(report.seconds, 3),
+    )
     found = tuple(_differences(recorded, now, report.trouble))
     if not found:
         now = now._replace(verdict=recorded.verdict)  # the same failures, known then and now

@@ -72,7 +72,7 @@ def sandbox_of_folder(
     if workspace is not None and os.path.realpath(workspace.tree) == os.path.realpath(top):
         return sandbox_of_workspace(app, workspace=workspace, network=network, caches=caches, terminal=terminal)
     place = find_place(top, home=app.settings.home, project=app.settings.get("HANDOFF_PROJECT"))
-    mine = Workspace(place.workspace, "shared", place.project, top)
+    mine = Workspace(name=place.workspace, kind="shared", project=place.project, tree=top)
     return sandbox_of_workspace(app, workspace=mine, network=network, caches=caches, terminal=terminal)
 
 
@@ -100,13 +100,13 @@ def _sandbox(
     visible, writable, frozen = lists
     home = app.settings.get("HOME") or os.path.expanduser("~")
     policy = Policy(
-        tree,
-        temp,
-        home,
-        tuple(writable),
-        tuple(hidden),
-        tuple(visible),
-        tuple(frozen),
+        workspace=tree,
+        temp=temp,
+        home=home,
+        writable=tuple(writable),
+        hidden=tuple(hidden),
+        visible=tuple(visible),
+        frozen=tuple(frozen),
         network=flags[0],
         terminal=flags[1],
     )

@@ -52,9 +52,15 @@ def suites_here(app: App, *, folder: str = ".") -> tuple[Suite, ...]:
 
 
 def verdict(
-    app: App, *, repository: str, tree: str, suites: Sequence[Suite], timeout: float = 0.0, sandboxed: bool = True,
+    app: App,
+    *,
+    repository: str,
+    tree: str,
+    suites: Sequence[Suite],
+    timeout: float = 0.0,
+    sandboxed: bool = True,
     dependencies: str = "",
-) -> tuple[Report, ...]:  # fmt: skip
+) -> tuple[Report, ...]:
     """Run the suites on exactly this tree (or commit) of the repository or of its snapshots. No checkout is touched.
 
     `dependencies` is the checkout whose node_modules, .venv and the like are borrowed: the person's, unless told
@@ -70,7 +76,13 @@ def verdict(
         _include(app, lender, scratch.tree)
         wrap = _sandbox(app, place, scratch, borrowed) if sandboxed else None
         folders = RunFolders(
-            scratch.tree, scratch.temp, lender, _environment(app, scratch.tree), seconds, lambda _path: False, wrap
+            top=scratch.tree,
+            scratch=scratch.temp,
+            dependencies=lender,
+            environment=_environment(app, scratch.tree),
+            timeout=seconds,
+            is_test=lambda _path: False,
+            wrap=wrap,
         )
         return tuple(
             run_suite(suite, folders=folders._replace(is_test=is_test(suite)), clock=app.clock) for suite in suites
@@ -90,7 +102,7 @@ def check(
     snapshot_store = open_snapshot_store(app, folder=folder)
     top = snapshot_store.place.source.top
     suites = chosen(suites_of(app, folder=top), names)
-    name = tree or snapshot(app, snapshot_store=snapshot_store, request=SnapshotRequest("before a check")).sha
+    name = tree or snapshot(app, snapshot_store=snapshot_store, request=SnapshotRequest(reason="before a check")).sha
     reports = verdict(
         app, repository=top, tree=name, suites=suites, timeout=timeout, sandboxed=sandboxed, dependencies=top
     )
@@ -196,7 +208,7 @@ def _sandbox(
     app: App, place: Location, scratch: Scratch, borrowed: Sequence[str]
 ) -> Callable[[Sequence[str], Mapping[str, str]], tuple[Sequence[str], Mapping[str, str]]] | None:
     """What puts a command inside the sandbox, where this machine has one: running tests runs the agent's code."""
-    workspace = Workspace(os.path.basename(scratch.folder), CLONE, place.project, scratch.tree)
+    workspace = Workspace(name=os.path.basename(scratch.folder), kind=CLONE, project=place.project, tree=scratch.tree)
     sandbox = sandbox_of_workspace(app, workspace=workspace)
     if sandbox.layer == NOTHING:
         return None

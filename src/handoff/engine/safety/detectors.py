@@ -91,7 +91,14 @@ def _watched(
     mine = [one for one in live if one.project == name or _inside(common, one.workspace)]
     tasks_here = tuple(one for one in held if one.held_by and _inside(common, one.workspace))
     at_work = dict.fromkeys([*(one.id for one in mine), *(str(one.held_by) for one in tasks_here)])
-    return WatchedRepository(name, f"{app.settings.host}:{common}", snapshot_store, made, tasks_here, tuple(at_work))
+    return WatchedRepository(
+        name=name,
+        place=f"{app.settings.host}:{common}",
+        snapshot_store=snapshot_store,
+        workspaces=made,
+        held=tasks_here,
+        at_work=tuple(at_work),
+    )
 
 
 def is_of(watched: WatchedRepository, folder: str) -> bool:
@@ -143,10 +150,12 @@ def facts(app: App, watched: WatchedRepository, before: dict[str, Any]) -> dict[
 
 def keep(app: App, watched: WatchedRepository) -> str:
     """A snapshot that holds the ground as it is, its documents too where git is told to ignore them."""
-    kept = snapshot(app, snapshot_store=watched.snapshot_store, request=SnapshotRequest("watched"))
+    kept = snapshot(app, snapshot_store=watched.snapshot_store, request=SnapshotRequest(reason="watched"))
     if os.path.isdir(os.path.join(watched.snapshot_store.place.source.top, PROJECT_FOLDER)):
         kept = snapshot(
-            app, snapshot_store=watched.snapshot_store, request=SnapshotRequest("watched", paths=[PROJECT_FOLDER])
+            app,
+            snapshot_store=watched.snapshot_store,
+            request=SnapshotRequest(reason="watched", paths=[PROJECT_FOLDER]),
         )
     return kept.sha
 
@@ -228,29 +237,57 @@ def find_vanished(app: App, watched: WatchedRepository, before: dict[str, Any], 
             continue  # by the rules, after its last snapshot
         what = f"The workspace '{name}' is gone from the disk."
         fix = (*program, "workspace", "revive", name)
-        found.append(Tampering(WORKSPACE_GONE, name, what, {"workspace": name}, fix, {"workspace": name}, name))
+        found.append(
+            Tampering(
+                kind=WORKSPACE_GONE,
+                subject=name,
+                what=what,
+                evidence={"workspace": name},
+                fix=fix,
+                fixed={"workspace": name},
+                session=name,
+            )
+        )
     if before.get("store") and not now["store"]:
         what = f"The snapshot store of {top} is gone, and every snapshot with it; workspaces borrow objects from it."
         fix = (*program, "snapshot", "-m", "a new store")
         found.append(
             Tampering(
-                HOME_WIPED,
-                STORE,
-                what,
-                {"path": watched.snapshot_store.store.path},
-                fix,
-                {"home": watched.snapshot_store.store.path},
+                kind=HOME_WIPED,
+                subject=STORE,
+                what=what,
+                evidence={"path": watched.snapshot_store.store.path},
+                fix=fix,
+                fixed={"home": watched.snapshot_store.store.path},
             )
         )
     queue = os.path.join(watched.snapshot_store.place.project, "queue")
     if before.get("queue") and not now["queue"]:
         fix = (*program, "sync-files")
-        found.append(Tampering(HOME_WIPED, "queue", f"{queue} is gone.", {"path": queue}, fix, {"home": queue}))
+        found.append(
+            Tampering(
+                kind=HOME_WIPED,
+                subject="queue",
+                what=f"{queue} is gone.",
+                evidence={"path": queue},
+                fix=fix,
+                fixed={"home": queue},
+            )
+        )
     for role in sorted(set(before.get("shims", [])) - set(now["shims"])):
         path = os.path.join(app.settings.home, "guard", role, "git")
         fix = (*program, "git-guard", "env", "--role", role)
         what = f"The guarded git for the role {role} is gone: {path}."
-        found.append(Tampering(HOME_WIPED, f"guard/{role}", what, {"path": path}, fix, {"home": path}))
+        found.append(
+            Tampering(
+                kind=HOME_WIPED,
+                subject=f"guard/{role}",
+                what=what,
+                evidence={"path": path},
+                fix=fix,
+                fixed={"home": path},
+            )
+        )
     return found
 
 
@@ -261,10 +298,11 @@ def _wiped_documents(watched: WatchedRepository, before: dict[str, Any], now: di
         return []  # another branch may have other documents
     aside = _names(os.path.join(top, PROJECT_FOLDER, "features")) + _names(os.path.join(top, PROJECT_FOLDER, "trash"))
     put_aside = {
-        name.partition("/")[0] for name in missing
+        name.partition("/")[0]
+        for name in missing
         if not os.path.isdir(os.path.join(top, PROJECT_FOLDER, "features", name.partition("/")[0]))
         and any(other != name.partition("/")[0] and name.partition("/")[0] in other for other in aside)
-    }  # fmt: skip
+    }
     missing = [name for name in missing if name.partition("/")[0] not in put_aside]
     if not missing:
         return []
@@ -273,7 +311,16 @@ def _wiped_documents(watched: WatchedRepository, before: dict[str, Any], now: di
     words = [word for path in paths[:_SHOWN] for word in ("--path", path)]
     what = f"{len(missing)} documents of this project's features are gone or empty: {', '.join(missing[:5])}."
     fix = ("handoff", "-C", top, "restore", before.get("snapshot", ""), *words)
-    return [Tampering(STATE_WIPED, PROJECT_FOLDER, what, {"missing": missing[:_SHOWN]}, fix, {"documents": missing})]
+    return [
+        Tampering(
+            kind=STATE_WIPED,
+            subject=PROJECT_FOLDER,
+            what=what,
+            evidence={"missing": missing[:_SHOWN]},
+            fix=fix,
+            fixed={"documents": missing},
+        )
+    ]
 
 
 def is_fixed(watched: WatchedRepository, fixed: dict[str, Any], now: dict[str, Any]) -> bool:

@@ -82,8 +82,18 @@ def _report(line: bytes, where: tuple[str, str], project: str, session: str) -> 
     who = session or refusal.session
     words = f"{refusal.layer or 'git-guard'} refused {refusal.verb[:_MOST_TEXT]!r} to {refusal.role or 'a session'}"
     return incidents.IncidentReport(
-        "\0".join((*where, repr(line))), incidents.REFUSED, f"{words} in {refusal.place[:_MOST_TEXT]}. Nothing was changed.",
-        refusal.instead[:_MOST_TEXT], project or refusal.project, who, where[0],
-        parse_stamp(refusal.moment) or 0.0,
-        {"layer": refusal.layer or "git-guard", "role": refusal.role, "command": refusal.verb, "folder": refusal.place},
-    )  # fmt: skip
+        mark="\0".join((*where, repr(line))),
+        kind=incidents.REFUSED,
+        what=f"{words} in {refusal.place[:_MOST_TEXT]}. Nothing was changed.",
+        fix=refusal.instead[:_MOST_TEXT],
+        project=project or refusal.project,
+        session=who,
+        place=where[0],
+        at=parse_stamp(refusal.moment) or 0.0,
+        evidence={
+            "layer": refusal.layer or "git-guard",
+            "role": refusal.role,
+            "command": refusal.verb,
+            "folder": refusal.place,
+        },
+    )

@@ -147,11 +147,16 @@ def _remember(app: App, watched: WatchedRepository, before: Watched, seen: Inspe
 
 def _report(watched: WatchedRepository, before: Watched, finding: Tampering) -> IncidentReport:
     return incidents.IncidentReport(
-        "\0".join((watched.place, str(before.version), finding.kind, finding.subject)), finding.kind, finding.what,
-        shlex.join(finding.fix), watched.name, finding.session, watched.place,
+        mark="\0".join((watched.place, str(before.version), finding.kind, finding.subject)),
+        kind=finding.kind,
+        what=finding.what,
+        fix=shlex.join(finding.fix),
+        project=watched.name,
+        session=finding.session,
+        place=watched.place,
         evidence={**finding.evidence, "subject": finding.subject, "at_work": list(watched.at_work)},
         fixed=finding.fixed,
-    )  # fmt: skip
+    )
 
 
 # --- for people ----------------------------------------------------------------------------------------------

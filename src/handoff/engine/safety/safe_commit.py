@@ -77,10 +77,16 @@ def note_refused(app: App, *, verb: str, place: str, layer: str, instead: str) -
     note_refusal(
         app.settings.home,
         Refusal(
-            stamp(app.clock.now()), get("HANDOFF_ROLE"), verb, place, get("HANDOFF_SESSION"), get("HANDOFF_PROJECT"),
-            layer, instead,
+            moment=stamp(app.clock.now()),
+            role=get("HANDOFF_ROLE"),
+            verb=verb,
+            place=place,
+            session=get("HANDOFF_SESSION"),
+            project=get("HANDOFF_PROJECT"),
+            layer=layer,
+            instead=instead,
         ),
-    )  # fmt: skip
+    )
 
 
 def own_workspace(app: App, top: str) -> bool:

@@ -129,9 +129,12 @@ def parse_moment(text: str, *, now: float) -> float:
             return moment + 1
     today = time.strftime("%Y-%m-%d", time.localtime(now))
     for shape, value in (
-        ("%Y-%m-%d %H:%M:%S", text.replace("T", " ")), ("%Y-%m-%d %H:%M", text.replace("T", " ")),
-        ("%Y-%m-%d", text), ("%Y-%m-%d %H:%M", f"{today} {text}"), ("%Y-%m-%d %H:%M:%S", f"{today} {text}"),
-    ):  # fmt: skip
+        ("%Y-%m-%d %H:%M:%S", text.replace("T", " ")),
+        ("%Y-%m-%d %H:%M", text.replace("T", " ")),
+        ("%Y-%m-%d", text),
+        ("%Y-%m-%d %H:%M", f"{today} {text}"),
+        ("%Y-%m-%d %H:%M:%S", f"{today} {text}"),
+    ):
         try:
             return time.mktime(time.strptime(value, shape)) + (86400 if shape == "%Y-%m-%d" else 1)
         except ValueError:
@@ -150,9 +153,11 @@ def restore(
 ) -> RestoreReport:
     """Bring a snapshot back into its own checkout, after a snapshot of what is there now."""
     request = SnapshotRequest(
-        f"before {operation} of {chosen.short}", operation="" if dry_run else operation,
-        undone=chosen.sha if operation == UNDO else "", force=not dry_run,
-    )  # fmt: skip
+        reason=f"before {operation} of {chosen.short}",
+        operation="" if dry_run else operation,
+        undone=chosen.sha if operation == UNDO else "",
+        force=not dry_run,
+    )
     first = snapshot(app, snapshot_store=snapshot_store, request=request._replace(operation="", force=False))
     target = restoring.tree_of(snapshot_store.store, chosen.sha)
     differing = restoring.changes(
@@ -283,9 +288,14 @@ def _ignore_files(app: App, snapshot_store: SnapshotStore) -> list[str]:
     config_home = app.settings.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
     found = [os.path.join(snapshot_store.place.source.common, "info", "exclude")]
     default = os.path.join(config_home, "git", "ignore")
-    configs = [app.settings.get("GIT_CONFIG_GLOBAL")] if app.settings.get("GIT_CONFIG_GLOBAL") else [
-        os.path.join(config_home, "git", "config"), os.path.join(home, ".gitconfig"),
-    ]  # fmt: skip
+    configs = (
+        [app.settings.get("GIT_CONFIG_GLOBAL")]
+        if app.settings.get("GIT_CONFIG_GLOBAL")
+        else [
+            os.path.join(config_home, "git", "config"),
+            os.path.join(home, ".gitconfig"),
+        ]
+    )
     for path in configs:
         try:
             with open(path, encoding="utf-8", errors="replace") as file:

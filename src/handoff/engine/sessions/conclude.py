@@ -12,7 +12,7 @@ from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.events import journal
 from handoff.board.sessions import leases, sessions
 from handoff.board.tasks import states, tasks
-from handoff.engine.fanout import views  # fmt: skip
+from handoff.engine.fanout import views
 from handoff.engine.proof import evidence
 from handoff.engine.safety import incidents
 from handoff.engine.tasks import current, kinds
@@ -54,7 +54,16 @@ def conclude(app: App, *, claim: Claim, outcome: AgentOutcome) -> ConcludedSessi
     task, holds = _as_it_is(app, claim)
     workspace = str(folders.get(path, folders.FACTS).get("workspace") or task.workspace)
     decide = kinds.decider_of(task) if task.fence == claim.fence else None
-    decided = decide(app, kinds.EndedSession(task, claim.fence, session, workspace, outcome, holds)) if decide else None
+    decided = (
+        decide(
+            app,
+            kinds.EndedSession(
+                task=task, fence=claim.fence, session=session, workspace=workspace, outcome=outcome, holds=holds
+            ),
+        )
+        if decide
+        else None
+    )
     if decided is not None:
         outcome = decided
     elif holds:
@@ -175,8 +184,15 @@ def _changed(app: App, task: Task) -> tuple[str, ...]:
     return (evidence.changed_since(app, task.workspace, state.head) or ()) if state is not None else ()
 
 
-_TOLD = ("task.claimed", "task.released", "task.expired", "task.rejected", "session.concluded", "session.out_of_scope",
-         "note.added")  # fmt: skip
+_TOLD = (
+    "task.claimed",
+    "task.released",
+    "task.expired",
+    "task.rejected",
+    "session.concluded",
+    "session.out_of_scope",
+    "note.added",
+)
 
 
 def _events(app: App, task: Task) -> list[journal.Event]:

@@ -118,11 +118,15 @@ def identify(app: App, *, token: str, folder: str = "") -> Settings | None:
     facts = folders.get(place, folders.FACTS)
     return app.settings._replace(
         environment={
-            **_bare(app), "HANDOFF_SESSION": known.id, "HANDOFF_PROJECT": known.project, "HANDOFF_TOKEN": token,
-            "HANDOFF_TASK": str(facts.get("task", "")), "HANDOFF_FENCE": str(facts.get("fence", "")),
+            **_bare(app),
+            "HANDOFF_SESSION": known.id,
+            "HANDOFF_PROJECT": known.project,
+            "HANDOFF_TOKEN": token,
+            "HANDOFF_TASK": str(facts.get("task", "")),
+            "HANDOFF_FENCE": str(facts.get("fence", "")),
         },
         folder=str(facts.get("workspace") or known.workspace),
-    )  # fmt: skip
+    )
 
 
 def _bare(app: App) -> dict[str, str]:

@@ -44,6 +44,11 @@ def session_environment(
     if task.patterns:
         kept["HANDOFF_OWNS"] = "\n".join(task.patterns)
     return {
-        **kept, "HANDOFF_HOME": app.settings.home, "HANDOFF_SESSION": session, "HANDOFF_PROJECT": task.project,
-        "HANDOFF_TASK": task.label, "HANDOFF_FENCE": str(task.fence), "HANDOFF_TOKEN": token,
-    }  # fmt: skip
+        **kept,
+        "HANDOFF_HOME": app.settings.home,
+        "HANDOFF_SESSION": session,
+        "HANDOFF_PROJECT": task.project,
+        "HANDOFF_TASK": task.label,
+        "HANDOFF_FENCE": str(task.fence),
+        "HANDOFF_TOKEN": token,
+    }

@@ -75,7 +75,12 @@ def read_permissions(app: App) -> Permissions | None:
     if len(lines) < 4:  # noqa: PLR2004 - key, fence, task, workspace
         return None
     return Permissions(
-        folder, int(lines[0]), int(lines[1]), lines[2], lines[3], tuple(line for line in lines[4:] if line)
+        folder=folder,
+        key=int(lines[0]),
+        fence=int(lines[1]),
+        task=lines[2],
+        workspace=lines[3],
+        patterns=tuple(line for line in lines[4:] if line),
     )
 
 
@@ -211,7 +216,9 @@ def _snapshot(app: App, permissions: Permissions, why: str) -> None:
 
     try:
         snapshot(
-            app, snapshot_store=open_snapshot_store(app, folder=permissions.workspace), request=SnapshotRequest(why)
+            app,
+            snapshot_store=open_snapshot_store(app, folder=permissions.workspace),
+            request=SnapshotRequest(reason=why),
         )
     except (HandoffError, OSError) as error:
         _append(permissions, "calls", f"no snapshot: {error}\n")

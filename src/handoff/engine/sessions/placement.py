@@ -114,10 +114,10 @@ def ready(app: App, *, task: Task, session: str) -> Workspace:
     snapshot_store = snapshot_store_of_project(app, task)
     _clear(app, snapshot_store, name_of(task))
     base = task_work.base_for(app, snapshot_store, task)
-    order = WorkspaceRequest(name_of(task), CLONE, base, session, owns=task.patterns)
+    order = WorkspaceRequest(name=name_of(task), kind=CLONE, base=base, session=session, owns=task.patterns)
     made = workspaces.add_workspace(
         app, order=order, snapshot_store=snapshot_store, setup=app.settings.get("HANDOFF_WORKSPACE_SETUP")
-    )  # fmt: skip
+    )
     return made.workspace
 
 

@@ -80,9 +80,11 @@ def build(
     outer = {name: value for name, value in environment.items() if name not in _INSIDE}
     outer["PATH"] = without_guard(environment.get("PATH", os.defpath))
     order: dict[str, object] = {
-        "argv": words, "broker": list(broker), "without": [name for name in outer if name not in mine],
+        "argv": words,
+        "broker": list(broker),
+        "without": [name for name in outer if name not in mine],
         "with": {name: value for name, value in mine.items() if outer.get(name) != value},
-    }  # fmt: skip
+    }
     return SandboxedCommand(words, outer, order)
 
 

@@ -32,9 +32,14 @@ def ask_human(
     if not question.strip():
         raise UserError("Say what you want to know.", "For example: handoff ask 'May I drop the old table?'")
     gate = gates.ask(
-        app.database, key=current_claim.task.key, question=question.strip(), fence=current_claim.fence, due_seconds=within,
-        fallback=fallback, subject=subject,
-    )  # fmt: skip
+        app.database,
+        key=current_claim.task.key,
+        question=question.strip(),
+        fence=current_claim.fence,
+        due_seconds=within,
+        fallback=fallback,
+        subject=subject,
+    )
     current.forget(app, current_claim)
     views.refresh_or_tell(app, current_claim.task.project, f"Task {current_claim.task.label} waits for a person")
     return gate
@@ -46,9 +51,12 @@ def request_path(app: App, current_claim: CurrentClaim, *, path: str, reason: st
         raise UserError("Say which path you need and why.")
     with app.database.transaction() as transaction:
         inbox.post(
-            transaction, kind="path.wanted", project=current_claim.task.project, task=current_claim.task.key,
+            transaction,
+            kind="path.wanted",
+            project=current_claim.task.project,
+            task=current_claim.task.key,
             body={"path": path, "reason": reason, "session": current_claim.session},
-        )  # fmt: skip
+        )
         journal.append(
             transaction, "path.wanted", task=current_claim.task, session=current_claim.session, path=path, reason=reason
         )
@@ -61,6 +69,9 @@ def add_note(app: App, current_claim: CurrentClaim, *, text: str) -> None:
         raise UserError("The note is empty.")
     with app.database.transaction() as transaction:
         journal.append(
-            transaction, "note.added", task=tasks.get(transaction, key=current_claim.task.key), session=current_claim.session,
+            transaction,
+            "note.added",
+            task=tasks.get(transaction, key=current_claim.task.key),
+            session=current_claim.session,
             text=text.strip(),
-        )  # fmt: skip
+        )

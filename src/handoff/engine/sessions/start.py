@@ -27,7 +27,7 @@ from handoff.engine.sessions.agent_programs import Client, client_of, has_mcp, o
 from handoff.engine.sessions.environment import session_environment
 from handoff.engine.tasks import kinds, spending
 from handoff.engine.workspaces import baton as batons
-from handoff.engine.workspaces import publish, running  # fmt: skip
+from handoff.engine.workspaces import publish, running
 from handoff.engine.workspaces.transcripts import known_session
 from handoff.git.snapshots.take import SnapshotRequest as Kept
 
@@ -108,10 +108,17 @@ def _claim_and_begin(app: App, config: Config, request: StartRequest, client: Cl
     stop_files.read_files(app, place.name)
     spending.refuse_spent_up(app)
     who = sessions.SessionIdentity(
-        new_id("session"), kind=sessions.AGENT, project=place.name, agent=request.agent, workspace=place.workspace,
-        host=app.settings.host, boot=boot_id(), pid=os.getpid(), process_start=start_of(os.getpid()),
+        id=new_id("session"),
+        kind=sessions.AGENT,
+        project=place.name,
+        agent=request.agent,
+        workspace=place.workspace,
+        host=app.settings.host,
+        boot=boot_id(),
+        pid=os.getpid(),
+        process_start=start_of(os.getpid()),
         labels=labels_of(app),
-    )  # fmt: skip
+    )
     claim = _claim(app, config, request, who)
     try:
         started = _begin(app, config, request, client, publish.brought_here(app, claim))
@@ -170,23 +177,30 @@ def _begin(
         "kind": placed.kind, "checkout": task.workspace, "terminal": request.terminal,
     }  # fmt: skip
     for file, text in (
-        (folders.FACTS, dumps(facts)), (folders.BATON, baton), (folders.TOKEN, token),
+        (folders.FACTS, dumps(facts)),
+        (folders.BATON, baton),
+        (folders.TOKEN, token),
         (folders.PERMISSIONS, hooks.permissions_text(task, workspace)),
-    ):  # fmt: skip
+    ):
         folders.put(path, file, text)
     adapter = client.adapter
     launch = _starter(request, adapter)(order)
     sandboxed = policy.build(
-        app, kind=placed.sandbox, placed=workspace, folder=path, state=request.state, argv=launch.argv, adapter=adapter,
-        owned=order.owned, broker=(sys.executable, "-m", "handoff.surfaces.broker"),
+        app,
+        kind=placed.sandbox,
+        placed=workspace,
+        folder=path,
+        state=request.state,
+        argv=launch.argv,
+        adapter=adapter,
+        owned=order.owned,
+        broker=(sys.executable, "-m", "handoff.surfaces.broker"),
         caches=config.texts("session_caches"),
         environment={
-            **session_environment(
-                app, task=task, session=name, token=token, workspace=workspace, own=own_words()
-            ),
+            **session_environment(app, task=task, session=name, token=token, workspace=workspace, own=own_words()),
             **launch.environment,
         },
-    )  # fmt: skip
+    )
     words = {**sandboxed.order, "terminal": request.terminal}
     folders.put_launch(path, launch, cwd=workspace, order=words, state=request.state)
     running.leave(app, claim, path, supervised=supervised)
@@ -226,7 +240,7 @@ def _order(
     client_id = request.resume or (_uuid() if able.choose_id else "")
     own, tools, sandboxed = own_words(), able.mcp and has_mcp(), placed.sandbox != policy.NONE
     return LaunchRequest(
-        client.program, prompt, placed.folder, os.path.join(path, folders.CLIENT) if sandboxed else path, session, client_id,
+        program=client.program, prompt=prompt, workspace=placed.folder, folder=os.path.join(path, folders.CLIENT) if sandboxed else path, session=session, client_id=client_id,
         state=os.path.join(request.state, folders.CLIENT) if sandboxed and request.state else request.state,
         hook=(*own, "hook") if client.adapter.dialect else (), mcp=(*own, "mcp") if tools else (),
         endpoint=endpoints.address(app) if tools and not sandboxed else "",  # a sandbox has one broker
@@ -249,9 +263,10 @@ def _temp(app: App) -> str:
 def _baton(app: App, config: Config, task: Task, placed: Placement) -> str:
     batch = batches.get(app.database, key=task.batch) if task.batch is not None else None
     parts = [
-        part for part in (tasks.of_batch(app.database, batch=task.batch) if task.batch is not None else ())
+        part
+        for part in (tasks.of_batch(app.database, batch=task.batch) if task.batch is not None else ())
         if part.kind != tasks.FAN_IN
-    ]  # fmt: skip
+    ]
     calls = App(app.settings._replace(program=shell_line(own_words())), app.clock)  # a login shell forgets our PATH
     text = batons.baton(
         calls,
@@ -337,7 +352,13 @@ def resume_request(app: App, *, session: str, reason: str = "") -> StartRequest:
             f"Start a fresh one: {app.settings.program} session start {facts.get('task', '')} --agent {known.agent}",
         )
     return StartRequest(
-        known.agent, str(facts.get("task", "")), known.project, str(facts.get("model", "")), resume=client_id,
-        state=str(facts.get("state") or path), reason=reason, sandbox=str(facts.get("sandbox", "")),
+        agent=known.agent,
+        task=str(facts.get("task", "")),
+        project=known.project,
+        model=str(facts.get("model", "")),
+        resume=client_id,
+        state=str(facts.get("state") or path),
+        reason=reason,
+        sandbox=str(facts.get("sandbox", "")),
         workspace=str(facts.get("kind", "")),
-    )  # fmt: skip
+    )

@@ -109,9 +109,11 @@ class Durable:
             self.queue, polling_interval_sec=POLL_SECONDS, on_conflict="always_update"
         )
         self._client = dbos.DBOSClient(
-            system_database_engine=self._engine.plain, serializer=dbos.DBOSPortableJSONSerializer(),
-            application_name=APPLICATION, lazy=True,
-        )  # fmt: skip
+            system_database_engine=self._engine.plain,
+            serializer=dbos.DBOSPortableJSONSerializer(),
+            application_name=APPLICATION,
+            lazy=True,
+        )
 
     def _start(self) -> None:
         try:
@@ -136,8 +138,11 @@ class Durable:
         """Ask for a run of `name` in our own transaction: both are there after the commit, or neither. A repeat is harmless."""
         assert self._client is not None, "launch comes first"  # noqa: S101 - our own misuse
         options: dbos.EnqueueOptions = {
-            "workflow_name": name, "queue_name": self.queue, "workflow_id": id, "app_version": PROTOCOL,
-        }  # fmt: skip
+            "workflow_name": name,
+            "queue_name": self.queue,
+            "workflow_id": id,
+            "app_version": PROTOCOL,
+        }
         if priority:
             options["priority"] = priority
         with self._engine.joined(transaction) as connection:
@@ -167,9 +172,12 @@ class Durable:
 
         moment = datetime.fromtimestamp(before, UTC).isoformat()
         found = dbos.DBOS.list_workflows(
-            end_time=moment, status=["SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"], limit=limit,
-            load_input=False, load_output=False,
-        )  # fmt: skip
+            end_time=moment,
+            status=["SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"],
+            limit=limit,
+            load_input=False,
+            load_output=False,
+        )
         if found:
             dbos.DBOS.delete_workflows([status.workflow_id for status in found])
         return len(found)
@@ -188,9 +196,13 @@ class Durable:
         """Which engine on which database, and how much it has to do."""
         counts = [work.status for work in self.listing()]
         return Health(
-            self.executor, self._engine.version, self._engine.kind, self._engine.journal(),
-            counts.count("PENDING"), len(counts) - counts.count("PENDING"),
-        )  # fmt: skip
+            executor=self.executor,
+            library=self._engine.version,
+            database=self._engine.kind,
+            journal=self._engine.journal(),
+            pending=counts.count("PENDING"),
+            queued=len(counts) - counts.count("PENDING"),
+        )
 
     def close(self) -> None:
         """Stop taking work. Runs in the middle stay the engine's to recover."""
@@ -231,9 +243,12 @@ class _Engine:
             self.version = "Postgres"
             place = sa.make_url(url).set(drivername="postgresql+psycopg")
             self.plain = sa.create_engine(
-                place, pool_size=10, max_overflow=40, pool_pre_ping=True,
+                place,
+                pool_size=10,
+                max_overflow=40,
+                pool_pre_ping=True,
                 connect_args={"application_name": "handoff-supervisor", "connect_timeout": 10},
-            )  # fmt: skip
+            )
             sa.event.listen(self.plain, "do_connect", _connect_patiently)
             self._ours = sa.create_engine(
                 "postgresql+psycopg://", poolclass=pool.NullPool, creator=self._present, use_native_hstore=False

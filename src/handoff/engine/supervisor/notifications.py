@@ -149,7 +149,16 @@ class Teller:
 def try_out(app: App, channel: Channel) -> Sent:
     """Send a test now, whatever state the channel is in; one that was given up is taken up again if it goes."""
     name = f"test-{os.urandom(6).hex()}"
-    event = NotifiedEvent(name, app.clock.now(), "notify.test", "done", "handoff", "", "", {"summary": "A test."})
+    event = NotifiedEvent(
+        id=name,
+        at=app.clock.now(),
+        kind="notify.test",
+        word="done",
+        project="handoff",
+        task="",
+        session="",
+        body={"summary": "A test."},
+    )
     sent = _send(app, channel, event)
     held = rows.take(app.database, name=channel.name, place=_place(channel), force=True)
     if held is not None:
@@ -240,15 +249,15 @@ def _happened(app: App, channel: Channel, event: Event) -> NotifiedEvent | None:
             return None  # answered meanwhile: nobody needs to be called
         code = gate.code if channel.answers else ""
     return NotifiedEvent(
-        str(event.seq),
-        event.at,
-        event.kind,
-        word,
-        event.project,
-        event.task_id,
-        event.session,
-        _clean(event.body),
-        code,
+        id=str(event.seq),
+        at=event.at,
+        kind=event.kind,
+        word=word,
+        project=event.project,
+        task=event.task_id,
+        session=event.session,
+        body=_clean(event.body),
+        code=code,
     )
 
 

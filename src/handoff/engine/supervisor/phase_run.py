@@ -115,4 +115,6 @@ class Run:
         return leases.Claim(task, session, self.fence, task.lease_seconds)
 
     def _request(self, task: Task) -> start.StartRequest:
-        return start.StartRequest(self.agent, task.label, task.project, words=fill_in(self.worker_settings.words, task))
+        return start.StartRequest(
+            agent=self.agent, task=task.label, project=task.project, words=fill_in(self.worker_settings.words, task)
+        )

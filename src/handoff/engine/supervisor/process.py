@@ -139,25 +139,33 @@ def status(app: App) -> SupervisorStatus:
         now = transaction.now()
         offers = requirements.offers(transaction)
         found = [
-            {"id": one.id, "host": one.host, "pid": one.pid, "age": age(now - one.started_at),
-             "state": "alive" if _lives(app, one) else "lost, to be taken over",
-             "agents": offers.get(one.id, {}).get(requirements.AGENT, []),
-             "labels": offers.get(one.id, {}).get(requirements.LABEL, [])}
+            {
+                "id": one.id,
+                "host": one.host,
+                "pid": one.pid,
+                "age": age(now - one.started_at),
+                "state": "alive" if _lives(app, one) else "lost, to be taken over",
+                "agents": offers.get(one.id, {}).get(requirements.AGENT, []),
+                "labels": offers.get(one.id, {}).get(requirements.LABEL, []),
+            }
             for one in executors.listing(transaction)
-        ]  # fmt: skip
+        ]
         counts = transaction.one("count_ready", project="", now=now) or {"ready": 0}
         return SupervisorStatus(
-            found,
-            tasks.listing(transaction, state=states.RUNNING, limit=_SHOWN),
-            int(counts["ready"]),
-            len(gates.listing(transaction)),
-            [{"project": one.project, "id": one.id, "total": one.total, "remaining": one.remaining}
-             for one in batches.listing(transaction, limit=_SHOWN)],
-            [f"{stop.words} ({stop.reason or 'no reason given'})" for stop in pauses.listing(transaction)],
-            requirements.unserved(transaction),
-            publish.troubles(app),
-            spent_up, plan,
-        )  # fmt: skip
+            supervisors=found,
+            running=tasks.listing(transaction, state=states.RUNNING, limit=_SHOWN),
+            ready=int(counts["ready"]),
+            gates=len(gates.listing(transaction)),
+            batches=[
+                {"project": one.project, "id": one.id, "total": one.total, "remaining": one.remaining}
+                for one in batches.listing(transaction, limit=_SHOWN)
+            ],
+            stops=[f"{stop.words} ({stop.reason or 'no reason given'})" for stop in pauses.listing(transaction)],
+            unserved=requirements.unserved(transaction),
+            unpublished=publish.troubles(app),
+            spent_up=spent_up,
+            plan=plan,
+        )
 
 
 def _plan(app: App) -> dict[str, Any]:

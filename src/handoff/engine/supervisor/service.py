@@ -165,9 +165,11 @@ def _systemd(app: App, service: Service, words: tuple[str, ...]) -> ServicePlan:
     environment = "".join(f"Environment={_unit_quoted(f'{k}={v}')}\n" for k, v in _variables(app, service).items())
     command = " ".join(_unit_quoted(word).replace("$", "$$") for word in words)  # only a command line expands $
     # A stopped or restarted supervisor leaves its agents alive (KillMode): the next one attaches to them.
-    kind = "Type=oneshot\n" if service.timer else (
-        f"Type=simple\nKillMode=process\nRestart=on-failure\nRestartSec={_RESTART_SECONDS}\n"
-    )  # fmt: skip
+    kind = (
+        "Type=oneshot\n"
+        if service.timer
+        else (f"Type=simple\nKillMode=process\nRestart=on-failure\nRestartSec={_RESTART_SECONDS}\n")
+    )
     text = f"# {MARK}\n[Unit]\nDescription={service.purpose}\n\n[Service]\n{kind}{environment}ExecStart={command}\n"
     unit, systemctl = service.unit, ("systemctl", "--user")
     files = {os.path.join(folder, f"{unit}.service"): text}

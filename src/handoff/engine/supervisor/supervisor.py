@@ -59,8 +59,14 @@ class Supervisor:
     """One supervisor in one process. It is made to be killed: everything it knows is in rows and folders."""
 
     def __init__(
-        self, app: App, worker_settings: WorkerSettings, *, limit: int = 0, tell: Callable[[str], None] | None = None, pace: Pace | None = None
-    ) -> None:  # fmt: skip
+        self,
+        app: App,
+        worker_settings: WorkerSettings,
+        *,
+        limit: int = 0,
+        tell: Callable[[str], None] | None = None,
+        pace: Pace | None = None,
+    ) -> None:
         self.app, self.worker_settings = app, worker_settings
         self.pace = pace or Pace()
         self.host = app.settings.host
@@ -84,9 +90,12 @@ class Supervisor:
         home = app.settings.home
         make_folder(os.path.join(home, "locks"), mode=0o700)
         self.engine = durable.Durable(
-            app.database_url, executor=self.id, queue=f"phases@{self.host}",
-            lock=os.path.join(home, "locks", "engine.lock"), log=os.path.join(home, "logs", "engine.log"),
-        )  # fmt: skip
+            app.database_url,
+            executor=self.id,
+            queue=f"phases@{self.host}",
+            lock=os.path.join(home, "locks", "engine.lock"),
+            log=os.path.join(home, "logs", "engine.log"),
+        )
 
     # --- life ------------------------------------------------------------------------------------------------
 
@@ -123,9 +132,16 @@ class Supervisor:
         """Introduce ourselves and start the engine; the first round takes over what is left from before."""
         database = self.app.database
         executors.begin(
-            database, id=self.id, host=self.host, boot=boot_id(), pid=os.getpid(), process_start=start_of(os.getpid()),
-            lease_seconds=self.pace.lease, agents=self.worker_settings.agents, labels=self.worker_settings.labels,
-        )  # fmt: skip
+            database,
+            id=self.id,
+            host=self.host,
+            boot=boot_id(),
+            pid=os.getpid(),
+            process_start=start_of(os.getpid()),
+            lease_seconds=self.pace.lease,
+            agents=self.worker_settings.agents,
+            labels=self.worker_settings.labels,
+        )
         threading.Thread(target=self._keep_lease, name="lease", daemon=True).start()
         if home_config(self.app).text("git_remote"):
             threading.Thread(target=self._keep_published, name="publish", daemon=True).start()
@@ -235,7 +251,7 @@ class Supervisor:
     def _claim(self, agent: str) -> Claim | None:
         """Hand the next task to a new session and enqueue its phase: one transaction, both or neither."""
         who = sessions.SessionIdentity(
-            new_id("session"),
+            id=new_id("session"),
             kind=sessions.AGENT,
             agent=agent,
             host=self.host,
@@ -250,9 +266,11 @@ class Supervisor:
             if claim is None:
                 return None
             self.engine.enqueue(
-                transaction, name=phase_run.NAME, id=phase_run.id_of(claim.task),
+                transaction,
+                name=phase_run.NAME,
+                id=phase_run.id_of(claim.task),
                 values=(claim.task.key, claim.fence, who.id, agent),
-            )  # fmt: skip
+            )
         self._tell(f"{claim.task.project}/{claim.task.label}: started with {agent} (fence {claim.fence})")
         return claim
 
@@ -287,9 +305,11 @@ class Supervisor:
                 if task is None or task.held_host != self.host or not trace.holds(task) or not trace.supervised:
                     continue
                 self.engine.enqueue(
-                    transaction, name=phase_run.NAME, id=phase_run.id_of(task),
+                    transaction,
+                    name=phase_run.NAME,
+                    id=phase_run.id_of(task),
                     values=(trace.key, trace.fence, trace.session, task.held_agent),
-                )  # fmt: skip
+                )
                 adopted += 1
         if adopted:
             self.engine.nudge()

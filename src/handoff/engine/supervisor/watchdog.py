@@ -67,7 +67,14 @@ def look(app: App, *, deep: bool = False) -> Round:
     report = watchdog.scan(app.database, host=app.settings.host, is_alive=_is_alive, deep=deep)
     known = {str(row["project"]) for row in tasks.projects(app.database)}
     files = sum(views.refresh(app, name) for name in sorted(known))
-    return Round(report, tuple(taken_in), tuple(refused), files, len(known), told)
+    return Round(
+        report=report,
+        taken_in=tuple(taken_in),
+        refused=tuple(refused),
+        files=files,
+        projects=len(known),
+        incidents=told,
+    )
 
 
 def _is_alive(process: Process) -> bool:

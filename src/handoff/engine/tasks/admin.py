@@ -132,10 +132,16 @@ def picture(app: App, task: Task) -> TaskDetails:
         with store.transaction(write=False) as transaction:
             left = task.lease_until - transaction.lease_now()
     return TaskDetails(
-        task, batch, tasks.needs_of(store, key=task.key), gates.of_task(store, key=task.key),
-        journal.of_task(store, key=task.key), document(app, task), left, _read(task.evidence),
-        requirements.of_task(store, key=task.key),
-    )  # fmt: skip
+        task=task,
+        batch=batch,
+        needs=tasks.needs_of(store, key=task.key),
+        gate=gates.of_task(store, key=task.key),
+        events=journal.of_task(store, key=task.key),
+        document=document(app, task),
+        lease_left=left,
+        evidence=_read(task.evidence),
+        labels=requirements.of_task(store, key=task.key),
+    )
 
 
 def _read(text: str) -> dict[str, Any]:

@@ -99,24 +99,44 @@ def open_batch(app: App, project: Project, path: str) -> OpenedBatch:
     attempts = int(config.number("max_attempts"))
     parts = [
         batches.SubTask(
-            sub.id, sub.brief, owns=tuple(pattern_of(owned) for owned in sub.owns), depends_on=sub.depends_on,
-            estimate_minutes=sub.minutes, role=sub.role, agent=sub.agent or manifest.agent, check_command=sub.check,
-            max_attempts=attempts, labels=sub.labels or manifest.labels,
+            id=sub.id,
+            brief=sub.brief,
+            owns=tuple(pattern_of(owned) for owned in sub.owns),
+            depends_on=sub.depends_on,
+            estimate_minutes=sub.minutes,
+            role=sub.role,
+            agent=sub.agent or manifest.agent,
+            check_command=sub.check,
+            max_attempts=attempts,
+            labels=sub.labels or manifest.labels,
         )
         for sub in manifest.sub_tasks
-    ]  # fmt: skip
+    ]
     fan_in = batches.SubTask(
-        manifest.fan_in_task, _fan_in_brief(manifest), role="fan-in", agent=manifest.agent,
-        check_command=manifest.check, estimate_minutes=manifest.serial_minutes, max_attempts=attempts,
+        id=manifest.fan_in_task,
+        brief=_fan_in_brief(manifest),
+        role="fan-in",
+        agent=manifest.agent,
+        check_command=manifest.check,
+        estimate_minutes=manifest.serial_minutes,
+        max_attempts=attempts,
         labels=manifest.labels,
-    )  # fmt: skip
+    )
     batch = batches.open_batch(
-        app.database, project=project.name, id=manifest.batch_id, sub_tasks=parts, fan_in=fan_in, workspace=workspace,
-        next_task=manifest.next_after, rationale=manifest.rationale, estimated_speedup=manifest.estimated_speedup,
-        serial_minutes=manifest.serial_minutes, timeout_hours=manifest.timeout_hours,
+        app.database,
+        project=project.name,
+        id=manifest.batch_id,
+        sub_tasks=parts,
+        fan_in=fan_in,
+        workspace=workspace,
+        next_task=manifest.next_after,
+        rationale=manifest.rationale,
+        estimated_speedup=manifest.estimated_speedup,
+        serial_minutes=manifest.serial_minutes,
+        timeout_hours=manifest.timeout_hours,
         manifest=_as_json({"timeout_hours": manifest.timeout_hours, **manifest.raw}),
         baseline=take_baseline(app, workspace, stamps=True),
-    )  # fmt: skip
+    )
     views.refresh_or_tell(app, project.name, f"Batch {batch.id} is recorded")
     ready = tuple(sub.id for sub in manifest.sub_tasks if not sub.depends_on)
     return OpenedBatch(batch, ready, manifest.unknown)

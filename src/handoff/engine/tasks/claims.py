@@ -35,7 +35,9 @@ class LocalClaim(Record):
 def begin(app: App, *, session: str = "", workspace: str) -> LocalClaim:
     """Write down who is about to claim. A claim that was killed before it heard the answer is taken up again."""
     named = session or app.settings.get("HANDOFF_SESSION")
-    local_claim = LocalClaim(named or new_id("session"), workspace=workspace, terminal=terminal(), pid=os.getpid())
+    local_claim = LocalClaim(
+        session=named or new_id("session"), workspace=workspace, terminal=terminal(), pid=os.getpid()
+    )
     if not named:
         for old in _all(app):
             if not old.task and old.workspace == workspace and not _is_running(old.pid) and _take_over(app, old):
@@ -78,7 +80,7 @@ def find(
     explicit = session or app.settings.get("HANDOFF_SESSION")
     if explicit:
         known = next(
-            (local_claim for local_claim in _all(app) if local_claim.session == explicit), LocalClaim(explicit)
+            (local_claim for local_claim in _all(app) if local_claim.session == explicit), LocalClaim(session=explicit)
         )
         number = fence if fence is not None else None if session else _fence_of_environment(app)
         if number is None and not known.fence:

@@ -52,12 +52,20 @@ def prepare(app: App, project: Project, request: Request) -> dict[str, Any]:
         Ownership.parse(request.owns)
     check_labels(request.labels)
     return {
-        "project": project.name, "id": request.task, "brief": request.brief.strip(), "role": request.role,
-        "agent": request.agent, "workspace": project.workspace, "owns": request.owns,
-        "check_command": request.check, "priority": request.priority, "max_attempts": int(config.number("max_attempts")),
-        "baseline": take_baseline(app, project.workspace, tests=tests_command(project.workspace, request.tests),
-                                  stamps=bool(request.owns)),
-    }  # fmt: skip
+        "project": project.name,
+        "id": request.task,
+        "brief": request.brief.strip(),
+        "role": request.role,
+        "agent": request.agent,
+        "workspace": project.workspace,
+        "owns": request.owns,
+        "check_command": request.check,
+        "priority": request.priority,
+        "max_attempts": int(config.number("max_attempts")),
+        "baseline": take_baseline(
+            app, project.workspace, tests=tests_command(project.workspace, request.tests), stamps=bool(request.owns)
+        ),
+    }
 
 
 def write_down(app: App, project: Project, request: Request) -> Task:

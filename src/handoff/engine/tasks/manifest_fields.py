@@ -24,9 +24,17 @@ _TOP_KEYS = (
     "labels",
 )  # fmt: skip
 _SUB_TASK_KEYS = (
-    "id", "brief", "estimated_minutes", "file_ownership", "depends_on", "agent", "role", "check", "read_only",
+    "id",
+    "brief",
+    "estimated_minutes",
+    "file_ownership",
+    "depends_on",
+    "agent",
+    "role",
+    "check",
+    "read_only",
     "labels",
-)  # fmt: skip
+)
 
 Place = tuple[str | int, ...]
 
@@ -109,14 +117,22 @@ class Reader:
             self.order(sub_tasks)
         hours = self.number((), raw, "timeout_hours", DEFAULT_TIMEOUT_HOURS, least=0.0, above=True)
         return Manifest(
-            self.path, batch_id, fan_in,
-            self.text((), raw, "next_after_fanin"), self.text((), raw, "split_rationale"),
-            self.number(("amdahl_estimate",), estimate, "estimated_speedup", 0.0),
-            self.number(("amdahl_estimate",), estimate, "serial_minutes", 0.0),
-            hours, self.workspace(raw), sub_tasks,
-            self.text((), raw, "agent"), self.text((), raw, "check"), tuple(self.unknown), raw,
-            self.labels((), raw),
-        )  # fmt: skip
+            source=self.path,
+            batch_id=batch_id,
+            fan_in_task=fan_in,
+            next_after=self.text((), raw, "next_after_fanin"),
+            rationale=self.text((), raw, "split_rationale"),
+            estimated_speedup=self.number(("amdahl_estimate",), estimate, "estimated_speedup", 0.0),
+            serial_minutes=self.number(("amdahl_estimate",), estimate, "serial_minutes", 0.0),
+            timeout_hours=hours,
+            workspace=self.workspace(raw),
+            sub_tasks=sub_tasks,
+            agent=self.text((), raw, "agent"),
+            check=self.text((), raw, "check"),
+            unknown=tuple(self.unknown),
+            raw=raw,
+            labels=self.labels((), raw),
+        )
 
     def sub_tasks(self, raw: dict[str, Any]) -> Iterator[ManifestPart]:
         value = raw.get("sub_tasks")
@@ -136,15 +152,20 @@ class Reader:
     def sub_task(self, place: Place, item: Any) -> ManifestPart:
         if not isinstance(item, dict):
             self.fault(place, f"it is {_kind(item)}, not an object", "Write { id, brief, file_ownership }.")
-            return ManifestPart("", "", 0.0, (), (), "", "", "")
+            return ManifestPart(id="", brief="", minutes=0.0, owns=(), depends_on=(), agent="", role="", check="")
         self.keys(place, item, _SUB_TASK_KEYS)
         brief = self.text(place, item, "brief", needed="Say in a few sentences what this session must do.")
         return ManifestPart(
-            self.id(place, item, "id", "sub-task"), brief, self.number(place, item, "estimated_minutes", 0.0),
-            self.ownership(place, item), self.depends_on(place, item),
-            self.text(place, item, "agent"), self.text(place, item, "role"), self.text(place, item, "check"),
-            self.labels(place, item),
-        )  # fmt: skip
+            id=self.id(place, item, "id", "sub-task"),
+            brief=brief,
+            minutes=self.number(place, item, "estimated_minutes", 0.0),
+            owns=self.ownership(place, item),
+            depends_on=self.depends_on(place, item),
+            agent=self.text(place, item, "agent"),
+            role=self.text(place, item, "role"),
+            check=self.text(place, item, "check"),
+            labels=self.labels(place, item),
+        )
 
     def labels(self, place: Place, table: dict[str, Any]) -> tuple[str, ...]:
         value = table.get("labels", [])

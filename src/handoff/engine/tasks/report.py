@@ -55,9 +55,13 @@ def take(
     )
     local_claim = claims.begin(app, session=session, workspace=place.workspace)
     who = sessions.SessionIdentity(
-        local_claim.session, project=place.name, agent=agent, workspace=place.workspace, host=app.settings.host,
+        id=local_claim.session,
+        project=place.name,
+        agent=agent,
+        workspace=place.workspace,
+        host=app.settings.host,
         labels=labels_of(app, said=labels),
-    )  # fmt: skip
+    )
     seconds = lease or config.number("lease_seconds")
     claim: Claim | None = None
     try:
@@ -177,7 +181,7 @@ def _heard(app: App, task: Task, current_claim: CurrentClaim, summary: str) -> F
         )
     with app.database.transaction() as transaction:
         journal.append(transaction, "task.reported", task=task, session=current_claim.session, summary=summary)
-    return Finished(outcomes.Outcome(task), Evidence("", (), (), None))
+    return Finished(outcomes.Outcome(task), Evidence(head="", changed=(), outside=(), verdict=None))
 
 
 def _put_on_record(app: App, task: Task, evidence: Evidence, session: str, began: float) -> str:

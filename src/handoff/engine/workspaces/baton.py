@@ -27,7 +27,7 @@ def template() -> str:
 
 def baton(
     app: App, config: Config, task: Task, *, parts: Sequence[Task] = (), batch: Batch | None = None, clone: str = ""
-) -> str:  # fmt: skip
+) -> str:
     """The document for the session that takes the task; `clone` is the workspace it has for itself."""
     folder = clone or task.workspace or "."
     facts = task.baseline_facts

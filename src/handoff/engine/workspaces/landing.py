@@ -54,22 +54,31 @@ class Collisions(NamedTuple):
 
 
 def land(
-    app: App, *, names: Sequence[str], snapshot_store: SnapshotStore | None = None, into: str = "", check: str = "", timeout: float = 900,
-    message: str = "", dry_run: bool = False, sandboxed: bool = True, prepared: Sequence[work.Member] = (),
-) -> LandingOutcome:  # fmt: skip
+    app: App,
+    *,
+    names: Sequence[str],
+    snapshot_store: SnapshotStore | None = None,
+    into: str = "",
+    check: str = "",
+    timeout: float = 900,
+    message: str = "",
+    dry_run: bool = False,
+    sandboxed: bool = True,
+    prepared: Sequence[work.Member] = (),
+) -> LandingOutcome:
     """Land the named workspaces or branches in this order, after what the caller `prepared`: all of them or none."""
     snapshot_store = snapshot_store or open_snapshot_store(app)
     target = target_of(app, snapshot_store)
     target.finish()
     told = ", ".join((*(one.name for one in prepared), *names))
-    before = snapshot(app, snapshot_store=snapshot_store, request=SnapshotRequest(f"before landing {told}"))
+    before = snapshot(app, snapshot_store=snapshot_store, request=SnapshotRequest(reason=f"before landing {told}"))
     branch = _branch(snapshot_store, into)
     tip = target.tip(branch)
     if not tip:
         raise UserError(f"There is no branch {branch}.", "Name one with --into.")
     members = (*prepared, *_members(app, snapshot_store, names, tip, message))
     merged = work.merge(snapshot_store.store, tip, members, moment=int(before.time), person=_person(target))
-    outcome = LandingOutcome(branch, merged, members)
+    outcome = LandingOutcome(target=branch, merged=merged, members=members)
     if merged.conflicts or not merged.steps or dry_run:
         return outcome
     if check:
@@ -79,9 +88,14 @@ def land(
             return outcome._replace(culprit=_bisect(app, snapshot_store, merged, check, (timeout, sandboxed)))
     checkout = checkout_of(snapshot_store.place.source, branch)
     landing = Landing(
-        f"{int(before.time * 1000):015d}-{os.urandom(2).hex()}", branch, tip, merged.new,
-        tuple(step.member for step in merged.steps), checkout.top if checkout else "", before.time,
-    )  # fmt: skip
+        id=f"{int(before.time * 1000):015d}-{os.urandom(2).hex()}",
+        target=branch,
+        old=tip,
+        new=merged.new,
+        members=tuple(step.member for step in merged.steps),
+        checkout=checkout.top if checkout else "",
+        time=before.time,
+    )
     target.move(landing)
     return _recorded(app, snapshot_store, outcome._replace(landing=landing))
 
@@ -91,15 +105,21 @@ def _recorded(app: App, snapshot_store: SnapshotStore, outcome: LandingOutcome) 
     verdict, landing = outcome.verdict, outcome.landing
     if verdict is None or landing is None:
         return outcome
-    check = Check(verdict.command, GREEN, verdict.code, seconds=round(verdict.seconds, 3))
+    check = Check(command=verdict.command, verdict=GREEN, code=verdict.code, seconds=round(verdict.seconds, 3))
     who = git_notes.RecordedWork(
-        os.path.basename(snapshot_store.place.project), f"land {', '.join(landing.members)}", next="done"
+        project=os.path.basename(snapshot_store.place.project), task=f"land {', '.join(landing.members)}", next="done"
     )
     try:
         git_notes.write(
-            app, repository=snapshot_store.place.source.top, commit=landing.new, tree=tree_of(snapshot_store.store, landing.new), work=who,
-            judged="command", checks=[check], began=landing.time,
-        )  # fmt: skip
+            app,
+            repository=snapshot_store.place.source.top,
+            commit=landing.new,
+            tree=tree_of(snapshot_store.store, landing.new),
+            work=who,
+            judged="command",
+            checks=[check],
+            began=landing.time,
+        )
     except HandoffError as error:
         return outcome._replace(trouble=f"The note on {landing.new[:10]} could not be written: {error.message}")
     return outcome
@@ -115,7 +135,7 @@ def find_collisions(app: App, *, snapshot_store: SnapshotStore | None = None) ->
     """Compare the work of all live workspaces pair by pair, in memory."""
     snapshot_store = snapshot_store or open_snapshot_store(app)
     target_of(app, snapshot_store).finish()
-    snapshot(app, snapshot_store=snapshot_store, request=SnapshotRequest("before comparing"))
+    snapshot(app, snapshot_store=snapshot_store, request=SnapshotRequest(reason="before comparing"))
     names = [
         one.name for one in all_workspaces(snapshot_store.place.project) if one.state == READY and one.kind != SHARED
     ]
@@ -133,11 +153,15 @@ def undo_landing(app: App, *, landing: Landing, snapshot_store: SnapshotStore | 
             f"{landing.target} has moved on since {landing.new[:10]} landed.",
             f"Revert it: git revert {landing.old[:10]}..{landing.new[:10]}",
         )
-    snapshot(app, snapshot_store=snapshot_store, request=SnapshotRequest("before undo of a landing", force=True))
+    snapshot(app, snapshot_store=snapshot_store, request=SnapshotRequest(reason="before undo of a landing", force=True))
     back = landing._replace(
-        id=f"{landing.id}-back", old=landing.new, new=landing.old, time=app.clock.now(), state="moving",
+        id=f"{landing.id}-back",
+        old=landing.new,
+        new=landing.old,
+        time=app.clock.now(),
+        state="moving",
         members=tuple(f"undo {name}" for name in landing.members),
-    )  # fmt: skip
+    )
     target.move(back)
     target.save(back._replace(state="undone"))
     target.save(landing._replace(state="undone"))
@@ -200,7 +224,14 @@ def _members(
     )
     for (at, name, commit), base, touched in zip(branches, bases, paths, strict=True):
         words = message or f"Land {name}\n\nHandoff-Branch: {name}\n"
-        found[at] = work.Member(name, base, commit, frozenset(one.path for one in touched), touched, words)
+        found[at] = work.Member(
+            name=name,
+            base=base,
+            commit=commit,
+            paths=frozenset(one.path for one in touched),
+            touches=touched,
+            message=words,
+        )
     return [one for one in found if one is not None]
 
 
@@ -228,7 +259,9 @@ def _from_workspace(app: App, snapshot_store: SnapshotStore, workspace: Workspac
         raise UserError(f"The workspace '{workspace.name}' cannot be landed.", "It is your own checkout, or not ready.")
     own = snapshot_store_of(app, workspace=workspace)
     now = snapshot(
-        app, snapshot_store=own, request=SnapshotRequest("before landing", session=workspace.session or workspace.name)
+        app,
+        snapshot_store=own,
+        request=SnapshotRequest(reason="before landing", session=workspace.session or workspace.name),
     )
     started = [one for one in listing(app, snapshot_store=own, workspace=workspace.name) if one.operation == "start"]
     base_tree = tree_of(snapshot_store.store, workspace.base)
@@ -250,9 +283,14 @@ def _from_workspace(app: App, snapshot_store: SnapshotStore, workspace: Workspac
     commit = snapshot_store.store.write_commit(tree, [workspace.base], f"Work of {workspace.name}\n", moment=0)
     words = message or _message(own, workspace)
     return work.Member(
-        workspace.name, workspace.base, commit, frozenset(one.path for one in taken), tuple(taken), words,
-        tuple(f"{path} ({why})" for path, why in left.items()),
-    )  # fmt: skip
+        name=workspace.name,
+        base=workspace.base,
+        commit=commit,
+        paths=frozenset(one.path for one in taken),
+        touches=tuple(taken),
+        message=words,
+        left_out=tuple(f"{path} ({why})" for path, why in left.items()),
+    )
 
 
 def _in_tree(snapshot_store: SnapshotStore, tree: str, path: str) -> bool:
@@ -309,7 +347,13 @@ def _checked(app: App, snapshot_store: SnapshotStore, commit: str, command: str,
     folder = os.path.join(snapshot_store.place.project, "checks", name)
     tree = os.path.join(folder, "tree")
     workspace = Workspace(
-        name, CLONE, snapshot_store.place.project, tree, base=commit, branch=f"refs/heads/{name}", port=59990
+        name=name,
+        kind=CLONE,
+        project=snapshot_store.place.project,
+        tree=tree,
+        base=commit,
+        branch=f"refs/heads/{name}",
+        port=59990,
     )
     way = isolation(CLONE, app.git_environment)
     try:

@@ -139,7 +139,7 @@ def _refuse_replaced(app: App, key: int, fence: int) -> None:
 
 def _tip_of(app: App, snapshot_store: SnapshotStore, task: Task, fence: int, session: str) -> str:
     """The commit to publish: the session's own where nothing is uncommitted, else one on top of it with every file."""
-    taken = snapshot(app, snapshot_store=snapshot_store, request=SnapshotRequest("publish", session=session))
+    taken = snapshot(app, snapshot_store=snapshot_store, request=SnapshotRequest(reason="publish", session=session))
     tree = tree_of(snapshot_store.store, taken.sha)
     if taken.head and tree_of(snapshot_store.store, taken.head) == tree:
         return taken.head
@@ -237,8 +237,10 @@ def _fetch_base(remote: Remote, mirror: str, task: Task) -> str:
 
 def _waited_for(app: App, task: Task) -> dict[int, str]:
     """The tasks this one waited for: those it comes after, and for a fan-in the finished parts of its batch."""
-    waited = {need.key: f"{need.scope}/{need.id}" if need.scope else need.id
-              for need in tasks.needs_of(app.database, key=task.key)}  # fmt: skip
+    waited = {
+        need.key: f"{need.scope}/{need.id}" if need.scope else need.id
+        for need in tasks.needs_of(app.database, key=task.key)
+    }
     if task.kind == tasks.FAN_IN and task.batch is not None:
         for part in tasks.of_batch(app.database, batch=task.batch):
             if part.kind == tasks.SUB_TASK and part.state == states.DONE:
@@ -259,7 +261,7 @@ def _make(app: App, task: Task, mirror: str, remote: Remote, start: CheckoutStar
         snapshot(
             app,
             snapshot_store=_snapshot_store(app, tree, task.project),
-            request=SnapshotRequest("before another machine's work", force=True),
+            request=SnapshotRequest(reason="before another machine's work", force=True),
         )
     remotes.make_checkout(mirror, tree, remote, start)
     return tree

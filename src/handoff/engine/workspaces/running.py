@@ -170,9 +170,12 @@ class SessionWatch:
         if self._session.seen.money > self._money:
             known = self._claim.session
             expenses.note(
-                self._app.database, session=known.id, project=self._claim.task.project, agent=known.agent,
+                self._app.database,
+                session=known.id,
+                project=self._claim.task.project,
+                agent=known.agent,
                 money=self._session.seen.money,
-            )  # fmt: skip
+            )
             self._money = self._session.seen.money
 
     def _beat(self, now: float) -> None:

@@ -63,9 +63,10 @@ def parts(app: App, task: Task) -> list[Task]:
     if task.batch is None:
         return []
     done = [
-        part for part in tasks.of_batch(app.database, batch=task.batch)
+        part
+        for part in tasks.of_batch(app.database, batch=task.batch)
         if part.kind == tasks.SUB_TASK and part.state == states.DONE and part.key != task.key
-    ]  # fmt: skip
+    ]
     done.sort(key=lambda part: (part.ended_at or 0.0, part.key))
     if task.kind == tasks.FAN_IN:
         return done

@@ -61,10 +61,15 @@ def judge(app: App, task: Task, workspace: Workspace, *, summary: str = "") -> J
         words = _message(task, member, summary)
         member = member._replace(
             commit=snapshot_store.store.write_commit(tree, [member.base], words, moment=0), message=words
-        )  # fmt: skip
+        )
         seen = tree if verdict is not None and verdict.green else ""
         paths = tuple(sorted(member.paths))
-        return JudgedWork(Evidence(member.commit, paths, outside, verdict, task.workspace, seen), member)
+        return JudgedWork(
+            Evidence(
+                head=member.commit, changed=paths, outside=outside, verdict=verdict, workspace=task.workspace, tree=seen
+            ),
+            member,
+        )
     moved = sorted({one.path for one in set(changed.touches) ^ set(member.touches)})
     raise Refused(
         f"'{task.label}' cannot be judged: files changed while its check ran: {', '.join(moved[:_SHOWN])}",
@@ -102,9 +107,12 @@ def run_check(app: App, task: Task, folder: str, workspace: Workspace | None = N
     sandbox = sandboxes.sandbox_of_folder(app, folder=folder, caches=home_config(app).texts("session_caches"))
     wrapped = sandboxes.inside(app, sandbox=sandbox, argv=["/bin/sh", "-c", task.check_command], workspace=workspace)
     verdict = run(
-        "exec " + shlex.join(wrapped.argv), folder=folder, environment=wrapped.environment,
-        timeout=settings.number("check_timeout"), clock=app.clock,
-    )  # fmt: skip
+        "exec " + shlex.join(wrapped.argv),
+        folder=folder,
+        environment=wrapped.environment,
+        timeout=settings.number("check_timeout"),
+        clock=app.clock,
+    )
     return verdict._replace(command=task.check_command)
 
 
@@ -226,7 +234,16 @@ def _kept_parts(app: App, snapshot_store: SnapshotStore, task: Task) -> list[Mem
         base = snapshot_store.store.ask("rev-parse", f"{commit}^").strip()
         touched = tuple(work.touches(snapshot_store.store, base, commit))
         words = snapshot_store.store.read(commit).partition(b"\n\n")[2].decode("utf-8", "surrogateescape")
-        found.append(work.Member(name, base, commit, frozenset(one.path for one in touched), touched, words))
+        found.append(
+            work.Member(
+                name=name,
+                base=base,
+                commit=commit,
+                paths=frozenset(one.path for one in touched),
+                touches=touched,
+                message=words,
+            )
+        )
     return found
 
 

@@ -21,7 +21,7 @@ from handoff.git.snapshots.take import Snapshot, SnapshotRequest, snapshots
 from handoff.git.workspaces.include import copy_included
 from handoff.git.workspaces.kinds import isolation
 from handoff.git.workspaces.scratch import drop_slot, idle_slots
-from handoff.git.workspaces.workspaces import (  # fmt: skip
+from handoff.git.workspaces.workspaces import (
     CLONE,
     DIRTY,
     MAKING,
@@ -88,7 +88,7 @@ def add_workspace(
     place, store = snapshot_store
     commit, name = ("", DIRTY) if order.base == DIRTY else _resolve_first(snapshot_store, order.base)
     now = snapshot(
-        app, snapshot_store=snapshot_store, request=SnapshotRequest(f"before the workspace {order.name}")
+        app, snapshot_store=snapshot_store, request=SnapshotRequest(reason=f"before the workspace {order.name}")
     )  # the store owns all objects now
     workspace = reserve(app.settings.home, place, order, now=app.clock.now())
     try:
@@ -103,7 +103,7 @@ def add_workspace(
     workspace = workspace._replace(state=READY)
     write_workspace(workspace)
     if order.kind != SHARED:
-        request = SnapshotRequest("start", session=order.session or order.name, operation="start")
+        request = SnapshotRequest(reason="start", session=order.session or order.name, operation="start")
         snapshot(app, snapshot_store=snapshot_store_of(app, workspace=workspace), request=request)
         _watch(app)
     return NewWorkspace(workspace, copied, _set_up(app, workspace, setup, timeout) if setup else "")
@@ -148,7 +148,7 @@ def commit_of_now(app: App, *, snapshot_store: SnapshotStore, name: str, dirty: 
     """The person's checkout as it is now as a commit of the store: HEAD, or their dirty tree on top of it."""
     commit, _ = _resolve_first(snapshot_store, "")
     now = snapshot(
-        app, snapshot_store=snapshot_store, request=SnapshotRequest(f"before the workspace {name}")
+        app, snapshot_store=snapshot_store, request=SnapshotRequest(reason=f"before the workspace {name}")
     )  # the store owns all objects now
     return _dirty_base(snapshot_store, now, name) if dirty else commit
 
@@ -208,7 +208,9 @@ def remove_workspace(
 
 def _last_snapshot(app: App, workspace: Workspace, *, force: bool) -> Snapshot | None:
     request = SnapshotRequest(
-        f"before the removal of {workspace.name}", session=workspace.session or workspace.name, operation="remove"
+        reason=f"before the removal of {workspace.name}",
+        session=workspace.session or workspace.name,
+        operation="remove",
     )
     try:
         own = snapshot_store_of(app, workspace=workspace)
@@ -270,7 +272,7 @@ def tidy(
                 snapshot(
                     app,
                     snapshot_store=snapshot_store_of(app, workspace=one),
-                    request=SnapshotRequest("before keeping house"),
+                    request=SnapshotRequest(reason="before keeping house"),
                 )
     for one in dead:
         remove_workspace(app, name=one.name, snapshot_store=snapshot_store)

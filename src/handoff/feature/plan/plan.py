@@ -20,10 +20,17 @@ PENDING, CURRENT, DONE, STUCK, DROPPED = " ", ">", "x", "!", "-"
 PLAN_SECTION = "Execution Plan"
 SECTIONS = frozenset(
     {
-        "State", "Current Step", PLAN_SECTION, "Completed Steps", "Remaining Steps",
-        "Known Issues", "Risks", "Architectural Notes", "Drift Warnings",
+        "State",
+        "Current Step",
+        PLAN_SECTION,
+        "Completed Steps",
+        "Remaining Steps",
+        "Known Issues",
+        "Risks",
+        "Architectural Notes",
+        "Drift Warnings",
     }
-)  # fmt: skip
+)
 
 NOT_PLANNED = ("not yet generated", "not yet generated.")
 
@@ -118,7 +125,16 @@ def read_step(number: int, line: int, mark: str, raw: str) -> Step:
         text = rest.strip()
     reason = notes.get("blocked") or notes.get("dropped") or notes.get("reason") or ""
     indent = len(raw) - len(raw.lstrip(" \t"))
-    return Step(number, line, mark, text, indent, notes.get("check", ""), reason, notes.get("done", ""))
+    return Step(
+        number=number,
+        line=line,
+        mark=mark,
+        text=text,
+        indent=indent,
+        check=notes.get("check", ""),
+        reason=reason,
+        done=notes.get("done", ""),
+    )
 
 
 def parse(text: str) -> Plan:
@@ -171,14 +187,18 @@ def _judge(
     left = len(every) - counts[DONE] - counts[DROPPED]
     if not marks and not problems:
         if _is_unplanned(body):
-            return Plan(EMPTY, (), (), (), None, current_text, risks)
+            return Plan(
+                verdict=EMPTY, marks=(), problems=(), warnings=(), position=None, current_text=current_text, risks=risks
+            )
         bullet = next((n for n, line in enumerate(body, 1) if look.is_item(line)), 0)
         if bullet:
             problems.append(
                 PlanProblem(start + bullet, "The plan has list items but no boxes.", "Begin each step with '- [ ] '.")
             )
         else:
-            return Plan(EMPTY, (), (), (), None, current_text, risks)
+            return Plan(
+                verdict=EMPTY, marks=(), problems=(), warnings=(), position=None, current_text=current_text, risks=risks
+            )
     if marks and not left:
         problems += [
             PlanProblem(
@@ -194,11 +214,22 @@ def _judge(
         verdict = BLOCKED if position is None else VALID
     if verdict == VALID:
         warnings = _warnings(body, marks, asleep, position, current_text)
-    return Plan(verdict, tuple(marks), tuple(sorted(problems)), tuple(warnings), position, current_text, risks, counts)
+    return Plan(
+        verdict=verdict,
+        marks=tuple(marks),
+        problems=tuple(sorted(problems)),
+        warnings=tuple(warnings),
+        position=position,
+        current_text=current_text,
+        risks=risks,
+        counts=counts,
+    )
 
 
 def _invalid(problems: tuple[PlanProblem, ...]) -> Plan:
-    return Plan(INVALID, (), problems, (), None, "Unknown", ())
+    return Plan(
+        verdict=INVALID, marks=(), problems=problems, warnings=(), position=None, current_text="Unknown", risks=()
+    )
 
 
 def _sections(

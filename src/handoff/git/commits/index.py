@@ -79,9 +79,15 @@ def put(repo: Repository, index: str, changes: Mapping[bytes, Entry | None], *, 
     rest = {path: entry for path, entry in changes.items() if path not in unchanged}
     if fresh:
         repo.ask(
-            "update-index", "-z", "--add", "--remove", "--replace", "--stdin",
-            stdin=b"".join(path + b"\0" for path in fresh), index=index,
-        )  # fmt: skip
+            "update-index",
+            "-z",
+            "--add",
+            "--remove",
+            "--replace",
+            "--stdin",
+            stdin=b"".join(path + b"\0" for path in fresh),
+            index=index,
+        )
     if rest:
         repo.ask("update-index", "-z", "--index-info", stdin=index_info(rest, repo.id_bytes), index=index)
 

@@ -104,11 +104,20 @@ def write_commit(
     author, committer = _parts(who.author), _parts(who.committer)
     words = [word for parent in parents for word in ("-p", parent)]
     answer = repo.git(
-        "commit-tree", f"-S{sign}", *words, "-F", "-", tree,
+        "commit-tree",
+        f"-S{sign}",
+        *words,
+        "-F",
+        "-",
+        tree,
         stdin=message.encode("utf-8", "surrogateescape"),
-        GIT_AUTHOR_NAME=author[0], GIT_AUTHOR_EMAIL=author[1], GIT_AUTHOR_DATE=author[2],
-        GIT_COMMITTER_NAME=committer[0], GIT_COMMITTER_EMAIL=committer[1], GIT_COMMITTER_DATE=committer[2],
-    )  # fmt: skip
+        GIT_AUTHOR_NAME=author[0],
+        GIT_AUTHOR_EMAIL=author[1],
+        GIT_AUTHOR_DATE=author[2],
+        GIT_COMMITTER_NAME=committer[0],
+        GIT_COMMITTER_EMAIL=committer[1],
+        GIT_COMMITTER_DATE=committer[2],
+    )
     if answer.code:
         raise UserError(
             f"The commit could not be signed: {answer.error_text}", "Check user.signingkey, or use --no-gpg-sign."

@@ -12,7 +12,16 @@ from handoff.base.record import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-_QUIET = ("-c", f"core.hooksPath={os.devnull}", "-c", "core.fsmonitor=false", "-c", "advice.detachedHead=false", "-c", "gc.auto=0")  # fmt: skip
+_QUIET = (
+    "-c",
+    f"core.hooksPath={os.devnull}",
+    "-c",
+    "core.fsmonitor=false",
+    "-c",
+    "advice.detachedHead=false",
+    "-c",
+    "gc.auto=0",
+)
 _DIFF = ("--no-ext-diff", "--no-textconv", "--no-color", "--no-renames")
 
 

@@ -96,9 +96,17 @@ def prepare(
     who = _with_author(who, old, ending)
     words = _words(repo, message, options, who, old, ending)
     draft = Draft(
-        base, tree, before, work, ending.carried if ending else {}, _parents(base, old, ending), who, words,
-        "amend" if options.amend else ending.kind if ending else "" if base.commit else "initial", notes,
-    )  # fmt: skip
+        base=base,
+        tree=tree,
+        before=before,
+        work=work,
+        carried=ending.carried if ending else {},
+        parents=_parents(base, old, ending),
+        who=who,
+        message=words,
+        kind="amend" if options.amend else ending.kind if ending else "" if base.commit else "initial",
+        notes=notes,
+    )
     return _through_hooks(repo, draft, options, given=bool(message))
 
 

@@ -89,9 +89,16 @@ class Target:
             return []  # git itself sees nothing dirty among them
         some = list(changed) if len(changed) <= _FEW else []
         status = self.git(
-            checkout.top, "--literal-pathspecs", "status", "--porcelain=v1", "-z", "--no-renames", "--untracked-files=no",
-            "--", *some,
-        )  # fmt: skip
+            checkout.top,
+            "--literal-pathspecs",
+            "status",
+            "--porcelain=v1",
+            "-z",
+            "--no-renames",
+            "--untracked-files=no",
+            "--",
+            *some,
+        )
         dirty = {item[3:] for item in status.text.split("\0") if len(item) > 3}  # noqa: PLR2004 - two letters, a space
         return sorted(blocked | (dirty & changed.keys())) or ["(git names none: see git status)"]
 
@@ -151,9 +158,13 @@ class Target:
         return done
 
     def _follow(self, checkout: Source, landing: Landing) -> None:
-        changed = [path for path in self.git(
-            checkout.top, "diff-tree", "-r", "-z", "--name-only", "--no-renames", landing.old, landing.new
-        ).text.split("\0") if path]  # fmt: skip
+        changed = [
+            path
+            for path in self.git(
+                checkout.top, "diff-tree", "-r", "-z", "--name-only", "--no-renames", landing.old, landing.new
+            ).text.split("\0")
+            if path
+        ]
         arrived = [path for path in changed if path not in self._differing(checkout, landing.new, changed)]
         if arrived:
             lines = os.fsencode("".join(path + "\0" for path in arrived))
@@ -182,9 +193,10 @@ class Target:
             if os.path.lexists(index):
                 os.unlink(index)
         return {
-            path for path in paths
+            path
+            for path in paths
             if path in gone or (path not in there and os.path.lexists(os.path.join(checkout.top, path)))
-        }  # fmt: skip
+        }
 
     # --- records ----------------------------------------------------------------------------------
 

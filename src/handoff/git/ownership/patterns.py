@@ -17,10 +17,19 @@ _LAST_ASCII = 0x7F
 ALL = (1 << 256) - 2  # every byte a name can have: all but NUL
 NAME = ALL & ~(1 << _SLASH)
 _POSIX = {
-    b"alpha": b"a-zA-Z", b"digit": b"0-9", b"alnum": b"a-zA-Z0-9", b"upper": b"A-Z", b"lower": b"a-z",
-    b"xdigit": b"0-9a-fA-F", b"space": b" \t\n\r\f\v", b"blank": b" \t",
-    b"punct": b"!-/:-@[-`{-~", b"print": b" -~", b"graph": b"!-~", b"cntrl": b"\x01-\x1f\x7f",
-}  # fmt: skip
+    b"alpha": b"a-zA-Z",
+    b"digit": b"0-9",
+    b"alnum": b"a-zA-Z0-9",
+    b"upper": b"A-Z",
+    b"lower": b"a-z",
+    b"xdigit": b"0-9a-fA-F",
+    b"space": b" \t\n\r\f\v",
+    b"blank": b" \t",
+    b"punct": b"!-/:-@[-`{-~",
+    b"print": b" -~",
+    b"graph": b"!-~",
+    b"cntrl": b"\x01-\x1f\x7f",
+}
 
 
 class Fold(Record):

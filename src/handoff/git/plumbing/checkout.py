@@ -125,15 +125,30 @@ def _parse_status(top: str, text: str) -> CheckoutFacts:
                 staged.append(path)
             if fields[1][1] != ".":
                 unstaged.append(path)
-    return CheckoutFacts(top, head, branch, tuple(staged), tuple(unstaged), tuple(untracked), tuple(conflicted))
+    return CheckoutFacts(
+        top=top,
+        head=head,
+        branch=branch,
+        staged=tuple(staged),
+        unstaged=tuple(unstaged),
+        untracked=tuple(untracked),
+        conflicted=tuple(conflicted),
+    )
 
 
 def commits(top: str, revisions: str, *, environment: Mapping[str, str], limit: int = 20) -> tuple[Commit, ...] | None:
     """The commits a range names, newest first; None when git does not know the range."""
     answer = git(
-        top, "log", f"--max-count={limit}", "-z", "--no-show-signature", "--format=%H %ct %s", revisions, "--",
+        top,
+        "log",
+        f"--max-count={limit}",
+        "-z",
+        "--no-show-signature",
+        "--format=%H %ct %s",
+        revisions,
+        "--",
         environment=environment,
-    )  # fmt: skip
+    )
     if answer.code:
         return None
     found = []

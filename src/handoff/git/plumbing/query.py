@@ -19,9 +19,18 @@ _STATE_FILES = (
 )  # fmt: skip
 _STATE_FOLDERS = ("rebase-merge", "rebase-apply", "sequencer")
 _PLAIN_FILES = (
-    "HEAD", "config", "config.worktree", "index", "packed-refs", "commondir", "shallow", "info/exclude", "info/attributes",
-    "info/grafts", "objects/info/alternates",
-)  # fmt: skip
+    "HEAD",
+    "config",
+    "config.worktree",
+    "index",
+    "packed-refs",
+    "commondir",
+    "shallow",
+    "info/exclude",
+    "info/attributes",
+    "info/grafts",
+    "objects/info/alternates",
+)
 _SHARED_FILES = ("config", "info/exclude", "info/attributes", "info/sparse-checkout")
 
 

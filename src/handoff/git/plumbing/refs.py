@@ -123,9 +123,16 @@ def _move_with_git(repo: Repository, old: Head, new: str, log: Log) -> bool:
         if repo.turn >= 0:
             os.set_inheritable(repo.turn, True)
         answer = repo.git(
-            "update-ref", "-m", log.message, "HEAD", new, old.commit or "0" * len(new),
-            GIT_COMMITTER_NAME=name, GIT_COMMITTER_EMAIL=email, GIT_COMMITTER_DATE=moment,
-        )  # fmt: skip
+            "update-ref",
+            "-m",
+            log.message,
+            "HEAD",
+            new,
+            old.commit or "0" * len(new),
+            GIT_COMMITTER_NAME=name,
+            GIT_COMMITTER_EMAIL=email,
+            GIT_COMMITTER_DATE=moment,
+        )
     finally:
         if repo.turn >= 0:
             os.set_inheritable(repo.turn, False)

@@ -265,11 +265,16 @@ class SnapshotRepo:
             return True
         lines = [*wanted, *(f"^{sha}" for sha in known)]
         answer = self.git(
-            "pack-objects", "-q", "--revs", "--non-empty", "--delta-base-offset", "--window=0",
+            "pack-objects",
+            "-q",
+            "--revs",
+            "--non-empty",
+            "--delta-base-offset",
+            "--window=0",
             os.path.join(self.objects, "pack", "pack"),
             stdin=("\n".join(lines) + "\n").encode(),
             borrow=borrow,
-        )  # fmt: skip
+        )
         return answer.code == 0
 
     def readable(self, shas: Sequence[str], *, borrow: str = "") -> dict[str, str]:

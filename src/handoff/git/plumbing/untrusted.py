@@ -75,9 +75,12 @@ def git(top: str, *words: str, environment: Mapping[str, str]) -> Completed | No
     try:
         _write(made, "HEAD", head(source).commit + "\n" if head(source).commit else f"ref: {head(source).branch}\n")
         given = {
-            **environment, "GIT_OBJECT_DIRECTORY": source.objects, "GIT_INDEX_FILE": source.index_file,
-            "GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1",
-        }  # fmt: skip
+            **environment,
+            "GIT_OBJECT_DIRECTORY": source.objects,
+            "GIT_INDEX_FILE": source.index_file,
+            "GIT_ALLOW_PROTOCOL": "none",
+            "GIT_NO_LAZY_FETCH": "1",
+        }
         return capture(
             ["git", "-C", top, f"--git-dir={made}", f"--work-tree={top}", *_QUIET, *words], environment=given
         )

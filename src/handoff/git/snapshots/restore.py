@@ -204,9 +204,15 @@ def give_objects(store: SnapshotRepo, source: Source, commits: Sequence[str]) ->
     for excluded in (known, []):
         lines = [*wanted, *(f"^{sha}" for sha in excluded)]
         answer = store.git(
-            "pack-objects", "-q", "--revs", "--non-empty", "--delta-base-offset", "--window=0", target,
+            "pack-objects",
+            "-q",
+            "--revs",
+            "--non-empty",
+            "--delta-base-offset",
+            "--window=0",
+            target,
             stdin=("\n".join(lines) + "\n").encode(),
-        )  # fmt: skip
+        )
         if answer.code:
             raise UserError(f"Cannot bring the snapshot's objects back: {answer.error_text}", f"Look at {store.path}.")
         if _complete(store, source, wanted):

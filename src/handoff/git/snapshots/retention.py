@@ -69,8 +69,11 @@ def drop(store: SnapshotRepo, snapshots: Sequence[Snapshot]) -> None:
             answer = store.git("update-ref", "--stdin", stdin=lines.encode())
             if answer.code:
                 raise UserError(f"Cannot drop snapshots: {answer.error_text}", f"Look at {store.path}.")
-        for words in (("pack-refs", "--all"), ("repack", "-q", "-d", "-A", f"--unpack-unreachable={_GRACE}"),
-                      ("prune", f"--expire={_GRACE}")):  # fmt: skip
+        for words in (
+            ("pack-refs", "--all"),
+            ("repack", "-q", "-d", "-A", f"--unpack-unreachable={_GRACE}"),
+            ("prune", f"--expire={_GRACE}"),
+        ):
             answer = store.git(*words)
             if answer.code:
                 raise UserError(f"Cannot tidy the snapshot store: {answer.error_text}", f"Look at {store.path}.")

@@ -105,7 +105,15 @@ def _take(
         # After the files: what changes a file's rights from here on also makes git look at it again next time.
         look = ModeScan(store, source.top, folder)
         modes = look.update(before.modes, scan.looked, whole=scan.whole, names=scan.names)
-        state = LastSnapshot(tree, index.commit, index.sum, refs.commit, refs.sum, source.top, modes)
+        state = LastSnapshot(
+            tree=tree,
+            staged=index.commit,
+            staged_sum=index.sum,
+            refs=refs.commit,
+            refs_sum=refs.sum,
+            top=source.top,
+            modes=modes,
+        )
         if previous and state == before and not (request.force or request.operation or parts.troubles):
             if not request.ignored:
                 look.keep()
@@ -140,9 +148,15 @@ def _message(
 ) -> str:
     unread, troubles = faults
     fields = {
-        "Workspace": workspace, "Session": request.session, "Operation": request.operation, "Undone": request.undone,
-        "Time": f"{stamp(now)} {now:.6f}", "Head": head.commit, "Branch": head.branch, "Top": source.top,
-    }  # fmt: skip
+        "Workspace": workspace,
+        "Session": request.session,
+        "Operation": request.operation,
+        "Undone": request.undone,
+        "Time": f"{stamp(now)} {now:.6f}",
+        "Head": head.commit,
+        "Branch": head.branch,
+        "Top": source.top,
+    }
     lines = [f"{key}: {_one_line(value)}" for key, value in fields.items() if value]
     lines += [f"Unread: {_one_line(name)}" for name in unread]
     lines += [f"Incomplete: {part}" for part in troubles]
@@ -166,9 +180,9 @@ def parse_snapshot(sha: str, ref: str, message: str) -> Snapshot:
     one = {key: values[0] for key, values in fields.items()}
     moment = one.get("Time", "").partition(" ")[2]
     return Snapshot(
-        sha, ref, one.get("Workspace", ""), float(moment or 0), reason, one.get("Session", ""), one.get("Operation", ""),
-        one.get("Head", ""), one.get("Branch", ""), one.get("Top", ""), one.get("Undone", ""),
-        tuple(fields.get("Unread", ())), tuple(fields.get("Incomplete", ())),
+        sha=sha, ref=ref, workspace=one.get("Workspace", ""), time=float(moment or 0), reason=reason, session=one.get("Session", ""), operation=one.get("Operation", ""),
+        head=one.get("Head", ""), branch=one.get("Branch", ""), top=one.get("Top", ""), undone=one.get("Undone", ""),
+        unread=tuple(fields.get("Unread", ())), incomplete=tuple(fields.get("Incomplete", ())),
     )  # fmt: skip
 
 

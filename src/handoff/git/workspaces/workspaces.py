@@ -149,9 +149,17 @@ def reserve(home: str, place: Location, order: WorkspaceRequest, *, now: float) 
         if order.kind != SHARED and os.path.lexists(tree):
             raise Conflict(f"{tree} is in the way.", "Look at it; then: handoff gc --apply")
         workspace = Workspace(
-            order.name, order.kind, place.project, tree, session=order.session, created=now, port=_free_port(home),
-            owns=tuple(order.owns), sparse=tuple(order.sparse), branch=f"refs/heads/handoff/{order.name}",
-        )  # fmt: skip
+            name=order.name,
+            kind=order.kind,
+            project=place.project,
+            tree=tree,
+            session=order.session,
+            created=now,
+            port=_free_port(home),
+            owns=tuple(order.owns),
+            sparse=tuple(order.sparse),
+            branch=f"refs/heads/handoff/{order.name}",
+        )
         write_workspace(workspace)
         return workspace
 

@@ -81,9 +81,11 @@ class AllowList:
 
     def _own_name(self, name: str, option: str, value: object) -> None:
         mine = {
-            "session": (self.caller.session,), "project": (self.caller.project,), "fence": (self.caller.fence,),
+            "session": (self.caller.session,),
+            "project": (self.caller.project,),
+            "fence": (self.caller.fence,),
             "task": (self.caller.task, self.caller.task.rpartition("/")[2]),
-        }  # fmt: skip
+        }
         mine["name"] = mine["task"]
         if option in ("task", "name") and name in _ANY_TASK:
             return

@@ -14,8 +14,14 @@ class CommandEntry(Record):
 
 
 START, WORK, STEPS, KEEP, RELAY, GIT, TOOL = (
-    "Begin", "Hand over", "Steps", "Keep house", "Relay", "Git safety", "The tool itself",
-)  # fmt: skip
+    "Begin",
+    "Hand over",
+    "Steps",
+    "Keep house",
+    "Relay",
+    "Git safety",
+    "The tool itself",
+)
 
 CATALOG: dict[str, CommandEntry] = {
     "init": CommandEntry("features.features", "create a feature's folder and make it the active one", START),

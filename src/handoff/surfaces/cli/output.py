@@ -13,8 +13,13 @@ if TYPE_CHECKING:
     from handoff.base.settings import Settings
 
 _STYLES = {
-    "title": "1;36", "good": "32", "warn": "33", "bad": "31", "dim": "2", "strong": "1",
-}  # fmt: skip
+    "title": "1;36",
+    "good": "32",
+    "warn": "33",
+    "bad": "31",
+    "dim": "2",
+    "strong": "1",
+}
 
 
 class Output:

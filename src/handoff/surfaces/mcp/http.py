@@ -83,14 +83,22 @@ class Endpoint:
 
         security = guard.security(self.place.every_name)
         inner = mcp_server.build(self.settings).streamable_http_app(
-            streamable_http_path=endpoints.PATH, stateless_http=True, max_request_body_size=MOST_BYTES,
+            streamable_http_path=endpoints.PATH,
+            stateless_http=True,
+            max_request_body_size=MOST_BYTES,
             transport_security=security,
-        )  # fmt: skip
+        )
         config = uvicorn.Config(
-            guard.Guard(inner, self.settings, security), log_config=None, access_log=False, limit_concurrency=_MOST_CALLERS,
-            timeout_keep_alive=_KEEP_SECONDS, server_header=False, timeout_graceful_shutdown=1,
-            ssl_certfile=self.place.certificate or None, ssl_keyfile=self.place.key or None,
-        )  # fmt: skip
+            guard.Guard(inner, self.settings, security),
+            log_config=None,
+            access_log=False,
+            limit_concurrency=_MOST_CALLERS,
+            timeout_keep_alive=_KEEP_SECONDS,
+            server_header=False,
+            timeout_graceful_shutdown=1,
+            ssl_certfile=self.place.certificate or None,
+            ssl_keyfile=self.place.key or None,
+        )
         return uvicorn.Server(config)
 
 

@@ -20,9 +20,17 @@ if TYPE_CHECKING:
     from handoff.base.settings import Settings
 
 TOOLS = (
-    tools.task, tools.claim, tools.note, tools.finish, tools.block, tools.ask_human, tools.request_path, tools.status,
-    tools.checks, tools.handoff,
-)  # fmt: skip
+    tools.task,
+    tools.claim,
+    tools.note,
+    tools.finish,
+    tools.block,
+    tools.ask_human,
+    tools.request_path,
+    tools.status,
+    tools.checks,
+    tools.handoff,
+)
 CALLER: ContextVar[Settings] = ContextVar("caller")
 """Who speaks at the moment, where one server answers many; otherwise it is whoever started the server."""
 INSTRUCTIONS = "Call `task` first: it says what you hold and what you may change. Report with `finish` or `block`."
@@ -93,9 +101,8 @@ def _bound(settings: Settings, verb: Callable[..., str]) -> Callable[..., str]:
     hints = get_type_hints(verb, localns={"App": App})
     signature = inspect.signature(verb)
     parameters = [
-        parameter.replace(annotation=hints[parameter.name])
-        for parameter in list(signature.parameters.values())[1:]
-    ]  # fmt: skip
+        parameter.replace(annotation=hints[parameter.name]) for parameter in list(signature.parameters.values())[1:]
+    ]
     call.__signature__ = signature.replace(parameters=parameters, return_annotation=str)  # type: ignore[attr-defined]
     call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters} | {"return": str}
     del call.__wrapped__

@@ -18,12 +18,19 @@ def _agents(ctx: Context, arguments: Namespace) -> int:
     ctx.out.data(
         [
             {
-                "name": row.name, "title": row.title, "installed": bool(row.program), "program": row.program,
-                "version": row.version, "too_old": row.old, "can": row.can, "cannot": row.cannot, "fence": row.fence,
+                "name": row.name,
+                "title": row.title,
+                "installed": bool(row.program),
+                "program": row.program,
+                "version": row.version,
+                "too_old": row.old,
+                "can": row.can,
+                "cannot": row.cannot,
+                "fence": row.fence,
             }
             for row in rows
         ]
-    )  # fmt: skip
+    )
     for row in rows:
         there = row.program or row.name == "person"
         state = row.version or ("ready" if there else "not installed")

@@ -19,15 +19,38 @@ _TRUST = {
 
 def _arguments(parser: Parser) -> None:
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
-    install = verbs.add_parser("install", help="add our hooks", description="Add handoff's hooks to a client's settings.")  # fmt: skip
-    remove = verbs.add_parser("uninstall", help="take our hooks out", description="Take handoff's hooks out of a client's settings.")  # fmt: skip
-    status = verbs.add_parser("status", help="say where our hooks are", description="Say in which settings files handoff's hooks are.")  # fmt: skip
+    install = verbs.add_parser(
+        "install", help="add our hooks", description="Add handoff's hooks to a client's settings."
+    )
+    remove = verbs.add_parser(
+        "uninstall", help="take our hooks out", description="Take handoff's hooks out of a client's settings."
+    )
+    status = verbs.add_parser(
+        "status", help="say where our hooks are", description="Say in which settings files handoff's hooks are."
+    )
     for verb in (install, remove, status):
         needed = verb is not status
-        verb.add_argument("--agent", required=needed, choices=list(settings_files.PLACES), help="which client" + ("" if needed else "; all without it"))  # fmt: skip
+        verb.add_argument(
+            "--agent",
+            required=needed,
+            choices=list(settings_files.PLACES),
+            help="which client" + ("" if needed else "; all without it"),
+        )
         scope = verb.add_mutually_exclusive_group()
-        scope.add_argument("--project", dest="scope", action="store_const", const=settings_files.PROJECT, help="in this repository, for everybody who works in it")  # fmt: skip
-        scope.add_argument("--user", dest="scope", action="store_const", const=settings_files.USER, help="in your home, for all your projects (the default)")  # fmt: skip
+        scope.add_argument(
+            "--project",
+            dest="scope",
+            action="store_const",
+            const=settings_files.PROJECT,
+            help="in this repository, for everybody who works in it",
+        )
+        scope.add_argument(
+            "--user",
+            dest="scope",
+            action="store_const",
+            const=settings_files.USER,
+            help="in your home, for all your projects (the default)",
+        )
         common_options(verb, shows=True)
 
 

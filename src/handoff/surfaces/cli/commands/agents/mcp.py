@@ -20,12 +20,25 @@ EXAMPLES = """examples:
 
 
 def _arguments(parser: Parser) -> None:
-    parser.add_argument("verb", nargs="?", choices=("serve", "token"), default="serve", metavar="serve|token", help="serve (the default), or show your token for HTTP")  # fmt: skip
+    parser.add_argument(
+        "verb",
+        nargs="?",
+        choices=("serve", "token"),
+        default="serve",
+        metavar="serve|token",
+        help="serve (the default), or show your token for HTTP",
+    )
     parser.add_argument("--rotate", action="store_true", help="with token: make a new one")
     parser.add_argument("--http", action="store_true", help="over HTTP instead of standard input and output")
     parser.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="where to listen (default: 127.0.0.1)")
     parser.add_argument("--port", type=int, default=0, metavar="N", help="on which port (default: any free one)")
-    parser.add_argument("--name", action="append", default=[], metavar="HOST", help="one more name under which clients may call (may be repeated)")  # fmt: skip
+    parser.add_argument(
+        "--name",
+        action="append",
+        default=[],
+        metavar="HOST",
+        help="one more name under which clients may call (may be repeated)",
+    )
     parser.add_argument("--certificate", default="", metavar="FILE", help="certificate for TLS, as PEM")
     parser.add_argument("--key", default="", metavar="FILE", help="its key, as PEM")
 
@@ -49,7 +62,7 @@ def _http(ctx: Context, arguments: Namespace) -> int:
 
     place = http.ListenAddress(
         arguments.host, arguments.port, tuple(arguments.name), arguments.certificate, arguments.key
-    )  # fmt: skip
+    )
     endpoint = http.Endpoint(ctx.settings, place)
     server.need()
     endpoints.person_token(ctx.app)

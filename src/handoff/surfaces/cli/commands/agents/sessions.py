@@ -30,43 +30,76 @@ PLACES = TERMINAL, TMUX = ("terminal", "tmux")
 
 def _session_arguments(parser: Parser) -> None:
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
-    start = verbs.add_parser("start", help="start an agent on a task and stay with it", description="Start an agent on a task and stay with it until it is over.")  # fmt: skip
+    start = verbs.add_parser(
+        "start",
+        help="start an agent on a task and stay with it",
+        description="Start an agent on a task and stay with it until it is over.",
+    )
     start.add_argument("task", nargs="?", default="", metavar="TASK", help="which task; the next ready one without it")
     start.add_argument("--agent", required=True, metavar="NAME", help="which agent: see `handoff agents`")
     start.add_argument("--project", default="", metavar="NAME", help="another project than the one of this folder")
     start.add_argument("--model", default="", metavar="NAME", help="the model the client is to use")
-    start.add_argument("--in", dest="place", choices=PLACES, default="", metavar="PLACE", help="terminal: the client in this terminal, for you to work with; tmux: the same in a window of its own")  # fmt: skip
+    start.add_argument(
+        "--in",
+        dest="place",
+        choices=PLACES,
+        default="",
+        metavar="PLACE",
+        help="terminal: the client in this terminal, for you to work with; tmux: the same in a window of its own",
+    )
     _limit_arguments(start)
-    resume = verbs.add_parser("resume", help="go on with a session's conversation", description="Start the same agent on the same task again, with its old conversation.")  # fmt: skip
+    resume = verbs.add_parser(
+        "resume",
+        help="go on with a session's conversation",
+        description="Start the same agent on the same task again, with its old conversation.",
+    )
     resume.add_argument("session", metavar="SESSION", help="which session")
     resume.add_argument("--say", default="", metavar="TEXT", help="what it is told first")
     _limit_arguments(resume)
-    attach = verbs.add_parser("attach", help="take up a session whose supervisor is gone", description="Stay with a running session whose supervisor is gone, until it is over.")  # fmt: skip
+    attach = verbs.add_parser(
+        "attach",
+        help="take up a session whose supervisor is gone",
+        description="Stay with a running session whose supervisor is gone, until it is over.",
+    )
     attach.add_argument("session", metavar="SESSION", help="which session")
-    stop = verbs.add_parser("stop", help="end a session; its task is free again", description="End a session and everything it started.")  # fmt: skip
+    stop = verbs.add_parser(
+        "stop", help="end a session; its task is free again", description="End a session and everything it started."
+    )
     stop.add_argument("session", metavar="SESSION", help="which session")
     stop.add_argument("--reason", default="a person stopped it", metavar="TEXT", help="why, for the journal")
-    log = verbs.add_parser("log", help="show what a session said", description="Show what a session said and how it came out.")  # fmt: skip
+    log = verbs.add_parser(
+        "log", help="show what a session said", description="Show what a session said and how it came out."
+    )
     log.add_argument("session", metavar="SESSION", help="which session")
     log.add_argument("--raw", action="store_true", help="the client's own lines, as they came")
-    listing = verbs.add_parser("list", help="list the sessions that run", description="List the sessions that have not ended.")  # fmt: skip
+    listing = verbs.add_parser(
+        "list", help="list the sessions that run", description="List the sessions that have not ended."
+    )
     for verb in (start, resume, attach, stop, log, listing):
         common_options(verb, shows=True)
 
 
 def _limit_arguments(parser: Parser) -> None:
     parser.add_argument(
-        "--sandbox", choices=policy.KINDS, default="",
+        "--sandbox",
+        choices=policy.KINDS,
+        default="",
         help="keep the client inside its workspace, or inside what the task owns (default: the setting session_sandbox)",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--workspace", choices=(placement.CLONE, placement.SHARED), default="",
+        "--workspace",
+        choices=(placement.CLONE, placement.SHARED),
+        default="",
         help="a clone of its own, or your checkout (default: the setting session_workspace)",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--with", dest="words", action="append", default=[], metavar="WORD",
+        "--with",
+        dest="words",
+        action="append",
+        default=[],
+        metavar="WORD",
         help="one more word for the client (may be repeated); for the scripted agent its script",
-    )  # fmt: skip
+    )
     parser.add_argument("--minutes", type=float, default=0.0, metavar="N", help="end it after so many minutes")
     parser.add_argument("--turns", type=int, default=0, metavar="N", help="end it after so many turns")
     parser.add_argument("--money", type=float, default=0.0, metavar="USD", help="end it when it has cost so much")
@@ -86,12 +119,12 @@ def _limits(arguments: Namespace) -> SessionLimits:
 
 def _start(ctx: Context, arguments: Namespace) -> int:
     request = session_start.StartRequest(
-        arguments.agent,
-        arguments.task,
-        arguments.project,
-        arguments.model,
-        _limits(arguments),
-        tuple(arguments.words),
+        agent=arguments.agent,
+        task=arguments.task,
+        project=arguments.project,
+        model=arguments.model,
+        limits=_limits(arguments),
+        words=tuple(arguments.words),
         sandbox=arguments.sandbox,
         workspace=arguments.workspace,
         terminal=bool(arguments.place),
@@ -122,9 +155,12 @@ def _window(ctx: Context, request: StartRequest) -> int:
         TERMINAL, *(["--model", request.model] if request.model else []), *limits, *(f"--with={word}" for word in request.words),
     ]  # fmt: skip
     said = open_window(
-        ctx.app, name=request.task or request.agent, folder=place.workspace, project=place.name,
+        ctx.app,
+        name=request.task or request.agent,
+        folder=place.workspace,
+        project=place.name,
         command=[f"HANDOFF_HOME={ctx.settings.home}", *own_words(), *words],
-    )  # fmt: skip
+    )
     ctx.out.data({"task": request.task, "agent": request.agent, "said": said})
     ctx.out.line(said)
     ctx.out.note(f"How it goes: {ctx.settings.program} session list, session log ID")
@@ -198,11 +234,15 @@ def _until_over(ctx: Context, started: session_start.RunningSession) -> int:
 def _tell(ctx: Context, concluded: ConcludedSession) -> int:
     ctx.out.data(
         {
-            "session": concluded.session, "outcome": concluded.outcome.kind, "reason": concluded.outcome.reason,
-            "until": concluded.outcome.until, "task": concluded.task.label, "state": concluded.task.state,
+            "session": concluded.session,
+            "outcome": concluded.outcome.kind,
+            "reason": concluded.outcome.reason,
+            "until": concluded.outcome.until,
+            "task": concluded.task.label,
+            "state": concluded.task.state,
             "outside": list(concluded.outside),
         }
-    )  # fmt: skip
+    )
     ctx.out.line(concluded.words)
     for path in concluded.outside[:20]:
         ctx.out.warning(f"changed outside of what the task owns: {path}")
@@ -267,9 +307,13 @@ def _ask(ctx: Context, arguments: Namespace) -> int:
         ctx.app, task=arguments.task, project=arguments.project, session=arguments.session, fence=arguments.fence
     )
     gate = requests.ask_human(
-        ctx.app, current_claim, question=arguments.question, subject=read_source(arguments.source),
-        within=span(arguments.within) if arguments.within else None, fallback=arguments.fallback,
-    )  # fmt: skip
+        ctx.app,
+        current_claim,
+        question=arguments.question,
+        subject=read_source(arguments.source),
+        within=span(arguments.within) if arguments.within else None,
+        fallback=arguments.fallback,
+    )
     ctx.out.data({"task": current_claim.task.label, "gate": gate.key, "question": gate.question})
     ctx.out.line(f"Task '{current_claim.task.label}' waits for a person. You hold it no longer: end your session here.")
     ctx.out.note(

@@ -146,9 +146,15 @@ def _next(ctx: Context, arguments: Namespace) -> None:
     modes = {plans.EMPTY: "generate", plans.VALID: "continue" if view.plan.done else "start"}
     mode = modes.get(view.plan.verdict, "none") if advice.status != "feature needs review" else "none"
     ctx.out.data(
-        {"feature": view.feature.name, "status": advice.status, "task": advice.focus, "blocked": advice.blocked,
-         "command": advice.command, "run_mode": mode}
-    )  # fmt: skip
+        {
+            "feature": view.feature.name,
+            "status": advice.status,
+            "task": advice.focus,
+            "blocked": advice.blocked,
+            "command": advice.command,
+            "run_mode": mode,
+        }
+    )
     ctx.out.line(f"Next task: {advice.focus}", "strong")
     if advice.blocked:
         ctx.out.line(f"Why blocked: {advice.blocked}", "warn")

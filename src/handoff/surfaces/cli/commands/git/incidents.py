@@ -28,9 +28,13 @@ _SHOWN = 50
 
 def _arguments(parser: Parser) -> None:
     parser.add_argument(
-        "action", nargs="?", choices=("list", "show", "seen"), default="list", metavar="list|show|seen",
+        "action",
+        nargs="?",
+        choices=("list", "show", "seen"),
+        default="list",
+        metavar="list|show|seen",
         help="list them (the default); show one with its evidence; say that you have seen one, several or 'all'",
-    )  # fmt: skip
+    )
     parser.add_argument("ids", nargs="*", metavar="ID", help="an incident, by its id or enough of it")
     parser.add_argument("--all", action="store_true", help="also those that are fixed or seen, of every project")
     parser.add_argument("--session", default="", metavar="ID", help="only those of this session")
@@ -106,9 +110,16 @@ def _seen(ctx: Context, ids: list[str], project: str) -> int:
 
 def _record(one: Incident) -> dict[str, Any]:
     return {
-        "id": one.id, "time": stamp(one.at), "kind": one.kind, "project": one.project, "session": one.session,
-        "what": one.what, "fix": one.fix, "evidence": one.evidence, "resolved": one.resolved,
-    }  # fmt: skip
+        "id": one.id,
+        "time": stamp(one.at),
+        "kind": one.kind,
+        "project": one.project,
+        "session": one.session,
+        "what": one.what,
+        "fix": one.fix,
+        "evidence": one.evidence,
+        "resolved": one.resolved,
+    }
 
 
 COMMANDS = {"incidents": Command(_arguments, _incidents, epilog=_EPILOG)}

@@ -34,9 +34,15 @@ def _land_arguments(parser: Parser) -> None:
 
 def _land(ctx: Context, arguments: argparse.Namespace) -> int:
     outcome = engine.land(
-        ctx.app, names=arguments.names, into=arguments.into, check=arguments.check, timeout=arguments.timeout,
-        message=arguments.message, dry_run=arguments.dry_run, sandboxed=not arguments.open_check,
-    )  # fmt: skip
+        ctx.app,
+        names=arguments.names,
+        into=arguments.into,
+        check=arguments.check,
+        timeout=arguments.timeout,
+        message=arguments.message,
+        dry_run=arguments.dry_run,
+        sandboxed=not arguments.open_check,
+    )
     merged = outcome.merged
     ctx.out.data(
         {

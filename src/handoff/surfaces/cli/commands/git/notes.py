@@ -30,11 +30,29 @@ examples:
 
 def _arguments(parser: Parser) -> None:
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
-    install = verbs.add_parser("install", help="let records follow their commits through rebase and amend", description="Set notes.rewriteRef and notes.handoff.mergeStrategy in this repository's own settings.")  # fmt: skip
-    uninstall = verbs.add_parser("uninstall", help="take those settings back; the records stay", description="Take back what `notes install` set; the records stay.")  # fmt: skip
-    sync = verbs.add_parser("sync", help="fetch, merge and push the records of a remote", description="Exchange records with a remote: both sides' records are kept, nothing is forced.")  # fmt: skip
-    sync.add_argument("remote", nargs="?", metavar="REMOTE", default="", help="remote or address (default: the one of this branch)")  # fmt: skip
-    status = verbs.add_parser("status", help="show how many commits have records, and whether records follow", description="Show how many of the latest commits have records, and whether records follow a rebase.")  # fmt: skip
+    install = verbs.add_parser(
+        "install",
+        help="let records follow their commits through rebase and amend",
+        description="Set notes.rewriteRef and notes.handoff.mergeStrategy in this repository's own settings.",
+    )
+    uninstall = verbs.add_parser(
+        "uninstall",
+        help="take those settings back; the records stay",
+        description="Take back what `notes install` set; the records stay.",
+    )
+    sync = verbs.add_parser(
+        "sync",
+        help="fetch, merge and push the records of a remote",
+        description="Exchange records with a remote: both sides' records are kept, nothing is forced.",
+    )
+    sync.add_argument(
+        "remote", nargs="?", metavar="REMOTE", default="", help="remote or address (default: the one of this branch)"
+    )
+    status = verbs.add_parser(
+        "status",
+        help="show how many commits have records, and whether records follow",
+        description="Show how many of the latest commits have records, and whether records follow a rebase.",
+    )
     for verb in (install, uninstall, sync, status):
         common_options(verb, shows=True)
 
@@ -113,17 +131,23 @@ def show_log(ctx: Context, revisions: str, *, limit: int) -> None:
 def commit_data(one: Annotated) -> dict[str, Any]:
     """A commit with its records, for programs."""
     return {
-        "commit": one.commit, "tree": one.tree, "time": stamp(one.time), "subject": one.subject,
-        "records": [note_data(note, one.tree) for note in one.noted.records], "foreign": list(one.noted.foreign),
-    }  # fmt: skip
+        "commit": one.commit,
+        "tree": one.tree,
+        "time": stamp(one.time),
+        "subject": one.subject,
+        "records": [note_data(note, one.tree) for note in one.noted.records],
+        "foreign": list(one.noted.foreign),
+    }
 
 
 def note_data(note: Note, tree: str) -> dict[str, Any]:
     """A record for programs; `exact` says whether it was verified on the tree this commit has."""
     return {
-        **note._asdict(), "id": note.id, "checks": [check._asdict() for check in note.checks],
+        **note._asdict(),
+        "id": note.id,
+        "checks": [check._asdict() for check in note.checks],
         "exact": note.tree == tree,
-    }  # fmt: skip
+    }
 
 
 def _tell(ctx: Context, one: Annotated, note: Note) -> None:
@@ -142,10 +166,13 @@ def in_words(check: Check) -> str:
     counts = [
         f"{count} {word}"
         for count, word in (
-            (check.passed, "passed"), (check.failed, "failed"), (check.skipped, "skipped"), (check.known, "known"),
+            (check.passed, "passed"),
+            (check.failed, "failed"),
+            (check.skipped, "skipped"),
+            (check.known, "known"),
         )
         if count
-    ]  # fmt: skip
+    ]
     where = f" in {check.folder}" if check.folder else ""
     return f"{check.verdict}: {check.command}{where}" + (f" ({', '.join(counts)})" if counts else "")
 
@@ -170,7 +197,13 @@ _NOT_RECORDED = 3
 
 def _verify_arguments(parser: Parser) -> None:
     parser.add_argument("revisions", metavar="COMMIT", help="a commit, or a range such as main..topic")
-    parser.add_argument("--timeout", type=float, default=0.0, metavar="SECONDS", help="how long a check may take (default: check_timeout)")  # fmt: skip
+    parser.add_argument(
+        "--timeout",
+        type=float,
+        default=0.0,
+        metavar="SECONDS",
+        help="how long a check may take (default: check_timeout)",
+    )
     parser.add_argument(
         "--no-sandbox", action="store_true", help="run the recorded commands as yourself, without the sandbox"
     )
@@ -200,13 +233,16 @@ def _verify(ctx: Context, arguments: argparse.Namespace) -> int:
 
 def _compared_data(one: Compared) -> dict[str, Any]:
     return {
-        "commit": one.commit.commit, "tree": one.commit.tree, "subject": one.commit.subject, "outcome": one.outcome,
+        "commit": one.commit.commit,
+        "tree": one.commit.tree,
+        "subject": one.commit.subject,
+        "outcome": one.outcome,
         "why": one.why,
         "checks": [
             {"recorded": check.recorded._asdict(), "now": check.now._asdict(), "differences": list(check.differences)}
             for check in one.checks
         ],
-    }  # fmt: skip
+    }
 
 
 COMMANDS = {

@@ -35,9 +35,12 @@ def _snapshot(ctx: Context, arguments: argparse.Namespace) -> int:
     snapshot_store = engine.open_snapshot_store(ctx.app)
     paths = _inside(snapshot_store, arguments.path) if arguments.path else None
     request = SnapshotRequest(
-        arguments.message or "by hand", session=arguments.session, paths=paths, ignored=arguments.ignored,
+        reason=arguments.message or "by hand",
+        session=arguments.session,
+        paths=paths,
+        ignored=arguments.ignored,
         force=bool(arguments.message),
-    )  # fmt: skip
+    )
     taken = engine.snapshot(ctx.app, snapshot_store=snapshot_store, request=request)
     ctx.out.data(_record(taken))
     ctx.out.line(f"{taken.short}  {taken.reason}" if taken.fresh else f"{taken.short}  nothing has changed since")
@@ -100,7 +103,7 @@ def _diff(ctx: Context, arguments: argparse.Namespace) -> int:
         new = engine.choose(ctx.app, snapshot_store=snapshot_store, name=arguments.other)
     else:
         there = engine.home_of(ctx.app, snapshot_store=snapshot_store, chosen=old)
-        new = engine.snapshot(ctx.app, snapshot_store=there, request=SnapshotRequest("to compare"))
+        new = engine.snapshot(ctx.app, snapshot_store=there, request=SnapshotRequest(reason="to compare"))
     paths = _inside(snapshot_store, arguments.path)
     text = engine.compare(
         ctx.app,
@@ -164,11 +167,15 @@ def _restore(ctx: Context, arguments: argparse.Namespace) -> int:
     if part and (arguments.path or arguments.exact or arguments.index or arguments.refs or arguments.all):
         raise UsageError("--ref and --setting bring back nothing else.", "Leave out the other options.")
     want = engine.RestoreRequest(
-        tuple(_inside(there, arguments.path)), arguments.exact or arguments.all, files=not part,
-        staged=arguments.index or arguments.all, refs=arguments.refs or arguments.all or bool(arguments.ref),
-        settings=arguments.all or bool(arguments.setting), only_refs=tuple(arguments.ref),
+        paths=tuple(_inside(there, arguments.path)),
+        exact=arguments.exact or arguments.all,
+        files=not part,
+        staged=arguments.index or arguments.all,
+        refs=arguments.refs or arguments.all or bool(arguments.ref),
+        settings=arguments.all or bool(arguments.setting),
+        only_refs=tuple(arguments.ref),
         only_settings=tuple(arguments.setting),
-    )  # fmt: skip
+    )
     from handoff.engine.safety.incidents import ours
 
     with ours(ctx.app, folder=there.place.source.top):
@@ -273,10 +280,19 @@ def _warn(ctx: Context, taken: Snapshot) -> None:
 
 def _record(one: Snapshot) -> dict[str, Any]:
     return {
-        "id": one.sha, "workspace": one.workspace, "session": one.session, "time": stamp(one.time), "reason": one.reason,
-        "operation": one.operation, "head": one.head, "branch": one.branch, "top": one.top, "fresh": one.fresh,
-        "unread": list(one.unread), "incomplete": list(one.incomplete),
-    }  # fmt: skip
+        "id": one.sha,
+        "workspace": one.workspace,
+        "session": one.session,
+        "time": stamp(one.time),
+        "reason": one.reason,
+        "operation": one.operation,
+        "head": one.head,
+        "branch": one.branch,
+        "top": one.top,
+        "fresh": one.fresh,
+        "unread": list(one.unread),
+        "incomplete": list(one.incomplete),
+    }
 
 
 COMMANDS = {

@@ -24,21 +24,49 @@ def _workspace_arguments(parser: Parser) -> None:
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
     add = verbs.add_parser("add", help="make a workspace", description="Make a folder for one session to work in.")
     add.add_argument("name", metavar="NAME", help="its name: lowercase letters, digits and '-'")
-    add.add_argument("--kind", choices=KINDS, default=CLONE, help="clone (default): all its own; worktree: shares refs and stash; shared: your checkout")  # fmt: skip
-    add.add_argument("--base", default="", metavar="REV", help="branch or commit to begin from, or 'dirty' for your tree as it is (default: HEAD)")  # fmt: skip
+    add.add_argument(
+        "--kind",
+        choices=KINDS,
+        default=CLONE,
+        help="clone (default): all its own; worktree: shares refs and stash; shared: your checkout",
+    )
+    add.add_argument(
+        "--base",
+        default="",
+        metavar="REV",
+        help="branch or commit to begin from, or 'dirty' for your tree as it is (default: HEAD)",
+    )
     add.add_argument("--session", default="", metavar="ID", help="the session it is for")
-    add.add_argument("--owns", action="append", default=[], metavar="PATTERN", help="a path the session owns (may be repeated); landing takes only those")  # fmt: skip
+    add.add_argument(
+        "--owns",
+        action="append",
+        default=[],
+        metavar="PATTERN",
+        help="a path the session owns (may be repeated); landing takes only those",
+    )
     add.add_argument(
         "--sparse", action="append", default=[], metavar="FOLDER", help="check out only this folder (may be repeated)"
     )
     add.add_argument("--setup", default="", metavar="CMD", help="a command to run in it (env: HANDOFF_WORKSPACE_SETUP)")
     listing = verbs.add_parser("list", help="list the workspaces", description="List the workspaces of this project.")
-    remove = verbs.add_parser("remove", help="remove one; its leftovers are kept as a snapshot", description="Remove a workspace. Everything in it is kept as a snapshot first.")  # fmt: skip
+    remove = verbs.add_parser(
+        "remove",
+        help="remove one; its leftovers are kept as a snapshot",
+        description="Remove a workspace. Everything in it is kept as a snapshot first.",
+    )
     remove.add_argument("name", metavar="NAME", help="which workspace")
     remove.add_argument("--force", action="store_true", help="also when some files could not be read and kept")
-    environment = verbs.add_parser("env", help="print its environment for your shell", description="Print what a shell in the workspace should export.")  # fmt: skip
+    environment = verbs.add_parser(
+        "env",
+        help="print its environment for your shell",
+        description="Print what a shell in the workspace should export.",
+    )
     environment.add_argument("name", metavar="NAME", help="which workspace")
-    revive = verbs.add_parser("revive", help="make one again that vanished, from its last snapshot", description="Make a workspace that vanished from the disk again, as its last snapshot has it.")  # fmt: skip
+    revive = verbs.add_parser(
+        "revive",
+        help="make one again that vanished, from its last snapshot",
+        description="Make a workspace that vanished from the disk again, as its last snapshot has it.",
+    )
     revive.add_argument("name", metavar="NAME", help="which workspace")
     for verb in (add, listing, remove, revive, environment):
         common_options(verb, shows=True)
@@ -58,12 +86,12 @@ def _revive(ctx: Context, arguments: argparse.Namespace) -> int:
 
 def _add(ctx: Context, arguments: argparse.Namespace) -> int:
     order = WorkspaceRequest(
-        arguments.name,
-        arguments.kind,
-        arguments.base,
-        arguments.session,
-        tuple(arguments.owns),
-        tuple(arguments.sparse),
+        name=arguments.name,
+        kind=arguments.kind,
+        base=arguments.base,
+        session=arguments.session,
+        owns=tuple(arguments.owns),
+        sparse=tuple(arguments.sparse),
     )
     setup = arguments.setup or ctx.settings.get("HANDOFF_WORKSPACE_SETUP")
     made = engine.add_workspace(ctx.app, order=order, setup=setup)
@@ -130,8 +158,20 @@ def _gc_arguments(parser: Parser) -> None:
         metavar="N",
         help="how long snapshots are kept (default 30)",
     )
-    parser.add_argument("--newest", type=int, default=RetentionRules().newest, metavar="N", help="always keep the newest N of each workspace (default 10)")  # fmt: skip
-    parser.add_argument("--size", type=int, default=RetentionRules().size // _MB, metavar="MB", help="how large the snapshot store may be (default 2048)")  # fmt: skip
+    parser.add_argument(
+        "--newest",
+        type=int,
+        default=RetentionRules().newest,
+        metavar="N",
+        help="always keep the newest N of each workspace (default 10)",
+    )
+    parser.add_argument(
+        "--size",
+        type=int,
+        default=RetentionRules().size // _MB,
+        metavar="MB",
+        help="how large the snapshot store may be (default 2048)",
+    )
 
 
 def _gc(ctx: Context, arguments: argparse.Namespace) -> int:

@@ -45,9 +45,21 @@ def _move(ctx: Context, arguments: argparse.Namespace) -> None:
 
 def _arguments(parser: Parser) -> None:
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
-    show = verbs.add_parser("show", help="where the rows are, and whether the way there is safe", description="Show where the relay's rows are, and warn of a way on which somebody can listen.")  # fmt: skip
-    migrate = verbs.add_parser("migrate", help="make the tables, or bring them up to date", description="Make every table of the relay and its engine, or bring them up to date, with the rights of their owner.")  # fmt: skip
-    roles = verbs.add_parser("roles", help="print the SQL for two roles with few rights", description="Print the SQL for a role that owns the tables and a role that only works with rows.")  # fmt: skip
+    show = verbs.add_parser(
+        "show",
+        help="where the rows are, and whether the way there is safe",
+        description="Show where the relay's rows are, and warn of a way on which somebody can listen.",
+    )
+    migrate = verbs.add_parser(
+        "migrate",
+        help="make the tables, or bring them up to date",
+        description="Make every table of the relay and its engine, or bring them up to date, with the rights of their owner.",
+    )
+    roles = verbs.add_parser(
+        "roles",
+        help="print the SQL for two roles with few rights",
+        description="Print the SQL for a role that owns the tables and a role that only works with rows.",
+    )
     roles.add_argument(
         "--owner", metavar="NAME", default="handoff-owner", help="role that makes and changes the tables"
     )

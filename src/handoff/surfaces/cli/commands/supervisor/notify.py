@@ -21,10 +21,22 @@ examples:
 
 def _arguments(parser: Parser) -> None:
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
-    status = verbs.add_parser("status", help="show the channels, what they are told, and how they fare", description="Show the channels, what each is told, how far it has come and what went wrong.")  # fmt: skip
-    test = verbs.add_parser("test", help="send a test now", description="Send a test now. A channel that was given up because nobody listened is taken up again if it goes.")  # fmt: skip
+    status = verbs.add_parser(
+        "status",
+        help="show the channels, what they are told, and how they fare",
+        description="Show the channels, what each is told, how far it has come and what went wrong.",
+    )
+    test = verbs.add_parser(
+        "test",
+        help="send a test now",
+        description="Send a test now. A channel that was given up because nobody listened is taken up again if it goes.",
+    )
     test.add_argument("channel", nargs="?", metavar="CHANNEL", default="", help="which channel (default: all)")
-    deliver = verbs.add_parser("deliver", help="tell every channel what is new", description="One round: tell every channel what the journal has for it. For cron, where neither supervisor nor watchdog runs.")  # fmt: skip
+    deliver = verbs.add_parser(
+        "deliver",
+        help="tell every channel what is new",
+        description="One round: tell every channel what the journal has for it. For cron, where neither supervisor nor watchdog runs.",
+    )
     for verb in (status, test, deliver):
         common_options(verb, shows=True)
 
@@ -52,7 +64,10 @@ def _status(ctx: Context, arguments: argparse.Namespace) -> int:
             f"    {progress.sent} sent{last}, {progress.dropped} dropped, {one.behind} of the journal's lines to read"
         )
         if progress.state == "gone":
-            ctx.out.line(f"    given up: {progress.trouble}. Take it up again: {ctx.settings.program} notify test {channel.name}", "bad")  # fmt: skip
+            ctx.out.line(
+                f"    given up: {progress.trouble}. Take it up again: {ctx.settings.program} notify test {channel.name}",
+                "bad",
+            )
         elif progress.trouble:
             wait = f"; again in {age(progress.next_at - now)}" if progress.next_at > now else ""
             ctx.out.line(f"    {progress.trouble} (tries: {progress.tries}{wait})", "warn")
@@ -61,8 +76,15 @@ def _status(ctx: Context, arguments: argparse.Namespace) -> int:
 
 def _data(one: ChannelStatus) -> dict[str, object]:
     channel, progress = one.channel, one.progress
-    shown = {"channel": channel.name, "kind": channel.kind, "place": channel.shown, "events": list(channel.events),
-             "projects": list(channel.projects), "answers": channel.answers, "behind": one.behind}  # fmt: skip
+    shown = {
+        "channel": channel.name,
+        "kind": channel.kind,
+        "place": channel.shown,
+        "events": list(channel.events),
+        "projects": list(channel.projects),
+        "answers": channel.answers,
+        "behind": one.behind,
+    }
     if progress is not None:
         kept = ("state", "tries", "sent", "dropped", "sent_at", "next_at", "trouble")
         shown.update({name: getattr(progress, name) for name in kept})

@@ -111,9 +111,12 @@ EXAMPLES = """examples:
 
 def _what(parser: Parser) -> None:
     parser.add_argument(
-        "what", nargs="?", choices=("watchdog", "work"), default="watchdog",
+        "what",
+        nargs="?",
+        choices=("watchdog", "work"),
+        default="watchdog",
         help="what it is about: the watchdog's timer (default) or the supervisor",
-    )  # fmt: skip
+    )
 
 
 def _install_arguments(parser: Parser) -> None:

@@ -39,8 +39,11 @@ def worker_arguments(parser: Parser) -> None:
     )
     parser.add_argument("--max", type=int, default=0, metavar="N", help="most sessions at once on this machine")
     parser.add_argument(
-        "--labels", metavar="NAME,…", default="", help="what this machine has besides, for tasks that demand it: gpu,macos"
-    )  # fmt: skip
+        "--labels",
+        metavar="NAME,…",
+        default="",
+        help="what this machine has besides, for tasks that demand it: gpu,macos",
+    )
     parser.add_argument("words", nargs="*", metavar="-- WORD", help="words for the agent; {task} is the task's id")
 
 

@@ -76,9 +76,12 @@ def picture(found: SupervisorStatus, told: list[str]) -> Any:
     running = Table("task", "agent", "host", "fence", "attempt", box=None, pad_edge=False)
     for task in found.running:
         running.add_row(
-            f"{task.project}/{task.label}", task.held_agent, task.held_host, str(task.fence),
+            f"{task.project}/{task.label}",
+            task.held_agent,
+            task.held_host,
+            str(task.fence),
             f"{task.attempt}/{task.max_attempts}",
-        )  # fmt: skip
+        )
     bars = Table.grid(padding=(0, 1))
     for name, done, total in _progress(found):
         bars.add_row(name, ProgressBar(total, done, width=30), f"{done}/{total}")

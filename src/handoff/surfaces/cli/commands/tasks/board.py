@@ -78,10 +78,12 @@ def _queue(ctx: Context, arguments: argparse.Namespace) -> None:
     )
     ctx.out.data(
         {
-            "project": project, "tasks": [brief_of(task) | {"labels": list(found.labels.get(task.key, ()))} for task in found.tasks],
-            "stops": [stop._asdict() for stop in found.stops], "gates": found.gates,
+            "project": project,
+            "tasks": [brief_of(task) | {"labels": list(found.labels.get(task.key, ()))} for task in found.tasks],
+            "stops": [stop._asdict() for stop in found.stops],
+            "gates": found.gates,
         }
-    )  # fmt: skip
+    )
     now = ctx.app.clock.now()
     for stop in found.stops:
         ctx.out.line(
@@ -115,14 +117,22 @@ def _show(ctx: Context, arguments: argparse.Namespace) -> None:
     task = found.task
     ctx.out.data(
         {
-            **brief_of(task), "brief": task.brief, "workspace": task.workspace, "owns": list(task.patterns),
-            "check": task.check_command, "baseline": task.baseline_facts, "evidence": found.evidence,
+            **brief_of(task),
+            "brief": task.brief,
+            "workspace": task.workspace,
+            "owns": list(task.patterns),
+            "check": task.check_command,
+            "baseline": task.baseline_facts,
+            "evidence": found.evidence,
             "labels": list(found.labels),
-            "batch": found.batch.id if found.batch else None, "document": found.document,
-            "needs": [need._asdict() for need in found.needs], "gate": found.gate.shown() if found.gate else None,
-            "lease_left_seconds": found.lease_left, "events": [_event_data(event) for event in found.events],
+            "batch": found.batch.id if found.batch else None,
+            "document": found.document,
+            "needs": [need._asdict() for need in found.needs],
+            "gate": found.gate.shown() if found.gate else None,
+            "lease_left_seconds": found.lease_left,
+            "events": [_event_data(event) for event in found.events],
         }
-    )  # fmt: skip
+    )
     say = ctx.out.line
     say(f"{task.label} of project {task.project}: {task.state}" + (f" ({task.reason})" if task.reason else ""), "title")
     if task.held_by:

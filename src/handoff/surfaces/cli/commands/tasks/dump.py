@@ -53,9 +53,13 @@ def _dump_arguments(parser: Parser) -> None:
     parser.add_argument("--agent", metavar="NAME", default="", help="which agent the task is for")
     parser.add_argument("--role", metavar="NAME", default="", help="which role the task is for")
     parser.add_argument(
-        "--label", metavar="NAME", dest="labels", action="append", default=[],
+        "--label",
+        metavar="NAME",
+        dest="labels",
+        action="append",
+        default=[],
         help="run it only on a machine with this label, for example gpu (may be repeated)",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--owns",
         "--file-ownership",
@@ -141,9 +145,17 @@ def _brief(arguments: argparse.Namespace, *, needed: bool = True) -> str:
 
 def _request(arguments: argparse.Namespace, brief: str) -> create.Request:
     return create.Request(
-        arguments.task or "", brief, tuple(arguments.after), arguments.agent, arguments.role, tuple(arguments.owns),
-        arguments.check, arguments.tests, arguments.priority, tuple(arguments.labels),
-    )  # fmt: skip
+        task=arguments.task or "",
+        brief=brief,
+        after=tuple(arguments.after),
+        agent=arguments.agent,
+        role=arguments.role,
+        owns=tuple(arguments.owns),
+        check=arguments.check,
+        tests=arguments.tests,
+        priority=arguments.priority,
+        labels=tuple(arguments.labels),
+    )
 
 
 def _write(ctx: Context, arguments: argparse.Namespace, project: Project) -> None:
@@ -328,9 +340,14 @@ def _cleanup(ctx: Context, arguments: argparse.Namespace) -> None:
 
 def _as_data(ctx: Context, task: Task) -> dict[str, object]:
     return {
-        "task": task.label, "project": task.project, "state": task.state, "fence": task.fence,
-        "workspace": task.workspace, "document": document(ctx.app, task), "reason": task.reason,
-    }  # fmt: skip
+        "task": task.label,
+        "project": task.project,
+        "state": task.state,
+        "fence": task.fence,
+        "workspace": task.workspace,
+        "document": document(ctx.app, task),
+        "reason": task.reason,
+    }
 
 
 COMMANDS = {"dump": Command(_dump_arguments, _dump, epilog=EXAMPLES)}

@@ -105,11 +105,18 @@ def status(ctx: Context, arguments: Namespace, name: str) -> int:
     missing = [part.id for part in found.parts if part.id not in done and part.id not in blocked]
     ctx.out.data(
         {
-            "batch": batch.id, "project": batch.project, "state": batch.state, "expected": len(found.parts),
-            "done": done, "blocked": blocked, "missing": missing, "fan_in": found.fan_in.id,
-            "fan_in_state": found.fan_in.state, "parts": {part.id: part.state for part in found.parts},
+            "batch": batch.id,
+            "project": batch.project,
+            "state": batch.state,
+            "expected": len(found.parts),
+            "done": done,
+            "blocked": blocked,
+            "missing": missing,
+            "fan_in": found.fan_in.id,
+            "fan_in_state": found.fan_in.state,
+            "parts": {part.id: part.state for part in found.parts},
         }
-    )  # fmt: skip
+    )
     ctx.out.line(f"Batch {batch.id} of project {batch.project}: {batch.state}, opened {found.age} ago")
     now = ctx.app.clock.now()
     for part in (*found.parts, found.fan_in):

@@ -127,9 +127,17 @@ def _tell(ctx: Context, outcome: Outcome, word: str) -> None:
 
 def _gate_arguments(parser: Parser) -> None:
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
-    show = verbs.add_parser("show", help="show a task's gate with the text you may change", description="Show the gate of a task: the question, the time limit, the text you may change and the code that answers it once.")  # fmt: skip
+    show = verbs.add_parser(
+        "show",
+        help="show a task's gate with the text you may change",
+        description="Show the gate of a task: the question, the time limit, the text you may change and the code that answers it once.",
+    )
     _task(show)
-    answer = verbs.add_parser("answer", help="answer by the one-time code of a notification", description="Answer a gate by its one-time code, from any folder: for chat bots and scripts.")  # fmt: skip
+    answer = verbs.add_parser(
+        "answer",
+        help="answer by the one-time code of a notification",
+        description="Answer a gate by its one-time code, from any folder: for chat bots and scripts.",
+    )
     answer.add_argument("code", metavar="CODE", help="the code from the notification")
     answer.add_argument("answer", choices=("yes", "no", "edit"), metavar="yes|no|edit", help="what the person said")
     answer.add_argument(

@@ -65,18 +65,31 @@ def _claim(ctx: Context, arguments: argparse.Namespace) -> None:
     from handoff.engine.tasks import report
 
     claim = report.take(
-        ctx.app, task=arguments.task or arguments.name, project=arguments.project, agent=arguments.agent,
-        role=arguments.role, session=arguments.session, lease=arguments.lease, labels=arguments.labels,
-    )  # fmt: skip
+        ctx.app,
+        task=arguments.task or arguments.name,
+        project=arguments.project,
+        agent=arguments.agent,
+        role=arguments.role,
+        session=arguments.session,
+        lease=arguments.lease,
+        labels=arguments.labels,
+    )
     task = claim.task
     path = document(ctx.app, task)
     ctx.out.data(
         {
-            "task": task.label, "project": task.project, "session": claim.session.id, "fence": claim.fence,
-            "lease_seconds": claim.lease_seconds, "attempt": task.attempt, "workspace": task.workspace,
-            "document": path, "brief": task.brief, "repeated": claim.repeated,
+            "task": task.label,
+            "project": task.project,
+            "session": claim.session.id,
+            "fence": claim.fence,
+            "lease_seconds": claim.lease_seconds,
+            "attempt": task.attempt,
+            "workspace": task.workspace,
+            "document": path,
+            "brief": task.brief,
+            "repeated": claim.repeated,
         }
-    )  # fmt: skip
+    )
     if arguments.export:
         ctx.out.lines(
             f"export HANDOFF_TASK={task.label}",
@@ -108,9 +121,11 @@ _SUB_VERBS = ("complete", "calibration", "status")
 
 def _heartbeat_arguments(parser: Parser) -> None:
     parser.add_argument(
-        "words", nargs="*", metavar="WORD",
+        "words",
+        nargs="*",
+        metavar="WORD",
         help="nothing: a sign of life for the task held here; BATCH: keep its fan-in alive; complete BATCH; status BATCH; calibration [PROJECT]",
-    )  # fmt: skip
+    )
     _holder_arguments(parser)
     parser.add_argument("--lease", type=float, metavar="SECONDS", default=0.0, help="new length of the lease")
     parser.add_argument(

@@ -15,11 +15,15 @@ def show_finished(ctx: Context, finished: Finished) -> None:
     task = outcome.task
     ctx.out.data(
         {
-            "task": task.label, "project": task.project, "state": task.state, "repeated": outcome.repeated,
-            "evidence": evidence.record(), "ready_now": [other.label for other in outcome.woken],
+            "task": task.label,
+            "project": task.project,
+            "state": task.state,
+            "repeated": outcome.repeated,
+            "evidence": evidence.record(),
+            "ready_now": [other.label for other in outcome.woken],
             "fan_in": outcome.fan_in.label if outcome.fan_in else None,
         }
-    )  # fmt: skip
+    )
     if outcome.repeated:
         ctx.out.line(f"{task.label} was done already.")
         return

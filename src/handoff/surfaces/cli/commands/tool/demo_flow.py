@@ -29,9 +29,11 @@ class Start(unittest.TestCase):
 def write_project(folder: str) -> None:
     """The project before anybody works on it."""
     for name, text in (
-        ("calculator.py", '"""A calculator."""\n'), ("tests/__init__.py", ""), ("tests/test_start.py", _TESTS),
+        ("calculator.py", '"""A calculator."""\n'),
+        ("tests/__init__.py", ""),
+        ("tests/test_start.py", _TESTS),
         (".gitignore", "__pycache__/\n"),
-    ):  # fmt: skip
+    ):
         path = os.path.join(folder, name)
         files.make_folder(os.path.dirname(path))
         files.write_atomic(path, text)

@@ -26,28 +26,71 @@ _EPILOG = "Workflows: handoff workflow list. How it works: docs/howto/workflows.
 
 def _arguments(parser: Parser) -> None:
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
-    start = verbs.add_parser("start", help="begin a workflow", description="Begin a workflow in a workspace of its own.")  # fmt: skip
+    start = verbs.add_parser(
+        "start", help="begin a workflow", description="Begin a workflow in a workspace of its own."
+    )
     start.add_argument("workflow", metavar="WORKFLOW", help="which one: see `handoff workflow list`")
     start.add_argument("--request", default="", metavar="TEXT", help="what is to be done")
     start.add_argument("--from", dest="source", default="", metavar="FILE", help="read that from a file")
     start.add_argument("--id", default="", metavar="NAME", help="what the flow is called (default: a free name)")
-    start.add_argument("--agent", action="append", default=[], metavar="[ROLE=]NAME", help="which agent works, for all roles or for one (may be repeated)")  # fmt: skip
-    start.add_argument("--gate", action="append", default=[], metavar="PHASE[=TIME[,yes|no]]", help="ask a person after this phase (may be repeated), perhaps for so long, and what counts then: plan=2h,no")  # fmt: skip
-    start.add_argument("--max-cycles", type=int, default=0, metavar="N", help="how often it may go back (default: as the workflow says)")  # fmt: skip
-    start.add_argument("--base", default="", metavar="COMMIT", help="where it begins (default: the branch checked out here)")  # fmt: skip
-    status = verbs.add_parser("status", help="show where flows stand", description="Show where flows stand, or one in full.")  # fmt: skip
+    start.add_argument(
+        "--agent",
+        action="append",
+        default=[],
+        metavar="[ROLE=]NAME",
+        help="which agent works, for all roles or for one (may be repeated)",
+    )
+    start.add_argument(
+        "--gate",
+        action="append",
+        default=[],
+        metavar="PHASE[=TIME[,yes|no]]",
+        help="ask a person after this phase (may be repeated), perhaps for so long, and what counts then: plan=2h,no",
+    )
+    start.add_argument(
+        "--max-cycles",
+        type=int,
+        default=0,
+        metavar="N",
+        help="how often it may go back (default: as the workflow says)",
+    )
+    start.add_argument(
+        "--base", default="", metavar="COMMIT", help="where it begins (default: the branch checked out here)"
+    )
+    status = verbs.add_parser(
+        "status", help="show where flows stand", description="Show where flows stand, or one in full."
+    )
     status.add_argument("--all", dest="include_ended", action="store_true", help="also flows that have ended")
-    log = verbs.add_parser("log", help="show what happened in a flow", description="Show what happened in a flow, phase by phase.")  # fmt: skip
-    step = verbs.add_parser("step", help="do one phase now, by hand", description="Do one phase now, without a supervisor.")  # fmt: skip
+    log = verbs.add_parser(
+        "log", help="show what happened in a flow", description="Show what happened in a flow, phase by phase."
+    )
+    step = verbs.add_parser(
+        "step", help="do one phase now, by hand", description="Do one phase now, without a supervisor."
+    )
     step.add_argument("--agent", default="", metavar="NAME", help="which agent does it (`person` opens a shell)")
     step.add_argument("--model", default="", metavar="NAME", help="the model the client is to use")
-    step.add_argument("--with", dest="words", action="append", default=[], metavar="WORD", help="one more word for the client; {phase}, {cycle}, {attempt}, {task}, {flow} are filled in")  # fmt: skip
+    step.add_argument(
+        "--with",
+        dest="words",
+        action="append",
+        default=[],
+        metavar="WORD",
+        help="one more word for the client; {phase}, {cycle}, {attempt}, {task}, {flow} are filled in",
+    )
     step.add_argument("--all", dest="include_ended", action="store_true", help="go on until it ends or needs a person")
     step.add_argument("--skip", default="", metavar="REASON", help="pass this phase over instead")
-    step.add_argument("--prompt", default="", metavar="FILE", help="give the session this text instead of the workflow's")  # fmt: skip
-    pause = verbs.add_parser("pause", help="begin no further phase", description="Begin no further phase; a session that runs ends by itself.")  # fmt: skip
+    step.add_argument(
+        "--prompt", default="", metavar="FILE", help="give the session this text instead of the workflow's"
+    )
+    pause = verbs.add_parser(
+        "pause",
+        help="begin no further phase",
+        description="Begin no further phase; a session that runs ends by itself.",
+    )
     resume = verbs.add_parser("resume", help="go on with a paused flow", description="Go on with a paused flow.")
-    cancel = verbs.add_parser("cancel", help="take a flow back", description="Take a flow back; its branch and workspace stay.")  # fmt: skip
+    cancel = verbs.add_parser(
+        "cancel", help="take a flow back", description="Take a flow back; its branch and workspace stay."
+    )
     cancel.add_argument("--reason", default="", metavar="TEXT", help="why, for the journal")
     retry = verbs.add_parser("retry", help="let a blocked flow try again", description="Let a blocked flow try again.")
     retry.add_argument("--note", default="", metavar="TEXT", help="what the next session is told")
@@ -67,7 +110,15 @@ def _flow(ctx: Context, arguments: Namespace) -> int:
     if arguments.verb == "status" and not arguments.flow:
         return _list(ctx, arguments)
     flow = flows.find(ctx.app, name=arguments.flow, project=arguments.project)
-    verbs = {"status": _status, "log": _log, "step": _step, "pause": _pause, "resume": _resume, "cancel": _cancel, "retry": _retry}  # fmt: skip
+    verbs = {
+        "status": _status,
+        "log": _log,
+        "step": _step,
+        "pause": _pause,
+        "resume": _resume,
+        "cancel": _cancel,
+        "retry": _retry,
+    }
     return verbs[arguments.verb](ctx, arguments, flow)
 
 
@@ -105,11 +156,16 @@ def _start(ctx: Context, arguments: Namespace) -> int:
         agents[role] = name
     limits = _gate_limits(arguments.gate)
     request = flows.FlowRequest(
-        arguments.workflow, arguments.request or (read_text(arguments.source) if arguments.source else ""),
-        getattr(arguments, "feature", "") or "", arguments.id, agents,
-        tuple(dict.fromkeys(word.partition("=")[0] for word in arguments.gate)), limits, arguments.max_cycles,
-        arguments.base,
-    )  # fmt: skip
+        workflow=arguments.workflow,
+        text=arguments.request or (read_text(arguments.source) if arguments.source else ""),
+        feature=getattr(arguments, "feature", "") or "",
+        id=arguments.id,
+        agents=agents,
+        gates=tuple(dict.fromkeys(word.partition("=")[0] for word in arguments.gate)),
+        gate_limits=limits,
+        max_cycles=arguments.max_cycles,
+        base=arguments.base,
+    )
     ctx.out.note("Making the workspace and looking at the tests as they are now …")
     seen = flows.look_again(ctx.app, flows.start(ctx.app, request=request))
     ctx.out.data(_shown(seen))
@@ -118,7 +174,9 @@ def _start(ctx: Context, arguments: Namespace) -> int:
             ctx.out.warning(str(warning))
     program = ctx.settings.program
     if _follow(ctx, seen.flow.repository):
-        ctx.out.note(f"Records in git notes follow rebase and amend now (notes.rewriteRef). To take it back: {program} notes uninstall")  # fmt: skip
+        ctx.out.note(
+            f"Records in git notes follow rebase and amend now (notes.rewriteRef). To take it back: {program} notes uninstall"
+        )
     ctx.out.line(f"The flow '{seen.flow.id}' has begun: {_where(seen)}.", "good")
     ctx.out.line(f"  workspace  {seen.flow.workspace}")
     ctx.out.line(f"One phase by hand: {program} flow step {seen.flow.id}. By itself: {program} work --agent NAME")
@@ -216,7 +274,14 @@ def _told(event: Event) -> list[str]:
     if event.kind == "flow.refused":
         first, *more = body["said"]
         return [f"{head} attempt {body['attempt']}: {first}", *(f"{'':<34} {line}" for line in more)]
-    said = body.get("said") or body.get("reason") or body.get("question") or body.get("note") or body.get("request") or body.get("branch")  # fmt: skip
+    said = (
+        body.get("said")
+        or body.get("reason")
+        or body.get("question")
+        or body.get("note")
+        or body.get("request")
+        or body.get("branch")
+    )
     return [f"{head} {said or ''}".rstrip()]
 
 
@@ -227,7 +292,9 @@ def _step(ctx: Context, arguments: Namespace, flow: Flow) -> int:
     if arguments.prompt:
         admin.reword(ctx.app, flow=flow, text=read_text(arguments.prompt))
     while True:
-        done = flows.step(ctx.app, flow=flow, agent=arguments.agent, words=arguments.words, model=arguments.model, tell=ctx.out.note)  # fmt: skip
+        done = flows.step(
+            ctx.app, flow=flow, agent=arguments.agent, words=arguments.words, model=arguments.model, tell=ctx.out.note
+        )
         code = _show_step(ctx, done)
         refused = done.concluded is not None and done.concluded.outcome.kind != "ok"
         if refused and ctx.out.person and ctx.out.can_ask and _wants_more(ctx, arguments, done):
@@ -296,7 +363,7 @@ def _cancel(ctx: Context, arguments: Namespace, flow: Flow) -> int:
 
 
 def _retry(ctx: Context, arguments: Namespace, flow: Flow) -> int:
-    flow = admin.retry(ctx.app, flow=flow, note=arguments.note, phase=arguments.phase, max_cycles=arguments.max_cycles)  # fmt: skip
+    flow = admin.retry(ctx.app, flow=flow, note=arguments.note, phase=arguments.phase, max_cycles=arguments.max_cycles)
     return _tell(ctx, flows.look(ctx.app, flow))
 
 

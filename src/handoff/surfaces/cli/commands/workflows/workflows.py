@@ -22,14 +22,26 @@ _EPILOG = "Your own workflows are .handoff/workflows/NAME.toml: docs/howto/workf
 
 def _arguments(parser: Parser) -> None:
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
-    listing = verbs.add_parser("list", help="list the workflows", description="List the workflows of this project and the packaged ones.")  # fmt: skip
-    show = verbs.add_parser("show", help="show a workflow's phases", description="Show a workflow: each phase with its role, fence, check and what follows.")  # fmt: skip
+    listing = verbs.add_parser(
+        "list", help="list the workflows", description="List the workflows of this project and the packaged ones."
+    )
+    show = verbs.add_parser(
+        "show",
+        help="show a workflow's phases",
+        description="Show a workflow: each phase with its role, fence, check and what follows.",
+    )
     show.add_argument("name", metavar="WORKFLOW", help="name or file")
     show.add_argument("--toml", action="store_true", help="print its file as it is, to copy and change")
     show.add_argument("--prompt", default="", metavar="PHASE", help="print the words one phase is given")
-    check = verbs.add_parser("check", help="check a workflow; exit 1 and name the lines if it is wrong", description="Check workflows; exit 1 and name every wrong line.")  # fmt: skip
+    check = verbs.add_parser(
+        "check",
+        help="check a workflow; exit 1 and name the lines if it is wrong",
+        description="Check workflows; exit 1 and name every wrong line.",
+    )
     check.add_argument("names", nargs="*", metavar="WORKFLOW", help="names or files (default: all)")
-    picture = verbs.add_parser("graph", help="draw a workflow as text or SVG", description="Draw a workflow as text or SVG.")  # fmt: skip
+    picture = verbs.add_parser(
+        "graph", help="draw a workflow as text or SVG", description="Draw a workflow as text or SVG."
+    )
     picture.add_argument("name", metavar="WORKFLOW", help="name or file")
     picture.add_argument("--svg", action="store_true", help="print SVG")
     picture.add_argument("--output", default="", metavar="FILE", help="write the SVG to a file")
@@ -49,10 +61,14 @@ def _list(ctx: Context, arguments: Namespace, root: str) -> int:
         workflow, problems = library.inspect(root, place.name)
         rows.append(
             {
-                "name": place.name, "title": workflow.title, "path": place.path, "packaged": place.packaged,
-                "phases": [phase.name for phase in workflow.phases], "problems": len(problems),
+                "name": place.name,
+                "title": workflow.title,
+                "path": place.path,
+                "packaged": place.packaged,
+                "phases": [phase.name for phase in workflow.phases],
+                "problems": len(problems),
             }
-        )  # fmt: skip
+        )
     ctx.out.data(rows)
     for row in rows:
         said = f"{row['problems']} problems" if row["problems"] else "packaged" if row["packaged"] else "yours"
