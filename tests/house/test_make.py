@@ -134,10 +134,11 @@ def test_constraints_are_plain_names_and_versions():
 
 
 def test_every_direct_dependency_of_the_suite_has_its_version_written_down():
-    project = tomllib.loads(read("pyproject.toml"))["project"]
+    pyproject = tomllib.loads(read("pyproject.toml"))
+    project, tools = pyproject["project"], pyproject["dependency-groups"]["dev"]
     extras = project["optional-dependencies"]
-    chosen = next(name for name in extras["dev"] if name.startswith("handoff-relay["))
-    named = [*project["dependencies"], *extras["dev"]]
+    chosen = next(name for name in tools if name.startswith("handoff-relay["))
+    named = [*project["dependencies"], *tools]
     named += [name for extra in chosen[len("handoff-relay[") : -1].split(",") for name in extras[extra]]
     names = {re.split(r"[\[<>=!~; ]", name)[0].lower() for name in named} - {"handoff-relay"}
     fixed = {line.split("==")[0].lower() for line in read("constraints.txt").splitlines()}

@@ -42,7 +42,9 @@ def ground(server, repo, tmp_path, monkeypatch):
 
 
 def said(ground, process):
-    with open(os.path.join(ground.folder, f"supervisor-{ground.supervisors.index(process)}.log"), encoding="utf-8") as file:
+    with open(
+        os.path.join(ground.folder, f"supervisor-{ground.supervisors.index(process)}.log"), encoding="utf-8"
+    ) as file:
         return file.read()
 
 

@@ -1,10 +1,9 @@
-"""The relay's database as its monitor sees it: what it is and how safe the way to it, its tables, its roles."""
+"""The relay's database as its operator sees it: what it is and how safe the way to it, its tables, its roles."""
 
 from __future__ import annotations
 
 from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.engine.supervisor import durable
 from handoff.store import roles
 from handoff.store.database import POSTGRES
 from handoff.store.migrate import VERSION
@@ -32,6 +31,8 @@ def migrate(app: App) -> DatabaseStatus:
     """Make or bring up to date every table of the relay and of its engine, so that a role without that right can work."""
     found = look(app)
     if found.kind == POSTGRES:  # a file belongs to one machine, whose supervisor makes the tables itself
+        from handoff.engine.supervisor import durable  # dbos is an extra; `show` works without it
+
         durable.migrate(app.database_url)
     return found
 

@@ -133,12 +133,12 @@ CREATE UNIQUE INDEX gate_open ON gate (task) WHERE state = 'open';
 CREATE INDEX gate_due ON gate (due_at) WHERE state = 'open' AND overdue_at IS NULL;
 
 -- What must not be claimed for now: everything, a project, a batch or a task.
-CREATE TABLE pause (
+CREATE TABLE stop (
     scope TEXT NOT NULL,
     project TEXT NOT NULL,
     name TEXT NOT NULL,
     reason TEXT NOT NULL,
-    paused_by TEXT NOT NULL,
+    stopped_by TEXT NOT NULL,
     at DOUBLE PRECISION NOT NULL,
     PRIMARY KEY (scope, project, name)
 );

@@ -1,5 +1,5 @@
--- What a task requires of the host that runs it: each label is one row.
-CREATE TABLE requirement (
+-- What a task demands of the host that runs it: each label is one row.
+CREATE TABLE demand (
     task BIGINT NOT NULL,
     name TEXT NOT NULL,
     PRIMARY KEY (task, name)

@@ -7,10 +7,10 @@ CREATE TABLE incident (
     session TEXT NOT NULL,
     place TEXT NOT NULL,
     body TEXT NOT NULL,
-    resolved_at DOUBLE PRECISION,
-    resolved TEXT NOT NULL DEFAULT ''
+    settled_at DOUBLE PRECISION,
+    settled TEXT NOT NULL DEFAULT ''
 );
-CREATE INDEX incident_open ON incident (project, at) WHERE resolved_at IS NULL;
+CREATE INDEX incident_open ON incident (project, at) WHERE settled_at IS NULL;
 CREATE TABLE watched (
     place TEXT PRIMARY KEY,
     version BIGINT NOT NULL,
