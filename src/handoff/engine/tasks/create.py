@@ -10,8 +10,9 @@ from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.tasks import states, tasks
 from handoff.board.tasks.requirements import check_labels
 from handoff.engine.fanout import views
+from handoff.engine.fanout.paths import is_stopped
 from handoff.engine.fanout.tab_urls import Job, uri_for
-from handoff.engine.home import home_config, stop_files
+from handoff.engine.home import home_config
 from handoff.engine.proof.baseline import take_baseline
 
 if TYPE_CHECKING:
@@ -90,10 +91,7 @@ def preview(app: App, project: Project, request: Request) -> Task:
 
 def may_be_stopped(app: App, project: Project) -> bool:
     """Whether it is worth looking for a stop that holds: a stop file or a row is there."""
-    if stop_files(app, project):
-        return True
-    with app.database.transaction(write=False) as transaction:
-        return bool(transaction.query("list_pauses"))
+    return is_stopped(app, project.name) or tasks.is_any_paused(app.database)
 
 
 def tests_command(workspace: str, tests: str) -> str:
