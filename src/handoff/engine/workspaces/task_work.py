@@ -181,7 +181,7 @@ def tidy(app: App, task: Task, *, running: Container[int]) -> None:
             continue
         branch = f"refs/heads/handoff/{task_clones.name_of(part)}"
         if target.tip(branch):
-            target.git(target.source.top, "update-ref", "-d", branch)
+            target.git("update-ref", "-d", branch)
 
 
 def _landed_with(app: App, task: Task) -> list[Task]:
