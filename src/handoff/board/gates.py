@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
-
 from handoff.base.errors import Conflict, UserError
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.events import journal, texts
-from handoff.board.tasks import outcomes, states, tasks
+from handoff.board.tasks import outcomes, questions, states, tasks
 
 if TYPE_CHECKING:
     from typing import Any
@@ -19,7 +17,6 @@ OPEN, APPROVED, REJECTED, WITHDRAWN = "open", "approved", "rejected", "withdrawn
 YES, NO = "yes", "no"
 TIME_IS_UP = "the time limit"
 LIMIT = 1000
-_CODE_BYTES = 13  # 104 bits: a code is its own proof
 
 
 class Gate(Record):
@@ -81,18 +78,9 @@ def ask(
     with store.transaction() as transaction:
         task = outcomes.let_go(transaction, tasks.get(transaction, key=key), state=states.GATED, fence=fence)
         due = None if due_seconds is None else transaction.now() + due_seconds
-        (row,) = transaction.query(
-            "add_gate",
-            task=key,
-            question=question,
-            on_yes=on_yes,
-            due_at=due,
-            now=transaction.now(),
-            fallback=fallback,
-            subject=subject,
-            code=_new_code(),
+        row = questions.put(
+            transaction, task, question=question, on_yes=on_yes, due_at=due, fallback=fallback, subject=subject
         )
-        journal.append(transaction, "gate.opened", task=task, question=question, gate=row["key"], fallback=fallback)
         return Gate(**row)
 
 
@@ -151,17 +139,6 @@ def of_task(store: Store, *, key: int) -> Gate | None:
     with store.transaction(write=False) as transaction:
         row = transaction.one("last_gate_of", task=key)
     return Gate(**row) if row else None
-
-
-def _new_code() -> str:
-    """Letters and digits a person can type."""
-    number = int.from_bytes(os.urandom(_CODE_BYTES))
-    letters = "abcdefghjkmnpqrstuvwxyz23456789"
-    found = ""
-    while number:
-        number, rest = divmod(number, len(letters))
-        found += letters[rest]
-    return found
 
 
 def _answer(

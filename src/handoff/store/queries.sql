@@ -269,8 +269,19 @@ ORDER BY key DESC LIMIT :limit
 UPDATE batch SET remaining = remaining - 1 WHERE key = :key RETURNING *
 
 -- name: count_in
--- a sub-task that was counted out is to be done after all
-UPDATE batch SET remaining = remaining + 1 WHERE key = :key AND state = 'open' RETURNING *
+-- a sub-task that was counted out is to be done after all: the batch is open again, even if it was over
+UPDATE batch SET remaining = remaining + 1, state = 'open', joined_at = NULL, ended_at = NULL
+WHERE key = :key AND state <> 'cancelled' RETURNING *
+
+-- name: close_fan_in
+-- the fan-in waits for its parts again; a blocked one stays blocked, and a running one is not taken from its session
+UPDATE task SET state = CASE WHEN state IN ('ready', 'gated', 'done') THEN 'waiting' ELSE state END, open_needs = 1,
+                ended_at = NULL, held_by = NULL, changed_at = :now
+WHERE key = :key AND state NOT IN ('running', 'cancelled') RETURNING *
+
+-- name: list_missing
+-- the parts of a batch that are blocked: not done, and nobody has agreed to go without them
+SELECT id, reason FROM task WHERE batch = :batch AND kind = 'sub-task' AND state = 'blocked' ORDER BY key
 
 -- name: join_batch
 -- the batch is whole: open its fan-in, once
@@ -278,7 +289,7 @@ UPDATE batch SET state = 'joining', joined_at = :now WHERE key = :key AND state 
 
 -- name: open_fan_in
 -- the fan-in waits for nothing any more; a blocked one stays blocked until somebody retries it
-UPDATE task SET state = CASE WHEN state = 'waiting' THEN 'ready' ELSE state END, open_needs = 0, changed_at = :now
+UPDATE task SET state = CASE WHEN state = 'waiting' THEN :opened ELSE state END, open_needs = 0, changed_at = :now
 WHERE key = :key AND ended_at IS NULL RETURNING *
 
 -- name: end_batch

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from handoff.base.errors import Conflict, UserError
 from handoff.base.ids import check_id
+from handoff.base.markdown import one_line
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.events import journal
-from handoff.board.tasks import requirements, states, tasks
+from handoff.board.tasks import questions, requirements, states, tasks
 from handoff.board.tasks.tasks import FAN_IN, SUB_TASK, Task
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from handoff.store.database import Store, Transaction
+    from handoff.store.database import Row, Store, Transaction
 
 OPEN, JOINING, DONE, CANCELLED = "open", "joining", "done", "cancelled"
 HOURS = 3.0
@@ -230,10 +231,49 @@ def count_out(transaction: Transaction, task: Task) -> Task | None:
 
 
 def count_in(transaction: Transaction, task: Task) -> bool:
-    """A sub-task that was counted out is to be done after all; False when the fan-in is already open."""
+    """A sub-task that was counted out is to be done after all; its fan-in waits for it again, even one that was done.
+
+    False when it was never counted out, or its batch was cancelled.
+    """
     if task.batch is None or task.kind != SUB_TASK or not task.counted:
         return False
-    return transaction.one("count_in", key=task.batch) is not None
+    batch = get(transaction, key=task.batch)
+    if batch.state == CANCELLED or batch.fan_in is None:
+        return False
+    if batch.state != OPEN:
+        _reopen(transaction, batch, task)
+    transaction.query("count_in", key=task.batch)
+    return True
+
+
+def arrive_late(transaction: Transaction, task: Task) -> Task | None:
+    """A part that had been counted out as blocked is done after all: the fan-in must see it, even one that was done."""
+    if task.batch is None or task.kind != SUB_TASK or not task.counted:
+        return None
+    if get(transaction, key=task.batch).state == OPEN or not count_in(transaction, task):
+        return None
+    transaction.query("count_out", key=task.batch)
+    return join(transaction, key=task.batch)
+
+
+def _reopen(transaction: Transaction, batch: Batch, task: Task) -> None:
+    """Take back that the batch was whole: what its fan-in joined, or was about to join, lacks a part."""
+    newer = transaction.one("find_batch", project=batch.project, id=batch.id)
+    if newer is not None and newer["key"] != batch.key:
+        raise Conflict(
+            f"Batch '{batch.id}' is over, and a newer one has its name: '{task.label}' cannot join it any more.",
+            f"Write it down as a task of its own: handoff dump --task {task.id}-again",
+        )
+    fan_in = tasks.get(transaction, key=batch.fan_in or 0)
+    if fan_in.ended:
+        tasks.refuse_live(transaction, project=fan_in.project, id=fan_in.id, scope=fan_in.scope)
+    if transaction.one("close_fan_in", key=fan_in.key, now=transaction.now()) is None:
+        raise Conflict(
+            f"The fan-in '{fan_in.label}' is {fan_in.state}: it would not see what '{task.label}' makes now.",
+            f"Wait until it ends, or take it back first: handoff cancel {fan_in.label}",
+        )
+    transaction.execute("withdraw_gate", task=fan_in.key, now=transaction.now())
+    journal.append(transaction, "batch.reopened", project=batch.project, batch=batch.key, id=batch.id, part=task.label)
 
 
 def join(transaction: Transaction, *, key: int) -> Task | None:
@@ -241,13 +281,26 @@ def join(transaction: Transaction, *, key: int) -> Task | None:
     row = transaction.one("join_batch", key=key, now=transaction.now())
     if row is None:
         return None
-    opened = transaction.one("open_fan_in", key=row["fan_in"], now=transaction.now())
-    journal.append(transaction, "batch.joined", project=row["project"], batch=key, id=row["id"])
-    if opened is None or opened["state"] != states.READY:  # a person has closed or blocked the fan-in by hand
+    missing = transaction.query("list_missing", batch=key)
+    state = states.GATED if missing else states.READY
+    opened = transaction.one("open_fan_in", key=row["fan_in"], opened=state, now=transaction.now())
+    journal.append(transaction, "batch.joined", project=row["project"], batch=key, id=row["id"], missing=len(missing))
+    if opened is None or opened["state"] != state:  # a person has closed or blocked the fan-in by hand
         return None
     task = Task(**opened)
-    journal.append(transaction, "task.readied", task=task)
+    if missing:  # half a batch lands only when a person says so
+        questions.put(transaction, task, question=_question(row["id"], row["total"], missing))
+    else:
+        journal.append(transaction, "task.readied", task=task)
     return task
+
+
+def _question(id: str, total: int, missing: Sequence[Row]) -> str:
+    told = "; ".join(f"{part['id']} ({one_line(part['reason']) or 'no reason given'})" for part in missing)
+    return (
+        f"{len(missing)} of {total} parts of batch '{id}' are missing: {told}. Bring the others together without them?"
+        f" No is said by trying again: handoff retry {missing[0]['id']}"
+    )
 
 
 def end(transaction: Transaction, *, key: int, state: str) -> Batch | None:

@@ -63,7 +63,7 @@ def finish(
         journal.append(transaction, "task.finished", task=task, session=session, summary=summary)
         restored = _restore_stranded(transaction, task)
         woken = needs.meet(transaction, task)
-        fan_in = batches.count_out(transaction, task)
+        fan_in = batches.count_out(transaction, task) or batches.arrive_late(transaction, task)
         if task.kind == FAN_IN and task.batch is not None:
             end_batch(transaction, key=task.batch, state=batches.DONE, summary=summary)
         return Outcome(task, tuple({other.key: other for other in (*restored, *woken)}.values()), fan_in=fan_in)
