@@ -76,7 +76,10 @@ def ask(
     if on_yes not in (states.READY, states.DONE):
         raise UserError(f"A yes makes a task ready or done, not '{on_yes}'.")
     with store.transaction() as transaction:
-        task = outcomes.let_go(transaction, tasks.get(transaction, key=key), state=states.GATED, fence=fence)
+        found = tasks.get(transaction, key=key)
+        if found.state == states.WAITING:  # only a batch that lacks a part puts its own fan-in there
+            raise tasks.stale(found, fence)
+        task = outcomes.let_go(transaction, found, state=states.GATED, fence=fence)
         due = None if due_seconds is None else transaction.now() + due_seconds
         row = questions.put(
             transaction, task, question=question, on_yes=on_yes, due_at=due, fallback=fallback, subject=subject

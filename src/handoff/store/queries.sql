@@ -279,6 +279,10 @@ UPDATE task SET state = CASE WHEN state IN ('ready', 'gated', 'done') THEN 'wait
                 ended_at = NULL, held_by = NULL, changed_at = :now
 WHERE key = :key AND state NOT IN ('running', 'cancelled') RETURNING *
 
+-- name: gate_fan_in
+-- a fan-in that could begin asks a person first, because parts are missing
+UPDATE task SET state = 'gated', changed_at = :now WHERE key = :key AND state = 'ready' RETURNING *
+
 -- name: list_missing
 -- the parts of a batch that are blocked: not done, and nobody has agreed to go without them
 SELECT id, reason FROM task WHERE batch = :batch AND kind = 'sub-task' AND state = 'blocked' ORDER BY key
@@ -289,7 +293,7 @@ UPDATE batch SET state = 'joining', joined_at = :now WHERE key = :key AND state 
 
 -- name: open_fan_in
 -- the fan-in waits for nothing any more; a blocked one stays blocked until somebody retries it
-UPDATE task SET state = CASE WHEN state = 'waiting' THEN :opened ELSE state END, open_needs = 0, changed_at = :now
+UPDATE task SET state = CASE WHEN state = 'waiting' THEN 'ready' ELSE state END, open_needs = 0, changed_at = :now
 WHERE key = :key AND ended_at IS NULL RETURNING *
 
 -- name: end_batch

@@ -281,18 +281,25 @@ def join(transaction: Transaction, *, key: int) -> Task | None:
     row = transaction.one("join_batch", key=key, now=transaction.now())
     if row is None:
         return None
-    missing = transaction.query("list_missing", batch=key)
-    state = states.GATED if missing else states.READY
-    opened = transaction.one("open_fan_in", key=row["fan_in"], opened=state, now=transaction.now())
-    journal.append(transaction, "batch.joined", project=row["project"], batch=key, id=row["id"], missing=len(missing))
-    if opened is None or opened["state"] != state:  # a person has closed or blocked the fan-in by hand
+    opened = transaction.one("open_fan_in", key=row["fan_in"], now=transaction.now())
+    journal.append(transaction, "batch.joined", project=row["project"], batch=key, id=row["id"])
+    if opened is None or opened["state"] != states.READY:  # a person has closed or blocked the fan-in by hand
         return None
-    task = Task(**opened)
-    if missing:  # half a batch lands only when a person says so
-        questions.put(transaction, task, question=_question(row["id"], row["total"], missing))
-    else:
+    task = ask_about_missing(transaction, Task(**opened))
+    if task.state == states.READY:
         journal.append(transaction, "task.readied", task=task)
     return task
+
+
+def ask_about_missing(transaction: Transaction, fan_in: Task) -> Task:
+    """Half a batch lands only when a person says so: a fan-in that is ready without all its parts waits at a gate."""
+    missing = transaction.query("list_missing", batch=fan_in.batch) if fan_in.state == states.READY else []
+    if not missing:
+        return fan_in
+    gated = Task(**transaction.query("gate_fan_in", key=fan_in.key, now=transaction.now())[0])
+    batch = get(transaction, key=fan_in.batch or 0)
+    questions.put(transaction, gated, question=_question(batch.id, batch.total, missing))
+    return gated
 
 
 def _question(id: str, total: int, missing: Sequence[Row]) -> str:

@@ -186,7 +186,8 @@ def _move(transaction: Transaction, task: Task, *, state: str, reason: str, ende
 def _unblock(transaction: Transaction, task: Task) -> Task:
     counted = 0 if batches.count_in(transaction, task) else task.counted
     (row,) = transaction.query("retry_task", key=task.key, counted=counted, now=transaction.now())
-    return Task(**row)
+    found = Task(**row)
+    return batches.ask_about_missing(transaction, found) if found.kind == FAN_IN else found
 
 
 def _restore_stranded(transaction: Transaction, task: Task) -> list[Task]:
