@@ -76,6 +76,14 @@ WHERE key = :key AND state IN ('waiting', 'ready', 'blocked') RETURNING *
 UPDATE task SET workspace = :workspace, baseline = :baseline, changed_at = :now
 WHERE key = :key AND fence = :fence AND state = 'running' RETURNING *
 
+-- name: note_claim
+-- what the holder of the fence found when it began
+UPDATE task SET baseline = :baseline WHERE key = :key AND fence = :fence AND state = 'running' RETURNING *
+
+-- name: list_ended_since
+-- tasks of a project that ended after a moment
+SELECT * FROM task WHERE project = :project AND ended_at >= :since ORDER BY key
+
 -- name: move_task
 -- a change of state that concerns no session
 UPDATE task SET state = :state, reason = :reason, blocked_by = :blocked_by, held_by = NULL, lease_until = NULL,
@@ -151,7 +159,9 @@ WHERE key = :key AND fence = :fence AND state = 'running' RETURNING *
 
 -- name: revive_task
 -- a session thought dead is alive, and nobody has taken its task: the attempt that was counted was none
-UPDATE task SET state = 'running', held_since = :lease_now, lease_until = :lease_now + lease_seconds,
+UPDATE task SET state = 'running', held_since = :lease_now,
+                lease_until = :lease_now + CASE WHEN :lease_seconds > 0 THEN :lease_seconds ELSE lease_seconds END,
+                lease_seconds = CASE WHEN :lease_seconds > 0 THEN :lease_seconds ELSE lease_seconds END,
                 attempt = CASE WHEN attempt > 1 THEN attempt - 1 ELSE attempt END,
                 seen_at = :now, changed_at = :now, reason = ''
 WHERE key = :key AND fence = :fence AND held_by IS NOT NULL AND state = 'ready' RETURNING *

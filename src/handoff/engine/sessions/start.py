@@ -22,6 +22,7 @@ from handoff.engine.app import App
 from handoff.engine.fanout import stop_files, views
 from handoff.engine.home import find_project, home_config, labels_of
 from handoff.engine.safety import incidents, snapshots
+from handoff.engine.proof import evidence
 from handoff.engine.sessions import conclude, endpoints, hooks, placement, policy
 from handoff.engine.sessions.agent_programs import Client, client_of, has_mcp, own_words
 from handoff.engine.sessions.environment import session_environment
@@ -160,6 +161,8 @@ def _begin(
     running.end_superseded(app, task, except_=name)
     incidents.look(app)  # how everything is before it begins
     placed = placement.place(app, config, task=task, session=name, workspace=request.workspace, sandbox=request.sandbox)
+    if placed.kind == placement.SHARED:
+        evidence.note_claim(app, task, workspace=task.workspace)
     workspace = placed.folder
     folders.make(path)
     token = folders.text_of(path, folders.TOKEN).strip() or endpoints.session_token(name)

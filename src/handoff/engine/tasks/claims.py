@@ -93,8 +93,7 @@ def find(
     ]
     if task:
         mine = [local_claim for local_claim in mine if _is_named(local_claim, task)]
-    if not task or len(mine) > 1:
-        mine = _nearest(app, mine) or (mine if task else [])
+    mine = _nearest(app, mine)  # a claim made in another checkout is somebody else's
     if len(mine) > 1:
         tty = terminal()
         mine = [local_claim for local_claim in mine if tty and local_claim.terminal == tty] or mine
