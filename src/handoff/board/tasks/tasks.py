@@ -277,11 +277,17 @@ def prune(store: Store, *, before: float, project: str = "", dry_run: bool = Tru
     return found
 
 
+def is_known(store: Store, *, project: str, id: str) -> bool:  # noqa: A002 - the word people use
+    """Whether a task of that id was ever written down, live or ended."""
+    with store.transaction(write=False) as transaction:
+        return bool(transaction.query("find_task", project=project, id=id))
+
+
 def refuse_live(transaction: Transaction, *, project: str, id: str, scope: str = "") -> None:  # noqa: A002
-    """An id names one live task at a time."""
+    """An id names one live task at a time, parts of batches too: their documents lie side by side. Phases have none."""
     for row in transaction.query("find_task", project=project, id=id):
         task = Task(**row)
-        if task.scope == scope and not task.ended:
+        if not task.ended and (task.scope == scope or (not scope and task.kind != PHASE)):
             raise Conflict(
                 f"Task '{task.label}' of project '{project}' is still {task.state}.",
                 f"Use another id, or take that one back: handoff cancel {task.label}",
