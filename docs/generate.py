@@ -175,19 +175,50 @@ def exit_codes_page() -> str:
 def error_kinds() -> list[tuple[int, str, str]]:
     """Exit code, name and meaning of every error class in the source, also those a floor above the ground adds."""
     kinds: dict[str, tuple[list[str], int | None, str]] = {}
-    for at, folders, names in os.walk(os.path.dirname(handoff.__file__)):
-        folders.sort()  # the same order on every disk: the pages are the same bytes
-        for name in sorted(names):
-            if name.endswith(".py"):
-                with open(os.path.join(at, name), encoding="utf-8") as file:
-                    tree = ast.parse(file.read())
-                kinds.update({node.name: _kind(node) for node in tree.body if isinstance(node, ast.ClassDef)})
+    for _, tree in _sources():
+        kinds.update({node.name: _kind(node) for node in tree.body if isinstance(node, ast.ClassDef)})
     found = []
     for name, (_, _, meaning) in kinds.items():
         code = _exit_code(name, kinds)
         if code is not None and name != "HandoffError":
             found.append((code, name, meaning))
     return sorted(found)
+
+
+def _sources() -> Iterator[tuple[str, ast.Module]]:
+    """Every module of the package by its dotted name, in the same order on every disk: the pages are the same bytes."""
+    top = os.path.dirname(handoff.__file__)
+    for at, folders, names in os.walk(top):
+        folders.sort()
+        for name in sorted(names):
+            if name.endswith(".py"):
+                with open(os.path.join(at, name), encoding="utf-8") as file:
+                    place = os.path.relpath(os.path.join(at, name), top).removesuffix(".py")
+                    yield place.replace(os.sep, "."), ast.parse(file.read())
+
+
+NAMES = re.compile(r"(?<=<!-- names, written by make docs -->\n).*?(?=<!-- end -->)", re.DOTALL)
+
+
+def concepts_page() -> str:
+    """docs/concepts.md with the table of every class a reader of the code can meet, in the class's own words."""
+    with open(os.path.join(DOCS, "concepts.md"), encoding="utf-8") as file:
+        text = file.read()
+    lines: list[str] = []
+    for room, rows in _classes().items():
+        lines += ["", f"**{room}**", "", "| name | where | what it is |", "|---|---|---|", *rows]
+    return NAMES.sub(lambda _: "\n".join(lines[1:]) + "\n\n", text)
+
+
+def _classes() -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for place, tree in _sources():
+        room = place.partition(".")[0]
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                meaning = " ".join((ast.get_docstring(node) or "").split("\n\n")[0].split()).replace("|", "\\|")
+                found.setdefault(room, []).append(f"| {node.name} | `{place}` | {meaning} |")
+    return found
 
 
 def _kind(node: ast.ClassDef) -> tuple[list[str], int | None, str]:
@@ -226,6 +257,7 @@ def readme_with_table(name: str) -> str:
 
 READMES = ("README.md", "README.zh.md")
 PAGES = {
+    "concepts.md": concepts_page,
     "reference/commands.md": commands_page,
     "reference/settings.md": settings_page,
     "reference/exit-codes.md": exit_codes_page,

@@ -26,8 +26,7 @@ def outcome_of(tmp_path):
 
     def go(line: str, *, hooks: bool, mcp: bool = False, limits: SessionLimits = SessionLimits()):  # noqa: B008 - a constant
         name = f"session-{os.getpid()}-{len(os.listdir(tmp_path))}"
-        path = str(tmp_path / name)
-        folders.make(path)
+        path, _ = folders.make(str(tmp_path), "", name)
         folders.put(path, folders.TOKEN, "right")
         folders.put(path, "launch.json", json.dumps({"argv": ["/bin/sh", "-c", line], "cwd": path}))
         session = AgentSession(

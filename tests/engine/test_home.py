@@ -9,7 +9,7 @@ import pytest
 from handoff.base.errors import ConfigError, UserError
 from handoff.base.settings import from_environment
 from handoff.engine.app import App
-from handoff.engine.home import find_project, home_config, name_of, stop_files
+from handoff.engine.home import find_project, home_config, name_of
 from sandbox import Repo
 
 
@@ -73,18 +73,3 @@ def test_a_broken_setting_names_its_line_and_key(app, text, told):
     with pytest.raises(ConfigError) as caught:
         home_config(app)
     assert told in caught.value.message
-
-
-def test_every_sentinel_file_is_seen(app, repo):
-    project = find_project(app, workspace=repo.path)
-    assert stop_files(app, project) == ""
-    folder = project.batch_folder("b1")
-    os.makedirs(folder)
-    for path in (
-        os.path.join(folder, "STOP"),
-        os.path.join(project.folder, "STOP_AUTO"),
-        os.path.join(app.settings.home, "done"),
-    ):
-        with open(path, "w", encoding="utf-8"):
-            pass
-        assert stop_files(app, project, "b1") == path

@@ -1,53 +1,94 @@
-"""Small commands stay small: what they may not import is a rule, not a measurement. `bench/startup.py` has the figures."""
+"""Small commands stay small: which modules each of them loads is a list, not a measurement. `bench/startup.py` has the figures."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import ast
+import tomllib
+from functools import cache
 
 import pytest
 
-HEAVY = {
-    "asyncio", "ast", "click", "concurrent.futures", "dataclasses", "datetime", "dbos", "email", "hashlib", "http", "inspect",
-    "jinja2", "logging", "msgspec", "multiprocessing", "pathlib", "platform", "psutil", "psycopg", "random", "rich", "socket",
-    "sqlalchemy", "subprocess", "tempfile", "threading", "tomllib", "traceback", "urllib", "uuid", "watchfiles", "zipfile",
-}  # fmt: skip
-PROBE = """
-import sys
-before = set(sys.modules)
-from handoff.surfaces.cli.main import main
-code = main(sys.argv[1:])
-sys.stderr.write("\\n" + "\\n".join(set(sys.modules) - before))
-sys.exit(code)
-"""
-STATE = "# State\n\n# Current Step\n\nTwo\n\n# Execution Plan\n\n- [x] One\n- [>] Two\n- [ ] Three\n\n# Risks\n\nNone\n"
+from loaded import LIST, by_command, loaded, plan
+from source import Module, package_modules
+
+# Modules that cost more than a hook or a small command may spend on them.
+COSTLY = frozenset(
+    """asyncio ast click concurrent contextlib ctypes dataclasses datetime dbos difflib email hashlib http importlib inspect jinja2
+    json junitparser logging mcp msgspec multiprocessing pathlib platform psutil psycopg pysqlite3 random re rich shutil socket
+    sqlalchemy starlette statistics subprocess tempfile threading tomllib traceback urllib uuid uvicorn watchfiles xml zipfile
+    apprise""".split()
+)
+NEVER = COSTLY - {"contextlib", "importlib", "json", "re"}  # argparse and the journal of a feature bring those
 
 
-def _imported(folder: str, *words: str) -> set[str]:
-    done = subprocess.run(
-        [sys.executable, "-c", PROBE, *words], cwd=folder, capture_output=True, text=True, check=False, timeout=60
-    )
-    assert done.returncode == 0, done.stderr
-    return set(done.stderr.splitlines())
+@cache
+def _list() -> dict[str, set[str]]:
+    with open(LIST, "rb") as file:
+        return {name: set(table["loads"]) for name, table in tomllib.load(file).items()}
 
 
-@pytest.fixture
-def planned(repo, cli):
-    """A repository with a feature in the middle of its plan."""
-    cli("init", "login")
-    repo.write(".handoff/features/login/FEATURE.md", "# Feature: login\n\n# Goal\n\nA person signs in.\n")
-    repo.write(".handoff/features/login/STATE.md", STATE)
-    repo.commit("plan")
-    return repo
+def test_the_version_needs_nothing_but_itself():
+    assert _list()["--version"] == {"surfaces", "surfaces.cli", "surfaces.cli.main"}
 
 
-def test_the_version_needs_nothing_but_itself(repo):
-    loaded = {name for name in _imported(repo.path, "--version") if name.startswith("handoff")}
-    assert loaded == {"handoff", "handoff.surfaces", "handoff.surfaces.cli", "handoff.surfaces.cli.main"}
+def test_each_budgeted_command_loads_exactly_what_is_written_down(repo):
+    found = dict(by_command(repo, {}))
+    assert found.keys() == _list().keys()
+    for name, modules in found.items():
+        more, less = sorted(modules - _list()[name]), sorted(_list()[name] - modules)
+        assert not more, f"`handoff {name}` loads more; if that is meant: python tests/support/loaded.py: {more}"
+        assert not less, f"`handoff {name}` loads less, well done: python tests/support/loaded.py: {less}"
 
 
 @pytest.mark.parametrize("words", [("status",), ("next",), ("continue", "--raw"), ("list",), ("note", "a word")])
-def test_a_small_command_imports_nothing_heavy(planned, words):
-    loaded = _imported(planned.path, *words)
-    assert not loaded & HEAVY, sorted(loaded & HEAVY)
-    assert not [name for name in loaded if name.startswith(("handoff.board", "handoff.store", "handoff.agents"))]
+def test_a_small_command_imports_nothing_heavy(repo, words):
+    plan(repo, {})
+    found = loaded(repo.path, *words)
+    assert not found & NEVER, sorted(found & NEVER)
+    assert not [name for name in found if name.startswith(("handoff.board", "handoff.store", "handoff.agents"))]
+
+
+def _may_be_late(module: Module) -> bool:
+    """Files a budgeted command loads, and the surfaces, where a command imports what it needs when it runs."""
+    light = {name for modules in _list().values() for name in modules}
+    return module.name.startswith("surfaces/") or module.name.removesuffix(".py").replace("/", ".") in light
+
+
+def _late(module: Module) -> list[str]:
+    """Imports inside functions, of what is neither costly nor, like the durable engine, an extra."""
+    found = []
+    for node in module.nodes:
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        for line in ast.walk(node):
+            if isinstance(line, ast.Import):
+                names = [alias.name for alias in line.names]
+            elif isinstance(line, ast.ImportFrom):
+                names = [line.module or ""]
+            else:
+                continue
+            cheap = [name for name in names if name.partition(".")[0] not in COSTLY]
+            found += [f"{module.name}:{line.lineno} {name}" for name in cheap]
+    return found
+
+
+# Read by other programs' start-up too, or only where an extra is installed: each with the reason beside the import.
+_BORDERS = (
+    "agents/acp_driver.py", "agents/monitor.py", "agents/sandbox/", "git/ownership/", "engine/sessions/hooks.py",
+    "engine/supervisor/process.py", "engine/supervisor/database.py", "notify/apprise_sender.py",
+)  # fmt: skip
+
+
+def test_imports_stand_at_the_top_unless_start_up_needs_them_late():
+    late = [
+        line
+        for module in package_modules()
+        if not _may_be_late(module) and not module.name.startswith(_BORDERS)
+        for line in _late(module)
+    ]
+    assert not late, "\n".join(late)
+
+
+def test_the_watch_over_late_imports_sees_one():
+    assert _late(Module.of("planted.py", "def f():\n    from handoff.git import guard\n"))
+    assert not _late(Module.of("planted.py", "import os\ndef f():\n    import hashlib\n"))

@@ -17,7 +17,9 @@ def held(cli):
 
 @pytest.mark.parametrize("verb", ["done", "heartbeat", "release"])
 def test_another_session_with_the_right_number_is_refused(held, verb):
-    said = held(verb, *(("t1",) if verb != "heartbeat" else ("--task", "t1")), "--session", "ann", "--fence", "1", code=4)
+    said = held(
+        verb, *(("t1",) if verb != "heartbeat" else ("--task", "t1")), "--session", "ann", "--fence", "1", code=4
+    )
     assert "session bob" in said.err
     assert held("show", "t1", "--json").json["state"] == "running"
 

@@ -25,7 +25,6 @@ class Abilities(Record):
     start_context: bool = False
     deny_edit: bool = False
     refuse_stop: bool = False
-    end_event: bool = False
     choose_id: bool = False
     resume: bool = False
     mcp: bool = False
@@ -162,14 +161,3 @@ def at_least(version: str, floor: str) -> bool:
 def _numbers(version: str) -> tuple[int, ...]:
     digits = ("".join(c for c in part if c.isdigit()) for part in version.partition("-")[0].split("."))
     return tuple(int(part) for part in digits if part)
-
-
-def shell_line(words: tuple[str, ...]) -> str:
-    """Words as one line a shell reads back; hooks are configured as lines."""
-    return " ".join(_quoted(word) for word in words)
-
-
-def _quoted(word: str) -> str:
-    if word and word.isascii() and all(c.isalnum() or c in "-_./:=@%+," for c in word):
-        return word
-    return "'" + word.replace("'", "'\"'\"'") + "'"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 
-from handoff.agents.monitor import ERRORS, EVENTS, EXIT, LAUNCH, MONITOR, PROCESS
+from handoff.agents.monitor import ERRORS, EVENTS, EXIT, MONITOR, PROCESS
 from handoff.base.errors import Refused, UserError
 from handoff.base.files import make_folder, read_text, write_atomic
-from handoff.base.light_json import dumps, loads
+from handoff.base.light_json import loads
 from handoff.base.marked import Running
 from handoff.base.record import TYPE_CHECKING
 
@@ -15,21 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from handoff.agents.contract import Launch
-
 BROKER, CLIENT = os.path.join("broker", "socket"), "client"
-FACTS, BATON, PERMISSIONS, TOKEN, HELLO, MCP_HELLO, CALLS, STOP, STOPPED, OUTCOME = (
-    "session.json",
-    "baton.md",
-    "permissions",
-    "token",
-    "hello",
-    "hello-mcp",
-    "calls",
-    "stop",
-    "stopped",
-    "outcome.json",
-)
+FACTS, BATON, PERMISSIONS, TOKEN = "session.json", "baton.md", "permissions", "token"
+HELLO, MCP_HELLO, CALLS, STOP, STOPPED, OUTCOME = "hello", "hello-mcp", "calls", "stop", "stopped", "outcome.json"
 _NAMES = "abcdefghijklmnopqrstuvwxyz0123456789-"
 _WORLD_WRITABLE = 0o002
 
@@ -41,11 +29,16 @@ def place(home: str, project: str, session: str) -> str:
     return os.path.join(home, project, "sessions", session)
 
 
-def make(path: str) -> None:
-    """The folder, closed to everybody else; clients refuse homes below a folder that anybody may write."""
+def make(home: str, project: str, session: str) -> tuple[str, str]:
+    """Make the folder of a session, closed to everybody else, because clients refuse homes below one that anybody may write.
+
+    With it goes the session's secret, as an earlier start left it. It names the session, so that it is found without a search.
+    """
+    path = place(home, project, session)
     make_folder(os.path.dirname(path), mode=0o700)
     make_folder(path, mode=0o700)
     os.chmod(path, 0o700)
+    return path, text_of(path, TOKEN).strip() or f"{session}.{os.urandom(24).hex()}"
 
 
 def unfit(path: str) -> str:
@@ -79,15 +72,16 @@ def refuse_detour(root: str, path: str) -> None:
         )
 
 
-def put_launch(path: str, launch: Launch, *, cwd: str, order: Mapping[str, object], state: str = "") -> None:
-    """The files a client needs, then the words to start it with."""
-    for name, text in launch.files.items():
+def write(path: str, files: Mapping[str, str], of_client: Mapping[str, str], *, state: str = "") -> None:
+    """Our files of the folder, and those its client needs there or in the folder of the conversation it resumes."""
+    for name, text in of_client.items():
         root = next((one for one in (path, state) if one and os.path.abspath(name).startswith(one + "/")), "")
         if not root:
             raise UserError(f"An agent may write only into its session's folder, not {name}.", "Fix the adapter.")
         refuse_detour(root, name)
         put(root, os.path.relpath(name, root), text)
-    put(path, LAUNCH, dumps({"cwd": cwd, **order}))
+    for name, text in files.items():
+        put(path, name, text)
 
 
 def get(path: str, name: str) -> dict[str, Any]:

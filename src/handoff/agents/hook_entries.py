@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from handoff.agents.contract import shell_line
 from handoff.agents.dialects import COMPACT, DIALECTS, EDIT
+from handoff.base.markdown import shell_line
 from handoff.base.record import TYPE_CHECKING
 
 if TYPE_CHECKING:

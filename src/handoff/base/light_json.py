@@ -1,35 +1,36 @@
-"""JSON at the speed of a hook: the interpreter's own scanner, without the regular expressions the `json` module imports."""
+"""JSON at the speed of a hook: the interpreter's own scanner and encoder, without the regular expressions `json` imports."""
 
 from __future__ import annotations
 
 from handoff.base.record import TYPE_CHECKING
 
+try:
+    from _json import encode_basestring, encode_basestring_ascii, make_encoder, make_scanner
+except ImportError:  # an interpreter without them: the library itself
+    make_scanner = None  # type: ignore[assignment,misc]
+
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, NoReturn
 
 
 class _Options:
     """What the scanner asks for."""
 
     strict = False
-    object_hook = None
-    object_pairs_hook = None
-    parse_float = float
+    object_hook = object_pairs_hook = None
+    parse_float = parse_constant = float
     parse_int = int
-    parse_constant = float
-    memo: dict[str, str] = {}  # noqa: RUF012 - the scanner's own cache
 
 
 def loads(text: str) -> Any:
     """The value a JSON text means; ValueError when it means none."""
     bare = text.strip(" \t\r\n")
-    scan = _scanner()
-    if scan is None:
-        import json
+    if make_scanner is None:
+        from json import loads as load
 
-        return json.loads(bare)
+        return load(bare)
     try:
-        value, end = scan(bare, 0)
+        value, end = make_scanner(_Options)(bare, 0)  # type: ignore[arg-type]
     except (StopIteration, SystemError, ValueError):  # SystemError: the scanner misses the json module's own error
         raise ValueError("not JSON") from None
     if end != len(bare):
@@ -37,32 +38,16 @@ def loads(text: str) -> Any:
     return value
 
 
-def dumps(value: Any) -> str:
-    """A value of plain texts, numbers, lists and mappings as JSON."""
-    if isinstance(value, str):
-        return _quoted(value)
-    if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]
-    if isinstance(value, int | float):
-        return repr(value)
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(dumps(item) for item in value) + "]"
-    return "{" + ", ".join(f"{_quoted(str(key))}: {dumps(item)}" for key, item in value.items()) + "}"
+def dumps(value: Any, *, ascii_only: bool = True) -> str:
+    """A value of plain texts, numbers, lists and mappings as JSON on one line, as the library writes it."""
+    if make_scanner is None:
+        from json import dumps as dump
+
+        return dump(value, ensure_ascii=ascii_only)
+    quote = encode_basestring_ascii if ascii_only else encode_basestring
+    encode: Any = make_encoder({}, _refuse, quote, None, ": ", ", ", False, False, True)
+    return "".join(encode(value, 0))
 
 
-def _scanner() -> Any:
-    try:
-        from _json import make_scanner
-    except ImportError:
-        return None
-    return make_scanner(_Options)  # type: ignore[arg-type]
-
-
-def _quoted(text: str) -> str:
-    try:
-        from _json import encode_basestring_ascii
-    except ImportError:
-        import json
-
-        return json.dumps(text)
-    return str(encode_basestring_ascii(text))
+def _refuse(value: Any) -> NoReturn:
+    raise TypeError(f"{type(value).__name__} is not JSON")

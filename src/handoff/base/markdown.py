@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from handoff.base.errors import UserError
+from handoff.base.errors import ConfigError, UserError
 from handoff.base.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 _OPEN, _CLOSE = "{{", "}}"
 _SECTION = "\n## "
@@ -46,6 +46,22 @@ def _value(name: str, values: Mapping[str, str]) -> str:
     return values[key]
 
 
+def fill(template: str, values: Mapping[str, str], *, where: str) -> str:
+    """Replace `{name}` in a word of the settings; an unknown name is an error that says where it stands."""
+    out, rest = "", template
+    while rest:
+        before, opened, after = rest.partition("{")
+        out += before
+        if not opened:
+            break
+        name, closed, rest = after.partition("}")
+        if not closed or name not in values:
+            known = ", ".join(f"{{{key}}}" for key in values)
+            raise ConfigError(f"{where}: unknown name {{{name}}}.", f"Known names: {known}.")
+        out += values[name]
+    return out
+
+
 def fenced(text: str, word: str = "") -> str:
     """Text in a code fence longer than any fence inside it."""
     fence = "```"
@@ -67,6 +83,11 @@ def quoted(word: str) -> str:
     if word and all(c.isalnum() or c in "-_./:=@%+," for c in word) and word.isascii():
         return word
     return "'" + word.replace("'", "'\"'\"'") + "'"
+
+
+def shell_line(words: Iterable[str]) -> str:
+    """Words as one line a shell reads back."""
+    return " ".join(map(quoted, words))
 
 
 def one_line(text: str) -> str:

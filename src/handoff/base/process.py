@@ -16,6 +16,9 @@ _CHUNK = 65536
 NOT_FOUND = 127
 TIMED_OUT = 124
 _FAULT = 70
+_LAUNCH_SECONDS = 3.0
+_FEED_SECONDS = 5.0
+_ADDED = os.O_WRONLY | os.O_CREAT | os.O_APPEND
 
 
 class Completed(Record):
@@ -145,25 +148,20 @@ def shell(
     return run(["/bin/sh", "-c", command], environment=environment, cwd=cwd, timeout=timeout, merge=True)
 
 
-def pass_through(argv: Sequence[str], *, environment: Mapping[str, str], stdin: bytes | None = None) -> int:
+def pass_through(argv: Sequence[str], *, environment: Mapping[str, str]) -> int:
     """Run a program on the person's own terminal and return its exit code."""
     import subprocess
 
     try:
-        return subprocess.run(list(argv), env=dict(environment), input=stdin, check=False).returncode
+        return subprocess.run(list(argv), env=dict(environment), check=False).returncode
     except FileNotFoundError:
         raise UserError(f"'{argv[0]}' was not found.", "Install it or fix PATH.") from None
 
 
 def launch(
-    argv: Sequence[str],
-    *,
-    environment: Mapping[str, str],
-    cwd: str | None = None,
-    stdin: bytes = b"",
-    patience: float = 3.0,
+    argv: Sequence[str], *, environment: Mapping[str, str], cwd: str | None = None, stdin: bytes = b""
 ) -> int | None:
-    """Start a program that may outlive us (an editor, a terminal); its exit code if it ends within `patience`, else None.
+    """Start a program that may outlive us (an editor, a terminal); its exit code if it ends within seconds, else None.
 
     Its output goes nowhere: a clipboard program stays in the background and would keep a pipe open.
     """
@@ -181,11 +179,9 @@ def launch(
             start_new_session=True,
         )
     except OSError as error:
-        raise UserError(
-            f"Cannot start {argv[0]}: {error.strerror}.", "Install it, fix PATH, or choose another."
-        ) from None
+        raise _not_started(argv, error) from None
     try:
-        child.communicate(stdin, timeout=patience)
+        child.communicate(stdin, timeout=_LAUNCH_SECONDS)
     except subprocess.TimeoutExpired:
         child.returncode = 0  # it goes on without us: the interpreter must not wait for it or warn
         return None
@@ -252,7 +248,7 @@ def find(name: str, *, path: str) -> str | None:
     return None
 
 
-def feed(argv: Sequence[str], data: bytes, *, environment: Mapping[str, str], timeout: float = 5.0) -> int:
+def feed(argv: Sequence[str], data: bytes, *, environment: Mapping[str, str]) -> int:
     """Give a program its input and nothing else: what it leaves running in the background keeps none of our streams."""
     import subprocess
 
@@ -263,7 +259,7 @@ def feed(argv: Sequence[str], data: bytes, *, environment: Mapping[str, str], ti
             input=data,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            timeout=timeout,
+            timeout=_FEED_SECONDS,
             check=False,
             start_new_session=True,
         )
@@ -296,41 +292,39 @@ def spawn(
     *,
     environment: Mapping[str, str],
     cwd: str | None = None,
-    out: str = os.devnull,
     err: str = os.devnull,
     talk: bool = False,
     here: bool = False,
 ) -> Child:
-    """Start a program in a session of its own, with nothing to read and its output added to files only we can read.
+    """Start a program in a session of its own, with nothing to read or print to; its errors are added to a file only we can read.
 
     With `talk` its input and output are pipes, for clients that are spoken to line by line; with `here` it has our
     terminal, as we have it.
     """
     import subprocess
 
-    def appended(path: str) -> int:
-        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-
-    opened = [] if here else [appended(err)]
+    stream = None if here else subprocess.PIPE if talk else subprocess.DEVNULL
+    errors = None if here else os.open(err, _ADDED | os.O_CLOEXEC, 0o600)
     try:
-        opened += [] if talk or here else [appended(out)]
         popen = subprocess.Popen(
             list(argv),
             cwd=cwd,
             env=dict(environment),
-            stdin=None if here else subprocess.PIPE if talk else subprocess.DEVNULL,
-            stdout=None if here else subprocess.PIPE if talk else opened[1],
-            stderr=None if here else opened[0],
+            stdin=stream,
+            stdout=stream,
+            stderr=errors,
             start_new_session=not here,
         )
     except OSError as error:
-        raise UserError(
-            f"Cannot start {argv[0]}: {error.strerror}.", "Install it, fix PATH, or choose another."
-        ) from None
+        raise _not_started(argv, error) from None
     finally:
-        for fd in opened:
-            os.close(fd)
+        if errors is not None:
+            os.close(errors)
     return Child(popen)
+
+
+def _not_started(argv: Sequence[str], error: OSError) -> UserError:
+    return UserError(f"Cannot start {argv[0]}: {error.strerror}.", "Install it, fix PATH, or choose another.")
 
 
 def detach(
@@ -343,18 +337,15 @@ def detach(
 ) -> int:
     """Start a program in a session of its own that outlives us; its number. It gets none of our streams: what it says is
     added to files only we can read. With `here` it has our terminal instead."""
-    added = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     streams = [
         (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-        (os.POSIX_SPAWN_OPEN, 1, out, added, 0o600),
-        (os.POSIX_SPAWN_OPEN, 2, err, added, 0o600),
+        (os.POSIX_SPAWN_OPEN, 1, out, _ADDED, 0o600),
+        (os.POSIX_SPAWN_OPEN, 2, err, _ADDED, 0o600),
     ]
     try:
         return os.posix_spawnp(argv[0], list(argv), environment, file_actions=() if here else streams, setsid=not here)
     except OSError as error:
-        raise UserError(
-            f"Cannot start {argv[0]}: {error.strerror}.", "Install it, fix PATH, or choose another."
-        ) from None
+        raise _not_started(argv, error) from None
 
 
 def is_running(pid: int, start: str = "") -> bool:
@@ -381,13 +372,3 @@ def wait_for_end(pid: int, seconds: float, *, sleep: Callable[[float], None]) ->
         poll.poll(seconds * 1000)
     finally:
         os.close(fd)
-
-
-def command_of(pid: int) -> str:
-    """The words a process was started with, or nothing."""
-    import psutil
-
-    try:
-        return " ".join(psutil.Process(pid).cmdline())
-    except psutil.Error:
-        return ""

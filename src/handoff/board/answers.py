@@ -20,8 +20,8 @@ class Answer(Record):
     answer: str
 
 
-def of_task(store: Store, *, key: int, limit: int = LIMIT) -> list[Answer]:
+def of_task(store: Store, *, key: int) -> list[Answer]:
     """The last answers, in the order they were given."""
     with store.transaction(write=False) as transaction:
-        rows = transaction.query("list_answers", task=key, limit=limit)
+        rows = transaction.query("list_answers", task=key, limit=LIMIT)
     return [Answer(**row) for row in reversed(rows)]

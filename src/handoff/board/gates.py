@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from handoff.board.tasks.tasks import Task
     from handoff.store.database import Store, Transaction
 
-OPEN, APPROVED, REJECTED, WITHDRAWN = "open", "approved", "rejected", "withdrawn"
+OPEN, APPROVED, REJECTED = "open", "approved", "rejected"
 YES, NO = "yes", "no"
 TIME_IS_UP = "the time limit"
 LIMIT = 1000

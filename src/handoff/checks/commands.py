@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from handoff.base.markdown import shell_line
 from handoff.base.process import shell
 from handoff.base.record import TYPE_CHECKING, Record
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from handoff.base.clock import Clock
+
+    Wrap = Callable[[Sequence[str], Mapping[str, str]], tuple[Sequence[str], Mapping[str, str]]]
 
 TAIL_LINES = 40
 _TAIL_CHARS = 6000
@@ -34,10 +37,22 @@ class Verdict(Record):
         return "green" if self.green else f"red (exit {self.code})"
 
 
-def run_check(command: str, *, folder: str, environment: Mapping[str, str], timeout: float, clock: Clock) -> Verdict:
-    """Run one line of shell in `folder`; what it started is ended with it when time is up."""
+def run_check(
+    command: str,
+    *,
+    folder: str,
+    environment: Mapping[str, str],
+    timeout: float,
+    clock: Clock,
+    wrap: Wrap | None = None,
+) -> Verdict:
+    """Run one line of shell in `folder`, inside the sandbox that `wrap` puts around it; what it started ends with it."""
+    line = command
+    if wrap is not None:
+        argv, environment = wrap(["/bin/sh", "-c", command], environment)
+        line = f"exec {shell_line(argv)}"
     begin = clock.monotonic()
-    done = shell(command, environment=environment, cwd=folder, timeout=timeout)
+    done = shell(line, environment=environment, cwd=folder, timeout=timeout)
     text = done.out.decode("utf-8", "replace")
     tail = "\n".join(text.rstrip().splitlines()[-TAIL_LINES:])[-_TAIL_CHARS:]
     return Verdict(command, done.code, clock.monotonic() - begin, tail, done.timed_out)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from handoff.base.record import TYPE_CHECKING, Record
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from typing import Any
 
 PASSED, FAILED, ERROR, SKIPPED = "passed", "failed", "error", "skipped"
@@ -67,13 +66,6 @@ class Report(Record):
     def record(self) -> dict[str, Any]:
         """The report as plain values, for rows, notes and --json."""
         return {**self._asdict(), "tests": list(self.tests), "cases": [case._asdict() for case in self.cases]}
-
-
-def report_of(values: Mapping[str, Any]) -> Report:
-    """The report that `record` wrote down."""
-    known = {name: value for name, value in values.items() if name in Report._fields}
-    cases = tuple(Case(**case) for case in known.pop("cases", ()))
-    return Report(**{**known, "cases": cases, "tests": tuple(known.get("tests", ()))})
 
 
 def case(

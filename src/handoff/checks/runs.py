@@ -10,21 +10,20 @@ from glob import iglob
 from handoff.base.process import find, run
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.checks.commands import TAIL_LINES
-from handoff.checks.frameworks.suite import EXIT, text_of
+from handoff.checks.frameworks.table import BY_NAME, BY_READER
 from handoff.checks.readers.found import RunOutput, Unreadable
-from handoff.checks.readers.readers import read
 from handoff.checks.results import Report
+from handoff.checks.suite import EXIT, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from handoff.base.clock import Clock
-    from handoff.checks.frameworks.suite import Suite
     from handoff.checks.results import Case
+    from handoff.checks.suite import Suite
 
 OURS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "reporters")
 _TAIL_CHARS = 6000
-_NOTHING_COLLECTED = {"pytest": 5}
 _VIRTUAL = (".venv", "venv")
 
 
@@ -43,25 +42,15 @@ class RunFolders(Record):
 def run_suite(suite: Suite, *, folders: RunFolders, clock: Clock) -> Report:
     """Run one suite. Every way it can go wrong is a report; only a program of ours that is missing is an error."""
     folder = os.path.join(folders.top, suite.folder) if suite.folder else folders.top
+    report = Report(suite=suite.name, command=suite.command, code=1, seconds=0.0, tail="", tests=suite.tests)
     if not os.path.isdir(folder):
-        return Report(
-            suite=suite.name,
-            command=suite.command,
-            code=1,
-            seconds=0.0,
-            tail="",
-            trouble=f"the folder {suite.folder} is gone",
-            tests=suite.tests,
-        )
+        return report._replace(trouble=f"the folder {suite.folder} is gone")
     target = os.path.join(folders.scratch, f"results-{os.urandom(4).hex()}")
     named = {"{results}": target, "{folder}": folder, "{ours}": OURS, "{python}": _python(suite, folders)}
     environment = {**folders.environment, **{key: _filled(value, named) for key, value in suite.environment}}
     line = _filled(suite.command, named, quoted=True)
-    argv: Sequence[str] = [
-        "/bin/sh",
-        "-c",
-        f"cd {shlex.quote(folder)} || exit 1\n{line}",
-    ]  # a sandbox begins at the top
+    # a sandbox begins at the top
+    argv: Sequence[str] = ["/bin/sh", "-c", f"cd {shlex.quote(folder)} || exit 1\n{line}"]
     if folders.wrap is not None:
         argv, inside = folders.wrap(argv, environment)
         environment = dict(inside)
@@ -70,15 +59,7 @@ def run_suite(suite: Suite, *, folders: RunFolders, clock: Clock) -> Report:
     seconds = clock.monotonic() - began
     output = done.out.decode("utf-8", "replace")
     shown = output.replace(folders.top + os.sep, "")  # the scratch's own place says nothing to a reader
-    report = Report(
-        suite=suite.name,
-        command=suite.command,
-        code=done.code,
-        seconds=round(seconds, 4),
-        tail=_tail(shown),
-        timed_out=done.timed_out,
-        tests=suite.tests,
-    )
+    report = report._replace(code=done.code, seconds=round(seconds, 4), tail=_tail(shown), timed_out=done.timed_out)
     if suite.results == EXIT:
         words = f"{suite.command} ended with {done.code}" if done.code else ""
         return report._replace(trouble=_late(report, folders, suite) or words)
@@ -89,11 +70,37 @@ def run_suite(suite: Suite, *, folders: RunFolders, clock: Clock) -> Report:
     try:
         cases = read(found)
     except Unreadable as error:
-        empty = done.code == _NOTHING_COLLECTED.get(suite.framework, -1)
-        trouble = _late(report, folders, suite) or ("" if empty else f"{error} (exit {done.code})")
+        trouble = _late(report, folders, suite) or (
+            "" if _is_empty(suite, done.code) else f"{error} (exit {done.code})"
+        )
         return report._replace(trouble=trouble)
     cases = tuple(case._replace(message=case.message.replace(folders.top + os.sep, "")) for case in cases)
     return report._replace(cases=cases, trouble=_late(report, folders, suite) or _reject(suite, done.code, cases))
+
+
+def read(found: RunOutput) -> tuple[Case, ...]:
+    """The cases of a run, each id once."""
+    row = BY_READER[found.suite.results]
+    reader = row.reader if found.files and row.reader else row.silence
+    try:
+        listed = reader(found)
+    except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
+        # What runs the tests writes the results: whatever stands there must not stop whoever judges them.
+        raise Unreadable(f"the results of {found.suite.framework} have a shape of their own: {error!r}") from None
+    cases: dict[str, Case] = {}
+    for case in listed:
+        name, number = case.id, 1
+        while name in cases:  # two tests of one name: the second is told apart by its place
+            number += 1
+            name = f"{case.id}#{number}"
+        cases[name] = case._replace(id=name)
+    return tuple(cases.values())
+
+
+def _is_empty(suite: Suite, code: int) -> bool:
+    """Whether the exit code says that there is no test at all."""
+    row = BY_NAME.get(suite.framework)
+    return row is not None and code == row.no_tests
 
 
 def _late(report: Report, folders: RunFolders, suite: Suite) -> str:
@@ -102,7 +109,7 @@ def _late(report: Report, folders: RunFolders, suite: Suite) -> str:
 
 def _reject(suite: Suite, code: int, cases: Sequence[Case]) -> str:
     """An exit code that the results do not explain means that they are not the whole story."""
-    if code == 0 or any(case.bad for case in cases) or code == _NOTHING_COLLECTED.get(suite.framework, -1):
+    if code == 0 or any(case.bad for case in cases) or _is_empty(suite, code):
         return ""
     return f"{suite.framework} ended with {code} although none of its {len(cases)} tests failed"
 

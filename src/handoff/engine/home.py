@@ -14,21 +14,7 @@ if TYPE_CHECKING:
     from handoff.base.settings import Config
     from handoff.engine.app import App
 
-RESERVED = frozenset(
-    {
-        "sessions",
-        "logs",
-        "locks",
-        "backups",
-        "done",
-        "config",
-        "guard",
-        "hooks",
-        "snapshots",
-        "workspaces",
-        "endpoints",
-    }
-)
+RESERVED = frozenset("sessions logs locks backups done config guard hooks snapshots workspaces endpoints".split())
 _LEAST_NAME = 2
 _LONGEST_LABEL = 60
 
@@ -39,10 +25,6 @@ class Project(Record):
     name: str
     workspace: str
     folder: str
-
-    @property
-    def queue(self) -> str:
-        return os.path.join(self.folder, "queue")
 
     def batch_folder(self, batch_id: str) -> str:
         return os.path.join(self.folder, "batches", batch_id)
@@ -104,12 +86,3 @@ def labels_of(app: App, *, said: str = "") -> tuple[str, ...]:
             *home_config(app).texts("labels"),
         ]
     )
-
-
-def stop_files(app: App, project: Project, batch_id: str = "") -> str:
-    """The first stop file that says stop (STOP_AUTO, done, a batch's STOP), or nothing."""
-    home = app.settings.home
-    places = [os.path.join(home, "done"), os.path.join(home, "STOP_AUTO"), os.path.join(project.folder, "STOP_AUTO")]
-    if batch_id:
-        places.append(os.path.join(project.batch_folder(batch_id), "STOP"))
-    return next((place for place in places if os.path.lexists(place)), "")

@@ -96,6 +96,18 @@ def head(text: str, tokens: int, path: str = "") -> str:
     return "\n".join([*kept, note]) if kept else ""
 
 
+def tail(text: str, tokens: int) -> str:
+    """The last lines that fit, for what is appended to: there the end matters."""
+    kept: list[str] = []
+    room = tokens - 12
+    for line in reversed(text.strip().split("\n")):
+        room -= estimate(line) + 1
+        if room < 0:
+            break
+        kept.insert(0, line)
+    return "\n".join(["[older ones cut]", *kept]) if kept else ""
+
+
 def listing(items: list[str], tokens: int) -> str:
     """As many bullets as fit, and how many more there are."""
     kept: list[str] = []

@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 from handoff.feature.budget import estimate
-from handoff.feature.documents import Section, sections
+from handoff.feature.documents import Section, body_of, sections
 from handoff.feature.plan import plan as plans
+from handoff.feature.templates import packaged_template
 
 _SHORT = 3
 _COMMON = frozenset({"and", "the", "for", "with", "that", "this", "from", "into", "when", "not", "all", "are", "its"})
+_REQUESTS = ("Requirements", "Tech Constraints", "Deliverables", "Acceptance Criteria", "Non-Goals", "Constraints")
+
+
+def goal(text: str) -> str:
+    """What the person wants, from FEATURE.md without the scaffold's example lines."""
+    scaffold = set(packaged_template("default_feature.md").splitlines())
+    parts = [body_of(text, "Goal") or text.strip()]
+    for section in sections(text):
+        own = [line for line in section.text.splitlines() if line not in scaffold]
+        if section.title in _REQUESTS and any(map(str.strip, own)):
+            parts.append(f"### {section.title}\n" + "\n".join(own).strip())
+    return "\n\n".join(parts)
 
 
 def words_of(text: str) -> set[str]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
-from zlib import crc32
 
 from handoff.base import files
 from handoff.base.errors import UserError
+from handoff.base.light_json import dumps, loads
 from handoff.base.record import TYPE_CHECKING
 from handoff.base.settings import PROJECT_FOLDER
 
@@ -25,7 +24,7 @@ TAIL_BYTES = 256 * 1024
 
 def append(feature: Feature, entry: Entry) -> None:
     """Add one line; the file is opened for appending and synced, and the caller holds the feature's lock."""
-    line = (json.dumps(entry, ensure_ascii=False, separators=(",", ":")) + "\n").encode("utf-8", "replace")
+    line = (dumps(entry, ascii_only=False) + "\n").encode("utf-8", "replace")
     path = feature.file(FILE)
     _keep_out_of_git(feature)
     try:
@@ -59,7 +58,7 @@ def recent(feature: Feature) -> list[Entry]:
     entries: list[Entry] = []
     for line in data.splitlines():
         try:
-            entry = json.loads(line)
+            entry = loads(line.decode("utf-8"))
         except ValueError:
             continue
         if isinstance(entry, dict) and isinstance(entry.get("kind"), str):
@@ -74,5 +73,7 @@ def last(entries: list[Entry], *kinds: str) -> Entry | None:
 
 def digest(text: str | None) -> str:
     """A short mark that changes when the text does; for noticing edits, not for security."""
+    from zlib import crc32
+
     data = (text or "").encode("utf-8", "surrogatepass")
     return f"{len(data):x}-{crc32(data):08x}"

@@ -6,11 +6,11 @@ import base64
 import hashlib
 import hmac
 import http.client
-import json
 import ssl
 from urllib.parse import urlsplit
 
 from handoff.base.clock import stamp
+from handoff.base.light_json import dumps
 from handoff.base.record import TYPE_CHECKING, Record
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from handoff.notify.events import NotifiedEvent
 
 SENT, AGAIN, REFUSED, GONE = "sent", "again", "refused", "gone"
-_OK, _CLIENT, _SERVER, _GONE = 200, 400, 500, 410
+_OK, _SERVER, _GONE = range(200, 300), 500, 410
 _PASSING = (408, 425, 429)
 _READ = 4096
 _LONGEST = 4000
@@ -60,7 +60,7 @@ def _short(value: Any) -> Any:
     return value if not isinstance(value, str) or len(value) <= _LONGEST else value[:_LONGEST] + "…"
 
 
-def signature(secret: bytes, *, id: str, timestamp: int, body: bytes) -> str:  # noqa: A002 - the specification's word
+def signature(secret: bytes, *, id: str, timestamp: int, body: bytes) -> str:
     """`v1,` and the base64 of HMAC-SHA256 over `id.timestamp.body`."""
     signed = f"{id}.{timestamp}.".encode() + body
     return "v1," + base64.b64encode(hmac.new(secret, signed, hashlib.sha256).digest()).decode()
@@ -68,7 +68,7 @@ def signature(secret: bytes, *, id: str, timestamp: int, body: bytes) -> str:  #
 
 def post(channel: Channel, event: NotifiedEvent, *, source: str, now: float) -> Sent:
     """Send it once. No redirect is followed, nothing of the answer is believed but its status."""
-    body = json.dumps(cloud_event(event, source=source), ensure_ascii=False).encode()
+    body = dumps(cloud_event(event, source=source), ascii_only=False).encode()
     parts = urlsplit(channel.address)
     moment = int(now)
     headers = {
@@ -99,7 +99,7 @@ def _connection(scheme: str, host: str, port: int | None, timeout: float) -> htt
 
 
 def _judge(status: int, retry_after: str, place: str) -> Sent:
-    if _OK <= status < 300:  # noqa: PLR2004 - the class of successes
+    if status in _OK:
         return Sent(SENT)
     words = f"{place} answered {status}"
     if status == _GONE:

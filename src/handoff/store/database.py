@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 
-from handoff.base.errors import UserError
+from handoff.base.errors import Conflict, UserError
 from handoff.base.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from contextlib import AbstractContextManager
-    from typing import Any, Protocol
+    from typing import Any, Protocol, Self
 
     Row = dict[str, Any]
 else:  # only the type checker needs them, and importing `typing` takes as long as talking to the database
@@ -75,6 +75,76 @@ class Database(Protocol):
         """What is wrong with the way to it, in a person's words; nothing when all is well."""
 
     def close(self) -> None: ...
+
+
+class OpenTransaction:
+    """What a transaction is on either database: named queries, and a block inside it that leaves the ending to the outer one."""
+
+    __slots__ = ("_database", "_write")
+
+    def __init__(self, database: Any, *, write: bool) -> None:
+        self._database = database
+        self._write = write
+
+    def query(self, name: str, /, **values: Any) -> list[Row]:
+        rows: list[Row] = self._database.run(name, values).fetchall()
+        return rows
+
+    def one(self, name: str, /, **values: Any) -> Row | None:
+        rows = self.query(name, **values)
+        return rows[0] if rows else None
+
+    def execute(self, name: str, /, **values: Any) -> int:
+        return int(self._database.run(name, values).rowcount)
+
+    def execute_many(self, name: str, /, rows: Sequence[Mapping[str, Any]]) -> None:
+        self._database.run_many(name, rows)
+
+    @property
+    def driver(self) -> Any:
+        return self._database.connection
+
+    def transaction(self, *, write: bool = True) -> Self:
+        assert self._write or not write, "a reading transaction cannot become a writing one"  # noqa: S101 - our own misuse
+        return self
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """The outer block commits."""
+
+
+class TransactionBlock:
+    """`with database.transaction()`: begin, then commit or roll back."""
+
+    __slots__ = ("_database", "_write")
+
+    def __init__(self, database: Any, *, write: bool) -> None:
+        self._database = database
+        self._write = write
+
+    def __enter__(self) -> Transaction:
+        begun: Transaction = self._database.begin(write=self._write)
+        return begun
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self._database.commit()
+        else:
+            self._database.rollback()
+
+
+def busy(place: str) -> Conflict:
+    """Others have kept the database to themselves for longer than anybody waits."""
+    return Conflict(
+        f"Another process has kept {place} busy for minutes.", "Look for a hung handoff process; nothing was changed."
+    )
+
+
+def upgraded(place: str) -> Conflict:
+    """The schema is no longer the one this process began with."""
+    return Conflict(f"{place} was upgraded while this process ran.", "Start the command again.")
 
 
 def unfit(error: Exception) -> UserError:

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
-from handoff.base.errors import Away, Conflict, HandoffError, UserError
+from handoff.base.errors import Away, HandoffError, UserError
 from handoff.store import addresses, migrate
-from handoff.store.database import PATIENCE_SECONDS, POSTGRES, Row, load_queries, unfit
+from handoff.store.database import (
+    PATIENCE_SECONDS,
+    POSTGRES,
+    OpenTransaction,
+    Row,
+    TransactionBlock,
+    busy,
+    load_queries,
+    unfit,
+    upgraded,
+)
 
 try:
     import psycopg
@@ -20,8 +30,7 @@ except ImportError as missing:
     ) from missing
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from types import TracebackType
+    from collections.abc import Callable, Mapping, Sequence
 
     from handoff.base.clock import Clock
 
@@ -54,71 +63,21 @@ _TELL = (
 _READ = f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {_FACTS}".encode()
 
 
-class PostgresTransaction:
+class PostgresTransaction(OpenTransaction):
     """One transaction on one connection; see `database.Transaction`."""
 
-    __slots__ = ("_database", "_now", "_write")
+    __slots__ = ("_now",)
 
     def __init__(self, database: PostgresDatabase, now: float, *, write: bool) -> None:
-        self._database = database
+        super().__init__(database, write=write)
         self._now = now
-        self._write = write
-
-    def query(self, name: str, /, **values: Any) -> list[Row]:
-        return self._database.run(name, values).fetchall()
-
-    def one(self, name: str, /, **values: Any) -> Row | None:
-        rows = self.query(name, **values)
-        return rows[0] if rows else None
-
-    def execute(self, name: str, /, **values: Any) -> int:
-        return self._database.run(name, values).rowcount
-
-    def execute_many(self, name: str, /, rows: Sequence[Mapping[str, Any]]) -> None:
-        self._database.run_many(name, rows)
 
     def now(self) -> float:
         return self._now
 
     def lease_now(self) -> float:
         """The server has one clock for all hosts; no host's own clock plays a part."""
-        return self.now()
-
-    @property
-    def driver(self) -> Any:
-        return self._database.connection
-
-    def transaction(self, *, write: bool = True) -> PostgresTransaction:
-        assert self._write or not write, "a reading transaction cannot become a writing one"  # noqa: S101 - our own misuse
-        return self
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """The outer block commits."""
-
-
-class _Block:
-    """`with database.transaction()`: begin, then commit or roll back."""
-
-    __slots__ = ("_database", "_write")
-
-    def __init__(self, database: PostgresDatabase, *, write: bool) -> None:
-        self._database = database
-        self._write = write
-
-    def __enter__(self) -> PostgresTransaction:
-        now = self._database.begin(write=self._write)
-        return PostgresTransaction(self._database, now, write=self._write)
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is None:
-            self._database.commit()
-        else:
-            self._database.rollback()
+        return self._now
 
 
 class PostgresDatabase:
@@ -214,10 +173,10 @@ class PostgresDatabase:
 
     # --- transactions -------------------------------------------------------------------------
 
-    def transaction(self, *, write: bool = True) -> _Block:
-        return _Block(self, write=write)
+    def transaction(self, *, write: bool = True) -> TransactionBlock:
+        return TransactionBlock(self, write=write)
 
-    def begin(self, *, write: bool) -> float:
+    def begin(self, *, write: bool) -> PostgresTransaction:
         """Writers take turns, as SQLite's do: the same text then has the same meaning on both databases."""
         if self._connection.closed:
             self._connection = self._connect()
@@ -229,17 +188,14 @@ class PostgresDatabase:
             except (errors.LockNotAvailable, errors.DeadlockDetected) as error:
                 self.rollback()
                 if self.clock.monotonic() > deadline:
-                    raise Conflict(
-                        f"Another process has kept {self.place} busy for minutes.",
-                        "Look for a hung handoff process; nothing was changed.",
-                    ) from error
+                    raise busy(self.place) from error
             except psycopg.Error as error:
                 self.rollback()
                 raise self._explained(error) from error
         if facts is None or facts["version"] != self._version:
             self.rollback()
-            raise Conflict(f"{self.place} was upgraded while this process ran.", "Start the command again.")
-        return float(facts["now"]) + self.shift
+            raise upgraded(self.place)
+        return PostgresTransaction(self, float(facts["now"]) + self.shift, write=write)
 
     def commit(self) -> None:
         try:
@@ -255,18 +211,17 @@ class PostgresDatabase:
             except psycopg.Error:  # the server rolls back what it no longer hears of
                 self._connection.close()
 
-    def run(self, name: str, values: Mapping[str, Any]) -> psycopg.Cursor[Row]:
-        try:
-            return self._connection.execute(self._text(name), values)
-        except (psycopg.DataError, UnicodeEncodeError) as error:
-            raise unfit(error) from error
-        except psycopg.Error as error:
-            raise self._explained(error) from error
+    def run(self, name: str, values: Mapping[str, Any]) -> Any:
+        """One named query."""
+        return self._run(lambda: self._connection.execute(self._text(name), values))
 
-    def run_many(self, name: str, /, rows: Sequence[Mapping[str, Any]]) -> None:
+    def run_many(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        """One named query for each of the rows."""
+        self._run(lambda: self._connection.cursor().executemany(self._text(name), rows))
+
+    def _run(self, act: Callable[[], Any]) -> Any:
         try:
-            with self._connection.cursor() as cursor:
-                cursor.executemany(self._text(name), rows)
+            return act()
         except (psycopg.DataError, UnicodeEncodeError) as error:
             raise unfit(error) from error
         except psycopg.Error as error:

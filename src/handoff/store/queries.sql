@@ -481,10 +481,6 @@ VALUES (:batch, :project, :sub_tasks, :estimated_minutes, :session_minutes, :wal
         :speedup, :serial_share, :summary, :now)
 ON CONFLICT (batch) DO NOTHING
 
--- name: get_measure
--- what one batch took
-SELECT * FROM measure WHERE batch = :batch
-
 -- name: list_measures
 -- the latest figures of a project
 SELECT * FROM measure WHERE (:project = '' OR project = :project) ORDER BY at DESC, batch DESC LIMIT :limit
@@ -635,7 +631,7 @@ WHERE key = :key AND version = :version RETURNING *
 
 -- name: read_flow_events
 -- what happened to a flow and to its tasks, in order
-SELECT * FROM event WHERE project = :project AND seq > :since
+SELECT * FROM event WHERE project = :project
   AND (task_id LIKE :below OR (kind LIKE 'flow.%' AND body LIKE :named)) ORDER BY seq LIMIT :limit
 
 -- name: get_channel

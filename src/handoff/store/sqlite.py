@@ -5,11 +5,20 @@ from __future__ import annotations
 import os
 
 from handoff.base.clock import boot_id, stamp
-from handoff.base.errors import Away, Conflict, UserError
+from handoff.base.errors import Away, UserError
 from handoff.base.files import locked, make_folder, sync_folder
 from handoff.base.record import TYPE_CHECKING
 from handoff.store import migrate
-from handoff.store.database import PATIENCE_SECONDS, SQLITE, Row, load_queries, unfit
+from handoff.store.database import (
+    PATIENCE_SECONDS,
+    SQLITE,
+    OpenTransaction,
+    TransactionBlock,
+    busy,
+    load_queries,
+    unfit,
+    upgraded,
+)
 
 try:  # where it is installed its library is mostly newer than Python's own
     import pysqlite3.dbapi2 as driver  # type: ignore[import-not-found,unused-ignore]
@@ -23,10 +32,10 @@ except ImportError:
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from types import TracebackType
-    from typing import Any, Self
+    from typing import Any
 
     from handoff.base.clock import Clock
+    from handoff.store.database import Row
 
 VERSION_INFO = tuple(int(part) for part in driver.sqlite_version.split("."))
 BUSY_SECONDS = 30.0
@@ -52,44 +61,29 @@ def has_fixed_wal(version: tuple[int, ...]) -> bool:
     return version >= (3, 51, 3) or (3, 50, 7) <= version < (3, 51) or (3, 44, 6) <= version < (3, 45)
 
 
-class SqliteTransaction:
+class SqliteTransaction(OpenTransaction):
     """One transaction on one connection; see `database.Transaction`."""
 
-    __slots__ = ("_database", "_lease_now", "_now", "_write")
+    __slots__ = ("_lease_now", "_now")
 
     def __init__(self, database: SqliteDatabase, *, write: bool) -> None:
-        self._database = database
-        self._write = write
+        super().__init__(database, write=write)
         self._now: float | None = None
         self._lease_now: float | None = None
 
-    def query(self, name: str, /, **values: Any) -> list[Row]:
-        rows: list[Row] = self._database.run(name, values).fetchall()
-        return rows
-
-    def one(self, name: str, /, **values: Any) -> Row | None:
-        rows = self.query(name, **values)
-        return rows[0] if rows else None
-
-    def execute(self, name: str, /, **values: Any) -> int:
-        return int(self._database.run(name, values).rowcount)
-
-    def execute_many(self, name: str, /, rows: Sequence[Mapping[str, Any]]) -> None:
-        self._database.run(name, rows)
-
     def now(self) -> float:
         if self._now is None:
-            self._now = self._database.clock.now() + self._database.shift
+            self._now = float(self._database.clock.now() + self._database.shift)
         return self._now
 
     def lease_now(self) -> float:
         if self._lease_now is None:
-            self._lease_now = self._steady() + self._database.shift
+            self._lease_now = float(self._steady() + self._database.shift)
         return self._lease_now
 
     def _steady(self) -> float:
         """Wall time at the anchor plus what the monotonic clock has counted since: jumps and sleep do not age a lease."""
-        clock = self._database.clock
+        clock: Clock = self._database.clock
         boot, monotonic, wall = boot_id(), clock.monotonic(), clock.now()
         anchor = self.one("read_clock")
         if anchor and anchor["boot"] == boot and monotonic >= anchor["monotonic"]:
@@ -98,42 +92,6 @@ class SqliteTransaction:
         if self._write:
             self.execute("set_clock", boot=boot, monotonic=monotonic, steady=steady)
         return steady
-
-    @property
-    def driver(self) -> Any:
-        return self._database.connection
-
-    def transaction(self, *, write: bool = True) -> SqliteTransaction:
-        assert self._write or not write, "a reading transaction cannot become a writing one"  # noqa: S101 - our own misuse
-        return self
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """The outer block commits."""
-
-
-class _Block:
-    """`with database.transaction()`: begin, then commit or roll back."""
-
-    __slots__ = ("_database", "_write")
-
-    def __init__(self, database: SqliteDatabase, *, write: bool) -> None:
-        self._database = database
-        self._write = write
-
-    def __enter__(self) -> SqliteTransaction:
-        self._database.begin(write=self._write)
-        return SqliteTransaction(self._database, write=self._write)
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is None:
-            self._database.commit()
-        else:
-            self._database.rollback()
 
 
 class SqliteDatabase:
@@ -237,10 +195,10 @@ class SqliteDatabase:
 
     # --- transactions -------------------------------------------------------------------------
 
-    def transaction(self, *, write: bool = True) -> _Block:
-        return _Block(self, write=write)
+    def transaction(self, *, write: bool = True) -> TransactionBlock:
+        return TransactionBlock(self, write=write)
 
-    def begin(self, *, write: bool, known: int | None = None) -> None:
+    def begin(self, *, write: bool, known: int | None = None) -> SqliteTransaction:
         """Take the write lock at once, so that nothing later in the transaction can meet another writer."""
         expected = self._version if known is None else known
         try:
@@ -252,7 +210,8 @@ class SqliteDatabase:
         version = found["user_version"] if isinstance(found, dict) else found[0]
         if version != expected:
             self.rollback()
-            raise Conflict(f"{self.place} was upgraded while this process ran.", "Start the command again.")
+            raise upgraded(self.place)
+        return SqliteTransaction(self, write=write)
 
     def commit(self) -> None:
         try:
@@ -265,14 +224,17 @@ class SqliteDatabase:
         if self._connection.in_transaction:
             self._connection.execute("ROLLBACK")
 
-    def run(self, name: str, values: Any) -> Any:
-        """Run one named query; a list of values runs it once for each."""
-        connection = self._connection
-        statement = self._queries[name]
+    def run(self, name: str, values: Mapping[str, Any]) -> Any:
+        """One named query."""
+        return self._run(self._connection.execute, self._queries[name], values)
+
+    def run_many(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        """One named query for each of the rows."""
+        self._run(self._connection.executemany, self._queries[name], rows)
+
+    def _run(self, act: Callable[[str, Any], Any], statement: str, values: Any) -> Any:
         try:
-            if isinstance(values, dict):
-                return self._patiently(lambda: connection.execute(statement, values))
-            return self._patiently(lambda: connection.executemany(statement, values))
+            return self._patiently(lambda: act(statement, values))
         except (OverflowError, UnicodeEncodeError) as error:
             raise unfit(error) from error
         except driver.Error as error:
@@ -291,10 +253,7 @@ class SqliteDatabase:
                 deadline = now + PATIENCE_SECONDS if deadline is None else deadline
                 if now > deadline:
                     self.rollback()
-                    raise Conflict(
-                        f"Another process has kept {self.place} busy for minutes.",
-                        "Look for a hung handoff process; nothing was changed.",
-                    ) from error
+                    raise busy(self.place) from error
                 self.clock.sleep(_PAUSE_SECONDS)
 
     def _explained(self, error: BaseException) -> BaseException:

@@ -208,7 +208,7 @@ def test_a_cancelled_batch_keeps_what_is_finished_and_refuses_who_still_works(da
     assert states == {"api": "done", "ui": "cancelled", "doc": "cancelled", "split-join": "cancelled"}
     with pytest.raises(Conflict, match="wrong split"):
         outcomes.finish(database, key=claim.task.key, fence=claim.fence)
-    assert metrics.of_batch(database, batch=batch.key) is None
+    assert metrics.listing(database) == []
 
 
 def test_a_stopped_batch_starts_nothing_and_takes_every_result(database):

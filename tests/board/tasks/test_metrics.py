@@ -33,7 +33,8 @@ def run_batch(database, number, *, estimate, minutes, beside=True):
 
 def test_a_batch_side_by_side_is_twice_as_fast_and_has_no_serial_share(database):
     batch = run_batch(database, 1, estimate=20, minutes=30)
-    measure = metrics.of_batch(database, batch=batch.key)
+    (measure,) = metrics.listing(database)
+    assert measure.batch == batch.key
     assert (measure.sub_tasks, measure.estimated_minutes, measure.summary) == (2, 40, "joined")
     assert measure.session_minutes == pytest.approx(60, abs=0.5)
     assert measure.wall_minutes == pytest.approx(30, abs=0.5)
@@ -43,7 +44,8 @@ def test_a_batch_side_by_side_is_twice_as_fast_and_has_no_serial_share(database)
 
 def test_a_batch_one_after_the_other_is_all_serial(database):
     batch = run_batch(database, 1, estimate=20, minutes=30, beside=False)
-    measure = metrics.of_batch(database, batch=batch.key)
+    (measure,) = metrics.listing(database)
+    assert measure.batch == batch.key
     assert measure.speedup == pytest.approx(1, abs=0.05)
     assert measure.serial_share == pytest.approx(1, abs=0.1)
 

@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handoff.checks.frameworks.frameworks import READERS, Suite
+from handoff.checks.frameworks.table import BY_READER
 from handoff.checks.readers.found import RunOutput, Unreadable
-from handoff.checks.readers.readers import read
-from handoff.checks.results import REASONS, Report, report_of
+from handoff.checks.results import REASONS, Case, Report
+from handoff.checks.runs import read
+from handoff.checks.suite import Suite
 
 
 def _found(tmp_path, reader, *, results=None, output="", files=None):
@@ -322,7 +323,7 @@ def test_a_python_file_that_does_not_load_tells_why(tmp_path, body, reason):
     assert _cases(tmp_path, "pytest", results=_pytest(body)) == {"s:test_a.py": ("error", reason)}
 
 
-@given(st.sampled_from([name for name in READERS if name != "exit"]), st.binary(max_size=200), st.text(max_size=200))
+@given(st.sampled_from([name for name in BY_READER if name != "exit"]), st.binary(max_size=200), st.text(max_size=200))
 def test_rubbish_is_never_taken_for_results(tmp_path_factory, reader, data, output):
     folder = tmp_path_factory.mktemp("rubbish")
     try:
@@ -347,5 +348,7 @@ def test_json_of_another_shape_is_never_taken_for_results(tmp_path, reader, valu
 def test_a_report_survives_being_written_down(tmp_path):
     cases = read(_found(tmp_path, "trx", results=TRX))
     report = Report("s", "run", 1, 0.5, "tail", cases, tests=("tests/",))
-    assert report_of(json.loads(json.dumps(report.record()))) == report
+    back = json.loads(json.dumps(report.record()))
+    back = {**back, "cases": tuple(Case(**case) for case in back["cases"]), "tests": tuple(back["tests"])}
+    assert Report(**back) == report
     assert all(case.reason in REASONS for case in cases if case.bad)

@@ -19,11 +19,11 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 POINTS = [
     "flows.conclude.prepare:call", "flows.conclude.prepare:return", "agents.session.start:return", "sessions.start.wait:return",
     "sessions.start.save:return", "flows.conclude.decide:call", "flows.judge.judge_phase:call",
-    "flows.judge.judge_phase:return", "flows.conclude.write_intent:return", "commits.phases.commit:return",
+    "flows.judge.judge_phase:return", "flows.intent.write_intent:return", "commits.phases.commit:return",
     "commits.phases.arrive:call", "commits.phases.arrive:return", "commits.phases.publish:call",
-    "commits.phases.publish:return", "flows.conclude._note:call", "flows.conclude._note:return",
-    "flows.conclude._advance:call", "flows.conclude._finish_task:return", "flows.conclude._enter:return",
-    "flows.conclude._advance:return", "sessions.conclude._tell:return", "sessions.conclude.conclude:return",
+    "commits.phases.publish:return", "flows.intent._note:call", "flows.intent._note:return",
+    "flows.intent._advance:call", "flows.intent._finish_task:return", "flows.intent.enter:return",
+    "flows.intent._advance:return", "sessions.conclude._tell:return", "sessions.conclude.conclude:return",
 ]  # fmt: skip
 
 

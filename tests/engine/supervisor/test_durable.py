@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -11,8 +12,9 @@ import pytest
 
 from databases import place, postgres_server  # noqa: F401 - fixtures
 from handoff.base.clock import SystemClock
+from handoff.base.errors import UserError
 from handoff.engine.supervisor import durable
-from source import ROOT
+from source import ROOT, read
 
 PROCESS = os.path.join(ROOT, "tests", "support", "durable_process.py")
 
@@ -166,14 +168,45 @@ def test_rows_hold_json_and_our_own_version_never_pickles(engine, spot):
     assert executor == engine.executor
 
 
-def test_health_names_the_database_and_what_is_to_do(engine, spot):
-    health = engine.health()
-    assert (health.executor, health.database) == (engine.executor, spot.kind)
-    assert (health.pending, health.queued) == (0, 0)
+def test_a_fresh_engine_has_nothing_to_do_and_the_journal_its_library_allows(engine, spot):
+    assert engine.listing(live=False) == []
     if spot.kind == "sqlite":
         from handoff.store.sqlite import has_fixed_wal, library
 
-        assert health.journal == ("wal" if has_fixed_wal(library.sqlite_version_info) else "delete")
+        with engine._engine.plain.connect() as connection:
+            journal = connection.exec_driver_sql("PRAGMA journal_mode").scalar()
+        assert journal == ("wal" if has_fixed_wal(library.sqlite_version_info) else "delete")
+
+
+PRIVATE = [
+    "_core.execute_dequeued_workflow",
+    "_dbos.DBOS._recover_pending_workflows",
+    "_dbos.DBOS._sys_db",
+    "_sys_db.SystemDatabase.get_workflow_statuses",
+    "_sys_db.SystemDatabase.start_queued_workflows",
+]
+
+
+@pytest.mark.parametrize("name", PRIVATE)
+def test_a_private_name_of_the_engine_is_as_it_was_when_it_was_tried(name):
+    assert durable.find_changed({name: durable.PRIVATE[name]}) == []
+
+
+def test_no_other_private_name_is_used_and_each_is_looked_at_before_a_launch():
+    assert sorted(durable.PRIVATE) == PRIVATE
+    with open(durable.__file__, encoding="utf-8") as file:
+        used = set(re.findall(r"(?:self\._dbos|dbos\.DBOS)\.(_\w+)|\b_core\.(\w+)|\brows\.(\w+)", file.read()))
+    assert {word for words in used for word in words if word} == {name.rpartition(".")[2] for name in PRIVATE}
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"), [("_dbos.DBOS._gone", ""), ("_core.execute_dequeued_workflow", "dbos status no_such")]
+)
+def test_an_engine_that_changed_is_refused_with_its_version_and_the_way_back(name, parameters):
+    with pytest.raises(UserError, match=rf"dbos \d.* has changed {re.escape(name)}") as refused:
+        durable.refuse_changed({**durable.PRIVATE, name: parameters})
+    assert f"pip install 'dbos=={durable.TESTED}'" in refused.value.hint
+    assert f"dbos=={durable.TESTED}" in read("constraints.txt").splitlines()
 
 
 def test_executor_ids_are_never_the_same():

@@ -16,7 +16,7 @@ POINTS = (
     "supervisor.supervisor._claim:return",
     "supervisor.durable.nudge:return",
     "supervisor.phase_run.session_step:call",
-    "agents.folder.put_launch:return",
+    "agents.folder.write:return",
     "workspaces.running.leave:return",
     "base.process.spawn:return",  # the monitor is started, nobody knows it yet
     "agents.session.start:return",
@@ -40,7 +40,7 @@ OF_MONITORS = (
 OF_AGENTS = (
     "tool.scripted._scripted:call",
     "scripted.player.perform:call",
-    "scripted.player._write:return",
+    "scripted.player.do_write:return",
     "scripted.player.perform:return",
 )
 SITE = os.path.join(ROOT, "tests", "support", "deadly_site")

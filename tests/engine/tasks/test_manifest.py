@@ -60,7 +60,7 @@ def test_a_manifest_of_the_reference_is_read_as_it_stands(tmp_path):
     assert (manifest.batch_id, manifest.fan_in_task, manifest.timeout_hours) == ("login-split", "login-join", 2.0)
     assert [sub.id for sub in manifest.sub_tasks] == ["form", "api", "docs"]
     assert manifest.sub_tasks[2].depends_on == ("form", "api")
-    assert manifest.sub_tasks[0].owns[0] == ("prefix", "src/form/")
+    assert manifest.sub_tasks[0].owns[0] == "src/form/"
     assert manifest.unknown == ()
 
 
@@ -87,7 +87,7 @@ path = "src/api.py"
     )
     manifest = read_manifest(path)
     assert [sub.id for sub in manifest.sub_tasks] == ["form", "api"]
-    assert manifest.sub_tasks[1].owns == (("exact", "src/api.py"),)
+    assert manifest.sub_tasks[1].owns == ("src/api.py",)
 
 
 def sub(index, key, value):

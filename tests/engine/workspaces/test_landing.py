@@ -77,7 +77,8 @@ def test_only_owned_paths_are_taken(repo, desk):
 def test_links_that_lead_out_and_submodule_pointers_are_refused(repo, desk, tmp_path):
     one = desk.session("one")
     os.makedirs(os.path.join(one.path, "src"))
-    os.symlink("/etc/passwd", os.path.join(one.path, "src", "out"))
+    (tmp_path / "out").touch()
+    os.symlink(tmp_path / "out", os.path.join(one.path, "src", "out"))
     os.symlink("../../x", os.path.join(one.path, "src", "up"))
     os.symlink("../b.txt", os.path.join(one.path, "src", "inside"))
     other = Repo.create(str(tmp_path / "other"))

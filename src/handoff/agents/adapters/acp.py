@@ -8,8 +8,9 @@ from __future__ import annotations
 import os
 import sys
 
-from handoff.agents.contract import BY_SANDBOX, RESULT, SAID, STARTED, TOOL, Abilities, Adapter, AgentEvent, Launch
-from handoff.agents.reading.lines import parse, text_of
+from handoff.agents.adapters.pieces import event
+from handoff.agents.contract import RESULT, SAID, STARTED, TOOL, Abilities, Adapter, AgentEvent, Launch
+from handoff.agents.reading.lines import parse
 from handoff.base.errors import UserError
 from handoff.base.light_json import dumps
 from handoff.base.record import TYPE_CHECKING
@@ -23,7 +24,7 @@ TALK = "acp.json"
 def abilities(version: str) -> Abilities:
     """The driver calls the hooks itself, so they cannot be skipped."""
     del version
-    return Abilities(start_context=True, deny_edit=True, refuse_stop=True, end_event=True, mcp=True, fence=BY_SANDBOX)
+    return Abilities(start_context=True, deny_edit=True, refuse_stop=True, mcp=True)
 
 
 def launch(order: LaunchRequest) -> Launch:
@@ -41,9 +42,8 @@ def launch(order: LaunchRequest) -> Launch:
         "mcp": list(order.mcp),
         "endpoint": order.endpoint,
     }
-    asking = {
-        "OPENCODE_PERMISSION": dumps({"edit": "ask"})
-    }  # the one known agent that does not ask unless it is told to
+    # opencode is the one known agent that does not ask unless it is told to.
+    asking = {"OPENCODE_PERMISSION": dumps({"edit": "ask"})}
     return Launch((sys.executable, "-m", "handoff.agents.acp_driver", order.folder), asking, {path: dumps(talk)})
 
 
@@ -52,16 +52,23 @@ def read(line: str) -> tuple[AgentEvent, ...]:
     value = parse(line)
     kind = value.get("type")
     if kind == STARTED:
-        return (AgentEvent(kind=STARTED, client_id=str(value.get("id") or "")),)
-    if kind in (TOOL, SAID):
-        return (AgentEvent(kind=str(kind), text=text_of(value.get("text"))),)
+        return event(STARTED, client_id=str(value.get("id") or ""))
     if kind == RESULT:
-        return (AgentEvent(kind=RESULT, text=text_of(value.get("text")), ok=bool(value.get("ok"))),)
-    return ()
+        return event(RESULT, value.get("text"), ok=bool(value.get("ok")))
+    return event(str(kind), value.get("text")) if kind in (TOOL, SAID) else ()
 
 
 ADAPTER = Adapter(
-    name="acp", title="any agent that speaks ACP", programs=(), abilities=abilities, launch=launch, read=read, dialect="acp", version_words=(),
-    secrets=("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY", "COPILOT_PROVIDER_API_KEY",
-             "GH_TOKEN", "GITHUB_TOKEN", "COPILOT_GITHUB_TOKEN"),
-)  # fmt: skip
+    name="acp",
+    title="any agent that speaks ACP",
+    programs=(),
+    abilities=abilities,
+    launch=launch,
+    read=read,
+    dialect="acp",
+    version_words=(),
+    secrets=tuple(
+        """ANTHROPIC_API_KEY OPENAI_API_KEY GEMINI_API_KEY GOOGLE_API_KEY COPILOT_PROVIDER_API_KEY GH_TOKEN GITHUB_TOKEN
+        COPILOT_GITHUB_TOKEN""".split()
+    ),
+)

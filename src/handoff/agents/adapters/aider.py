@@ -4,29 +4,19 @@ from __future__ import annotations
 
 import os
 
-from handoff.agents.contract import SAID, TOOL, TROUBLE, Abilities, Adapter, AgentEvent, Launch
+from handoff.agents.adapters.pieces import event, model, supervised
+from handoff.agents.contract import SAID, TOOL, TROUBLE, Adapter, AgentEvent, Launch
 from handoff.base.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from handoff.agents.contract import LaunchRequest
 
+_ALONE = """--yes-always --no-auto-commits --no-dirty-commits --no-gitignore --no-pretty --no-fancy-input --analytics-disable
+    --no-check-update --no-show-release-notes --no-detect-urls --no-suggest-shell-commands --map-tokens 0""".split()
 _TROUBLES = (
-    "litellm.",
-    "servers are down",
-    "api provider",
-    "authenticationerror",
-    "ratelimiterror",
-    "badrequesterror",
-    "internalservererror",
-    "apiconnectionerror",
-    "retrying in",
+    *("litellm.", "servers are down", "api provider", "retrying in"),
+    *("authenticationerror", "ratelimiterror", "badrequesterror", "internalservererror", "apiconnectionerror"),
 )
-
-
-def abilities(version: str) -> Abilities:
-    """Supervised only: the sandbox and the comparison afterwards."""
-    del version
-    return Abilities()
 
 
 def launch(order: LaunchRequest) -> Launch:
@@ -37,13 +27,9 @@ def launch(order: LaunchRequest) -> Launch:
     """
     prompt = os.path.join(order.folder, "aider-prompt.md")
     named = [path for path in order.owned if os.path.isfile(path)]
-    argv = (
-        order.program, "--message-file", prompt, "--yes-always", "--no-auto-commits", "--no-dirty-commits",
-        "--no-gitignore", "--no-pretty", "--no-fancy-input", "--analytics-disable", "--no-check-update",
-        "--no-show-release-notes", "--no-detect-urls", "--no-suggest-shell-commands", "--map-tokens", "0",
-        "--input-history-file", os.devnull, "--chat-history-file", os.path.join(order.folder, "aider-chat.md"),
-        *(("--model", order.model) if order.model else ()), *order.words, *named,
-    )  # fmt: skip
+    chat = os.path.join(order.folder, "aider-chat.md")
+    files = ("--message-file", prompt, "--input-history-file", os.devnull, "--chat-history-file", chat)
+    argv = (order.program, *files, *_ALONE, *model(order), *order.words, *named)
     return Launch(argv, {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}, {prompt: order.prompt})
 
 
@@ -52,17 +38,17 @@ def read(line: str) -> tuple[AgentEvent, ...]:
     text = line.strip()
     lower = text.lower()
     if any(sign in lower for sign in _TROUBLES):
-        return (AgentEvent(kind=TROUBLE, text=text),)
+        return event(TROUBLE, text)
     if text.startswith("Applied edit to "):
-        return (AgentEvent(kind=TOOL, text=text),)
-    return (AgentEvent(kind=SAID, text=text),) if text else ()
+        return event(TOOL, text)
+    return event(SAID, text) if text else ()
 
 
 ADAPTER = Adapter(
     name="aider",
     title="aider",
     programs=("aider",),
-    abilities=abilities,
+    abilities=supervised,
     launch=launch,
     read=read,
     secrets=("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY"),

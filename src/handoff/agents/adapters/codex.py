@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 
+from handoff.agents.adapters.pieces import as_program, event, hooked, model, our_server, part
 from handoff.agents.contract import (
     BY_CLIENT,
     RESULT,
@@ -16,14 +17,12 @@ from handoff.agents.contract import (
     TOOL,
     TROUBLE,
     USAGE,
-    Abilities,
     Adapter,
     AgentEvent,
     Launch,
-    at_least,
 )
 from handoff.agents.hook_entries import group_hooks
-from handoff.agents.reading.lines import parse, text_of
+from handoff.agents.reading.lines import parse
 from handoff.base.light_json import dumps
 from handoff.base.record import TYPE_CHECKING
 
@@ -33,21 +32,11 @@ if TYPE_CHECKING:
     from handoff.agents.contract import LaunchRequest
 
 _FLOOR = "0.150.0"
+_QUIET = """--json --ignore-user-config --skip-git-repo-check --disable plugins --disable apps
+    -c analytics.enabled=false -c check_for_update_on_startup=false""".split()
+_SERVER = {"required": True, "startup_timeout_sec": 30, "default_tools_approval_mode": "approve"}
+_PASSED = [f"HANDOFF_{name}" for name in "HOME SESSION PROJECT TASK FENCE TOKEN DATABASE_URL BROKER".split()]
 _TOOL_ITEMS = ("command_execution", "file_change", "mcp_tool_call", "web_search", "collab_tool_call")
-
-
-def abilities(version: str) -> Abilities:
-    """Hooks came with 0.150; older ones are supervised only."""
-    able = at_least(version, _FLOOR)
-    return Abilities(
-        start_context=able,
-        deny_edit=able,
-        refuse_stop=able,
-        end_event=True,
-        resume=True,
-        mcp=True,
-        fence=BY_CLIENT,
-    )
 
 
 def launch(order: LaunchRequest) -> Launch:
@@ -72,21 +61,7 @@ def _home(order: LaunchRequest) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def _options(order: LaunchRequest) -> tuple[str, ...]:
-    words = [
-        "--json",
-        "--ignore-user-config",
-        "--skip-git-repo-check",
-        "--disable",
-        "plugins",
-        "--disable",
-        "apps",
-        "-c",
-        "analytics.enabled=false",
-        "-c",
-        "check_for_update_on_startup=false",
-    ]
-    if order.model:
-        words += ["-m", order.model]
+    words = [*_QUIET, *model(order, "-m")]
     if order.sandboxed or not order.owned:
         words.append("--dangerously-bypass-approvals-and-sandbox")
     else:
@@ -96,38 +71,11 @@ def _options(order: LaunchRequest) -> tuple[str, ...]:
         words.append("--dangerously-bypass-hook-trust")
         for name, groups in group_hooks(order.hook, "codex").items():
             words += ["-c", f"hooks.{name}={_toml(groups)}"]
-    if order.endpoint:
-        server: dict[str, Any] = {
-            "url": order.endpoint,
-            "bearer_token_env_var": TOKEN_VARIABLE,
-            "required": True,
-            "startup_timeout_sec": 30,
-            "default_tools_approval_mode": "approve",
-        }
-        words += ["-c", f"mcp_servers.handoff={_toml(server)}"]
-    elif order.mcp:
-        server = {
-            "command": order.mcp[0],
-            "args": list(order.mcp[1:]),
-            "required": True,
-            "startup_timeout_sec": 30,
-            "default_tools_approval_mode": "approve",
-            "env_vars": _PASSED,
-        }
-        words += ["-c", f"mcp_servers.handoff={_toml(server)}"]
+    http = {"url": order.endpoint, "bearer_token_env_var": TOKEN_VARIABLE}
+    local = {**as_program(order), "env_vars": _PASSED}
+    for name, server in our_server(order, http=http, local=local, both=_SERVER).items():
+        words += ["-c", f"mcp_servers.{name}={_toml(server)}"]
     return tuple(words)
-
-
-_PASSED = [
-    "HANDOFF_HOME",
-    "HANDOFF_SESSION",
-    "HANDOFF_PROJECT",
-    "HANDOFF_TASK",
-    "HANDOFF_FENCE",
-    "HANDOFF_TOKEN",
-    "HANDOFF_DATABASE_URL",
-    "HANDOFF_BROKER",
-]
 
 
 def _toml(value: Any) -> str:
@@ -144,37 +92,30 @@ def read(line: str) -> tuple[AgentEvent, ...]:
     value = parse(line)
     kind = str(value.get("type") or "")
     if kind == "thread.started":
-        return (AgentEvent(kind=STARTED, client_id=str(value.get("thread_id") or "")),)
+        return event(STARTED, client_id=str(value.get("thread_id") or ""))
     if kind in ("item.started", "item.completed"):
-        item = value.get("item")
-        return _item(item if isinstance(item, dict) else {}, started=kind == "item.started")
+        return _item(part(value, "item"), started=kind == "item.started")
     if kind == "turn.started":
-        return (AgentEvent(kind=USAGE, turns=1),)
+        return event(USAGE, turns=1)
     if kind == "turn.completed":
-        return (AgentEvent(kind=RESULT, ok=True),)
+        return event(RESULT, ok=True)
     if kind == "turn.failed":
-        return (AgentEvent(kind=RESULT, text=text_of(value.get("error")), ok=False),)
-    if kind == "error":
-        return (AgentEvent(kind=TROUBLE, text=text_of(value.get("message"))),)
-    return ()
+        return event(RESULT, value.get("error"), ok=False)
+    return event(TROUBLE, value.get("message")) if kind == "error" else ()
 
 
 def _item(item: dict[str, Any], *, started: bool) -> tuple[AgentEvent, ...]:
     kind = item.get("type")
-    if kind in _TOOL_ITEMS:
-        return (
-            (AgentEvent(kind=TOOL, text=str(item.get("command") or kind)),) if started or kind == "file_change" else ()
-        )
-    if kind == "agent_message" and not started:
-        return (AgentEvent(kind=SAID, text=text_of(item.get("text") or "")),)
-    return ()
+    if kind in _TOOL_ITEMS and (started or kind == "file_change"):
+        return event(TOOL, item.get("command") or kind)
+    return event(SAID, item.get("text")) if kind == "agent_message" and not started else ()
 
 
 ADAPTER = Adapter(
     name="codex",
     title="Codex",
     programs=("codex",),
-    abilities=abilities,
+    abilities=hooked(_FLOOR, fence=BY_CLIENT),
     launch=launch,
     read=read,
     resume=resume,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
+from handoff.agents.adapters.pieces import as_program, event, hooked, model, new_id, our_server, part
 from handoff.agents.contract import (
-    BY_SANDBOX,
     FAILED,
     LIMIT,
     RESULT,
@@ -13,16 +13,14 @@ from handoff.agents.contract import (
     STARTED,
     TOOL,
     TROUBLE,
-    Abilities,
     Adapter,
     AgentEvent,
     AgentOutcome,
     Launch,
-    at_least,
     bearer,
 )
 from handoff.agents.hook_entries import group_hooks
-from handoff.agents.reading.lines import number, parse, text_of
+from handoff.agents.reading.lines import number, parse
 from handoff.agents.reading.outcomes import UNKNOWN_WAIT_SECONDS, judge
 from handoff.agents.reading.waiting import reset_time
 from handoff.base.light_json import dumps
@@ -34,6 +32,7 @@ if TYPE_CHECKING:
     from handoff.agents.contract import Ending, LaunchRequest
 
 _FLOOR = "0.50.0"
+_ALONE = "--output-format stream-json --approval-mode yolo --skip-trust".split()
 _TOO_MANY_REQUESTS = 429 % 256
 _CODES = {
     41: "Gemini CLI is not signed in",
@@ -42,25 +41,9 @@ _CODES = {
 }
 
 
-def abilities(version: str) -> Abilities:
-    """Hooks are there from the floor on; it has a cap on turns, none on money."""
-    able = at_least(version, _FLOOR)
-    return Abilities(
-        start_context=able,
-        deny_edit=able,
-        refuse_stop=able,
-        end_event=True,
-        choose_id=True,
-        resume=True,
-        mcp=True,
-        turn_limit=True,
-        fence=BY_SANDBOX,
-    )
-
-
 def launch(order: LaunchRequest) -> Launch:
     """A fresh session."""
-    return _launch(order, ("--session-id", order.client_id) if order.client_id else ())
+    return _launch(order, new_id(order))
 
 
 def resume(order: LaunchRequest) -> Launch:
@@ -77,31 +60,15 @@ def _launch(order: LaunchRequest, which: tuple[str, ...]) -> Launch:
     }
     if order.hook:
         settings["hooks"] = group_hooks(order.hook, "gemini")
-    if order.endpoint:
-        settings["mcpServers"] = {
-            "handoff": {"httpUrl": order.endpoint, "headers": bearer(order), "trust": True, "timeout": 60000}
-        }
-    elif order.mcp:
-        settings["mcpServers"] = {
-            "handoff": {"command": order.mcp[0], "args": list(order.mcp[1:]), "trust": True, "timeout": 60000}
-        }
+    http = {"httpUrl": order.endpoint, "headers": bearer(order)}
+    if servers := our_server(order, http=http, local=as_program(order), both={"trust": True, "timeout": 60000}):
+        settings["mcpServers"] = servers
     if order.limits.turns:
         settings["model"] = {"maxSessionTurns": order.limits.turns}
-    argv = [
-        order.program,
-        "-p",
-        order.prompt,
-        "--output-format",
-        "stream-json",
-        "--approval-mode",
-        "yolo",
-        "--skip-trust",
-        *which,
-        *(("-m", order.model) if order.model else ()),
-    ]
+    argv = (order.program, "-p", order.prompt, *_ALONE, *which, *model(order, "-m"), *order.words)
     own = {"GEMINI_CLI_HOME": os.path.join(order.state or order.folder, "gemini")} if order.sandboxed else {}
     return Launch(
-        (*argv, *order.words),
+        argv,
         {"GEMINI_CLI_SYSTEM_SETTINGS_PATH": path, "GEMINI_CLI_NO_RELAUNCH": "true", **own},
         {path: dumps(settings)},
     )
@@ -112,18 +79,17 @@ def read(line: str) -> tuple[AgentEvent, ...]:
     value = parse(line)
     kind = value.get("type")
     if kind == "init":
-        return (AgentEvent(kind=STARTED, client_id=str(value.get("session_id") or "")),)
+        return event(STARTED, client_id=str(value.get("session_id") or ""))
     if kind == "tool_use":
-        return (AgentEvent(kind=TOOL, text=str(value.get("tool_name") or "")),)
+        return event(TOOL, value.get("tool_name"))
     if kind == "message" and value.get("role") == "assistant":
-        return (AgentEvent(kind=SAID, text=text_of(value.get("content"))),)
+        return event(SAID, value.get("content"))
     if kind == "error":
-        return (AgentEvent(kind=TROUBLE, text=text_of(value.get("message"))),)
+        return event(TROUBLE, value.get("message"))
     if kind == "result":
         good = value.get("status") == "success"
-        stats = value.get("stats")
-        turns = int(number(stats.get("turns"))) if isinstance(stats, dict) else 0
-        return (AgentEvent(kind=RESULT, text="" if good else text_of(value.get("error")), ok=good, turns=turns),)
+        turns = int(number(part(value, "stats").get("turns")))
+        return event(RESULT, "" if good else value.get("error"), ok=good, turns=turns)
     return ()
 
 
@@ -141,7 +107,7 @@ ADAPTER = Adapter(
     name="gemini",
     title="Gemini CLI",
     programs=("gemini",),
-    abilities=abilities,
+    abilities=hooked(_FLOOR, choose_id=True, turn_limit=True),
     launch=launch,
     read=read,
     resume=resume,

@@ -4,20 +4,9 @@ from __future__ import annotations
 
 import os
 
-from handoff.agents.contract import (
-    BY_SANDBOX,
-    RESULT,
-    SAID,
-    STARTED,
-    TOOL,
-    Abilities,
-    Adapter,
-    AgentEvent,
-    Launch,
-    at_least,
-    bearer,
-)
-from handoff.agents.reading.lines import parse, text_of
+from handoff.agents.adapters.pieces import event, hooked, model, our_server, part
+from handoff.agents.contract import RESULT, SAID, STARTED, TOOL, Adapter, AgentEvent, Launch, bearer
+from handoff.agents.reading.lines import parse
 from handoff.base.light_json import dumps
 from handoff.base.record import TYPE_CHECKING
 
@@ -27,6 +16,10 @@ if TYPE_CHECKING:
     from handoff.agents.contract import LaunchRequest
 
 _FLOOR = "1.10.0"
+_QUIET = {
+    **{f"OPENCODE_DISABLE_{name}": "1" for name in ("AUTOUPDATE", "LSP_DOWNLOAD", "DEFAULT_PLUGINS")},
+    "npm_config_offline": "true",
+}
 _PLUGIN = """\
 // Written by handoff for one session: asks the hook program before a file is edited.
 import { spawnSync } from "node:child_process"
@@ -51,12 +44,6 @@ export const Handoff = async ({ directory }) => {
 """
 
 
-def abilities(version: str) -> Abilities:
-    """A session that stops too early is resumed with the reason instead of being refused."""
-    able = at_least(version, _FLOOR)
-    return Abilities(start_context=able, deny_edit=able, resume=True, mcp=True, fence=BY_SANDBOX)
-
-
 def launch(order: LaunchRequest) -> Launch:
     """A fresh session; opencode chooses the id and tells it with its first event."""
     return _launch(order, ())
@@ -70,28 +57,15 @@ def resume(order: LaunchRequest) -> Launch:
 def _launch(order: LaunchRequest, which: tuple[str, ...]) -> Launch:
     folder = os.path.join(order.folder, "opencode")
     config: dict[str, Any] = {"autoupdate": False, "share": "disabled"}
-    if order.endpoint:
-        config["mcp"] = {
-            "handoff": {
-                "type": "remote",
-                "url": order.endpoint,
-                "headers": bearer(order),
-                "oauth": False,
-                "enabled": True,
-            }
-        }
-    elif order.mcp:
-        config["mcp"] = {"handoff": {"type": "local", "command": list(order.mcp), "enabled": True}}
+    http = {"type": "remote", "url": order.endpoint, "headers": bearer(order), "oauth": False}
+    local = {"type": "local", "command": list(order.mcp)}
+    if servers := our_server(order, http=http, local=local, both={"enabled": True}):
+        config["mcp"] = servers
     files = {os.path.join(folder, "opencode.json"): dumps(config)}
     if order.hook:
         files[os.path.join(folder, "plugin", "handoff.js")] = _PLUGIN % dumps(list(order.hook))
-    argv = (
-        order.program, "run", "--format", "json", "--dir", order.workspace, "--title", order.session, "--auto", *which,
-        *(("-m", order.model) if order.model else ()), *order.words, order.prompt,
-    )  # fmt: skip
-    quiet = dict.fromkeys(
-        ("OPENCODE_DISABLE_AUTOUPDATE", "OPENCODE_DISABLE_LSP_DOWNLOAD", "OPENCODE_DISABLE_DEFAULT_PLUGINS"), "1"
-    )
+    place = ("--format", "json", "--dir", order.workspace, "--title", order.session, "--auto")
+    argv = (order.program, "run", *place, *which, *model(order, "-m"), *order.words, order.prompt)
     own = {}
     if order.sandboxed:  # the person's home cannot be written inside a sandbox
         own = {
@@ -101,8 +75,7 @@ def _launch(order: LaunchRequest, which: tuple[str, ...]) -> Launch:
     return Launch(
         argv,
         {
-            **quiet,
-            "npm_config_offline": "true",
+            **_QUIET,
             "OPENCODE_CONFIG_DIR": folder,
             "OPENCODE_DB": os.path.join(order.state or order.folder, "opencode", "opencode.db"),
             **own,
@@ -116,27 +89,23 @@ def read(line: str) -> tuple[AgentEvent, ...]:
     value = parse(line)
     kind = value.get("type")
     known = str(value.get("sessionID") or "")
-    part = value.get("part")
-    part = part if isinstance(part, dict) else {}
+    step = part(value, "part")
     if kind == "step_start":
-        return (AgentEvent(kind=STARTED, client_id=known),)
+        return event(STARTED, client_id=known)
     if kind == "tool_use":
-        return (AgentEvent(kind=TOOL, text=str(part.get("tool") or "")),)
+        return event(TOOL, step.get("tool"))
     if kind == "text":
-        return (AgentEvent(kind=SAID, text=text_of(part.get("text") or "")),)
-    if kind == "step_finish":
-        stopped = part.get("reason") == "stop"
-        return (AgentEvent(kind=RESULT, client_id=known, ok=True if stopped else None, turns=0),) if stopped else ()
-    if kind == "error":
-        return (AgentEvent(kind=RESULT, text=text_of(value.get("error")), client_id=known, ok=False),)
-    return ()
+        return event(SAID, step.get("text"))
+    if kind == "step_finish" and step.get("reason") == "stop":
+        return event(RESULT, client_id=known, ok=True)
+    return event(RESULT, value.get("error"), client_id=known, ok=False) if kind == "error" else ()
 
 
 ADAPTER = Adapter(
     name="opencode",
     title="opencode",
     programs=("opencode",),
-    abilities=abilities,
+    abilities=hooked(_FLOOR, refuse_stop=False),  # one that stops too early is resumed with the reason
     launch=launch,
     read=read,
     resume=resume,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
-from handoff.agents.contract import SAID, TROUBLE, USAGE, Abilities, Adapter, AgentEvent, Launch
+from handoff.agents.adapters.pieces import event, supervised
+from handoff.agents.contract import SAID, TROUBLE, USAGE, Adapter, AgentEvent, Launch
 from handoff.agents.scripted.player import SPENT
 from handoff.base.errors import UserError
 from handoff.base.files import read_text
@@ -13,12 +14,6 @@ from handoff.base.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from handoff.agents.contract import LaunchRequest
-
-
-def abilities(version: str) -> Abilities:
-    """It follows its script; a script may call the hook program like a real client."""
-    del version
-    return Abilities()
 
 
 def launch(order: LaunchRequest) -> Launch:
@@ -42,10 +37,10 @@ def read(line: str) -> tuple[AgentEvent, ...]:
     """What it told; its complaints begin with Error."""
     text = line.strip()
     if text.startswith("Error: "):
-        return (AgentEvent(kind=TROUBLE, text=text.removeprefix("Error: ")),)
+        return event(TROUBLE, text.removeprefix("Error: "))
     if text.startswith(SPENT) and text.endswith(" USD"):
-        return (AgentEvent(kind=USAGE, text=text, money=_amount(text)),)
-    return (AgentEvent(kind=SAID, text=text),) if text else ()
+        return event(USAGE, text, money=_amount(text))
+    return event(SAID, text) if text else ()
 
 
 def _amount(text: str) -> float:
@@ -59,7 +54,7 @@ ADAPTER = Adapter(
     name="scripted",
     title="the scripted agent",
     programs=(sys.executable,),
-    abilities=abilities,
+    abilities=supervised,
     launch=launch,
     read=read,
     interactive=launch,

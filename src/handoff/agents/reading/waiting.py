@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import re
 
-from handoff.base.record import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from typing import Any
-
-_SIGNS = (
-    "rate limit", "rate_limit", "ratelimit", "usage limit", "quota", "too many requests", "resource_exhausted",
-    "resource exhausted", "session limit", "weekly limit", "hit your limit", "status code 429", "http 429", "error: 429",
-    "429 too many", "overloaded_error",
-)  # fmt: skip
-_UNITS = {
-    "ms": 0.001, "millisecond": 0.001, "s": 1, "sec": 1, "second": 1, "m": 60, "min": 60, "minute": 60,
-    "h": 3600, "hr": 3600, "hour": 3600, "d": 86400, "day": 86400, "w": 604800, "week": 604800,
-}  # fmt: skip
+_SIGNS = """rate limit|rate_limit|ratelimit|usage limit|quota|too many requests|resource_exhausted|resource exhausted|session limit
+weekly limit|hit your limit|status code 429|http 429|error: 429|429 too many|overloaded_error""".replace(
+    "\n", "|"
+).split("|")
+_SECONDS = {
+    0.001: "ms millisecond",
+    1: "s sec second",
+    60: "m min minute",
+    3600: "h hr hour",
+    86400: "d day",
+    604800: "w week",
+}
+_UNITS = {word: seconds for seconds, words in _SECONDS.items() for word in words.split()}
 _SPAN = r"((?:\d+(?:\.\d+)?\s*(?:milliseconds?|ms|seconds?|secs?|s|minutes?|mins?|m|hours?|hrs?|h|days?|d|weeks?|w)\b[\s,]*(?:and\s+)?)+)"
-_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
 _LONGEST_SECONDS = 14 * 86400.0
 _NOON = 12
 
@@ -33,25 +32,25 @@ def is_limit(text: str) -> bool:
 def reset_time(text: str, now: float) -> float | None:
     """When the words say that work may go on, as a moment after `now`; None when they do not say."""
     for reader in (_epoch, _iso, _span, _clock_time):
-        found = reader(re, text, now)
+        found = reader(text, now)
         if found is not None and now < found <= now + _LONGEST_SECONDS:
             return found
     return None
 
 
-def _epoch(patterns: Any, text: str, now: float) -> float | None:
+def _epoch(text: str, now: float) -> float | None:
     """`limit reached|1763200000`, `"resetsAt": 1763200000`: seconds or milliseconds since 1970."""
     del now
-    found = patterns.search(r"(?:\||reset\w*\W{1,4})(\d{10}|\d{13})\b", text, patterns.IGNORECASE)
+    found = re.search(r"(?:\||reset\w*\W{1,4})(\d{10}|\d{13})\b", text, re.IGNORECASE)
     if found is None:
         return None
     number = float(found[1])
     return number / 1000 if len(found[1]) > 10 else number  # noqa: PLR2004 - milliseconds have 13 digits
 
 
-def _iso(patterns: Any, text: str, now: float) -> float | None:
+def _iso(text: str, now: float) -> float | None:
     del now
-    found = patterns.search(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?(?:\.\d+)?\s?(?:Z|UTC|[+-]\d\d:?\d\d)?", text)
+    found = re.search(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?(?:\.\d+)?\s?(?:Z|UTC|[+-]\d\d:?\d\d)?", text)
     if found is None:
         return None
     from datetime import UTC, datetime
@@ -64,24 +63,24 @@ def _iso(patterns: Any, text: str, now: float) -> float | None:
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
-def _span(patterns: Any, text: str, now: float) -> float | None:
+def _span(text: str, now: float) -> float | None:
     """`try again in 5h 30m`, `retry after 30 seconds`, `reset after 12h34m56s`, `retry-after: 42`."""
-    tight = patterns.sub(r"(\d)(ms|[smhdw])(?=\d)", r"\1\2 ", text)
-    found = patterns.search(r"(?:\bin|after|within|wait)\W{1,3}" + _SPAN, tight, patterns.IGNORECASE)
+    tight = re.sub(r"(\d)(ms|[smhdw])(?=\d)", r"\1\2 ", text)
+    found = re.search(r"(?:\bin|after|within|wait)\W{1,3}" + _SPAN, tight, re.IGNORECASE)
     if found is not None:
-        parts = patterns.findall(r"(\d+(?:\.\d+)?)\s*([a-z]+)", found[1].lower())
+        parts = re.findall(r"(\d+(?:\.\d+)?)\s*([a-z]+)", found[1].lower())
         return now + sum(float(n) * _UNITS.get(unit.rstrip("s") or "s", 0.0) for n, unit in parts)
-    bare = patterns.search(r"retry[-_ ]?after\W{1,4}(\d+(?:\.\d+)?)\b", text, patterns.IGNORECASE)
+    bare = re.search(r"retry[-_ ]?after\W{1,4}(\d+(?:\.\d+)?)\b", text, re.IGNORECASE)
     return now + float(bare[1]) if bare else None
 
 
-def _clock_time(patterns: Any, text: str, now: float) -> float | None:
+def _clock_time(text: str, now: float) -> float | None:
     """`resets 3pm (UTC)`, `try again at 3:45 PM`, `resets Nov 17, 8am`."""
-    found = patterns.search(
+    found = re.search(
         r"(?:resets?|again|until|at)\s+(?:at\s+|on\s+)?(?:([a-z]{3})[a-z]*\.?\s+(\d{1,2})(?:st|nd|rd|th)?,?\s+(?:at\s+)?)?"
         r"(\d{1,2})(?::(\d\d))?\s*([ap]m)?\b(?:\s*\(?(utc|gmt)\b)?",
         text,
-        patterns.IGNORECASE,
+        re.IGNORECASE,
     )
     if found is None or (found[4] is None and found[5] is None):
         return None

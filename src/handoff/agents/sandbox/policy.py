@@ -11,6 +11,8 @@ class Policy(NamedTuple):
     workspace: str
     temp: str
     home: str
+    owned: tuple[str, ...] | None = None
+    """What of the workspace can be written, if not all of it."""
     writable: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
     visible: tuple[str, ...] = ()

@@ -25,24 +25,22 @@ WORDS = {
 }
 ADVICE = "Install bubblewrap (apt install bubblewrap, dnf install bubblewrap) to keep sessions inside their folders."
 # Keys, tokens and sockets a coding session has no business with, below the home folder.
-_SECRETS = (
-    ".ssh", ".gnupg", ".aws", ".azure", ".config/gcloud", ".config/gh", ".config/glab-cli", ".kube", ".docker", ".netrc",
-    ".git-credentials", ".config/git/credentials", ".password-store", ".pypirc", ".mozilla", ".config/google-chrome",
-    ".local/share/keyrings", ".tmux",
-)  # fmt: skip
-_FORGOTTEN = (
-    "SSH_AUTH_SOCK", "SSH_AGENT_PID", "GPG_AGENT_INFO", "TMUX", "TMUX_PANE", "STY", "DBUS_SESSION_BUS_ADDRESS",
-    "XDG_RUNTIME_DIR", "GIT_ASKPASS", "SSH_ASKPASS", "GH_TOKEN", "GITHUB_TOKEN", "GITLAB_TOKEN", "DOCKER_HOST",
-    "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN",
-)  # fmt: skip
-# Names resolve through these even when the rest of /run, with everybody's sockets, is gone.
-_RUN_KEPT = (
-    "/run/systemd/resolve",
-    "/run/NetworkManager",
-    "/run/resolvconf",
-    "/run/current-system",
-    "/run/opengl-driver",
+_SECRETS = tuple(
+    """.ssh .gnupg .aws .azure .config/gcloud .config/gh .config/glab-cli .kube .docker .netrc .git-credentials
+    .config/git/credentials .password-store .pypirc .mozilla .config/google-chrome .local/share/keyrings .tmux""".split()
 )
+_FORGOTTEN = frozenset(
+    """SSH_AUTH_SOCK SSH_AGENT_PID GPG_AGENT_INFO TMUX TMUX_PANE STY DBUS_SESSION_BUS_ADDRESS XDG_RUNTIME_DIR GIT_ASKPASS
+    SSH_ASKPASS GH_TOKEN GITHUB_TOKEN GITLAB_TOKEN DOCKER_HOST AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY AWS_SESSION_TOKEN
+    HANDOFF_DATABASE_URL HANDOFF_TOKEN""".split()
+)
+"""Sockets and tokens, where the relay's rows are (with a password perhaps), and what proves who asks."""
+# Names resolve through these even when the rest of /run, with everybody's sockets, is gone.
+_RUN_KEPT = tuple(
+    f"/run/{name}" for name in "systemd/resolve NetworkManager resolvconf current-system opengl-driver".split()
+)
+_PROBE = "--ro-bind / / --dev /dev --proc /proc --unshare-pid --unshare-ipc true".split()
+_APART = "--die-with-parent --unshare-pid --unshare-ipc --unshare-uts --unshare-cgroup-try --cap-drop ALL".split()
 _SHORTEST_ROOT = 3
 
 
@@ -67,20 +65,7 @@ def _works(name: str, environment: Mapping[str, str]) -> bool:
         program = find("bwrap", path=path)
         if program is None:
             return False
-        probe = [
-            program,
-            "--ro-bind",
-            "/",
-            "/",
-            "--dev",
-            "/dev",
-            "--proc",
-            "/proc",
-            "--unshare-pid",
-            "--unshare-ipc",
-            "true",
-        ]
-        return capture(probe, environment=environment).code == 0
+        return capture([program, *_PROBE], environment=environment).code == 0
     if name == LANDLOCK:
         return version() >= OLDEST
     if name == SEATBELT:
@@ -121,15 +106,7 @@ def secrets(policy: Policy) -> list[str]:
 
 def bubblewrap_words(policy: Policy) -> list[str]:
     """The options for bwrap. Order matters: later ones lie over earlier ones."""
-    words = [
-        "--die-with-parent",
-        "--unshare-pid",
-        "--unshare-ipc",
-        "--unshare-uts",
-        "--unshare-cgroup-try",
-        "--cap-drop",
-        "ALL",
-    ]
+    words = [*_APART]
     words += [] if policy.network else ["--unshare-net"]
     words += [] if policy.terminal else ["--new-session"]
     words += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/run"]
@@ -145,7 +122,10 @@ def bubblewrap_words(policy: Policy) -> list[str]:
         words += ["--tmpfs", path] if os.path.isdir(path) else ["--ro-bind", os.devnull, path]
     for path in _existing(policy.visible):
         words += ["--ro-bind", path, path]
-    for path in _existing((policy.temp, *policy.writable, policy.workspace)):
+    for path in _existing((policy.temp, *policy.writable)):
+        words += ["--bind", path, path]
+    words += ["--bind" if policy.owned is None else "--ro-bind", policy.workspace, policy.workspace]
+    for path in _existing(policy.owned or ()):
         words += ["--bind", path, path]
     git = os.path.join(policy.workspace, ".git")
     if os.path.isdir(git):

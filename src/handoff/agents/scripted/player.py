@@ -75,97 +75,80 @@ def read_script(path: str) -> list[dict[str, Any]]:
 
 def perform(acts: list[dict[str, Any]], stage: Stage, tell: Callable[[str], None]) -> Ended:
     """Act after act, telling what happens; stops at the first thing that fails."""
+    player = Player(stage, tell)
     for act in acts:
         verb = next(verb for verb in VERBS if verb in act)
-        ended = _STAGE[verb](act, stage, tell)
+        ended: Ended | None = getattr(player, f"do_{verb}")(act[verb], act)
         if ended is not None:
             return ended
     return Ended(0, "")
 
 
-def _place(stage: Stage, name: str) -> str:
-    path = os.path.join(stage.folder, name)
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    return path
+class Player:
+    """The agent on its stage: one method for each verb, given what stands behind the verb and the whole act."""
 
+    def __init__(self, stage: Stage, tell: Callable[[str], None]) -> None:
+        self.stage, self.tell = stage, tell
 
-def _write(act: dict[str, Any], stage: Stage, tell: Callable[[str], None]) -> None:
-    files.write_atomic(_place(stage, act["write"]), act.get("text", ""))
-    tell(f"wrote {act['write']}")
+    def _place(self, name: str) -> str:
+        path = os.path.join(self.stage.folder, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        return path
 
+    def do_write(self, name: str, act: dict[str, Any]) -> None:
+        files.write_atomic(self._place(name), act.get("text", ""))
+        self.tell(f"wrote {name}")
 
-def _append(act: dict[str, Any], stage: Stage, tell: Callable[[str], None]) -> None:
-    path = _place(stage, act["append"])
-    before = files.read_text(path) if os.path.exists(path) else ""
-    files.write_atomic(path, before + act.get("text", ""))
-    tell(f"added to {act['append']}")
+    def do_append(self, name: str, act: dict[str, Any]) -> None:
+        path = self._place(name)
+        before = files.read_text(path) if os.path.exists(path) else ""
+        files.write_atomic(path, before + act.get("text", ""))
+        self.tell(f"added to {name}")
 
+    def do_replace(self, name: str, act: dict[str, Any]) -> Ended | None:
+        path = self._place(name)
+        text = files.read_text(path)
+        if act["old"] not in text:
+            return Ended(1, f"{name} does not contain the text to replace")
+        files.write_atomic(path, text.replace(act["old"], act["new"], 1))
+        self.tell(f"edited {name}")
+        return None
 
-def _replace(act: dict[str, Any], stage: Stage, tell: Callable[[str], None]) -> Ended | None:
-    path = _place(stage, act["replace"])
-    text = files.read_text(path)
-    if act["old"] not in text:
-        return Ended(1, f"{act['replace']} does not contain the text to replace")
-    files.write_atomic(path, text.replace(act["old"], act["new"], 1))
-    tell(f"edited {act['replace']}")
-    return None
+    def do_delete(self, name: str, _: object) -> None:
+        os.unlink(self._place(name))
+        self.tell(f"deleted {name}")
 
+    def do_run(self, line: str, act: dict[str, Any]) -> Ended | None:
+        self.tell(f"$ {line}")
+        done = shell(line, environment=self.stage.environment, cwd=self.stage.folder, timeout=_RUN_SECONDS)
+        for shown in done.text.rstrip().splitlines():
+            self.tell(f"  {shown}")
+        if done.code and not act.get("may_fail"):
+            return Ended(1, f"'{line}' ended with {done.code}")
+        return None
 
-def _delete(act: dict[str, Any], stage: Stage, tell: Callable[[str], None]) -> None:
-    os.unlink(_place(stage, act["delete"]))
-    tell(f"deleted {act['delete']}")
+    def do_say(self, words: str, _: object) -> None:
+        self.tell(str(words))
 
+    def do_spend(self, money: float, _: object) -> None:
+        self.tell(f"{SPENT}{float(money):g} USD")
 
-def _run(act: dict[str, Any], stage: Stage, tell: Callable[[str], None]) -> Ended | None:
-    tell(f"$ {act['run']}")
-    done = shell(act["run"], environment=stage.environment, cwd=stage.folder, timeout=_RUN_SECONDS)
-    for line in done.text.rstrip().splitlines():
-        tell(f"  {line}")
-    if done.code and not act.get("may_fail"):
-        return Ended(1, f"'{act['run']}' ended with {done.code}")
-    return None
+    def do_sleep(self, seconds: float, _: object) -> None:
+        self.stage.clock.sleep(float(seconds))
 
+    def do_expect(self, words: str, _: object) -> Ended | None:
+        if words not in self.stage.prompt:
+            return Ended(1, f"the prompt does not say: {words}")
+        self.tell(f"read in the prompt: {words}")
+        return None
 
-def _say(act: dict[str, Any], stage: Stage, tell: Callable[[str], None]) -> None:
-    del stage
-    tell(str(act["say"]))
+    def do_exit(self, code: int, _: object) -> Ended:
+        return Ended(int(code), "")
 
+    def do_crash(self, *_: object) -> None:
+        self.tell("(the process dies here)")
+        os.kill(os.getpid(), signal.SIGKILL)
 
-def _spend(act: dict[str, Any], stage: Stage, tell: Callable[[str], None]) -> None:
-    del stage
-    tell(f"{SPENT}{float(act['spend']):g} USD")
-
-
-def _sleep(act: dict[str, Any], stage: Stage, tell: Callable[[str], None]) -> None:
-    del tell
-    stage.clock.sleep(float(act["sleep"]))
-
-
-def _expect(act: dict[str, Any], stage: Stage, tell: Callable[[str], None]) -> Ended | None:
-    if act["expect"] not in stage.prompt:
-        return Ended(1, f"the prompt does not say: {act['expect']}")
-    tell(f"read in the prompt: {act['expect']}")
-    return None
-
-
-def _exit(act: dict[str, Any], stage: Stage, tell: Callable[[str], None]) -> Ended:
-    del stage, tell
-    return Ended(int(act["exit"]), "")
-
-
-def _crash(act: dict[str, Any], stage: Stage, tell: Callable[[str], None]) -> None:
-    del act, stage
-    tell("(the process dies here)")
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def _hang(act: dict[str, Any], stage: Stage, tell: Callable[[str], None]) -> None:
-    del act
-    tell("(no more signs of life)")
-    stage.clock.sleep(_HANG_SECONDS)
-
-
-_STAGE = {
-    "spend": _spend, "write": _write, "append": _append, "replace": _replace, "delete": _delete, "run": _run, "say": _say,
-    "sleep": _sleep, "expect": _expect, "exit": _exit, "crash": _crash, "hang": _hang,
-}  # fmt: skip
+    def do_hang(self, *_: object) -> None:
+        self.tell("(no more signs of life)")
+        self.stage.clock.sleep(_HANG_SECONDS)

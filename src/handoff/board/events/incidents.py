@@ -99,7 +99,7 @@ def tell(transaction: Transaction, reports: Sequence[IncidentReport]) -> int:
     return told
 
 
-def resolve(transaction: Transaction, *, id: str, how: str) -> bool:  # noqa: A002 - the word people use
+def resolve(transaction: Transaction, *, id: str, how: str) -> bool:
     """An incident is fixed, or somebody has seen it."""
     rows = transaction.query("resolve_incident", id=id, how=how, now=transaction.now())
     for row in rows:
@@ -120,7 +120,7 @@ def listing(
         return [_incident(row) for row in rows]
 
 
-def find(store: Store, *, id: str) -> Incident:  # noqa: A002 - the word people use
+def find(store: Store, *, id: str) -> Incident:
     """The incident of that id, or of that beginning of one."""
     with store.transaction(write=False) as transaction:
         rows = transaction.query("find_incidents", start=id.replace("%", "").replace("_", "") + "%")

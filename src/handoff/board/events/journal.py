@@ -76,21 +76,22 @@ def append(
 def since(store: Store, *, seq: int = 0, project: str = "", limit: int = LIMIT) -> list[Event]:
     """The lines after `seq`. Writers take turns, so no line ever appears behind one that was read."""
     with store.transaction(write=False) as transaction:
-        return [_event(row) for row in transaction.query("read_events", since=seq, project=project, limit=limit)]
+        return [event_of(row) for row in transaction.query("read_events", since=seq, project=project, limit=limit)]
 
 
 def last(store: Store, *, project: str = "", limit: int = 20) -> list[Event]:
     """The end of the journal, in order."""
     with store.transaction(write=False) as transaction:
         rows = transaction.query("read_last_events", project=project, limit=limit)
-        return [_event(row) for row in reversed(rows)]
+        return [event_of(row) for row in reversed(rows)]
 
 
-def of_task(store: Store, *, key: int, seq: int = 0, limit: int = LIMIT) -> list[Event]:
+def of_task(store: Store, *, key: int, seq: int = 0) -> list[Event]:
     """What happened to one task."""
     with store.transaction(write=False) as transaction:
-        return [_event(row) for row in transaction.query("read_task_events", task=key, since=seq, limit=limit)]
+        return [event_of(row) for row in transaction.query("read_task_events", task=key, since=seq, limit=LIMIT)]
 
 
-def _event(row: dict[str, Any]) -> Event:
+def event_of(row: dict[str, Any]) -> Event:
+    """The line that a row holds."""
     return Event(**{**row, "body": texts.read(row["body"], {})})

@@ -32,7 +32,7 @@ class Executor(Record):
 def begin(
     store: Store,
     *,
-    id: str,  # noqa: A002 - the word people use
+    id: str,
     host: str,
     boot: str,
     pid: int,
@@ -58,7 +58,7 @@ def begin(
         return Executor(**row)
 
 
-def renew(store: Store, *, id: str, lease_seconds: float = LEASE_SECONDS) -> bool:  # noqa: A002 - the word people use
+def renew(store: Store, *, id: str, lease_seconds: float = LEASE_SECONDS) -> bool:
     """A sign of life; False means that others have given this supervisor up and it must stop at once."""
     with store.transaction() as transaction:
         row = transaction.one(
@@ -79,17 +79,17 @@ def listing(store: Store, *, host: str = "") -> list[Executor]:
         ]
 
 
-def give_up(store: Store, *, id: str) -> bool:  # noqa: A002 - the word people use
+def give_up(store: Store, *, id: str) -> bool:
     """It is gone or goes now: whoever lives may take over. False when it was known already."""
     return _move(store, id=id, seen=ALIVE, state=DEAD)
 
 
-def end(store: Store, *, id: str) -> bool:  # noqa: A002 - the word people use
+def end(store: Store, *, id: str) -> bool:
     """What it ran is in other hands."""
     return _move(store, id=id, seen=DEAD, state=RECOVERED)
 
 
-def _move(store: Store, *, id: str, seen: str, state: str) -> bool:  # noqa: A002
+def _move(store: Store, *, id: str, seen: str, state: str) -> bool:
     with store.transaction() as transaction:
         return transaction.one("move_executor", id=id, seen=seen, state=state) is not None
 

@@ -182,7 +182,7 @@ def why_idle(store: Store, *, who: SessionIdentity, project: str = "", limits: C
         for scope, limit in limits._asdict().items():
             if limit and running[scope] >= limit:
                 return f"the limit of {limit} running tasks for this {scope} is reached"
-        counts = transaction.one("count_ready", project=project, now=transaction.now()) or {"ready": 0, "due": 0}
+        counts = tasks.count_ready(transaction, project=project)
         lacking = requirements.lacking(transaction, project=project, labels=who.labels)
         unserved = requirements.unserved(transaction, project=project, limit=1)
     if not counts["ready"]:

@@ -61,7 +61,7 @@ def register(store: Store, *, who: SessionIdentity, task: int | None = None, fen
         return session
 
 
-def get(store: Store, *, id: str) -> Session | None:  # noqa: A002 - the word people use
+def get(store: Store, *, id: str) -> Session | None:
     """The session of that id."""
     with store.transaction(write=False) as transaction:
         row: Row | None = transaction.one("get_session", id=id)
@@ -74,7 +74,7 @@ def listing(store: Store, *, limit: int = LIMIT) -> list[Session]:
         return [Session(**row) for row in transaction.query("list_live_sessions", limit=limit)]
 
 
-def end(store: Store, *, id: str, ending: str = "ended") -> bool:  # noqa: A002 - the word people use
+def end(store: Store, *, id: str, ending: str = "ended") -> bool:
     """The session is over. A task it still holds comes back when its lease ends; release it first if it is known."""
     with store.transaction() as transaction:
         row = transaction.one("end_session", id=id, ending=ending, now=transaction.now())

@@ -7,7 +7,7 @@ from handoff.board import gates
 from handoff.board.events import journal
 from handoff.board.gates import Gate
 from handoff.board.sessions import leases, sessions
-from handoff.board.tasks import batches, states
+from handoff.board.tasks import batches, states, tasks
 from handoff.board.tasks.batches import Batch
 from handoff.board.tasks.tasks import Task
 
@@ -73,17 +73,14 @@ def scan(
     *,
     host: str = "",
     is_alive: IsAlive | None = None,
-    fan_in_seconds: float = FAN_IN_SECONDS,
-    session_seconds: float = SESSION_SECONDS,
     deep: bool = False,
-    limit: int = LIMIT,
 ) -> WatchdogReport:
     """Look once. First reads that touch only what is ill, by index; then one short write for each illness.
 
     `is_alive` tells of a process on this `host`: a dead one frees its task before the lease ends.
     `deep` also recounts the open batches, which takes time in their number.
     """
-    found = _look(store, host=host, fan_in_seconds=fan_in_seconds, session_seconds=session_seconds, limit=limit)
+    found = _look(store, host=host)
     freed: list[Task] = []
     blocked: list[Task] = []
     fan_ins: list[Task] = []
@@ -98,7 +95,7 @@ def scan(
                     fan_ins += [outcome.fan_in] if outcome.fan_in else []
     woken: list[Task] = []
     if found.repairs or deep:
-        opened, woken = _repair(store, deep=deep, limit=limit)
+        opened, woken = _repair(store, deep=deep)
         fan_ins += opened
     late_batches, late_gates, concluded = _tell_overdue(store) if found.overdue else ([], [], [])
     ended = [name for name in found.idle_sessions if sessions.end(store, id=name, ending="silent for long")]
@@ -115,17 +112,17 @@ def scan(
     )
 
 
-def _look(store: Store, *, host: str, fan_in_seconds: float, session_seconds: float, limit: int) -> _Found:
+def _look(store: Store, *, host: str) -> _Found:
     with store.transaction(write=False) as look:
         now = look.now()
         return _Found(
-            expired=[Task(**row) for row in look.query("list_expired", lease_now=look.lease_now(), limit=limit)],
+            expired=[Task(**row) for row in look.query("list_expired", lease_now=look.lease_now(), limit=LIMIT)],
             held_here=look.query("list_held_on", host=host) if host else [],
             idle_fan_ins=[
-                Task(**row) for row in look.query("list_idle_fan_ins", before=now - fan_in_seconds, limit=limit)
+                Task(**row) for row in look.query("list_idle_fan_ins", before=now - FAN_IN_SECONDS, limit=LIMIT)
             ],
             idle_sessions=[
-                row["id"] for row in look.query("list_idle_sessions", before=now - session_seconds, limit=limit)
+                row["id"] for row in look.query("list_idle_sessions", before=now - SESSION_SECONDS, limit=LIMIT)
             ],
             repairs=bool(look.query("list_joinable_batches", limit=1)) or _count(look, "count_freed") > 0,
             overdue=_count(look, "count_overdue_batches", now) + _count(look, "count_overdue_gates", now) > 0,
@@ -149,7 +146,7 @@ def _dead(found: _Found, host: str, is_alive: IsAlive | None) -> list[tuple[Task
     return dead
 
 
-def _repair(store: Store, *, deep: bool, limit: int) -> tuple[list[Task], list[Task]]:
+def _repair(store: Store, *, deep: bool) -> tuple[list[Task], list[Task]]:
     """Put right what only a bug or a hand in the database can have left: a due fan-in, a need that is met."""
     with store.transaction() as transaction:
         if deep:
@@ -157,7 +154,7 @@ def _repair(store: Store, *, deep: bool, limit: int) -> tuple[list[Task], list[T
                 transaction.execute("set_remaining", key=row["key"], remaining=row["uncounted"])
                 journal.append(transaction, "batch.recounted", batch=row["key"], remaining=row["uncounted"])
         opened = [
-            batches.join(transaction, key=row["key"]) for row in transaction.query("list_joinable_batches", limit=limit)
+            batches.join(transaction, key=row["key"]) for row in transaction.query("list_joinable_batches", limit=LIMIT)
         ]
         woken = [Task(**row) for row in transaction.query("wake_freed", now=transaction.now())]
         for task in woken:
@@ -175,8 +172,7 @@ def _tell_overdue(store: Store) -> tuple[list[Batch], list[Gate], list[Gate]]:
         late_gates: list[Gate] = []
         concluded: list[Gate] = []
         for gate in [Gate(**row) for row in transaction.query("mark_overdue_gates", now=now)]:
-            row = transaction.one("get_task", key=gate.task)
-            task = Task(**row) if row else None
+            task = tasks.look_up(transaction, key=gate.task)
             if gate.fallback and task is not None and task.state == states.GATED:
                 gates.apply_fallback(transaction, gate=gate)
                 concluded.append(gate)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from handoff.store.database import Row, Store, Transaction
 
-OPEN, JOINING, DONE, CANCELLED = "open", "joining", "done", "cancelled"
+OPEN, DONE, CANCELLED = "open", "done", "cancelled"
 HOURS = 3.0
 LIMIT = 1000
 _HOUR = 3600.0
@@ -67,7 +67,7 @@ def open_batch(
     store: Store,
     *,
     project: str,
-    id: str,  # noqa: A002 - the word people use
+    id: str,
     sub_tasks: Sequence[SubTask],
     fan_in: SubTask,
     workspace: str = "",
@@ -78,7 +78,6 @@ def open_batch(
     timeout_hours: float = HOURS,
     manifest: str = "{}",
     baseline: Mapping[str, Any] | None = None,
-    session: str = "",
 ) -> Batch:
     """Write the batch, its sub-tasks, their order and the waiting fan-in: all or nothing."""
     check_parts(project=project, id=id, sub_tasks=sub_tasks, fan_in=fan_in)
@@ -101,44 +100,59 @@ def open_batch(
             due_at=now + timeout_hours * _HOUR,
         )
         key = int(row["key"])
-        common: dict[str, Any] = {"project": project, "batch": key, "baseline": baseline, "not_before": 0.0, "now": now}
-        values = [
-            tasks.new_values(
-                **common,
-                **_asked(part, workspace),
-                scope=id,
-                kind=SUB_TASK,
-                open_needs=len(set(part.depends_on)),
-                state=states.WAITING if part.depends_on else states.READY,
-                generation=tasks.next_generation(transaction, project=project, id=part.id, scope=id)
-                if used_before
-                else 1,
-            )
-            for part in sub_tasks
-        ]
-        # The fan-in's one open need is the batch itself; only the counter meets it.
-        values.append(
-            tasks.new_values(
-                **common,
-                **_asked(fan_in, workspace),
-                kind=FAN_IN,
-                open_needs=1,
-                state=states.WAITING,
-                generation=tasks.next_generation(transaction, project=project, id=fan_in.id),
-            )
-        )
-        transaction.execute_many("add_tasks", values)
+        common = {"project": project, "batch": key, "baseline": baseline, "not_before": 0.0, "now": now}
+        _add_tasks(transaction, id, sub_tasks, fan_in, workspace, common, used_before=used_before)
         _link(transaction, key, sub_tasks)
         _requirement(transaction, key, (*sub_tasks, fan_in))
         (fan_in_row,) = [row for row in transaction.query("list_batch_keys", batch=key) if not row["scope"]]
         (row,) = transaction.query("set_fan_in", key=key, fan_in=fan_in_row["key"])
-        journal.append(
-            transaction, "batch.opened", project=project, batch=key, session=session, id=id, total=len(sub_tasks)
-        )
+        journal.append(transaction, "batch.opened", project=project, batch=key, id=id, total=len(sub_tasks))
         return Batch(**row)
 
 
-def check_parts(*, project: str, id: str, sub_tasks: Sequence[SubTask], fan_in: SubTask) -> None:  # noqa: A002
+def _add_tasks(
+    transaction: Transaction,
+    id: str,
+    sub_tasks: Sequence[SubTask],
+    fan_in: SubTask,
+    workspace: str,
+    common: dict[str, Any],
+    *,
+    used_before: bool,
+) -> None:
+    """The rows of the sub-tasks and of the fan-in, whose one open need is the batch itself: only the counter meets it."""
+    project = common["project"]
+    generations = {
+        part.id: tasks.next_generation(transaction, project=project, id=part.id, scope=id)
+        for part in sub_tasks
+        if used_before
+    }
+    values = [
+        tasks.new_values(
+            **common,
+            **_asked(part, workspace),
+            scope=id,
+            kind=SUB_TASK,
+            open_needs=len(set(part.depends_on)),
+            state=states.WAITING if part.depends_on else states.READY,
+            generation=generations.get(part.id, 1),
+        )
+        for part in sub_tasks
+    ]
+    values.append(
+        tasks.new_values(
+            **common,
+            **_asked(fan_in, workspace),
+            kind=FAN_IN,
+            open_needs=1,
+            state=states.WAITING,
+            generation=tasks.next_generation(transaction, project=project, id=fan_in.id),
+        )
+    )
+    transaction.execute_many("add_tasks", values)
+
+
+def check_parts(*, project: str, id: str, sub_tasks: Sequence[SubTask], fan_in: SubTask) -> None:
     """Refuse bad names, duplicates, unknown needs and circles before anything is written."""
     check_id(project, "project")
     check_id(id, "batch")
@@ -195,7 +209,7 @@ def find_circle(needs: Mapping[str, Sequence[str]]) -> list[str]:
     return []
 
 
-def find(store: Store, *, project: str, id: str) -> Batch:  # noqa: A002 - the word people use
+def find(store: Store, *, project: str, id: str) -> Batch:
     """The batch people mean by `id`: the latest."""
     with store.transaction(write=False) as transaction:
         row = transaction.one("find_batch", project=project, id=id)
@@ -346,7 +360,7 @@ def _requirement(transaction: Transaction, key: int, parts: Sequence[SubTask]) -
         requirements.add(transaction, {keys[part.id]: requirements.check_labels(part.labels) for part in parts})
 
 
-def _refuse_live_batch(transaction: Transaction, *, project: str, id: str) -> bool:  # noqa: A002
+def _refuse_live_batch(transaction: Transaction, *, project: str, id: str) -> bool:
     row = transaction.one("find_batch", project=project, id=id)
     if row is not None and row["ended_at"] is None:
         raise Conflict(

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 RUNNING, PAUSED, BLOCKED, DONE, CANCELLED = "running", "paused", "blocked", "done", "cancelled"
 GATED = "gated"
 """Never in the row: a flow waits for a person while its task does."""
-"""The kind of task a phase is."""
 LIMIT = 1000
+_EVENTS = 10_000
 
 
 class Flow(Record):
@@ -78,7 +78,7 @@ class Flow(Record):
 
 
 def add(
-    store: Store, *, project: str, id: str, workflow: str, text: str, prompts: Mapping[str, str], request: str,  # noqa: A002
+    store: Store, *, project: str, id: str, workflow: str, text: str, prompts: Mapping[str, str], request: str,
     feature: str, repository: str, workspace: str, branch: str, base: str, phase: str, max_cycles: int,
     agents: Mapping[str, str], gates: Sequence[str], data: Mapping[str, Any],
 ) -> Flow:  # fmt: skip
@@ -99,7 +99,7 @@ def add(
         return flow
 
 
-def refuse_live(store: Store, *, project: str, id: str) -> None:  # noqa: A002 - the word people use
+def refuse_live(store: Store, *, project: str, id: str) -> None:
     """An id names one live flow at a time."""
     with store.transaction(write=False) as transaction:
         rows = transaction.query("find_flow", project=project, id=id)
@@ -127,7 +127,7 @@ def get(store: Store, *, key: int) -> Flow:
     return Flow(**row)
 
 
-def find(store: Store, *, project: str, id: str = "") -> Flow:  # noqa: A002 - the word people use
+def find(store: Store, *, project: str, id: str = "") -> Flow:
     """The flow people mean: the live one of that id, else the latest; without an id the only live one."""
     if not id:
         live = listing(store, project=project)
@@ -188,7 +188,7 @@ def move(transaction: Transaction, flow: Flow, **changed: Any) -> Flow:
 
 
 def add_phase(
-    transaction: Transaction, flow: Flow, *, id: str, title: str, brief: str, role: str, agent: str,  # noqa: A002
+    transaction: Transaction, flow: Flow, *, id: str, title: str, brief: str, role: str, agent: str,
     owns: Sequence[str], attempts: int, limits: Mapping[str, Any], host: str,
 ) -> Task:  # fmt: skip
     """The task of a phase: one fresh session at a time does it, in the flow's workspace, on the host that has it."""
@@ -208,16 +208,10 @@ def add_phase(
     return task
 
 
-def events(store: Store, flow: Flow, *, seq: int = 0, limit: int = 10_000) -> list[Event]:
+def events(store: Store, flow: Flow) -> list[Event]:
     """What happened to a flow and its tasks, in order."""
+    below, named = f"{flow.id}/%", f'%"flow_key": {flow.key}%'
     with store.transaction(write=False) as transaction:
-        rows = transaction.query(
-            "read_flow_events",
-            project=flow.project,
-            since=seq,
-            below=f"{flow.id}/%",
-            named=f'%"flow_key": {flow.key}%',
-            limit=limit,
-        )
-    found = [journal.Event(**{**row, "body": texts.read(row["body"], {})}) for row in rows]
+        rows = transaction.query("read_flow_events", project=flow.project, below=below, named=named, limit=_EVENTS)
+    found = [journal.event_of(row) for row in rows]
     return [event for event in found if event.at >= flow.created_at]  # an id may have been used before

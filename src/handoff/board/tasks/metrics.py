@@ -69,13 +69,6 @@ def serial_share(speedup: float, workers: int) -> float | None:
     return min(1.0, max(0.0, share))
 
 
-def of_batch(store: Store, *, batch: int) -> Measure | None:
-    """The figures of one batch, if it has ended."""
-    with store.transaction(write=False) as transaction:
-        row = transaction.one("get_measure", batch=batch)
-    return Measure(**row) if row else None
-
-
 def listing(store: Store, *, project: str = "", limit: int = SAMPLES) -> list[Measure]:
     """The latest figures, newest first."""
     with store.transaction(write=False) as transaction:

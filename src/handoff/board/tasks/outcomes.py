@@ -108,13 +108,13 @@ def cancel(store: Store, *, key: int, reason: str = "", session: str = "") -> Ou
         return outcome
 
 
-def cancel_batch(store: Store, *, key: int, reason: str = "", session: str = "") -> batches.Batch:
+def cancel_batch(store: Store, *, key: int, reason: str = "") -> batches.Batch:
     """Take a whole batch back: what is finished stays finished, the rest and the fan-in are cancelled."""
     with store.transaction() as transaction:
         end_batch(transaction, key=key, state=batches.CANCELLED)
         for task in tasks.of_batch(transaction, batch=key):
             if not task.ended:
-                cancel(transaction, key=task.key, reason=reason or "its batch was cancelled", session=session)
+                cancel(transaction, key=task.key, reason=reason or "its batch was cancelled")
         return batches.get(transaction, key=key)
 
 

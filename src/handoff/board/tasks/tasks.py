@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 TASK, SUB_TASK, FAN_IN, PHASE = "task", "sub-task", "fan-in", "phase"
 MAX_ATTEMPTS = 3
 LIMIT = 1000
+_PRUNED = 10_000
 
 
 class Task(Record):
@@ -87,7 +88,7 @@ def add(
     store: Store,
     *,
     project: str,
-    id: str,  # noqa: A002 - the word people use
+    id: str,
     brief: str,
     title: str = "",
     role: str = "",
@@ -131,14 +132,11 @@ def add(
         return task
 
 
-def find(store: Store, *, project: str, id: str, batch: str = "") -> Task:  # noqa: A002 - the word people use
+def find(store: Store, *, project: str, id: str, batch: str = "") -> Task:
     """The task people mean by `id` (or `batch/id`): the live one, else the latest."""
     if not batch and "/" in id:
-        batch, _, id = id.partition("/")  # noqa: A001 - as above
-    with store.transaction(write=False) as transaction:
-        found = [Task(**row) for row in transaction.query("find_task", project=project, id=id)]
-    if batch:
-        found = [task for task in found if task.scope == batch]
+        batch, _, id = id.partition("/")
+    found = [task for task in of_id(store, project=project, id=id) if not batch or task.scope == batch]
     choices = (
         [task for task in found if not task.ended and not task.scope] or [t for t in found if not t.ended] or found
     )
@@ -151,13 +149,37 @@ def find(store: Store, *, project: str, id: str, batch: str = "") -> Task:  # no
     return choices[0]
 
 
+def of_id(store: Store, *, project: str, id: str) -> list[Task]:
+    """Every task that has or had that id, newest first."""
+    with store.transaction(write=False) as transaction:
+        return [Task(**row) for row in transaction.query("find_task", project=project, id=id)]
+
+
 def get(store: Store, *, key: int) -> Task:
     """The task with that key."""
+    found = look_up(store, key=key)
+    if found is None:
+        raise UserError(f"There is no task number {key}.", "See: handoff queue --all")
+    return found
+
+
+def look_up(store: Store, *, key: int) -> Task | None:
+    """The task with that key, if it was not pruned."""
     with store.transaction(write=False) as transaction:
         row = transaction.one("get_task", key=key)
-    if row is None:
-        raise UserError(f"There is no task number {key}.", "See: handoff queue --all")
-    return Task(**row)
+    return Task(**row) if row else None
+
+
+def count_ready(store: Store, *, project: str = "") -> dict[str, int]:
+    """How many tasks are ready, and how many of them may start by now (`due`)."""
+    with store.transaction(write=False) as transaction:
+        return transaction.one("count_ready", project=project, now=transaction.now()) or {"ready": 0, "due": 0}
+
+
+def is_any_paused(store: Store) -> bool:
+    """Whether claims are paused anywhere; `sessions.pauses` says which. Light: every new task asks."""
+    with store.transaction(write=False) as transaction:
+        return bool(transaction.query("list_pauses"))
 
 
 def listing(
@@ -205,7 +227,6 @@ def edit(
     store: Store,
     *,
     key: int,
-    title: str | None = None,
     brief: str | None = None,
     priority: int | None = None,
     not_before: float | None = None,
@@ -218,7 +239,7 @@ def edit(
             "edit_task",
             key=key,
             now=transaction.now(),
-            title=task.title if title is None else title,
+            title=task.title,
             brief=task.brief if brief is None else brief,
             priority=task.priority if priority is None else priority,
             not_before=task.not_before if not_before is None else not_before,
@@ -261,10 +282,10 @@ def ended_since(store: Store, *, project: str, since: float) -> list[Task]:
         return [Task(**row) for row in transaction.query("list_ended_since", project=project, since=since)]
 
 
-def prune(store: Store, *, before: float, project: str = "", dry_run: bool = True, limit: int = 10_000) -> list[Task]:
+def prune(store: Store, *, before: float, project: str = "", dry_run: bool = True) -> list[Task]:
     """Ended tasks older than `before`; they are forgotten unless it is a dry run. The journal keeps its lines."""
     with store.transaction(write=not dry_run) as transaction:
-        rows = transaction.query("list_prunable", before=before, project=project, limit=limit)
+        rows = transaction.query("list_prunable", before=before, project=project, limit=_PRUNED)
         found = [Task(**row) for row in rows]
         if not dry_run:
             for task in found:
@@ -277,16 +298,15 @@ def prune(store: Store, *, before: float, project: str = "", dry_run: bool = Tru
     return found
 
 
-def is_known(store: Store, *, project: str, id: str) -> bool:  # noqa: A002 - the word people use
+def is_known(store: Store, *, project: str, id: str) -> bool:
     """Whether a task of that id was ever written down, live or ended."""
     with store.transaction(write=False) as transaction:
-        return bool(transaction.query("find_task", project=project, id=id))
+        return bool(of_id(transaction, project=project, id=id))
 
 
-def refuse_live(transaction: Transaction, *, project: str, id: str, scope: str = "") -> None:  # noqa: A002
+def refuse_live(transaction: Transaction, *, project: str, id: str, scope: str = "") -> None:
     """An id names one live task at a time, parts of batches too: their documents lie side by side. Phases have none."""
-    for row in transaction.query("find_task", project=project, id=id):
-        task = Task(**row)
+    for task in of_id(transaction, project=project, id=id):
         if not task.ended and (task.scope == scope or (not scope and task.kind != PHASE)):
             raise Conflict(
                 f"Task '{task.label}' of project '{project}' is still {task.state}.",
@@ -294,7 +314,7 @@ def refuse_live(transaction: Transaction, *, project: str, id: str, scope: str =
             )
 
 
-def next_generation(transaction: Transaction, *, project: str, id: str, scope: str = "") -> int:  # noqa: A002
+def next_generation(transaction: Transaction, *, project: str, id: str, scope: str = "") -> int:
     """The number of this use of the id."""
     row = transaction.one("last_generation", project=project, scope=scope, id=id)
     return int(row["generation"]) + 1 if row else 1
@@ -338,7 +358,7 @@ def holder_hint(task: Task) -> str:
     return f"Stop working on it; see: handoff show {task.label}"
 
 
-def check_fields(*, id: str, brief: str, title: str, max_attempts: int, estimate_minutes: float) -> None:  # noqa: A002
+def check_fields(*, id: str, brief: str, title: str, max_attempts: int, estimate_minutes: float) -> None:
     """Refuse what no row can hold, before anything is written."""
     texts.check(brief, f"brief of '{id}'")
     texts.check(title, f"title of '{id}'")

@@ -6,16 +6,13 @@ import os
 
 from handoff.base.errors import ConfigError, UserError
 from handoff.base.record import TYPE_CHECKING
-from handoff.checks.frameworks.suite import EXIT, Folder, Suite, is_entered, suite_of
-from handoff.checks.frameworks.table import FINDERS, make_test
+from handoff.checks.frameworks.table import ANY, BY_READER, FRAMEWORKS
+from handoff.checks.suite import EXIT, Folder, Suite, is_entered
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from typing import Any
 
-__all__ = ["READERS", "Suite", "find_suites", "need_suites", "suite_of"]
-
-READERS = ("pytest", "unittest", "node", "jest", "mocha", "rspec", "go", "cargo", "junit", "java", "trx", EXIT)
 _DEPTH = 4
 _CONFIG_KEYS = {
     "command": str,
@@ -38,10 +35,10 @@ def find_suites(
     if configured:
         return tuple(_configured(name, values, path) for name, values in configured.items())
     found: list[Suite] = []
-    _look(top, "", FINDERS, frozenset(), found)
+    _look(top, "", frozenset((ANY,)), found)
     if not found:
-        last = make_test(Folder(top, ""))
-        found = [last] if last else []
+        last = (row.suite(Folder(top, "")) for row in FRAMEWORKS if row.family == ANY)
+        found = [suite for suite in last if suite is not None]
     return tuple(found)
 
 
@@ -59,25 +56,19 @@ def need_suites(
     return found
 
 
-def _look(
-    top: str,
-    relative: str,
-    finders: Mapping[str, Callable[[Folder], Suite | None]],
-    done: frozenset[str],
-    found: list[Suite],
-) -> None:
+def _look(top: str, relative: str, done: frozenset[str], found: list[Suite]) -> None:
     """Look here, then below; a language that has its suite here is not looked for again further down."""
     folder = Folder(top, relative)
-    for family, finder in finders.items():
-        suite = None if family in done else finder(folder)
+    for row in FRAMEWORKS:
+        suite = None if row.family in done else row.suite(folder)
         if suite is not None:
             found.append(suite)
-            done |= {family}
+            done |= {row.family}
     if relative.count("/") + bool(relative) >= _DEPTH:
         return
     for name in sorted(folder.folders):
         if is_entered(name):
-            _look(top, f"{relative}/{name}" if relative else name, finders, done, found)
+            _look(top, f"{relative}/{name}" if relative else name, done, found)
 
 
 def _configured(name: str, values: Any, path: str) -> Suite:
@@ -96,8 +87,8 @@ def _configured(name: str, values: Any, path: str) -> Suite:
             )
     files = tuple(values.get("files", ()))
     results = values.get("results") or ("junit" if files or "{results}" in values["command"] else EXIT)
-    if results not in READERS:
-        raise ConfigError(f"{where}: there is no reader '{results}'.", f"Readers: {', '.join(READERS)}.")
+    if results not in BY_READER:
+        raise ConfigError(f"{where}: there is no reader '{results}'.", f"Readers: {', '.join(sorted(BY_READER))}.")
     folder = os.path.normpath(values.get("folder", "")).strip("/")
     if folder == ".." or folder.startswith("../"):
         raise ConfigError(f"{where}: the folder lies outside the project.", "Name it from the project's top.")

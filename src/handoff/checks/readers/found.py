@@ -9,7 +9,7 @@ from handoff.base.record import TYPE_CHECKING, Record
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from handoff.checks.frameworks.suite import Suite
+    from handoff.checks.suite import Suite
 
 
 class RunOutput(Record):

@@ -8,9 +8,9 @@ import re
 
 from handoff.base.record import TYPE_CHECKING
 from handoff.checks import results
-from handoff.checks.frameworks.suite import text_of
 from handoff.checks.readers.found import RunOutput, Unreadable
 from handoff.checks.readers.reasons import plain_reason
+from handoff.checks.suite import text_of
 
 if TYPE_CHECKING:
     from typing import Any

@@ -14,7 +14,7 @@ from handoff.engine.proof import evidence
 from handoff.engine.sessions import hooks, requests
 from handoff.engine.tasks import admin, create, current
 from handoff.engine.tasks import report as journey
-from handoff.engine.workspaces import task_clones, task_work
+from handoff.engine.workspaces import task_clones
 
 if TYPE_CHECKING:
     from handoff.engine.app import App
@@ -104,10 +104,9 @@ def checks(app: App) -> str:
     if not held.check_command:
         return "This task has no check."
     clone = task_clones.of_task(app, held)
-    if clone is not None or task_clones.is_sandboxed(app, project=held.project, session=current_claim.session):
-        verdict = task_work.run_check(app, held, clone.tree if clone else held.workspace, clone)
-    else:
-        verdict = evidence.run_task_check(app, held.workspace, held.check_command)
+    sandboxed = clone is not None or task_clones.is_sandboxed(app, project=held.project, session=current_claim.session)
+    folder = clone.tree if clone else held.workspace
+    verdict = evidence.run_task_check(app, held, folder, sandboxed=sandboxed, clone=clone)
     return f"`{verdict.command}` is {verdict.word}." + (f"\n{verdict.tail}" if verdict.tail else "")
 
 

@@ -1,4 +1,4 @@
-"""Where the files about a task lie."""
+"""Where the files about a task lie, and those that stop everything."""
 
 from __future__ import annotations
 
@@ -17,3 +17,29 @@ def document(app: App, task: Task) -> str:
     if task.kind == PHASE:
         return ""
     return os.path.join(app.settings.home, task.project, "queue", f"{task.id}.md")
+
+
+_PASSING = (".uri", ".heartbeat", ".529-suspected")
+_LASTING = (".md", ".done", ".BLOCKED.md")
+
+
+def leftovers(app: App, project: str, name: str, *, forgotten: bool) -> list[str]:
+    """The files of an ended task that no longer say anything; all of them when the task itself is forgotten."""
+    base = os.path.join(app.settings.home, project, "queue", name)
+    endings = (*_PASSING, *_LASTING) if forgotten else _PASSING
+    return [base + ending for ending in endings if os.path.lexists(base + ending)]
+
+
+def stop_places(home: str, *, project: str = "", batch: str = "") -> tuple[str, ...]:
+    """The files that stop a batch, or a project, or everything, the one we write ourselves first."""
+    if batch:
+        return (os.path.join(home, project, "batches", batch, "STOP"),)
+    if project:
+        return (os.path.join(home, project, "STOP_AUTO"),)
+    return os.path.join(home, "STOP_AUTO"), os.path.join(home, "done")
+
+
+def is_stopped(app: App, project: str) -> bool:
+    """Whether a file stops the project, or everything."""
+    home = app.settings.home
+    return any(map(os.path.lexists, (*stop_places(home), *stop_places(home, project=project))))

@@ -8,6 +8,7 @@ from handoff.base.files import make_folder, remove, write_atomic
 from handoff.base.record import TYPE_CHECKING
 from handoff.board.sessions import pauses
 from handoff.engine.fanout.markers import RECORDED
+from handoff.engine.fanout.paths import stop_places
 
 if TYPE_CHECKING:
     from handoff.board.sessions.pauses import Pause
@@ -38,37 +39,26 @@ def read_files(app: App, project: str) -> list[Pause]:
 
 def _files(app: App, project: str) -> dict[tuple[str, str, str], str]:
     home = app.settings.home
-    found: dict[tuple[str, str, str], str] = {}
-    for name in ("STOP_AUTO", "done"):
-        path = os.path.join(home, name)
-        if os.path.lexists(path):
-            found[pauses.ALL, "", ""] = path
-    path = os.path.join(home, project, "STOP_AUTO")
-    if os.path.lexists(path):
-        found[pauses.PROJECT, project, ""] = path
     folder = os.path.join(home, project, "batches")
-    if os.path.isdir(folder):
-        for batch in os.listdir(folder):
-            path = os.path.join(folder, batch, "STOP")
-            if os.path.lexists(path):
-                found[pauses.BATCH, project, batch] = path
-    return found
+    batches = os.listdir(folder) if os.path.isdir(folder) else []
+    wanted = {
+        (pauses.ALL, "", ""): stop_places(home),
+        (pauses.PROJECT, project, ""): stop_places(home, project=project),
+    }
+    wanted.update({(pauses.BATCH, project, name): stop_places(home, project=project, batch=name) for name in batches})
+    found = {key: [path for path in places if os.path.lexists(path)] for key, places in wanted.items()}
+    return {key: places[-1] for key, places in found.items() if places}
 
 
-def _place(app: App, scope: str, project: str, name: str) -> str:
-    home = app.settings.home
-    if scope == pauses.ALL:
-        return os.path.join(home, "STOP_AUTO")
-    if scope == pauses.PROJECT:
-        return os.path.join(home, project, "STOP_AUTO")
-    return os.path.join(home, project, "batches", name, "STOP") if scope == pauses.BATCH else ""
+def _places(app: App, scope: str, project: str, name: str) -> tuple[str, ...]:
+    names = {pauses.ALL: {}, pauses.PROJECT: {"project": project}, pauses.BATCH: {"project": project, "batch": name}}
+    return stop_places(app.settings.home, **names[scope]) if scope in names else ()
 
 
 def pause(app: App, *, scope: str, project: str, name: str, reason: str, by: str) -> bool:
     """Nothing in the scope is claimed from now on; what runs goes on and may finish. False when it was so already."""
     fresh = pauses.pause(app.database, scope=scope, project=project, name=name, reason=reason, paused_by=by)
-    path = _place(app, scope, project, name)
-    if path:
+    for path in _places(app, scope, project, name)[:1]:
         make_folder(os.path.dirname(path))
         write_atomic(path, f"{reason or 'paused'}\n{RECORDED}\n")
     return fresh
@@ -76,11 +66,5 @@ def pause(app: App, *, scope: str, project: str, name: str, reason: str, by: str
 
 def resume(app: App, *, scope: str, project: str, name: str) -> bool:
     """Claims go on in the scope; False when nothing was stopped there."""
-    removed = False
-    places = [_place(app, scope, project, name)]
-    if scope == pauses.ALL:
-        places.append(os.path.join(app.settings.home, "done"))
-    for path in places:
-        if path and remove(path):
-            removed = True
-    return pauses.resume(app.database, scope=scope, project=project, name=name) or removed
+    removed = [path for path in _places(app, scope, project, name) if remove(path)]
+    return pauses.resume(app.database, scope=scope, project=project, name=name) or bool(removed)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from handoff.base.errors import ConfigError
+from handoff.base.markdown import fill
 from handoff.base.record import TYPE_CHECKING, Record
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from handoff.base.settings import Config
 
 URI_PRESETS = {
@@ -46,23 +45,6 @@ def uri_for(config: Config, job: Job) -> str:
     return fill(
         template, {name: percent(value) for name, value in values.items()}, where=f"{config.path}: uri_template"
     )
-
-
-def fill(template: str, values: Mapping[str, str], *, where: str) -> str:
-    """Replace `{name}`; an unknown name is an error that says where it stands."""
-    out = ""
-    rest = template
-    while rest:
-        before, opened, after = rest.partition("{")
-        name, closed, rest = after.partition("}")
-        out += before
-        if not opened:
-            break
-        if not closed or name not in values:
-            known = ", ".join(f"{{{key}}}" for key in values)
-            raise ConfigError(f"{where}: unknown name {{{name}}}.", f"Known names: {known}.")
-        out += values[name]
-    return out
 
 
 def percent(text: str) -> str:

@@ -91,9 +91,7 @@ def _refresh(app: App, project: str, folder: str, *, whole: bool) -> int:
 
 
 def _newest(app: App, project: str, name: str) -> Task | None:
-    with app.database.transaction(write=False) as transaction:
-        rows = transaction.query("find_task", project=project, id=name)
-    found = [tasks.Task(**row) for row in rows]
+    found = tasks.of_id(app.database, project=project, id=name)
     return next((task for task in found if not task.ended), found[0] if found else None)
 
 

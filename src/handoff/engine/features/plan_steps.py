@@ -7,7 +7,7 @@ from handoff.base.clock import stamp
 from handoff.base.errors import Conflict, Refused, UserError
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.checks.commands import Verdict, run_check
-from handoff.engine.features.status import View, active_feature, git_facts, look, picture
+from handoff.engine.features.status import View, active_feature, git_facts, look, picture, refuse_invalid
 from handoff.feature import folder, history
 from handoff.feature.plan import edit as plan_edit
 from handoff.feature.plan import plan as plans
@@ -100,9 +100,7 @@ def change(app: App, *, action: str, number: int | None, text: str, check: str =
 
 def _chosen(view: View, number: int | None, program: str) -> plans.Step:
     plan = view.plan
-    if plan.verdict == plans.INVALID:
-        lines = "".join(f"\n  STATE.md:{p.line}: {p.fault} {p.fix}" for p in plan.problems[:10])
-        raise UserError(plan.guard + lines, f"Fix these lines of {view.folder}/STATE.md, then: {program} validate")
+    refuse_invalid(view, program)
     if number is not None:
         if not 1 <= number <= len(plan.marks):
             raise UserError(f"There is no step {number}; the plan has {len(plan.marks)}.", f"See: {program} status")

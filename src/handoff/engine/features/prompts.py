@@ -9,18 +9,7 @@ from handoff.base.clock import stamp
 from handoff.base.errors import Refused, UserError
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.settings import PROJECT_FOLDER, project_config
-from handoff.engine.features import teammates
-from handoff.engine.features.status import (
-    Drift,
-    View,
-    active_feature,
-    drift,
-    git_facts,
-    is_same_handoff,
-    look,
-    picture,
-    workspace_of,
-)
+from handoff.engine.features import status, teammates
 from handoff.feature import budget, documents, excerpts, folder, history, templates, words
 from handoff.feature.budget import PromptPart
 from handoff.feature.plan import plan as plans
@@ -28,15 +17,19 @@ from handoff.feature.redaction import redact
 from handoff.git.plumbing import checkout
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from handoff.base.settings import Config
     from handoff.engine.app import App
+    from handoff.engine.features.status import Drift, View
 
 _COMMITS = 15
 _CHECKS = 5
 _RECORDED = frozenset({"generate", "start", "continue"})
 _CONTEXT_BYTES = 200_000
-_REQUESTS = ("Requirements", "Tech Constraints", "Deliverables", "Acceptance Criteria", "Non-Goals", "Constraints")
+_HUGE_PLAN = 2000  # so many steps are never shown whole
+_WORKING = ("start", "continue")
+_SESSION_FIRST = ("SESSION.md", "STATE.md", "FEATURE.md", "SPEC.md", "DESIGN.md")
 
 _TITLES = {
     "generate": "Planning prompt",
@@ -49,13 +42,14 @@ _TITLES = {
 }
 _READ = {
     "generate": folder.DOCUMENTS,
-    "start": ("SESSION.md", "STATE.md", "FEATURE.md", "SPEC.md", "DESIGN.md"),
-    "continue": ("SESSION.md", "STATE.md", "FEATURE.md", "SPEC.md", "DESIGN.md"),
+    "start": _SESSION_FIRST,
+    "continue": _SESSION_FIRST,
     "spec": ("FEATURE.md", "SPEC.md"),
     "design": ("FEATURE.md", "SPEC.md", "DESIGN.md"),
     "tasks": ("FEATURE.md", "SPEC.md", "DESIGN.md", "STATE.md"),
     "context": (),
 }
+_NEEDED = {"design": ("FEATURE.md", "SPEC.md"), "tasks": ("SPEC.md",)}
 
 
 class Prompt(Record):
@@ -72,7 +66,7 @@ class Prompt(Record):
 
 def for_run(app: App) -> str:
     """Which prompt fits where the feature stands; a state nothing can be continued from is refused."""
-    view = look(app)
+    view = status.look(app)
     _refuse_scaffold(view, app.settings.program)
     if view.plan.verdict == plans.EMPTY:
         _refuse_lost_progress(view)
@@ -84,18 +78,17 @@ def for_run(app: App) -> str:
 def build(app: App, *, kind: str, tokens: int | None = None, embed: bool = True, record: bool = True) -> Prompt:
     """Make the prompt of one kind for the active feature, with its guards."""
     program = app.settings.program
-    if kind in ("start", "continue"):
-        view = look(app)
+    warnings: list[str] = []
+    if kind in _WORKING:
+        view = status.look(app)
         _guard(view, program)
+        warnings += view.plan.warnings
     else:
-        view = _lenient_look(
-            app, needed={"design": ("FEATURE.md", "SPEC.md"), "tasks": ("SPEC.md",)}.get(kind, ("FEATURE.md",))
-        )
+        view = _lenient_look(app, needed=_NEEDED.get(kind, ("FEATURE.md",)))
         if kind == "generate":
             _refuse_lost_progress(view)
-    facts = git_facts(app)
-    moved = drift(app, view, facts, handing=True)
-    warnings: list[str] = list(view.plan.warnings) if kind in ("start", "continue") else []
+    facts = status.git_facts(app)
+    moved = status.drift(app, view, facts, handing=True)
     prompt = _compose(app, view, kind, facts, moved, tokens, embed, warnings.append)
     if record and kind in _RECORDED:
         _remember(app, view, kind, facts)
@@ -105,7 +98,7 @@ def build(app: App, *, kind: str, tokens: int | None = None, embed: bool = True,
 def raw(app: App, *, kind: str) -> Prompt:
     """Any prompt without guards and without state, also where no workspace is."""
     warnings: list[str] = []
-    workspace = workspace_of(app)
+    workspace = status.workspace_of(app)
     root = workspace.root if workspace else app.settings.here
     config = project_config(root)
     name = app.settings.feature
@@ -115,21 +108,24 @@ def raw(app: App, *, kind: str) -> Prompt:
         if target and os.path.isdir(target):
             name, path = os.path.basename(target), target
     feature = folder.Feature(name or "current", path)
-    values = _values(
-        root, feature, config.text("language"), kind, {}, config.texts("context_files"), app.settings.program
-    )
+    values = _values(app, root, feature, config, kind, {})
     if not os.path.isdir(path):
         values["read_files"] = words.bullets([f"`{PROJECT_FOLDER}/current/{doc}`" for doc in _READ[kind]])
     template = templates.load(f"default_{kind}_prompt.md", workspace, warnings.append)
-    text = templates.render(template, {**values, templates.STATE_FIELD: ""}).rstrip() + "\n"
+    text = templates.render(template, {**values, templates.STATE_FIELD: ""})
+    return _prompt(kind, text)._replace(warnings=tuple(warnings))
+
+
+def _prompt(kind: str, text: str, focus: str = "", left_out: tuple[str, ...] = ()) -> Prompt:
+    text = text.rstrip() + "\n"
     return Prompt(
         kind=kind,
         title=_TITLES[kind],
         text=text,
         tokens=budget.estimate(text),
-        focus="",
-        left_out=(),
-        warnings=tuple(warnings),
+        focus=focus,
+        left_out=left_out,
+        warnings=(),
     )
 
 
@@ -143,16 +139,7 @@ def _compose(
     embed: bool,
     warn: Callable[[str], None],
 ) -> Prompt:
-    readiness = view.readiness()
-    values = _values(
-        view.workspace.root,
-        view.feature,
-        view.config.text("language"),
-        kind,
-        readiness,
-        view.config.texts("context_files"),
-        app.settings.program,
-    )
+    values = _values(app, view.workspace.root, view.feature, view.config, kind, view.readiness())
     template = templates.load(f"default_{kind}_prompt.md", view.workspace, warn)
     frame = templates.render(template, {**values, templates.STATE_FIELD: ""})
     left_out: tuple[str, ...] = ()
@@ -167,48 +154,31 @@ def _compose(
             warn(f"{taken} value(s) that look like secrets were replaced by [redacted] in the prompt.")
         text = templates.render(template, {**values, templates.STATE_FIELD: state})
         if room < 0:
-            warn(
-                f"The budget of {limit} tokens is too small for the state; the prompt has about {budget.estimate(text)}."
-            )
-    focus = view.plan.current.text if view.plan.current else ""
-    text = text.rstrip() + "\n"
-    return Prompt(
-        kind=kind,
-        title=_TITLES[kind],
-        text=text,
-        tokens=budget.estimate(text),
-        focus=focus,
-        left_out=left_out,
-        warnings=(),
-    )
+            size = budget.estimate(text)
+            warn(f"The budget of {limit} tokens is too small for the state; the prompt has about {size}.")
+    return _prompt(kind, text, _focus(view), left_out)
+
+
+def _focus(view: View) -> str:
+    return view.plan.current.text if view.plan.current else ""
 
 
 def _state_block(fitted: budget.Fitted, where: str) -> str:
     if not fitted.text:
         return f"# Where things stand\nRead the documents in `{where}/`; none of them fits into this prompt's budget."
-    parts = [
-        f"# Where things stand\nTaken from the files of `{where}/` and from git; enough to work without opening them."
-    ]
-    parts.append(fitted.text)
-    if fitted.left_out:
-        parts.append("## Not in this prompt\n" + words.bullets(list(fitted.left_out)))
-    return "\n\n".join(parts)
+    told = f"Taken from the files of `{where}/` and from git; enough to work without opening them."
+    rest = f"\n\n## Not in this prompt\n{words.bullets(list(fitted.left_out))}" if fitted.left_out else ""
+    return f"# Where things stand\n{told}\n\n{fitted.text}{rest}"
 
 
 def _values(
-    root: str,
-    feature: folder.Feature,
-    language: str,
-    kind: str,
-    readiness: dict[str, str],
-    extra: list[str],
-    program: str,
+    app: App, root: str, feature: folder.Feature, config: Config, kind: str, readiness: dict[str, str]
 ) -> dict[str, str]:
-    where = os.path.relpath(feature.path, root)
+    where, language = os.path.relpath(feature.path, root), config.text("language")
     wanted, nice = words.missing_sources(root)
     present = words.bullets(words.present_sources(root))
     gaps = words.bullets([*wanted, *(f"{name} (optional)" for name in nice)])
-    working = kind in ("start", "continue")
+    reading, extra = _worth_reading(kind, readiness), config.texts("context_files")
     return {
         "feature_name": feature.name,
         "feature_folder": where,
@@ -217,145 +187,90 @@ def _values(
         "context_gaps": gaps,
         "existing_context_sources": present,
         "missing_context_sources": gaps,
-        "read_files": words.reading_list(root, feature, _worth_reading(kind, readiness), extra),
+        "read_files": words.reading_list(root, feature, reading, extra),
         "artifact_status": words.artifact_status(readiness) if readiness else "- not looked at",
         "planning_mode": "Carry the plan out as it is. Plan again only where it contradicts the code, and say so first.",
-        "workflow_instructions": words.working_rules(where, program) if working else words.planning_rules(),
+        "workflow_instructions": words.working_rules(where, app.settings.program)
+        if kind in _WORKING
+        else words.planning_rules(),
     }
 
 
 def _worth_reading(kind: str, readiness: dict[str, str]) -> tuple[str, ...]:
     """The documents of a reading list; a working session is not sent to empty scaffolds."""
-    if kind not in ("start", "continue"):
+    if kind not in _WORKING:
         return _READ[kind]
     return tuple(name for name in _READ[kind] if readiness.get(name) not in (documents.SCAFFOLD, documents.MISSING))
 
 
 def _parts(app: App, view: View, kind: str, facts: checkout.CheckoutFacts | None, moved: Drift) -> list[PromptPart]:
-    """Everything a session may want to know, in reading order, with what matters most first in line for room."""
+    """Everything a session may want to know, in reading order, with what matters most first in line for room.
+
+    A part without text is left out where the parts are fitted.
+    """
     where, plan = view.folder, view.plan
-    about = plan.current.text if plan.current else ""
-    parts = [_goal(view)]
-    if plan.marks and kind not in ("spec", "design"):
-        left = f"{plan.done} of {len(plan.marks)} done"
-        parts.append(
-            PromptPart(
-                title=f"Plan ({left})",
-                text=excerpts.plan_text(plan),
-                priority=2,
-                path=f"{where}/STATE.md",
-                share=0.5,
-                shrink=lambda n: excerpts.plan_window(plan, n),
-            )
-            if len(plan.marks) < 2000  # noqa: PLR2004 - a huge plan is never shown whole
-            else PromptPart(
-                title=f"Plan ({left})",
-                text=excerpts.plan_window(plan, 2000),
-                priority=2,
-                path=f"{where}/STATE.md",
-                share=0.5,
-                shrink=None,
-            )
-        )
-    if documents.readiness("SESSION.md", view.texts["SESSION.md"]) == documents.READY:
-        parts.append(_document(view, "Last session's notes", "SESSION.md", 4, 0.5))
-    elif notes := documents.body_of(view.texts["SESSION.md"] or "", "Notes"):  # written by `note` into the scaffold
-        parts.append(
-            PromptPart(
-                title="Last session's notes",
-                text=notes,
-                priority=4,
-                path=f"{where}/SESSION.md",
-                share=0.5,
-                shrink=lambda n: _tail(notes, n),
-            )
-        )
-    decisions = folder.optional_document(view.feature, "DECISIONS.md")
-    if decisions:
-        decisions = documents.nested(decisions)
-        parts.append(
-            PromptPart(
-                title="Decisions",
-                text=decisions,
-                priority=6,
-                path=f"{where}/DECISIONS.md",
-                share=0.4,
-                shrink=lambda n: _tail(decisions, n),
-            )
-        )
-    parts += [
-        _document(view, f"{name[:-3].capitalize()}", name, priority, 0.6, about)
-        for name, priority in (("SPEC.md", 7), ("DESIGN.md", 8))
-        if documents.readiness(name, view.texts[name]) == documents.READY
+    decisions = documents.nested(folder.optional_document(view.feature, "DECISIONS.md") or "")
+    return [
+        _goal(view),
+        *([_plan(view)] if plan.marks and kind not in ("spec", "design") else []),
+        _last_notes(view),
+        _newest("Decisions", decisions, priority=6, path=f"{where}/DECISIONS.md", share=0.4),
+        *(
+            _document(view, name[:-3].capitalize(), name, priority, 0.6, _focus(view))
+            for name, priority in (("SPEC.md", 7), ("DESIGN.md", 8))
+            if documents.readiness(name, view.texts[name]) == documents.READY
+        ),
+        _listing("Known risks", plan.risks, priority=6, path=f"{where}/STATE.md"),
+        *_git_parts(app, facts, moved),
+        _listing("Others at work here", teammates.at_work(app, view.workspace.root), priority=5),
+        _listing("Last checks", _check_lines(view), priority=5, path=f"{where}/{history.FILE}"),
+        *_context_parts(view),
     ]
-    if plan.risks:
-        parts.append(
-            PromptPart(
-                title="Known risks",
-                text=words.bullets(list(plan.risks)),
-                priority=6,
-                path=f"{where}/STATE.md",
-                share=0.3,
-            )
-        )
-    parts += _git_parts(app, facts, moved)
-    at_work = teammates.at_work(app, view.workspace.root)
-    if at_work:
-        parts.append(
-            PromptPart(title="Others at work here", text=words.bullets(at_work), priority=5, path="", share=0.3)
-        )
-    checks = _check_lines(view)
-    if checks:
-        parts.append(
-            PromptPart(
-                title="Last checks", text=words.bullets(checks), priority=5, path=f"{where}/{history.FILE}", share=0.3
-            )
-        )
-    return parts + _context_parts(view)
 
 
 def _goal(view: View) -> PromptPart:
-    """What the person wants, without the scaffold's example lines."""
-    scaffold = set(templates.packaged_template("default_feature.md").splitlines())
-    text = view.texts["FEATURE.md"] or ""
-    parts = [documents.body_of(text, "Goal") or text.strip()]
-    for section in documents.sections(text):
-        own = [line for line in section.text.splitlines() if line not in scaffold]
-        if section.title in _REQUESTS and any(map(str.strip, own)):
-            parts.append(f"### {section.title}\n" + "\n".join(own).strip())
-    whole = "\n\n".join(parts)
-    path = f"{view.folder}/FEATURE.md"
+    whole, path = excerpts.goal(view.texts["FEATURE.md"] or ""), f"{view.folder}/FEATURE.md"
+    part = PromptPart(title="Goal", text=whole, priority=1, path=path, share=0.35)
+    return part._replace(shrink=lambda room: budget.head(whole, room, path))
+
+
+def _plan(view: View) -> PromptPart:
+    plan = view.plan
+    huge = len(plan.marks) >= _HUGE_PLAN
     return PromptPart(
-        title="Goal", text=whole, priority=1, path=path, share=0.35, shrink=lambda n: budget.head(whole, n, path)
+        title=f"Plan ({plan.done} of {len(plan.marks)} done)",
+        text=excerpts.plan_window(plan, _HUGE_PLAN) if huge else excerpts.plan_text(plan),
+        priority=2,
+        path=f"{view.folder}/STATE.md",
+        share=0.5,
+        shrink=None if huge else lambda room: excerpts.plan_window(plan, room),
+    )
+
+
+def _last_notes(view: View) -> PromptPart:
+    """What the last session left: its document, or what `note` wrote into the scaffold."""
+    title, text = "Last session's notes", view.texts["SESSION.md"]
+    if documents.readiness("SESSION.md", text) == documents.READY:
+        return _document(view, title, "SESSION.md", 4, 0.5)
+    return _newest(
+        title, documents.body_of(text or "", "Notes"), priority=4, path=f"{view.folder}/SESSION.md", share=0.5
     )
 
 
 def _document(view: View, title: str, name: str, priority: int, share: float, about: str = "") -> PromptPart:
-    text = documents.nested(view.texts[name] or "")
-    path = f"{view.folder}/{name}"
-    if about:
-        return PromptPart(
-            title=title,
-            text=text,
-            priority=priority,
-            path=path,
-            share=share,
-            shrink=lambda n: excerpts.relevant(text, about, n, path),
-        )
-    return PromptPart(title=title, text=text, priority=priority, path=path, share=share)
+    text, path = documents.nested(view.texts[name] or ""), f"{view.folder}/{name}"
+    part = PromptPart(title=title, text=text, priority=priority, path=path, share=share)
+    return part._replace(shrink=lambda room: excerpts.relevant(text, about, room, path)) if about else part
 
 
-def _tail(text: str, tokens: int) -> str:
-    """The newest lines that fit: decisions are appended, so the end matters."""
-    lines = text.strip().split("\n")
-    kept: list[str] = []
-    room = tokens - 12
-    for line in reversed(lines):
-        room -= budget.estimate(line) + 1
-        if room < 0:
-            break
-        kept.insert(0, line)
-    return "\n".join(["[older ones cut]", *kept]) if kept else ""
+def _newest(title: str, text: str, *, priority: int, path: str, share: float) -> PromptPart:
+    """A document that is appended to: where it must be cut, its end stays."""
+    part = PromptPart(title=title, text=text, priority=priority, path=path, share=share)
+    return part._replace(shrink=lambda room: budget.tail(text, room))
+
+
+def _listing(title: str, items: Sequence[str], *, priority: int, path: str = "") -> PromptPart:
+    return PromptPart(title=title, text=words.bullets(list(items), none=""), priority=priority, path=path, share=0.3)
 
 
 def _git_parts(app: App, facts: checkout.CheckoutFacts | None, moved: Drift) -> list[PromptPart]:
@@ -369,38 +284,15 @@ def _git_parts(app: App, facts: checkout.CheckoutFacts | None, moved: Drift) -> 
         ("untracked", facts.untracked),
     ):
         lines += [f"{label}: {path}" for path in paths]
-    if not facts.dirty:
-        lines.append("nothing uncommitted")
-    lines += moved.words
-    head_lines = list(lines)
-    parts = [
-        PromptPart(
-            title="Git",
-            text=words.bullets(lines),
-            priority=3,
-            path="git status",
-            share=0.3,
-            shrink=lambda n: budget.listing(head_lines, n),
-        )
-    ]
+    lines += [*([] if facts.dirty else ["nothing uncommitted"]), *moved.words]
+    state = _listing("Git", lines, priority=3, path="git status")
+    parts = [state._replace(shrink=lambda room: budget.listing(lines, room))]
     if facts.head:
         since = moved.since if moved.since and moved.since.get("head") and moved.commits else None
-        revisions = f"{since['head']}..HEAD" if since else "HEAD"
-        found = (
-            checkout.commits(facts.top, revisions, environment=app.git_environment, limit=_COMMITS if since else 5)
-            or ()
-        )
-        if found:
-            title = "Commits since the last hand-off" if since else "Last commits"
-            parts.append(
-                PromptPart(
-                    title=title,
-                    text=words.bullets([f"{c.sha[:10]} {c.subject}" for c in found]),
-                    priority=5,
-                    path="git log",
-                    share=0.3,
-                )
-            )
+        revisions, limit = (f"{since['head']}..HEAD", _COMMITS) if since else ("HEAD", 5)
+        found = checkout.commits(facts.top, revisions, environment=app.git_environment, limit=limit) or ()
+        title = "Commits since the last hand-off" if since else "Last commits"
+        parts.append(_listing(title, [f"{c.sha[:10]} {c.subject}" for c in found], priority=5, path="git log"))
     return parts
 
 
@@ -418,25 +310,23 @@ def _context_parts(view: View) -> list[PromptPart]:
     for name in view.config.texts("context_files"):
         path = os.path.join(view.workspace.root, name)
         if os.path.isfile(path) and os.path.getsize(path) <= _CONTEXT_BYTES:
-            parts.append(
-                PromptPart(title=f"File {name}", text=files.read_text(path).strip(), priority=9, path=name, share=0.5)
-            )
+            text = files.read_text(path).strip()
+            parts.append(PromptPart(title=f"File {name}", text=text, priority=9, path=name, share=0.5))
         elif not os.path.isfile(path):
-            raise UserError(
-                f"{view.workspace.config}: context_files names '{name}', which is not there.", "Fix the list."
-            )
+            fault = f"{view.workspace.config}: context_files names '{name}', which is not there."
+            raise UserError(fault, "Fix the list.")
     return parts
 
 
 def _lenient_look(app: App, *, needed: tuple[str, ...]) -> View:
     """For planning prompts, which work on a half-made feature: only the needed documents must exist."""
-    workspace, feature = active_feature(app)
+    workspace, feature = status.active_feature(app)
     for name in needed:
         folder.read_document(feature, name, program=app.settings.program)
     texts = {name: folder.optional_document(feature, name) for name in folder.DOCUMENTS}
     plan = plans.parse(texts["STATE.md"] or "# Execution Plan\nNot yet generated.\n")
     config = project_config(workspace.root)
-    return View(
+    return status.View(
         workspace=workspace, feature=feature, config=config, plan=plan, texts=texts, entries=history.recent(feature)
     )
 
@@ -447,10 +337,7 @@ def _guard(view: View, program: str) -> None:
         return
     if plan.verdict == plans.EMPTY:
         raise UserError(f"{plan.guard} Run `{program} generate` first.", "It prints the prompt that makes the plan.")
-    if plan.verdict == plans.INVALID:
-        raise UserError(
-            plan.guard + problem_lines(view), f"Fix these lines of {view.folder}/STATE.md, then: {program} validate"
-        )
+    status.refuse_invalid(view, program)
     if plan.verdict == plans.BLOCKED:
         stuck = [plan.step(i) for i, (_, mark, _) in enumerate(plan.marks) if mark == plans.STUCK]
         reasons = "".join(f"\n  step {step.number}: {step.reason}" for step in stuck[:5])
@@ -458,11 +345,6 @@ def _guard(view: View, program: str) -> None:
     raise UserError(
         plan.guard, f"Archive it: {program} archive {view.feature.name}, or add a step: {program} step add TEXT"
     )
-
-
-def problem_lines(view: View) -> str:
-    """The untrusted lines, one below the other."""
-    return "".join(f"\n  STATE.md:{p.line}: {p.fault} {p.fix}" for p in view.plan.problems[:10])
 
 
 def _refuse_scaffold(view: View, program: str) -> None:
@@ -485,9 +367,8 @@ def _refuse_lost_progress(view: View) -> None:
 
 def _remember(app: App, view: View, kind: str, facts: checkout.CheckoutFacts | None) -> None:
     newest = view.entries[-1] if view.entries else None
-    if newest is not None and newest.get("prompt") == kind and is_same_handoff(newest, view, facts):
+    if newest is not None and newest.get("prompt") == kind and status.is_same_handoff(newest, view, facts):
         return  # the same hand-off printed again is not a new one
-    step = view.plan.current.text if view.plan.current else ""
-    entry = {"kind": "handoff", "time": stamp(app.clock.now()), "prompt": kind, "step": step, **picture(view, facts)}
+    entry = {"kind": "handoff", "time": stamp(app.clock.now()), "prompt": kind, "step": _focus(view)}
     with files.locked(view.feature.lock, what=f"feature '{view.feature.name}'"):
-        history.append(view.feature, entry)
+        history.append(view.feature, {**entry, **status.picture(view, facts)})

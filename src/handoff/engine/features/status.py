@@ -110,6 +110,14 @@ def look(app: App) -> View:
     )
 
 
+def refuse_invalid(view: View, program: str) -> None:
+    """A plan that cannot be trusted: its lines, and how to go on."""
+    if view.plan.verdict == plans.INVALID:
+        lines = "".join(f"\n  STATE.md:{p.line}: {p.fault} {p.fix}" for p in view.plan.problems[:10])
+        hint = f"Fix these lines of {view.folder}/STATE.md, then: {program} validate"
+        raise UserError(view.plan.guard + lines, hint)
+
+
 def git_facts(app: App) -> checkout.CheckoutFacts | None:
     """The checkout we stand in; None outside a repository."""
     top = checkout.find_top(app.settings.here)

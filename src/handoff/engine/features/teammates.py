@@ -57,7 +57,7 @@ def _place_of(app: App, task: Task) -> str:
 def fence_words(facts: Mapping[str, Any]) -> str:
     """Where a session works and what keeps it there, from its own facts."""
     place = "in a clone of its own" if facts.get("kind") == "clone" else "in this checkout"
-    sandbox = f"behind {facts.get('layer')}" if facts.get("sandbox", "none") != "none" else "without a sandbox"
+    sandbox = f"inside {facts.get('layer')}" if facts.get("sandbox", "none") != "none" else "without a sandbox"
     return f", {place} {sandbox}"
 
 

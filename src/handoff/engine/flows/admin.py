@@ -11,7 +11,7 @@ from handoff.base.record import TYPE_CHECKING
 from handoff.board.sessions import pauses
 from handoff.board.tasks import flows, outcomes, states, tasks
 from handoff.engine.fanout import views
-from handoff.engine.flows import conclude
+from handoff.engine.flows import conclude, intent
 from handoff.engine.flows.flows import look
 from handoff.engine.flows.judge import PhaseVerdict
 from handoff.engine.flows.state import moving, now
@@ -42,16 +42,9 @@ def skip(app: App, *, flow: Flow, reason: str) -> Flow:
                 f"{state.phase.name} cannot be skipped: what follows rests on its check '{state.phase.check}'.",
                 f"Do it by hand: {app.settings.program} flow step {flow.id} --agent person",
             )
-        outcome = OUTCOMES[state.phase.check][0]
-        conclude.write_intent(
-            app,
-            state,
-            PhaseVerdict(
-                outcome=outcome, tree=state.flow_checkout.ask("rev-parse", f"{state.flow.head}^{{tree}}").strip()
-            ),
-            task=task,
-            skipped=reason,
-        )
+        tree = state.flow_checkout.ask("rev-parse", f"{state.flow.head}^{{tree}}").strip()
+        verdict = PhaseVerdict(outcome=OUTCOMES[state.phase.check][0], tree=tree)
+        intent.write_intent(app, state, verdict, task=task, skipped=reason)
     return conclude.drive(app, flow.key)
 
 

@@ -2,49 +2,29 @@
 
 from __future__ import annotations
 
-import os
-
-from handoff.base.files import read_text
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.checks import judge
-from handoff.checks.frameworks.suite import EXIT, Suite
+from handoff.checks.suite import EXIT, Suite
 from handoff.engine.flows import documents as flow_documents
+from handoff.engine.flows.fence import PhaseFault, PhaseWork, look
 from handoff.engine.flows.prompts import next_test
-from handoff.engine.flows.state import DOCUMENTS, owned_patterns
 from handoff.engine.proof import test_runs
 from handoff.git.notes.record import GREEN, MOST_NAMES, RED, Check
-from handoff.git.ownership.ownership import Ownership
 from handoff.workflows import test_list
 from handoff.workflows.model import FAILED, OK
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from typing import Any
 
     from handoff.checks.results import Report
     from handoff.engine.app import App
     from handoff.engine.flows.state import FlowState
 
-OUTSIDE, NOTHING_CHANGED, NO_VERDICT, NO_CHECK, RED_CODE = (
-    "outside",
-    "nothing-changed",
-    "no-verdict",
-    "no-check",
-    "red",
-)
-_SHOWN = 20
+NO_VERDICT, NO_CHECK, RED_CODE = "no-verdict", "no-check", "red"
 _RERUNS = 2
+_LINKS = (".venv", "venv", "node_modules")  # what a command is lent when no suite says
 _TAIL = 3000
-
-
-class PhaseFault(Record):
-    """Why a phase is refused, or what is to be known about it."""
-
-    code: str
-    words: str
-
-    def __str__(self) -> str:
-        return f"{self.code}: {self.words}"
 
 
 class PhaseVerdict(Record):
@@ -70,80 +50,13 @@ class PhaseVerdict(Record):
         return not self.faults
 
 
-class _PhaseWork(Record):
-    """What a phase left: the tree, what it changed, and the report it wrote beside the work."""
-
-    tree: str
-    changed: tuple[str, ...]
-    report: str = ""
-    more: bool = False
-    """Whether the session left something the tree does not hold: notes of its own, commits of its own."""
-
-
 def judge_phase(app: App, state: FlowState) -> PhaseVerdict:
     """Hold what lies in the workspace now against the phase's fence, then against its check."""
-    left, faults = _look(state)
+    left, faults = look(state)
     if faults:
         return PhaseVerdict(outcome=OK, tree=left.tree, faults=tuple(faults))
     found = _CHECKS[state.phase.check](app, state, left)
     return found._replace(changed=bool(left.changed) or found.tree != left.tree, more=left.more)
-
-
-def _look(state: FlowState) -> tuple[_PhaseWork, list[PhaseFault]]:
-    phase, flow_checkout, head = state.phase, state.flow_checkout, state.flow.head
-    flow_checkout.seal(str(state.flow.facts["git_config"]))
-    tree = flow_checkout.whole_tree(head)
-    mine = Ownership.parse(owned_patterns(state))
-    changed = flow_checkout.changed(head, tree)
-    notes = [path for path in changed if path.startswith(DOCUMENTS) and not mine.covers(path)]
-    if notes:  # a session's own notes are no part of the work
-        tree = flow_checkout.tree_from(tree, head, notes)
-        changed = flow_checkout.changed(head, tree)
-    outside = [path for path in changed if not mine.covers(path)]
-    if outside:
-        return _PhaseWork(tree, changed), _out_of_scope(state, outside)
-    report = ""
-    if phase.report:
-        report = _report(state)
-        tree = flow_checkout.tree_from(tree, head, [phase.report])
-        changed = tuple(path for path in changed if path != phase.report)
-    faults = []
-    if phase.commit and not changed and phase.check in ("none", "red", "green"):
-        faults = [PhaseFault(NOTHING_CHANGED, "The session ended without having changed anything.")]
-    return _PhaseWork(tree, changed, report, bool(notes) or flow_checkout.tip != head), faults
-
-
-def _report(state: FlowState) -> str:
-    """The report as it lies there, whether git ignores it or not; a link out of the workspace is none."""
-    path, top = os.path.join(state.flow.workspace, state.phase.report), os.path.realpath(state.flow.workspace)
-    inside = os.path.realpath(path) == os.path.join(top, state.phase.report)
-    return read_text(path) if inside and os.path.isfile(path) else ""
-
-
-def _out_of_scope(state: FlowState, outside: Sequence[str]) -> list[PhaseFault]:
-    """Writes over the fence, named by what they were: a test where tests are not to be touched is its own fault."""
-    tests = Ownership.parse(test_runs.test_patterns(state.suites)) if state.suites else None
-    touched = [path for path in outside if tests is not None and tests.covers(path)]
-    other = [path for path in outside if path not in touched]
-    found = []
-    if touched:
-        found.append(
-            PhaseFault(
-                judge.TEST_CHANGED, f"{_listed(touched)}: a test; the {state.phase.role} must leave tests alone."
-            )
-        )
-    if other:
-        code = judge.NOT_A_TEST if state.phase.check == "red" else OUTSIDE
-        found.append(PhaseFault(code, f"{_listed(other)}: the {state.phase.role} may not write that."))
-    return found
-
-
-def _listed(paths: Sequence[str]) -> str:
-    more = f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else ""
-    return ", ".join(paths[:_SHOWN]) + more
-
-
-# --- checks ----------------------------------------------------------------------------------------------
 
 
 def _known(state: FlowState) -> judge.Baseline:
@@ -158,9 +71,8 @@ def _changes(app: App, state: FlowState, tree: str) -> tuple[judge.FileChange, .
     return test_runs.changes(app, repository=state.flow.workspace, old=state.flow.head, new=tree, suites=state.suites)
 
 
-def _said(judgement: judge.Judgement, *, warnings: bool) -> tuple[PhaseFault, ...]:
-    found = judgement.warnings if warnings else judgement.faults
-    return tuple(PhaseFault(one.code, one.message) for one in found)
+def _said(findings: Iterable[judge.Finding], *, warning: bool) -> tuple[PhaseFault, ...]:
+    return tuple(PhaseFault(one.code, one.message) for one in findings if one.warning == warning)
 
 
 def checks_of(state: FlowState, reports: Sequence[Report]) -> tuple[Check, ...]:
@@ -195,34 +107,32 @@ def _tail(reports: Sequence[Report]) -> str:
 
 
 def _judged(
-    state: FlowState, left: _PhaseWork, judgement: judge.Judgement, reports: Sequence[Report], **more: Any
+    state: FlowState, left: PhaseWork, judgement: judge.Judgement, reports: Sequence[Report], **more: Any
 ) -> PhaseVerdict:
     return PhaseVerdict(
         outcome=OK,
         tree=more.pop("tree", left.tree),
-        faults=_said(judgement, warnings=False),
-        warnings=_said(judgement, warnings=True),
+        faults=_said(judgement.findings, warning=False),
+        warnings=_said(judgement.findings, warning=True),
         checks=checks_of(state, reports),
         tail="" if judgement.ok else _tail(reports),
         **more,
     )
 
 
-def _baseline(app: App, state: FlowState, left: _PhaseWork) -> PhaseVerdict:
+def _baseline(app: App, state: FlowState, left: PhaseWork) -> PhaseVerdict:
     """What is known before anything is changed; failures and wavering tests are said aloud and stay known."""
     runs = [_run(app, state, state.flow.head)]
     while any(report.cases for report in runs[0]) and len(runs) <= _RERUNS:  # without tests nothing can waver
         runs.append(_run(app, state, state.flow.head))
     known, findings = judge.baseline(runs)
-    faults = tuple(PhaseFault(one.code, one.message) for one in findings if not one.warning)
-    warnings = tuple(PhaseFault(one.code, one.message) for one in findings if one.warning)
     counts = {name: len(names) for name, names in known.record().items()}
     words = ", ".join(f"{number} {name}" for name, number in counts.items() if number) or "none yet"
     return PhaseVerdict(
         outcome=OK,
         tree=left.tree,
-        faults=faults,
-        warnings=warnings,
+        faults=_said(findings, warning=False),
+        warnings=_said(findings, warning=True),
         checks=checks_of(state, runs[-1]),
         facts={"baseline": known.record()},
         subject=f"tests: {words}",
@@ -230,13 +140,10 @@ def _baseline(app: App, state: FlowState, left: _PhaseWork) -> PhaseVerdict:
     )
 
 
-def _test_list(app: App, state: FlowState, left: _PhaseWork) -> PhaseVerdict:
+def _test_list(app: App, state: FlowState, left: PhaseWork) -> PhaseVerdict:
     del app
     name = state.workflow.test_list
-    before, after = (
-        state.flow_checkout.read(state.flow.head, name) or "",
-        state.flow_checkout.read(left.tree, name) or "",
-    )
+    before, after = (state.flow_checkout.read(tree, name) or "" for tree in (state.flow.head, left.tree))
     faults = tuple(PhaseFault(one.code, one.words) for one in test_list.judge(before, after))
     test, counts = next_test(after), test_list.counts(after)
     words = f"{counts['open']} open, {counts['done']} done"
@@ -249,29 +156,22 @@ def _test_list(app: App, state: FlowState, left: _PhaseWork) -> PhaseVerdict:
     )
 
 
-def _red(app: App, state: FlowState, left: _PhaseWork) -> PhaseVerdict:
+def _red(app: App, state: FlowState, left: PhaseWork) -> PhaseVerdict:
     reports = _run(app, state, left.tree)
     judgement = judge.red(_known(state), reports, changes=_changes(app, state, left.tree))
     cases = [case for report in reports for case in report.cases if case.bad and case.id not in _known(state).failing]
     lines = [f"- `{name}`" for name in judgement.new] + [f"- it fails so: {_first(case.message)}" for case in cases[:3]]
     lines += [f"- in `{path}`" for path in left.changed]
-    return _judged(
-        state,
-        left,
-        judgement,
-        reports,
-        subject=str(state.flow.facts.get("test", "")),
-        facts={"new": list(judgement.new), "new_test": "\n".join(lines)},
-    )
+    facts = {"new": list(judgement.new), "new_test": "\n".join(lines)}
+    return _judged(state, left, judgement, reports, subject=str(state.flow.facts.get("test", "")), facts=facts)
 
 
-def _green(app: App, state: FlowState, left: _PhaseWork) -> PhaseVerdict:
+def _green(app: App, state: FlowState, left: PhaseWork) -> PhaseVerdict:
     """All pass. The box of the test is ticked here, because here it was seen to pass."""
     reports = _run(app, state, left.tree)
     facts, test = state.flow.facts, str(state.flow.facts.get("test", ""))
-    judgement = judge.green(
-        _known(state), reports, changes=_changes(app, state, left.tree), new=tuple(facts.get("new", ()))
-    )
+    new = tuple(facts.get("new", ()))
+    judgement = judge.green(_known(state), reports, changes=_changes(app, state, left.tree), new=new)
     tree = left.tree
     text = state.flow_checkout.read(tree, state.workflow.test_list) if state.keeps_list else None
     if judgement.ok and text is not None:
@@ -280,7 +180,7 @@ def _green(app: App, state: FlowState, left: _PhaseWork) -> PhaseVerdict:
     return _judged(state, left, judgement, reports, tree=tree, subject=test, facts={"baseline": known.record()})
 
 
-def _refactor(app: App, state: FlowState, left: _PhaseWork) -> PhaseVerdict:
+def _refactor(app: App, state: FlowState, left: PhaseWork) -> PhaseVerdict:
     if not left.changed:  # nothing is a fine answer, and this very tree was green a moment ago
         return PhaseVerdict(outcome=OK, tree=left.tree, subject="nothing to tidy up")
     reports = _run(app, state, left.tree)
@@ -291,22 +191,19 @@ def _refactor(app: App, state: FlowState, left: _PhaseWork) -> PhaseVerdict:
     return _judged(state, left, judgement, reports, subject=subject, facts={"baseline": known.record()})
 
 
-def _suite(app: App, state: FlowState, left: _PhaseWork) -> PhaseVerdict:
+def _suite(app: App, state: FlowState, left: PhaseWork) -> PhaseVerdict:
     reports = _run(app, state, left.tree)
     judgement = judge.refactor(_known(state), reports, changes=())
-    found = _judged(state, left, judgement, reports, subject=state.phase.title or state.phase.name)
-    return _led(state, found)
+    return _led(state, _judged(state, left, judgement, reports))
 
 
-def _command(app: App, state: FlowState, left: _PhaseWork) -> PhaseVerdict:
-    return _led(
-        state,
-        _by_command(app, state, left, state.phase.command)._replace(subject=state.phase.title or state.phase.name),
-    )
+def _command(app: App, state: FlowState, left: PhaseWork) -> PhaseVerdict:
+    return _led(state, _by_command(app, state, left, state.phase.command))
 
 
-def _by_command(app: App, state: FlowState, left: _PhaseWork, command: str) -> PhaseVerdict:
+def _by_command(app: App, state: FlowState, left: PhaseWork, command: str) -> PhaseVerdict:
     """One line of shell on the exact tree; its exit code is the verdict."""
+    links = tuple(dict.fromkeys(link for suite in state.suites for link in suite.links))
     line = Suite(
         name=state.phase.name,
         framework="command",
@@ -314,34 +211,30 @@ def _by_command(app: App, state: FlowState, left: _PhaseWork, command: str) -> P
         command=command,
         results=EXIT,
         environment=(),
-        links=_links(state),
+        links=links or _LINKS,
     )
     (report,) = test_runs.verdict(app, repository=state.flow.workspace, tree=left.tree, suites=[line])
-    check = Check(
-        command=command, verdict=RED if report.trouble else GREEN, code=report.code, seconds=round(report.seconds, 3)
+    verdict, seconds = RED if report.trouble else GREEN, round(report.seconds, 3)
+    found = PhaseVerdict(
+        outcome=OK,
+        tree=left.tree,
+        checks=(Check(command=command, verdict=verdict, code=report.code, seconds=seconds),),
     )
-    faults = (PhaseFault(RED_CODE, f"`{command}`: {report.trouble}."),) if report.trouble else ()
-    return PhaseVerdict(
-        outcome=OK, tree=left.tree, faults=faults, checks=(check,), tail=report.tail[-_TAIL:] if report.trouble else ""
-    )
-
-
-def _links(state: FlowState) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(link for suite in state.suites for link in suite.links)) or (
-        ".venv",
-        "venv",
-        "node_modules",
-    )
+    if report.trouble:
+        fault = PhaseFault(RED_CODE, f"`{command}`: {report.trouble}.")
+        return found._replace(faults=(fault,), tail=report.tail[-_TAIL:])
+    return found
 
 
 def _led(state: FlowState, found: PhaseVerdict) -> PhaseVerdict:
-    """A red result that the workflow leads somewhere is an outcome, not a fault."""
+    """Named after the phase; a red result that the workflow leads somewhere is an outcome, not a fault."""
+    found = found._replace(subject=state.phase.title or state.phase.name)
     if not found.ok and FAILED in state.phase.next:
         return found._replace(outcome=FAILED, faults=(), warnings=(*found.warnings, *found.faults))
     return found
 
 
-def _document(app: App, state: FlowState, left: _PhaseWork) -> PhaseVerdict:
+def _document(app: App, state: FlowState, left: PhaseWork) -> PhaseVerdict:
     del app
     name = state.phase.document
     text = flow_documents.read(state.flow, name)
@@ -353,7 +246,7 @@ def _document(app: App, state: FlowState, left: _PhaseWork) -> PhaseVerdict:
     )
 
 
-def _plan(app: App, state: FlowState, left: _PhaseWork) -> PhaseVerdict:
+def _plan(app: App, state: FlowState, left: PhaseWork) -> PhaseVerdict:
     name = flow_documents.STATE
     text = flow_documents.read(state.flow, name)
     faults = flow_documents.plan_faults(flow_documents.text(app, state.flow, name), text)
@@ -370,7 +263,7 @@ def _plan(app: App, state: FlowState, left: _PhaseWork) -> PhaseVerdict:
     )
 
 
-def _step(app: App, state: FlowState, left: _PhaseWork) -> PhaseVerdict:
+def _step(app: App, state: FlowState, left: PhaseWork) -> PhaseVerdict:
     found = flow_documents.current_step(app, state.flow)
     if found is None:
         return PhaseVerdict(outcome="complete", tree=left.tree)
@@ -383,35 +276,32 @@ def _step(app: App, state: FlowState, left: _PhaseWork) -> PhaseVerdict:
     return judged._replace(outcome="complete" if last else "open", subject=step.text, step=step.text)
 
 
-def _review(app: App, state: FlowState, left: _PhaseWork) -> PhaseVerdict:
+def _review(app: App, state: FlowState, left: PhaseWork) -> PhaseVerdict:
     del app
     first, _, rest = left.report.lstrip().partition("\n")
     said = first.strip().strip("*#` ").casefold().partition(":")
     verdict = said[2].strip().strip("*` .")
+    words = ""
     if said[0].strip() != "verdict" or verdict not in ("approved", "changes"):
         words = f"{state.phase.report} must begin with 'verdict: approved' or 'verdict: changes'."
+    elif verdict == "changes" and not rest.strip():
+        words = "A reviewer who wants changes must say which."
+    if words:
         return PhaseVerdict(outcome="changes", tree=left.tree, faults=(PhaseFault(NO_VERDICT, words),))
-    if verdict == "changes" and not rest.strip():
-        return PhaseVerdict(
-            outcome="changes",
-            tree=left.tree,
-            faults=(PhaseFault(NO_VERDICT, "A reviewer who wants changes must say which."),),
-        )
     return PhaseVerdict(outcome=verdict, tree=left.tree, facts={"review": left.report.strip()})
 
 
-def _none(app: App, state: FlowState, left: _PhaseWork) -> PhaseVerdict:
+def _none(app: App, state: FlowState, left: PhaseWork) -> PhaseVerdict:
     del app
-    return PhaseVerdict(
-        outcome=OK, tree=left.tree, subject=state.flow.request.strip().partition("\n")[0] or state.phase.name
-    )
+    subject = state.flow.request.strip().partition("\n")[0] or state.phase.name
+    return PhaseVerdict(outcome=OK, tree=left.tree, subject=subject)
 
 
 def _first(text: str) -> str:
     return next((line.strip() for line in text.splitlines() if line.strip()), "no message")[:300]
 
 
-_CHECKS: dict[str, Callable[[App, FlowState, _PhaseWork], PhaseVerdict]] = {
+_CHECKS: dict[str, Callable[[App, FlowState, PhaseWork], PhaseVerdict]] = {
     "baseline": _baseline,
     "test-list": _test_list,
     "red": _red,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 
-from handoff.agents.contract import shell_line
-from handoff.base.markdown import bullets, fenced
+from handoff.base.markdown import bullets, fenced, shell_line
 from handoff.base.placeholders import fill
 from handoff.base.record import TYPE_CHECKING
 from handoff.base.settings import PROJECT_FOLDER

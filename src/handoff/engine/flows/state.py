@@ -8,14 +8,14 @@ from handoff.base.files import locked, make_folder
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.settings import PROJECT_FOLDER
 from handoff.board.tasks import flows
-from handoff.checks.frameworks.frameworks import suite_of
+from handoff.checks.suite import suite_of
 from handoff.git.commits.phases import FlowCheckout
 from handoff.workflows import library, reader
 from handoff.workflows.model import ALL, CODE, NOTHING, TESTS, Phase, Workflow
 
 if TYPE_CHECKING:
     from handoff.board.tasks.flows import Flow
-    from handoff.checks.frameworks.frameworks import Suite
+    from handoff.checks.suite import Suite
     from handoff.engine.app import App
 
 DOCUMENTS = PROJECT_FOLDER + "/"

@@ -43,33 +43,3 @@ def take_baseline(
         )
         found["tests"] = {"command": tests, "verdict": verdict.word, "green": verdict.green, "tail": verdict.tail}
     return found
-
-
-def baseline_text(baseline: dict[str, Any]) -> str:
-    """The baseline as the baton tells it."""
-    from handoff.base.markdown import bullets, fenced
-
-    lines = [f"Workspace: `{baseline.get('workspace', '')}`"]
-    if "head" not in baseline:
-        lines.append("This folder is not in a git repository.")
-    else:
-        head = baseline["head"][:10] or "no commit yet"
-        lines.append(f"HEAD: `{head}` on {_branch(baseline)}")
-    text = bullets(lines)
-    if baseline.get("commits"):
-        text += "\n- Last commits:\n" + "\n".join(f"  - `{line}`" for line in baseline["commits"])
-    dirty = baseline.get("dirty") or []
-    if dirty:
-        count = baseline.get("dirty_count", len(dirty))
-        shown = ", ".join(f"`{path}`" for path in dirty[:10]) + (f" and {count - 10} more" if count > 10 else "")  # noqa: PLR2004
-        text += f"\n- Already changed when this was written ({count}): {shown}. Leave what is not yours alone."
-    tests = baseline.get("tests")
-    if tests:
-        text += f"\n- Tests before you began: `{tests['command']}` was {tests['verdict']}."
-        if not tests["green"] and tests["tail"]:
-            text += "\n\n" + fenced(tests["tail"])
-    return text
-
-
-def _branch(baseline: dict[str, Any]) -> str:
-    return f"branch `{baseline['branch']}`" if baseline.get("branch") else "no branch (detached)"

@@ -8,15 +8,17 @@ from handoff.base.errors import Refused, UserError
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.settings import PROJECT_FOLDER, project_config
 from handoff.board.tasks import tasks
+from handoff.engine.home import home_config
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
     from typing import Any
 
     from handoff.board.tasks.tasks import Task
     from handoff.checks.commands import Verdict
     from handoff.engine.app import App
     from handoff.git.plumbing.checkout import CheckoutFacts
+    from handoff.git.workspaces.workspaces import Workspace
 
 _KEPT_STAMPS = 5000
 _DOCUMENTS = PROJECT_FOLDER + "/"  # the feature's own documents are every session's to write
@@ -130,8 +132,8 @@ def _begun_from(task: Task) -> dict[str, Any]:
     return claimed if claimed.get("fence") == task.fence else baseline
 
 
-def gather(app: App, task: Task, *, workspace: str, run: Callable[[], Verdict] | None = None) -> Evidence:
-    """Look at the workspace as it is now, and run the task's check there; `run` is another way to run it."""
+def gather(app: App, task: Task, *, workspace: str, sandboxed: bool = False) -> Evidence:
+    """Look at the workspace as it is now, and run the task's check there."""
     patterns = task.patterns
     if not (patterns or task.check_command) or task.ended:
         return Evidence(head="", changed=(), outside=(), verdict=None)
@@ -156,7 +158,7 @@ def gather(app: App, task: Task, *, workspace: str, run: Callable[[], Verdict] |
         outside = _outside(app, task, workspace, changed, stamps=baseline.get("stamps", {}))
     verdict = None
     if task.check_command and not outside:
-        verdict = run() if run is not None else run_task_check(app, workspace, task.check_command)
+        verdict = run_task_check(app, task, workspace, sandboxed=sandboxed)
     head = state.head if state else ""
     tree = _exact_tree(app, state) if state and verdict and verdict.green else ""
     return Evidence(head=head, changed=changed, outside=outside, verdict=verdict, workspace=workspace, tree=tree)
@@ -217,9 +219,24 @@ def _neighbours(app: App, task: Task) -> Iterator[tuple[str, ...]]:
         yield tuple(plain)
 
 
-def run_task_check(app: App, workspace: str, command: str) -> Verdict:
-    """The task's check, run by us in its workspace."""
+def run_task_check(app: App, task: Task, folder: str, *, sandboxed: bool, clone: Workspace | None = None) -> Verdict:
+    """The task's check, run by us where its session works.
+
+    What a sandboxed session wrote is run here, so the sandbox stands around it as well; its time is what the person's own
+    settings say, because those in its workspace are the session's to write.
+    """
     from handoff.checks.commands import run_check
 
-    timeout = project_config(workspace).number("check_timeout")
-    return run_check(command, folder=workspace, environment=app.settings.environment, timeout=timeout, clock=app.clock)
+    wrap = None
+    if sandboxed:
+        from handoff.engine.proof.sandboxes import sandbox_of_folder
+
+        wrap = sandbox_of_folder(app, folder=folder, caches=home_config(app).texts("session_caches")).wrap
+    return run_check(
+        task.check_command,
+        folder=folder,
+        environment={**app.settings.environment, **(clone.environment() if clone else {})},
+        timeout=project_config(task.workspace if sandboxed else folder).number("check_timeout"),
+        clock=app.clock,
+        wrap=wrap,
+    )

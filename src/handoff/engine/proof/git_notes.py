@@ -7,13 +7,14 @@ import os
 from handoff.base.clock import stamp
 from handoff.base.errors import HandoffError, UserError
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.git.notes.record import GREEN, RED, Check, Note
+from handoff.git.notes.record import GREEN, Check, Note
 from handoff.git.notes.store import Notebook
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from handoff.board.tasks.tasks import Task
+    from handoff.checks.commands import Verdict
     from handoff.engine.app import App
     from handoff.engine.proof.evidence import Evidence
     from handoff.git.notes.store import Annotated, Synced
@@ -50,9 +51,14 @@ def write(
     """Put the record on the commit; again after a crash it changes nothing. Write it before the row that follows from it."""
     moment = app.clock.now() if ended is None else ended
     note = Note(
-        ended=stamp(moment), began=stamp(began), commit=commit, tree=tree, project=work.project, task=work.task, flow=work.flow, workflow=work.workflow, phase=work.phase,
-        role=work.role, cycle=work.cycle, attempt=work.attempt, agent=work.agent, session=work.session, judged=judged, checks=tuple(checks), next=work.next,
-    )  # fmt: skip
+        ended=stamp(moment),
+        began=stamp(began),
+        commit=commit,
+        tree=tree,
+        judged=judged,
+        checks=tuple(checks),
+        **work._asdict(),
+    )
     book(app, repository).add(commit, [note], moment=moment)
     return note
 
@@ -65,12 +71,6 @@ def record_finished(app: App, task: Task, evidence: Evidence, *, session: str, b
     verdict = evidence.verdict
     if verdict is None or not verdict.green or not evidence.tree:
         return ""
-    check = Check(
-        command=verdict.command,
-        verdict=GREEN if verdict.green else RED,
-        code=verdict.code,
-        seconds=round(verdict.seconds, 3),
-    )
     work = RecordedWork(
         project=task.project,
         task=task.label,
@@ -80,19 +80,29 @@ def record_finished(app: App, task: Task, evidence: Evidence, *, session: str, b
         session=session,
         next="done",
     )
+    return record_check(
+        app, evidence.workspace, verdict, commit=evidence.head, tree=evidence.tree, work=work, began=began
+    )
+
+
+def record_check(
+    app: App, repository: str, verdict: Verdict, *, commit: str, tree: str, work: RecordedWork, began: float
+) -> str:
+    """The record of one green check that was run on exactly this commit; what went wrong in writing it, or nothing."""
+    check = Check(command=verdict.command, verdict=GREEN, code=verdict.code, seconds=round(verdict.seconds, 3))
     try:
         write(
             app,
-            repository=evidence.workspace,
-            commit=evidence.head,
-            tree=evidence.tree,
+            repository=repository,
+            commit=commit,
+            tree=tree,
             work=work,
             judged="command",
             checks=[check],
             began=began,
         )
     except HandoffError as error:
-        return f"The note on {evidence.head[:10]} could not be written: {error.message}"
+        return f"The note on {commit[:10]} could not be written: {error.message}"
     return ""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from handoff.agents.sandbox.sandbox import NOTHING
 from handoff.base.errors import HandoffError, Refused, UserError
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.checks.frameworks.suite import EXIT, Suite
+from handoff.checks.suite import EXIT, Suite
 from handoff.engine.proof import git_notes, sandboxes, test_runs
 from handoff.git.notes.record import GREEN, MOST_NAMES, RED, Check
 from handoff.git.plumbing.checkout import find_top
@@ -109,26 +109,21 @@ def _suite(check: Check, today: Sequence[Suite]) -> Suite:
 
 
 def _again(recorded: Check, report: Report, suite: Suite) -> Recheck:
-    if suite.results == EXIT:
-        verdict = RED if report.trouble else GREEN
-        now = Check(
-            command=recorded.command,
-            verdict=verdict,
-            code=report.code,
-            folder=recorded.folder,
-            suite=recorded.suite,
-            seconds=report.seconds,
-        )
-        words = f"it was {recorded.verdict} and is {verdict} (exit {report.code})"
-        return Recheck(recorded, now, () if verdict == recorded.verdict else (words,))
-    counts = report.counts()
-    failing = tuple(sorted(case.id for case in report.cases if case.bad))
     now = Check(
         command=recorded.command,
-        verdict=GREEN if report.green else RED,
+        verdict=RED if report.trouble else GREEN,
         code=report.code,
         folder=recorded.folder,
         suite=recorded.suite,
+        seconds=report.seconds,
+    )
+    if suite.results == EXIT:
+        words = f"it was {recorded.verdict} and is {now.verdict} (exit {report.code})"
+        return Recheck(recorded, now, () if now.verdict == recorded.verdict else (words,))
+    counts = report.counts()
+    failing = tuple(sorted(case.id for case in report.cases if case.bad))
+    now = now._replace(
+        verdict=GREEN if report.green else RED,
         passed=counts["passed"],
         failed=len(failing),
         skipped=counts["skipped"],

@@ -11,16 +11,12 @@ from handoff.base.errors import UserError
 from handoff.git.plumbing.checkout import find_top
 from handoff.git.plumbing.query import open_source
 from handoff.git.snapshots.location import STORE, find_place
-from handoff.git.workspaces.workspaces import CLONE, Workspace, read_workspace
+from handoff.git.workspaces.workspaces import CLONE, SHARED, Workspace, read_workspace
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from handoff.engine.app import App
-
-
-# Where the relay's rows are, with a password perhaps, and what proves who asks: nothing that runs inside needs them.
-_NOT_INSIDE = ("HANDOFF_DATABASE_URL", "HANDOFF_TOKEN")
 
 
 class Sandbox(NamedTuple):
@@ -29,36 +25,38 @@ class Sandbox(NamedTuple):
     layer: str
     policy: Policy
 
+    def wrap(self, argv: Sequence[str], environment: Mapping[str, str]) -> Wrapped:
+        """The command as it must be started to run inside. The policy is whole by now: nothing is added to the words."""
+        return wrap(self.policy, argv, environment, by=self.layer)
+
 
 def sandbox_of_workspace(
     app: App, *, workspace: Workspace, network: bool = True, caches: Sequence[str] = (), terminal: bool = False
 ) -> Sandbox:
     """The sandbox around one workspace: the person's checkout, $HANDOFF_HOME and the other sessions are outside."""
-    git = os.path.join(workspace.tree, ".git")
-    hidden = [app.settings.home]
-    visible = [os.path.join(workspace.project, STORE, "objects")]
-    frozen: list[str] = []
+    folder, git = workspace.folder, os.path.join(workspace.tree, ".git")
+    if workspace.kind != SHARED:
+        folder = os.path.dirname(workspace.tree)  # a scratch tree is not among the workspaces
+    hidden, frozen = [app.settings.home], ["config", "hooks"]
     writable = [os.path.abspath(os.path.expanduser(path)) for path in caches]
     if workspace.kind == CLONE:
-        hidden += [top for top in _checkout(workspace) if top]
-        frozen = [
-            os.path.join(git, "config"),
-            os.path.join(git, "hooks"),
-            os.path.join(git, "objects", "info", "alternates"),
-        ]
+        hidden += checkouts_of(workspace.project)
+        frozen.append(os.path.join("objects", "info", "alternates"))
     elif (common := open_source(workspace.tree).common) != git:
+        git = common
         writable.append(common)  # a linked worktree cannot work without the shared git folder
-        frozen = [os.path.join(common, "config"), os.path.join(common, "hooks")]
-    else:
-        frozen = [os.path.join(git, "config"), os.path.join(git, "hooks")]
-    return _sandbox(
-        app,
-        workspace.tree,
-        os.path.join(workspace.folder, "tmp"),
-        hidden,
-        (visible, writable, frozen),
-        (network, terminal),
+    policy = Policy(
+        workspace=workspace.tree,
+        temp=os.path.join(folder, "tmp"),
+        home=app.settings.get("HOME") or os.path.expanduser("~"),
+        writable=tuple(writable),
+        hidden=tuple(hidden),
+        visible=(os.path.join(workspace.project, STORE, "objects"),),
+        frozen=tuple(os.path.join(git, name) for name in frozen),
+        network=network,
+        terminal=terminal,
     )
+    return Sandbox(present_layer(app), policy)
 
 
 def sandbox_of_folder(
@@ -68,19 +66,22 @@ def sandbox_of_folder(
     top = find_top(folder)
     if top is None:
         raise UserError("This is not a git repository.", "Go to a checkout, or use: handoff -C DIR sandbox …")
-    workspace = read_workspace(os.path.dirname(top))
-    if workspace is not None and os.path.realpath(workspace.tree) == os.path.realpath(top):
-        return sandbox_of_workspace(app, workspace=workspace, network=network, caches=caches, terminal=terminal)
-    place = find_place(top, home=app.settings.home, project=app.settings.get("HANDOFF_PROJECT"))
-    mine = Workspace(name=place.workspace, kind="shared", project=place.project, tree=top)
-    return sandbox_of_workspace(app, workspace=mine, network=network, caches=caches, terminal=terminal)
+    workspace = workspace_at(top)
+    if workspace is None:
+        place = find_place(top, home=app.settings.home, project=app.settings.get("HANDOFF_PROJECT"))
+        workspace = Workspace(name=place.workspace, kind=SHARED, project=place.project, tree=top)
+    return sandbox_of_workspace(app, workspace=workspace, network=network, caches=caches, terminal=terminal)
+
+
+def workspace_at(top: str) -> Workspace | None:
+    """The workspace of ours whose tree is the checkout at `top`."""
+    found = read_workspace(os.path.dirname(top))
+    return found if found is not None and os.path.realpath(found.tree) == os.path.realpath(top) else None
 
 
 def inside(app: App, *, sandbox: Sandbox, argv: Sequence[str], workspace: Workspace | None = None) -> Wrapped:
     """The command as it must be started to run inside the sandbox."""
-    mine = {name: value for name, value in app.settings.environment.items() if name not in _NOT_INSIDE}
-    environment = {**mine, **(workspace.environment() if workspace else {})}
-    return wrap(sandbox.policy, argv, environment, by=sandbox.layer)
+    return sandbox.wrap(argv, {**app.settings.environment, **(workspace.environment() if workspace else {})})
 
 
 def present_layer(app: App) -> str:
@@ -89,45 +90,21 @@ def present_layer(app: App) -> str:
     return NOTHING if wanted == NOTHING else layer(app.settings.environment, wanted=wanted)
 
 
-def _sandbox(
-    app: App,
-    tree: str,
-    temp: str,
-    hidden: list[str],
-    lists: tuple[list[str], list[str], list[str]],
-    flags: tuple[bool, bool],
-) -> Sandbox:
-    visible, writable, frozen = lists
-    home = app.settings.get("HOME") or os.path.expanduser("~")
-    policy = Policy(
-        workspace=tree,
-        temp=temp,
-        home=home,
-        writable=tuple(writable),
-        hidden=tuple(hidden),
-        visible=tuple(visible),
-        frozen=tuple(frozen),
-        network=flags[0],
-        terminal=flags[1],
-    )
-    return Sandbox(present_layer(app), policy)
-
-
-def _checkout(workspace: Workspace) -> list[str]:
-    """The person's checkout this workspace was made from, as the store remembers it, with its linked worktrees."""
-    try:
-        with open(
-            os.path.join(workspace.project, STORE, "project"), encoding="utf-8", errors="surrogateescape"
-        ) as file:
-            common = file.read().rstrip("\n")
-    except OSError:
+def checkouts_of(project: str) -> list[str]:
+    """The person's checkout a project's workspaces are made from, as the store remembers it, and its linked worktrees."""
+    common = _line(os.path.join(project, STORE, "project"))
+    if not common:
         return []
     tops = [os.path.dirname(common) if os.path.basename(common) == ".git" else common]
     linked = os.path.join(common, "worktrees")
-    for name in os.listdir(linked) if os.path.isdir(linked) else ():
-        try:
-            with open(os.path.join(linked, name, "gitdir"), encoding="utf-8", errors="surrogateescape") as file:
-                tops.append(os.path.dirname(file.read().strip()))
-        except OSError:
-            continue
-    return tops
+    names = os.listdir(linked) if os.path.isdir(linked) else ()
+    tops += [os.path.dirname(_line(os.path.join(linked, name, "gitdir"))) for name in names]
+    return [top for top in tops if top]
+
+
+def _line(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            return file.read().strip("\n")
+    except OSError:
+        return ""

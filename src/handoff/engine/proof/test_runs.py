@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import os
 
-from handoff.agents.sandbox.sandbox import NOTHING, wrap
+from handoff.agents.sandbox.sandbox import NOTHING
 from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING
 from handoff.base.settings import PROJECT_FOLDER, project_config
 from handoff.checks import judge
 from handoff.checks.frameworks.frameworks import need_suites
 from handoff.checks.runs import RunFolders, run_suite
-from handoff.engine.proof.sandboxes import sandbox_of_workspace
+from handoff.engine.proof.sandboxes import checkouts_of, sandbox_of_workspace
 from handoff.engine.safety.snapshots import open_snapshot_store, snapshot
 from handoff.git.ownership.ownership import Ownership
 from handoff.git.plumbing.checkout import find_top
-from handoff.git.snapshots.location import STORE, find_place
+from handoff.git.snapshots.location import find_place
 from handoff.git.snapshots.take import SnapshotRequest
 from handoff.git.workspaces.include import copy_included
 from handoff.git.workspaces.scratch import Changed, Scratch
@@ -24,8 +24,9 @@ from handoff.git.workspaces.workspaces import CLONE, Workspace
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from handoff.checks.frameworks.frameworks import Suite
+    from handoff.agents.sandbox.sandbox import Wrapped
     from handoff.checks.results import Report
+    from handoff.checks.suite import Suite
     from handoff.engine.app import App
     from handoff.git.snapshots.location import Location
 
@@ -74,7 +75,7 @@ def verdict(
         scratch.lay_out(tree, keep=[path for suite in suites for path in suite.keep])
         borrowed = _borrow(suites, lender, scratch.tree)
         _include(app, lender, scratch.tree)
-        wrap = _sandbox(app, place, scratch, borrowed) if sandboxed else None
+        wrap = _wrapper(app, place, scratch, borrowed) if sandboxed else None
         folders = RunFolders(
             top=scratch.tree,
             scratch=scratch.temp,
@@ -134,7 +135,7 @@ def changes(app: App, *, repository: str, old: str, new: str, suites: Sequence[S
     """What differs between two trees or commits, with the texts of the tests among it: what the judge wants to see."""
     differing = Changed(repository, app.settings.environment)
     found = differing.paths(old, new)
-    owned = Ownership.parse([pattern for suite in suites for pattern in suite.tests])
+    owned = Ownership.parse(test_patterns(suites))
     tests = {path for path in found if owned.covers(path)}
     texts = differing.texts([sha for path in tests for sha in found[path]])
     return tuple(
@@ -160,17 +161,10 @@ def is_test(suite: Suite) -> Callable[[str], bool]:
 
 def _lender(place: Location) -> str:
     """The person's checkout: the repository itself, or for a workspace of ours the one it was made from."""
-    if place.source.top.startswith(os.path.join(place.project, "")):
-        try:
-            with open(
-                os.path.join(place.project, STORE, "project"), encoding="utf-8", errors="surrogateescape"
-            ) as file:
-                common = file.read().rstrip("\n")
-        except OSError:
-            return place.source.top
-        top = os.path.dirname(common)
-        return top if os.path.basename(common) == ".git" and os.path.isdir(top) else place.source.top
-    return place.source.top
+    if not place.source.top.startswith(os.path.join(place.project, "")):
+        return place.source.top
+    first = next(iter(checkouts_of(place.project)), place.source.top)
+    return first if os.path.lexists(os.path.join(first, ".git")) else place.source.top
 
 
 def _borrow(suites: Sequence[Suite], lender: str, tree: str) -> list[str]:
@@ -204,18 +198,13 @@ def _environment(app: App, tree: str) -> dict[str, str]:
     return {**kept, "HANDOFF_WORKSPACE": tree, "PYTHONDONTWRITEBYTECODE": "1"}
 
 
-def _sandbox(
+def _wrapper(
     app: App, place: Location, scratch: Scratch, borrowed: Sequence[str]
-) -> Callable[[Sequence[str], Mapping[str, str]], tuple[Sequence[str], Mapping[str, str]]] | None:
+) -> Callable[[Sequence[str], Mapping[str, str]], Wrapped] | None:
     """What puts a command inside the sandbox, where this machine has one: running tests runs the agent's code."""
     workspace = Workspace(name=os.path.basename(scratch.folder), kind=CLONE, project=place.project, tree=scratch.tree)
     sandbox = sandbox_of_workspace(app, workspace=workspace)
     if sandbox.layer == NOTHING:
         return None
-    policy = sandbox.policy._replace(temp=scratch.temp, visible=(*sandbox.policy.visible, *borrowed))
-
-    def inside(argv: Sequence[str], environment: Mapping[str, str]) -> tuple[Sequence[str], Mapping[str, str]]:
-        wrapped = wrap(policy, argv, environment, by=sandbox.layer)
-        return wrapped.argv, wrapped.environment
-
-    return inside
+    policy = sandbox.policy._replace(visible=(*sandbox.policy.visible, *borrowed))
+    return sandbox._replace(policy=policy).wrap

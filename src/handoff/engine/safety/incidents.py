@@ -176,6 +176,6 @@ def see(app: App, *, ids: Sequence[str]) -> list[Incident]:
     return found
 
 
-def find(app: App, *, id: str) -> Incident:  # noqa: A002 - the word people use
+def find(app: App, *, id: str) -> Incident:
     """One incident."""
     return incidents.find(app.database, id=id)

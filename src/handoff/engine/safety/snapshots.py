@@ -58,14 +58,14 @@ class RestoreReport(NamedTuple):
     before: Snapshot | None = None
 
 
-def open_snapshot_store(app: App, *, folder: str = ".") -> SnapshotStore:
+def open_snapshot_store(app: App, *, folder: str = ".", project: str = "") -> SnapshotStore:
     """The snapshot store of the checkout that holds `folder`."""
     top = find_top(folder)
     if top is None:
         raise UserError("This is not a git repository.", "Go to your project, or use: handoff -C DIR …")
     if is_clone(top):
         check_clone(top)
-    place = find_place(top, home=app.settings.home, project=app.settings.get("HANDOFF_PROJECT"))
+    place = find_place(top, home=app.settings.home, project=project or app.settings.get("HANDOFF_PROJECT"))
     return SnapshotStore(place, SnapshotRepo(place.store, app.settings.environment))
 
 

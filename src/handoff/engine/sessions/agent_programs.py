@@ -14,26 +14,29 @@ from handoff.base.record import TYPE_CHECKING, Record
 from handoff.engine.home import home_config
 
 if TYPE_CHECKING:
-    from handoff.agents.contract import Adapter
+    from handoff.agents.contract import Abilities, Adapter
+    from handoff.base.settings import Config
     from handoff.engine.app import App
 
 _PROBE_SECONDS = 20.0
 
 
 class Client(Record):
-    """An agent as it is on this machine."""
+    """An agent as it is on this machine: its program, which version it is, what that can do, and how it starts ours."""
 
     adapter: Adapter
     program: str
     version: str
+    abilities: Abilities
+    own: tuple[str, ...]
 
 
-def client_of(app: App, *, agent: str, versions: dict[str, str] | None = None) -> Client:
+def client_of(app: App, *, agent: str, config: Config | None = None, versions: dict[str, str] | None = None) -> Client:
     """The agent's program on this machine, or an error that says what is missing.
 
     `versions` remembers what programs said, for a supervisor that starts many: some clients take a second to tell.
     """
-    config = home_config(app)
+    config = config or home_config(app)
     adapter = catalog.adapter(agent, commands=config.values["agents"], where=config.path)
     program = next((path for name in adapter.programs if (path := program_of(app, name))), "")
     if not program and adapter.programs:
@@ -41,12 +44,12 @@ def client_of(app: App, *, agent: str, versions: dict[str, str] | None = None) -
             f"{adapter.title} is not installed: no '{adapter.programs[0]}' on the PATH.",
             f"Install it, or choose another: {app.settings.program} agents",
         )
-    if versions is None:
-        return Client(adapter, program, version_on(app, adapter, program))
+    versions = {} if versions is None else versions
     mark = f"{program}@{os.stat(program).st_mtime_ns}" if program else ""
     if mark not in versions:
         versions[mark] = version_on(app, adapter, program)
-    return Client(adapter, program, versions[mark])
+    able = adapter.abilities(versions[mark])
+    return Client(adapter, program, versions[mark], able._replace(mcp=able.mcp and has_mcp()), own_words())
 
 
 def version_on(app: App, adapter: Adapter, program: str) -> str:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from handoff.agents import catalog
 from handoff.agents import folder as folders
-from handoff.agents.contract import FAILED, LIMIT, OK, SAID, AgentOutcome
-from handoff.agents.monitor import EVENTS
+from handoff.agents.contract import FAILED, LIMIT, OK, AgentOutcome
 from handoff.base.clock import stamp
 from handoff.base.errors import Conflict, HandoffError, Refused
 from handoff.base.record import TYPE_CHECKING, Record
@@ -18,7 +16,6 @@ from handoff.engine.safety import incidents
 from handoff.engine.tasks import current, kinds
 from handoff.engine.tasks import report as journey
 from handoff.engine.workspaces import running, task_clones, task_work
-from handoff.git.plumbing.checkout import facts
 
 if TYPE_CHECKING:
     from handoff.board.sessions.leases import Claim
@@ -26,7 +23,6 @@ if TYPE_CHECKING:
     from handoff.engine.app import App
     from handoff.store.database import Transaction
 
-_SHOWN = 30
 _NOT_REPORTED = "it ended without reporting the task done or blocked"
 
 
@@ -53,17 +49,11 @@ def conclude(app: App, *, claim: Claim, outcome: AgentOutcome) -> ConcludedSessi
     session, path = claim.session.id, folders.place(app.settings.home, claim.task.project, claim.session.id)
     task, holds = _as_it_is(app, claim)
     workspace = str(folders.get(path, folders.FACTS).get("workspace") or task.workspace)
-    decide = kinds.decider_of(task) if task.fence == claim.fence else None
-    decided = (
-        decide(
-            app,
-            kinds.EndedSession(
-                task=task, fence=claim.fence, session=session, workspace=workspace, outcome=outcome, holds=holds
-            ),
-        )
-        if decide
-        else None
+    ended = kinds.EndedSession(
+        task=task, fence=claim.fence, session=session, workspace=workspace, outcome=outcome, holds=holds
     )
+    decide = kinds.decider_of(task) if task.fence == claim.fence else None
+    decided = decide(app, ended) if decide else None
     if decided is not None:
         outcome = decided
     elif holds:
@@ -142,9 +132,9 @@ def _by_evidence(app: App, claim: Claim, task: Task, outcome: AgentOutcome) -> A
     """A client that cannot report is judged by the task's check; one that could and did not has not finished."""
     if not task.check_command:
         return AgentOutcome(FAILED, _NOT_REPORTED)
-    current_claim = current.CurrentClaim(task, claim.fence, claim.session.id)
+    held = current.CurrentClaim(task, claim.fence, claim.session.id)
     try:
-        journey.finish(app, current_claim, summary=outcome.reason or "judged by its check")
+        journey.finish(app, held, summary=outcome.reason or "judged by its check")
     except (Refused, Conflict) as error:
         return AgentOutcome(FAILED, error.message.partition("\n")[0])
     return outcome
@@ -155,71 +145,7 @@ def _out_of_scope(app: App, task: Task) -> tuple[str, ...]:
     clone = task_clones.of_task(app, task)
     try:
         if clone is not None:
-            return task_work.changes(app, task, clone).outside
+            return task_work.changes(app, task_clones.snapshot_store_of_project(app, task), clone).outside
         return evidence.out_of_scope(app, task) if task.patterns else ()
     except HandoffError:
         return ()
-
-
-def left_behind(app: App, task: Task) -> str:
-    """What earlier sessions of this task left, from facts alone: whoever continues it, of whatever vendor, reads the same."""
-    if task.attempt <= 1 and not any(event.kind == "task.released" for event in _events(app, task)):
-        return ""
-    lines = [f"- {_told(event)}" for event in _events(app, task) if event.kind in _TOLD][-_SHOWN:]
-    dirty = _changed(app, task)[:_SHOWN]
-    text = "## What came before\n\n" + "\n".join(lines) + "\n"
-    if dirty:
-        text += "\nChanged and not committed now:\n\n" + "\n".join(f"- `{path}`" for path in dirty) + "\n"
-    said = _last_words(app, task)
-    if said:
-        text += "\nThe last things the session before said:\n\n" + "\n".join(f"> {line}" for line in said) + "\n"
-    return text
-
-
-def _changed(app: App, task: Task) -> tuple[str, ...]:
-    clone = task_clones.of_task(app, task)
-    if clone is not None:
-        return task_work.changes(app, task, clone).changed
-    state = facts(task.workspace, environment=app.git_environment)
-    return (evidence.changed_since(app, task.workspace, state.head) or ()) if state is not None else ()
-
-
-_TOLD = (
-    "task.claimed",
-    "task.released",
-    "task.expired",
-    "task.rejected",
-    "session.concluded",
-    "session.out_of_scope",
-    "note.added",
-)
-
-
-def _events(app: App, task: Task) -> list[journal.Event]:
-    return journal.of_task(app.database, key=task.key)
-
-
-def _told(event: journal.Event) -> str:
-    body = event.body
-    more = body.get("reason") or body.get("text") or body.get("outcome") or ", ".join(body.get("outside", [])[:5])
-    return (
-        f"{stamp(event.at)} {event.kind}"
-        + (f": {more}" if more else "")
-        + (f" [{event.session}]" if event.session else "")
-    )
-
-
-def _last_words(app: App, task: Task) -> list[str]:
-    """A summary of the last transcript without a model: what the client said, newest last."""
-    ended = [event.session for event in _events(app, task) if event.kind == "session.concluded" and event.session]
-    if not ended:
-        return []
-    path = folders.place(app.settings.home, task.project, ended[-1])
-    agent = str(folders.get(path, folders.FACTS).get("agent", ""))
-    if agent not in catalog.OURS:
-        return []
-    read = catalog.adapter(agent).read
-    said: list[str] = []
-    for line in folders.tail(path, EVENTS, 60_000).split("\n"):
-        said += [event.text for event in read(line) if event.kind == SAID and event.text.strip()]
-    return [" ".join(text.split())[:300] for text in said[-5:]]

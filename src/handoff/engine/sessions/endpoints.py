@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from hmac import compare_digest
 
 from handoff.agents import folder as folders
@@ -45,16 +46,17 @@ def address(app: App) -> str:
     return next((str(told["url"]) for _, told in _told(app) if _lives(told)), "")
 
 
-def wake(url: str) -> None:
-    """Knock, so that an endpoint nobody has called yet is ready by the time the client is."""
-    import socket
-    from urllib.parse import urlsplit
+def awake(app: App) -> str:
+    """The same, and we knock there, so that an endpoint nobody has called yet is ready by the time the client is."""
+    url = address(app)
+    if url:
+        import socket
+        from urllib.parse import urlsplit
 
-    place = urlsplit(url)
-    try:
-        socket.create_connection((place.hostname or "", place.port or 0), timeout=1.0).close()
-    except OSError:
-        return
+        place = urlsplit(url)
+        with suppress(OSError):
+            socket.create_connection((place.hostname or "", place.port or 0), timeout=1.0).close()
+    return url
 
 
 def ports_before(app: App) -> list[int]:
@@ -80,11 +82,6 @@ def _lives(told: dict[str, Any]) -> bool:
 
 
 # --- who ---------------------------------------------------------------------------------------------------
-
-
-def session_token(session: str) -> str:
-    """A fresh secret for one session; it names the session, so that it is found without a search."""
-    return f"{session}.{os.urandom(24).hex()}"
 
 
 def person_token(app: App, *, rotate: bool = False) -> str:

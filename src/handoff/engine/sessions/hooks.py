@@ -17,10 +17,12 @@ if TYPE_CHECKING:
     from handoff.agents.dialects import Call
     from handoff.board.tasks.tasks import Task
     from handoff.engine.app import App
+    from handoff.engine.sessions.placement import Placement
 
 REFUSALS = 3
 """How often a session that has not reported is held before it may go."""
 _NOTHING = HookAnswer()
+_HEAD = 4  # key, fence, task, workspace
 
 
 class Permissions(Record):
@@ -32,6 +34,8 @@ class Permissions(Record):
     task: str
     workspace: str
     patterns: tuple[str, ...]
+    whole: tuple[str, ...]
+    """The files and folders among them that are owned whole."""
 
 
 def answer(app: App, call: Call) -> HookAnswer:
@@ -71,8 +75,9 @@ def read_permissions(app: App) -> Permissions | None:
     if "/" in session or "/" in project or not project:
         return None
     folder = os.path.join(app.settings.home, project, "sessions", session)
-    lines = _read(os.path.join(folder, "permissions")).split("\n")
-    if len(lines) < 4:  # noqa: PLR2004 - key, fence, task, workspace
+    given, _, whole = _read(os.path.join(folder, "permissions")).partition("\n\n")
+    lines = given.split("\n")
+    if len(lines) < _HEAD:
         return None
     return Permissions(
         folder=folder,
@@ -80,13 +85,18 @@ def read_permissions(app: App) -> Permissions | None:
         fence=int(lines[1]),
         task=lines[2],
         workspace=lines[3],
-        patterns=tuple(line for line in lines[4:] if line),
+        patterns=tuple(line for line in lines[_HEAD:] if line),
+        whole=tuple(line for line in whole.split("\n") if line),
     )
 
 
-def permissions_text(task: Task, workspace: str) -> str:
-    """The grant file of a session that holds `task`."""
-    return "\n".join([str(task.key), str(task.fence), task.label, workspace, *task.patterns]) + "\n"
+def permissions_text(task: Task, placement: Placement) -> str:
+    """The grant file of a session that holds `task`: the patterns, and after an empty line what they own whole.
+
+    An edit there is known to be its own without another reading of the patterns.
+    """
+    lines = [str(task.key), str(task.fence), task.label, placement.folder, *task.patterns, ""]
+    return "\n".join([*lines, *(path for path, whole in placement.reach.items() if whole and path)]) + "\n"
 
 
 # --- edits -----------------------------------------------------------------------------------------------
@@ -116,20 +126,13 @@ def place_in(workspace: str, path: str) -> str | None:
 
 
 def _owns(permissions: Permissions, path: str) -> bool:
-    if not any(pattern.startswith("!") for pattern in permissions.patterns) and _plainly(permissions, path):
+    if ".git" not in path.lower() and any(  # git's own folder belongs to nobody
+        path == place or (place.endswith("/") and path.startswith(place)) for place in permissions.whole
+    ):
         return True
     from handoff.git.ownership.ownership import Ownership
 
     return Ownership.parse(permissions.patterns).covers(path)
-
-
-def _plainly(permissions: Permissions, path: str) -> bool:
-    """Whether a name or a folder without signs says so: the most common case needs no matcher."""
-    for pattern in permissions.patterns:
-        base = pattern.removesuffix("**")
-        if pattern == path or (base.endswith("/") and path.startswith(base) and not set(base) & set("*?[]{}\\")):
-            return True
-    return False
 
 
 def _is_scratch(app: App, permissions: Permissions, path: str) -> bool:

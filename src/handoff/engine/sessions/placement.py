@@ -5,41 +5,61 @@ from __future__ import annotations
 import os
 
 from handoff.agents.sandbox.sandbox import ADVICE, BUBBLEWRAP, NOTHING, WORDS
-from handoff.base.errors import ConfigError
+from handoff.base.errors import ConfigError, Refused
 from handoff.base.files import make_folder
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.settings import PROJECT_FOLDER
 from handoff.board.tasks import tasks
-from handoff.engine.proof import sandboxes
-from handoff.engine.sessions import policy
-from handoff.engine.workspaces import task_work, workspaces
-from handoff.engine.workspaces.task_clones import name_of, of_task, parts, snapshot_store_of_project
+from handoff.engine.proof.sandboxes import sandbox_of_folder, sandbox_of_workspace, workspace_at
+from handoff.engine.safety import snapshots
+from handoff.engine.workspaces import task_clones
+from handoff.git.ownership.ownership import Ownership
 from handoff.git.plumbing.checkout import find_top
-from handoff.git.plumbing.query import head, open_source
+from handoff.git.plumbing.repository import Repository
 from handoff.git.snapshots.location import CHECKOUTS
-from handoff.git.workspaces.workspaces import WorkspaceRequest, read_workspace, write_workspace
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from handoff.agents.sandbox.policy import Policy
     from handoff.base.settings import Config
     from handoff.board.tasks.tasks import Task
     from handoff.engine.app import App
+    from handoff.engine.proof.sandboxes import Sandbox
     from handoff.engine.safety.snapshots import SnapshotStore
     from handoff.git.workspaces.workspaces import Workspace
 
 AUTO, CLONE, SHARED = "auto", "clone", "shared"
 WORKSPACES = (AUTO, CLONE, SHARED)
+NONE, WORKSPACE, OWNED = "none", "workspace", "owned"
+KINDS = (NONE, WORKSPACE, OWNED)
+SANDBOXES = (AUTO, *KINDS)
 _MAY_CLONE = (tasks.TASK, tasks.SUB_TASK, tasks.FAN_IN)
-SANDBOXES = (AUTO, *policy.KINDS)
 
 
 class Placement(Record):
-    """Where a session works, inside which sandbox, and what a person should be told about it."""
+    """Where a session works, what it may write there, and inside which sandbox: found once, at its start, and handed on."""
 
     folder: str
     kind: str
-    sandbox: str
-    layer: str
+    clone: Workspace | None = None
+    """The task's own clone, if the session works in one."""
+    snapshot_store: SnapshotStore | None = None
+    """Of the checkout that the clone was made from."""
+    workspace: Workspace | None = None
+    """The workspace of ours that the folder is, also a flow's; None in a person's own checkout."""
+    shared_git: str = ""
+    """The git folder that all sessions of the project share; empty outside of git."""
+    reach: Mapping[str, bool] = {}
+    """What the ownership can reach, and whether it is owned whole."""
+    owned: tuple[str, ...] = ()
+    """The same as files and folders that are there."""
+    sandbox: str = NONE
+    layer: str = NOTHING
+    policy: Policy | None = None
+    """The sandbox's policy for the workspace alone; what the client needs is not in it yet."""
     words: str = ""
+    """What a person should be told: that no sandbox stands around it, for example."""
 
 
 def place(app: App, config: Config, *, task: Task, session: str, workspace: str = "", sandbox: str = "") -> Placement:
@@ -49,49 +69,56 @@ def place(app: App, config: Config, *, task: Task, session: str, workspace: str 
     in the person's own checkout.
     """
     wanted = _setting(config, "session_workspace", workspace, WORKSPACES)
-    kind = (CLONE if _apart(app, task) else SHARED) if wanted == AUTO else wanted
-    folder = task.workspace
-    brought = _is_brought(app, task)
-    if kind == CLONE and (task.kind not in _MAY_CLONE or brought or not _has_commit(folder)):
-        # Phases of a flow share a checkout; a task brought from another machine has one to itself already; and where
-        # there is no commit yet, nothing can be cloned.
-        kind = SHARED
     behind = _setting(config, "session_sandbox", sandbox, SANDBOXES)
-    said = sandbox not in ("", AUTO)
-    if behind == AUTO:
-        apart = kind == CLONE or (brought and task.kind in (tasks.SUB_TASK, tasks.FAN_IN))
-        behind = policy.WORKSPACE if apart else _of_phase(app, task)
-    layer = sandboxes.present_layer(app) if behind != policy.NONE else NOTHING
-    words = ""
-    if behind != policy.NONE and layer == NOTHING and not said:
-        behind, words = policy.NONE, f"No sandbox: {WORDS[NOTHING]}. {ADVICE}"
-    if kind == CLONE:
-        folder = ready(app, task=task, session=session).tree
-    return Placement(folder, kind, behind, layer, words)
+    found = _folder(app, task, session, clone=_wants_clone(app, task) if wanted == AUTO else wanted == CLONE)
+    found = found._replace(owned=_owned(found))
+    auto = behind == AUTO
+    if auto:
+        apart = found.kind == CLONE or (_is_brought(app, task) and task.kind in (tasks.SUB_TASK, tasks.FAN_IN))
+        behind = WORKSPACE if apart or task.kind == tasks.PHASE else NONE
+    if behind == NONE:
+        return found
+    layer, policy = _sandbox(app, found, config.texts("session_caches"))
+    if layer == NOTHING and sandbox in ("", AUTO):
+        return found._replace(words=f"No sandbox: {WORDS[NOTHING]}. {ADVICE}")
+    documents = all(path.startswith(PROJECT_FOLDER + "/") for path in found.reach)
+    if auto and task.kind == tasks.PHASE and documents and layer == BUBBLEWRAP:
+        behind = OWNED  # a phase that owns documents alone, such as a review, reads the code only
+    _refuse_missing(behind, layer)
+    return found._replace(sandbox=behind, layer=layer, policy=policy)
 
 
-def _of_phase(app: App, task: Task) -> str:
-    """A phase works inside the sandbox of its flow's clone; one that owns documents alone, such as a review, reads the code only."""
-    if task.kind != tasks.PHASE:
-        return policy.NONE
-    documents = all(pattern.startswith(PROJECT_FOLDER + "/") for pattern in task.patterns)
-    able = documents and sandboxes.present_layer(app) == BUBBLEWRAP
-    return policy.OWNED if able else policy.WORKSPACE
+def _sandbox(app: App, found: Placement, caches: Sequence[str]) -> Sandbox:
+    if found.workspace is not None:
+        return sandbox_of_workspace(app, workspace=found.workspace, caches=caches)
+    return sandbox_of_folder(app, folder=found.folder, caches=caches)
+
+
+def check_sandbox(app: App, *, sandbox: str, workspace: str) -> None:
+    """Refuse a sandbox this machine cannot build, before anything is claimed."""
+    if sandbox in (WORKSPACE, OWNED):
+        _refuse_missing(sandbox, sandbox_of_folder(app, folder=workspace).layer)
+
+
+def _refuse_missing(sandbox: str, layer: str) -> None:
+    if layer == NOTHING or (sandbox == OWNED and layer != BUBBLEWRAP):
+        raise Refused(
+            f"This machine has no sandbox of the kind '{sandbox}'.",
+            "Install bubblewrap (apt install bubblewrap), or start the session without --sandbox.",
+        )
 
 
 def _setting(config: Config, key: str, said: str, known: tuple[str, ...]) -> str:
-    if said:
-        return said
-    value = config.text(key)
+    value = said or config.text(key)
     if value not in known:
         raise ConfigError(f"{config.path}: {key} is '{value}'.", f"Use one of: {', '.join(known)}.")
     return value
 
 
-def _apart(app: App, task: Task) -> bool:
+def _wants_clone(app: App, task: Task) -> bool:
     if task.kind == tasks.SUB_TASK:
         return bool(task.patterns)
-    return task.kind == tasks.FAN_IN and any(of_task(app, part) for part in parts(app, task))
+    return task.kind == tasks.FAN_IN and any(task_clones.of_task(app, part) for part in task_clones.parts(app, task))
 
 
 def _is_brought(app: App, task: Task) -> bool:
@@ -99,46 +126,45 @@ def _is_brought(app: App, task: Task) -> bool:
     return task.workspace.startswith(os.path.join(app.settings.home, task.project, CHECKOUTS) + os.sep)
 
 
-def _has_commit(folder: str) -> bool:
-    top = find_top(folder) if folder and os.path.isdir(folder) else None
-    return top is not None and bool(head(open_source(top)).commit)
+def _folder(app: App, task: Task, session: str, *, clone: bool) -> Placement:
+    """The folder alone; no sandbox is chosen yet.
 
-
-def ready(app: App, *, task: Task, session: str) -> Workspace:
-    """The task's clone: as the session before left it, else a new one of what the person has now and the parts it needs."""
-    found = of_task(app, task)
-    if found is not None:
-        found = found._replace(session=session, owns=task.patterns)
-        write_workspace(found)
-        return found
-    snapshot_store = snapshot_store_of_project(app, task)
-    _clear(app, snapshot_store, name_of(task))
-    base = task_work.base_for(app, snapshot_store, task)
-    order = WorkspaceRequest(name=name_of(task), kind=CLONE, base=base, session=session, owns=task.patterns)
-    made = workspaces.add_workspace(
-        app, order=order, snapshot_store=snapshot_store, setup=app.settings.get("HANDOFF_WORKSPACE_SETUP")
+    Phases of a flow share a checkout; a task brought from another machine has one to itself already; and where there is no
+    commit yet, nothing can be cloned.
+    """
+    reach, top = Ownership.parse(task.patterns).reach, find_top(task.workspace)
+    if clone and top and task.kind in _MAY_CLONE and not _is_brought(app, task):
+        snapshot_store = snapshots.open_snapshot_store(app, folder=top, project=task.project)
+        made = task_clones.ready(app, snapshot_store, task, session=session)
+        if made is not None:
+            return Placement(
+                folder=made.tree,
+                kind=CLONE,
+                clone=made,
+                snapshot_store=snapshot_store,
+                workspace=made,
+                shared_git=snapshot_store.place.source.common,
+                reach=reach,
+            )
+    return Placement(
+        folder=task.workspace,
+        kind=SHARED,
+        workspace=workspace_at(top) if top else None,
+        shared_git=Repository(top, {}).common if top else "",
+        reach=reach,
     )
-    return made.workspace
 
 
-def _clear(app: App, snapshot_store: SnapshotStore, name: str) -> None:
-    """A clone somebody died in while it was made holds nothing yet: it makes room."""
-    if read_workspace(os.path.join(snapshot_store.place.project, "workspaces", name)) is not None:
-        workspaces.remove_workspace(app, name=name, snapshot_store=snapshot_store)
+def _owned(found: Placement) -> tuple[str, ...]:
+    """What the ownership reaches, for a sandbox and for clients that are fenced by folders.
 
-
-def owned_places(workspace: str, patterns: tuple[str, ...]) -> tuple[str, ...]:
-    """The folders and files a pattern can reach, for clients that are fenced by folders: a glob counts with its folder."""
-    found: dict[str, None] = {}
-    for pattern in patterns:
-        if not pattern.startswith("!"):
-            fixed = pattern
-            for sign in "*?[{":
-                fixed = fixed.partition(sign)[0]
-            whole = fixed if fixed == pattern else fixed[: fixed.rfind("/") + 1]  # `**` is the workspace, not /
-            place = os.path.join(workspace, whole)
-            if not os.path.lexists(place):  # no sandbox can open a broker to what is not there
-                place = place if place.endswith("/") else os.path.dirname(place)
-                make_folder(place)
-            found[place.rstrip("/")] = None
-    return tuple(found)
+    None of them can open a way to what is not there: a folder is made, and a new file is reached by its folder.
+    """
+    owned: dict[str, None] = {}
+    for path in found.reach:
+        place = os.path.join(found.folder, path)
+        if not os.path.lexists(place):
+            place = os.path.dirname(place)
+            make_folder(place)
+        owned[place.rstrip("/")] = None
+    return tuple(owned)

@@ -17,13 +17,7 @@ if TYPE_CHECKING:
 
 
 def ask_human(
-    app: App,
-    current_claim: CurrentClaim,
-    *,
-    question: str,
-    subject: str = "",
-    within: float | None = None,
-    fallback: str = "",
+    app: App, held: CurrentClaim, *, question: str, subject: str = "", within: float | None = None, fallback: str = ""
 ) -> Gate:
     """Put the task behind a gate with the question; the session lets it go and a later one goes on with the answer.
 
@@ -33,19 +27,19 @@ def ask_human(
         raise UserError("Say what you want to know.", "For example: handoff ask 'May I drop the old table?'")
     gate = gates.ask(
         app.database,
-        key=current_claim.task.key,
+        key=held.task.key,
         question=question.strip(),
-        fence=current_claim.fence,
+        fence=held.fence,
         due_seconds=within,
         fallback=fallback,
         subject=subject,
     )
-    current.forget(app, current_claim)
-    views.refresh_or_tell(app, current_claim.task.project, f"Task {current_claim.task.label} waits for a person")
+    current.forget(app, held)
+    views.refresh_or_tell(app, held.task.project, f"Task {held.task.label} waits for a person")
     return gate
 
 
-def request_path(app: App, current_claim: CurrentClaim, *, path: str, reason: str) -> str:
+def request_path(app: App, held: CurrentClaim, *, path: str, reason: str) -> str:
     """Note that a session needs a path it does not own; a person or the supervisor may widen the ownership."""
     if not path.strip() or not reason.strip():
         raise UserError("Say which path you need and why.")
@@ -53,17 +47,15 @@ def request_path(app: App, current_claim: CurrentClaim, *, path: str, reason: st
         inbox.post(
             transaction,
             kind="path.wanted",
-            project=current_claim.task.project,
-            task=current_claim.task.key,
-            body={"path": path, "reason": reason, "session": current_claim.session},
+            project=held.task.project,
+            task=held.task.key,
+            body={"path": path, "reason": reason, "session": held.session},
         )
-        journal.append(
-            transaction, "path.wanted", task=current_claim.task, session=current_claim.session, path=path, reason=reason
-        )
+        journal.append(transaction, "path.wanted", task=held.task, session=held.session, path=path, reason=reason)
     return f"Your wish for '{path}' is noted for a person. It is not yours yet: go on without it, or block the task."
 
 
-def add_note(app: App, current_claim: CurrentClaim, *, text: str) -> None:
+def add_note(app: App, held: CurrentClaim, *, text: str) -> None:
     """Leave a line for whoever goes on with this task."""
     if not text.strip():
         raise UserError("The note is empty.")
@@ -71,7 +63,7 @@ def add_note(app: App, current_claim: CurrentClaim, *, text: str) -> None:
         journal.append(
             transaction,
             "note.added",
-            task=tasks.get(transaction, key=current_claim.task.key),
-            session=current_claim.session,
+            task=tasks.get(transaction, key=held.task.key),
+            session=held.session,
             text=text.strip(),
         )

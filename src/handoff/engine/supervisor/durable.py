@@ -1,4 +1,4 @@
-"""Durable steps: the only importer of dbos. Six verbs (register, enqueue in our transaction, recover, cancel, delete, health).
+"""Durable steps: the only importer of dbos. Its verbs: register, enqueue in our transaction, recover, cancel, delete, listing.
 
 What the engine lacks is closed here: the journal mode SQLite's version allows, a clock old SQLite lacks, one first
 launch at a time, executor ids that are never reused, JSON instead of pickle, retention, a version that is ours.
@@ -6,11 +6,13 @@ launch at a time, executor ids that are never reused, JSON instead of pickle, re
 
 from __future__ import annotations
 
+import inspect
 import logging
 import os
 import threading
 import uuid
 from contextlib import contextmanager
+from importlib.metadata import version
 
 from handoff.base import files
 from handoff.base.clock import SystemClock
@@ -21,7 +23,7 @@ from handoff.store import sqlite
 try:
     import dbos
     import sqlalchemy as sa
-    from dbos import _core
+    from dbos import _core, _dbos, _sys_db  # noqa: F401 - private names are looked up in them, see PRIVATE
     from sqlalchemy import pool
 except ImportError as missing:
     raise UserError(
@@ -43,19 +45,43 @@ POLL_SECONDS = 1.0
 _SQLITE = "sqlite:///"
 _WITH_SUBSEC = (3, 42, 0)
 _AWAY_PAUSE = 0.5
+_AT_ONCE = 1000
 _RECOVERIES = 1_000_000  # a restart is no fault of the phase
 _LIVE = ("PENDING", "ENQUEUED", "DELAYED")
 
+# What we need of dbos beyond its public words, each with the parameters we give: nothing public wakes a queue, and the
+# public `resume_workflows` would also revive what was cancelled and what another executor has taken over by now.
+TESTED = "3.3.0"
+PRIVATE = {
+    "_core.execute_dequeued_workflow": "dbos status owner_xid",
+    "_dbos.DBOS._recover_pending_workflows": "executor_ids",
+    "_dbos.DBOS._sys_db": "",
+    "_sys_db.SystemDatabase.get_workflow_statuses": "workflow_ids",
+    "_sys_db.SystemDatabase.start_queued_workflows": "queue executor_id app_version queue_partition_key owner_xid",
+}
 
-class Health(Record):
-    """How the engine stands."""
 
-    executor: str
-    library: str
-    database: str
-    journal: str
-    pending: int
-    queued: int
+def find_changed(names: Mapping[str, str]) -> list[str]:
+    """The private names that the installed dbos lacks, or has with other parameters."""
+    changed = []
+    for name, parameters in names.items():
+        found: Any = dbos
+        for part in name.split("."):
+            found = getattr(found, part, None)
+        known = inspect.signature(found).parameters if callable(found) else {}
+        if found is None or not set(parameters.split()) <= set(known):
+            changed.append(name)
+    return changed
+
+
+def refuse_changed(names: Mapping[str, str] = PRIVATE) -> None:
+    """A dbos that is different where nobody promised anything is refused before it touches a row."""
+    changed = find_changed(names)
+    if changed:
+        raise UserError(
+            f"dbos {version('dbos')} is not one the supervisor knows: it has changed {', '.join(changed)}.",
+            f"Install the tested version: pip install 'dbos=={TESTED}'",
+        )
 
 
 class DurableRun(Record):
@@ -102,6 +128,7 @@ class Durable:
 
     def launch(self) -> None:
         """Create or migrate the engine's tables, one process at a time, and begin to take work."""
+        refuse_changed()
         dbos.DBOS.listen_queues([self.queue])
         with files.locked(self._lock, what="the engine's tables", patience=120.0), self._engine.whole_schema():
             self._start()
@@ -119,22 +146,13 @@ class Durable:
         try:
             dbos.DBOS.launch()
         except sa.exc.ProgrammingError as error:
+            why = str(error.orig).replace("\n", " ")
             raise UserError(
-                f"The engine's tables are missing or old, and this role may not make them: {error.orig}.".replace(
-                    "\n", " "
-                ),
+                f"The engine's tables are missing or old, and this role may not make them: {why}.",
                 "Their owner makes them: handoff database migrate",
             ) from error
 
-    def enqueue(
-        self,
-        transaction: Transaction,
-        *,
-        name: str,
-        id: str,  # noqa: A002 - the word people use
-        values: tuple[Any, ...],
-        priority: int = 0,
-    ) -> None:
+    def enqueue(self, transaction: Transaction, *, name: str, id: str, values: tuple[Any, ...]) -> None:
         """Ask for a run of `name` in our own transaction: both are there after the commit, or neither. A repeat is harmless."""
         assert self._client is not None, "launch comes first"  # noqa: S101 - our own misuse
         options: dbos.EnqueueOptions = {
@@ -143,30 +161,33 @@ class Durable:
             "workflow_id": id,
             "app_version": PROTOCOL,
         }
-        if priority:
-            options["priority"] = priority
         with self._engine.joined(transaction) as connection:
             self._client.enqueue_in_transaction(connection, options, *values)
 
     def nudge(self) -> int:
         """Take what is enqueued now instead of at the next poll; how many runs began."""
         owner = uuid.uuid4().hex
-        rows = self._dbos._sys_db  # noqa: SLF001 - the engine offers no other way to wake its queue
-        ids, _ = rows.start_queued_workflows(self._phases, self.executor, PROTOCOL, None, 0, owner_xid=owner)
-        for status in rows.get_workflow_statuses(ids) if ids else ():
-            _core.execute_dequeued_workflow(self._dbos, status, owner)  # as its own queue does
+        rows = self._dbos._sys_db  # noqa: SLF001 - see PRIVATE
+        ids, _ = rows.start_queued_workflows(
+            queue=self._phases,
+            executor_id=self.executor,
+            app_version=PROTOCOL,
+            queue_partition_key=None,
+            owner_xid=owner,
+        )
+        for status in rows.get_workflow_statuses(workflow_ids=ids) if ids else ():
+            _core.execute_dequeued_workflow(dbos=self._dbos, status=status, owner_xid=owner)  # as its own queue does
         return len(ids)
 
     def recover(self, executor: str) -> int:
         """Take over what a lost executor ran; repeating it does nothing."""
-        found = dbos.DBOS._recover_pending_workflows([executor])  # noqa: SLF001 - the public way forgets the attempts
-        return len(found)
+        return len(dbos.DBOS._recover_pending_workflows(executor_ids=[executor]))  # noqa: SLF001 - see PRIVATE
 
-    def cancel(self, id: str) -> None:  # noqa: A002
+    def cancel(self, id: str) -> None:
         """Let a run go no further than its present step."""
         dbos.DBOS.cancel_workflow(id)
 
-    def delete(self, *, before: float, limit: int = 1000) -> int:
+    def delete(self, *, before: float) -> int:
         """Forget runs that ended before a moment (the engine itself keeps them for ever)."""
         from datetime import UTC, datetime
 
@@ -174,7 +195,7 @@ class Durable:
         found = dbos.DBOS.list_workflows(
             end_time=moment,
             status=["SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"],
-            limit=limit,
+            limit=_AT_ONCE,
             load_input=False,
             load_output=False,
         )
@@ -182,27 +203,14 @@ class Durable:
             dbos.DBOS.delete_workflows([status.workflow_id for status in found])
         return len(found)
 
-    def listing(self, *, live: bool = True, limit: int = 1000) -> list[DurableRun]:
+    def listing(self, *, live: bool = True) -> list[DurableRun]:
         """Runs as the engine knows them."""
-        found = dbos.DBOS.list_workflows(
-            status=list(_LIVE) if live else None, limit=limit, load_input=False, load_output=False
-        )
+        wanted = list(_LIVE) if live else None
+        found = dbos.DBOS.list_workflows(status=wanted, limit=_AT_ONCE, load_input=False, load_output=False)
         return [
             DurableRun(one.workflow_id, one.name, str(one.status), one.executor_id or "", one.queue_name or "")
             for one in found
         ]
-
-    def health(self) -> Health:
-        """Which engine on which database, and how much it has to do."""
-        counts = [work.status for work in self.listing()]
-        return Health(
-            executor=self.executor,
-            library=self._engine.version,
-            database=self._engine.kind,
-            journal=self._engine.journal(),
-            pending=counts.count("PENDING"),
-            queued=len(counts) - counts.count("PENDING"),
-        )
 
     def close(self) -> None:
         """Stop taking work. Runs in the middle stay the engine's to recover."""
@@ -230,7 +238,6 @@ class _Engine:
         if url.startswith(_SQLITE):
             library: Any = sqlite.library  # type: ignore[attr-defined,unused-ignore]
             self.kind = "sqlite"
-            self.version = f"SQLite {library.sqlite_version}"
             self.plain = sa.create_engine(url, module=library)
             sa.event.listen(self.plain, "connect", _prepare_sqlite(library))
             sa.event.listen(self.plain, "begin", self._begin)
@@ -240,7 +247,6 @@ class _Engine:
             )
         else:
             self.kind = "postgres"
-            self.version = "Postgres"
             place = sa.make_url(url).set(drivername="postgresql+psycopg")
             self.plain = sa.create_engine(
                 place,
@@ -280,12 +286,6 @@ class _Engine:
 
     def _present(self) -> Any:
         return self._joined
-
-    def journal(self) -> str:
-        if self.kind != "sqlite":
-            return ""
-        with self.plain.connect() as connection:
-            return str(connection.exec_driver_sql("PRAGMA journal_mode").scalar())
 
     def close(self) -> None:
         self.plain.dispose()

@@ -150,11 +150,10 @@ def status(app: App) -> SupervisorStatus:
             }
             for one in executors.listing(transaction)
         ]
-        counts = transaction.one("count_ready", project="", now=now) or {"ready": 0}
         return SupervisorStatus(
             supervisors=found,
             running=tasks.listing(transaction, state=states.RUNNING, limit=_SHOWN),
-            ready=int(counts["ready"]),
+            ready=tasks.count_ready(transaction)["ready"],
             gates=len(gates.listing(transaction)),
             batches=[
                 {"project": one.project, "id": one.id, "total": one.total, "remaining": one.remaining}

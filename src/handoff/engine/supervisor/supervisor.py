@@ -300,8 +300,7 @@ class Supervisor:
         adopted = 0
         for trace in running.listing(self.app):
             with self.app.database.transaction() as transaction:
-                row = transaction.one("get_task", key=trace.key)
-                task = tasks.Task(**row) if row else None
+                task = tasks.look_up(transaction, key=trace.key)
                 if task is None or task.held_host != self.host or not trace.holds(task) or not trace.supervised:
                     continue
                 self.engine.enqueue(

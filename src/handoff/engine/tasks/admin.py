@@ -13,7 +13,7 @@ from handoff.board.events import journal
 from handoff.board.sessions import pauses
 from handoff.board.tasks import batches, metrics, outcomes, requirements, states, tasks
 from handoff.engine.fanout import views
-from handoff.engine.fanout.paths import document
+from handoff.engine.fanout.paths import document, leftovers
 from handoff.engine.fanout.tab_urls import Job
 from handoff.engine.home import find_project, home_config
 from handoff.engine.tasks import claims
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from handoff.engine.app import App
     from handoff.engine.tasks.open_tab import OpenedTab
 
-_PRUNED = (".uri", ".heartbeat", ".529-suspected", ".md", ".done", ".BLOCKED.md")
 _DAY = 86_400.0
+_ALL = 1_000_000
 
 
 def person(app: App) -> str:
@@ -217,19 +217,19 @@ def prune(app: App, *, project: str = "", days: float = 30.0, execute: bool = Fa
     """Forget ended tasks older than `days` with their files, and the addresses of all ended ones. A dry run by default."""
     before = app.clock.now() - days * _DAY
     found = tasks.prune(app.database, before=before, project=project, dry_run=not execute)
-    files = []
     old = {(task.project, task.id) for task in found}
-    live = {(task.project, task.id) for task in tasks.listing(app.database, project=project, limit=1_000_000)}
-    ended = {
-        (task.project, task.id)
-        for task in tasks.listing(app.database, project=project, include_ended=True, limit=1_000_000)
-    }
-    for owner, name in sorted((old | ended) - live):
-        endings = _PRUNED if (owner, name) in old else _PRUNED[:3]
-        for ending in endings:
-            path = os.path.join(app.settings.home, owner, "queue", name + ending)
-            if os.path.lexists(path):
-                files.append(path)
+    live, ended = (
+        {
+            (task.project, task.id)
+            for task in tasks.listing(app.database, project=project, include_ended=all_, limit=_ALL)
+        }
+        for all_ in (False, True)
+    )
+    files = [
+        path
+        for owner, name in sorted((old | ended) - live)
+        for path in leftovers(app, owner, name, forgotten=(owner, name) in old)
+    ]
     if execute:
         for path in files:
             remove(path)

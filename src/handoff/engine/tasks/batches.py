@@ -26,11 +26,10 @@ if TYPE_CHECKING:
     from handoff.engine.app import App
     from handoff.engine.home import Project
     from handoff.engine.tasks.current import CurrentClaim
-    from handoff.engine.tasks.manifest_fields import Manifest, ManifestPart, Owned
+    from handoff.engine.tasks.manifest_fields import Manifest
     from handoff.engine.tasks.report import Finished
     from handoff.store.database import Transaction
 
-_SPECIAL = "*?[\\"
 _SHOWN_OVERLAPS = 20
 
 
@@ -40,14 +39,6 @@ class OpenedBatch(Record):
     batch: Batch
     ready: tuple[str, ...]
     unknown_keys: tuple[str, ...]
-
-
-def pattern_of(owned: Owned) -> str:
-    """An entry of a manifest as one pattern: signs that mean something in a pattern are escaped where a name is meant."""
-    if owned.kind == "glob":
-        return owned.path
-    escaped = "".join("\\" + c if c in _SPECIAL else c for c in owned.path)
-    return "\\" + escaped if escaped.startswith("!") else escaped
 
 
 def read_checked(path: str) -> Manifest:
@@ -60,7 +51,7 @@ def read_checked(path: str) -> Manifest:
         if not sub.owns:
             continue
         try:
-            named[sub.id] = Ownership.parse([pattern_of(owned) for owned in sub.owns])
+            named[sub.id] = Ownership.parse(sub.owns)
         except UserError as error:
             faults.append(
                 Fault(
@@ -72,7 +63,7 @@ def read_checked(path: str) -> Manifest:
         mine, other = (
             (overlap.pattern_b, overlap.pattern_a) if overlap.b == second else (overlap.pattern_a, overlap.pattern_b)
         )
-        entry = _entry_of(manifest.sub_tasks[places[second]], mine)
+        entry = manifest.sub_tasks[places[second]].owns.index(mine)
         faults.append(
             Fault(
                 ("sub_tasks", places[second], "file_ownership", entry, "path"),
@@ -83,10 +74,6 @@ def read_checked(path: str) -> Manifest:
     if faults:
         raise fault_error(manifest, faults)
     return manifest
-
-
-def _entry_of(sub: ManifestPart, pattern: str) -> int:
-    return next((index for index, owned in enumerate(sub.owns) if pattern_of(owned) == pattern), 0)
 
 
 def open_batch(app: App, project: Project, path: str) -> OpenedBatch:
@@ -101,7 +88,7 @@ def open_batch(app: App, project: Project, path: str) -> OpenedBatch:
         batches.SubTask(
             id=sub.id,
             brief=sub.brief,
-            owns=tuple(pattern_of(owned) for owned in sub.owns),
+            owns=sub.owns,
             depends_on=sub.depends_on,
             estimate_minutes=sub.minutes,
             role=sub.role,
@@ -199,8 +186,8 @@ def part_of(app: App, batch: Batch, name: str) -> Task:
 def hold_part(app: App, batch: Batch, name: str) -> CurrentClaim:
     """The part a report is about, with the caller's fence if the caller claimed it."""
     part = part_of(app, batch, name)
-    current_claim = current.find(app, task=part.label, project=batch.project)
-    return current_claim if current_claim.task.key == part.key else current.CurrentClaim(part, None, "")
+    held = current.find(app, task=part.label, project=batch.project)
+    return held if held.task.key == part.key else current.CurrentClaim(part, None, "")
 
 
 # --- the fan-in --------------------------------------------------------------------------------------------
@@ -222,13 +209,13 @@ def complete(app: App, batch: Batch, *, minutes: float | None, summary: str) -> 
             f"Batch '{batch.id}' is not whole: {', '.join(missing[:20])} not finished.",
             f"Wait for them, or take them out: {app.settings.program} cancel {batch.id}/{missing[0]}",
         )
-    current_claim = current.find(app, task=task.label, project=batch.project)
+    held = current.find(app, task=task.label, project=batch.project)
 
     def figures(transaction: Transaction) -> None:
         if minutes is not None:  # one row a batch: what is said here comes first and wins over what was measured
             metrics.record(transaction, batch=batch, summary=summary, session_minutes=minutes)
 
-    return journey.finish(app, current_claim, summary=summary, also=figures)
+    return journey.finish(app, held, summary=summary, also=figures)
 
 
 def unfinished(app: App, batch: Batch) -> list[str]:

@@ -10,6 +10,8 @@ from handoff.base.ids import new_id
 from handoff.base.record import TYPE_CHECKING, Record
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from handoff.engine.app import App
 
 _FOLDER = "sessions"
@@ -79,47 +81,34 @@ def find(
     """The claim a command means: its options, else the environment, else the one claim made in this folder."""
     explicit = session or app.settings.get("HANDOFF_SESSION")
     if explicit:
-        known = next(
-            (local_claim for local_claim in _all(app) if local_claim.session == explicit), LocalClaim(session=explicit)
-        )
+        known = next((one for one in _all(app) if one.session == explicit), LocalClaim(session=explicit))
         number = fence if fence is not None else None if session else _fence_of_environment(app)
         if number is None and not known.fence:
             raise UserError(
                 f"The fence of session {explicit} is not known here.", "Give it: --fence N (claim printed it)."
             )
         return known if number is None else known._replace(fence=number)
-    mine = [
-        local_claim for local_claim in _all(app) if local_claim.task and (not project or local_claim.project == project)
-    ]
-    if task:
-        mine = [local_claim for local_claim in mine if _is_named(local_claim, task)]
+    mine = [one for one in _all(app) if one.task and (not project or one.project == project)]
+    if task:  # a part of a batch may be called by its full name or, as `claim` allows, by its own
+        mine = [one for one in mine if task in (one.task, one.task.rpartition("/")[2])]
     mine = _nearest(app, mine)  # a claim made in another checkout is somebody else's
     if len(mine) > 1:
         tty = terminal()
-        mine = [local_claim for local_claim in mine if tty and local_claim.terminal == tty] or mine
+        mine = [one for one in mine if tty and one.terminal == tty] or mine
     if len(mine) > 1:
-        names = ", ".join(f"{local_claim.task} ({local_claim.session})" for local_claim in mine)
+        names = ", ".join(f"{one.task} ({one.session})" for one in mine)
         raise UserError(f"Several tasks are claimed here: {names}.", "Say which: --task TASK or --session SESSION.")
-    if mine and fence is not None:
-        return mine[0]._replace(fence=fence)
-    return mine[0] if mine else None
+    if not mine:
+        return None
+    return mine[0] if fence is None else mine[0]._replace(fence=fence)
 
 
 def _nearest(app: App, found: list[LocalClaim]) -> list[LocalClaim]:
     """The claims made in the innermost checkout around this folder."""
     here = app.settings.here + "/"
-    around = [
-        local_claim
-        for local_claim in found
-        if local_claim.workspace and here.startswith(local_claim.workspace.rstrip("/") + "/")
-    ]
-    inmost = max((len(local_claim.workspace) for local_claim in around), default=0)
-    return [local_claim for local_claim in around if len(local_claim.workspace) == inmost]
-
-
-def _is_named(local_claim: LocalClaim, task: str) -> bool:
-    """A part of a batch may be called by its full name or, as `claim` allows, by its own."""
-    return task in (local_claim.task, local_claim.task.rpartition("/")[2])
+    around = [one for one in found if one.workspace and here.startswith(one.workspace.rstrip("/") + "/")]
+    inmost = max((len(one.workspace) for one in around), default=0)
+    return [one for one in around if len(one.workspace) == inmost]
 
 
 def _path(app: App, session: str) -> str:
@@ -172,8 +161,9 @@ def _all(app: App) -> list[LocalClaim]:
         except UserError:
             continue  # it was just dropped by its own session
         values = dict(line.split("=", 1) for line in text.split("\n") if "=" in line)
-        numbers = {key: int(values[key]) for key in ("fence", "key", "pid") if values.get(key, "").isdigit()}
-        texts = {key: values.get(key, "") for key in ("session", "project", "task", "workspace", "terminal")}
-        if texts["session"]:
-            found.append(LocalClaim(**numbers, **texts))  # type: ignore[arg-type]
+        fields: dict[str, Any] = {key: value for key, value in values.items() if key in LocalClaim._fields}
+        for key in ("fence", "key", "pid"):
+            fields[key] = int(fields[key]) if fields.get(key, "").isdigit() else 0
+        if fields.get("session"):
+            found.append(LocalClaim(**fields))
     return found

@@ -10,8 +10,9 @@ from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.tasks import states, tasks
 from handoff.board.tasks.requirements import check_labels
 from handoff.engine.fanout import views
+from handoff.engine.fanout.paths import is_stopped
 from handoff.engine.fanout.tab_urls import Job, uri_for
-from handoff.engine.home import home_config, stop_files
+from handoff.engine.home import home_config
 from handoff.engine.proof.baseline import take_baseline
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def write_down(app: App, project: Project, request: Request) -> Task:
 
 def _refuse_foreign_file(app: App, project: Project, task: str) -> None:
     """A document that no row of ours stands for is somebody else's, perhaps of handoff-fanout: its words are nowhere else."""
-    path = os.path.join(project.queue, f"{task}.md")
+    path = os.path.join(project.folder, "queue", f"{task}.md")
     if os.path.lexists(path) and not tasks.is_known(app.database, project=project.name, id=task):
         raise Refused(
             f"{path} is there, and no task of handoff wrote it.", "Use another id, or put that file aside first."
@@ -100,10 +101,7 @@ def preview(app: App, project: Project, request: Request) -> Task:
 
 def may_be_stopped(app: App, project: Project) -> bool:
     """Whether it is worth looking for a stop that holds: a stop file or a row is there."""
-    if stop_files(app, project):
-        return True
-    with app.database.transaction(write=False) as transaction:
-        return bool(transaction.query("list_pauses"))
+    return is_stopped(app, project.name) or tasks.is_any_paused(app.database)
 
 
 def tests_command(workspace: str, tests: str) -> str:

@@ -65,16 +65,12 @@ def _named(app: App, task: str, project: str) -> Task:
     return tasks.find(app.database, project=find_project(app, name=project).name, id=task)
 
 
-def beat(app: App, current_claim: CurrentClaim, *, lease: float = 0.0) -> Task:
+def beat(app: App, held: CurrentClaim, *, lease: float = 0.0) -> Task:
     """A sign of life; the lease is renewed by the database's clock."""
-    if current_claim.fence is None:
-        raise UserError(
-            f"Nobody here holds '{current_claim.task.label}'.", f"Take it first: {app.settings.program} claim"
-        )
-    with dropping_stale_claim(app, current_claim):
-        task = leases.heartbeat(
-            app.database, key=current_claim.task.key, fence=current_claim.fence, lease_seconds=lease
-        )
+    if held.fence is None:
+        raise UserError(f"Nobody here holds '{held.task.label}'.", f"Take it first: {app.settings.program} claim")
+    with dropping_stale_claim(app, held):
+        task = leases.heartbeat(app.database, key=held.task.key, fence=held.fence, lease_seconds=lease)
     touch(document(app, task).removesuffix(".md") + ".heartbeat")
     return task
 
@@ -82,21 +78,21 @@ def beat(app: App, current_claim: CurrentClaim, *, lease: float = 0.0) -> Task:
 class dropping_stale_claim:  # noqa: N801 - reads as a word at its place of use
     """When the fence is old, the ticket of this folder is old too: forget it, and let the error tell who holds the task."""
 
-    def __init__(self, app: App, current_claim: CurrentClaim) -> None:
-        self.app, self.current_claim = app, current_claim
+    def __init__(self, app: App, held: CurrentClaim) -> None:
+        self.app, self.held = app, held
 
     def __enter__(self) -> None:
         return
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, Conflict):
-            forget(self.app, self.current_claim)
+            forget(self.app, self.held)
 
 
-def forget(app: App, current_claim: CurrentClaim) -> None:
+def forget(app: App, held: CurrentClaim) -> None:
     """The report was made: the ticket of this folder has served."""
-    if current_claim.session:
-        claims.drop(app, current_claim.session)
+    if held.session:
+        claims.drop(app, held.session)
 
 
 def touch(path: str) -> None:

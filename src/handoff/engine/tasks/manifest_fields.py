@@ -9,6 +9,7 @@ from handoff.base.ids import check_id
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.tasks.batches import find_circle
 from handoff.board.tasks.requirements import check_labels
+from handoff.git.ownership.patterns import EXACT, GLOB, PREFIX, written
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,34 +17,14 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 2
 DEFAULT_TIMEOUT_HOURS = 3.0
-OWNERSHIP_TYPES = ("exact", "prefix", "glob")
 _LEAST_SUB_TASKS = 2
-_TOP_KEYS = (
-    "schema_version", "batch_id", "fan_in_task", "next_after_fanin", "split_rationale", "amdahl_estimate",
-    "timeout_hours", "workspace", "sub_tasks", "created_at", "project", "agent", "check",
-    "labels",
-)  # fmt: skip
-_SUB_TASK_KEYS = (
-    "id",
-    "brief",
-    "estimated_minutes",
-    "file_ownership",
-    "depends_on",
-    "agent",
-    "role",
-    "check",
-    "read_only",
-    "labels",
+_TOP_KEYS = tuple(
+    """schema_version batch_id fan_in_task next_after_fanin split_rationale amdahl_estimate timeout_hours workspace
+    sub_tasks created_at project agent check labels""".split()
 )
+_SUB_TASK_KEYS = tuple("id brief estimated_minutes file_ownership depends_on agent role check read_only labels".split())
 
 Place = tuple[str | int, ...]
-
-
-class Owned(Record):
-    """One entry of an ownership: exact path, prefix or glob, relative to the top of the repository."""
-
-    kind: str
-    path: str
 
 
 class ManifestPart(Record):
@@ -52,7 +33,8 @@ class ManifestPart(Record):
     id: str
     brief: str
     minutes: float
-    owns: tuple[Owned, ...]
+    owns: tuple[str, ...]
+    """Its ownership as patterns."""
     depends_on: tuple[str, ...]
     agent: str
     role: str
@@ -137,8 +119,7 @@ class Reader:
     def sub_tasks(self, raw: dict[str, Any]) -> Iterator[ManifestPart]:
         value = raw.get("sub_tasks")
         if not isinstance(value, list):
-            found = "missing" if "sub_tasks" not in raw else f"{_kind(value)}, not a list"
-            self.fault(("sub_tasks",), f"it is {found}", "List at least two sub-tasks.")
+            self.fault(("sub_tasks",), _not(value, "a list"), "List at least two sub-tasks.")
             return
         if len(value) < _LEAST_SUB_TASKS:
             self.fault(
@@ -151,7 +132,7 @@ class Reader:
 
     def sub_task(self, place: Place, item: Any) -> ManifestPart:
         if not isinstance(item, dict):
-            self.fault(place, f"it is {_kind(item)}, not an object", "Write { id, brief, file_ownership }.")
+            self.fault(place, _not(item, "an object"), "Write { id, brief, file_ownership }.")
             return ManifestPart(id="", brief="", minutes=0.0, owns=(), depends_on=(), agent="", role="", check="")
         self.keys(place, item, _SUB_TASK_KEYS)
         brief = self.text(place, item, "brief", needed="Say in a few sentences what this session must do.")
@@ -160,7 +141,7 @@ class Reader:
             brief=brief,
             minutes=self.number(place, item, "estimated_minutes", 0.0),
             owns=self.ownership(place, item),
-            depends_on=self.depends_on(place, item),
+            depends_on=self.texts(place, item, "depends_on", 'For example: ["login-form"].'),
             agent=self.text(place, item, "agent"),
             role=self.text(place, item, "role"),
             check=self.text(place, item, "check"),
@@ -168,62 +149,49 @@ class Reader:
         )
 
     def labels(self, place: Place, table: dict[str, Any]) -> tuple[str, ...]:
-        value = table.get("labels", [])
-        if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
-            self.fault((*place, "labels"), f"it is {_kind(value)}, not a list of texts", 'For example: ["gpu"].')
-            return ()
+        value = self.texts(place, table, "labels", 'For example: ["gpu"].')
         try:
             return check_labels(value)
         except UserError as error:
             self.fault((*place, "labels"), error.message.rstrip("."), error.hint or "Choose another word.")
             return ()
 
-    def ownership(self, place: Place, item: dict[str, Any]) -> tuple[Owned, ...]:
+    def ownership(self, place: Place, item: dict[str, Any]) -> tuple[str, ...]:
         place = (*place, "file_ownership")
         value = item.get("file_ownership")
         read_only = item.get("read_only", False)
         if not isinstance(read_only, bool):
-            self.fault(
-                (*place[:-1], "read_only"), f"it is {_kind(read_only)}, not true or false", "Write true or false."
-            )
+            self.fault((*place[:-1], "read_only"), _not(read_only, "true or false"), "Write true or false.")
         if read_only is True and not value:
             return ()
         fix = (
             'For example: [{"type": "prefix", "path": "src/login/"}]. A part that writes nothing has "read_only": true.'
         )
         if not isinstance(value, list):
-            self.fault(place, "it is missing" if value is None else f"it is {_kind(value)}, not a list", fix)
+            self.fault(place, _not(value, "a list"), fix)
             return ()
         if not value:
             self.fault(place, "it is empty: this sub-task could not write anything", fix)
         found = (self.owned((*place, index), entry) for index, entry in enumerate(value))
         return tuple(dict.fromkeys(owned for owned in found if owned is not None))
 
-    def owned(self, place: Place, entry: Any) -> Owned | None:
+    def owned(self, place: Place, entry: Any) -> str | None:
         if not isinstance(entry, dict):
-            self.fault(place, f"it is {_kind(entry)}, not an object", 'Write {"type": "exact", "path": "src/a.py"}.')
+            self.fault(place, _not(entry, "an object"), 'Write {"type": "exact", "path": "src/a.py"}.')
             return None
         self.keys(place, entry, ("type", "path"))
         kind, path = entry.get("type"), entry.get("path")
-        if kind not in OWNERSHIP_TYPES:
+        known = kind in (EXACT, PREFIX, GLOB)
+        if not known:
             said = "it is missing" if kind is None else f"{kind!r} is not a type of ownership"
-            self.fault((*place, "type"), said, f"Use one of: {', '.join(OWNERSHIP_TYPES)}.")
+            self.fault((*place, "type"), said, "Use one of: exact, prefix, glob.")
         if not isinstance(path, str):
-            said = "it is missing" if path is None else f"it is {_kind(path)}, not a text"
-            self.fault((*place, "path"), said, "Name a path relative to the top of the repository.")
+            self.fault((*place, "path"), _not(path, "a text"), "Name a path relative to the top of the repository.")
             return None
         problem = path_problem(str(kind), path)
         if problem:
             self.fault((*place, "path"), *problem)
-            return None
-        return Owned(str(kind), plain_path(path))
-
-    def depends_on(self, place: Place, item: dict[str, Any]) -> tuple[str, ...]:
-        value = item.get("depends_on", [])
-        if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
-            self.fault((*place, "depends_on"), "it is not a list of sub-task ids", 'For example: ["login-form"].')
-            return ()
-        return tuple(dict.fromkeys(value))
+        return written(str(kind), plain_path(path)) if known and not problem else None
 
     def names(self, sub_tasks: tuple[ManifestPart, ...], fan_in: str) -> None:
         """Ids are unique, also against the fan-in and against the reference's `-done` and `-blocked` spelling."""
@@ -297,8 +265,7 @@ class Reader:
     def id(self, place: Place, table: dict[str, Any], key: str, what: str) -> str:
         value = table.get(key)
         if not isinstance(value, str):
-            said = "it is missing" if value is None else f"it is {_kind(value)}, not a text"
-            self.fault((*place, key), said, f"Give the {what} an id such as 'login-form'.")
+            self.fault((*place, key), _not(value, "a text"), f"Give the {what} an id such as 'login-form'.")
             return ""
         try:
             return check_id(value, what)
@@ -308,16 +275,20 @@ class Reader:
 
     def text(self, place: Place, table: dict[str, Any], key: str, *, needed: str = "") -> str:
         value = table.get(key)
-        if value is None:
-            if needed:
-                self.fault((*place, key), "it is missing", needed)
-            return ""
         if not isinstance(value, str):
-            self.fault((*place, key), f"it is {_kind(value)}, not a text", needed or "Put it in double quotes.")
+            if needed or value is not None:
+                self.fault((*place, key), _not(value, "a text"), needed or "Put it in double quotes.")
             return ""
         if needed and not value.strip():
             self.fault((*place, key), "it is empty", needed)
         return value.strip()
+
+    def texts(self, place: Place, table: dict[str, Any], key: str, fix: str) -> tuple[str, ...]:
+        value = table.get(key, [])
+        if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+            self.fault((*place, key), "it is not a list of texts", fix)
+            return ()
+        return tuple(dict.fromkeys(value))
 
     def number(
         self, place: Place, table: dict[str, Any], key: str, default: float, *, least: float = 0.0, above: bool = False
@@ -325,7 +296,7 @@ class Reader:
         value = table.get(key, default)
         request = f"a number {'above' if above else 'of at least'} {least:g}"
         if isinstance(value, bool) or not isinstance(value, int | float):
-            self.fault((*place, key), f"it is {_kind(value)}, not a number", f"Write {request}.")
+            self.fault((*place, key), _not(value, "a number"), f"Write {request}.")
             return default
         if not (value > least if above else value >= least) or value > 1e9:  # noqa: PLR2004 - also catches infinity
             self.fault((*place, key), f"{value} is out of range", f"Write {request}.")
@@ -333,15 +304,12 @@ class Reader:
         return float(value)
 
     def table(self, place: Place, table: dict[str, Any], key: str) -> dict[str, Any]:
-        value = table.get(key)
-        if value is None:
-            return {}
-        if not isinstance(value, dict):
-            self.fault(
-                (*place, key), f"it is {_kind(value)}, not an object", "Write { estimated_speedup, serial_minutes }."
-            )
-            return {}
-        return value
+        value = table.get(key, {})
+        if isinstance(value, dict):
+            return value
+        if value is not None:
+            self.fault((*place, key), _not(value, "an object"), "Write { estimated_speedup, serial_minutes }.")
+        return {}
 
 
 def path_problem(kind: str, path: str) -> tuple[str, str] | None:
@@ -358,9 +326,9 @@ def path_problem(kind: str, path: str) -> tuple[str, str] | None:
         return f"{path!r} holds a character no path here may have", inside
     if parts[0] == ".git":
         return f"{path!r} is git's own folder", "Nobody can own it."
-    if kind == "prefix" and not path.endswith("/"):
+    if kind == PREFIX and not path.endswith("/"):
         return f"the prefix {path!r} does not end with '/'", f"Write '{path}/', or use the type exact for one file."
-    if kind == "exact" and (path.endswith("/") or not plain_path(path)):
+    if kind == EXACT and (path.endswith("/") or not plain_path(path)):
         return f"{path!r} is a folder, not a file", "Use the type prefix for a folder."
     return None
 
@@ -382,3 +350,7 @@ def spell(place: Place) -> str:
 def _kind(value: Any) -> str:
     names = {bool: "true/false", int: "a number", float: "a number", str: "a text", list: "a list", dict: "an object"}
     return "null" if value is None else names.get(type(value), type(value).__name__)
+
+
+def _not(value: Any, wanted: str) -> str:
+    return "it is missing" if value is None else f"it is {_kind(value)}, not {wanted}"

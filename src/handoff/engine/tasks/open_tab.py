@@ -5,9 +5,10 @@ from __future__ import annotations
 import sys
 
 from handoff.base.errors import ConfigError, UserError
+from handoff.base.markdown import fill
 from handoff.base.process import find, launch, run
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.engine.fanout.tab_urls import Job, fill, uri_for
+from handoff.engine.fanout.tab_urls import Job, uri_for
 from handoff.engine.features import clipboard
 
 if TYPE_CHECKING:

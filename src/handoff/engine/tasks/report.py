@@ -18,6 +18,7 @@ from handoff.engine.tasks.kinds import BY_KIND
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from handoff.base.settings import Config
     from handoff.board.sessions.leases import Claim
     from handoff.board.tasks.outcomes import Outcome
     from handoff.board.tasks.tasks import Task
@@ -48,11 +49,6 @@ def take(
     """Claim a task, the named one or the next; the ticket is written first, so that a killed claim is taken up again."""
     config = home_config(app)
     place = find_project(app, name=project)
-    stop_files.read_files(app, place.name)
-    agents = config.values["max_running_agent"]
-    limits = leases.ClaimLimits(
-        int(config.number("max_running")), int(config.number("max_running_project")), int(agents.get(agent, 0))
-    )
     local_claim = claims.begin(app, session=session, workspace=place.workspace)
     who = sessions.SessionIdentity(
         id=local_claim.session,
@@ -62,19 +58,10 @@ def take(
         host=app.settings.host,
         labels=labels_of(app, said=labels),
     )
-    seconds = lease or config.number("lease_seconds")
     claim: Claim | None = None
     try:
-        if task:
-            key = _for_a_tab(app, tasks.find(app.database, project=place.name, id=task)).key
-            claim = leases.claim(app.database, key=key, who=who, lease_seconds=seconds, limits=limits)
-        else:
-            claim = leases.claim_next(
-                app.database, who=who, project=place.name, role=role, lease_seconds=seconds, limits=limits
-            )
-        if claim is None:
-            why = leases.why_idle(app.database, who=who, project=place.name, limits=limits)
-            raise UserError(f"Nothing to take in project {place.name}: {why}.", f"See: {app.settings.program} queue")
+        found = tasks.find(app.database, project=place.name, id=task) if task else None
+        claim = claim_as(app, config, who, task=_refuse_phase(app, found), role=role, lease=lease)
     finally:
         if claim is None:
             claims.drop(app, local_claim.session)
@@ -88,8 +75,29 @@ def take(
     return claim
 
 
-def _for_a_tab(app: App, task: Task) -> Task:
-    if task.kind in BY_KIND:
+def claim_as(
+    app: App, config: Config, who: sessions.SessionIdentity, *, task: Task | None, role: str = "", lease: float = 0.0
+) -> Claim:
+    """Claim this task, or the next one, for a session, within the limits of the settings and unless it is paused."""
+    stop_files.read_files(app, who.project)
+    agents = config.values["max_running_agent"]
+    limits = leases.ClaimLimits(
+        int(config.number("max_running")), int(config.number("max_running_project")), int(agents.get(who.agent, 0))
+    )
+    seconds = lease or config.number("lease_seconds")
+    if task is not None:
+        return leases.claim(app.database, key=task.key, who=who, lease_seconds=seconds, limits=limits)
+    claim = leases.claim_next(
+        app.database, who=who, project=who.project, role=role, lease_seconds=seconds, limits=limits
+    )
+    if claim is None:
+        why = leases.why_idle(app.database, who=who, project=who.project, limits=limits)
+        raise UserError(f"Nothing to take in project {who.project}: {why}.", f"See: {app.settings.program} queue")
+    return claim
+
+
+def _refuse_phase(app: App, task: Task | None) -> Task | None:
+    if task is not None and task.kind in BY_KIND:
         raise Refused(
             f"'{task.label}' is a phase of a flow: its session works in the flow's own workspace.",
             f"Do it yourself: {app.settings.program} flow step {task.scope} --agent person",
@@ -111,7 +119,7 @@ class Finished(Record):
 
 def finish(
     app: App,
-    current_claim: CurrentClaim,
+    held: CurrentClaim,
     *,
     summary: str = "",
     accept_outside: str = "",
@@ -121,35 +129,35 @@ def finish(
 
     `also` is written in the same transaction.
     """
-    task = current_claim.task
-    if current_claim.fence is not None and not task.ended:
-        task = _renew(app, task, current_claim)
+    task = held.task
+    if held.fence is not None and not task.ended:
+        task = _renew(app, task, held)
     if task.kind in BY_KIND and not task.ended:
-        return _heard(app, task, current_claim, summary)
+        return _heard(app, task, held, summary)
     began = app.clock.now()
-    evidence, clone, judged = _judge(app, task, current_claim, summary)
+    evidence, clone, judged = _judge(app, task, held, summary)
     record = evidence.record()
     refused = [path for path in evidence.outside if not accept_outside]
     if refused or (evidence.verdict is not None and not evidence.verdict.green):
         with app.database.transaction() as transaction:
-            journal.append(transaction, "task.rejected", task=task, session=current_claim.session, **record)
+            journal.append(transaction, "task.rejected", task=task, session=held.session, **record)
         views.refresh(app, task.project)
         raise _refusal(app, task, evidence, refused)
     if clone is not None and judged is not None:
         from handoff.engine.workspaces import task_work
 
-        if current_claim.fence is not None and not task.ended:
-            _renew(app, task, current_claim)  # a check may take long: whoever was replaced lands nothing
+        if held.fence is not None and not task.ended:
+            _renew(app, task, held)  # a check may take long: whoever was replaced lands nothing
         record.update(task_work.keep(app, task, clone, judged))
-    trouble = _put_on_record(app, task, evidence, current_claim.session, began)
-    _publish(app, task, current_claim, clone)
-    with dropping_stale_claim(app, current_claim), app.database.transaction() as transaction:
+    trouble = _put_on_record(app, task, evidence, held.session, began)
+    _publish(app, task, held, clone)
+    with dropping_stale_claim(app, held), app.database.transaction() as transaction:
         if evidence.outside:
             journal.append(
                 transaction,
                 "task.waived",
                 task=task,
-                session=current_claim.session,
+                session=held.session,
                 reason=accept_outside,
                 outside=list(evidence.outside),
             )
@@ -157,34 +165,29 @@ def finish(
         if also is not None:
             also(transaction)
         outcome = outcomes.finish(
-            transaction,
-            key=task.key,
-            fence=current_claim.fence,
-            summary=summary,
-            evidence=record,
-            session=current_claim.session,
+            transaction, key=task.key, fence=held.fence, summary=summary, evidence=record, session=held.session
         )
-    forget(app, current_claim)
+    forget(app, held)
     views.refresh_or_tell(app, task.project, f"Task {task.label} is done")
     return Finished(outcome, evidence, trouble)
 
 
-def _renew(app: App, task: Task, current_claim: CurrentClaim) -> Task:
-    with dropping_stale_claim(app, current_claim):
-        return leases.heartbeat(app.database, key=task.key, fence=current_claim.fence or 0)
+def _renew(app: App, task: Task, held: CurrentClaim) -> Task:
+    with dropping_stale_claim(app, held):
+        return leases.heartbeat(app.database, key=task.key, fence=held.fence or 0)
 
 
-def _heard(app: App, task: Task, current_claim: CurrentClaim, summary: str) -> Finished:
+def _heard(app: App, task: Task, held: CurrentClaim, summary: str) -> Finished:
     """A phase of a flow is judged when its session is over; that it was reported is written down, and nothing follows."""
     from handoff.engine.proof.evidence import Evidence
 
-    if current_claim.fence is None:
+    if held.fence is None:
         raise Refused(
             f"'{task.label}' is a phase of a flow: it is done when its check says so.",
             f"Do it now: {app.settings.program} flow step {task.scope}. Or pass it over: flow step {task.scope} --skip REASON",
         )
     with app.database.transaction() as transaction:
-        journal.append(transaction, "task.reported", task=task, session=current_claim.session, summary=summary)
+        journal.append(transaction, "task.reported", task=task, session=held.session, summary=summary)
     return Finished(outcomes.Outcome(task), Evidence(head="", changed=(), outside=(), verdict=None))
 
 
@@ -197,61 +200,51 @@ def _put_on_record(app: App, task: Task, evidence: Evidence, session: str, began
     return git_notes.record_finished(app, task, evidence, session=session, began=began)
 
 
-def block(app: App, current_claim: CurrentClaim, *, reason: str) -> Outcome:
+def block(app: App, held: CurrentClaim, *, reason: str) -> Outcome:
     """It cannot go on: the reason is kept for whoever helps."""
-    with dropping_stale_claim(app, current_claim):
-        outcome = outcomes.block(
-            app.database,
-            key=current_claim.task.key,
-            reason=reason,
-            fence=current_claim.fence,
-            session=current_claim.session,
-        )
-    forget(app, current_claim)
-    views.refresh_or_tell(app, current_claim.task.project, f"Task {current_claim.task.label} is blocked")
+    with dropping_stale_claim(app, held):
+        outcome = outcomes.block(app.database, key=held.task.key, reason=reason, fence=held.fence, session=held.session)
+    forget(app, held)
+    views.refresh_or_tell(app, held.task.project, f"Task {held.task.label} is blocked")
     return outcome
 
 
-def release(app: App, current_claim: CurrentClaim, *, reason: str = "") -> Task:
+def release(app: App, held: CurrentClaim, *, reason: str = "") -> Task:
     """Give the task back unfinished."""
-    if current_claim.fence is None:
-        raise UserError(f"Nobody here holds '{current_claim.task.label}'.", "Nothing was changed.")
-    with dropping_stale_claim(app, current_claim):
-        task = leases.release(app.database, key=current_claim.task.key, fence=current_claim.fence, reason=reason)
-    forget(app, current_claim)
+    if held.fence is None:
+        raise UserError(f"Nobody here holds '{held.task.label}'.", "Nothing was changed.")
+    with dropping_stale_claim(app, held):
+        task = leases.release(app.database, key=held.task.key, fence=held.fence, reason=reason)
+    forget(app, held)
     views.refresh_or_tell(app, task.project, f"Task {task.label} is free")
     return task
 
 
-def _publish(app: App, task: Task, current_claim: CurrentClaim, clone: Workspace | None) -> None:
+def _publish(app: App, task: Task, held: CurrentClaim, clone: Workspace | None) -> None:
     """Whoever comes after this task may be on another machine: done means that they can have it."""
     if not task.ended and home_config(app).text("git_remote"):
         from handoff.engine.workspaces import publish
 
-        fence = task.fence if current_claim.fence is None else current_claim.fence
-        folder = clone.tree if clone is not None else _worked_in(task, current_claim.workspace)
-        publish.publish(app, task=task, fence=fence, folder=folder, session=current_claim.session)
+        fence = task.fence if held.fence is None else held.fence
+        folder = clone.tree if clone is not None else _worked_in(task, held.workspace)
+        publish.publish(app, task=task, fence=fence, folder=folder, session=held.session)
 
 
 def _judge(
-    app: App, task: Task, current_claim: CurrentClaim, summary: str
+    app: App, task: Task, held: CurrentClaim, summary: str
 ) -> tuple[Evidence, Workspace | None, JudgedWork | None]:
     from handoff.engine.proof import evidence
     from handoff.engine.workspaces import task_clones
 
     clone = None if task.ended else task_clones.of_task(app, task)
-    if clone is not None and current_claim.workspace in ("", clone.tree):
+    if clone is not None and held.workspace in ("", clone.tree):
         from handoff.engine.workspaces import task_work
 
         judged = task_work.judge(app, task, clone, summary=summary)
         return judged.evidence, clone, judged
-    folder = _worked_in(task, current_claim.workspace)
-    run = None
-    if task_clones.is_sandboxed(app, project=task.project, session=current_claim.session):
-        from handoff.engine.workspaces import task_work
-
-        run = lambda: task_work.run_check(app, task, folder)  # noqa: E731 - two words
-    return evidence.gather(app, task, workspace=folder, run=run), None, None
+    folder = _worked_in(task, held.workspace)
+    sandboxed = task_clones.is_sandboxed(app, project=task.project, session=held.session)
+    return evidence.gather(app, task, workspace=folder, sandboxed=sandboxed), None, None
 
 
 def _worked_in(task: Task, claimed_in: str) -> str:
@@ -263,11 +256,9 @@ def _worked_in(task: Task, claimed_in: str) -> str:
 def _refusal(app: App, task: Task, evidence: Evidence, outside: list[str]) -> Refused:
     program = app.settings.program
     if outside:
-        shown = "\n".join(f"  {path}" for path in outside[:_SHOWN])
-        if len(outside) > _SHOWN:
-            shown += f"\n  and {len(outside) - _SHOWN} more"
+        shown = ", ".join(outside[:_SHOWN]) + (f" and {len(outside) - _SHOWN} more" if len(outside) > _SHOWN else "")
         return Refused(
-            f"'{task.label}' is not done: since it was claimed, these files changed that it does not own:\n{shown}",
+            f"'{task.label}' is not done: since it was claimed, files changed that it does not own: {shown}",
             f"If you changed them, take that back. If somebody else did, leave them alone; a person then says:"
             f" {program} done {task.label} --accept-outside WHOSE",
         )

@@ -5,6 +5,11 @@ from __future__ import annotations
 import json
 import re
 
+from handoff.base.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 _SPACE = re.compile(r"\s*")
 _DECODER = json.JSONDecoder()
 
@@ -13,7 +18,7 @@ def line_in_json(text: str, place: tuple[str | int, ...]) -> int:
     """The line of the value at `place`, or of the innermost part of it that exists."""
     at = _skip(text, 0)
     for step in place:
-        found = _member(text, at, step) if isinstance(step, str) else _element(text, at, step)
+        found = next((where for name, where in _members(text, at) if name == step), None)
         if found is None:
             break
         at = found
@@ -25,34 +30,21 @@ def _skip(text: str, at: int) -> int:
     return match.end() if match else at
 
 
-def _member(text: str, at: int, name: str) -> int | None:
-    if text[at : at + 1] != "{":
-        return None
+def _members(text: str, at: int) -> Iterator[tuple[str | int, int]]:
+    """The members of the object or the list that begins at `at`, by key or by number, each with where its value begins."""
+    kind, number = text[at : at + 1], 0
     at = _skip(text, at + 1)
-    while text[at : at + 1] == '"':
-        key, at = _DECODER.raw_decode(text, at)
-        at = _skip(text, _skip(text, at) + 1)
-        if key == name:
-            return at
+    while kind in ("{", "[") and text[at : at + 1] not in ("}", "]"):
+        name: str | int = number
+        if kind == "{":
+            name, at = _DECODER.raw_decode(text, at)
+            at = _skip(text, _skip(text, at) + 1)
+        yield name, at
         _, at = _DECODER.raw_decode(text, at)
         at = _skip(text, at)
         if text[at : at + 1] != ",":
-            return None
-        at = _skip(text, at + 1)
-    return None
-
-
-def _element(text: str, at: int, index: int) -> int | None:
-    if text[at : at + 1] != "[":
-        return None
-    at = _skip(text, at + 1)
-    for _ in range(index):
-        _, at = _DECODER.raw_decode(text, at)
-        at = _skip(text, at)
-        if text[at : at + 1] != ",":
-            return None
-        at = _skip(text, at + 1)
-    return at
+            return
+        at, number = _skip(text, at + 1), number + 1
 
 
 def line_in_toml(text: str, place: tuple[str | int, ...]) -> int:

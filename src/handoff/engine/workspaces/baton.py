@@ -7,10 +7,10 @@ import os
 from handoff.base.markdown import bullets, fenced, one_line, quoted, render
 from handoff.base.record import TYPE_CHECKING
 from handoff.board import answers
-from handoff.engine.proof.baseline import baseline_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
     from handoff.base.settings import Config
     from handoff.board.answers import Answer
@@ -40,7 +40,7 @@ def baton(
         "program": app.settings.program,
         "brief": task.brief.strip(),
         "history": _history(task, answers.of_task(app.database, key=task.key) if task.key else []),
-        "baseline": baseline_text(facts) if facts else f"- Workspace: `{folder}`",
+        "baseline": _baseline(facts) if facts else f"- Workspace: `{folder}`",
         "reading": bullets(reading),
         "ownership": bullets([f"`{pattern}`" for pattern in task.patterns], limit=100),
         "checks": f"`{task.check_command}` ends with exit 0." if task.check_command else "",
@@ -48,6 +48,34 @@ def baton(
         "report": _report(app, task, batch, clone),
     }
     return render(template(), values)
+
+
+def _baseline(baseline: dict[str, Any]) -> str:
+    """What the task starts from, as the baton tells it."""
+    lines = [f"Workspace: `{baseline.get('workspace', '')}`"]
+    if "head" not in baseline:
+        lines.append("This folder is not in a git repository.")
+    else:
+        head = baseline["head"][:10] or "no commit yet"
+        lines.append(f"HEAD: `{head}` on {_branch(baseline)}")
+    text = bullets(lines)
+    if baseline.get("commits"):
+        text += "\n- Last commits:\n" + "\n".join(f"  - `{line}`" for line in baseline["commits"])
+    dirty = baseline.get("dirty") or []
+    if dirty:
+        count = baseline.get("dirty_count", len(dirty))
+        shown = ", ".join(f"`{path}`" for path in dirty[:10]) + (f" and {count - 10} more" if count > 10 else "")  # noqa: PLR2004
+        text += f"\n- Already changed when this was written ({count}): {shown}. Leave what is not yours alone."
+    tests = baseline.get("tests")
+    if tests:
+        text += f"\n- Tests before you began: `{tests['command']}` was {tests['verdict']}."
+        if not tests["green"] and tests["tail"]:
+            text += "\n\n" + fenced(tests["tail"])
+    return text
+
+
+def _branch(baseline: dict[str, Any]) -> str:
+    return f"branch `{baseline['branch']}`" if baseline.get("branch") else "no branch (detached)"
 
 
 def _history(task: Task, said: Sequence[Answer]) -> str:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import os
-import shlex
 import shutil
 from typing import TYPE_CHECKING, NamedTuple
 
-from handoff.base.errors import HandoffError, Refused, UserError
+from handoff.base.errors import Refused, UserError
 from handoff.checks.commands import Verdict, run_check
 from handoff.engine.proof import git_notes
-from handoff.engine.proof.sandboxes import inside, sandbox_of_workspace
+from handoff.engine.proof.sandboxes import sandbox_of_workspace
 from handoff.engine.safety.snapshots import SnapshotStore, listing, open_snapshot_store, snapshot
 from handoff.engine.workspaces.workspaces import snapshot_store_of
 from handoff.git.landing import merge as work
 from handoff.git.landing.target import Landing, Target, checkout_of
-from handoff.git.notes.record import GREEN, Check
 from handoff.git.ownership.ownership import Ownership
 from handoff.git.plumbing import query as sources
 from handoff.git.snapshots.restore import tree_of
@@ -105,24 +103,25 @@ def _recorded(app: App, snapshot_store: SnapshotStore, outcome: LandingOutcome) 
     verdict, landing = outcome.verdict, outcome.landing
     if verdict is None or landing is None:
         return outcome
-    check = Check(command=verdict.command, verdict=GREEN, code=verdict.code, seconds=round(verdict.seconds, 3))
     who = git_notes.RecordedWork(
         project=os.path.basename(snapshot_store.place.project), task=f"land {', '.join(landing.members)}", next="done"
     )
-    try:
-        git_notes.write(
-            app,
-            repository=snapshot_store.place.source.top,
-            commit=landing.new,
-            tree=tree_of(snapshot_store.store, landing.new),
-            work=who,
-            judged="command",
-            checks=[check],
-            began=landing.time,
-        )
-    except HandoffError as error:
-        return outcome._replace(trouble=f"The note on {landing.new[:10]} could not be written: {error.message}")
-    return outcome
+    trouble = git_notes.record_check(
+        app,
+        snapshot_store.place.source.top,
+        verdict,
+        commit=landing.new,
+        tree=tree_of(snapshot_store.store, landing.new),
+        work=who,
+        began=landing.time,
+    )
+    return outcome._replace(trouble=trouble)
+
+
+def member(name: str, base: str, commit: str, touched: tuple[work.Touch, ...], message: str) -> work.Member:
+    """What lands under one name: a commit with what it touches since its base."""
+    paths = frozenset(one.path for one in touched)
+    return work.Member(name=name, base=base, commit=commit, paths=paths, touches=touched, message=message)
 
 
 def member_of(app: App, *, snapshot_store: SnapshotStore, workspace: Workspace) -> work.Member:
@@ -224,14 +223,7 @@ def _members(
     )
     for (at, name, commit), base, touched in zip(branches, bases, paths, strict=True):
         words = message or f"Land {name}\n\nHandoff-Branch: {name}\n"
-        found[at] = work.Member(
-            name=name,
-            base=base,
-            commit=commit,
-            paths=frozenset(one.path for one in touched),
-            touches=touched,
-            message=words,
-        )
+        found[at] = member(name, base, commit, touched, words)
     return [one for one in found if one is not None]
 
 
@@ -282,15 +274,8 @@ def _from_workspace(app: App, snapshot_store: SnapshotStore, workspace: Workspac
     tree = work.apply(snapshot_store.store, workspace.base, taken, index=index)
     commit = snapshot_store.store.write_commit(tree, [workspace.base], f"Work of {workspace.name}\n", moment=0)
     words = message or _message(own, workspace)
-    return work.Member(
-        name=workspace.name,
-        base=workspace.base,
-        commit=commit,
-        paths=frozenset(one.path for one in taken),
-        touches=tuple(taken),
-        message=words,
-        left_out=tuple(f"{path} ({why})" for path, why in left.items()),
-    )
+    found = member(workspace.name, workspace.base, commit, tuple(taken), words)
+    return found._replace(left_out=tuple(f"{path} ({why})" for path, why in left.items()))
 
 
 def _in_tree(snapshot_store: SnapshotStore, tree: str, path: str) -> bool:
@@ -359,14 +344,9 @@ def _checked(app: App, snapshot_store: SnapshotStore, commit: str, command: str,
     try:
         way.make(snapshot_store.place, snapshot_store.store, workspace)
         copy_included(snapshot_store.place, snapshot_store.store, tree)
-        line, environment = command, {**app.settings.environment, **workspace.environment()}
-        if sandboxed:
-            sandbox = sandbox_of_workspace(app, workspace=workspace)
-            sandbox = sandbox._replace(policy=sandbox.policy._replace(temp=os.path.join(folder, "tmp")))
-            wrapped = inside(app, sandbox=sandbox, argv=["/bin/sh", "-c", command], workspace=workspace)
-            line, environment = "exec " + shlex.join(wrapped.argv), wrapped.environment
-        verdict = run_check(line, folder=tree, environment=environment, timeout=timeout, clock=app.clock)
-        return verdict._replace(command=command)
+        wrap = sandbox_of_workspace(app, workspace=workspace).wrap if sandboxed else None
+        environment = {**app.settings.environment, **workspace.environment()}
+        return run_check(command, folder=tree, environment=environment, timeout=timeout, clock=app.clock, wrap=wrap)
     finally:
         way.discard(snapshot_store.place, snapshot_store.store, workspace)
         shutil.rmtree(folder, ignore_errors=True)

@@ -20,6 +20,7 @@ from handoff.engine.home import home_config
 from handoff.engine.proof.baseline import take_baseline
 from handoff.engine.safety.snapshots import SnapshotStore, snapshot
 from handoff.engine.workspaces import running
+from handoff.engine.workspaces.task_clones import name_of, named
 from handoff.git import remotes
 from handoff.git.plumbing.checkout import facts, find_top, git_path
 from handoff.git.plumbing.snapshot_repo import SnapshotRepo
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from handoff.board.sessions.leases import Claim
+    from handoff.base.settings import Config
     from handoff.board.tasks.tasks import Task
     from handoff.engine.app import App
 
@@ -42,7 +43,6 @@ _PUBLISHED = "refs/handoff/task/"
 _BASE = "refs/handoff/base/"
 _TRIES = 5
 _PAUSE = 2.0
-_LONGEST_NAME = 44
 _HOST = "task-"
 _KEPT_SECONDS = 86_400.0
 
@@ -57,16 +57,15 @@ class Published(Record):
 
 def remote_of(app: App, project: str) -> Remote | None:
     """The shared repository of a project, if the settings name one."""
-    address = home_config(app).text("git_remote").replace("{project}", project)
+    return _remote(app, home_config(app), project)
+
+
+def _remote(app: App, config: Config, project: str) -> Remote | None:
+    address = config.text("git_remote").replace("{project}", project)
     if not address:
         return None
     shown = without_password(address) if "://" in address else address
     return Remote(address, shown, app.git_environment)
-
-
-def name_of(*, label: str, key: int) -> str:
-    """What a task is called at the shared repository: its words for people, its number so that no other has it."""
-    return f"{slug(label)[:_LONGEST_NAME].strip('-')}-{key}"
 
 
 def branch_of(name: str) -> str:
@@ -84,7 +83,7 @@ def publish(app: App, *, task: Task, fence: int, folder: str, session: str = "")
     _refuse_replaced(app, task.key, fence)
     snapshot_store = _snapshot_store(app, folder, task.project)
     tip = _tip_of(app, snapshot_store, task, fence, session)
-    name = name_of(label=task.label, key=task.key)
+    name = name_of(task)
     known = _read(app, task.project, name)
     if not tip or (known.get("tip") == tip and known.get("fence") == fence):
         return tip
@@ -114,7 +113,7 @@ def publish_patiently(app: App, *, task: Task, fence: int, folder: str, session:
 
 def _patiently(app: App, task: Task, fence: int, function: Callable[[], Any]) -> Any:
     """Try until it works; meanwhile the task stays ours, and whoever looks is told why it waits."""
-    name, told = name_of(label=task.label, key=task.key), ""
+    name, told = name_of(task), ""
     while True:
         try:
             done = function()
@@ -177,14 +176,9 @@ def _push_base(app: App, remote: Remote, place: str, top: str) -> str:
 # --- taking over ------------------------------------------------------------------------------------------------
 
 
-def brought_here(app: App, claim: Claim) -> Claim:
-    """A claim with the task's work on this machine."""
-    return claim._replace(task=adopt(app, task=claim.task, fence=claim.fence))
-
-
-def adopt(app: App, *, task: Task, fence: int) -> Task:
+def adopt(app: App, config: Config, *, task: Task, fence: int) -> Task:
     """The task with a workspace on this machine that holds what was done so far, wherever that was."""
-    remote = remote_of(app, task.project)
+    remote = _remote(app, config, task.project)
     if remote is None:
         return task
     found: Task = _patiently(app, task, fence, lambda: _adopt(app, remote, task, fence))
@@ -192,11 +186,11 @@ def adopt(app: App, *, task: Task, fence: int) -> Task:
 
 
 def _adopt(app: App, remote: Remote, task: Task, fence: int) -> Task:
-    name = name_of(label=task.label, key=task.key)
+    name = name_of(task)
     waited = _waited_for(app, task)
     mirror = os.path.join(app.settings.home, task.project, "remote.git")
     # Only what is asked for by name: a repository of many machines has very many refs.
-    names = (name, *(name_of(label=label, key=key) for key, label in waited.items()))
+    names = (name, *(named(label, key) for key, label in waited.items()))
     refs = remote.fetch(mirror, *(f"{_PUBLISHED}{one}/*" for one in names))
     newest = _newest(refs, name)
     here = os.path.lexists(os.path.join(task.workspace, ".git"))
@@ -250,7 +244,7 @@ def _waited_for(app: App, task: Task) -> dict[int, str]:
 
 def _results(waited: dict[int, str], refs: dict[str, str]) -> list[tuple[str, Published]]:
     """What those have left."""
-    found = ((label, _newest(refs, name_of(label=label, key=key))) for key, label in waited.items())
+    found = ((label, _newest(refs, named(label, key))) for key, label in waited.items())
     return [(label, one) for label, one in found if one is not None]
 
 
@@ -309,7 +303,7 @@ def _tidy(app: App) -> None:
                 task = tasks.get(app.database, key=int(name.removeprefix(_HOST)))
             except UserError:
                 continue  # forgotten by `prune`; a person may look at it
-            known = _read(app, project, name_of(label=task.label, key=task.key))
+            known = _read(app, project, name_of(task))
             old = task.ended_at is not None and app.clock.now() - task.ended_at > _KEPT_SECONDS
             if old and known.get("fence") and not known.get("trouble"):
                 remove_tree(os.path.join(folder, name))

@@ -1,10 +1,10 @@
-"""The clone a task's sessions work in: its name, its record, its snapshot store, and which parts of the batch it builds on."""
+"""The clone a task's sessions work in: its name, its record, which parts of the batch it builds on, and how it begins."""
 
 from __future__ import annotations
 
 import os
 
-from handoff.base.errors import UserError
+from handoff.base.errors import Refused, UserError
 from handoff.base.ids import slug
 from handoff.base.record import TYPE_CHECKING
 from handoff.board.tasks import states, tasks
@@ -13,25 +13,34 @@ if TYPE_CHECKING:
     from handoff.board.tasks.tasks import Task
     from handoff.engine.app import App
     from handoff.engine.safety.snapshots import SnapshotStore
+    from handoff.git.landing.merge import Member
     from handoff.git.workspaces.workspaces import Workspace
 
 _LONGEST_NAME = 44
+KEPT = "refs/handoff/work/"
+_SHOWN = 20
 
 
 def name_of(task: Task) -> str:
-    """The name of a task's own workspace: its words for people, its number so that no other has it."""
-    return f"{slug(task.label)[:_LONGEST_NAME].strip('-')}-{task.key}"
+    """The name of a task's own workspace."""
+    return named(task.label, task.key)
 
 
-def of_task(app: App, task: Task) -> Workspace | None:
-    """The clone sessions of this task work in, if there is one on this machine."""
+def named(label: str, key: int) -> str:
+    """A task's name where only plain names will do: its words for people, its number so that no other has it."""
+    return f"{slug(label)[:_LONGEST_NAME].strip('-')}-{key}"
+
+
+def of_task(app: App, task: Task, *, unfinished: bool = False) -> Workspace | None:
+    """The clone sessions of this task work in, if there is one on this machine; also one that somebody died making."""
     folder = os.path.join(app.settings.home, task.project, "workspaces", name_of(task))
     if not os.path.isdir(folder):
         return None
     from handoff.git.workspaces.workspaces import READY, read_workspace
 
     found = read_workspace(folder)
-    return found if found is not None and found.state == READY and os.path.isdir(found.tree) else None
+    ready = found is not None and found.state == READY and os.path.isdir(found.tree)
+    return found if ready or unfinished else None
 
 
 def is_sandboxed(app: App, *, project: str, session: str) -> bool:
@@ -46,16 +55,12 @@ def is_sandboxed(app: App, *, project: str, session: str) -> bool:
 
 def snapshot_store_of_project(app: App, task: Task) -> SnapshotStore:
     """The snapshot store of the person's checkout a task belongs to, under the task's own project."""
-    from handoff.engine.safety.snapshots import SnapshotStore
+    from handoff.engine.safety.snapshots import open_snapshot_store
     from handoff.git.plumbing.checkout import find_top
-    from handoff.git.plumbing.snapshot_repo import SnapshotRepo
-    from handoff.git.snapshots.location import find_place
 
-    top = find_top(task.workspace)
-    if top is None:
+    if find_top(task.workspace) is None:
         raise UserError(f"{task.workspace} is not a git repository any more.", "Bring it back, or cancel the task.")
-    found = find_place(top, home=app.settings.home, project=task.project)
-    return SnapshotStore(found, SnapshotRepo(found.store, app.settings.environment))
+    return open_snapshot_store(app, folder=task.workspace, project=task.project)
 
 
 def parts(app: App, task: Task) -> list[Task]:
@@ -80,8 +85,82 @@ def _needed(app: App, task: Task) -> set[int]:
     edge = [task.key]
     with app.database.transaction(write=False) as transaction:
         while edge:
-            for need in transaction.query("list_needs", task=edge.pop()):
-                if need["key"] not in found:
-                    found.add(need["key"])
-                    edge.append(need["key"])
+            for need in tasks.needs_of(transaction, key=edge.pop()):
+                if need.key not in found:
+                    found.add(need.key)
+                    edge.append(need.key)
+    return found
+
+
+# --- what it begins from --------------------------------------------------------------------------------------
+
+
+def ready(app: App, snapshot_store: SnapshotStore, task: Task, *, session: str) -> Workspace | None:
+    """The task's clone: as the session before left it, else a new one of what the person has now and the parts it needs.
+
+    None where there is no commit yet: then nothing can be cloned.
+    """
+    from handoff.engine.workspaces.workspaces import add_workspace, remove_workspace
+    from handoff.git.plumbing.checkout import facts
+    from handoff.git.workspaces.workspaces import WorkspaceRequest, write_workspace
+
+    found = of_task(app, task)
+    if found is not None:
+        found = found._replace(session=session, owns=task.patterns)
+        write_workspace(found)
+        return found
+    if (dead := of_task(app, task, unfinished=True)) is not None:  # it holds nothing yet
+        remove_workspace(app, name=dead.name, snapshot_store=snapshot_store)
+    state = facts(snapshot_store.place.source.top, environment=app.git_environment)
+    if state is not None and not state.head:
+        return None
+    base = _base(app, snapshot_store, task, dirty=state is not None and bool(state.dirty))
+    order = WorkspaceRequest(name=name_of(task), base=base, session=session, owns=task.patterns)
+    setup = app.settings.get("HANDOFF_WORKSPACE_SETUP")
+    return add_workspace(app, order=order, snapshot_store=snapshot_store, setup=setup).workspace
+
+
+def _base(app: App, snapshot_store: SnapshotStore, task: Task, *, dirty: bool) -> str:
+    """The person's tree as it is now, with the work of the parts that the task needs joined in."""
+    from handoff.engine.workspaces.workspaces import commit_of_now
+    from handoff.git.landing.merge import merge
+    from handoff.git.snapshots.restore import give_objects
+    from handoff.git.workspaces.workspaces import DIRTY
+
+    members = kept_parts(app, snapshot_store, task)
+    if not members:
+        return DIRTY if dirty else ""
+    start = commit_of_now(app, snapshot_store=snapshot_store, name=name_of(task), dirty=dirty)
+    joined = merge(snapshot_store.store, start, members, moment=int(app.clock.now()))
+    if joined.conflicts:
+        shown = ", ".join(f"{one.path} ({one.first}, {one.second})" for one in joined.conflicts[:_SHOWN])
+        raise Refused(
+            f"'{task.label}' cannot begin: the parts it needs do not join: {shown}",
+            f"Bring them together by hand: {app.settings.program} land {' '.join(one.name for one in members)}",
+        )
+    give_objects(snapshot_store.store, snapshot_store.place.source, [joined.new])
+    return joined.new
+
+
+def kept_commit(snapshot_store: SnapshotStore, task: Task) -> str:
+    """The commit that holds what a task was believed to have made; nothing when it made that in the person's checkout."""
+    answer = snapshot_store.store.git("rev-parse", "-q", "--verify", f"{KEPT}{name_of(task)}^{{commit}}")
+    return answer.text.strip() if answer.code == 0 else ""
+
+
+def kept_parts(app: App, snapshot_store: SnapshotStore, task: Task) -> list[Member]:
+    """The kept work of the parts a task builds on, in the order they were finished."""
+    from handoff.engine.workspaces.landing import member
+    from handoff.git.landing.merge import touches
+
+    found = []
+    for part in parts(app, task):
+        snapshot_store.store.create(snapshot_store.place.source.common)
+        name, commit = name_of(part), kept_commit(snapshot_store, part)
+        if not commit:
+            continue  # done in the person's own checkout: it is there already
+        base = snapshot_store.store.ask("rev-parse", f"{commit}^").strip()
+        touched = tuple(touches(snapshot_store.store, base, commit))
+        words = snapshot_store.store.read(commit).partition(b"\n\n")[2].decode("utf-8", "surrogateescape")
+        found.append(member(name, base, commit, touched, words))
     return found

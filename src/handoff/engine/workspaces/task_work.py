@@ -2,37 +2,26 @@
 
 from __future__ import annotations
 
-import shlex
-
 from handoff.base.errors import Conflict, HandoffError, Refused
 from handoff.base.light_json import loads
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.base.settings import PROJECT_FOLDER, project_config
+from handoff.base.settings import PROJECT_FOLDER
 from handoff.board.tasks import states, tasks
-from handoff.checks.commands import run_check as run
-from handoff.engine.home import home_config
-from handoff.engine.proof import sandboxes
-from handoff.engine.proof.evidence import Evidence
+from handoff.engine.proof.evidence import Evidence, run_task_check
 from handoff.engine.workspaces import landing, task_clones, workspaces
 from handoff.engine.workspaces.landing import target_of
-from handoff.engine.workspaces.workspaces import commit_of_now
-from handoff.git.landing import merge as work
-from handoff.git.plumbing.checkout import facts
 from handoff.git.snapshots.restore import give_objects, tree_of
-from handoff.git.workspaces.workspaces import DIRTY
 
 if TYPE_CHECKING:
     from collections.abc import Container
     from typing import Any
 
     from handoff.board.tasks.tasks import Task
-    from handoff.checks.commands import Verdict
     from handoff.engine.app import App
     from handoff.engine.safety.snapshots import SnapshotStore
     from handoff.git.landing.merge import Member
     from handoff.git.workspaces.workspaces import Workspace
 
-KEPT = "refs/handoff/work/"
 _DOCUMENTS = PROJECT_FOLDER + "/"
 _TRIES = 2
 _LANDED = '"landed"'  # in the evidence a report left
@@ -54,7 +43,7 @@ def judge(app: App, task: Task, workspace: Workspace, *, summary: str = "") -> J
         outside = _outside(member)
         verdict = None
         if task.check_command and not outside:
-            verdict = run_check(app, task, workspace.tree, workspace)
+            verdict = run_task_check(app, task, workspace.tree, sandboxed=True, clone=workspace)
             now = _taken(app, snapshot_store, workspace)
             if now.commit != member.commit:
                 changed = now
@@ -91,31 +80,15 @@ class CloneChanges(Record):
     outside: tuple[str, ...]
 
 
-def changes(app: App, task: Task, workspace: Workspace) -> CloneChanges:
+def changes(app: App, snapshot_store: SnapshotStore, workspace: Workspace) -> CloneChanges:
     """What the sessions of a task have left in its clone so far."""
-    member = _taken(app, task_clones.snapshot_store_of_project(app, task), workspace)
+    member = _taken(app, snapshot_store, workspace)
     outside = _outside(member)
     return CloneChanges((*sorted(member.paths), *outside), outside)
 
 
 def _taken(app: App, snapshot_store: SnapshotStore, workspace: Workspace) -> Member:
     return landing.member_of(app, snapshot_store=snapshot_store, workspace=workspace)
-
-
-def run_check(app: App, task: Task, folder: str, workspace: Workspace | None = None) -> Verdict:
-    """The task's check where its session works. What the session wrote is run here, so the sandbox stands around it as well."""
-    # The person's own settings: a clone's are the session's to write.
-    settings = project_config(task.workspace)
-    sandbox = sandboxes.sandbox_of_folder(app, folder=folder, caches=home_config(app).texts("session_caches"))
-    wrapped = sandboxes.inside(app, sandbox=sandbox, argv=["/bin/sh", "-c", task.check_command], workspace=workspace)
-    verdict = run(
-        "exec " + shlex.join(wrapped.argv),
-        folder=folder,
-        environment=wrapped.environment,
-        timeout=settings.number("check_timeout"),
-        clock=app.clock,
-    )
-    return verdict._replace(command=task.check_command)
 
 
 def _tree(snapshot_store: SnapshotStore, commit: str) -> str:
@@ -132,7 +105,7 @@ def keep(app: App, task: Task, workspace: Workspace, judged: JudgedWork) -> dict
     """
     snapshot_store = task_clones.snapshot_store_of_project(app, task)
     member = judged.member
-    snapshot_store.store.point(KEPT + workspace.name, member.commit)
+    snapshot_store.store.point(task_clones.KEPT + workspace.name, member.commit)
     found: dict[str, Any] = {"commit": member.commit, "branch": _short(workspace)}
     _put_branch(app, snapshot_store, workspace, member.commit)
     if task.kind != tasks.SUB_TASK:
@@ -157,7 +130,7 @@ def _land(app: App, snapshot_store: SnapshotStore, task: Task, judged: JudgedWor
 
     Told are the branch's new tip and the commits it holds now: only their clones and branches may go.
     """
-    members = [*_kept_parts(app, snapshot_store, task), *([judged.member] if judged.member.touches else [])]
+    members = [*task_clones.kept_parts(app, snapshot_store, task), *([judged.member] if judged.member.touches else [])]
     commits = [member.commit for member in (*members, judged.member)]
     planned = landing.land(app, names=(), prepared=members, snapshot_store=snapshot_store, dry_run=True)
     _refuse_conflicts(task, planned)
@@ -206,7 +179,7 @@ def tidy(app: App, task: Task, *, running: Container[int]) -> None:
     target = target_of(app, snapshot_store)
     for part in whole:
         clone = task_clones.of_task(app, part)
-        if part.key in running or _kept(snapshot_store, part) not in commits:
+        if part.key in running or task_clones.kept_commit(snapshot_store, part) not in commits:
             continue  # at work, or made after the landing: nothing else holds it
         try:
             if clone is not None:
@@ -228,52 +201,3 @@ def _landed_with(app: App, task: Task) -> tuple[list[Task], list[str]] | None:
         return None
     commits = [str(commit) for commit in loads(joiner.evidence).get("parts", ())]
     return ([*task_clones.parts(app, task), task] if task is joiner else [task]), commits
-
-
-def _kept(snapshot_store: SnapshotStore, task: Task) -> str:
-    """The commit that holds what a task was believed to have made; nothing when it made that in the person's checkout."""
-    answer = snapshot_store.store.git("rev-parse", "-q", "--verify", f"{KEPT}{task_clones.name_of(task)}^{{commit}}")
-    return answer.text.strip() if answer.code == 0 else ""
-
-
-def _kept_parts(app: App, snapshot_store: SnapshotStore, task: Task) -> list[Member]:
-    """The kept work of the parts a task builds on, in the order they were finished."""
-    found = []
-    for part in task_clones.parts(app, task):
-        name, commit = task_clones.name_of(part), _kept(snapshot_store, part)
-        if not commit:
-            continue  # done in the person's own checkout: it is there already
-        base = snapshot_store.store.ask("rev-parse", f"{commit}^").strip()
-        touched = tuple(work.touches(snapshot_store.store, base, commit))
-        words = snapshot_store.store.read(commit).partition(b"\n\n")[2].decode("utf-8", "surrogateescape")
-        found.append(
-            work.Member(
-                name=name,
-                base=base,
-                commit=commit,
-                paths=frozenset(one.path for one in touched),
-                touches=touched,
-                message=words,
-            )
-        )
-    return found
-
-
-def base_for(app: App, snapshot_store: SnapshotStore, task: Task) -> str:
-    """What a task's clone begins from: the person's tree as it is now, with the work of the parts it needs joined in."""
-    state = facts(snapshot_store.place.source.top, environment=app.git_environment)
-    dirty = state is not None and bool(state.dirty)
-    snapshot_store.store.create(snapshot_store.place.source.common)
-    members = _kept_parts(app, snapshot_store, task)
-    if not members:
-        return DIRTY if dirty else ""
-    start = commit_of_now(app, snapshot_store=snapshot_store, name=task_clones.name_of(task), dirty=dirty)
-    joined = work.merge(snapshot_store.store, start, members, moment=int(app.clock.now()))
-    if joined.conflicts:
-        shown = ", ".join(f"{one.path} ({one.first}, {one.second})" for one in joined.conflicts[:_SHOWN])
-        raise Refused(
-            f"'{task.label}' cannot begin: the parts it needs do not join: {shown}",
-            f"Bring them together by hand: {app.settings.program} land {' '.join(one.name for one in members)}",
-        )
-    give_objects(snapshot_store.store, snapshot_store.place.source, [joined.new])
-    return joined.new

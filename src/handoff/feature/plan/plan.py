@@ -18,19 +18,10 @@ VALID, COMPLETE, EMPTY, INVALID, BLOCKED = "valid", "complete", "not initialized
 PENDING, CURRENT, DONE, STUCK, DROPPED = " ", ">", "x", "!", "-"
 
 PLAN_SECTION = "Execution Plan"
-SECTIONS = frozenset(
-    {
-        "State",
-        "Current Step",
-        PLAN_SECTION,
-        "Completed Steps",
-        "Remaining Steps",
-        "Known Issues",
-        "Risks",
-        "Architectural Notes",
-        "Drift Warnings",
-    }
+_OTHER_SECTIONS = (
+    "State|Current Step|Completed Steps|Remaining Steps|Known Issues|Risks|Architectural Notes|Drift Warnings"
 )
+SECTIONS = frozenset((PLAN_SECTION, *_OTHER_SECTIONS.split("|")))
 
 NOT_PLANNED = ("not yet generated", "not yet generated.")
 
@@ -67,12 +58,11 @@ class Plan(Record):
     """What STATE.md says. `marks` are (line, mark, raw line), one for every step, in file order."""
 
     verdict: str
-    marks: tuple[tuple[int, str, str], ...]
-    problems: tuple[PlanProblem, ...]
-    warnings: tuple[str, ...]
-    position: int | None
-    current_text: str
-    risks: tuple[str, ...]
+    marks: tuple[tuple[int, str, str], ...] = ()
+    problems: tuple[PlanProblem, ...] = ()
+    warnings: tuple[str, ...] = ()
+    position: int | None = None
+    risks: tuple[str, ...] = ()
     counts: dict[str, int] = {}  # noqa: RUF012 - never written to
 
     def step(self, index: int) -> Step:
@@ -124,13 +114,12 @@ def read_step(number: int, line: int, mark: str, raw: str) -> Step:
         rest = rest[: note.start()].rstrip() + " " + rest[end + 1 :].lstrip()
         text = rest.strip()
     reason = notes.get("blocked") or notes.get("dropped") or notes.get("reason") or ""
-    indent = len(raw) - len(raw.lstrip(" \t"))
     return Step(
         number=number,
         line=line,
         mark=mark,
         text=text,
-        indent=indent,
+        indent=len(raw) - len(raw.lstrip(" \t")),
         check=notes.get("check", ""),
         reason=reason,
         done=notes.get("done", ""),
@@ -141,24 +130,18 @@ def parse(text: str) -> Plan:
     """Read a whole STATE.md."""
     lines = look.split(text)
     if not text.strip():
-        return _invalid((PlanProblem(1, "STATE.md is empty.", "Restore it, or run init again to write a fresh one."),))
+        empty = PlanProblem(1, "STATE.md is empty.", "Restore it, or run init again to write a fresh one.")
+        return Plan(verdict=INVALID, problems=(empty,))
     ends = look.Regions(text, lines)
     problems = [PlanProblem(*found) for found in ends.problems]
     spans, heading_faults = _sections(text, lines, ends)
     problems += heading_faults or _stray_steps(lines, spans, ends)
     plans = [span for span in spans if span[0] == PLAN_SECTION]
     if not plans:
-        if not problems:
-            problems.append(
-                PlanProblem(1, "There is no section '# Execution Plan'.", "Add that heading above the steps.")
-            )
-        return _invalid(tuple(sorted(problems)))
-    problems += [
-        PlanProblem(
-            start, "A second '# Execution Plan' begins here.", "Move its steps into the first one and delete it."
-        )
-        for _, start, _ in plans[1:]
-    ]
+        missing = PlanProblem(1, "There is no section '# Execution Plan'.", "Add that heading above the steps.")
+        return Plan(verdict=INVALID, problems=tuple(sorted(problems or [missing])))
+    fix = "Move its steps into the first one and delete it."
+    problems += [PlanProblem(start, "A second '# Execution Plan' begins here.", fix) for _, start, _ in plans[1:]]
     _, start, end = plans[0]
     marks, asleep, odd = _steps(lines, start, end, ends)
     problems += odd
@@ -181,54 +164,28 @@ def _judge(
     current_text: str,
     risks: tuple[str, ...],
 ) -> Plan:
-    warnings: list[str] = []
     position = _position(every)
     counts = {mark: every.count(mark) for mark in (PENDING, CURRENT, DONE, STUCK, DROPPED)}
     left = len(every) - counts[DONE] - counts[DROPPED]
     if not marks and not problems:
-        if _is_unplanned(body):
-            return Plan(
-                verdict=EMPTY, marks=(), problems=(), warnings=(), position=None, current_text=current_text, risks=risks
-            )
-        bullet = next((n for n, line in enumerate(body, 1) if look.is_item(line)), 0)
-        if bullet:
-            problems.append(
-                PlanProblem(start + bullet, "The plan has list items but no boxes.", "Begin each step with '- [ ] '.")
-            )
-        else:
-            return Plan(
-                verdict=EMPTY, marks=(), problems=(), warnings=(), position=None, current_text=current_text, risks=risks
-            )
+        items = () if _is_unplanned(body) else (n for n, line in enumerate(body, start + 1) if look.is_item(line))
+        bullet = next(iter(items), 0)
+        if not bullet:
+            return Plan(verdict=EMPTY, risks=risks)
+        problems.append(PlanProblem(bullet, "The plan has list items but no boxes.", "Begin each step with '- [ ] '."))
     if marks and not left:
-        problems += [
-            PlanProblem(
-                n, "An open box stands inside a code block or a comment.", "Delete it, or make it a step of the plan."
-            )
-            for n in asleep
-        ]
-    if problems:
-        verdict = INVALID
-    elif not left:
-        verdict = COMPLETE
-    else:
-        verdict = BLOCKED if position is None else VALID
-    if verdict == VALID:
-        warnings = _warnings(body, marks, asleep, position, current_text)
+        fault, fix = "An open box stands inside a code block or a comment.", "Delete it, or make it a step of the plan."
+        problems += [PlanProblem(number, fault, fix) for number in asleep]
+    verdict = INVALID if problems else COMPLETE if not left else BLOCKED if position is None else VALID
+    warnings = _warnings(body, marks, asleep, position, current_text) if verdict == VALID else []
     return Plan(
         verdict=verdict,
         marks=tuple(marks),
         problems=tuple(sorted(problems)),
         warnings=tuple(warnings),
         position=position,
-        current_text=current_text,
         risks=risks,
         counts=counts,
-    )
-
-
-def _invalid(problems: tuple[PlanProblem, ...]) -> Plan:
-    return Plan(
-        verdict=INVALID, marks=(), problems=problems, warnings=(), position=None, current_text="Unknown", risks=()
     )
 
 
@@ -252,9 +209,8 @@ def _sections(
             if found in SECTIONS:
                 continue
         if " ".join(found.strip(" :*_#").split()).casefold() == PLAN_SECTION.casefold():
-            faults.append(
-                PlanProblem(number, "This heading is almost '# Execution Plan'.", "Write it exactly: # Execution Plan")
-            )
+            fix = "Write it exactly: # Execution Plan"
+            faults.append(PlanProblem(number, "This heading is almost '# Execution Plan'.", fix))
     spans.append((title, begin, len(lines)))
     return spans, faults
 
@@ -315,12 +271,8 @@ def _steps(
             if mark == "X":
                 mark = DONE
             elif mark in "!-" and not read_step(0, number, mark, line).reason:
-                word = "blocked" if mark == STUCK else "dropped"
-                problems.append(
-                    PlanProblem(
-                        number, f"[{mark}] needs its reason.", f"Add '({word}: why)' to the line, or change the box."
-                    )
-                )
+                fix = f"Add '({'blocked' if mark == STUCK else 'dropped'}: why)' to the line, or change the box."
+                problems.append(PlanProblem(number, f"[{mark}] needs its reason.", fix))
             add((number, mark, line))
         elif look.has_box(line):
             fault = look.step_like(line)
@@ -360,12 +312,8 @@ def _current_faults(marks: list[tuple[int, str, str]], every: list[str]) -> list
     chain = all(depth[a] < depth[b] for (a, _), (b, _) in itertools.pairwise(currents))
     if chain and _nested(marks, currents[0][0], currents[-1][0], depth):
         return []
-    where = ", ".join(str(line) for line, _ in currents)
-    return [
-        PlanProblem(
-            currents[1][0], f"There are multiple current steps ([>]), on lines {where}.", "Keep [>] on one of them."
-        )
-    ]
+    fault = f"There are multiple current steps ([>]), on lines {', '.join(str(line) for line, _ in currents)}."
+    return [PlanProblem(currents[1][0], fault, "Keep [>] on one of them.")]
 
 
 def _nested(marks: list[tuple[int, str, str]], first: int, last: int, depth: dict[int, int]) -> bool:

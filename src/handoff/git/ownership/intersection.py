@@ -1,11 +1,21 @@
-"""Whether two patterns can name the same path, also one that does not exist yet: decided on the patterns alone."""
+"""Whether two patterns can name the same path, also one that does not exist yet: decided on the patterns alone.
+
+Each pattern becomes an automaton over bytes, and the automata of two patterns are walked together. What holds all the way:
+
+- A state pair is reached if and only if some bytes lead both automata there, so a pair in which both accept is a path that
+  both patterns name. Breadth first, the first one found is the shortest, and that makes a good example.
+- A path has no empty name. The automata alone do not forbid one (`a*/b` could read `a//b` as `a*` and then `/b`), so the walk
+  remembers whether a name has just begun (`fresh`), and then it takes no slash and does not accept.
+- Exclusions are followed as sets of states: a path is excluded if any run of any exclusion accepts it. Bytes that no
+  exclusion tells apart lead to the same sets, so one byte of each such group stands for all of them.
+"""
 
 from __future__ import annotations
 
 from collections import deque
 
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.git.ownership.patterns import ALL, EXACT, GLOB, NAME, PREFIX, Deep, Rule, Star, regex
+from handoff.git.ownership.patterns import ALL, DEEP, EXACT, GLOB, NAME, PREFIX, Deep, Rule, Star, regex
 
 if TYPE_CHECKING:
     from typing import Literal
@@ -14,6 +24,9 @@ _SLASH = 0x2F
 _SLASH_SET = 1 << _SLASH
 # Above this many states the question is given up and answered "yes, they may meet".
 BUDGET = 20_000
+# Names that no path has: the two that mean a folder, and git's own, however it is spelled.
+_NO_NAMES = (b".", b"..", tuple(1 << ord(low) | 1 << ord(low.upper()) for low in ".git"))
+_NO_PATHS = tuple(Rule(GLOB, b"", "", (DEEP, name, *end)) for name in _NO_NAMES for end in ((), (DEEP,)))
 _NICE = b"xabcdefghijklmnopqrstuvwyzXABCDEFGHIJKLMNOPQRSTUVWYZ0123456789_-.,+ "
 
 
@@ -96,13 +109,20 @@ def meeting(a: Rule, b: Rule, without: tuple[Rule, ...] = ()) -> bytes | None:
     Exact. Only where exclusions make the question too large is the answer "they may meet", with an example
     that leaves the exclusions aside.
     """
-    plain = _quickly(a, b)
-    if plain is False:
-        plain = _search(machine(a), machine(b), []) or None
-    if plain is None or not without:
-        return plain
+    found = _quickly(a, b)
+    if found is False:
+        found = _search(machine(a), machine(b), []) or None
+    if found and without:
+        found = _apart_from(a, b, without, found)
+    if found and any(name in (b".", b"..", b".git") for name in found.lower().split(b"/")):
+        found = _apart_from(a, b, (*without, *_NO_PATHS), found)
+    return found
+
+
+def _apart_from(a: Rule, b: Rule, without: tuple[Rule, ...], example: bytes) -> bytes | None:
+    """A path of both that no rule of `without` names; the example when that is too large a question."""
     found = _search(machine(a), machine(b), [machine(rule) for rule in without])
-    return plain if found is False else found
+    return example if found is False else found
 
 
 def _quickly(a: Rule, b: Rule) -> bytes | Literal[False] | None:

@@ -7,15 +7,11 @@ import os
 from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.git.ownership.index import GlobIndex
-from handoff.git.ownership.patterns import EXACT, GLOB, PREFIX, Deep, Fold, Rule, bases, make, read, regex, to_bytes
+from handoff.git.ownership.patterns import EXACT, GLOB, PREFIX, Deep, Fold, Rule, bases, read, regex, to_bytes
 
 if TYPE_CHECKING:
     import re
     from collections.abc import Iterable, Mapping
-
-    Pattern = str | bytes | Mapping[str, str]
-
-__all__ = ["Fold", "Overlap", "Ownership", "holders", "overlaps"]
 
 
 class Overlap(Record):
@@ -80,22 +76,21 @@ class _Side:
 class Ownership:
     """What a session may change. A path is its own if a pattern names it and no `!pattern` does."""
 
-    def __init__(self, owned: Iterable[Rule], excluded: Iterable[Rule] = (), fold: Fold = Fold()) -> None:  # noqa: B008 - a constant
+    def __init__(self, owned: Iterable[Rule], excluded: Iterable[Rule], fold: Fold) -> None:
         self.fold = fold
         self._owned = _Side(owned)
         self._excluded = _Side(excluded)
 
     @classmethod
-    def parse(cls, patterns: Iterable[Pattern], *, ignore_case: bool = False, ignore_form: bool = False) -> Ownership:
-        """From written patterns or the manifest's `{type, path}`; the flags are for disks where twins are one file."""
+    def parse(
+        cls, patterns: Iterable[str | bytes], *, ignore_case: bool = False, ignore_form: bool = False
+    ) -> Ownership:
+        """From written patterns; the flags are for disks where twins are one file."""
         fold = Fold(ignore_case, ignore_form)
         owned: list[Rule] = []
         excluded: list[Rule] = []
         for pattern in patterns:
-            if isinstance(pattern, str | bytes):
-                excludes, rules = read(pattern, fold)
-            else:
-                excludes, rules = False, (_from_manifest(pattern, fold),)
+            excludes, rules = read(pattern, fold)
             (excluded if excludes else owned).extend(rules)
         if excluded and not owned:
             raise UserError(
@@ -113,9 +108,18 @@ class Ownership:
         return self._excluded.rules
 
     @property
-    def patterns(self) -> tuple[str, ...]:
-        """The patterns as they were written, each once."""
-        return tuple(dict.fromkeys(rule.pattern for rule in (*self._owned.rules, *self._excluded.rules)))
+    def reach(self) -> dict[str, bool]:
+        """The files, and the folders (with a slash; empty: the whole repository), outside of which nothing is owned.
+
+        Each with whether all there is owned: where something is taken out again, nobody can say so at once.
+        """
+        # A glob comes after the path that is spelled like it and stands for both: that path lies in the glob's folder,
+        # or it is spelled with the backslash of an escape, and nobody means such a name.
+        found: dict[str, bool] = {}
+        for rule in {rule.pattern: rule for rule in self.rules}.values():
+            path = os.fsdecode(rule.reach)
+            found[path] = found.get(path, False) or (rule.is_whole and not self.exclusions)
+        return found
 
     def __bool__(self) -> bool:
         return bool(self._owned.rules)
@@ -129,30 +133,6 @@ class Ownership:
             return not self._excluded.rules and self._owned.holds_folder(name) is not None
         return self._owned.find(name) is not None and self._excluded.find(name) is None
 
-    def outside(self, paths: Iterable[str | bytes]) -> list[str | bytes]:
-        """The paths that are not owned, in their order."""
-        return [path for path in paths if not self.covers(path)]
-
-    def why(self, path: str | bytes) -> str:
-        """One sentence that tells which pattern decides."""
-        shown = os.fsdecode(path)
-        name = self._name(path)
-        if name is None:
-            return f"'{shown}' is not a plain path inside the repository."
-        rule = self._owned.find(name)
-        if rule is None:
-            folder = next((base for base in bases(name)[1:] if base[:-1] in self._owned.names), None)
-            advice = (
-                f"; '{os.fsdecode(folder[:-1])}' means that one file, '{os.fsdecode(folder)}' the folder"
-                if folder
-                else ""
-            )
-            return f"'{shown}' is not owned: no pattern names it{advice}."
-        shut = self._excluded.find(name)
-        if shut is not None:
-            return f"'{shown}' is not owned: '{shut.pattern}' takes it out."
-        return f"'{shown}' is owned by '{rule.pattern}'."
-
     def _name(self, path: str | bytes) -> bytes | None:
         raw = to_bytes(path)
         if raw.startswith(b"/") or not raw or b"\0" in raw:
@@ -165,29 +145,9 @@ class Ownership:
         return self.fold(b"/".join(parts))
 
 
-def _from_manifest(entry: Mapping[str, str], fold: Fold) -> Rule:
-    kind, path = entry.get("type"), entry.get("path")
-    if not isinstance(kind, str) or not isinstance(path, str):
-        raise UserError(
-            f"An ownership entry needs the texts 'type' and 'path', not {dict(entry)!r}.",
-            'For example {"type": "prefix", "path": "src/"}.',
-        )
-    return make(kind, path, fold)
-
-
-def holders(named: Mapping[str, Ownership], path: str | bytes) -> list[str]:
-    """Who owns a path, by name: what a session is told when it asks for one."""
-    return [name for name, owned in named.items() if owned.covers(path)]
-
-
-def overlaps(named: Mapping[str, Ownership | Iterable[Pattern]], *, limit: int = 1000) -> list[Overlap]:
+def overlaps(named: Mapping[str, Ownership], *, limit: int = 1000) -> list[Overlap]:
     """The pairs of owners that could write the same path, judged on the patterns; at most `limit`."""
     from handoff.git.ownership.overlap import search
 
-    owners = {name: owned if isinstance(owned, Ownership) else Ownership.parse(owned) for name, owned in named.items()}
-    return [
-        Overlap(a, rule_a.pattern, b, rule_b.pattern, example)
-        for a, rule_a, b, rule_b, example in search(
-            {name: (owned.rules, owned.exclusions) for name, owned in owners.items()}, limit
-        )
-    ]
+    owners = {name: (owned.rules, owned.exclusions) for name, owned in named.items()}
+    return [Overlap(a, one.pattern, b, two.pattern, example) for a, one, b, two, example in search(owners, limit)]

@@ -1,4 +1,4 @@
-"""One ownership pattern: how it is read, what it matches, and whether two can meet. Names are raw bytes."""
+"""One ownership pattern: how it is written and read, what it matches, what it can reach. Names are raw bytes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SLASH = 0x2F
 _LAST_ASCII = 0x7F
 ALL = (1 << 256) - 2  # every byte a name can have: all but NUL
 NAME = ALL & ~(1 << _SLASH)
-_POSIX = {
+_POSIX = {  # as a set spells them
     b"alpha": b"a-zA-Z",
     b"digit": b"0-9",
     b"alnum": b"a-zA-Z0-9",
@@ -25,9 +25,9 @@ _POSIX = {
     b"xdigit": b"0-9a-fA-F",
     b"space": b" \t\n\r\f\v",
     b"blank": b" \t",
-    b"punct": b"!-/:-@[-`{-~",
+    b"punct": b":-@!-/[-`{-~",
     b"print": b" -~",
-    b"graph": b"!-~",
+    b"graph": b"~!-}",
     b"cntrl": b"\x01-\x1f\x7f",
 }
 
@@ -85,16 +85,39 @@ class Rule(Record):
             return self.path[: self.path.rfind(b"/") + 1]
         known = b""
         for part in self.parts[:-1]:
-            name = literal(part)
-            if name is None:
+            if not isinstance(part, bytes):
                 break
-            known += name + b"/"
+            known += part + b"/"
         return known
+
+    @property
+    def reach(self) -> bytes:
+        """The one file the rule can name, else the folder (with its slash; empty: the top) that all it names lies in."""
+        if self.kind == GLOB and isinstance(self.parts[-1], bytes) and self.is_whole:
+            return self.base + self.parts[-1]  # its signs are all escaped: it spells one name
+        return self.path if self.kind == EXACT else self.base
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the rule names all there is at `reach`."""
+        *folders, last = self.parts or (b"",)
+        return isinstance(last, bytes | Deep) and all(isinstance(part, bytes) for part in folders)
 
 
 def to_bytes(name: str | bytes) -> bytes:
     """A name as the disk has it."""
     return name if isinstance(name, bytes) else os.fsencode(name)
+
+
+def written(kind: str, path: str) -> str:
+    """The pattern that names this path, folder or glob: signs that mean something are escaped where a name is meant."""
+    if kind not in (EXACT, PREFIX, GLOB):
+        raise UserError(f"Ownership of '{path}': the type '{kind}' is unknown.", "Use exact, prefix or glob.")
+    if kind == GLOB:
+        return path
+    escaped = "".join("\\" + sign if ord(sign) in _SPECIAL else sign for sign in path)
+    escaped = "\\" + escaped if escaped.startswith("!") else escaped
+    return escaped if kind == EXACT or escaped.endswith("/") else escaped + "/"
 
 
 def read(pattern: str | bytes, fold: Fold) -> tuple[bool, tuple[Rule, ...]]:
@@ -109,27 +132,16 @@ def read(pattern: str | bytes, fold: Fold) -> tuple[bool, tuple[Rule, ...]]:
     body = raw[1:] if excludes else raw
     if body.startswith(b"\\!"):
         body = body[1:]
-    kind = PREFIX if body.endswith(b"/") else EXACT
+    folder = body.endswith(b"/")
+    plain = _tidy(body, shown)
+    spelled = Rule(PREFIX, fold(plain) + b"/", shown) if folder else Rule(EXACT, fold(plain), shown)
     if not any(byte in _SPECIAL for byte in body):
-        return excludes, (make(kind, body, fold, shown),)
-    spelled = make(kind, body, fold, shown)
-    return excludes, (spelled, make(GLOB, body, fold, shown))
-
-
-def make(kind: str, path: str | bytes, fold: Fold, shown: str = "") -> Rule:
-    """The rule of one kind; a pattern that could mean something outside the repository is an error."""
-    raw = to_bytes(path)
-    shown = shown or os.fsdecode(raw)
-    if kind not in (EXACT, PREFIX, GLOB):
-        raise UserError(f"Ownership of '{shown}': the type '{kind}' is unknown.", "Use exact, prefix or glob.")
-    body = _tidy(raw, shown)
-    if kind == GLOB:
-        return _glob(body + (b"/**" if raw.endswith(b"/") else b""), fold, shown)
-    folded = fold(body)
-    return Rule(kind, folded + b"/" if kind == PREFIX else folded, shown)
+        return excludes, (spelled,)
+    return excludes, (spelled, _glob(plain + (b"/**" if folder else b""), fold, shown))
 
 
 def _tidy(raw: bytes, shown: str) -> bytes:
+    """The pattern without doubled slashes; one that could mean something outside the repository is an error."""
     fault = ""
     names = [name for name in raw.split(b"/") if name not in (b"", b".")]
     if raw.startswith(b"/"):
@@ -157,7 +169,7 @@ def _glob(body: bytes, fold: Fold, shown: str) -> Rule:
     if b"[" not in body and b"\\" not in body and not (fold.case or fold.form):
         parts = [_plain_part(name) for name in body.split(b"/")]
         return Rule(GLOB, body, shown, _merged(parts))
-    for token, source in _tokens(_composed(body, fold), fold, shown):
+    for token, source in _tokens(Fold(form=fold.form)(body), fold, shown):
         if token == 1 << _SLASH:
             parts.append(_part(part, bytes(raw_part)))
             part, raw_part = [], bytearray()
@@ -182,10 +194,6 @@ def _plain_part(name: bytes) -> Part:
         return name
     tokens: list[Token] = [STAR if byte == ord("*") else NAME if byte == ord("?") else 1 << byte for byte in name]
     return _part(tokens, name)
-
-
-def _composed(body: bytes, fold: Fold) -> bytes:
-    return Fold(form=fold.form)(body) if fold.form else body
 
 
 def _part(tokens: list[Token], source: bytes) -> Part:
@@ -252,7 +260,7 @@ def _bracket(body: bytes, at: int, shown: str) -> tuple[int, int]:
             end = body.find(b":]", at + 1)
             name = body[at + 1 : end] if end > 0 else b""
             if name in _POSIX:
-                mask |= _ranges(_POSIX[name])
+                mask |= _bracket(_POSIX[name] + b"]", 0, shown)[0]
                 at, previous = end + 2, -1
                 continue
         if byte == ord("\\") and at < len(body):
@@ -272,19 +280,6 @@ def _bracket(body: bytes, at: int, shown: str) -> tuple[int, int]:
     return (NAME & ~mask if negated else NAME & mask), at + 1
 
 
-def _ranges(text: bytes) -> int:
-    mask = 0
-    at = 0
-    while at < len(text):
-        if text[at + 1 : at + 2] == b"-" and at + 2 < len(text):
-            mask |= sum(1 << one for one in range(text[at], text[at + 2] + 1))
-            at += 3
-        else:
-            mask |= 1 << text[at]
-            at += 1
-    return mask
-
-
 def _both_cases(mask: int) -> int:
     for upper in range(ord("A"), ord("Z") + 1):
         if mask >> upper & 1 or mask >> (upper + 32) & 1:
@@ -293,11 +288,6 @@ def _both_cases(mask: int) -> int:
 
 
 # --- reading a part -------------------------------------------------------------------------------
-
-
-def literal(part: Part) -> bytes | None:
-    """The one name a component means, or None."""
-    return part if isinstance(part, bytes) else None
 
 
 def fixed_head(part: Part) -> bytes:
@@ -324,10 +314,9 @@ def beginning(rule: Rule) -> bytes:
     """The bytes every match of a glob begins with."""
     known = b""
     for part in rule.parts:
-        name = literal(part)
-        if name is None:
+        if not isinstance(part, bytes):
             return known + fixed_head(part)
-        known += name + b"/"
+        known += part + b"/"
     return known[:-1]
 
 
@@ -336,11 +325,10 @@ def ending(rule: Rule) -> bytes:
     end = b""
     for index in range(len(rule.parts) - 1, -1, -1):
         part = rule.parts[index]
-        name = literal(part)
-        if name is None:
+        if not isinstance(part, bytes):
             # A leading `**/` also stands for nothing, not even a slash.
             return end[1:] if index == 0 and isinstance(part, Deep) else fixed_tail(part) + end
-        end = b"/" + name + end
+        end = b"/" + part + end
     return end[1:]
 
 

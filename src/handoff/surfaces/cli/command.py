@@ -9,7 +9,8 @@ from handoff.base.errors import UsageError
 from handoff.base.record import TYPE_CHECKING, Record
 
 if TYPE_CHECKING:
-    from typing import NoReturn
+    from argparse import _ActionsContainer as Options
+    from typing import Any, NoReturn
 
     from handoff.base.settings import Settings
     from handoff.engine.app import App
@@ -52,12 +53,22 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse with our errors instead of its exits, and no abbreviated options."""
+    """argparse with our errors instead of its exits, no abbreviated options, and nested commands that are kept in mind."""
 
-    def __init__(self, *args: object, **kwargs: object) -> None:
-        kwargs.setdefault("allow_abbrev", False)
-        kwargs.setdefault("formatter_class", _Formatter)
-        super().__init__(*args, **kwargs)  # type: ignore[arg-type]
+    verb_word = "verb"
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**{"allow_abbrev": False, "formatter_class": _Formatter, **kwargs})
+        self._verbs: Any = None
+        self.nested: list[Parser] = []
+
+    def verb(self, name: str, text: str, description: str | None = None) -> Parser:
+        """A nested command; which one was chosen is in the arguments under `verb_word`."""
+        if self._verbs is None:
+            self._verbs = self.add_subparsers(dest=self.verb_word, metavar=self.verb_word.upper(), required=True)
+        made: Parser = self._verbs.add_parser(name, help=text, description=description)
+        self.nested.append(made)
+        return made
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message[:1].upper()}{message[1:]}.", f"See: {self.prog} --help")
@@ -68,20 +79,50 @@ def no_arguments(parser: Parser) -> None:
     del parser
 
 
+def flag(parser: Options, names: str, text: str, **more: Any) -> None:
+    """A switch that is off unless it is given."""
+    parser.add_argument(*names.split(), action="store_true", help=text, **more)
+
+
+def option(parser: Options, names: str, text: str, default: Any = "", **more: Any) -> None:
+    """An option with a value, as `--names VALUE`: a number as default is read as one, a list is for what may be repeated."""
+    words = names.split()
+    if not words[-1].startswith("-"):
+        more["metavar"] = words.pop()
+    if isinstance(default, list):
+        more["action"] = "append"
+    elif isinstance(default, int | float):
+        more.setdefault("type", type(default))
+    parser.add_argument(*words, default=default, help=text, **more)
+
+
+def optional_word(parser: Options, name: str, metavar: str, text: str) -> None:
+    """A word that may be left out; then it is empty."""
+    parser.add_argument(name, nargs="?", metavar=metavar, default="", help=text)
+
+
+def project_option(parser: Options, *, every: bool = False) -> None:
+    """`--project`, and with `every` also `--all-projects`."""
+    option(parser, "--project NAME", "project (default: the name of this checkout)")
+    if every:
+        flag(parser, "--all-projects", "look at every project")
+
+
 def common_options(parser: Parser, *, shows: bool) -> None:
-    """Options every command understands, before or after its name."""
+    """Options every command and every nested one understands, before or after its name."""
+    for inner in parser.nested:
+        common_options(inner, shows=True)
     group = parser.add_argument_group("everywhere")
-    group.add_argument(
-        "-C", dest="directory", metavar="DIR", default=argparse.SUPPRESS, help="work as if started in DIR"
-    )
-    group.add_argument(
-        "--feature",
-        metavar="NAME",
-        default=argparse.SUPPRESS,
-        help="use this feature instead of the active one (env: HANDOFF_FEATURE)",
-    )
+    option(group, "-C DIR", "work as if started in DIR", argparse.SUPPRESS, dest="directory")
+    text = "use this feature instead of the active one (env: HANDOFF_FEATURE)"
+    option(group, "--feature NAME", text, argparse.SUPPRESS)
     if shows:
-        group.add_argument("--json", action="store_true", help="print JSON alone on standard output")
+        flag(group, "--json", "print JSON alone on standard output")
+
+
+def pick(record: object, names: str) -> dict[str, Any]:
+    """Some fields of a record by their names, for programs."""
+    return {name: getattr(record, name) for name in names.split()}
 
 
 def read_source(name: str) -> str:

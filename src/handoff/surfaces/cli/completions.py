@@ -190,4 +190,3 @@ _WRITERS = {
     "power-shell": _powershell,
     "elvish": _elvish,
 }
-SHELLS = tuple(_WRITERS)

@@ -82,14 +82,13 @@ class Output:
         if hint:
             self.note(f"Hint: {hint}")
 
-    def ask(self, question: str, *, default: bool = False) -> bool:
-        """A yes-or-no question; no answer (a closed stdin) means the default."""
-        _write(sys.stderr, question + (" [Y/n]: " if default else " [y/N]: "), end="")
+    def ask(self, question: str) -> bool:
+        """A yes-or-no question; no answer (a closed stdin) means no."""
+        _write(sys.stderr, f"{question} [y/N]: ", end="")
         answer = sys.stdin.readline() if sys.stdin is not None else ""
         if not answer.endswith("\n"):
             _write(sys.stderr, "")
-        word = answer.strip().lower()
-        return default if not word else word in ("y", "yes")
+        return answer.strip().lower() in ("y", "yes")
 
     def choose(self, question: str, letters: str) -> str:
         """One of some letters; no answer (a closed stdin) means the last one."""

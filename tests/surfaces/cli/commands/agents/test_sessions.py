@@ -264,8 +264,23 @@ def test_a_shell_cannot_write_beyond_what_the_task_owns_behind_its_sandbox(sandb
     assert not os.path.exists(os.path.join(sandboxed.repo.path, "new.txt"))
 
 
+def test_an_escaped_sign_opens_the_one_file_that_it_spells(sandboxed):
+    for name in ("app/[id]/page.tsx", "app/i/page.tsx", "app/kept.tsx", "!odd.txt", "kept.txt"):
+        sandboxed.repo.write(name, "old")
+    sandboxed.repo.commit("more")
+    owns = ("--owns", r"app/\[id]/page.tsx", "--owns", r"\!odd.txt")
+    sandboxed.cli("dump", "--task", "demo", "--next", "do it", *owns, "--check", "grep new '!odd.txt'")
+    tries = [{"run": f"echo new > '{name}'", "may_fail": True} for name in ("app/i/page.tsx", "app/kept.tsx", "kept.txt")]
+    mine = [{"run": f"echo new > '{name}'"} for name in ("app/[id]/page.tsx", "!odd.txt")]
+    done = {"run": handoff("done", "--summary", "signs")}
+    end = sandboxed.run(*tries, *mine, done, words=("--sandbox", "owned"), code=0)
+    assert (end["state"], end["outside"]) == ("done", [])
+    assert [sandboxed.repo.read(name) for name in ("app/i/page.tsx", "app/kept.tsx", "kept.txt")] == ["old"] * 3
+    assert sandboxed.repo.read("app/[id]/page.tsx") == "new\n"
+
+
 def test_a_sandbox_around_the_workspace_keeps_the_rest_of_the_disk(sandboxed):
-    outside = f"/var/tmp/handoff-{os.getpid()}.txt"
+    outside = os.path.join(os.environ["HOME"], "outside.txt")
     sandboxed.task("--check", "test -f src/a.txt")
     end = sandboxed.run(
         {"run": f"echo x > {outside}", "may_fail": True}, {"write": "src/a.txt", "text": "x"},

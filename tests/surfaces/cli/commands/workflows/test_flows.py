@@ -11,7 +11,8 @@ from handoff.base.clock import SystemClock
 from handoff.surfaces.cli.commands.tool.demo_flow import SCRIPTS, write_project
 from sandbox import Cli, Repo
 
-WORD = os.path.join(SCRIPTS, "{task}-{attempt}.toml")
+TDD = os.path.join(SCRIPTS, "tdd")
+WORD = os.path.join(TDD, "{task}-{attempt}.toml")
 SUBJECTS = [
     "plan: adds two numbers comes next (3 open, 0 done)", "test: adds two numbers", "feat: adds two numbers",
     "test: subtracts the second number from the first", "feat: subtracts the second number from the first",
@@ -82,7 +83,7 @@ def test_one_phase_at_a_time_is_said_and_can_be_skipped(calculator, tmp_path):
     assert "calculator: running in red, cycle 1, attempt 1 of 3" in answer.out
     assert "cannot be skipped" in cli("flow", "step", "--skip", "no time", code=3).err
     cli("flow", "step", "--with", WORD)
-    refused = cli("flow", "step", "--with", os.path.join(SCRIPTS, "1-refactor-1.toml"), code=1)
+    refused = cli("flow", "step", "--with", os.path.join(TDD, "1-refactor-1.toml"), code=1)
     assert "green: refused" in refused.err
     assert "nothing-changed: The session ended without having changed anything." in refused.err
     words = tmp_path / "words.md"

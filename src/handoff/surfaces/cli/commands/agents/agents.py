@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from handoff.base.record import TYPE_CHECKING
 from handoff.engine.clients.agents import listing
-from handoff.surfaces.cli.command import Command, no_arguments
+from handoff.surfaces.cli.command import Command, no_arguments, pick
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -18,15 +18,11 @@ def _agents(ctx: Context, arguments: Namespace) -> int:
     ctx.out.data(
         [
             {
-                "name": row.name,
-                "title": row.title,
+                **pick(row, "name title"),
                 "installed": bool(row.program),
-                "program": row.program,
-                "version": row.version,
+                **pick(row, "program version"),
                 "too_old": row.old,
-                "can": row.can,
-                "cannot": row.cannot,
-                "fence": row.fence,
+                **pick(row, "can cannot fence"),
             }
             for row in rows
         ]

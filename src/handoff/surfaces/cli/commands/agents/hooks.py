@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from handoff.base.record import TYPE_CHECKING
 from handoff.engine.clients import settings_files
-from handoff.surfaces.cli.command import Command, common_options
+from handoff.surfaces.cli.command import Command, option
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -18,40 +18,21 @@ _TRUST = {
 
 
 def _arguments(parser: Parser) -> None:
-    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
-    install = verbs.add_parser(
-        "install", help="add our hooks", description="Add handoff's hooks to a client's settings."
-    )
-    remove = verbs.add_parser(
-        "uninstall", help="take our hooks out", description="Take handoff's hooks out of a client's settings."
-    )
-    status = verbs.add_parser(
-        "status", help="say where our hooks are", description="Say in which settings files handoff's hooks are."
-    )
-    for verb in (install, remove, status):
-        needed = verb is not status
-        verb.add_argument(
-            "--agent",
-            required=needed,
-            choices=list(settings_files.PLACES),
-            help="which client" + ("" if needed else "; all without it"),
+    parser.verb("install", "add our hooks", "Add handoff's hooks to a client's settings.")
+    parser.verb("uninstall", "take our hooks out", "Take handoff's hooks out of a client's settings.")
+    status = parser.verb("status", "say where our hooks are", "Say in which settings files handoff's hooks are.")
+    for verb in parser.nested:
+        text, clients = (
+            "which client; all without it" if verb is status else "which client",
+            list(settings_files.PLACES),
         )
+        option(verb, "--agent", text, None, required=verb is not status, choices=clients)
         scope = verb.add_mutually_exclusive_group()
-        scope.add_argument(
-            "--project",
-            dest="scope",
-            action="store_const",
-            const=settings_files.PROJECT,
-            help="in this repository, for everybody who works in it",
-        )
-        scope.add_argument(
-            "--user",
-            dest="scope",
-            action="store_const",
-            const=settings_files.USER,
-            help="in your home, for all your projects (the default)",
-        )
-        common_options(verb, shows=True)
+        for word, const, text in (
+            ("--project", settings_files.PROJECT, "in this repository, for everybody who works in it"),
+            ("--user", settings_files.USER, "in your home, for all your projects (the default)"),
+        ):
+            scope.add_argument(word, dest="scope", action="store_const", const=const, help=text)
 
 
 def _hooks(ctx: Context, arguments: Namespace) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from handoff.base.record import TYPE_CHECKING
 from handoff.engine.clients import instructions
-from handoff.surfaces.cli.command import Command
+from handoff.surfaces.cli.command import Command, flag
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def _arguments(parser: Parser) -> None:
-    parser.add_argument("--remove", action="store_true", help="take everything out again")
+    flag(parser, "--remove", "take everything out again")
 
 
 def _instructions(ctx: Context, arguments: Namespace) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from handoff.base.errors import UsageError
 from handoff.base.record import TYPE_CHECKING
-from handoff.surfaces.cli.command import Command
+from handoff.surfaces.cli.command import Command, flag, option
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -20,27 +20,15 @@ EXAMPLES = """examples:
 
 
 def _arguments(parser: Parser) -> None:
-    parser.add_argument(
-        "verb",
-        nargs="?",
-        choices=("serve", "token"),
-        default="serve",
-        metavar="serve|token",
-        help="serve (the default), or show your token for HTTP",
-    )
-    parser.add_argument("--rotate", action="store_true", help="with token: make a new one")
-    parser.add_argument("--http", action="store_true", help="over HTTP instead of standard input and output")
-    parser.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="where to listen (default: 127.0.0.1)")
-    parser.add_argument("--port", type=int, default=0, metavar="N", help="on which port (default: any free one)")
-    parser.add_argument(
-        "--name",
-        action="append",
-        default=[],
-        metavar="HOST",
-        help="one more name under which clients may call (may be repeated)",
-    )
-    parser.add_argument("--certificate", default="", metavar="FILE", help="certificate for TLS, as PEM")
-    parser.add_argument("--key", default="", metavar="FILE", help="its key, as PEM")
+    verbs, text = ("serve", "token"), "serve (the default), or show your token for HTTP"
+    parser.add_argument("verb", nargs="?", choices=verbs, default="serve", metavar="serve|token", help=text)
+    flag(parser, "--rotate", "with token: make a new one")
+    flag(parser, "--http", "over HTTP instead of standard input and output")
+    option(parser, "--host ADDRESS", "where to listen (default: 127.0.0.1)", "127.0.0.1")
+    option(parser, "--port N", "on which port (default: any free one)", 0)
+    option(parser, "--name HOST", "one more name under which clients may call (may be repeated)", [])
+    option(parser, "--certificate FILE", "certificate for TLS, as PEM")
+    option(parser, "--key FILE", "its key, as PEM")
 
 
 def _mcp(ctx: Context, arguments: Namespace) -> int:

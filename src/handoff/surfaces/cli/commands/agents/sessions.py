@@ -11,11 +11,11 @@ from handoff.agents.monitor import ERRORS, EVENTS
 from handoff.base.clock import age, span
 from handoff.base.errors import UsageError, UserError
 from handoff.base.record import TYPE_CHECKING
-from handoff.engine.sessions import placement, policy, requests
+from handoff.engine.sessions import placement, requests
 from handoff.engine.sessions import start as session_start
 from handoff.engine.tasks import current
 from handoff.engine.workspaces import running, transcripts
-from handoff.surfaces.cli.command import Command, common_options, read_source
+from handoff.surfaces.cli.command import Command, flag, option, optional_word, pick, read_source
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -29,80 +29,51 @@ PLACES = TERMINAL, TMUX = ("terminal", "tmux")
 
 
 def _session_arguments(parser: Parser) -> None:
-    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
-    start = verbs.add_parser(
+    start = parser.verb(
         "start",
-        help="start an agent on a task and stay with it",
-        description="Start an agent on a task and stay with it until it is over.",
+        "start an agent on a task and stay with it",
+        "Start an agent on a task and stay with it until it is over.",
     )
-    start.add_argument("task", nargs="?", default="", metavar="TASK", help="which task; the next ready one without it")
-    start.add_argument("--agent", required=True, metavar="NAME", help="which agent: see `handoff agents`")
-    start.add_argument("--project", default="", metavar="NAME", help="another project than the one of this folder")
-    start.add_argument("--model", default="", metavar="NAME", help="the model the client is to use")
-    start.add_argument(
-        "--in",
-        dest="place",
-        choices=PLACES,
-        default="",
-        metavar="PLACE",
-        help="terminal: the client in this terminal, for you to work with; tmux: the same in a window of its own",
-    )
+    optional_word(start, "task", "TASK", "which task; the next ready one without it")
+    option(start, "--agent NAME", "which agent: see `handoff agents`", None, required=True)
+    option(start, "--project NAME", "another project than the one of this folder")
+    option(start, "--model NAME", "the model the client is to use")
+    text = "terminal: the client in this terminal, for you to work with; tmux: the same in a window of its own"
+    option(start, "--in PLACE", text, dest="place", choices=PLACES)
     _limit_arguments(start)
-    resume = verbs.add_parser(
+    resume = parser.verb(
         "resume",
-        help="go on with a session's conversation",
-        description="Start the same agent on the same task again, with its old conversation.",
+        "go on with a session's conversation",
+        "Start the same agent on the same task again, with its old conversation.",
     )
     resume.add_argument("session", metavar="SESSION", help="which session")
-    resume.add_argument("--say", default="", metavar="TEXT", help="what it is told first")
+    option(resume, "--say TEXT", "what it is told first")
     _limit_arguments(resume)
-    attach = verbs.add_parser(
+    attach = parser.verb(
         "attach",
-        help="take up a session whose supervisor is gone",
-        description="Stay with a running session whose supervisor is gone, until it is over.",
+        "take up a session whose supervisor is gone",
+        "Stay with a running session whose supervisor is gone, until it is over.",
     )
     attach.add_argument("session", metavar="SESSION", help="which session")
-    stop = verbs.add_parser(
-        "stop", help="end a session; its task is free again", description="End a session and everything it started."
-    )
+    stop = parser.verb("stop", "end a session; its task is free again", "End a session and everything it started.")
     stop.add_argument("session", metavar="SESSION", help="which session")
-    stop.add_argument("--reason", default="a person stopped it", metavar="TEXT", help="why, for the journal")
-    log = verbs.add_parser(
-        "log", help="show what a session said", description="Show what a session said and how it came out."
-    )
+    option(stop, "--reason TEXT", "why, for the journal", "a person stopped it")
+    log = parser.verb("log", "show what a session said", "Show what a session said and how it came out.")
     log.add_argument("session", metavar="SESSION", help="which session")
-    log.add_argument("--raw", action="store_true", help="the client's own lines, as they came")
-    listing = verbs.add_parser(
-        "list", help="list the sessions that run", description="List the sessions that have not ended."
-    )
-    for verb in (start, resume, attach, stop, log, listing):
-        common_options(verb, shows=True)
+    flag(log, "--raw", "the client's own lines, as they came")
+    parser.verb("list", "list the sessions that run", "List the sessions that have not ended.")
 
 
 def _limit_arguments(parser: Parser) -> None:
-    parser.add_argument(
-        "--sandbox",
-        choices=policy.KINDS,
-        default="",
-        help="keep the client inside its workspace, or inside what the task owns (default: the setting session_sandbox)",
-    )
-    parser.add_argument(
-        "--workspace",
-        choices=(placement.CLONE, placement.SHARED),
-        default="",
-        help="a clone of its own, or your checkout (default: the setting session_workspace)",
-    )
-    parser.add_argument(
-        "--with",
-        dest="words",
-        action="append",
-        default=[],
-        metavar="WORD",
-        help="one more word for the client (may be repeated); for the scripted agent its script",
-    )
-    parser.add_argument("--minutes", type=float, default=0.0, metavar="N", help="end it after so many minutes")
-    parser.add_argument("--turns", type=int, default=0, metavar="N", help="end it after so many turns")
-    parser.add_argument("--money", type=float, default=0.0, metavar="USD", help="end it when it has cost so much")
+    text = "keep the client inside its workspace, or inside what the task owns (default: the setting session_sandbox)"
+    option(parser, "--sandbox", text, choices=placement.KINDS)
+    text = "a clone of its own, or your checkout (default: the setting session_workspace)"
+    option(parser, "--workspace", text, choices=(placement.CLONE, placement.SHARED))
+    text = "one more word for the client (may be repeated); for the scripted agent its script"
+    option(parser, "--with WORD", text, [], dest="words")
+    option(parser, "--minutes N", "end it after so many minutes", 0.0)
+    option(parser, "--turns N", "end it after so many turns", 0)
+    option(parser, "--money USD", "end it when it has cost so much", 0.0)
 
 
 def _session(ctx: Context, arguments: Namespace) -> int:
@@ -119,20 +90,15 @@ def _limits(arguments: Namespace) -> SessionLimits:
 
 def _start(ctx: Context, arguments: Namespace) -> int:
     request = session_start.StartRequest(
-        agent=arguments.agent,
-        task=arguments.task,
-        project=arguments.project,
-        model=arguments.model,
         limits=_limits(arguments),
         words=tuple(arguments.words),
-        sandbox=arguments.sandbox,
-        workspace=arguments.workspace,
         terminal=bool(arguments.place),
+        **pick(arguments, "agent task project model sandbox workspace"),
     )
     if request.terminal:
-        if request.sandbox not in ("", policy.NONE):
+        if request.sandbox not in ("", placement.NONE):
             raise UsageError("A session in a terminal has no sandbox.", "Leave out --sandbox or --in.")
-        request = request._replace(sandbox=policy.NONE)
+        request = request._replace(sandbox=placement.NONE)
     if arguments.place == TMUX:
         return _window(ctx, request)
     if not request.terminal:
@@ -150,10 +116,9 @@ def _window(ctx: Context, request: StartRequest) -> int:
     client_of(ctx.app, agent=request.agent)
     place = find_project(ctx.app, name=request.project)
     limits = [f"--{name}={value:g}" for name, value in request.limits._asdict().items() if value]
-    words = [
-        "session", "start", *([request.task] if request.task else []), "--agent", request.agent, "--project", place.name, "--in",
-        TERMINAL, *(["--model", request.model] if request.model else []), *limits, *(f"--with={word}" for word in request.words),
-    ]  # fmt: skip
+    words = ["session", "start", *([request.task] if request.task else []), f"--agent={request.agent}"]
+    words += [f"--project={place.name}", f"--in={TERMINAL}", *([f"--model={request.model}"] if request.model else [])]
+    words += [*limits, *(f"--with={word}" for word in request.words)]
     said = open_window(
         ctx.app,
         name=request.task or request.agent,
@@ -236,8 +201,7 @@ def _tell(ctx: Context, concluded: ConcludedSession) -> int:
         {
             "session": concluded.session,
             "outcome": concluded.outcome.kind,
-            "reason": concluded.outcome.reason,
-            "until": concluded.outcome.until,
+            **pick(concluded.outcome, "reason until"),
             "task": concluded.task.label,
             "state": concluded.task.state,
             "outside": list(concluded.outside),
@@ -287,25 +251,17 @@ def _list(ctx: Context, arguments: Namespace) -> int:
 
 def _ask_arguments(parser: Parser) -> None:
     parser.add_argument("question", metavar="QUESTION", help="what a person is to decide; they say yes, no or edit")
-    parser.add_argument(
-        "--from", dest="source", metavar="FILE", default="", help="a text they may change (- is standard input)"
-    )
-    parser.add_argument(
-        "--within", metavar="TIME", default="", help="how long to wait: 30m, 2h, 1d (default: for ever)"
-    )
-    parser.add_argument(
-        "--default", dest="fallback", choices=("yes", "no"), default="", help="what counts when that time is up"
-    )
-    parser.add_argument("--task", default="", metavar="TASK", help="which task, when several are claimed here")
-    parser.add_argument("--project", default="", metavar="NAME", help="another project than the one of this folder")
-    parser.add_argument("--session", default="", metavar="ID", help="your session (env: HANDOFF_SESSION)")
-    parser.add_argument("--fence", type=int, default=None, metavar="N", help="your fence (env: HANDOFF_FENCE)")
+    option(parser, "--from FILE", "a text they may change (- is standard input)", dest="source")
+    option(parser, "--within TIME", "how long to wait: 30m, 2h, 1d (default: for ever)")
+    option(parser, "--default", "what counts when that time is up", dest="fallback", choices=("yes", "no"))
+    option(parser, "--task TASK", "which task, when several are claimed here")
+    option(parser, "--project NAME", "another project than the one of this folder")
+    option(parser, "--session ID", "your session (env: HANDOFF_SESSION)")
+    option(parser, "--fence N", "your fence (env: HANDOFF_FENCE)", None, type=int)
 
 
 def _ask(ctx: Context, arguments: Namespace) -> int:
-    current_claim = current.find(
-        ctx.app, task=arguments.task, project=arguments.project, session=arguments.session, fence=arguments.fence
-    )
+    current_claim = current.find(ctx.app, **pick(arguments, "task project session fence"))
     gate = requests.ask_human(
         ctx.app,
         current_claim,

@@ -6,7 +6,7 @@ import os
 
 from handoff.base.record import TYPE_CHECKING
 from handoff.engine.features import lifecycle
-from handoff.surfaces.cli.command import Command, no_arguments
+from handoff.surfaces.cli.command import Command, flag, no_arguments
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -18,9 +18,7 @@ def _init_arguments(parser: Parser) -> None:
     parser.add_argument(
         "name", nargs="?", metavar="feature", help="the feature's name, for example login-form (default: current)"
     )
-    parser.add_argument(
-        "--force", action="store_true", help="make it the active feature without asking; no file is replaced"
-    )
+    flag(parser, "--force", "make it the active feature without asking; no file is replaced")
 
 
 def _init(ctx: Context, arguments: Namespace) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from handoff.base.record import TYPE_CHECKING
 from handoff.engine.features import lifecycle
-from handoff.surfaces.cli.command import Command, no_arguments
+from handoff.surfaces.cli.command import Command, flag, no_arguments
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -23,10 +23,10 @@ def _archive(ctx: Context, arguments: Namespace) -> None:
 
 
 def _clean_arguments(parser: Parser) -> None:
-    parser.add_argument("--force", action="store_true", help="do not ask, and take the active feature too")
-    parser.add_argument("--yes", action="store_true", help="do not ask")
-    parser.add_argument("--archived", action="store_true", help="take archived features too")
-    parser.add_argument("--dry-run", action="store_true", help="only show what would go")
+    flag(parser, "--force", "do not ask, and take the active feature too")
+    flag(parser, "--yes", "do not ask")
+    flag(parser, "--archived", "take archived features too")
+    flag(parser, "--dry-run", "only show what would go")
 
 
 def _clean(ctx: Context, arguments: Namespace) -> None:
@@ -53,10 +53,8 @@ def _clean(ctx: Context, arguments: Namespace) -> None:
 
 
 def _export_arguments(parser: Parser) -> None:
-    parser.add_argument(
-        "--force", action="store_true", help="overwrite without asking; changed versions go to the trash first"
-    )
-    parser.add_argument("--diff", action="store_true", help="show what your versions miss of the newer packaged ones")
+    flag(parser, "--force", "overwrite without asking; changed versions go to the trash first")
+    flag(parser, "--diff", "show what your versions miss of the newer packaged ones")
 
 
 def _export(ctx: Context, arguments: Namespace) -> None:

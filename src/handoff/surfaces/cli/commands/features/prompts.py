@@ -6,7 +6,7 @@ from handoff.base.errors import UsageError
 from handoff.base.record import TYPE_CHECKING
 from handoff.engine.features import prompts
 from handoff.feature.templates import KINDS
-from handoff.surfaces.cli.command import Command
+from handoff.surfaces.cli.command import Command, flag, option
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -19,19 +19,15 @@ _EPILOG = "The prompt carries the state of the feature; it works in an assistant
 
 
 def _prompt_options(parser: Parser) -> None:
-    parser.add_argument(
-        "--copy", action="store_true", help="also put the prompt on the clipboard; it is printed in any case"
-    )
-    parser.add_argument("--raw", action="store_true", help="print the prompt alone on standard output")
+    flag(parser, "--copy", "also put the prompt on the clipboard; it is printed in any case")
+    flag(parser, "--raw", "print the prompt alone on standard output")
 
 
 def _state_options(parser: Parser) -> None:
     _prompt_options(parser)
-    parser.add_argument(
-        "--budget", type=int, metavar="TOKENS", help="estimated tokens the prompt may have (default: 8000)"
-    )
-    parser.add_argument("--no-embed", action="store_true", help="the short form: name the documents, do not quote them")
-    parser.add_argument("--no-record", action="store_true", help="do not remember this as a hand-off")
+    option(parser, "--budget TOKENS", "estimated tokens the prompt may have (default: 8000)", None, type=int)
+    flag(parser, "--no-embed", "the short form: name the documents, do not quote them")
+    flag(parser, "--no-record", "do not remember this as a hand-off")
 
 
 def _kind(kind: str) -> Callable[[Context, Namespace], None]:
@@ -45,7 +41,7 @@ def _tasks_arguments(parser: Parser) -> None:
     from handoff.surfaces.cli.commands.tasks.board import COMMANDS as BOARD
 
     _state_options(parser)
-    parser.add_argument("--list", action="store_true", help="list the relay's tasks instead, as the queue command does")
+    flag(parser, "--list", "list the relay's tasks instead, as the queue command does")
     BOARD["queue"].arguments(parser)
 
 

@@ -6,7 +6,7 @@ from handoff.base.record import TYPE_CHECKING
 from handoff.engine.features import status, teammates
 from handoff.feature import folder
 from handoff.feature.plan import plan as plans
-from handoff.surfaces.cli.command import Command, no_arguments
+from handoff.surfaces.cli.command import Command, flag, no_arguments
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -57,7 +57,7 @@ def _plan_data(view: View) -> dict[str, Any]:
 
 
 def _status_arguments(parser: Parser) -> None:
-    parser.add_argument("--follow", action="store_true", help="stay and show progress live until the plan is complete")
+    flag(parser, "--follow", "stay and show progress live until the plan is complete")
 
 
 def _status(ctx: Context, arguments: Namespace) -> int | None:

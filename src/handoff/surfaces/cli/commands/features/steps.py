@@ -6,7 +6,7 @@ import os
 
 from handoff.base.record import TYPE_CHECKING
 from handoff.engine.features import plan_steps
-from handoff.surfaces.cli.command import Command, common_options
+from handoff.surfaces.cli.command import Command, flag, option
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -16,40 +16,29 @@ if TYPE_CHECKING:
 
 
 def _step_arguments(parser: Parser) -> None:
-    verbs = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    done = verbs.add_parser(
-        "done", help="run the step's check; green ticks the box and moves [>] on, red changes nothing"
-    )
+    parser.verb_word = "action"
+    done = parser.verb("done", "run the step's check; green ticks the box and moves [>] on, red changes nothing")
     _number(done)
-    done.add_argument(
-        "--check",
-        default="",
-        metavar="CMD",
-        help="the command that proves it (default: the step's, else config.toml's)",
-    )
-    done.add_argument("--unchecked", action="store_true", help="no check: tick it on your word, and say so in the plan")
-    block = verbs.add_parser("block", help="mark the step as waiting for something outside, with the reason")
+    option(done, "--check CMD", "the command that proves it (default: the step's, else config.toml's)")
+    flag(done, "--unchecked", "no check: tick it on your word, and say so in the plan")
+    block = parser.verb("block", "mark the step as waiting for something outside, with the reason")
     block.add_argument("reason", help="what it waits for")
     _number(block)
-    add = verbs.add_parser("add", help="write a new step into the plan")
+    add = parser.verb("add", "write a new step into the plan")
     add.add_argument("text", help="what is to be done")
-    add.add_argument("--after", type=int, dest="number", metavar="N", help="put it after step N (default: at the end)")
-    add.add_argument("--check", default="", metavar="CMD", help="the command that will prove it")
-    drop = verbs.add_parser("drop", help="give the step up, with the reason")
+    option(add, "--after N", "put it after step N (default: at the end)", None, type=int, dest="number")
+    option(add, "--check CMD", "the command that will prove it")
+    drop = parser.verb("drop", "give the step up, with the reason")
     drop.add_argument("reason", help="why it is no longer wanted")
     _number(drop)
-    start = verbs.add_parser("start", help="make a step the current one; a blocked step is unblocked")
+    start = parser.verb("start", "make a step the current one; a blocked step is unblocked")
     start.add_argument(
         "number", type=int, metavar="N", help="the step's number, as status --json and the prompt count them"
     )
-    for verb in (done, block, add, drop, start):
-        common_options(verb, shows=True)
 
 
 def _number(parser: Parser) -> None:
-    parser.add_argument(
-        "--step", type=int, dest="number", metavar="N", help="the step's number (default: the current step)"
-    )
+    option(parser, "--step N", "the step's number (default: the current step)", None, type=int, dest="number")
 
 
 def _step(ctx: Context, arguments: Namespace) -> None:
@@ -111,7 +100,7 @@ def _note(ctx: Context, arguments: Namespace) -> None:
 
 def _decide_arguments(parser: Parser) -> None:
     parser.add_argument("text", help="what was decided")
-    parser.add_argument("--because", required=True, metavar="TEXT", help="why, so that nobody has to decide it again")
+    option(parser, "--because TEXT", "why, so that nobody has to decide it again", None, required=True)
 
 
 def _decide(ctx: Context, arguments: Namespace) -> None:

@@ -8,7 +8,7 @@ from handoff.base.errors import Conflict, Refused, UsageError, UserError
 from handoff.base.record import TYPE_CHECKING
 from handoff.engine.safety import safe_commit
 from handoff.git.commits.commit import CommitOptions
-from handoff.surfaces.cli.command import Command
+from handoff.surfaces.cli.command import Command, flag, option, pick
 
 if TYPE_CHECKING:
     import argparse
@@ -27,54 +27,36 @@ exit codes: 0 committed, 1 refused or failed (nothing was changed), 2 wrong usag
 
 def _arguments(parser: Parser) -> None:
     parser.add_argument("paths", nargs="*", metavar="PATH", help="files, folders, deleted files; taken literally")
-    parser.add_argument(
-        "-m", "--message", action="append", metavar="TEXT", help="a paragraph of the message (may be repeated)"
-    )
-    parser.add_argument("-F", "--file", metavar="FILE", help="read the message from FILE; - is standard input")
-    parser.add_argument(
-        "--staged", action="store_true", help="commit what is staged for the paths, not what is on the disk"
-    )
-    parser.add_argument(
-        "--amend", action="store_true", help="put the paths into HEAD, if that commit is yours and unpublished"
-    )
-    parser.add_argument("-s", "--signoff", action="store_true", help="add a Signed-off-by trailer")
-    parser.add_argument(
-        "--trailer", action="append", default=[], metavar="KEY:VALUE", help="add a trailer (may be repeated)"
-    )
-    parser.add_argument("--allow-empty", action="store_true", help="commit even if nothing changed")
-    parser.add_argument("-n", "--no-verify", action="store_true", help="leave out the pre-commit and commit-msg hooks")
+    option(parser, "-m --message TEXT", "a paragraph of the message (may be repeated)", [])
+    option(parser, "-F --file FILE", "read the message from FILE; - is standard input", None)
+    flag(parser, "--staged", "commit what is staged for the paths, not what is on the disk")
+    flag(parser, "--amend", "put the paths into HEAD, if that commit is yours and unpublished")
+    flag(parser, "-s --signoff", "add a Signed-off-by trailer")
+    option(parser, "--trailer KEY:VALUE", "add a trailer (may be repeated)", [])
+    flag(parser, "--allow-empty", "commit even if nothing changed")
+    flag(parser, "-n --no-verify", "leave out the pre-commit and commit-msg hooks")
     parser.add_argument("-S", dest="sign", action="store_const", const="", help="sign the commit with your usual key")
-    parser.add_argument("--gpg-sign", dest="sign", metavar="KEY", help="sign the commit with this key")
-    parser.add_argument("--no-gpg-sign", action="store_true", help="do not sign, whatever commit.gpgSign says")
-    parser.add_argument("-f", "--force", action="store_true", help="also commit new files that git is told to ignore")
-    parser.add_argument(
-        "--owns",
-        action="append",
-        default=[],
-        metavar="PATTERN",
-        help="refuse paths outside these patterns (may be repeated; env: HANDOFF_OWNS, one on a line)",
-    )
+    option(parser, "--gpg-sign KEY", "sign the commit with this key", None, dest="sign")
+    flag(parser, "--no-gpg-sign", "do not sign, whatever commit.gpgSign says")
+    flag(parser, "-f --force", "also commit new files that git is told to ignore")
+    text = "refuse paths outside these patterns (may be repeated; env: HANDOFF_OWNS, one on a line)"
+    option(parser, "--owns PATTERN", text, [])
 
 
 def _safe_commit(ctx: Context, arguments: argparse.Namespace) -> int:
     if arguments.message and arguments.file:
         raise UsageError("Give the message by -m or by -F, not both.", "See: handoff safe-commit --help")
-    message = arguments.message or []
+    message = arguments.message
     if arguments.file:
         message = [_from_file(arguments.file)]
     elif not message and not arguments.amend and not _unfinished():
         raise UsageError("A message is missing.", "Give one: -m 'what and why'")
     options = CommitOptions(
-        staged=arguments.staged,
-        amend=arguments.amend,
-        signoff=arguments.signoff,
         trailers=tuple(arguments.trailer),
-        allow_empty=arguments.allow_empty,
         verify=not arguments.no_verify,
-        sign=arguments.sign,
         unsigned=arguments.no_gpg_sign,
-        force=arguments.force,
         look_around=True,
+        **pick(arguments, "staged amend signoff allow_empty sign force"),
     )
     try:
         landed = safe_commit.safe_commit(

@@ -9,7 +9,7 @@ from handoff.base.record import TYPE_CHECKING
 from handoff.git import guard
 from handoff.git.plumbing.checkout import find_top
 from handoff.git.plumbing.repository import Repository
-from handoff.surfaces.cli.command import Command
+from handoff.surfaces.cli.command import Command, option
 
 if TYPE_CHECKING:
     import argparse
@@ -33,13 +33,8 @@ def _arguments(parser: Parser) -> None:
         help="put the hooks in; take them out again; show what stands; print what a session's shell must set; "
         "read paths (NUL between them) and exit 1 if the session does not own one (env: HANDOFF_OWNS)",
     )
-    parser.add_argument(
-        "--role",
-        choices=guard.ROLES,
-        default="",
-        metavar="ROLE",
-        help="with env: the session's role, sub-task, fan-in or main (default: HANDOFF_ROLE, else sub-task)",
-    )
+    text = "with env: the session's role, sub-task, fan-in or main (default: HANDOFF_ROLE, else sub-task)"
+    option(parser, "--role ROLE", text, choices=guard.ROLES)
 
 
 def _git_guard(ctx: Context, arguments: argparse.Namespace) -> int:

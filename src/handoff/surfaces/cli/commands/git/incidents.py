@@ -8,7 +8,7 @@ from handoff.base.clock import age, stamp
 from handoff.base.errors import UsageError
 from handoff.base.record import TYPE_CHECKING
 from handoff.engine.safety import incidents as engine
-from handoff.surfaces.cli.command import Command
+from handoff.surfaces.cli.command import Command, flag, option, pick
 
 if TYPE_CHECKING:
     import argparse
@@ -27,17 +27,12 @@ _SHOWN = 50
 
 
 def _arguments(parser: Parser) -> None:
-    parser.add_argument(
-        "action",
-        nargs="?",
-        choices=("list", "show", "seen"),
-        default="list",
-        metavar="list|show|seen",
-        help="list them (the default); show one with its evidence; say that you have seen one, several or 'all'",
-    )
+    actions = ("list", "show", "seen")
+    text = "list them (the default); show one with its evidence; say that you have seen one, several or 'all'"
+    parser.add_argument("action", nargs="?", choices=actions, default="list", metavar="|".join(actions), help=text)
     parser.add_argument("ids", nargs="*", metavar="ID", help="an incident, by its id or enough of it")
-    parser.add_argument("--all", action="store_true", help="also those that are fixed or seen, of every project")
-    parser.add_argument("--session", default="", metavar="ID", help="only those of this session")
+    flag(parser, "--all", "also those that are fixed or seen, of every project")
+    option(parser, "--session ID", "only those of this session")
 
 
 def _incidents(ctx: Context, arguments: argparse.Namespace) -> int:
@@ -112,13 +107,7 @@ def _record(one: Incident) -> dict[str, Any]:
     return {
         "id": one.id,
         "time": stamp(one.at),
-        "kind": one.kind,
-        "project": one.project,
-        "session": one.session,
-        "what": one.what,
-        "fix": one.fix,
-        "evidence": one.evidence,
-        "resolved": one.resolved,
+        **pick(one, "kind project session what fix evidence resolved"),
     }
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from handoff.base.errors import Refused
 from handoff.engine.workspaces import landing as engine
-from handoff.surfaces.cli.command import Command, no_arguments
+from handoff.surfaces.cli.command import Command, flag, no_arguments, option
 
 if TYPE_CHECKING:
     import argparse
@@ -18,18 +18,12 @@ RED = 1
 
 def _land_arguments(parser: Parser) -> None:
     parser.add_argument("names", nargs="+", metavar="NAME", help="workspaces or branches, in the order they land")
-    parser.add_argument("--into", default="", metavar="BRANCH", help="where to (default: the branch checked out here)")
-    parser.add_argument(
-        "--check", default="", metavar="CMD", help="a command that must succeed on the merged files first"
-    )
-    parser.add_argument(
-        "--timeout", type=float, default=900, metavar="S", help="seconds the check may take (default 900)"
-    )
-    parser.add_argument(
-        "-m", "--message", default="", metavar="TEXT", help="the commit message (default: the session's own)"
-    )
-    parser.add_argument("--open-check", action="store_true", help="run the check without the sandbox")
-    parser.add_argument("--dry-run", action="store_true", help="merge in memory and say what would happen")
+    option(parser, "--into BRANCH", "where to (default: the branch checked out here)")
+    option(parser, "--check CMD", "a command that must succeed on the merged files first")
+    option(parser, "--timeout S", "seconds the check may take (default 900)", 900, type=float)
+    option(parser, "-m --message TEXT", "the commit message (default: the session's own)")
+    flag(parser, "--open-check", "run the check without the sandbox")
+    flag(parser, "--dry-run", "merge in memory and say what would happen")
 
 
 def _land(ctx: Context, arguments: argparse.Namespace) -> int:

@@ -8,7 +8,7 @@ from handoff.base.clock import stamp
 from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING
 from handoff.git.plumbing.checkout import find_top
-from handoff.surfaces.cli.command import Command, common_options
+from handoff.surfaces.cli.command import Command, flag, option, optional_word, pick
 
 if TYPE_CHECKING:
     import argparse
@@ -29,32 +29,27 @@ examples:
 
 
 def _arguments(parser: Parser) -> None:
-    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
-    install = verbs.add_parser(
+    parser.verb(
         "install",
-        help="let records follow their commits through rebase and amend",
-        description="Set notes.rewriteRef and notes.handoff.mergeStrategy in this repository's own settings.",
+        "let records follow their commits through rebase and amend",
+        "Set notes.rewriteRef and notes.handoff.mergeStrategy in this repository's own settings.",
     )
-    uninstall = verbs.add_parser(
+    parser.verb(
         "uninstall",
-        help="take those settings back; the records stay",
-        description="Take back what `notes install` set; the records stay.",
+        "take those settings back; the records stay",
+        "Take back what `notes install` set; the records stay.",
     )
-    sync = verbs.add_parser(
+    sync = parser.verb(
         "sync",
-        help="fetch, merge and push the records of a remote",
-        description="Exchange records with a remote: both sides' records are kept, nothing is forced.",
+        "fetch, merge and push the records of a remote",
+        "Exchange records with a remote: both sides' records are kept, nothing is forced.",
     )
-    sync.add_argument(
-        "remote", nargs="?", metavar="REMOTE", default="", help="remote or address (default: the one of this branch)"
-    )
-    status = verbs.add_parser(
+    optional_word(sync, "remote", "REMOTE", "remote or address (default: the one of this branch)")
+    parser.verb(
         "status",
-        help="show how many commits have records, and whether records follow",
-        description="Show how many of the latest commits have records, and whether records follow a rebase.",
+        "show how many commits have records, and whether records follow",
+        "Show how many of the latest commits have records, and whether records follow a rebase.",
     )
-    for verb in (install, uninstall, sync, status):
-        common_options(verb, shows=True)
 
 
 def _notes(ctx: Context, arguments: argparse.Namespace) -> None:
@@ -131,8 +126,7 @@ def show_log(ctx: Context, revisions: str, *, limit: int) -> None:
 def commit_data(one: Annotated) -> dict[str, Any]:
     """A commit with its records, for programs."""
     return {
-        "commit": one.commit,
-        "tree": one.tree,
+        **pick(one, "commit tree"),
         "time": stamp(one.time),
         "subject": one.subject,
         "records": [note_data(note, one.tree) for note in one.noted.records],
@@ -197,16 +191,8 @@ _NOT_RECORDED = 3
 
 def _verify_arguments(parser: Parser) -> None:
     parser.add_argument("revisions", metavar="COMMIT", help="a commit, or a range such as main..topic")
-    parser.add_argument(
-        "--timeout",
-        type=float,
-        default=0.0,
-        metavar="SECONDS",
-        help="how long a check may take (default: check_timeout)",
-    )
-    parser.add_argument(
-        "--no-sandbox", action="store_true", help="run the recorded commands as yourself, without the sandbox"
-    )
+    option(parser, "--timeout SECONDS", "how long a check may take (default: check_timeout)", 0.0)
+    flag(parser, "--no-sandbox", "run the recorded commands as yourself, without the sandbox")
 
 
 def _verify(ctx: Context, arguments: argparse.Namespace) -> int:
@@ -233,11 +219,8 @@ def _verify(ctx: Context, arguments: argparse.Namespace) -> int:
 
 def _compared_data(one: Compared) -> dict[str, Any]:
     return {
-        "commit": one.commit.commit,
-        "tree": one.commit.tree,
-        "subject": one.commit.subject,
-        "outcome": one.outcome,
-        "why": one.why,
+        **pick(one.commit, "commit tree subject"),
+        **pick(one, "outcome why"),
         "checks": [
             {"recorded": check.recorded._asdict(), "now": check.now._asdict(), "differences": list(check.differences)}
             for check in one.checks

@@ -9,20 +9,16 @@ from handoff.agents.sandbox.sandbox import ADVICE, NOTHING, WORDS
 from handoff.base.errors import UsageError
 from handoff.base.process import pass_through
 from handoff.engine.proof import sandboxes as engine
-from handoff.surfaces.cli.command import Command
+from handoff.surfaces.cli.command import Command, flag, option
 
 if TYPE_CHECKING:
     from handoff.surfaces.cli.command import Context, Parser
 
 
 def _sandbox_arguments(parser: Parser) -> None:
-    parser.add_argument(
-        "--status", action="store_true", help="say which layer this machine has, and what it holds back"
-    )
-    parser.add_argument("--no-network", action="store_true", help="cut the command off from the network")
-    parser.add_argument(
-        "--cache", action="append", default=[], metavar="DIR", help="a folder it may write too (may be repeated)"
-    )
+    flag(parser, "--status", "say which layer this machine has, and what it holds back")
+    flag(parser, "--no-network", "cut the command off from the network")
+    option(parser, "--cache DIR", "a folder it may write too (may be repeated)", [])
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- CMD…", help="the command and its words")
 
 

@@ -9,7 +9,7 @@ from handoff.base.clock import age, stamp
 from handoff.base.errors import UsageError
 from handoff.engine.safety import snapshots as engine
 from handoff.git.snapshots.take import SnapshotRequest
-from handoff.surfaces.cli.command import Command
+from handoff.surfaces.cli.command import Command, flag, option, optional_word, pick
 
 if TYPE_CHECKING:
     import argparse
@@ -23,12 +23,10 @@ _SHOWN_PATHS = 40
 
 
 def _snapshot_arguments(parser: Parser) -> None:
-    parser.add_argument("-m", "--message", default="", metavar="WHY", help="why it is taken, shown in the list")
-    parser.add_argument("--session", default="", metavar="ID", help="the session it belongs to (env: HANDOFF_SESSION)")
-    parser.add_argument("--ignored", action="store_true", help="hold ignored files too")
-    parser.add_argument(
-        "--path", action="append", default=[], metavar="PATH", help="look only at this path (may be repeated): no scan"
-    )
+    option(parser, "-m --message WHY", "why it is taken, shown in the list")
+    option(parser, "--session ID", "the session it belongs to (env: HANDOFF_SESSION)")
+    flag(parser, "--ignored", "hold ignored files too")
+    option(parser, "--path PATH", "look only at this path (may be repeated): no scan", [])
 
 
 def _snapshot(ctx: Context, arguments: argparse.Namespace) -> int:
@@ -49,11 +47,9 @@ def _snapshot(ctx: Context, arguments: argparse.Namespace) -> int:
 
 
 def _snapshots_arguments(parser: Parser) -> None:
-    parser.add_argument("--session", default="", metavar="NAME", help="only of this session or workspace")
-    parser.add_argument(
-        "-n", "--number", type=int, default=20, metavar="N", help="how many to show (default 20, 0 all)"
-    )
-    parser.add_argument("--verify", action="store_true", help="read the whole store and say whether it is sound")
+    option(parser, "--session NAME", "only of this session or workspace")
+    option(parser, "-n --number N", "how many to show (default 20, 0 all)", 20)
+    flag(parser, "--verify", "read the whole store and say whether it is sound")
 
 
 def _snapshots(ctx: Context, arguments: argparse.Namespace) -> int:
@@ -78,20 +74,16 @@ def _snapshots(ctx: Context, arguments: argparse.Namespace) -> int:
 
 
 def _choice_arguments(parser: Parser) -> None:
-    parser.add_argument("--session", default="", metavar="NAME", help="the newest of this session or workspace")
-    parser.add_argument(
-        "--at", default="", metavar="TIME", help="the newest not after TIME: 10m, 2h, 08:30, 2026-11-15 08:30"
-    )
+    option(parser, "--session NAME", "the newest of this session or workspace")
+    option(parser, "--at TIME", "the newest not after TIME: 10m, 2h, 08:30, 2026-11-15 08:30")
 
 
 def _diff_arguments(parser: Parser) -> None:
-    parser.add_argument("snapshot", nargs="?", default="", metavar="ID", help="a snapshot; without it the newest here")
-    parser.add_argument(
-        "other", nargs="?", default="", metavar="ID2", help="another snapshot; without it what is there now"
-    )
+    optional_word(parser, "snapshot", "ID", "a snapshot; without it the newest here")
+    optional_word(parser, "other", "ID2", "another snapshot; without it what is there now")
     _choice_arguments(parser)
-    parser.add_argument("--path", action="append", default=[], metavar="PATH", help="only this path (may be repeated)")
-    parser.add_argument("--stat", action="store_true", help="only the files and how much changed in each")
+    option(parser, "--path PATH", "only this path (may be repeated)", [])
+    flag(parser, "--stat", "only the files and how much changed in each")
 
 
 def _diff(ctx: Context, arguments: argparse.Namespace) -> int:
@@ -120,26 +112,18 @@ def _diff(ctx: Context, arguments: argparse.Namespace) -> int:
 
 
 def _restore_arguments(parser: Parser) -> None:
-    parser.add_argument("snapshot", nargs="?", default="", metavar="ID", help="a snapshot; without it the newest here")
+    optional_word(parser, "snapshot", "ID", "a snapshot; without it the newest here")
     _choice_arguments(parser)
-    parser.add_argument("--path", action="append", default=[], metavar="PATH", help="only this path (may be repeated)")
-    parser.add_argument("--exact", action="store_true", help="also delete files the snapshot does not have")
-    parser.add_argument("--index", action="store_true", help="the index too: what was staged is staged again")
-    parser.add_argument("--refs", action="store_true", help="branches, tags, stash and reflogs too")
-    parser.add_argument(
-        "--ref",
-        action="append",
-        default=[],
-        metavar="REF",
-        help="only this branch, tag or refs/stash, by its full name",
-    )
-    parser.add_argument(
-        "--setting", action="append", default=[], metavar="FILE", help="only this file of .git: config, hooks/NAME"
-    )
-    parser.add_argument("--all", action="store_true", help="files, index, refs, git's settings and hooks")
-    parser.add_argument("--into", default="", metavar="DIR", help="write the files into a new folder instead")
-    parser.add_argument("--here", action="store_true", help="into this checkout, whoever's snapshot it is")
-    parser.add_argument("--dry-run", action="store_true", help="say what would change, and change nothing")
+    option(parser, "--path PATH", "only this path (may be repeated)", [])
+    flag(parser, "--exact", "also delete files the snapshot does not have")
+    flag(parser, "--index", "the index too: what was staged is staged again")
+    flag(parser, "--refs", "branches, tags, stash and reflogs too")
+    option(parser, "--ref REF", "only this branch, tag or refs/stash, by its full name", [])
+    option(parser, "--setting FILE", "only this file of .git: config, hooks/NAME", [])
+    flag(parser, "--all", "files, index, refs, git's settings and hooks")
+    option(parser, "--into DIR", "write the files into a new folder instead")
+    flag(parser, "--here", "into this checkout, whoever's snapshot it is")
+    flag(parser, "--dry-run", "say what would change, and change nothing")
 
 
 def _restore(ctx: Context, arguments: argparse.Namespace) -> int:
@@ -184,8 +168,8 @@ def _restore(ctx: Context, arguments: argparse.Namespace) -> int:
 
 
 def _undo_arguments(parser: Parser) -> None:
-    parser.add_argument("--session", default="", metavar="NAME", help="take back all this session did since it started")
-    parser.add_argument("--dry-run", action="store_true", help="say what would change, and change nothing")
+    option(parser, "--session NAME", "take back all this session did since it started")
+    flag(parser, "--dry-run", "say what would change, and change nothing")
 
 
 def _undo(ctx: Context, arguments: argparse.Namespace) -> int:
@@ -281,15 +265,9 @@ def _warn(ctx: Context, taken: Snapshot) -> None:
 def _record(one: Snapshot) -> dict[str, Any]:
     return {
         "id": one.sha,
-        "workspace": one.workspace,
-        "session": one.session,
+        **pick(one, "workspace session"),
         "time": stamp(one.time),
-        "reason": one.reason,
-        "operation": one.operation,
-        "head": one.head,
-        "branch": one.branch,
-        "top": one.top,
-        "fresh": one.fresh,
+        **pick(one, "reason operation head branch top fresh"),
         "unread": list(one.unread),
         "incomplete": list(one.incomplete),
     }

@@ -9,7 +9,7 @@ from handoff.base.clock import age, stamp
 from handoff.engine.workspaces import workspaces as engine
 from handoff.git.snapshots.retention import RetentionRules
 from handoff.git.workspaces.workspaces import CLONE, KINDS, WorkspaceRequest
-from handoff.surfaces.cli.command import Command, common_options
+from handoff.surfaces.cli.command import Command, flag, option, pick
 
 if TYPE_CHECKING:
     import argparse
@@ -21,55 +21,32 @@ _MB = 1024**2
 
 
 def _workspace_arguments(parser: Parser) -> None:
-    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
-    add = verbs.add_parser("add", help="make a workspace", description="Make a folder for one session to work in.")
+    add = parser.verb("add", "make a workspace", "Make a folder for one session to work in.")
     add.add_argument("name", metavar="NAME", help="its name: lowercase letters, digits and '-'")
-    add.add_argument(
-        "--kind",
-        choices=KINDS,
-        default=CLONE,
-        help="clone (default): all its own; worktree: shares refs and stash; shared: your checkout",
-    )
-    add.add_argument(
-        "--base",
-        default="",
-        metavar="REV",
-        help="branch or commit to begin from, or 'dirty' for your tree as it is (default: HEAD)",
-    )
-    add.add_argument("--session", default="", metavar="ID", help="the session it is for")
-    add.add_argument(
-        "--owns",
-        action="append",
-        default=[],
-        metavar="PATTERN",
-        help="a path the session owns (may be repeated); landing takes only those",
-    )
-    add.add_argument(
-        "--sparse", action="append", default=[], metavar="FOLDER", help="check out only this folder (may be repeated)"
-    )
-    add.add_argument("--setup", default="", metavar="CMD", help="a command to run in it (env: HANDOFF_WORKSPACE_SETUP)")
-    listing = verbs.add_parser("list", help="list the workspaces", description="List the workspaces of this project.")
-    remove = verbs.add_parser(
+    text = "clone (default): all its own; worktree: shares refs and stash; shared: your checkout"
+    option(add, "--kind", text, CLONE, choices=KINDS)
+    option(add, "--base REV", "branch or commit to begin from, or 'dirty' for your tree as it is (default: HEAD)")
+    option(add, "--session ID", "the session it is for")
+    option(add, "--owns PATTERN", "a path the session owns (may be repeated); landing takes only those", [])
+    option(add, "--sparse FOLDER", "check out only this folder (may be repeated)", [])
+    option(add, "--setup CMD", "a command to run in it (env: HANDOFF_WORKSPACE_SETUP)")
+    parser.verb("list", "list the workspaces", "List the workspaces of this project.")
+    remove = parser.verb(
         "remove",
-        help="remove one; its leftovers are kept as a snapshot",
-        description="Remove a workspace. Everything in it is kept as a snapshot first.",
+        "remove one; its leftovers are kept as a snapshot",
+        "Remove a workspace. Everything in it is kept as a snapshot first.",
     )
-    remove.add_argument("name", metavar="NAME", help="which workspace")
-    remove.add_argument("--force", action="store_true", help="also when some files could not be read and kept")
-    environment = verbs.add_parser(
-        "env",
-        help="print its environment for your shell",
-        description="Print what a shell in the workspace should export.",
+    flag(remove, "--force", "also when some files could not be read and kept")
+    environment = parser.verb(
+        "env", "print its environment for your shell", "Print what a shell in the workspace should export."
     )
-    environment.add_argument("name", metavar="NAME", help="which workspace")
-    revive = verbs.add_parser(
+    revive = parser.verb(
         "revive",
-        help="make one again that vanished, from its last snapshot",
-        description="Make a workspace that vanished from the disk again, as its last snapshot has it.",
+        "make one again that vanished, from its last snapshot",
+        "Make a workspace that vanished from the disk again, as its last snapshot has it.",
     )
-    revive.add_argument("name", metavar="NAME", help="which workspace")
-    for verb in (add, listing, remove, revive, environment):
-        common_options(verb, shows=True)
+    for verb in (remove, environment, revive):
+        verb.add_argument("name", metavar="NAME", help="which workspace")
 
 
 def _workspace(ctx: Context, arguments: argparse.Namespace) -> int:
@@ -86,12 +63,9 @@ def _revive(ctx: Context, arguments: argparse.Namespace) -> int:
 
 def _add(ctx: Context, arguments: argparse.Namespace) -> int:
     order = WorkspaceRequest(
-        name=arguments.name,
-        kind=arguments.kind,
-        base=arguments.base,
-        session=arguments.session,
         owns=tuple(arguments.owns),
         sparse=tuple(arguments.sparse),
+        **pick(arguments, "name kind base session"),
     )
     setup = arguments.setup or ctx.settings.get("HANDOFF_WORKSPACE_SETUP")
     made = engine.add_workspace(ctx.app, order=order, setup=setup)
@@ -150,27 +124,21 @@ def _environment(ctx: Context, arguments: argparse.Namespace) -> int:
 
 
 def _gc_arguments(parser: Parser) -> None:
-    parser.add_argument("--apply", action="store_true", help="really remove; without it only said")
-    parser.add_argument(
-        "--days",
-        type=float,
-        default=RetentionRules().days,
-        metavar="N",
-        help="how long snapshots are kept (default 30)",
-    )
-    parser.add_argument(
-        "--newest",
+    flag(parser, "--apply", "really remove; without it only said")
+    option(parser, "--days N", "how long snapshots are kept (default 30)", RetentionRules().days, type=float)
+    option(
+        parser,
+        "--newest N",
+        "always keep the newest N of each workspace (default 10)",
+        RetentionRules().newest,
         type=int,
-        default=RetentionRules().newest,
-        metavar="N",
-        help="always keep the newest N of each workspace (default 10)",
     )
-    parser.add_argument(
-        "--size",
+    option(
+        parser,
+        "--size MB",
+        "how large the snapshot store may be (default 2048)",
+        RetentionRules().size // _MB,
         type=int,
-        default=RetentionRules().size // _MB,
-        metavar="MB",
-        help="how large the snapshot store may be (default 2048)",
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from handoff.base.record import TYPE_CHECKING
-from handoff.surfaces.cli.command import Command, common_options
+from handoff.surfaces.cli.command import Command, flag, option
 
 if TYPE_CHECKING:
     import argparse
@@ -44,29 +44,24 @@ def _move(ctx: Context, arguments: argparse.Namespace) -> None:
 
 
 def _arguments(parser: Parser) -> None:
-    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
-    show = verbs.add_parser(
+    parser.verb(
         "show",
-        help="where the rows are, and whether the way there is safe",
-        description="Show where the relay's rows are, and warn of a way on which somebody can listen.",
+        "where the rows are, and whether the way there is safe",
+        "Show where the relay's rows are, and warn of a way on which somebody can listen.",
     )
-    migrate = verbs.add_parser(
+    parser.verb(
         "migrate",
-        help="make the tables, or bring them up to date",
-        description="Make every table of the relay and its engine, or bring them up to date, with the rights of their owner.",
+        "make the tables, or bring them up to date",
+        "Make every table of the relay and its engine, or bring them up to date, with the rights of their owner.",
     )
-    roles = verbs.add_parser(
+    roles = parser.verb(
         "roles",
-        help="print the SQL for two roles with few rights",
-        description="Print the SQL for a role that owns the tables and a role that only works with rows.",
+        "print the SQL for two roles with few rights",
+        "Print the SQL for a role that owns the tables and a role that only works with rows.",
     )
-    roles.add_argument(
-        "--owner", metavar="NAME", default="handoff-owner", help="role that makes and changes the tables"
-    )
-    roles.add_argument("--app", metavar="NAME", default="handoff-app", help="role that reads and writes rows, no more")
-    roles.add_argument("--apply", action="store_true", help="run it too; the address must name an administrator")
-    for verb in (show, migrate, roles):
-        common_options(verb, shows=True)
+    option(roles, "--owner NAME", "role that makes and changes the tables", "handoff-owner")
+    option(roles, "--app NAME", "role that reads and writes rows, no more", "handoff-app")
+    flag(roles, "--apply", "run it too; the address must name an administrator")
 
 
 def _database(ctx: Context, arguments: argparse.Namespace) -> None:

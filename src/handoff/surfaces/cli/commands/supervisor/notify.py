@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from handoff.base.clock import age
 from handoff.base.record import TYPE_CHECKING
-from handoff.surfaces.cli.command import Command, common_options
+from handoff.surfaces.cli.command import Command, optional_word, pick
 
 if TYPE_CHECKING:
     import argparse
@@ -20,25 +20,22 @@ examples:
 
 
 def _arguments(parser: Parser) -> None:
-    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
-    status = verbs.add_parser(
+    parser.verb(
         "status",
-        help="show the channels, what they are told, and how they fare",
-        description="Show the channels, what each is told, how far it has come and what went wrong.",
+        "show the channels, what they are told, and how they fare",
+        "Show the channels, what each is told, how far it has come and what went wrong.",
     )
-    test = verbs.add_parser(
+    test = parser.verb(
         "test",
-        help="send a test now",
-        description="Send a test now. A channel that was given up because nobody listened is taken up again if it goes.",
+        "send a test now",
+        "Send a test now. A channel that was given up because nobody listened is taken up again if it goes.",
     )
-    test.add_argument("channel", nargs="?", metavar="CHANNEL", default="", help="which channel (default: all)")
-    deliver = verbs.add_parser(
+    optional_word(test, "channel", "CHANNEL", "which channel (default: all)")
+    parser.verb(
         "deliver",
-        help="tell every channel what is new",
-        description="One round: tell every channel what the journal has for it. For cron, where neither supervisor nor watchdog runs.",
+        "tell every channel what is new",
+        "One round: tell every channel what the journal has for it. For cron, where neither supervisor nor watchdog runs.",
     )
-    for verb in (status, test, deliver):
-        common_options(verb, shows=True)
 
 
 def _notify(ctx: Context, arguments: argparse.Namespace) -> int:
@@ -86,8 +83,7 @@ def _data(one: ChannelStatus) -> dict[str, object]:
         "behind": one.behind,
     }
     if progress is not None:
-        kept = ("state", "tries", "sent", "dropped", "sent_at", "next_at", "trouble")
-        shown.update({name: getattr(progress, name) for name in kept})
+        shown.update(pick(progress, "state tries sent dropped sent_at next_at trouble"))
     return shown
 
 

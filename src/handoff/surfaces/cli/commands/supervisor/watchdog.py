@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from handoff.base.errors import UsageError
 from handoff.base.record import TYPE_CHECKING
-from handoff.surfaces.cli.command import Command
+from handoff.surfaces.cli.command import Command, flag, option, pick
 
 if TYPE_CHECKING:
     import argparse
@@ -17,12 +17,10 @@ if TYPE_CHECKING:
 
 def _watchdog_arguments(parser: Parser) -> None:
     group = parser.add_mutually_exclusive_group()
-    group.add_argument("--once", action="store_true", help="look once (this is the default)")
-    group.add_argument("--watch", action="store_true", help="look again and again; end it with Ctrl-C")
-    parser.add_argument(
-        "--every", type=float, metavar="SECONDS", default=15.0, help="pause between two looks (default: 15)"
-    )
-    parser.add_argument("--deep", action="store_true", help="also recount the open batches")
+    flag(group, "--once", "look once (this is the default)")
+    flag(group, "--watch", "look again and again; end it with Ctrl-C")
+    option(parser, "--every SECONDS", "pause between two looks (default: 15)", 15.0)
+    flag(parser, "--deep", "also recount the open batches")
 
 
 def _watchdog(ctx: Context, arguments: argparse.Namespace) -> None:
@@ -38,7 +36,7 @@ def _watchdog(ctx: Context, arguments: argparse.Namespace) -> None:
         first = False
         if not arguments.watch:
             return
-        ctx.app.clock.sleep(max(0.1, arguments.include_ended))
+        ctx.app.clock.sleep(max(0.1, arguments.every))
 
 
 def _tell(ctx: Context, found: Round) -> None:
@@ -97,7 +95,7 @@ def _tell(ctx: Context, found: Round) -> None:
 
 
 def _line(task: Any) -> dict[str, Any]:
-    return {"task": task.label, "project": task.project, "attempt": task.attempt, "reason": task.reason}
+    return {"task": task.label, **pick(task, "project attempt reason")}
 
 
 EXAMPLES = """examples:
@@ -110,13 +108,8 @@ EXAMPLES = """examples:
 
 
 def _what(parser: Parser) -> None:
-    parser.add_argument(
-        "what",
-        nargs="?",
-        choices=("watchdog", "work"),
-        default="watchdog",
-        help="what it is about: the watchdog's timer (default) or the supervisor",
-    )
+    text = "what it is about: the watchdog's timer (default) or the supervisor"
+    parser.add_argument("what", nargs="?", choices=("watchdog", "work"), default="watchdog", help=text)
 
 
 def _install_arguments(parser: Parser) -> None:

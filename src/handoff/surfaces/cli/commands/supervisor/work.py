@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING
-from handoff.surfaces.cli.command import Command
+from handoff.surfaces.cli.command import Command, flag, option
 
 if TYPE_CHECKING:
     import argparse
@@ -25,25 +25,18 @@ EXAMPLES = """examples:
 
 def _arguments(parser: Parser) -> None:
     what = parser.add_mutually_exclusive_group()
-    what.add_argument("--detach", action="store_true", help="work in the background; the log is in the home")
-    what.add_argument("--stop", action="store_true", help="end the supervisors of this machine; their agents go on")
-    what.add_argument("--status", action="store_true", help="show the supervisors and what runs")
-    parser.add_argument("--drain", action="store_true", help="start nothing more and end when what runs has ended")
+    flag(what, "--detach", "work in the background; the log is in the home")
+    flag(what, "--stop", "end the supervisors of this machine; their agents go on")
+    flag(what, "--status", "show the supervisors and what runs")
+    flag(parser, "--drain", "start nothing more and end when what runs has ended")
     worker_arguments(parser)
 
 
 def worker_arguments(parser: Parser) -> None:
     """What a supervisor starts sessions with; `install` writes the same down for a service."""
-    parser.add_argument(
-        "--agent", action="append", default=[], metavar="NAME", help="agent to start sessions with (may be repeated)"
-    )
-    parser.add_argument("--max", type=int, default=0, metavar="N", help="most sessions at once on this machine")
-    parser.add_argument(
-        "--labels",
-        metavar="NAME,…",
-        default="",
-        help="what this machine has besides, for tasks that demand it: gpu,macos",
-    )
+    option(parser, "--agent NAME", "agent to start sessions with (may be repeated)", [])
+    option(parser, "--max N", "most sessions at once on this machine", 0)
+    option(parser, "--labels NAME,…", "what this machine has besides, for tasks that demand it: gpu,macos")
     parser.add_argument("words", nargs="*", metavar="-- WORD", help="words for the agent; {task} is the task's id")
 
 

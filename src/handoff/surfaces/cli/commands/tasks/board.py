@@ -7,7 +7,7 @@ from handoff.base.errors import UsageError
 from handoff.base.record import TYPE_CHECKING
 from handoff.engine.home import find_project
 from handoff.engine.tasks import admin
-from handoff.surfaces.cli.command import Command
+from handoff.surfaces.cli.command import Command, flag, option, optional_word, pick, project_option
 
 if TYPE_CHECKING:
     import argparse
@@ -22,18 +22,13 @@ _FOLLOW_SECONDS = 0.5
 _SHOWN = 10
 
 
-def _project(parser: Parser, *, include_ended: bool = False) -> None:
-    parser.add_argument("--project", metavar="NAME", default="", help="project (default: the name of this checkout)")
-    if include_ended:
-        parser.add_argument("--all-projects", action="store_true", help="look at every project")
-
-
 def _task_argument(parser: Parser) -> None:
     parser.add_argument("task", metavar="TASK", help="task id; BATCH/ID for a part of a batch")
-    _project(parser)
+    project_option(parser)
 
 
-def _chosen(ctx: Context, arguments: argparse.Namespace) -> str:
+def chosen_project(ctx: Context, arguments: argparse.Namespace) -> str:
+    """The name of the project a command is about; nothing for every project."""
     return "" if arguments.all_projects else find_project(ctx.app, name=arguments.project).name
 
 
@@ -44,27 +39,26 @@ def _find(ctx: Context, arguments: argparse.Namespace) -> Task:
 def brief_of(task: Task) -> dict[str, Any]:
     """A task as a line of a list, for programs."""
     return {
-        "task": task.label, "project": task.project, "kind": task.kind, "state": task.state, "reason": task.reason,
-        "agent": task.agent, "role": task.role, "attempt": task.attempt, "fence": task.fence, "held_by": task.held_by,
-        "priority": task.priority, "changed_at": stamp(task.changed_at), "result": task.result,
-    }  # fmt: skip
+        "task": task.label,
+        **pick(task, "project kind state reason agent role attempt fence held_by priority"),
+        "changed_at": stamp(task.changed_at),
+        "result": task.result,
+    }
 
 
 # --- queue -------------------------------------------------------------------------------------------------
 
 
 def _queue_arguments(parser: Parser) -> None:
-    _project(parser, include_ended=True)
-    parser.add_argument("--state", metavar="STATE", default="", help="only tasks in this state")
-    parser.add_argument(
-        "--all", dest="include_ended", action="store_true", help="also tasks that have ended, newest first"
-    )
-    parser.add_argument("--limit", type=int, metavar="N", default=200, help="how many to show at most (default: 200)")
+    project_option(parser, every=True)
+    option(parser, "--state STATE", "only tasks in this state")
+    flag(parser, "--all", "also tasks that have ended, newest first", dest="include_ended")
+    option(parser, "--limit N", "how many to show at most (default: 200)", 200)
 
 
 def _queue(ctx: Context, arguments: argparse.Namespace) -> None:
     admin.check_state(arguments.state)
-    project = _chosen(ctx, arguments)
+    project = chosen_project(ctx, arguments)
     if project:
         from handoff.engine.fanout import stop_files, views
         from handoff.engine.supervisor import watchdog
@@ -73,9 +67,7 @@ def _queue(ctx: Context, arguments: argparse.Namespace) -> None:
         for line in watchdog.take_in_markers(ctx.app, [project])[1]:
             ctx.out.warning(f"a marker was not believed: {line}")
         views.refresh(ctx.app, project)
-    found = admin.board(
-        ctx.app, project=project, state=arguments.state, include_ended=arguments.include_ended, limit=arguments.limit
-    )
+    found = admin.board(ctx.app, project=project, **pick(arguments, "state include_ended limit"))
     ctx.out.data(
         {
             "project": project,
@@ -118,8 +110,7 @@ def _show(ctx: Context, arguments: argparse.Namespace) -> None:
     ctx.out.data(
         {
             **brief_of(task),
-            "brief": task.brief,
-            "workspace": task.workspace,
+            **pick(task, "brief workspace"),
             "owns": list(task.patterns),
             "check": task.check_command,
             "baseline": task.baseline_facts,
@@ -181,19 +172,11 @@ def _event_line(event: Event) -> str:
 
 
 def _log_arguments(parser: Parser) -> None:
-    parser.add_argument(
-        "task",
-        nargs="?",
-        metavar="TASK",
-        default="",
-        help="only what happened to this task; with --git a range of commits",
-    )
-    _project(parser, include_ended=True)
-    parser.add_argument("--git", action="store_true", help="show what was verified for each commit, from its git notes")
-    parser.add_argument(
-        "-n", "--lines", type=int, metavar="N", default=30, help="how many lines to begin with (default: 30)"
-    )
-    parser.add_argument("-f", "--follow", action="store_true", help="wait for more; end it with Ctrl-C")
+    optional_word(parser, "task", "TASK", "only what happened to this task; with --git a range of commits")
+    project_option(parser, every=True)
+    flag(parser, "--git", "show what was verified for each commit, from its git notes")
+    option(parser, "-n --lines N", "how many lines to begin with (default: 30)", 30)
+    flag(parser, "-f --follow", "wait for more; end it with Ctrl-C")
 
 
 def _log(ctx: Context, arguments: argparse.Namespace) -> None:
@@ -203,7 +186,7 @@ def _log(ctx: Context, arguments: argparse.Namespace) -> None:
         notes.check_words(arguments)
         notes.show_log(ctx, arguments.task, limit=max(1, arguments.lines))
         return
-    project = _chosen(ctx, arguments)
+    project = chosen_project(ctx, arguments)
     task = _find(ctx, arguments) if arguments.task else None
     found = admin.events(ctx.app, project=project, task=task, limit=max(1, arguments.lines))
     if not arguments.follow:
@@ -233,14 +216,14 @@ def _tell(ctx: Context, event: Event, *, follow: bool) -> None:
 
 
 def _scope_arguments(parser: Parser) -> None:
-    parser.add_argument("--batch", metavar="ID", default="", help="only this batch")
-    parser.add_argument("--task", metavar="ID", default="", help="only this task")
-    parser.add_argument("--everything", action="store_true", help="every project")
-    _project(parser)
+    option(parser, "--batch ID", "only this batch")
+    option(parser, "--task ID", "only this task")
+    flag(parser, "--everything", "every project")
+    project_option(parser)
 
 
 def _pause_arguments(parser: Parser) -> None:
-    parser.add_argument("reason", nargs="?", metavar="REASON", default="", help="why, for whoever wonders")
+    optional_word(parser, "reason", "REASON", "why, for whoever wonders")
     _scope_arguments(parser)
 
 
@@ -282,10 +265,10 @@ def _resume(ctx: Context, arguments: argparse.Namespace) -> None:
 
 
 def _cancel_arguments(parser: Parser) -> None:
-    parser.add_argument("task", nargs="?", metavar="TASK", default="", help="task to take back")
-    parser.add_argument("--batch", metavar="ID", default="", help="take a whole batch back")
-    parser.add_argument("--reason", metavar="TEXT", default="", help="why, for the journal")
-    _project(parser)
+    optional_word(parser, "task", "TASK", "task to take back")
+    option(parser, "--batch ID", "take a whole batch back")
+    option(parser, "--reason TEXT", "why, for the journal")
+    project_option(parser)
 
 
 def _cancel(ctx: Context, arguments: argparse.Namespace) -> None:
@@ -313,19 +296,13 @@ def _retry(ctx: Context, arguments: argparse.Namespace) -> None:
 
 
 def _prune_arguments(parser: Parser) -> None:
-    _project(parser, include_ended=True)
-    parser.add_argument(
-        "--days",
-        type=float,
-        metavar="N",
-        default=30.0,
-        help="forget tasks that ended more than N days ago (default: 30)",
-    )
-    parser.add_argument("--execute", action="store_true", help="do it; without this nothing is changed")
+    project_option(parser, every=True)
+    option(parser, "--days N", "forget tasks that ended more than N days ago (default: 30)", 30.0)
+    flag(parser, "--execute", "do it; without this nothing is changed")
 
 
 def _prune(ctx: Context, arguments: argparse.Namespace) -> None:
-    found = admin.prune(ctx.app, project=_chosen(ctx, arguments), days=arguments.days, execute=arguments.execute)
+    found = admin.prune(ctx.app, project=chosen_project(ctx, arguments), days=arguments.days, execute=arguments.execute)
     ctx.out.data({"executed": arguments.execute, "tasks": [task.label for task in found.tasks], "files": found.files})
     for path in found.files:
         ctx.out.line(path)
@@ -341,13 +318,8 @@ def _prune(ctx: Context, arguments: argparse.Namespace) -> None:
 
 def _open_arguments(parser: Parser) -> None:
     _task_argument(parser)
-    parser.add_argument(
-        "--with",
-        dest="way",
-        metavar="WAY",
-        default="",
-        help="auto, uri, tmux, terminal, clipboard or print (default: opener in config.toml)",
-    )
+    text = "auto, uri, tmux, terminal, clipboard or print (default: opener in config.toml)"
+    option(parser, "--with WAY", text, dest="way")
 
 
 def _open(ctx: Context, arguments: argparse.Namespace) -> None:
@@ -366,7 +338,7 @@ def open_and_tell(ctx: Context, task: Task, *, way: str = "", data: bool = False
 
 
 def _sync_arguments(parser: Parser) -> None:
-    _project(parser, include_ended=True)
+    project_option(parser, every=True)
 
 
 def _sync(ctx: Context, arguments: argparse.Namespace) -> None:

@@ -11,7 +11,7 @@ from handoff.base.record import TYPE_CHECKING
 from handoff.engine.fanout.paths import document
 from handoff.engine.home import find_project, home_config
 from handoff.engine.tasks import create
-from handoff.surfaces.cli.command import Command
+from handoff.surfaces.cli.command import Command, flag, option, pick, project_option
 
 if TYPE_CHECKING:
     from handoff.board.tasks.tasks import Task
@@ -27,80 +27,42 @@ EXAMPLES = """examples:
 
 
 def _dump_arguments(parser: Parser) -> None:
-    parser.add_argument(
-        "--task", metavar="ID", help="id of the task: lowercase letters, digits and '-', 2 to 60 characters"
-    )
-    parser.add_argument(
-        "--next", dest="brief", metavar="TEXT", help="what the next session must do; '-' reads it from standard input"
-    )
-    parser.add_argument("--project", metavar="NAME", default="", help="project (default: the name of this checkout)")
-    parser.add_argument("--workspace", metavar="DIR", default="", help="checkout to work in (default: this one)")
-    parser.add_argument(
-        "--status",
-        choices=("active", "done", "blocked"),
-        default="active",
-        help="active writes a task; done and blocked report on it",
-    )
-    parser.add_argument("--blocked-reason", metavar="TEXT", default="", help="why the task is blocked")
-    parser.add_argument("--tests", metavar="CMD", default="", help="run this now and note its verdict in the baseline")
-    parser.add_argument(
-        "--after",
-        metavar="TASK",
-        action="append",
-        default=[],
-        help="start only when this task is done (may be repeated)",
-    )
-    parser.add_argument("--agent", metavar="NAME", default="", help="which agent the task is for")
-    parser.add_argument("--role", metavar="NAME", default="", help="which role the task is for")
-    parser.add_argument(
-        "--label",
-        metavar="NAME",
-        dest="labels",
-        action="append",
-        default=[],
-        help="run it only on a machine with this label, for example gpu (may be repeated)",
-    )
-    parser.add_argument(
-        "--owns",
-        "--file-ownership",
-        metavar="PATTERN",
-        dest="owns",
-        action="append",
-        default=[],
-        help="path, folder/ or glob the session may change (may be repeated)",
-    )
-    parser.add_argument(
-        "--check", metavar="CMD", default="", help="command that must end with exit 0 before the task counts as done"
-    )
-    parser.add_argument("--priority", type=int, metavar="N", default=0, help="higher is taken first (default: 0)")
-    parser.add_argument(
-        "--from-step", action="store_true", help="take the task from the current step of the feature's plan"
-    )
-    parser.add_argument("--dry-run", action="store_true", help="show what would be written; write nothing")
-    parser.add_argument(
-        "--open", dest="open_now", action="store_true", help="open the task in a tab at once (see: handoff open)"
-    )
+    option(parser, "--task ID", "id of the task: lowercase letters, digits and '-', 2 to 60 characters", None)
+    option(parser, "--next TEXT", "what the next session must do; '-' reads it from standard input", None, dest="brief")
+    project_option(parser)
+    option(parser, "--workspace DIR", "checkout to work in (default: this one)")
+    states, text = ("active", "done", "blocked"), "active writes a task; done and blocked report on it"
+    option(parser, "--status", text, "active", choices=states)
+    option(parser, "--blocked-reason TEXT", "why the task is blocked")
+    option(parser, "--tests CMD", "run this now and note its verdict in the baseline")
+    option(parser, "--after TASK", "start only when this task is done (may be repeated)", [])
+    option(parser, "--agent NAME", "which agent the task is for")
+    option(parser, "--role NAME", "which role the task is for")
+    text = "run it only on a machine with this label, for example gpu (may be repeated)"
+    option(parser, "--label NAME", text, [], dest="labels")
+    text = "path, folder/ or glob the session may change (may be repeated)"
+    option(parser, "--owns --file-ownership PATTERN", text, [])
+    option(parser, "--check CMD", "command that must end with exit 0 before the task counts as done")
+    option(parser, "--priority N", "higher is taken first (default: 0)", 0)
+    flag(parser, "--from-step", "take the task from the current step of the feature's plan")
+    flag(parser, "--dry-run", "show what would be written; write nothing")
+    flag(parser, "--open", "open the task in a tab at once (see: handoff open)", dest="open_now")
     _batch_arguments(parser)
 
 
 def _batch_arguments(parser: Parser) -> None:
     group = parser.add_argument_group("batches")
-    group.add_argument(
-        "--open-batch", metavar="FILE", help="open the batch a manifest describes (JSON or TOML, schema 2)"
-    )
-    group.add_argument("--batch-id", metavar="ID", help="batch the report is about")
-    group.add_argument("--batch-done", action="store_true", help="the sub-task --task is done; --next is its summary")
-    group.add_argument("--batch-blocked", action="store_true", help="the sub-task --task is blocked")
-    group.add_argument(
-        "--batch-fan-in", action="store_true", help="the batch's fan-in writes down the task that follows"
-    )
+    option(group, "--open-batch FILE", "open the batch a manifest describes (JSON or TOML, schema 2)", None)
+    option(group, "--batch-id ID", "batch the report is about", None)
+    flag(group, "--batch-done", "the sub-task --task is done; --next is its summary")
+    flag(group, "--batch-blocked", "the sub-task --task is blocked")
+    flag(group, "--batch-fan-in", "the batch's fan-in writes down the task that follows")
     group = parser.add_argument_group("tidying")
-    group.add_argument("--cleanup-orphan", action="store_true", help="list files in the queues that belong to no task")
-    group.add_argument("--apply", action="store_true", help="with --cleanup-orphan: move them to _recovery/")
-    for gone in ("--kill-spawned",):
-        group.add_argument(gone, action="store_true", help=argparse.SUPPRESS)
+    flag(group, "--cleanup-orphan", "list files in the queues that belong to no task")
+    flag(group, "--apply", "with --cleanup-orphan: move them to _recovery/")
+    flag(group, "--kill-spawned", argparse.SUPPRESS)
     for gone in ("--retro-evidence", "--nonce"):
-        group.add_argument(gone, default="", help=argparse.SUPPRESS)
+        option(group, gone, argparse.SUPPRESS)
 
 
 def _dump(ctx: Context, arguments: argparse.Namespace) -> None:
@@ -148,13 +110,9 @@ def _request(arguments: argparse.Namespace, brief: str) -> create.Request:
         task=arguments.task or "",
         brief=brief,
         after=tuple(arguments.after),
-        agent=arguments.agent,
-        role=arguments.role,
         owns=tuple(arguments.owns),
-        check=arguments.check,
-        tests=arguments.tests,
-        priority=arguments.priority,
         labels=tuple(arguments.labels),
+        **pick(arguments, "agent role check tests priority"),
     )
 
 
@@ -268,8 +226,7 @@ def _open_batch(ctx: Context, arguments: argparse.Namespace) -> None:
     ctx.out.data(
         {
             "batch": batch.id,
-            "project": batch.project,
-            "total": batch.total,
+            **pick(batch, "project total"),
             "ready": list(opened.ready),
             "folder": project.batch_folder(batch.id),
         }
@@ -342,10 +299,7 @@ def _cleanup(ctx: Context, arguments: argparse.Namespace) -> None:
 def _as_data(ctx: Context, task: Task) -> dict[str, object]:
     return {
         "task": task.label,
-        "project": task.project,
-        "state": task.state,
-        "fence": task.fence,
-        "workspace": task.workspace,
+        **pick(task, "project state fence workspace"),
         "document": document(ctx.app, task),
         "reason": task.reason,
     }

@@ -7,9 +7,9 @@ import os
 from handoff.base.clock import age
 from handoff.base.errors import UsageError, UserError
 from handoff.base.record import TYPE_CHECKING
-from handoff.engine.home import find_project
 from handoff.engine.tasks import admin
-from handoff.surfaces.cli.command import Command, common_options, read_source
+from handoff.surfaces.cli.command import Command, flag, option, optional_word, pick, project_option, read_source
+from handoff.surfaces.cli.commands.tasks.board import chosen_project
 
 if TYPE_CHECKING:
     import argparse
@@ -20,14 +20,12 @@ if TYPE_CHECKING:
 
 
 def _gates_arguments(parser: Parser) -> None:
-    parser.add_argument("--project", metavar="NAME", default="", help="project (default: the name of this checkout)")
-    parser.add_argument("--all-projects", action="store_true", help="look at every project")
-    parser.add_argument("--all", dest="include_ended", action="store_true", help="also gates that were answered")
+    project_option(parser, every=True)
+    flag(parser, "--all", "also gates that were answered", dest="include_ended")
 
 
 def _gates(ctx: Context, arguments: argparse.Namespace) -> None:
-    project = "" if arguments.all_projects else find_project(ctx.app, name=arguments.project).name
-    found = admin.waiting(ctx.app, project=project, include_ended=arguments.include_ended)
+    found = admin.waiting(ctx.app, project=chosen_project(ctx, arguments), include_ended=arguments.include_ended)
     ctx.out.data([{"project": item.project, "task": item.task, **item.gate.shown()} for item in found])
     now = ctx.app.clock.now()
     for item in found:
@@ -50,24 +48,20 @@ def _limit(gate: Gate, now: float) -> str:
 
 def _task(parser: Parser) -> None:
     parser.add_argument("task", metavar="TASK", help="task that waits at the gate")
-    parser.add_argument("--project", metavar="NAME", default="", help="project (default: the name of this checkout)")
+    project_option(parser)
 
 
 def _text_arguments(parser: Parser) -> None:
     group = parser.add_mutually_exclusive_group()
-    group.add_argument("--text", metavar="TEXT", default="", help="the text as the next session is to have it")
-    group.add_argument(
-        "--from", dest="source", metavar="FILE", default="", help="the same from a file (- is standard input)"
-    )
+    option(group, "--text TEXT", "the text as the next session is to have it")
+    option(group, "--from FILE", "the same from a file (- is standard input)", dest="source")
 
 
 def _approve_arguments(parser: Parser) -> None:
     _task(parser)
-    parser.add_argument("--reason", metavar="TEXT", default="", help="a word for the journal and the next session")
+    option(parser, "--reason TEXT", "a word for the journal and the next session")
     _text_arguments(parser)
-    parser.add_argument(
-        "--edit", action="store_true", help="change the text in your editor first (env: VISUAL, EDITOR)"
-    )
+    flag(parser, "--edit", "change the text in your editor first (env: VISUAL, EDITOR)")
 
 
 def _approve(ctx: Context, arguments: argparse.Namespace) -> None:
@@ -114,10 +108,10 @@ def _reject(ctx: Context, arguments: argparse.Namespace) -> None:
     _tell(ctx, outcome, "Rejected")
 
 
-def _tell(ctx: Context, outcome: Outcome, word: str) -> None:
+def _tell(ctx: Context, outcome: Outcome, said: str) -> None:
     task = outcome.task
-    ctx.out.data({"task": task.label, "project": task.project, "state": task.state, "reason": task.reason})
-    ctx.out.line(f"{word}: {task.label} is {task.state}.", "" if task.state == "blocked" else "good")
+    ctx.out.data({"task": task.label, **pick(task, "project state reason")})
+    ctx.out.line(f"{said}: {task.label} is {task.state}.", "" if task.state == "blocked" else "good")
     if task.state == "blocked":
         ctx.out.line(f"To let it try again: {ctx.settings.program} retry {task.label}")
 
@@ -126,29 +120,22 @@ def _tell(ctx: Context, outcome: Outcome, word: str) -> None:
 
 
 def _gate_arguments(parser: Parser) -> None:
-    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
-    show = verbs.add_parser(
+    show = parser.verb(
         "show",
-        help="show a task's gate with the text you may change",
-        description="Show the gate of a task: the question, the time limit, the text you may change and the code that answers it once.",
+        "show a task's gate with the text you may change",
+        "Show the gate of a task: the question, the time limit, the text you may change and the code that answers it once.",
     )
     _task(show)
-    answer = verbs.add_parser(
+    answer = parser.verb(
         "answer",
-        help="answer by the one-time code of a notification",
-        description="Answer a gate by its one-time code, from any folder: for chat bots and scripts.",
+        "answer by the one-time code of a notification",
+        "Answer a gate by its one-time code, from any folder: for chat bots and scripts.",
     )
     answer.add_argument("code", metavar="CODE", help="the code from the notification")
     answer.add_argument("answer", choices=("yes", "no", "edit"), metavar="yes|no|edit", help="what the person said")
-    answer.add_argument(
-        "words", nargs="?", metavar="TEXT", default="", help="no: the reason; edit: the text as it is to be"
-    )
-    answer.add_argument(
-        "--from", dest="source", metavar="FILE", default="", help="that text from a file (- is standard input)"
-    )
-    answer.add_argument("--by", metavar="NAME", default="", help="who answered, for the journal")
-    for verb in (show, answer):
-        common_options(verb, shows=True)
+    optional_word(answer, "words", "TEXT", "no: the reason; edit: the text as it is to be")
+    option(answer, "--from FILE", "that text from a file (- is standard input)", dest="source")
+    option(answer, "--by NAME", "who answered, for the journal")
 
 
 def _gate(ctx: Context, arguments: argparse.Namespace) -> None:

@@ -7,7 +7,7 @@ from handoff.base.errors import UsageError
 from handoff.base.record import TYPE_CHECKING
 from handoff.engine.fanout.paths import document
 from handoff.engine.tasks import current
-from handoff.surfaces.cli.command import Command
+from handoff.surfaces.cli.command import Command, flag, option, optional_word, pick, project_option
 
 if TYPE_CHECKING:
     import argparse
@@ -17,63 +17,37 @@ if TYPE_CHECKING:
 
 
 def _holder_arguments(parser: Parser) -> None:
-    parser.add_argument("--task", metavar="TASK", default="", help="task (default: the one claimed in this folder)")
-    parser.add_argument("--project", metavar="NAME", default="", help="project (default: the name of this checkout)")
-    parser.add_argument("--session", metavar="ID", default="", help="session that holds it (env: HANDOFF_SESSION)")
-    parser.add_argument("--fence", type=int, metavar="N", help="fence that claim printed (env: HANDOFF_FENCE)")
+    option(parser, "--task TASK", "task (default: the one claimed in this folder)")
+    project_option(parser)
+    option(parser, "--session ID", "session that holds it (env: HANDOFF_SESSION)")
+    option(parser, "--fence N", "fence that claim printed (env: HANDOFF_FENCE)", None, type=int)
 
 
 def _hold(ctx: Context, arguments: argparse.Namespace, task: str = "") -> CurrentClaim:
-    return current.find(
-        ctx.app,
-        task=arguments.task or task,
-        project=arguments.project,
-        session=arguments.session,
-        fence=arguments.fence,
-    )
+    return current.find(ctx.app, task=arguments.task or task, **pick(arguments, "project session fence"))
 
 
 # --- claim ---------------------------------------------------------------------------------------------------
 
 
 def _claim_arguments(parser: Parser) -> None:
-    parser.add_argument(
-        "name", nargs="?", metavar="TASK", default="", help="task to take (default: the next ready one)"
-    )
-    parser.add_argument("--task", metavar="TASK", default="", help="the same")
-    parser.add_argument("--project", metavar="NAME", default="", help="project (default: the name of this checkout)")
-    parser.add_argument("--agent", metavar="NAME", default="", help="take only what is for this agent or for any")
-    parser.add_argument("--role", metavar="NAME", default="", help="take only what is for this role or for any")
-    parser.add_argument(
-        "--labels", metavar="NAME,…", default="", help="what this machine has besides, for tasks that demand it"
-    )
-    parser.add_argument("--session", metavar="ID", default="", help="id of this session (default: a fresh one)")
-    parser.add_argument(
-        "--lease",
-        type=float,
-        metavar="SECONDS",
-        default=0.0,
-        help="how long silence is believed (default: from the settings)",
-    )
-    parser.add_argument("--show", action="store_true", help="print the task's document")
-    parser.add_argument(
-        "--export", action="store_true", help="print shell lines that set HANDOFF_TASK, _SESSION and _FENCE"
-    )
+    optional_word(parser, "name", "TASK", "task to take (default: the next ready one)")
+    option(parser, "--task TASK", "the same")
+    project_option(parser)
+    option(parser, "--agent NAME", "take only what is for this agent or for any")
+    option(parser, "--role NAME", "take only what is for this role or for any")
+    option(parser, "--labels NAME,…", "what this machine has besides, for tasks that demand it")
+    option(parser, "--session ID", "id of this session (default: a fresh one)")
+    option(parser, "--lease SECONDS", "how long silence is believed (default: from the settings)", 0.0)
+    flag(parser, "--show", "print the task's document")
+    flag(parser, "--export", "print shell lines that set HANDOFF_TASK, _SESSION and _FENCE")
 
 
 def _claim(ctx: Context, arguments: argparse.Namespace) -> None:
     from handoff.engine.tasks import report
 
-    claim = report.take(
-        ctx.app,
-        task=arguments.task or arguments.name,
-        project=arguments.project,
-        agent=arguments.agent,
-        role=arguments.role,
-        session=arguments.session,
-        lease=arguments.lease,
-        labels=arguments.labels,
-    )
+    asked = pick(arguments, "project agent role session lease labels")
+    claim = report.take(ctx.app, task=arguments.task or arguments.name, **asked)
     task = claim.task
     path = document(ctx.app, task)
     ctx.out.data(
@@ -81,10 +55,8 @@ def _claim(ctx: Context, arguments: argparse.Namespace) -> None:
             "task": task.label,
             "project": task.project,
             "session": claim.session.id,
-            "fence": claim.fence,
-            "lease_seconds": claim.lease_seconds,
-            "attempt": task.attempt,
-            "workspace": task.workspace,
+            **pick(claim, "fence lease_seconds"),
+            **pick(task, "attempt workspace"),
             "document": path,
             "brief": task.brief,
             "repeated": claim.repeated,
@@ -120,24 +92,14 @@ _SUB_VERBS = ("complete", "calibration", "status")
 
 
 def _heartbeat_arguments(parser: Parser) -> None:
-    parser.add_argument(
-        "words",
-        nargs="*",
-        metavar="WORD",
-        help="nothing: a sign of life for the task held here; BATCH: keep its fan-in alive; complete BATCH; status BATCH; calibration [PROJECT]",
-    )
+    text = "nothing: a sign of life for the task held here; BATCH: keep its fan-in alive; complete BATCH; status BATCH; calibration [PROJECT]"
+    parser.add_argument("words", nargs="*", metavar="WORD", help=text)
     _holder_arguments(parser)
-    parser.add_argument("--lease", type=float, metavar="SECONDS", default=0.0, help="new length of the lease")
-    parser.add_argument(
-        "--actual-minutes", type=float, metavar="N", help="complete: minutes the sessions took, if you know better"
-    )
-    parser.add_argument(
-        "--amdahl-actual",
-        type=float,
-        metavar="N",
-        help="complete: accepted for older scripts; the speed-up is measured",
-    )
-    parser.add_argument("--summary", metavar="TEXT", default="", help="complete: what came of it")
+    option(parser, "--lease SECONDS", "new length of the lease", 0.0)
+    option(parser, "--actual-minutes N", "complete: minutes the sessions took, if you know better", None, type=float)
+    text = "complete: accepted for older scripts; the speed-up is measured"
+    option(parser, "--amdahl-actual N", text, None, type=float)
+    option(parser, "--summary TEXT", "complete: what came of it")
 
 
 def _heartbeat(ctx: Context, arguments: argparse.Namespace) -> int | None:
@@ -156,7 +118,7 @@ def _heartbeat(ctx: Context, arguments: argparse.Namespace) -> int | None:
             raise UsageError(f"There is no heartbeat {words[0]}.", f"There are: {', '.join(_SUB_VERBS)}")
         return fan_in.keep_alive(ctx, arguments, words[0])
     task = current.beat(ctx.app, _hold(ctx, arguments), lease=arguments.lease)
-    ctx.out.data({"task": task.label, "fence": task.fence, "lease_seconds": task.lease_seconds})
+    ctx.out.data({"task": task.label, **pick(task, "fence lease_seconds")})
     ctx.out.line(f"{task.label} is yours for another {age(task.lease_seconds)}.")
     return None
 
@@ -165,19 +127,11 @@ def _heartbeat(ctx: Context, arguments: argparse.Namespace) -> int | None:
 
 
 def _done_arguments(parser: Parser) -> None:
-    parser.add_argument(
-        "name", nargs="?", metavar="TASK", default="", help="task (default: the one claimed in this folder)"
-    )
+    optional_word(parser, "name", "TASK", "task (default: the one claimed in this folder)")
     _holder_arguments(parser)
-    parser.add_argument(
-        "--summary", metavar="TEXT", default="", help="what was done, for the journal and the next session"
-    )
-    parser.add_argument(
-        "--accept-outside",
-        metavar="REASON",
-        default="",
-        help="a person's word that changes outside the ownership are right; it is kept in the journal",
-    )
+    option(parser, "--summary TEXT", "what was done, for the journal and the next session")
+    text = "a person's word that changes outside the ownership are right; it is kept in the journal"
+    option(parser, "--accept-outside REASON", text)
 
 
 def _done(ctx: Context, arguments: argparse.Namespace) -> None:
@@ -202,34 +156,25 @@ def _block(ctx: Context, arguments: argparse.Namespace) -> None:
 
     outcome = report.block(ctx.app, _hold(ctx, arguments), reason=arguments.reason)
     task = outcome.task
-    ctx.out.data(
-        {
-            "task": task.label,
-            "project": task.project,
-            "state": task.state,
-            "reason": task.reason,
-            "stranded": [t.label for t in outcome.stranded],
-        }
-    )
+    stranded = [other.label for other in outcome.stranded]
+    ctx.out.data({"task": task.label, **pick(task, "project state reason"), "stranded": stranded})
     ctx.out.line(f"{task.label} is blocked: {task.reason}")
-    if outcome.stranded:
-        ctx.out.line(f"With it: {', '.join(other.label for other in outcome.stranded)}")
+    if stranded:
+        ctx.out.line(f"With it: {', '.join(stranded)}")
     ctx.out.line(f"When the cause is fixed: {ctx.settings.program} retry {task.label}")
 
 
 def _release_arguments(parser: Parser) -> None:
-    parser.add_argument(
-        "name", nargs="?", metavar="TASK", default="", help="task (default: the one claimed in this folder)"
-    )
+    optional_word(parser, "name", "TASK", "task (default: the one claimed in this folder)")
     _holder_arguments(parser)
-    parser.add_argument("--reason", metavar="TEXT", default="", help="what the next session should know")
+    option(parser, "--reason TEXT", "what the next session should know")
 
 
 def _release(ctx: Context, arguments: argparse.Namespace) -> None:
     from handoff.engine.tasks import report
 
     task = report.release(ctx.app, _hold(ctx, arguments, arguments.name), reason=arguments.reason)
-    ctx.out.data({"task": task.label, "project": task.project, "state": task.state})
+    ctx.out.data({"task": task.label, **pick(task, "project state")})
     ctx.out.line(f"{task.label} is free; the next session gets it as it is.")
 
 

@@ -9,7 +9,7 @@ from handoff.agents.scripted.player import SCRIPTS
 from handoff.base import files
 from handoff.base.process import Completed, run
 from handoff.base.record import TYPE_CHECKING
-from handoff.surfaces.cli.command import Command
+from handoff.surfaces.cli.command import Command, option
 from handoff.surfaces.cli.commands.tool import demo_flow
 
 if TYPE_CHECKING:
@@ -21,9 +21,7 @@ _REQUEST = "Count the words of a text file, so that an editor knows how long a t
 
 
 def _arguments(parser: Parser) -> None:
-    parser.add_argument(
-        "--keep", metavar="DIR", help="make the scratch repository in DIR (new or empty) and leave it there"
-    )
+    option(parser, "--keep DIR", "make the scratch repository in DIR (new or empty) and leave it there", None)
 
 
 class _Scratch:

@@ -8,7 +8,7 @@ from handoff.agents.scripted import player
 from handoff.base import files
 from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING
-from handoff.surfaces.cli.command import Command
+from handoff.surfaces.cli.command import Command, option
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def _arguments(parser: Parser) -> None:
     parser.add_argument("script", help="the script: a TOML file with [[act]] tables")
-    parser.add_argument("--prompt", metavar="FILE", help="the prompt the agent is given, for 'expect'")
+    option(parser, "--prompt FILE", "the prompt the agent is given, for 'expect'", None)
 
 
 def _scripted(ctx: Context, arguments: Namespace) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from handoff import __version__
 from handoff.base.errors import UsageError
 from handoff.base.record import TYPE_CHECKING
-from handoff.surfaces.cli.command import Command, no_arguments
+from handoff.surfaces.cli.command import Command, flag, no_arguments, option
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -23,7 +23,7 @@ _COMPLETION_EPILOG = """For example:
 
 def _completion_arguments(parser: Parser) -> None:
     parser.add_argument("shell", nargs="?", choices=_SHELLS, help="your shell")
-    parser.add_argument("--values", choices=("features",), help="print the values a script asks for, one a line")
+    option(parser, "--values", "print the values a script asks for, one a line", None, choices=("features",))
 
 
 def _completion(ctx: Context, arguments: Namespace) -> None:
@@ -40,7 +40,7 @@ def _completion(ctx: Context, arguments: Namespace) -> None:
 
 
 def _upgrade_arguments(parser: Parser) -> None:
-    parser.add_argument("--dry-run", action="store_true", help="only print the command")
+    flag(parser, "--dry-run", "only print the command")
 
 
 def _upgrade(ctx: Context, arguments: Namespace) -> int:

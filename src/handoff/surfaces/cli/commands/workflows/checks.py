@@ -6,38 +6,26 @@ from handoff.agents.sandbox.sandbox import NOTHING
 from handoff.base.record import TYPE_CHECKING
 from handoff.engine.proof import test_runs as engine
 from handoff.engine.proof.sandboxes import present_layer
-from handoff.surfaces.cli.command import Command
+from handoff.surfaces.cli.command import Command, flag, option
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Sequence
 
-    from handoff.checks.frameworks.frameworks import Suite
     from handoff.checks.results import Report
+    from handoff.checks.suite import Suite
     from handoff.surfaces.cli.command import Context, Parser
 
 _SHOWN = 50
 
 
 def _arguments(parser: Parser) -> None:
-    parser.add_argument(
-        "--suite", action="append", default=[], metavar="NAME", help="run this suite only (may be repeated)"
-    )
-    parser.add_argument(
-        "--tree", default="", metavar="COMMIT", help="run on this commit or tree instead of the files as they are now"
-    )
-    parser.add_argument("--list", action="store_true", help="only show which suites there are and how they are run")
-    parser.add_argument("--all", action="store_true", help="show every test, not only those that are not green")
-    parser.add_argument(
-        "--timeout",
-        type=float,
-        default=0.0,
-        metavar="SECONDS",
-        help="how long a suite may take (default: check_timeout)",
-    )
-    parser.add_argument(
-        "--no-sandbox", action="store_true", help="run them without the sandbox that keeps their code inside its folder"
-    )
+    option(parser, "--suite NAME", "run this suite only (may be repeated)", [])
+    option(parser, "--tree COMMIT", "run on this commit or tree instead of the files as they are now")
+    flag(parser, "--list", "only show which suites there are and how they are run")
+    flag(parser, "--all", "show every test, not only those that are not green")
+    option(parser, "--timeout SECONDS", "how long a suite may take (default: check_timeout)", 0.0)
+    flag(parser, "--no-sandbox", "run them without the sandbox that keeps their code inside its folder")
 
 
 def _check(ctx: Context, arguments: Namespace) -> int:

@@ -8,7 +8,7 @@ from handoff.base.files import read_text
 from handoff.base.record import TYPE_CHECKING
 from handoff.engine.flows import admin, flows
 from handoff.engine.home import find_project
-from handoff.surfaces.cli.command import Command, common_options
+from handoff.surfaces.cli.command import Command, flag, option, optional_word, pick
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -25,83 +25,40 @@ _EPILOG = "Workflows: handoff workflow list. How it works: docs/howto/workflows.
 
 
 def _arguments(parser: Parser) -> None:
-    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
-    start = verbs.add_parser(
-        "start", help="begin a workflow", description="Begin a workflow in a workspace of its own."
-    )
+    start = parser.verb("start", "begin a workflow", "Begin a workflow in a workspace of its own.")
     start.add_argument("workflow", metavar="WORKFLOW", help="which one: see `handoff workflow list`")
-    start.add_argument("--request", default="", metavar="TEXT", help="what is to be done")
-    start.add_argument("--from", dest="source", default="", metavar="FILE", help="read that from a file")
-    start.add_argument("--id", default="", metavar="NAME", help="what the flow is called (default: a free name)")
-    start.add_argument(
-        "--agent",
-        action="append",
-        default=[],
-        metavar="[ROLE=]NAME",
-        help="which agent works, for all roles or for one (may be repeated)",
-    )
-    start.add_argument(
-        "--gate",
-        action="append",
-        default=[],
-        metavar="PHASE[=TIME[,yes|no]]",
-        help="ask a person after this phase (may be repeated), perhaps for so long, and what counts then: plan=2h,no",
-    )
-    start.add_argument(
-        "--max-cycles",
-        type=int,
-        default=0,
-        metavar="N",
-        help="how often it may go back (default: as the workflow says)",
-    )
-    start.add_argument(
-        "--base", default="", metavar="COMMIT", help="where it begins (default: the branch checked out here)"
-    )
-    status = verbs.add_parser(
-        "status", help="show where flows stand", description="Show where flows stand, or one in full."
-    )
-    status.add_argument("--all", dest="include_ended", action="store_true", help="also flows that have ended")
-    log = verbs.add_parser(
-        "log", help="show what happened in a flow", description="Show what happened in a flow, phase by phase."
-    )
-    step = verbs.add_parser(
-        "step", help="do one phase now, by hand", description="Do one phase now, without a supervisor."
-    )
-    step.add_argument("--agent", default="", metavar="NAME", help="which agent does it (`person` opens a shell)")
-    step.add_argument("--model", default="", metavar="NAME", help="the model the client is to use")
-    step.add_argument(
-        "--with",
-        dest="words",
-        action="append",
-        default=[],
-        metavar="WORD",
-        help="one more word for the client; {phase}, {cycle}, {attempt}, {task}, {flow} are filled in",
-    )
-    step.add_argument("--all", dest="include_ended", action="store_true", help="go on until it ends or needs a person")
-    step.add_argument("--skip", default="", metavar="REASON", help="pass this phase over instead")
-    step.add_argument(
-        "--prompt", default="", metavar="FILE", help="give the session this text instead of the workflow's"
-    )
-    pause = verbs.add_parser(
-        "pause",
-        help="begin no further phase",
-        description="Begin no further phase; a session that runs ends by itself.",
-    )
-    resume = verbs.add_parser("resume", help="go on with a paused flow", description="Go on with a paused flow.")
-    cancel = verbs.add_parser(
-        "cancel", help="take a flow back", description="Take a flow back; its branch and workspace stay."
-    )
-    cancel.add_argument("--reason", default="", metavar="TEXT", help="why, for the journal")
-    retry = verbs.add_parser("retry", help="let a blocked flow try again", description="Let a blocked flow try again.")
-    retry.add_argument("--note", default="", metavar="TEXT", help="what the next session is told")
-    retry.add_argument("--phase", default="", metavar="PHASE", help="go back to this phase")
+    option(start, "--request TEXT", "what is to be done")
+    option(start, "--from FILE", "read that from a file", dest="source")
+    option(start, "--id NAME", "what the flow is called (default: a free name)")
+    option(start, "--agent [ROLE=]NAME", "which agent works, for all roles or for one (may be repeated)", [])
+    text = "ask a person after this phase (may be repeated), perhaps for so long, and what counts then: plan=2h,no"
+    option(start, "--gate PHASE[=TIME[,yes|no]]", text, [])
+    option(start, "--max-cycles N", "how often it may go back (default: as the workflow says)", 0)
+    option(start, "--base COMMIT", "where it begins (default: the branch checked out here)")
+    status = parser.verb("status", "show where flows stand", "Show where flows stand, or one in full.")
+    flag(status, "--all", "also flows that have ended", dest="include_ended")
+    parser.verb("log", "show what happened in a flow", "Show what happened in a flow, phase by phase.")
+    step = parser.verb("step", "do one phase now, by hand", "Do one phase now, without a supervisor.")
+    option(step, "--agent NAME", "which agent does it (`person` opens a shell)")
+    option(step, "--model NAME", "the model the client is to use")
+    text = "one more word for the client; {phase}, {cycle}, {attempt}, {task}, {flow} are filled in"
+    option(step, "--with WORD", text, [], dest="words")
+    flag(step, "--all", "go on until it ends or needs a person", dest="include_ended")
+    option(step, "--skip REASON", "pass this phase over instead")
+    option(step, "--prompt FILE", "give the session this text instead of the workflow's")
+    parser.verb("pause", "begin no further phase", "Begin no further phase; a session that runs ends by itself.")
+    resume = parser.verb("resume", "go on with a paused flow", "Go on with a paused flow.")
+    cancel = parser.verb("cancel", "take a flow back", "Take a flow back; its branch and workspace stay.")
+    option(cancel, "--reason TEXT", "why, for the journal")
+    retry = parser.verb("retry", "let a blocked flow try again", "Let a blocked flow try again.")
+    option(retry, "--note TEXT", "what the next session is told")
+    option(retry, "--phase PHASE", "go back to this phase")
     for verb in (resume, retry):
-        verb.add_argument("--max-cycles", type=int, default=0, metavar="N", help="allow so many cycles in all")
-    for verb in (status, log, step, pause, resume, cancel, retry):
-        verb.add_argument("flow", nargs="?", default="", metavar="FLOW", help="which flow (default: the only one)")
-    for verb in (start, status, log, step, pause, resume, cancel, retry):
-        verb.add_argument("--project", default="", metavar="NAME", help="another project than the one of this folder")
-        common_options(verb, shows=True)
+        option(verb, "--max-cycles N", "allow so many cycles in all", 0)
+    for verb in parser.nested:
+        if verb is not start:
+            optional_word(verb, "flow", "FLOW", "which flow (default: the only one)")
+        option(verb, "--project NAME", "another project than the one of this folder")
 
 
 def _flow(ctx: Context, arguments: Namespace) -> int:
@@ -110,16 +67,7 @@ def _flow(ctx: Context, arguments: Namespace) -> int:
     if arguments.verb == "status" and not arguments.flow:
         return _list(ctx, arguments)
     flow = flows.find(ctx.app, name=arguments.flow, project=arguments.project)
-    verbs = {
-        "status": _status,
-        "log": _log,
-        "step": _step,
-        "pause": _pause,
-        "resume": _resume,
-        "cancel": _cancel,
-        "retry": _retry,
-    }
-    return verbs[arguments.verb](ctx, arguments, flow)
+    return _VERBS[arguments.verb](ctx, arguments, flow)
 
 
 def _follow(ctx: Context, repository: str) -> bool:
@@ -149,22 +97,19 @@ def _start(ctx: Context, arguments: Namespace) -> int:
     if arguments.request and arguments.source:
         raise UsageError("Give --request or --from, not both.")
     agents: dict[str, str] = {}
-    for word in arguments.agent:
-        role, equals, name = word.rpartition("=")
+    for said in arguments.agent:
+        role, equals, name = said.rpartition("=")
         if (equals and not role) or not name:
-            raise UsageError(f"'{word}' is no agent.", "Write --agent NAME or --agent ROLE=NAME.")
+            raise UsageError(f"'{said}' is no agent.", "Write --agent NAME or --agent ROLE=NAME.")
         agents[role] = name
-    limits = _gate_limits(arguments.gate)
     request = flows.FlowRequest(
         workflow=arguments.workflow,
         text=arguments.request or (read_text(arguments.source) if arguments.source else ""),
         feature=getattr(arguments, "feature", "") or "",
-        id=arguments.id,
         agents=agents,
-        gates=tuple(dict.fromkeys(word.partition("=")[0] for word in arguments.gate)),
-        gate_limits=limits,
-        max_cycles=arguments.max_cycles,
-        base=arguments.base,
+        gates=tuple(dict.fromkeys(said.partition("=")[0] for said in arguments.gate)),
+        gate_limits=_gate_limits(arguments.gate),
+        **pick(arguments, "id max_cycles base"),
     )
     ctx.out.note("Making the workspace and looking at the tests as they are now …")
     seen = flows.look_again(ctx.app, flows.start(ctx.app, request=request))
@@ -194,14 +139,20 @@ def _where(seen: FlowView) -> str:
 def _shown(seen: FlowView) -> dict[str, Any]:
     flow, task = seen.flow, seen.task
     return {
-        "flow": flow.id, "project": flow.project, "workflow": flow.workflow, "state": seen.state, "reason": seen.reason,
-        "phase": flow.phase, "cycle": flow.cycle, "max_cycles": flow.max_cycles, "request": flow.request,
-        "feature": flow.feature, "workspace": flow.workspace, "branch": flow.branch.removeprefix("refs/heads/"),
-        "base": flow.base, "head": flow.head, "agents": flow.agent_by_role, "gates": list(flow.gated_phases),
-        "task": task.label if task else None, "task_state": task.state if task else None,
-        "attempt": task.attempt if task else None, "session": task.held_by if task else None,
+        "flow": flow.id,
+        **pick(flow, "project workflow"),
+        **pick(seen, "state reason"),
+        **pick(flow, "phase cycle max_cycles request feature workspace"),
+        "branch": flow.branch.removeprefix("refs/heads/"),
+        **pick(flow, "base head"),
+        "agents": flow.agent_by_role,
+        "gates": list(flow.gated_phases),
+        "task": task.label if task else None,
+        "task_state": task.state if task else None,
+        "attempt": task.attempt if task else None,
+        "session": task.held_by if task else None,
         "test": flow.facts.get("test", ""),
-    }  # fmt: skip
+    }
 
 
 def _list(ctx: Context, arguments: Namespace) -> int:
@@ -274,15 +225,8 @@ def _told(event: Event) -> list[str]:
     if event.kind == "flow.refused":
         first, *more = body["said"]
         return [f"{head} attempt {body['attempt']}: {first}", *(f"{'':<34} {line}" for line in more)]
-    said = (
-        body.get("said")
-        or body.get("reason")
-        or body.get("question")
-        or body.get("note")
-        or body.get("request")
-        or body.get("branch")
-    )
-    return [f"{head} {said or ''}".rstrip()]
+    said = next((body[key] for key in ("said", "reason", "question", "note", "request", "branch") if body.get(key)), "")
+    return [f"{head} {said}".rstrip()]
 
 
 def _step(ctx: Context, arguments: Namespace, flow: Flow) -> int:
@@ -367,4 +311,13 @@ def _retry(ctx: Context, arguments: Namespace, flow: Flow) -> int:
     return _tell(ctx, flows.look(ctx.app, flow))
 
 
+_VERBS = {
+    "status": _status,
+    "log": _log,
+    "step": _step,
+    "pause": _pause,
+    "resume": _resume,
+    "cancel": _cancel,
+    "retry": _retry,
+}
 COMMANDS = {"flow": Command(_arguments, _flow, epilog=_EPILOG)}

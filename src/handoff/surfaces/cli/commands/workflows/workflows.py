@@ -7,7 +7,7 @@ from handoff.base.errors import UsageError
 from handoff.base.files import write_atomic
 from handoff.base.record import TYPE_CHECKING
 from handoff.engine.home import find_project
-from handoff.surfaces.cli.command import Command, common_options
+from handoff.surfaces.cli.command import Command, flag, option
 from handoff.workflows import graph, library
 from handoff.workflows.model import CHECKS_MEANING
 
@@ -21,32 +21,23 @@ _EPILOG = "Your own workflows are .handoff/workflows/NAME.toml: docs/howto/workf
 
 
 def _arguments(parser: Parser) -> None:
-    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
-    listing = verbs.add_parser(
-        "list", help="list the workflows", description="List the workflows of this project and the packaged ones."
-    )
-    show = verbs.add_parser(
-        "show",
-        help="show a workflow's phases",
-        description="Show a workflow: each phase with its role, fence, check and what follows.",
+    parser.verb("list", "list the workflows", "List the workflows of this project and the packaged ones.")
+    show = parser.verb(
+        "show", "show a workflow's phases", "Show a workflow: each phase with its role, fence, check and what follows."
     )
     show.add_argument("name", metavar="WORKFLOW", help="name or file")
-    show.add_argument("--toml", action="store_true", help="print its file as it is, to copy and change")
-    show.add_argument("--prompt", default="", metavar="PHASE", help="print the words one phase is given")
-    check = verbs.add_parser(
+    flag(show, "--toml", "print its file as it is, to copy and change")
+    option(show, "--prompt PHASE", "print the words one phase is given")
+    check = parser.verb(
         "check",
-        help="check a workflow; exit 1 and name the lines if it is wrong",
-        description="Check workflows; exit 1 and name every wrong line.",
+        "check a workflow; exit 1 and name the lines if it is wrong",
+        "Check workflows; exit 1 and name every wrong line.",
     )
     check.add_argument("names", nargs="*", metavar="WORKFLOW", help="names or files (default: all)")
-    picture = verbs.add_parser(
-        "graph", help="draw a workflow as text or SVG", description="Draw a workflow as text or SVG."
-    )
+    picture = parser.verb("graph", "draw a workflow as text or SVG", "Draw a workflow as text or SVG.")
     picture.add_argument("name", metavar="WORKFLOW", help="name or file")
-    picture.add_argument("--svg", action="store_true", help="print SVG")
-    picture.add_argument("--output", default="", metavar="FILE", help="write the SVG to a file")
-    for verb in (listing, show, check, picture):
-        common_options(verb, shows=True)
+    flag(picture, "--svg", "print SVG")
+    option(picture, "--output FILE", "write the SVG to a file")
 
 
 def _workflow(ctx: Context, arguments: Namespace) -> int:

@@ -86,6 +86,16 @@ class Folder:
         """Patterns of this folder as patterns from the top."""
         return tuple(f"{self.relative}/{pattern}" if self.relative else pattern for pattern in patterns)
 
+    def above(self, *names: str) -> tuple[str, ...]:
+        """Folders of dependencies a clean tree borrows: here and in every folder above."""
+        found, at = [], self.relative
+        while names:
+            found += [f"{at}/{name}" if at else name for name in names]
+            if not at:
+                break
+            at = at.rpartition("/")[0]
+        return tuple(found)
+
     def named(self, framework: str) -> str:
         return f"{self.relative}/{framework}" if self.relative else framework
 

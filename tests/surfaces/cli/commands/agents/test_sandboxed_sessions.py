@@ -170,7 +170,7 @@ def test_a_session_that_dies_keeps_its_clone_and_the_next_one_goes_on_in_it(batc
 def test_a_change_outside_the_ownership_is_not_done_and_never_lands(batch):
     batch.open()
     end = batch.run("login/form", {"write": "src/api/b.txt", "text": "mine now"}, {"run": handoff("done")}, code=1)
-    assert "outside of what it owns" in batch.said(end)
+    assert "that it does not own" in batch.said(end)
     assert (end["state"], end["outside"]) == ("ready", ["src/api/b.txt"])
     assert batch.repo.read("src/api/b.txt") == "api\n"
 
@@ -236,11 +236,11 @@ def test_how_a_session_is_fenced_is_shown_while_it_works(batch):
         "login/form", {"run": f"while [ ! -e {go} ]; do sleep 0.05; done"}, {"run": handoff("block", "x")}
     )
     _until(lambda: [one for one in batch.sessions() if os.path.exists(os.path.join(batch.folder(one), "process.json"))])
-    assert "in a clone of its own behind bubblewrap" in batch.cli("session", "list").out
-    assert "in a clone of its own behind bubblewrap" in batch.cli("status").out
+    assert "in a clone of its own inside bubblewrap" in batch.cli("session", "list").out
+    assert "in a clone of its own inside bubblewrap" in batch.cli("status").out
     open(go, "w").close()
     process.communicate(timeout=60)
-    assert "a clone behind bubblewrap" in batch.cli("agents").out
+    assert "a clone inside bubblewrap" in batch.cli("agents").out
 
 
 # --- what cannot be reached ----------------------------------------------------------------------------------------
@@ -465,5 +465,5 @@ def test_a_link_planted_in_the_clients_own_folder_is_not_followed_when_it_is_res
     os.symlink(elsewhere, os.path.join(folder, "client", "copilot"))
     launch = Launch(("x",), {}, {os.path.join(folder, "client", "copilot", "hooks", "handoff.json"): "{}"})
     with pytest.raises(Refused, match="leads out of the session's folder"):
-        folders.put_launch(folder, launch, cwd="/", order={"argv": ["x"]})
+        folders.write(folder, {}, launch.files)
     assert list(elsewhere.iterdir()) == []
