@@ -14,17 +14,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 GROUP = "handoff.agents"
-OURS = {
-    "claude": "claude",
-    "codex": "codex",
-    "gemini": "gemini",
-    "copilot": "copilot",
-    "opencode": "opencode",
-    "aider": "aider",
-    "acp": "acp",
-    "scripted": "scripted",
-    "person": "person",
-}
+OURS = {name: name for name in "claude codex gemini copilot opencode aider acp scripted person".split()}
+"""The name people say, and the module's name."""
 
 
 def adapter(name: str, *, commands: Mapping[str, Any] | None = None, where: str = "config.toml") -> Adapter:

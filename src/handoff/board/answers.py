@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from handoff.base.record import TYPE_CHECKING, Record
+from handoff.store.database import fetch_all
 
 if TYPE_CHECKING:
     from handoff.store.database import Store
@@ -22,6 +23,4 @@ class Answer(Record):
 
 def of_task(store: Store, *, key: int) -> list[Answer]:
     """The last answers, in the order they were given."""
-    with store.transaction(write=False) as transaction:
-        rows = transaction.query("list_answers", task=key, limit=LIMIT)
-    return [Answer(**row) for row in reversed(rows)]
+    return fetch_all(store, Answer, "list_answers", task=key, limit=LIMIT)[::-1]

@@ -6,6 +6,7 @@ from handoff.base.errors import Conflict, UserError
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.events import journal, texts
 from handoff.board.tasks import outcomes, questions, states, tasks
+from handoff.store.database import fetch_all, fetch_one
 
 if TYPE_CHECKING:
     from typing import Any
@@ -129,19 +130,16 @@ def apply_fallback(transaction: Transaction, *, gate: Gate) -> outcomes.Outcome:
 
 def listing(store: Store, *, project: str = "", state: str = OPEN, limit: int = LIMIT) -> list[Waiting]:
     """Gates with the names of their tasks, the oldest first; an empty `state` means all."""
-    found = []
-    with store.transaction(write=False) as transaction:
-        for row in transaction.query("list_gates", project=project, state=state, limit=limit):
-            name, scope, owner = row.pop("task_id"), row.pop("scope"), row.pop("project")
-            found.append(Waiting(Gate(**row), owner, f"{scope}/{name}" if scope else name))
-    return found
+    return fetch_all(store, _waiting, "list_gates", project=project, state=state, limit=limit)
+
+
+def _waiting(*, task_id: str, scope: str, project: str, **row: Any) -> Waiting:
+    return Waiting(Gate(**row), project, f"{scope}/{task_id}" if scope else task_id)
 
 
 def of_task(store: Store, *, key: int) -> Gate | None:
     """The latest gate of a task, open or answered."""
-    with store.transaction(write=False) as transaction:
-        row = transaction.one("last_gate_of", task=key)
-    return Gate(**row) if row else None
+    return fetch_one(store, Gate, "last_gate_of", task=key)
 
 
 def _answer(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from handoff.base.markdown import shell_line
 from handoff.base.process import shell
 from handoff.base.record import TYPE_CHECKING, Record
 
@@ -49,6 +48,8 @@ def run_check(
     """Run one line of shell in `folder`, inside the sandbox that `wrap` puts around it; what it started ends with it."""
     line = command
     if wrap is not None:
+        from handoff.base.markdown import shell_line
+
         argv, environment = wrap(["/bin/sh", "-c", command], environment)
         line = f"exec {shell_line(argv)}"
     begin = clock.monotonic()

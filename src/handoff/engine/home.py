@@ -32,7 +32,7 @@ class Project(Record):
 
 def find_project(app: App, *, name: str = "", workspace: str = "") -> Project:
     """The project a command means: the one named, else the checkout's name (not that of the folder inside it)."""
-    from handoff.git.plumbing.checkout import find_top
+    from handoff.git.plumbing import find_top
 
     start = os.path.abspath(os.path.expanduser(workspace or app.settings.here))
     if not os.path.isdir(start):

@@ -10,6 +10,7 @@ from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.settings import GUARD_MARK as _MARKER
 from handoff.base.settings import without_guard
 from handoff.git.commits.hooks import CHAIN, is_guard
+from handoff.git.plumbing import read_plain
 
 if TYPE_CHECKING:
     from handoff.git.plumbing.repository import Repository
@@ -18,12 +19,11 @@ HOOKS = ("reference-transaction", "pre-commit", "pre-push")
 ROLES = ("sub-task", "fan-in", "main")
 # Every hook a person may have: where core.hooksPath is set, git runs these from our folder, which hands them on.
 _CLIENT_HOOKS = (
-    "applypatch-msg", "pre-applypatch", "post-applypatch", "pre-commit", "pre-merge-commit", "prepare-commit-msg",
-    "commit-msg", "post-commit", "pre-rebase", "post-checkout", "post-merge", "pre-push", "pre-receive", "update",
-    "proc-receive", "post-receive", "post-update", "reference-transaction", "push-to-checkout", "pre-auto-gc",
-    "post-rewrite", "sendemail-validate", "fsmonitor-watchman", "p4-changelist", "p4-prepare-changelist",
-    "p4-post-changelist", "p4-pre-submit", "post-index-change",
-)  # fmt: skip
+    "applypatch-msg pre-applypatch post-applypatch pre-commit pre-merge-commit prepare-commit-msg commit-msg post-commit"
+    " pre-rebase post-checkout post-merge pre-push pre-receive update proc-receive post-receive post-update"
+    " reference-transaction push-to-checkout pre-auto-gc post-rewrite sendemail-validate fsmonitor-watchman"
+    " p4-changelist p4-prepare-changelist p4-post-changelist p4-pre-submit post-index-change"
+).split()
 _SETTING = "core.hooksPath"
 _SAVED = "handoff.hooksPathBefore"
 GUARD_LOG = "refused.log"
@@ -94,7 +94,7 @@ def place_shim(home: str, role: str) -> str:
     make_folder(folder)
     content = read_bytes(os.path.join(shim_folder(), "git"))
     target = os.path.join(folder, "git")
-    if _content(target) != content or not os.access(target, os.X_OK):
+    if read_plain(target) != content or not os.access(target, os.X_OK):
         write_atomic(target, content, mode=0o755)
     marker = os.path.join(folder, _MARKER)
     if not os.path.exists(marker):
@@ -132,10 +132,9 @@ def install(repo: Repository) -> list[str]:
     chosen = repo.settings.get(_SETTING.lower())
     if chosen and not _redirected(repo):
         return _redirect(repo, chosen)
-    folder = _ours(repo) if _redirected(repo) else os.path.join(repo.common, "hooks")
+    make_folder(_folder(repo))
     names = _CLIENT_HOOKS if _redirected(repo) else HOOKS
-    make_folder(folder)
-    return [name for name in names if _put(folder, name)]
+    return [name for name in names if _put(_folder(repo), name)]
 
 
 def _put(folder: str, name: str) -> bool:
@@ -151,7 +150,7 @@ def _put(folder: str, name: str) -> bool:
                 f"Decide which one stays, remove the other, and install again: {os.path.join(chain, name)}",
             )
         _keep(target, os.path.join(chain, name))
-    if _content(target) == content and os.access(target, os.X_OK):
+    if read_plain(target) == content and os.access(target, os.X_OK):
         return False
     write_atomic(target, content, mode=0o755)
     return True
@@ -194,6 +193,11 @@ def _ours(repo: Repository) -> str:
     return os.path.join(repo.common, "handoff", "hooks")
 
 
+def _folder(repo: Repository) -> str:
+    """Where git looks for our hooks."""
+    return _ours(repo) if _redirected(repo) else os.path.join(repo.common, "hooks")
+
+
 def _redirected(repo: Repository) -> bool:
     return repo.settings.get(_SETTING.lower()) == _ours(repo)
 
@@ -208,10 +212,9 @@ def uninstall(repo: Repository) -> list[str]:
             repo.ask("config", "--local", "--unset", _SETTING)
         repo.git("config", "--local", "--unset", _SAVED)
         _drop_empty_section(repo)
-        folder = _ours(repo)
-        for name in os.listdir(folder):
-            os.unlink(os.path.join(folder, name))
-        os.rmdir(folder)
+        for name in os.listdir(_ours(repo)):
+            os.unlink(os.path.join(_ours(repo), name))
+        os.rmdir(_ours(repo))
         return list(HOOKS)
     folder = os.path.join(repo.common, "hooks")
     changed = [name for name in HOOKS if _take_out(folder, name)]
@@ -248,9 +251,7 @@ def _take_out(folder: str, name: str) -> bool:
 
 def look(repo: Repository, *, home: str, path: str) -> GuardState:
     """Which layers stand."""
-    redirected = _redirected(repo)
-    folder = _ours(repo) if redirected else os.path.join(repo.common, "hooks")
-    hooks = {}
+    folder, hooks = _folder(repo), {}
     for name in HOOKS:
         target = os.path.join(folder, name)
         if is_guard(target):
@@ -258,8 +259,8 @@ def look(repo: Repository, *, home: str, path: str) -> GuardState:
         else:
             hooks[name] = "foreign" if os.path.exists(target) else "absent"
     first = next((part for part in path.split(os.pathsep) if os.access(os.path.join(part or ".", "git"), os.X_OK)), "")
-    log = _content(os.path.join(home, "guard", GUARD_LOG)).decode("utf-8", "replace")
-    before = repo.settings.get(_SAVED.lower()) if redirected else ""
+    log = read_plain(os.path.join(home, "guard", GUARD_LOG)).decode("utf-8", "replace")
+    before = repo.settings.get(_SAVED.lower()) if _redirected(repo) else ""
     return GuardState(
         folder=folder,
         hooks=hooks,
@@ -268,11 +269,3 @@ def look(repo: Repository, *, home: str, path: str) -> GuardState:
         real_git=real_git(path),
         refused=tuple(log.splitlines()),
     )
-
-
-def _content(path: str) -> bytes:
-    try:
-        with open(path, "rb") as file:
-            return file.read()
-    except OSError:
-        return b""

@@ -6,8 +6,8 @@ import os
 
 from handoff.base.errors import Away, Conflict, Refused, UserError
 from handoff.base.files import make_folder
-from handoff.base.process import run
 from handoff.base.record import TYPE_CHECKING, Record
+from handoff.git.plumbing import QUIET, Git
 from handoff.git.workspaces.kinds import remove_tree
 
 if TYPE_CHECKING:
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 _SECONDS = 120.0
 _STALE = ("stale info", "cannot lock ref", "failed to update ref", "fetch first", "reference already exists")
 # No hook of anybody's runs for what the coordinator fetches and pushes, and no address can name a program.
-_SAFE = ("-c", f"core.hooksPath={os.devnull}", "-c", "protocol.ext.allow=never", "-c", "gc.auto=0")
+_SAFE = (*QUIET, "protocol.ext.allow=never")
+_OURS = ("user.name=handoff", "user.email=handoff@localhost")
 WIP = "Handoff-Wip"
 
 
@@ -43,11 +44,11 @@ class Remote(Record):
         """Bring what the patterns stand for into the bare repository `mirror`; the names with their commits."""
         if not os.path.isfile(os.path.join(mirror, "HEAD")):
             make_folder(os.path.dirname(mirror), mode=0o700)
-            self._local("init", "-q", "--bare", mirror)
+            self._git().ask("init", "-q", "--bare", mirror)
         specs = [f"+{pattern}:{pattern}" for pattern in patterns]
-        self._talk(f"--git-dir={mirror}", "fetch", "-q", "--no-auto-gc", "--prune", self.address, *specs)
+        self._talk("fetch", "-q", "--no-auto-gc", "--prune", self.address, *specs, folder=mirror)
         folders = [pattern.rstrip("*").rstrip("/") for pattern in patterns]
-        lines = self._local(f"--git-dir={mirror}", "for-each-ref", "--format=%(refname) %(objectname)", *folders)
+        lines = self._git(mirror).ask("for-each-ref", "--format=%(refname) %(objectname)", *folders)
         return dict(line.split(" ", 1) for line in lines.splitlines())
 
     def push(self, repository: str, targets: Mapping[str, str], *, branch: str = "", expected: str = "") -> None:
@@ -55,27 +56,21 @@ class Remote(Record):
         lease = [f"--force-with-lease={branch}:{expected}"] if branch else []
         specs = [f"{'' if name == branch else '+'}{sha}:{name}" for name, sha in targets.items()]
         words = ("push", "--atomic", "--porcelain", "--no-verify", *lease, self.address, *specs)
-        answer = self._run(f"--git-dir={repository}", *words)
+        answer = self._git(repository).git(*words)
         said = f"{answer.text}\n{answer.error_text}"
         if answer.code and any(word in said for word in _STALE):
             raise BranchMoved(f"The branch {branch} at {self.shown} was moved by somebody else.")
         if answer.code:
             raise self._away("push to", answer)
 
-    def _talk(self, *words: str) -> Completed:
-        answer = self._run(*words)
+    def _talk(self, *words: str, folder: str = "") -> Completed:
+        answer = self._git(folder).git(*words)
         if answer.code:
             raise self._away("reach", answer)
         return answer
 
-    def _local(self, *words: str) -> str:
-        answer = self._run(*words)
-        if answer.code:
-            raise UserError(f"git {words[0]} failed: {_last(answer)}.")
-        return answer.text
-
-    def _run(self, *words: str) -> Completed:
-        return run(["git", *_SAFE, *words], environment=self.environment, timeout=_SECONDS)
+    def _git(self, folder: str = "") -> Git:
+        return Git("", self.environment, _SAFE, folder=folder, seconds=_SECONDS)
 
     def _away(self, verb: str, answer: Completed) -> Away:
         return Away(
@@ -95,9 +90,7 @@ class CheckoutStart(Record):
 
 def start_at(mirror: str, branch: str, tip: str, *, environment: Mapping[str, str]) -> CheckoutStart:
     """Where to go on from a published tip: unfinished work lies on top of its commit, uncommitted as it was."""
-    words = run(
-        ["git", f"--git-dir={mirror}", "log", "-1", "--format=%P%n%B", tip], environment=environment, timeout=_SECONDS
-    )
+    words = Git("", environment, _SAFE, folder=mirror, seconds=_SECONDS).git("log", "-1", "--format=%P%n%B", tip)
     parents, _, message = words.text.partition("\n")
     if f"{WIP}: " in message and parents:
         return CheckoutStart(branch, parents.split()[0], tip)
@@ -106,43 +99,31 @@ def start_at(mirror: str, branch: str, tip: str, *, environment: Mapping[str, st
 
 def make_checkout(mirror: str, folder: str, remote: Remote, start: CheckoutStart) -> str:
     """A checkout of its own from the mirror, on its branch, as `start` says; the commit it begins at."""
-
-    def git(*words: str) -> Completed:
-        return run(["git", *_SAFE, "-C", folder, *words], environment=remote.environment, timeout=_SECONDS)
-
-    def ask(*words: str) -> str:
-        answer = git(*words)
-        if answer.code:
-            raise UserError(f"git {words[0]} failed: {_last(answer)}.", f"In {folder}.")
-        return answer.text.strip()
-
-    place, folder = folder, f"{folder}.new"  # whoever looks there finds the old one or the new one, whole
-    make_folder(os.path.dirname(folder), mode=0o700)
-    _clear(folder)
-    cloned = run(
-        ["git", *_SAFE, "clone", "-q", "--no-checkout", "--no-hardlinks", mirror, folder],
-        environment=remote.environment,
-        timeout=_SECONDS,
+    made = f"{folder}.new"  # whoever looks there finds the old one or the new one, whole
+    make_folder(os.path.dirname(made), mode=0o700)
+    _clear(made)
+    cloned = Git("", remote.environment, _SAFE, seconds=_SECONDS).git(
+        "clone", "-q", "--no-checkout", "--no-hardlinks", mirror, made
     )
     if cloned.code:
         raise UserError(f"git clone failed: {_last(cloned)}.", f"From {mirror}.")
-    ask("remote", "set-url", "origin", remote.address)
-    ask("checkout", "-q", "-B", start.branch, start.commit)
+    git = Git(made, remote.environment, (*_SAFE, *_OURS), seconds=_SECONDS)
+    git.ask("remote", "set-url", "origin", remote.address)
+    git.ask("checkout", "-q", "-B", start.branch, start.commit)
     for name, tip in start.merged:
-        merged = git("-c", "user.name=handoff", "-c", "user.email=handoff@localhost", "merge", "-q", "--no-edit",
-                     "-m", f"Begin with what '{name}' left", tip)  # fmt: skip
+        merged = git.git("merge", "-q", "--no-edit", "-m", f"Begin with what '{name}' left", tip)
         if merged.code:
-            files = ask("diff", "--name-only", "--diff-filter=U").replace("\n", ", ")
+            files = git.ask("diff", "--name-only", "--diff-filter=U").strip().replace("\n", ", ")
             raise Refused(
                 f"What '{name}' left does not fit together with the rest: {files or _last(merged)}.",
                 f"Bring {tip[:10]} and the others together by hand, then: handoff retry TASK",
             )
     if start.unfinished:
-        ask("read-tree", "--reset", "-u", start.unfinished)
-        ask("reset", "-q")
-    started = ask("rev-parse", "HEAD")
-    _clear(place)
-    os.rename(folder, place)
+        git.ask("read-tree", "--reset", "-u", start.unfinished)
+        git.ask("reset", "-q")
+    started = git.ask("rev-parse", "HEAD").strip()
+    _clear(folder)
+    os.rename(made, folder)
     return started
 
 

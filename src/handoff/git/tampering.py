@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.git.plumbing import query as sources
+from handoff.git.plumbing.git_folder import logs, settings_files, stashes
+from handoff.git.plumbing.refs import head, refs
 from handoff.git.snapshots.parts import digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from handoff.git.plumbing.query import Source
+    from handoff.git.plumbing import Source
     from handoff.git.plumbing.snapshot_repo import SnapshotRepo
 
 REF_MOVED, REF_DELETED, REF_PLANTED, STASH_LOST = "ref-moved", "ref-deleted", "ref-planted", "stash-lost"
@@ -52,16 +53,14 @@ class BranchOwner(Record):
 
 def facts(store: SnapshotRepo, source: Source, before: dict[str, Any]) -> dict[str, Any]:
     """The repository as plain values. git is asked only for settings, and only when their file has changed."""
-    found = sources.refs(source)
-    head = sources.head(source)
-    settings = sources.settings_files(source)
+    found, stands, settings = refs(source), head(source), settings_files(source)
     config, runs = settings.get("config", (b"", False))
     mark = _digest(config, runs=runs)
     keys = before.get("config", {}) if before.get("config_mark") == mark else _keys(store, source)
     return {
-        "head": head.branch or head.commit,
+        "head": stands.ref or stands.commit,
         "refs": {_text(name): value for name, value in found.items() if _is_watched(name)},
-        "stash": [sha for sha, _ in sources.stashes(sources.logs(source).get(STASH, b""))] if STASH in found else [],
+        "stash": stashes(source) if STASH in found else [],
         "hooks": {
             _text(name): _digest(data, runs=runs)
             for name, (data, runs) in settings.items()
@@ -90,32 +89,16 @@ def compare(
             found += _ref(store, source, name, (old, new), snapshot)
     for name in sorted(new_refs.keys() - old_refs.keys()):
         if name.startswith(_REPLACE):
-            fix = _git(source, "update-ref", "-d", name, new_refs[name])
             what = f"{name} was made: it changes what another object means for everybody."
-            found.append(
-                Tampering(
-                    kind=REF_PLANTED,
-                    subject=name,
-                    what=what,
-                    evidence={"new": new_refs[name]},
-                    fix=fix,
-                    fixed={"ref": name, "value": ""},
-                )
-            )
+            fix = _git(source, "update-ref", "-d", name, new_refs[name])
+            evidence, fixed = {"new": new_refs[name]}, {"ref": name, "value": ""}
+            found.append(Tampering(kind=REF_PLANTED, subject=name, what=what, evidence=evidence, fix=fix, fixed=fixed))
     lost = [sha for sha in before.get("stash", []) if sha not in now["stash"]]
     if lost and (STASH, "") not in ours:
         what = f"{len(lost)} stash entr{'y is' if len(lost) == 1 else 'ies are'} gone."
         fix = _restore(source, snapshot, "--ref", STASH)
-        found.append(
-            Tampering(
-                kind=STASH_LOST,
-                subject=STASH,
-                what=what,
-                evidence={"lost": lost[:_SHOWN]},
-                fix=fix,
-                fixed={"stash": lost},
-            )
-        )
+        gone, fixed = {"lost": lost[:_SHOWN]}, {"stash": lost}
+        found.append(Tampering(kind=STASH_LOST, subject=STASH, what=what, evidence=gone, fix=fix, fixed=fixed))
     return found + _hooks(source, before, now, snapshot) + _config(source, before, now, snapshot)
 
 
@@ -125,7 +108,7 @@ def _ref(store: SnapshotRepo, source: Source, name: str, values: tuple[str, str]
         return []  # it grew
     if not new and _reachable(store, source, old):
         return []  # what a merged branch named is still there
-    log = sources.logs(source).get(name, b"")
+    log = logs(source).get(name, b"")
     good = _last_good(store, source, log, old) if new else old
     evidence = {"ref": name, "old": good, "new": new, "reflog": _lines(log)}
     if store.look(source, "cat-file", "-e", f"{good}^{{}}").code == 0:
@@ -138,30 +121,21 @@ def _ref(store: SnapshotRepo, source: Source, name: str, values: tuple[str, str]
         if new
         else f"{name} ({good[:10]}) was deleted, and no other branch holds its commits."
     )
-    return [
-        Tampering(
-            kind=REF_MOVED if new else REF_DELETED,
-            subject=name,
-            what=what,
-            evidence=evidence,
-            fix=fix,
-            fixed={"ref": name, "value": good},
-        )
-    ]
+    kind, fixed = REF_MOVED if new else REF_DELETED, {"ref": name, "value": good}
+    return [Tampering(kind=kind, subject=name, what=what, evidence=evidence, fix=fix, fixed=fixed)]
 
 
 def _last_good(store: SnapshotRepo, source: Source, log: bytes, old: str) -> str:
     """The newest value the ref had before it went astray: commits made since our last look are not lost either."""
     good, seen = old, False
     for line in log.decode("utf-8", "surrogateescape").split("\n")[-_LOG_LINES:]:
-        words = line.split(" ", 2)
-        if len(words) < 2:  # noqa: PLR2004 - old and new value
-            continue
-        seen = seen or words[0] == old
-        if seen and words[1] != good:
-            if not _is_ancestor(store, source, good, words[1]):
+        was, _, rest = line.partition(" ")
+        became = rest.partition(" ")[0]
+        seen = seen or was == old
+        if seen and became and became != good:
+            if not _is_ancestor(store, source, good, became):
                 break
-            good = words[1]
+            good = became
     return good
 
 
@@ -172,21 +146,11 @@ def _hooks(source: Source, before: dict[str, Any], now: dict[str, Any], snapshot
         if old.get(name) == new.get(name):
             continue
         how = "removed" if name not in new else "changed" if name in old else "put there"
-        file = "hook" if name.startswith("hooks/") else "file"
-        found.append(
-            Tampering(
-                kind=HOOK_CHANGED,
-                subject=name,
-                what=f"The git {file} {name} was {how}.",
-                evidence={
-                    "before": old.get(name, ""),
-                    "now": new.get(name, ""),
-                    "path": os.path.join(source.common, name),
-                },
-                fix=_restore(source, snapshot, "--setting", name),
-                fixed={"hook": name, "value": old.get(name, "")},
-            )
-        )
+        what = f"The git {'hook' if name.startswith('hooks/') else 'file'} {name} was {how}."
+        was, path = old.get(name, ""), os.path.join(source.common, name)
+        evidence, fixed = {"before": was, "now": new.get(name, ""), "path": path}, {"hook": name, "value": was}
+        fix = _restore(source, snapshot, "--setting", name)
+        found.append(Tampering(kind=HOOK_CHANGED, subject=name, what=what, evidence=evidence, fix=fix, fixed=fixed))
     return found
 
 
@@ -222,19 +186,9 @@ def foreign_commits(
 ) -> list[Tampering]:
     """Commits on a branch somebody works on that took in what is not theirs: `made` says which session made which."""
     old, new = values
-    answer = store.look(
-        source,
-        "log",
-        "-z",
-        "--name-only",
-        "--no-renames",
-        "--no-show-signature",
-        "--format=%x01%H%x01%an <%ae>%x01%s",
-        f"{old}..{new}",
-        "--not",
-        "--remotes",
-        "--",
-    )
+    form = "--format=%x01%H%x01%an <%ae>%x01%s"
+    words = ("log", "-z", "--name-only", "--no-renames", "--no-show-signature", form)
+    answer = store.look(source, *words, f"{old}..{new}", "--not", "--remotes", "--")
     if answer.code:
         return []
     found = []
@@ -314,12 +268,12 @@ def _reachable(store: SnapshotRepo, source: Source, commit: str) -> bool:
 
 def _keys(store: SnapshotRepo, source: Source) -> dict[str, str]:
     words = ["config", "--no-includes", "-z", "--list", "--file", os.path.join(source.common, "config")]
-    found: dict[str, str] = {}
+    found: dict[str, list[str]] = {}
     for item in store.look(source, *words).text.split("\0"):
         key, _, value = item.partition("\n")
         if key:
-            found[_text(key)] = found[_text(key)] + "\n" + _text(value) if _text(key) in found else _text(value)
-    return found
+            found.setdefault(_text(key), []).append(_text(value))
+    return {key: "\n".join(values) for key, values in found.items()}
 
 
 def _digest(data: bytes, *, runs: bool) -> str:

@@ -69,10 +69,8 @@ class _Table:
         return ConfigError(f"{self.path}:{self._line(key)}: notify.{self.name}: {words}.", hint)
 
     def _line(self, key: str) -> int:
-        head = next(
-            (at for at, line in enumerate(self.lines, 1) if line.replace(" ", "").startswith(f"[notify.{self.name}]")),
-            1,
-        )
+        title = f"[notify.{self.name}]"
+        head = next((at for at, line in enumerate(self.lines, 1) if line.replace(" ", "").startswith(title)), 1)
         for at in range(head, len(self.lines)):
             line = self.lines[at].strip()
             if not key or line.startswith("["):
@@ -130,25 +128,12 @@ def _channel(table: _Table) -> Channel:
     timeout = table.values.get("timeout", TIMEOUT_SECONDS)
     if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout <= _LONGEST_TIMEOUT:
         raise table.fault("'timeout' is a number of seconds up to 60", key="timeout")
-    if "to" in table.values:
-        return Channel(
-            name=table.name,
-            kind=APPRISE,
-            address=_address(table),
-            secret=b"",
-            events=events,
-            projects=projects,
-            answers=answers,
-            timeout=timeout,
-        )
-    address = table.resolved("webhook")
-    if not address.startswith(("https://", "http://")):
-        raise table.fault("a webhook begins with https:// or http://", key="webhook")
+    apprise = "to" in table.values
     return Channel(
         name=table.name,
-        kind=WEBHOOK,
-        address=address,
-        secret=_secret(table),
+        kind=APPRISE if apprise else WEBHOOK,
+        address=_address(table) if apprise else _webhook(table),
+        secret=b"" if apprise else _secret(table),
         events=events,
         projects=projects,
         answers=answers,
@@ -167,6 +152,13 @@ def _address(table: _Table) -> str:
             f'Run: chmod 600 {table.path}. Or write to = "env:NAME" or "file:PATH".',
             "to",
         )
+    return address
+
+
+def _webhook(table: _Table) -> str:
+    address = table.resolved("webhook")
+    if not address.startswith(("https://", "http://")):
+        raise table.fault("a webhook begins with https:// or http://", key="webhook")
     return address
 
 

@@ -8,11 +8,12 @@ from handoff.base.errors import Conflict, UserError
 from handoff.base.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
-    from typing import Any, Protocol, Self
+    from typing import Any, Protocol, Self, TypeVar
 
     Row = dict[str, Any]
+    T = TypeVar("T")
 else:  # only the type checker needs them, and importing `typing` takes as long as talking to the database
     Row, Protocol = dict, object
 
@@ -75,6 +76,19 @@ class Database(Protocol):
         """What is wrong with the way to it, in a person's words; nothing when all is well."""
 
     def close(self) -> None: ...
+
+
+def fetch_all(store: Store, kind: Callable[..., T], name: str, /, **values: Any) -> list[T]:
+    """What a named query gives back, each row made into a record; in an open transaction it is a part of that one."""
+    with store.transaction(write=False) as transaction:
+        return [kind(**row) for row in transaction.query(name, **values)]
+
+
+def fetch_one(store: Store, kind: Callable[..., T], name: str, /, **values: Any) -> T | None:
+    """The first of it, or nothing."""
+    with store.transaction(write=False) as transaction:
+        row = transaction.one(name, **values)
+    return kind(**row) if row else None
 
 
 class OpenTransaction:

@@ -32,28 +32,24 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-_TEXT, _NUMBER, _WHOLE, _YES, _LIST, _NUMBERS = (
-    "a text",
-    "a number",
-    "a whole number",
-    "true or false",
-    "texts",
-    "numbers",
-)
+_TEXT, _NUMBER, _WHOLE, _YES = "a text", "a number", "a whole number", "true or false"
+_LIST, _NUMBERS = "a list of texts", "a list of numbers of at least 0"
+_TEXTS = "name title role prompt check command report document commit when_used_up gate_within gate_default agent"
 TOP_KEYS = {
-    "name": _TEXT,
-    "title": _TEXT,
-    "test_list": _TEXT,
+    **dict.fromkeys(("name", "title", "test_list"), _TEXT),
     "max_cycles": _WHOLE,
     "needs_feature": _YES,
     "phase": "",
 }
 PHASE_KEYS = {
-    "name": _TEXT, "title": _TEXT, "role": _TEXT, "prompt": _TEXT, "may_write": _LIST, "told": _LIST, "check": _TEXT,
-    "command": _TEXT, "report": _TEXT, "document": _TEXT, "commit": _TEXT, "next": "", "retries": _WHOLE,
-    "back_off_seconds": _NUMBERS, "when_used_up": _TEXT, "gate": _YES, "gate_within": _TEXT, "gate_default": _TEXT, "agent": _TEXT, "minutes": _NUMBER,
-    "turns": _WHOLE, "money": _NUMBER,
-}  # fmt: skip
+    **dict.fromkeys(_TEXTS.split(), _TEXT),
+    **dict.fromkeys(("may_write", "told"), _LIST),
+    **dict.fromkeys(("retries", "turns"), _WHOLE),
+    **dict.fromkeys(("minutes", "money"), _NUMBER),
+    "back_off_seconds": _NUMBERS,
+    "gate": _YES,
+    "next": "",
+}
 _KEY = r"^[ \t]*(?:\"([^\"]+)\"|'([^']+)'|([A-Za-z0-9_-]+))[ \t]*="
 _TABLE = r"^[ \t]*\[+[ \t]*([A-Za-z0-9_.\"' -]+?)[ \t]*\]+"
 _WITH_RESULTS = ("baseline", "red", "green", "refactor", "suite")
@@ -113,6 +109,10 @@ class _Reading:
     def wrong(self, line: int, fault: str, fix: str = "", *, path: str = "") -> None:
         self.problems.append(WorkflowProblem(line, fault, fix, path or self.path))
 
+    def fault(self, phase: int, key: str, fault: str, fix: str = "") -> None:
+        """Something wrong with a key of a phase; -1 is the top of the file."""
+        self.wrong(self.lines(phase, key), fault, fix)
+
     # --- values ----------------------------------------------------------------------------------------------
 
     def checked(self, table: Mapping[str, Any], keys: Mapping[str, str], phase: int) -> dict[str, Any]:
@@ -125,19 +125,16 @@ class _Reading:
                 close = get_close_matches(name, keys, n=1)
                 mean = f"Did you mean '{close[0]}'? " if close else ""
                 known = ", ".join(keys)
-                self.wrong(self.lines(phase, name), f"unknown key '{name}'.", f"{mean}Known keys: {known}.")
+                self.fault(phase, name, f"unknown key '{name}'.", f"{mean}Known keys: {known}.")
             elif keys[name] and not _fits(value, keys[name]):
-                request = {_LIST: "a list of texts", _NUMBERS: "a list of numbers of at least 0"}.get(
-                    keys[name], keys[name]
-                )
-                self.wrong(self.lines(phase, name), f"'{name}' must be {request}, not {value!r}.")
+                self.fault(phase, name, f"'{name}' must be {keys[name]}, not {value!r}.")
             else:
                 found[name] = value
         return found
 
     def choice(self, phase: int, key: str, value: str, known: tuple[str, ...]) -> None:
         if value not in known:
-            self.wrong(self.lines(phase, key), f"'{value}' is no {key}.", f"Use one of: {', '.join(known)}.")
+            self.fault(phase, key, f"'{value}' is no {key}.", f"Use one of: {', '.join(known)}.")
 
     # --- phases ----------------------------------------------------------------------------------------------
 
@@ -156,14 +153,14 @@ class _Reading:
         try:
             check_id(name, "workflow")
         except UserError as error:
-            self.wrong(self.lines(-1, "name"), error.message, error.hint)
+            self.fault(-1, "name", error.message, error.hint)
         tables = found.get("phase")
         if not isinstance(tables, list) or not tables:
             self.wrong(1, "a workflow needs at least one [[phase]].", "Copy one: handoff workflow show tdd --toml")
             tables = []
         phases = tuple(self.phase(at, table) for at, table in enumerate(tables) if isinstance(table, dict))
         if isinstance(top.get("max_cycles"), int) and top["max_cycles"] < 1:
-            self.wrong(self.lines(-1, "max_cycles"), "'max_cycles' must be at least 1.")
+            self.fault(-1, "max_cycles", "'max_cycles' must be at least 1.")
         self.lead(phases)
         return Workflow(
             name=name,
@@ -183,40 +180,45 @@ class _Reading:
         try:
             check_id(name, "phase")
             if name == DONE:
-                self.wrong(self.lines(at, "name"), f"'{DONE}' is the end, not a phase.", "Choose another name.")
+                self.fault(at, "name", f"'{DONE}' is the end, not a phase.", "Choose another name.")
         except UserError as error:
-            self.wrong(self.lines(at, "name"), error.message or "a phase needs a name.", error.hint)
+            self.fault(at, "name", error.message or "a phase needs a name.", error.hint)
         role, check = str(values.get("role", "")), str(values.get("check", "none"))
         self.choice(at, "check", check, tuple(OUTCOMES))
         if not role and check not in ALONE:
-            self.wrong(self.lines(at, "check"), f"the check '{check}' needs a role.", 'Say who works: role = "…".')
+            self.fault(at, "check", f"the check '{check}' needs a role.", 'Say who works: role = "…".')
         for key in ("command", "report", "document"):
             wanted = {"command": "command", "report": "review", "document": "document"}[key]
             if check == wanted and not values.get(key):
-                self.wrong(self.lines(at, "check"), f"the check '{check}' needs '{key}'.")
+                self.fault(at, "check", f"the check '{check}' needs '{key}'.")
         resort = str(values.get("when_used_up", BLOCK))
         self.choice(at, "when_used_up", resort, LAST_RESORTS)
         if values.get("retries", 1) < 1:
-            self.wrong(self.lines(at, "retries"), "'retries' must be at least 1: the first attempt counts.")
+            self.fault(at, "retries", "'retries' must be at least 1: the first attempt counts.")
         for key in ("minutes", "turns", "money"):
             if values.get(key, 0) < 0:
-                self.wrong(self.lines(at, key), f"'{key}' cannot be below 0.", "Leave it out for no limit.")
+                self.fault(at, key, f"'{key}' cannot be below 0.", "Leave it out for no limit.")
         within = self.within(at, values)
         told = tuple(values.get("told", ()))
         text, file = self.prompt(at, str(values.get("prompt", "")), told, role)
-        plain = {
-            key: values[key]
-            for key in ("title", "command", "report", "document", "commit", "gate", "agent", "turns")
-            if key in values
-        }
+        plain = "title command report document commit gate gate_default agent turns retries".split()
         return Phase(
-            name=name, role=role, prompt=text, may_write=self.shares(at, tuple(values.get("may_write", (NOTHING,)))), told=told, check=check,
-            next=self.onward(at, table.get("next", DONE), check), prompt_file=file,
-            retries=int(values.get("retries", 3)), when_used_up=resort,
+            name=name,
+            role=role,
+            prompt=text,
+            prompt_file=file,
+            may_write=self.shares(at, tuple(values.get("may_write", (NOTHING,)))),
+            told=told,
+            check=check,
+            next=self.onward(at, table.get("next", DONE), check),
+            when_used_up=resort,
             back_off_seconds=tuple(float(one) for one in values.get("back_off_seconds", ())),
-            minutes=float(values.get("minutes", 0)), money=float(values.get("money", 0)),
-            line=self.lines(at, "name"), gate_within=within, gate_default=str(values.get("gate_default", "")), **plain,
-        )  # fmt: skip
+            gate_within=within,
+            minutes=float(values.get("minutes", 0)),
+            money=float(values.get("money", 0)),
+            line=self.lines(at, "name"),
+            **{key: values[key] for key in plain if key in values},
+        )
 
     def within(self, at: int, values: Mapping[str, Any]) -> float:
         """How long a person has to answer the phase's gate; what counts after that needs such a limit."""
@@ -227,47 +229,42 @@ class _Reading:
             try:
                 seconds = span(str(values["gate_within"]))
             except UserError as error:
-                self.wrong(self.lines(at, "gate_within"), error.message, error.hint)
+                self.fault(at, "gate_within", error.message, error.hint)
         elif default:
-            self.wrong(self.lines(at, "gate_default"), "a default needs 'gate_within'.", 'gate_within = "2h".')
+            self.fault(at, "gate_default", "a default needs 'gate_within'.", 'gate_within = "2h".')
         return seconds
 
     def prompt(self, at: int, request: str, told: tuple[str, ...], role: str) -> tuple[str, str]:
         """The words of the phase; they may ask for what the phase is told, and for nothing else."""
         if not role:
             if request:
-                self.wrong(self.lines(at, "prompt"), "a phase without a role has nobody to read its prompt.")
+                self.fault(at, "prompt", "a phase without a role has nobody to read its prompt.")
             return "", ""
         if not request:
-            self.wrong(self.lines(at, "name"), f"the role '{role}' needs a prompt.", 'prompt = "file.md", or the text.')
+            self.fault(at, "name", f"the role '{role}' needs a prompt.", 'prompt = "file.md", or the text.')
             return "", ""
         text, file = request, ""
         if "\n" not in request:
             try:
                 text, file = self.find_prompt(request)
             except UserError as error:
-                self.wrong(self.lines(at, "prompt"), error.message, error.hint)
+                self.fault(at, "prompt", error.message, error.hint)
                 return "", ""
         for name in told:
             if name not in FACTS:
-                self.wrong(
-                    self.lines(at, "told"), f"nobody can be told '{name}'.", f"Known: {', '.join(sorted(FACTS))}."
-                )
+                self.fault(at, "told", f"nobody can be told '{name}'.", f"Known: {', '.join(sorted(FACTS))}.")
         asked = names(text)
         start = 0 if file else self.first_line_of_prompt(at)
         for name, line in asked.items():
             if name not in told:
                 fix = f'Add it: told = [… "{name}"].' if name in FACTS else f"Known: {', '.join(sorted(FACTS))}."
-                self.wrong(
-                    start + line,
-                    f"the prompt asks for '{{{{{name}}}}}', which this phase is not told.",
-                    fix,
-                    path=file,
-                )
+                fault = f"the prompt asks for '{{{{{name}}}}}', which this phase is not told."
+                self.wrong(start + line, fault, fix, path=file)
         for name in told:
             if name in FACTS and name not in asked:
-                self.wrong(
-                    self.lines(at, "told"),
+                self.fault(
+                    at,
+                    "told",
                     f"told '{name}', but its prompt does not say it.",
                     f"Put {{{{{name}}}}} into the prompt, or take it out of 'told'.",
                 )
@@ -283,12 +280,12 @@ class _Reading:
         """What may be written: one word for all of it, or patterns."""
         words = [share for share in shares if share in SHARES]
         if (NOTHING in words or ALL in words) and len(shares) > 1:
-            self.wrong(self.lines(at, "may_write"), f"'{words[0]}' stands alone or not at all.")
+            self.fault(at, "may_write", f"'{words[0]}' stands alone or not at all.")
         if TESTS in words and CODE in words:
-            self.wrong(self.lines(at, "may_write"), "tests and code together are everything.", 'Write: ["all"].')
+            self.fault(at, "may_write", "tests and code together are everything.", 'Write: ["all"].')
         for share in shares:
             if share.startswith("/") or ".." in share.split("/"):
-                self.wrong(self.lines(at, "may_write"), f"'{share}' leaves the checkout.", "Paths begin at its top.")
+                self.fault(at, "may_write", f"'{share}' leaves the checkout.", "Paths begin at its top.")
         return shares
 
     def onward(self, at: int, request: Any, check: str) -> dict[str, str]:
@@ -297,14 +294,15 @@ class _Reading:
         needed = tuple(one for one in outcomes if one != FAILED)
         if isinstance(request, str):
             if len(needed) > 1:
-                self.wrong(
-                    self.lines(at, "next"),
+                self.fault(
+                    at,
+                    "next",
                     f"the check '{check}' says {' or '.join(needed)}: 'next' must name both.",
                     "next = { " + ", ".join(f'{one} = "…"' for one in needed) + " }",
                 )
             return dict.fromkeys(needed, request)
         if not isinstance(request, dict) or not all(isinstance(one, str) for one in request.values()):
-            self.wrong(self.lines(at, "next"), "'next' must be a phase, or a table of what the check says.")
+            self.fault(at, "next", "'next' must be a phase, or a table of what the check says.")
             return dict.fromkeys(needed, DONE)
         for said in request:
             if said not in outcomes:
@@ -315,7 +313,7 @@ class _Reading:
                 )
         for said in needed:
             if said not in request:
-                self.wrong(self.lines(at, "next"), f"'next' does not say what follows '{said}'.")
+                self.fault(at, "next", f"'next' does not say what follows '{said}'.")
         return {said: request.get(said, DONE) for said in outcomes if said in request or said in needed}
 
     def lead(self, phases: tuple[Phase, ...]) -> None:
@@ -323,9 +321,7 @@ class _Reading:
         by_name: dict[str, Phase] = {}
         for at, phase in enumerate(phases):
             if phase.name in by_name:
-                self.wrong(
-                    self.lines(at, "name"), f"the phase '{phase.name}' stands there twice.", "Give each its own name."
-                )
+                self.fault(at, "name", f"the phase '{phase.name}' stands there twice.", "Give each its own name.")
             by_name.setdefault(phase.name, phase)
         for at, phase in enumerate(phases):
             for said, target in phase.next.items():

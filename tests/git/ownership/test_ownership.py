@@ -268,6 +268,16 @@ def test_overlap_is_judged_on_patterns(one, two, meet):
             assert {found[0].a, found[0].b} == {"a", "b"}
 
 
+def test_joined_owners_own_what_each_of_them_owns_and_keep_their_exclusions_apart():
+    joined = Ownership.joined([owns("src/"), owns("docs/", "!docs/x"), owns("*.md"), owns("docs/y")])
+    assert len(joined) == 2
+    owned = [
+        path for path in ("src/a", "docs/a", "docs/x", "a.md", "docs/y", "b.txt") if any(o.covers(path) for o in joined)
+    ]
+    assert owned == ["src/a", "docs/a", "a.md", "docs/y"]
+    assert not any(one.covers("a") for one in Ownership.joined([]))
+
+
 def test_one_owner_may_repeat_itself():
     assert overlaps({"a": owns("src/", "src/x", "src/*.py", "**")}) == []
 

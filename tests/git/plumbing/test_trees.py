@@ -8,8 +8,8 @@ import shutil
 
 import pytest
 
-from handoff.git.plumbing.trees import LIMIT
 from handoff.git.snapshots.restore import blobs
+from handoff.git.snapshots.scan import LIMIT
 from snapshot_archive import SnapshotArchive, tree_facts
 
 

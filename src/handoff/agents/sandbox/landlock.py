@@ -28,6 +28,7 @@ _FILE_RIGHTS = _EXECUTE | _WRITE | _READ_FILE | _TRUNCATE | _IOCTL
 _CONNECT = 1 << 1
 _SCOPE_SOCKET, _SCOPE_SIGNAL = 1 << 0, 1 << 1
 _NETWORK_SINCE, _IOCTL_SINCE, _SCOPE_SINCE = 4, 5, 6
+_DEVICES = [f"/dev/{name}" for name in "null tty zero full random urandom ptmx pts shm".split()]
 
 
 def version() -> int:
@@ -101,18 +102,7 @@ def restrict(writable: Sequence[str], hidden: Sequence[str], visible: Sequence[s
         allow(path, _READ)
     for path in visible:
         allow(path, _READ)
-    for path in (
-        *writable,
-        "/dev/null",
-        "/dev/tty",
-        "/dev/zero",
-        "/dev/full",
-        "/dev/random",
-        "/dev/urandom",
-        "/dev/ptmx",
-        "/dev/pts",
-        "/dev/shm",  # noqa: S108 - a device, not a scratch file
-    ):
+    for path in (*writable, *_DEVICES):
         allow(path, handled)
     allow("/proc", _READ | _WRITE | _TRUNCATE)
     libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from handoff.base.record import TYPE_CHECKING, Record
+from handoff.store.database import fetch_all, fetch_one
 
 if TYPE_CHECKING:
     from handoff.store.database import Store
@@ -10,6 +11,7 @@ if TYPE_CHECKING:
 ON, GONE = "on", "gone"
 HELD_SECONDS = 120.0
 _NEW_LOOKS_BACK = 600.0
+_KEPT = ("seq", "state", "next_at", "tries", "sent", "dropped", "sent_at", "trouble")
 
 
 class Progress(Record):
@@ -69,26 +71,20 @@ def keep(store: Store, held: Progress, *, now: Progress, done: bool) -> Progress
             name=held.name,
             mark=held.busy_until,
             until=until,
-            seq=now.seq,
-            state=now.state,
-            next_at=now.next_at,
-            tries=now.tries,
-            sent=now.sent,
-            dropped=now.dropped,
-            sent_at=now.sent_at,
-            trouble=now.trouble,
+            **{field: getattr(now, field) for field in _KEPT},
         )
     return Progress(**row) if row else None
 
 
 def listing(store: Store) -> dict[str, Progress]:
     """Every channel that was ever delivered to, by name."""
-    with store.transaction(write=False) as transaction:
-        return {row["name"]: Progress(**row) for row in transaction.query("list_channels")}
+    return {progress.name: progress for progress in fetch_all(store, Progress, "list_channels")}
 
 
 def last_seq(store: Store) -> int:
     """How far the journal goes."""
-    with store.transaction(write=False) as transaction:
-        row = transaction.one("last_event")
-    return int(row["seq"]) if row else 0
+    return fetch_one(store, _seq, "last_event") or 0
+
+
+def _seq(*, seq: int) -> int:
+    return seq

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.events import texts
+from handoff.store.database import fetch_all
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,8 +46,7 @@ def post(
 
 def unread(store: Store, *, limit: int = LIMIT) -> list[Message]:
     """Messages nobody has taken, the oldest first."""
-    with store.transaction(write=False) as transaction:
-        return [Message(**row) for row in transaction.query("read_inbox", limit=limit)]
+    return fetch_all(store, Message, "read_inbox", limit=limit)
 
 
 def take(store: Store, *, key: int, taken_by: str) -> Message | None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.events import journal, texts
+from handoff.store.database import fetch_all
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from handoff.store.database import Row, Store, Transaction
+    from handoff.store.database import Store, Transaction
 
 REFUSED = "refused"
 FIXED, SEEN = "fixed", "seen"
@@ -113,21 +114,17 @@ def listing(
     store: Store, *, project: str = "", session: str = "", include_ended: bool = False, limit: int = LIMIT
 ) -> list[Incident]:
     """Open incidents, or all of them, newest first."""
-    with store.transaction(write=False) as transaction:
-        rows = transaction.query(
-            "list_incidents", project=project, session=session, include_ended=int(include_ended), limit=limit
-        )
-        return [_incident(row) for row in rows]
+    asked = {"project": project, "session": session, "include_ended": int(include_ended), "limit": limit}
+    return fetch_all(store, _incident, "list_incidents", **asked)
 
 
 def find(store: Store, *, id: str) -> Incident:
     """The incident of that id, or of that beginning of one."""
-    with store.transaction(write=False) as transaction:
-        rows = transaction.query("find_incidents", start=id.replace("%", "").replace("_", "") + "%")
-    exact = [row for row in rows if row["id"] == id]
-    if len(exact or rows) != 1:
+    found = fetch_all(store, _incident, "find_incidents", start=id.replace("%", "").replace("_", "") + "%")
+    exact = [one for one in found if one.id == id] or found
+    if len(exact) != 1:
         raise UserError(f"There is no incident '{id}'.", "See them all: handoff incidents --all")
-    return _incident((exact or rows)[0])
+    return exact[0]
 
 
 def count(store: Store, *, project: str = "") -> int:
@@ -139,7 +136,7 @@ def count(store: Store, *, project: str = "") -> int:
 
 def of_place(transaction: Transaction, *, place: str) -> list[Incident]:
     """The open incidents of one place, oldest first."""
-    return [_incident(row) for row in transaction.query("list_place_incidents", place=place)]
+    return fetch_all(transaction, _incident, "list_place_incidents", place=place)
 
 
 def get_watched(transaction: Transaction, *, place: str) -> Watched:
@@ -161,9 +158,5 @@ def _clean(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")
 
 
-def _incident(row: Row) -> Incident:
-    body = texts.read(str(row["body"]), {})
-    return Incident(
-        id=row["id"], at=row["at"], kind=row["kind"], project=row["project"], session=row["session"], place=row["place"], what=body.get("what", ""),
-        fix=body.get("fix", ""), evidence=body.get("evidence", {}), fixed=body.get("fixed", {}), resolved_at=row["resolved_at"], resolved=row["resolved"],
-    )  # fmt: skip
+def _incident(*, body: str, **row: Any) -> Incident:
+    return Incident(**{"what": "", "fix": "", "evidence": {}, "fixed": {}, **texts.read(body, {}), **row})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.events import texts
+from handoff.store.database import fetch_all
 
 if TYPE_CHECKING:
     from typing import Any, Protocol
@@ -75,23 +76,19 @@ def append(
 
 def since(store: Store, *, seq: int = 0, project: str = "", limit: int = LIMIT) -> list[Event]:
     """The lines after `seq`. Writers take turns, so no line ever appears behind one that was read."""
-    with store.transaction(write=False) as transaction:
-        return [event_of(row) for row in transaction.query("read_events", since=seq, project=project, limit=limit)]
+    return fetch_all(store, event_of, "read_events", since=seq, project=project, limit=limit)
 
 
 def last(store: Store, *, project: str = "", limit: int = 20) -> list[Event]:
     """The end of the journal, in order."""
-    with store.transaction(write=False) as transaction:
-        rows = transaction.query("read_last_events", project=project, limit=limit)
-        return [event_of(row) for row in reversed(rows)]
+    return fetch_all(store, event_of, "read_last_events", project=project, limit=limit)[::-1]
 
 
 def of_task(store: Store, *, key: int, seq: int = 0) -> list[Event]:
     """What happened to one task."""
-    with store.transaction(write=False) as transaction:
-        return [event_of(row) for row in transaction.query("read_task_events", task=key, since=seq, limit=LIMIT)]
+    return fetch_all(store, event_of, "read_task_events", task=key, since=seq, limit=LIMIT)
 
 
-def event_of(row: dict[str, Any]) -> Event:
+def event_of(*, body: str, **row: Any) -> Event:
     """The line that a row holds."""
-    return Event(**{**row, "body": texts.read(row["body"], {})})
+    return Event(**row, body=texts.read(body, {}))

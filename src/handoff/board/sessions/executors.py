@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.tasks import requirements
+from handoff.store.database import fetch_all
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,9 +75,7 @@ def renew(store: Store, *, id: str, lease_seconds: float = LEASE_SECONDS) -> boo
 def listing(store: Store, *, host: str = "") -> list[Executor]:
     """Supervisors whose work is not yet in other hands, the oldest first."""
     with store.transaction(write=False) as transaction:
-        return [
-            Executor(**row) for row in transaction.query("list_executors", host=host, lease_now=transaction.lease_now())
-        ]
+        return fetch_all(transaction, Executor, "list_executors", host=host, lease_now=transaction.lease_now())
 
 
 def give_up(store: Store, *, id: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.events import journal
+from handoff.store.database import fetch_all
 
 if TYPE_CHECKING:
     from handoff.board.tasks.tasks import Task
@@ -75,8 +76,7 @@ def resume(store: Store, *, scope: str = ALL, project: str = "", name: str = "")
 
 def listing(store: Store) -> list[Pause]:
     """What is stopped."""
-    with store.transaction(write=False) as transaction:
-        return [Pause(**row) for row in transaction.query("list_pauses")]
+    return fetch_all(store, Pause, "list_pauses")
 
 
 def pause_of(transaction: Transaction, task: Task) -> Pause | None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.events import journal
+from handoff.store.database import fetch_all, fetch_one
 
 if TYPE_CHECKING:
-    from handoff.store.database import Row, Store
+    from handoff.store.database import Store
 
 PERSON, TAB, AGENT, SUPERVISOR = "person", "tab", "agent", "supervisor"
 LIMIT = 1000
@@ -63,15 +64,12 @@ def register(store: Store, *, who: SessionIdentity, task: int | None = None, fen
 
 def get(store: Store, *, id: str) -> Session | None:
     """The session of that id."""
-    with store.transaction(write=False) as transaction:
-        row: Row | None = transaction.one("get_session", id=id)
-    return Session(**row) if row else None
+    return fetch_one(store, Session, "get_session", id=id)
 
 
 def listing(store: Store, *, limit: int = LIMIT) -> list[Session]:
     """Sessions that have not ended."""
-    with store.transaction(write=False) as transaction:
-        return [Session(**row) for row in transaction.query("list_live_sessions", limit=limit)]
+    return fetch_all(store, Session, "list_live_sessions", limit=limit)
 
 
 def end(store: Store, *, id: str, ending: str = "ended") -> bool:

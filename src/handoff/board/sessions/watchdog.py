@@ -10,6 +10,7 @@ from handoff.board.sessions import leases, sessions
 from handoff.board.tasks import batches, states, tasks
 from handoff.board.tasks.batches import Batch
 from handoff.board.tasks.tasks import Task
+from handoff.store.database import fetch_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -116,11 +117,9 @@ def _look(store: Store, *, host: str) -> _Found:
     with store.transaction(write=False) as look:
         now = look.now()
         return _Found(
-            expired=[Task(**row) for row in look.query("list_expired", lease_now=look.lease_now(), limit=LIMIT)],
+            expired=fetch_all(look, Task, "list_expired", lease_now=look.lease_now(), limit=LIMIT),
             held_here=look.query("list_held_on", host=host) if host else [],
-            idle_fan_ins=[
-                Task(**row) for row in look.query("list_idle_fan_ins", before=now - FAN_IN_SECONDS, limit=LIMIT)
-            ],
+            idle_fan_ins=fetch_all(look, Task, "list_idle_fan_ins", before=now - FAN_IN_SECONDS, limit=LIMIT),
             idle_sessions=[
                 row["id"] for row in look.query("list_idle_sessions", before=now - SESSION_SECONDS, limit=LIMIT)
             ],
@@ -156,7 +155,7 @@ def _repair(store: Store, *, deep: bool) -> tuple[list[Task], list[Task]]:
         opened = [
             batches.join(transaction, key=row["key"]) for row in transaction.query("list_joinable_batches", limit=LIMIT)
         ]
-        woken = [Task(**row) for row in transaction.query("wake_freed", now=transaction.now())]
+        woken = fetch_all(transaction, Task, "wake_freed", now=transaction.now())
         for task in woken:
             journal.append(transaction, "task.readied", task=task)
     return [task for task in opened if task is not None], woken
@@ -166,12 +165,12 @@ def _tell_overdue(store: Store) -> tuple[list[Batch], list[Gate], list[Gate]]:
     """Batches and gates that are late. Nothing is started beside what still runs: a person decides, or has decided."""
     with store.transaction() as transaction:
         now = transaction.now()
-        late_batches = [Batch(**row) for row in transaction.query("mark_overdue_batches", now=now)]
+        late_batches = fetch_all(transaction, Batch, "mark_overdue_batches", now=now)
         for batch in late_batches:
             journal.append(transaction, "batch.delayed", project=batch.project, batch=batch.key, id=batch.id)
         late_gates: list[Gate] = []
         concluded: list[Gate] = []
-        for gate in [Gate(**row) for row in transaction.query("mark_overdue_gates", now=now)]:
+        for gate in fetch_all(transaction, Gate, "mark_overdue_gates", now=now):
             task = tasks.look_up(transaction, key=gate.task)
             if gate.fallback and task is not None and task.state == states.GATED:
                 gates.apply_fallback(transaction, gate=gate)

@@ -9,6 +9,7 @@ from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.events import journal
 from handoff.board.tasks import questions, requirements, states, tasks
 from handoff.board.tasks.tasks import FAN_IN, SUB_TASK, Task
+from handoff.store.database import fetch_all, fetch_one
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -211,29 +212,23 @@ def find_circle(needs: Mapping[str, Sequence[str]]) -> list[str]:
 
 def find(store: Store, *, project: str, id: str) -> Batch:
     """The batch people mean by `id`: the latest."""
-    with store.transaction(write=False) as transaction:
-        row = transaction.one("find_batch", project=project, id=id)
-    if row is None:
+    found = fetch_one(store, Batch, "find_batch", project=project, id=id)
+    if found is None:
         raise UserError(f"There is no batch '{id}' in project '{project}'.", "See: handoff queue")
-    return Batch(**row)
+    return found
 
 
 def get(store: Store, *, key: int) -> Batch:
     """The batch with that key."""
-    with store.transaction(write=False) as transaction:
-        row = transaction.one("get_batch", key=key)
-    if row is None:
+    found = fetch_one(store, Batch, "get_batch", key=key)
+    if found is None:
         raise UserError(f"There is no batch number {key}.")
-    return Batch(**row)
+    return found
 
 
 def listing(store: Store, *, project: str = "", include_ended: bool = False, limit: int = LIMIT) -> list[Batch]:
     """Batches, newest first; only the live ones unless `every`."""
-    with store.transaction(write=False) as transaction:
-        return [
-            Batch(**row)
-            for row in transaction.query("list_batches", project=project, live=int(not include_ended), limit=limit)
-        ]
+    return fetch_all(store, Batch, "list_batches", project=project, live=int(not include_ended), limit=limit)
 
 
 def count_out(transaction: Transaction, task: Task) -> Task | None:

@@ -7,6 +7,7 @@ from handoff.base.ids import check_id
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.events import journal, texts
 from handoff.board.tasks import requirements, states, tasks
+from handoff.store.database import fetch_all, fetch_one
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,6 +22,7 @@ GATED = "gated"
 """Never in the row: a flow waits for a person while its task does."""
 LIMIT = 1000
 _EVENTS = 10_000
+_MOVED = "head phase cycle max_cycles task state reason pending data agents".split()
 
 
 class Flow(Record):
@@ -101,9 +103,7 @@ def add(
 
 def refuse_live(store: Store, *, project: str, id: str) -> None:
     """An id names one live flow at a time."""
-    with store.transaction(write=False) as transaction:
-        rows = transaction.query("find_flow", project=project, id=id)
-    if any(row["ended_at"] is None for row in rows):
+    if any(flow.ended_at is None for flow in fetch_all(store, Flow, "find_flow", project=project, id=id)):
         raise Conflict(
             f"The flow '{id}' is still under way.", f"See: handoff flow status {id}. Or choose another --id."
         )
@@ -120,11 +120,10 @@ def tell(
 
 def get(store: Store, *, key: int) -> Flow:
     """The flow with that key."""
-    with store.transaction(write=False) as transaction:
-        row = transaction.one("get_flow", key=key)
-    if row is None:
+    found = fetch_one(store, Flow, "get_flow", key=key)
+    if found is None:
         raise UserError(f"There is no flow number {key}.", "See: handoff flow status --all")
-    return Flow(**row)
+    return found
 
 
 def find(store: Store, *, project: str, id: str = "") -> Flow:
@@ -139,8 +138,7 @@ def find(store: Store, *, project: str, id: str = "") -> Flow:
             )
         names = ", ".join(flow.id for flow in live)
         raise UserError(f"Several flows are under way: {names}.", "Say which one.")
-    with store.transaction(write=False) as transaction:
-        found = [Flow(**row) for row in transaction.query("find_flow", project=project, id=id)]
+    found = fetch_all(store, Flow, "find_flow", project=project, id=id)
     if not found:
         raise UserError(f"There is no flow '{id}' in project '{project}'.", "See: handoff flow status --all")
     return next((flow for flow in found if flow.ended_at is None), found[0])
@@ -148,24 +146,17 @@ def find(store: Store, *, project: str, id: str = "") -> Flow:
 
 def of_task(store: Store, *, task: int) -> Flow | None:
     """The flow whose present phase is that task."""
-    with store.transaction(write=False) as transaction:
-        row = transaction.one("flow_of_task", task=task)
-    return Flow(**row) if row else None
+    return fetch_one(store, Flow, "flow_of_task", task=task)
 
 
 def listing(store: Store, *, project: str = "", include_ended: bool = False, limit: int = LIMIT) -> list[Flow]:
     """Live flows, or all of them, newest first."""
-    with store.transaction(write=False) as transaction:
-        return [
-            Flow(**row)
-            for row in transaction.query("list_flows", project=project, include_ended=int(include_ended), limit=limit)
-        ]
+    return fetch_all(store, Flow, "list_flows", project=project, include_ended=int(include_ended), limit=limit)
 
 
 def idle(store: Store) -> list[Flow]:
     """Flows whose next move is the orchestrator's own."""
-    with store.transaction(write=False) as transaction:
-        return [Flow(**row) for row in transaction.query("list_idle_flows")]
+    return fetch_all(store, Flow, "list_idle_flows")
 
 
 def move(transaction: Transaction, flow: Flow, **changed: Any) -> Flow:
@@ -177,11 +168,10 @@ def move(transaction: Transaction, flow: Flow, **changed: Any) -> Flow:
     ended = new.ended_at
     if new.state in (DONE, CANCELLED) and ended is None:
         ended = transaction.now()
+    kept = {name: getattr(new, name) for name in _MOVED}
     row = transaction.one(
-        "move_flow", key=flow.key, version=flow.version, head=new.head, phase=new.phase, cycle=new.cycle,
-        max_cycles=new.max_cycles, task=new.task, state=new.state, reason=new.reason, pending=new.pending,
-        data=new.data, agents=new.agents, now=transaction.now(), ended_at=ended,
-    )  # fmt: skip
+        "move_flow", key=flow.key, version=flow.version, now=transaction.now(), ended_at=ended, **kept
+    )
     if row is None:
         raise Conflict(f"The flow '{flow.id}' was moved on by somebody else.", f"See: handoff flow status {flow.id}")
     return Flow(**row)
@@ -211,7 +201,6 @@ def add_phase(
 def events(store: Store, flow: Flow) -> list[Event]:
     """What happened to a flow and its tasks, in order."""
     below, named = f"{flow.id}/%", f'%"flow_key": {flow.key}%'
-    with store.transaction(write=False) as transaction:
-        rows = transaction.query("read_flow_events", project=flow.project, below=below, named=named, limit=_EVENTS)
-    found = [journal.event_of(row) for row in rows]
+    asked = {"project": flow.project, "below": below, "named": named, "limit": _EVENTS}
+    found = fetch_all(store, journal.event_of, "read_flow_events", **asked)
     return [event for event in found if event.at >= flow.created_at]  # an id may have been used before

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from handoff.base.record import TYPE_CHECKING, Record
+from handoff.store.database import fetch_all
 
 if TYPE_CHECKING:
     from handoff.board.tasks.batches import Batch
@@ -71,8 +72,7 @@ def serial_share(speedup: float, workers: int) -> float | None:
 
 def listing(store: Store, *, project: str = "", limit: int = SAMPLES) -> list[Measure]:
     """The latest figures, newest first."""
-    with store.transaction(write=False) as transaction:
-        return [Measure(**row) for row in transaction.query("list_measures", project=project, limit=limit)]
+    return fetch_all(store, Measure, "list_measures", project=project, limit=limit)
 
 
 def calibration(store: Store, *, project: str = "") -> Calibration:

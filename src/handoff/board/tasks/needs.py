@@ -6,6 +6,7 @@ from handoff.base.record import TYPE_CHECKING
 from handoff.board.events import journal
 from handoff.board.tasks import states
 from handoff.board.tasks.tasks import SUB_TASK, Task
+from handoff.store.database import fetch_all
 
 if TYPE_CHECKING:
     from handoff.store.database import Transaction
@@ -16,7 +17,7 @@ def meet(transaction: Transaction, task: Task) -> list[Task]:
     if not transaction.execute("lower_open_needs", needs=task.key):
         return []
     transaction.execute("meet_needs", needs=task.key)
-    woken = [Task(**row) for row in transaction.query("wake_dependents", needs=task.key, now=transaction.now())]
+    woken = fetch_all(transaction, Task, "wake_dependents", needs=task.key, now=transaction.now())
     for other in woken:
         journal.append(transaction, "task.readied", task=other, needed=task.label)
     return woken
@@ -50,7 +51,7 @@ def strand(transaction: Transaction, task: Task) -> list[Task]:
 
 def stranded_by(transaction: Transaction, task: Task) -> list[Task]:
     """What was blocked because `task` was."""
-    return [Task(**row) for row in transaction.query("list_victims", blocked_by=task.key)]
+    return fetch_all(transaction, Task, "list_victims", blocked_by=task.key)
 
 
 def waive_cancelled(transaction: Transaction, task: Task) -> None:

@@ -7,6 +7,7 @@ from handoff.base.ids import check_id
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.events import journal, texts
 from handoff.board.tasks import requirements, states
+from handoff.store.database import fetch_all, fetch_one
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -151,8 +152,7 @@ def find(store: Store, *, project: str, id: str, batch: str = "") -> Task:
 
 def of_id(store: Store, *, project: str, id: str) -> list[Task]:
     """Every task that has or had that id, newest first."""
-    with store.transaction(write=False) as transaction:
-        return [Task(**row) for row in transaction.query("find_task", project=project, id=id)]
+    return fetch_all(store, Task, "find_task", project=project, id=id)
 
 
 def get(store: Store, *, key: int) -> Task:
@@ -165,9 +165,7 @@ def get(store: Store, *, key: int) -> Task:
 
 def look_up(store: Store, *, key: int) -> Task | None:
     """The task with that key, if it was not pruned."""
-    with store.transaction(write=False) as transaction:
-        row = transaction.one("get_task", key=key)
-    return Task(**row) if row else None
+    return fetch_one(store, Task, "get_task", key=key)
 
 
 def count_ready(store: Store, *, project: str = "") -> dict[str, int]:
@@ -185,19 +183,15 @@ def is_any_paused(store: Store) -> bool:
 def listing(
     store: Store, *, project: str = "", state: str = "", include_ended: bool = False, limit: int = LIMIT
 ) -> list[Task]:
-    """Live tasks in the order they were written; with `state` or `every`, those, newest first."""
-    with store.transaction(write=False) as transaction:
-        if state:
-            rows = transaction.query("list_tasks_in_state", project=project, state=state, limit=limit)
-        else:
-            rows = transaction.query("list_tasks" if include_ended else "list_live_tasks", project=project, limit=limit)
-    return [Task(**row) for row in rows]
+    """Live tasks in the order they were written; with `state` or `include_ended`, those, newest first."""
+    if state:
+        return fetch_all(store, Task, "list_tasks_in_state", project=project, state=state, limit=limit)
+    return fetch_all(store, Task, "list_tasks" if include_ended else "list_live_tasks", project=project, limit=limit)
 
 
 def of_batch(store: Store, *, batch: int) -> list[Task]:
     """The sub-tasks of a batch, then its fan-in."""
-    with store.transaction(write=False) as transaction:
-        found = [Task(**row) for row in transaction.query("list_batch_tasks", batch=batch)]
+    found = fetch_all(store, Task, "list_batch_tasks", batch=batch)
     return sorted(found, key=lambda task: (task.kind == FAN_IN, task.key))
 
 
@@ -213,8 +207,7 @@ class Need(Record):
 
 def needs_of(store: Store, *, key: int) -> list[Need]:
     """What a task comes after, met or not."""
-    with store.transaction(write=False) as transaction:
-        return [Need(**row) for row in transaction.query("list_needs", task=key)]
+    return fetch_all(store, Need, "list_needs", task=key)
 
 
 def projects(store: Store) -> list[Row]:
@@ -285,8 +278,7 @@ def ended_since(store: Store, *, project: str, since: float) -> list[Task]:
 def prune(store: Store, *, before: float, project: str = "", dry_run: bool = True) -> list[Task]:
     """Ended tasks older than `before`; they are forgotten unless it is a dry run. The journal keeps its lines."""
     with store.transaction(write=not dry_run) as transaction:
-        rows = transaction.query("list_prunable", before=before, project=project, limit=_PRUNED)
-        found = [Task(**row) for row in rows]
+        found = fetch_all(transaction, Task, "list_prunable", before=before, project=project, limit=_PRUNED)
         if not dry_run:
             for task in found:
                 for query in ("prune_needs", "prune_requirements", "prune_gates", "prune_task"):

@@ -15,21 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-class Language(Record):
-    """How tests look in one language. `test` has a group `name`; `before` is looked for in the lines above a test."""
-
-    test: re.Pattern[str]
-    asserts: re.Pattern[str]
-    trivial: re.Pattern[str]
-    skip_inside: re.Pattern[str]
-    skip_before: re.Pattern[str]
-    skip_head: re.Pattern[str]
-    quotes: str = "\"'`"
-    comment: str = "//"
-    ruby: bool = False
-    mark: re.Pattern[str] | None = None  # what must stand above a function for it to be a test
-
-
 _NEVER = re.compile(r"(?!)")
 _STRING = r"(?P<quote>[\"'`])(?P<name>(?:\\.|(?!(?P=quote)).)*)(?P=quote)"
 _TRUE = re.compile(
@@ -41,6 +26,22 @@ _TRUE = re.compile(
     r"|expect\s*\(\s*([\w.]+)\s*\)\s*\.\s*(?:toBe|toEqual|toStrictEqual|to\s+eq|to\s+equal)\s*\(\s*\3\s*\)"
 )
 
+
+class Language(Record):
+    """How tests look in one language. `test` has a group `name`; `before` is looked for in the lines above a test."""
+
+    test: re.Pattern[str]
+    asserts: re.Pattern[str]
+    trivial: re.Pattern[str] = _TRUE
+    skip_inside: re.Pattern[str] = _NEVER
+    skip_before: re.Pattern[str] = _NEVER
+    skip_head: re.Pattern[str] = _NEVER
+    quotes: str = "\"'`"
+    comment: str = "//"
+    ruby: bool = False
+    mark: re.Pattern[str] | None = None  # what must stand above a function for it to be a test
+
+
 _SCRIPT = Language(
     test=re.compile(
         rf"(?<![\w.$])(?P<word>(?:x|f)?(?:it|test|describe|context|suite))(?P<mods>(?:\.\w+)*)(?:\([^()\"'`]*\))?\s*\(\s*{_STRING}"
@@ -48,9 +49,7 @@ _SCRIPT = Language(
     asserts=re.compile(
         r"(?<![\w$])expect(?:\.\w+)*\s*\(|(?<![\w$])assert(?:\.\w+)*\s*\(|\bt\.(?:is|deepEqual|true|false|throws|truthy|falsy|equal|ok|same)\s*\(|\.should\b"
     ),
-    trivial=_TRUE,
     skip_inside=re.compile(r"(?<![\w$])(?:t|this|ctx|context|test)\.(?:skip|todo)\s*\("),
-    skip_before=_NEVER,
     skip_head=re.compile(r"^x|\.(?:skip|todo|skipIf|fixme)|\{\s*(?:skip|todo)\s*:\s*(?!false)"),
 )
 _JAVA = Language(
@@ -58,10 +57,8 @@ _JAVA = Language(
     asserts=re.compile(
         r"\b(?:assert\w*|expect\w*|verify\w*|fail|should\w*)\s*(?:<[^<>]*>)?\s*\(|\.(?:andExpect|isEqualTo|hasSize|isTrue|isFalse|isNull|isNotNull|contains)\s*\(|(?<![\w.])assert\s"
     ),
-    trivial=_TRUE,
     skip_inside=re.compile(r"\b(?:assumeTrue\s*\(\s*false|Assumptions\.abort)"),
     skip_before=re.compile(r"@(?:Disabled\w*|Ignore)\b"),
-    skip_head=_NEVER,
     quotes="\"'",
     mark=re.compile(r"@(?:Test|ParameterizedTest|RepeatedTest|TestFactory|Property|Theory)\b"),
 )
@@ -72,18 +69,12 @@ _GO = Language(
     asserts=re.compile(
         r"\bt\.(?:Error|Errorf|Fatal|Fatalf|Fail|FailNow)\s*\(|\b(?:assert|require|is|must)\.\w+\s*\(|\bcmp\.Diff\s*\("
     ),
-    trivial=_TRUE,
     skip_inside=re.compile(r"\bt\.Skip(?:f|Now)?\s*\("),
-    skip_before=_NEVER,
-    skip_head=_NEVER,
 )
 _RUST = Language(
     test=re.compile(r"(?:async\s+)?fn\s+(?P<name>\w+)\s*\([^()]*\)[^{;]*\{"),
     asserts=re.compile(r"\b(?:debug_)?assert\w*!\s*[(\[{]|\bpanic!\s*\(|\bprop_assert\w*!"),
-    trivial=_TRUE,
-    skip_inside=_NEVER,
     skip_before=re.compile(r"#\[ignore"),
-    skip_head=_NEVER,
     quotes='"',
     mark=re.compile(r"#\[(?:\w+::)*(?:test|rstest|test_case|quickcheck)\b"),
 )
@@ -92,20 +83,16 @@ _SHARP = Language(
     asserts=re.compile(
         r"\b(?:Assert\w*|CollectionAssert|StringAssert)\.\w+\s*(?:<[^<>]*>)?\s*\(|\.Should\w*\s*\(|\bVerify\w*\s*\("
     ),
-    trivial=_TRUE,
     skip_inside=re.compile(r"\bAssert\.(?:Ignore|Inconclusive|Skip)\s*\("),
     skip_before=re.compile(r"\[Ignore|Skip\s*=|\[Explicit"),
-    skip_head=_NEVER,
     quotes="\"'",
     mark=re.compile(r"\[(?:Fact|Theory|Test|TestMethod|TestCase|DataTestMethod)\b"),
 )
 _PHP = Language(
     test=re.compile(r"function\s+(?P<name>\w+)\s*\([^(){}]*\)[^{;]*\{"),
     asserts=re.compile(r"(?:->|::)(?:assert\w*|expect\w*|should\w*)\s*\(|(?<![\w$>:])expect\s*\("),
-    trivial=_TRUE,
     skip_inside=re.compile(r"markTest(?:Skipped|Incomplete)\s*\("),
     skip_before=re.compile(r"@(?:group\s+skip|requires)|#\[Requires"),
-    skip_head=_NEVER,
     mark=re.compile(r"@test\b|#\[Test\b|function\s+test"),
 )
 _RUBY = Language(
@@ -115,9 +102,7 @@ _RUBY = Language(
         re.MULTILINE,
     ),
     asserts=re.compile(r"\bexpect\s*[({]|\.should\b|\bassert\w*\b|\brefute\w*\b|\bmust_\w+|\bis_expected\b"),
-    trivial=_TRUE,
     skip_inside=re.compile(r"^\s*(?:skip|pending)\b", re.MULTILINE),
-    skip_before=_NEVER,
     skip_head=re.compile(r"^x|^pending|\b(?:skip|pending):\s*(?!false)|:skip\b|:pending\b"),
     quotes="\"'",
     comment="#",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from handoff.base.record import TYPE_CHECKING, Record
+from handoff.checks import results
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,6 +36,14 @@ class RunOutput(Record):
     def place(self, name: str) -> str:
         """Where a file of the suite's folder lies on the disk."""
         return os.path.join(self.top, self.suite.folder, name)
+
+    def case(
+        self, file: str, name: str, status: str, reason: str = "", message: str = "", seconds: float = 0.0
+    ) -> results.Case:
+        """A case of this run, with the id every reader gives it; without a name it is a whole file that did not load."""
+        return results.case(
+            self.suite.name, file=file, name=name, status=status, reason=reason, message=message, seconds=float(seconds)
+        )
 
     def tests(self, name: str) -> bool:
         """Whether a file a traceback names is a test."""

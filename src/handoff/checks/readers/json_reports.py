@@ -44,7 +44,7 @@ def unittest(found: RunOutput) -> list[results.Case]:
         file = found.path(one["file"] or one["module"].replace(".", "/") + ".py")
         name = one["name"].replace(".", "::")
         message = "\n".join(text.rstrip().splitlines()[-3:])
-        cases.append(_case(found, file, name, (one["status"], reason, message, one["seconds"])))
+        cases.append(found.case(file, name, one["status"], reason, message, one["seconds"]))
     return cases
 
 
@@ -77,14 +77,8 @@ def node(found: RunOutput) -> list[results.Case]:
             reason = results.TIMEOUT
         message = _error_line(text) if loading else text
         status = results.ERROR if loading else status
-        cases.append(
-            _case(
-                found,
-                found.path(file),
-                "" if loading else name,
-                (status, reason, message if bad else "", one["seconds"]),
-            )
-        )
+        name, message = "" if loading else name, message if bad else ""
+        cases.append(found.case(found.path(file), name, status, reason, message, one["seconds"]))
     return cases
 
 
@@ -107,11 +101,11 @@ def jest(found: RunOutput) -> list[results.Case]:
             text = "\n".join(test.get("failureMessages") or ())
             reason = script_reason(text, loading=False, is_test=found.tests) if status == results.FAILED else ""
             name = " > ".join([*(test.get("ancestorTitles") or ()), test.get("title", "")])
-            cases.append(_case(found, file, name, (status, reason, text, (test.get("duration") or 0) / 1000)))
+            cases.append(found.case(file, name, status, reason, text, (test.get("duration") or 0) / 1000))
         if not tests and suite.get("status") == "failed":
             text = suite.get("message") or ""
             reason = script_reason(text, loading=True, is_test=found.tests)
-            cases.append(_case(found, file, "", (results.ERROR, reason, text, 0.0)))
+            cases.append(found.case(file, "", results.ERROR, reason, text))
     return cases
 
 
@@ -126,15 +120,12 @@ def mocha(found: RunOutput) -> list[results.Case]:
         name = test.get("fullTitle", "")
         status = results.SKIPPED if name in skipped else results.FAILED if fault else results.PASSED
         reason = script_reason(text, loading=False, is_test=found.tests) if status == results.FAILED else ""
-        message = str(fault.get("message", ""))
-        cases.append(
-            _case(
-                found,
-                found.path(test.get("file") or ""),
-                name,
-                (status, reason, message, (test.get("duration") or 0) / 1000),
-            )
+        file, message, seconds = (
+            found.path(test.get("file") or ""),
+            str(fault.get("message", "")),
+            test.get("duration") or 0,
         )
+        cases.append(found.case(file, name, status, reason, message, seconds / 1000))
     return cases
 
 
@@ -148,25 +139,12 @@ def rspec(found: RunOutput) -> list[results.Case]:
         status = _RSPEC.get(test.get("status", ""), results.ERROR)
         reason = plain_reason(text) if status == results.FAILED else ""
         file = found.path(str(test.get("file_path", "")).removeprefix("./"))
-        cases.append(
-            _case(
-                found,
-                file,
-                test.get("full_description", ""),
-                (status, reason, text if fault else "", test.get("run_time") or 0),
-            )
-        )
+        name, message = test.get("full_description", ""), text if fault else ""
+        cases.append(found.case(file, name, status, reason, message, test.get("run_time") or 0))
     if (data.get("summary") or {}).get("errors_outside_of_examples_count"):
         for text in data.get("messages") or ():
             named = re.search(r"error occurred while loading (\S+?)\.?(?:\s|$)", text)
             if named:
                 reason = plain_reason(text, building=True)
-                cases.append(_case(found, found.path(named[1]), "", (results.ERROR, reason, text, 0.0)))
+                cases.append(found.case(found.path(named[1]), "", results.ERROR, reason, text))
     return cases
-
-
-def _case(found: RunOutput, file: str, name: str, rest: tuple[str, str, str, float]) -> results.Case:
-    status, reason, message, seconds = rest
-    return results.case(
-        found.suite.name, file=file, name=name, status=status, reason=reason, message=message, seconds=float(seconds)
-    )

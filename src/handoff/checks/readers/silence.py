@@ -36,6 +36,5 @@ def _broken(found: RunOutput, why: Callable[[], str]) -> list[results.Case]:
         path = found.path(match[0].removeprefix("./"))
         if found.is_test(path) and os.path.isfile(os.path.join(found.top, path)):
             words = [line for line in found.output.splitlines() if re.search(r"error", line, re.IGNORECASE)]
-            message, broken = "\n".join(words[:5]), results.ERROR
-            return [results.case(found.suite.name, file=path, name="", status=broken, reason=why(), message=message)]
+            return [found.case(path, "", results.ERROR, why(), "\n".join(words[:5]))]
     return nothing_ran(found)

@@ -49,7 +49,7 @@ def go(found: RunOutput) -> list[results.Case]:
             continue
         text = "".join(texts.get((package, test), ()))
         reason, message = _go_reason(text) if status == results.FAILED else ("", "")
-        cases.append(_case(found, places.file(package, test), test, status, (reason, message, seconds)))
+        cases.append(found.case(places.file(package, test), test, status, reason, message, seconds))
     cases += _go_unbuilt(found, "\n".join(loose), "".join(text for parts in texts.values() for text in parts))
     if not cases and not ended and not re.search(r"no test files|no packages", found.output):
         raise Unreadable("go printed no test events")
@@ -80,7 +80,7 @@ def _go_unbuilt(found: RunOutput, said: str, printed: str) -> list[results.Case]
     for file, lines in broken.items():
         reasons = {plain_reason(line, building=True) for line in lines}
         reason = results.MISSING if reasons == {results.MISSING} else results.SYNTAX
-        cases.append(_case(found, file, "", results.ERROR, (reason, "\n".join(lines), 0.0)))
+        cases.append(found.case(file, "", results.ERROR, reason, "\n".join(lines)))
     return cases
 
 
@@ -138,16 +138,15 @@ def cargo(found: RunOutput) -> list[results.Case]:
             reason = ""
             if status == results.FAILED:
                 reason = plain_reason(text)
-                reason = (
-                    results.RAISED if reason in (results.OTHER, results.SYNTAX) and "panicked at" in text else reason
-                )
-            cases.append(_case(found, file, match[1], status, (reason, text, 0.0)))
+                if reason in (results.OTHER, results.SYNTAX) and "panicked at" in text:
+                    reason = results.RAISED
+            cases.append(found.case(file, match[1], status, reason, text))
     for words, path in _RUST_ERROR.findall(found.output):
         if found.output.find("could not compile") >= 0 and not any(
             case.file == path and not case.name for case in cases
         ):
             reason = plain_reason(words, building=True)
-            cases.append(_case(found, path, "", results.ERROR, (reason, words, 0.0)))
+            cases.append(found.case(path, "", results.ERROR, reason, words))
     if not cases and "running 0 tests" not in found.output:
         raise Unreadable("cargo printed no tests")
     return cases
@@ -172,10 +171,3 @@ def _said(block: str) -> dict[str, str]:
         elif current is not None:
             current.append(line)
     return {name: "\n".join(lines).strip() for name, lines in found.items()}
-
-
-def _case(found: RunOutput, file: str, name: str, status: str, rest: tuple[str, str, float]) -> results.Case:
-    reason, message, seconds = rest
-    return results.case(
-        found.suite.name, file=file, name=name, status=status, reason=reason, message=message, seconds=seconds
-    )

@@ -79,15 +79,13 @@ def pytest(found: RunOutput) -> list[results.Case]:
         if one.status == results.SKIPPED and not one.owner:
             name = ""  # a whole file skipped itself
         message = _pytest_words(text) if one.bad else one.message
-        cases.append(_case(found, file, name, one, reason, message))
+        cases.append(found.case(file, name, one.status, reason, message, one.seconds))
     return cases
 
 
 def _pytest_name(one: _One, file: str) -> str:
     """Class and function: what of the dotted owner is not the file's own module."""
-    module = one.file.removesuffix(".py").replace("/", ".").replace("\\", ".") or file.removesuffix(".py").replace(
-        "/", "."
-    )
+    module = (one.file or file).removesuffix(".py").replace("/", ".").replace("\\", ".")
     inner = one.owner[len(module) :].strip(".") if one.owner.startswith(module) else ""
     return "::".join([*(part for part in inner.split(".") if part), one.name])
 
@@ -107,16 +105,14 @@ def junit(found: RunOutput) -> list[results.Case]:
 
 def java(found: RunOutput) -> list[results.Case]:
     """Maven, Gradle and JUnit's console: the XML files, and the compiler's words when it did not come that far."""
+
+    def is_test(name: str) -> bool:
+        return "Test" in os.path.basename(name) or found.is_test(name)
+
     cases = []
     for one in _cases(found):
         text = f"{one.message}\n{one.text}"
-        reason = (
-            java_reason(
-                text, is_test=lambda name: "Test" in os.path.basename(name) or found.is_test(name), kind=one.kind
-            )
-            if one.bad
-            else ""
-        )
+        reason = java_reason(text, is_test=is_test, kind=one.kind) if one.bad else ""
         cases.append(_java_case(found, one, reason))
     broken: dict[str, tuple[str, list[str]]] = {}
     for path, reason, words in java_compile_errors(found.output):
@@ -124,16 +120,10 @@ def java(found: RunOutput) -> list[results.Case]:
         known = broken.setdefault(file, (reason, []))
         broken[file] = (known[0] if known[0] == results.SYNTAX else reason, [*known[1], words])
     for file, (reason, said) in broken.items():
-        cases.append(
-            results.case(
-                found.suite.name, file=file, name="", status=results.ERROR, reason=reason, message="\n".join(said)
-            )
-        )
+        cases.append(found.case(file, "", results.ERROR, reason, "\n".join(said)))
     if not cases and not found.files:
-        if (
-            re.search(r"No tests (?:to run|were)|NO-SOURCE|no tests found", found.output, re.IGNORECASE)
-            or not found.output.strip()
-        ):
+        none = re.search(r"No tests (?:to run|were)|NO-SOURCE|no tests found", found.output, re.IGNORECASE)
+        if none or not found.output.strip():
             return []
         raise Unreadable(f"{found.suite.framework} wrote no results")
     return cases
@@ -141,7 +131,7 @@ def java(found: RunOutput) -> list[results.Case]:
 
 def _java_case(found: RunOutput, one: _One, reason: str) -> results.Case:
     name = re.sub(r"\([^()]*\)", "", one.name, count=1) or one.name  # adds() and adds(int)[1]
-    return _case(found, _java_file(found, one.owner), name, one, reason, one.message or one.text)
+    return found.case(_java_file(found, one.owner), name, one.status, reason, one.message or one.text, one.seconds)
 
 
 def _java_file(found: RunOutput, owner: str) -> str:
@@ -179,17 +169,8 @@ def trx(found: RunOutput) -> list[results.Case]:
             owner = owners.get(item.get("testId"), "")
             name = item.get("testName", "").removeprefix(f"{owner}.")
             bad = status in (results.FAILED, results.ERROR)
-            cases.append(
-                results.case(
-                    found.suite.name,
-                    file=owner,
-                    name=name,
-                    status=status,
-                    message=message,
-                    reason=plain_reason(f"{message}\n{trace}") if bad else "",
-                    seconds=_clock(item.get("duration", "")),
-                )
-            )
+            reason = plain_reason(f"{message}\n{trace}") if bad else ""
+            cases.append(found.case(owner, name, status, reason, message, _clock(item.get("duration", ""))))
     return cases
 
 
@@ -199,10 +180,5 @@ def _clock(text: str) -> float:
 
 
 def _named(found: RunOutput, one: _One, reason: str) -> results.Case:
-    return _case(found, found.path(one.file) if one.file else one.owner, one.name, one, reason, one.message or one.text)
-
-
-def _case(found: RunOutput, file: str, name: str, one: _One, reason: str, message: str) -> results.Case:
-    return results.case(
-        found.suite.name, file=file, name=name, status=one.status, reason=reason, message=message, seconds=one.seconds
-    )
+    file = found.path(one.file) if one.file else one.owner
+    return found.case(file, one.name, one.status, reason, one.message or one.text, one.seconds)

@@ -7,7 +7,7 @@ import os
 from handoff.base import files
 from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.git.plumbing.checkout import find_top
+from handoff.git.plumbing import find_top
 
 if TYPE_CHECKING:
     from handoff.engine.app import App

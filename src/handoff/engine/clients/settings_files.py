@@ -10,7 +10,7 @@ from handoff.base import files, json_edit
 from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.engine.sessions.agent_programs import own_words
-from handoff.git.plumbing.checkout import find_top
+from handoff.git.plumbing import find_top
 
 if TYPE_CHECKING:
     from typing import Any
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 TAG = "# added by handoff"
 PROJECT, USER = "project", "user"
+_OUR_FOLDERS = (".claude", ".codex", ".gemini", ".cursor", "hooks", ".github")
 _CREATED = "hooks-created"  # in $HANDOFF_HOME: files that were not there before us
 
 
@@ -88,14 +89,7 @@ def uninstall(app: App, *, agent: str, scope: str) -> tuple[str, bool]:
     if ours and (not left or left == {"version": 1}):
         os.unlink(path)
         for folder in (os.path.dirname(path), os.path.dirname(os.path.dirname(path))):
-            if os.path.basename(folder) in (
-                ".claude",
-                ".codex",
-                ".gemini",
-                ".cursor",
-                "hooks",
-                ".github",
-            ) and not os.listdir(folder):
+            if os.path.basename(folder) in _OUR_FOLDERS and not os.listdir(folder):
                 os.rmdir(folder)
     else:
         files.write_atomic(path, text, mode=_mode(path))

@@ -122,7 +122,7 @@ class _Writer:
         """Where the guarded git of a role is, and in which repository it guards."""
         if (role, batch.workspace) not in self._guards:
             from handoff.git.guard import place_shim
-            from handoff.git.plumbing.checkout import find_top
+            from handoff.git.plumbing import find_top
             from handoff.git.plumbing.repository import Repository
 
             top = find_top(batch.workspace) if batch.workspace else None

@@ -14,7 +14,7 @@ from handoff.base.settings import DEFAULT_CONFIG, PROJECT_FOLDER
 from handoff.engine.features.status import need_workspace, workspace_of
 from handoff.feature import folder, templates, words
 from handoff.feature.folder import ARCHIVED, DOCUMENTS, HandoffFolder
-from handoff.git.plumbing import checkout
+from handoff.git.plumbing import checkout, find_top
 
 if TYPE_CHECKING:
     from handoff.engine.app import App
@@ -44,7 +44,7 @@ def begin(app: App, *, name: str | None, force: bool, ask: Ask, warn: Warn) -> I
     """Create a feature (only the files that are missing) and make it active, unless another one is and stays so."""
     if name is not None:
         check_feature_name(name)
-    workspace = workspace_of(app) or HandoffFolder(checkout.find_top(os.getcwd()) or os.getcwd())
+    workspace = workspace_of(app) or HandoffFolder(find_top(os.getcwd()) or os.getcwd())
     if os.path.realpath(workspace.path) == os.path.realpath(app.settings.home):
         raise UserError(
             f"{workspace.path} is handoff's own home, so this folder cannot hold features.",
@@ -232,7 +232,7 @@ class Exported(Record):
 
 def export_templates(app: App, *, force: bool, ask: Ask) -> Exported | None:
     """Copy the packaged templates out, stamped with the version; versions that were changed go to the trash first."""
-    workspace = workspace_of(app) or HandoffFolder(checkout.find_top(os.getcwd()) or os.getcwd())
+    workspace = workspace_of(app) or HandoffFolder(find_top(os.getcwd()) or os.getcwd())
     goal = workspace.templates
     there = [name for name in templates.NAMES if os.path.lexists(os.path.join(goal, name))]
     if (
@@ -293,7 +293,7 @@ def template_diffs(app: App) -> list[TemplateDiff]:
 
 def toggle_ignore(app: App) -> tuple[str, bool]:
     """Add `.handoff/` to git's private ignore list, or take it out; returns the file and whether it is in now."""
-    top = checkout.find_top(os.getcwd())
+    top = find_top(os.getcwd())
     if top is None:
         raise UserError("Not a git repository.", "Run it inside one, or: git init")
     path = checkout.git_path(top, "info/exclude", environment=app.git_environment)

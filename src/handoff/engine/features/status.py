@@ -9,7 +9,7 @@ from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.settings import Config, project_config
 from handoff.feature import documents, folder, history
 from handoff.feature.plan import plan as plans
-from handoff.git.plumbing import checkout
+from handoff.git.plumbing import checkout, find_top
 
 if TYPE_CHECKING:
     from handoff.engine.app import App
@@ -120,7 +120,7 @@ def refuse_invalid(view: View, program: str) -> None:
 
 def git_facts(app: App) -> checkout.CheckoutFacts | None:
     """The checkout we stand in; None outside a repository."""
-    top = checkout.find_top(app.settings.here)
+    top = find_top(app.settings.here)
     return checkout.facts(top, environment=app.git_environment) if top else None
 
 

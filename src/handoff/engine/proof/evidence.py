@@ -11,7 +11,7 @@ from handoff.board.tasks import tasks
 from handoff.engine.home import home_config
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
     from typing import Any
 
     from handoff.board.tasks.tasks import Task
@@ -193,30 +193,21 @@ def _outside(
     mine = Ownership.parse(task.patterns)
     left = [path for path in changed if not path.startswith(_DOCUMENTS) and not mine.covers(path)]
     left = [path for path in left if stamps.get(path) != _stamp(os.path.join(workspace, path))]
-    if not left:
-        return ()
-    for patterns in _neighbours(app, task) if workspace == task.workspace else ():  # its own checkout has no neighbours
-        neighbour = Ownership.parse(patterns)
-        left = [path for path in left if not neighbour.covers(path)]
-    return tuple(left)
+    if not left or workspace != task.workspace:  # its own checkout has no neighbours
+        return tuple(left)
+    theirs = Ownership.joined(Ownership.parse(other.patterns) for other in _neighbours(app, task))
+    return tuple(path for path in left if not any(other.covers(path) for other in theirs))
 
 
-def _neighbours(app: App, task: Task) -> Iterator[tuple[str, ...]]:
-    """What others may write in the same checkout: tasks that live or ended meanwhile, and the parts of this batch."""
+def _neighbours(app: App, task: Task) -> list[Task]:
+    """Who else may write in the same checkout: tasks that live there or ended meanwhile, and the parts of this batch."""
     others = tasks.listing(app.database, project=task.project)
     others += tasks.ended_since(app.database, project=task.project, since=float(_begun_from(task).get("at", 0.0)))
     if task.batch is not None:
         others += tasks.of_batch(app.database, batch=task.batch)
-    plain: dict[str, None] = {}
-    for other in {other.key: other for other in others}.values():
-        if other.key == task.key or other.workspace != task.workspace:
-            continue
-        if any(pattern.startswith("!") for pattern in other.patterns):
-            yield other.patterns
-        else:
-            plain.update(dict.fromkeys(other.patterns))
-    if plain:
-        yield tuple(plain)
+    found = {other.key: other for other in others if other.workspace == task.workspace}
+    found.pop(task.key, None)
+    return list(found.values())
 
 
 def run_task_check(app: App, task: Task, folder: str, *, sandboxed: bool, clone: Workspace | None = None) -> Verdict:

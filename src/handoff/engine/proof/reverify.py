@@ -8,7 +8,7 @@ from handoff.base.record import TYPE_CHECKING, Record
 from handoff.checks.suite import EXIT, Suite
 from handoff.engine.proof import git_notes, sandboxes, test_runs
 from handoff.git.notes.record import GREEN, MOST_NAMES, RED, Check
-from handoff.git.plumbing.checkout import find_top
+from handoff.git.plumbing import find_top
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

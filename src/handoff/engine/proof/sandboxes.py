@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from handoff.agents.sandbox.policy import Policy
 from handoff.agents.sandbox.sandbox import NOTHING, Wrapped, layer, wrap
 from handoff.base.errors import UserError
-from handoff.git.plumbing.checkout import find_top
-from handoff.git.plumbing.query import open_source
+from handoff.git.plumbing import find_top, open_source
 from handoff.git.snapshots.location import STORE, find_place
 from handoff.git.workspaces.workspaces import CLONE, SHARED, Workspace, read_workspace
 
@@ -34,9 +33,9 @@ def sandbox_of_workspace(
     app: App, *, workspace: Workspace, network: bool = True, caches: Sequence[str] = (), terminal: bool = False
 ) -> Sandbox:
     """The sandbox around one workspace: the person's checkout, $HANDOFF_HOME and the other sessions are outside."""
-    folder, git = workspace.folder, os.path.join(workspace.tree, ".git")
-    if workspace.kind != SHARED:
-        folder = os.path.dirname(workspace.tree)  # a scratch tree is not among the workspaces
+    git = os.path.join(workspace.tree, ".git")
+    # Beside the tree, also beside a scratch tree; never beside a person's own checkout.
+    folder = os.path.dirname(workspace.tree) if workspace.kind != SHARED else workspace.folder
     hidden, frozen = [app.settings.home], ["config", "hooks"]
     writable = [os.path.abspath(os.path.expanduser(path)) for path in caches]
     if workspace.kind == CLONE:

@@ -12,11 +12,10 @@ from handoff.checks import judge
 from handoff.checks.frameworks.frameworks import need_suites
 from handoff.checks.runs import RunFolders, run_suite
 from handoff.engine.proof.sandboxes import checkouts_of, sandbox_of_workspace
-from handoff.engine.safety.snapshots import open_snapshot_store, snapshot
+from handoff.engine.safety.snapshots import keep, open_snapshot_store
 from handoff.git.ownership.ownership import Ownership
-from handoff.git.plumbing.checkout import find_top
+from handoff.git.plumbing import find_top
 from handoff.git.snapshots.location import find_place
-from handoff.git.snapshots.take import SnapshotRequest
 from handoff.git.workspaces.include import copy_included
 from handoff.git.workspaces.scratch import Changed, Scratch
 from handoff.git.workspaces.workspaces import CLONE, Workspace
@@ -103,7 +102,7 @@ def check(
     snapshot_store = open_snapshot_store(app, folder=folder)
     top = snapshot_store.place.source.top
     suites = chosen(suites_of(app, folder=top), names)
-    name = tree or snapshot(app, snapshot_store=snapshot_store, request=SnapshotRequest(reason="before a check")).sha
+    name = tree or keep(app, snapshot_store, "before a check").sha
     reports = verdict(
         app, repository=top, tree=name, suites=suites, timeout=timeout, sandboxed=sandboxed, dependencies=top
     )

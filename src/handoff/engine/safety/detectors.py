@@ -14,8 +14,8 @@ from handoff.engine.safety.snapshots import SnapshotStore, snapshot
 from handoff.git import tampering
 from handoff.git.landing.target import Target
 from handoff.git.ownership.ownership import Ownership
-from handoff.git.plumbing import query as sources
-from handoff.git.plumbing.checkout import find_top
+from handoff.git.plumbing import find_top, open_source, read_text
+from handoff.git.plumbing.refs import refs
 from handoff.git.plumbing.snapshot_repo import SnapshotRepo
 from handoff.git.plumbing.untrusted import check_clone
 from handoff.git.snapshots.location import MAIN, STORE, find_place
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from handoff.board.sessions.sessions import Session
     from handoff.board.tasks.tasks import Task
     from handoff.engine.app import App
+    from handoff.git.plumbing import Source
 
 STATE_WIPED, HOME_WIPED, WORKSPACE_GONE = "state-wiped", "home-wiped", "workspace-gone"
 _ARCHIVED = ".archived"
@@ -49,6 +50,22 @@ class WatchedRepository(Record):
     def busy(self) -> bool:
         return bool(self.workspaces or self.at_work)
 
+    @property
+    def store(self) -> SnapshotRepo:
+        return self.snapshot_store.store
+
+    @property
+    def source(self) -> Source:
+        return self.snapshot_store.place.source
+
+    @property
+    def project(self) -> str:
+        return self.snapshot_store.place.project
+
+    def fix(self, *words: str) -> tuple[str, ...]:
+        """A command of handoff in this repository."""
+        return ("handoff", "-C", self.source.top, *words)
+
 
 def watched_repositories(app: App) -> list[WatchedRepository]:
     """Every repository with a snapshot store, and those live sessions work in."""
@@ -57,12 +74,12 @@ def watched_repositories(app: App) -> list[WatchedRepository]:
     home = app.settings.home
     names = sorted(os.listdir(home)) if os.path.isdir(home) else []
     for name in names:
-        common = _read(os.path.join(home, name, STORE, "project")).rstrip("\n")
+        common = read_text(os.path.join(home, name, STORE, "project")).rstrip("\n")
         if common:
             _note(app, found, os.path.dirname(common) if os.path.basename(common) == ".git" else common, name)
     folders = [(one.workspace, one.project) for one in live] + [(one.workspace, one.project) for one in held]
     for folder, project in folders:
-        top = find_top(folder) if folder and os.path.isdir(folder) else None
+        top = _top(folder)
         if top is not None:
             _note(app, found, top, project)
     return [_watched(app, common, snapshot_store, live, held) for common, snapshot_store in found.items()]
@@ -103,15 +120,19 @@ def _watched(
 
 def is_of(watched: WatchedRepository, folder: str) -> bool:
     """Whether a folder lies in this ground's repository."""
-    return _inside(os.path.realpath(watched.snapshot_store.place.source.common), folder)
+    return _inside(os.path.realpath(watched.source.common), folder)
+
+
+def _top(folder: str) -> str | None:
+    return find_top(folder) if folder and os.path.isdir(folder) else None
 
 
 def _inside(common: str, folder: str) -> bool:
-    top = find_top(folder) if folder and os.path.isdir(folder) else None
+    top = _top(folder)
     if top is None:
         return False
     try:
-        return os.path.realpath(sources.open_source(top).common) == common
+        return os.path.realpath(open_source(top).common) == common
     except HandoffError:
         return False
 
@@ -132,14 +153,14 @@ def live_work(app: App) -> tuple[list[Session], list[Task]]:
 
 def facts(app: App, watched: WatchedRepository, before: dict[str, Any]) -> dict[str, Any]:
     """All that is compared from look to look, as plain values."""
-    source = watched.snapshot_store.place.source
+    source = watched.source
     home = app.settings.home
     return {
-        **tampering.facts(watched.snapshot_store.store, source, before),
+        **tampering.facts(watched.store, source, before),
         "busy": watched.busy,
         "documents": _documents(source.top),
-        "store": os.path.exists(os.path.join(watched.snapshot_store.store.path, "HEAD")),
-        "queue": os.path.isdir(os.path.join(watched.snapshot_store.place.project, "queue")),
+        "store": os.path.exists(os.path.join(watched.store.path, "HEAD")),
+        "queue": os.path.isdir(os.path.join(watched.project, "queue")),
         "shims": [
             role for role in ("sub-task", "fan-in", "main") if os.path.exists(os.path.join(home, "guard", role, "git"))
         ],
@@ -151,7 +172,7 @@ def facts(app: App, watched: WatchedRepository, before: dict[str, Any]) -> dict[
 def keep(app: App, watched: WatchedRepository) -> str:
     """A snapshot that holds the ground as it is, its documents too where git is told to ignore them."""
     kept = snapshot(app, snapshot_store=watched.snapshot_store, request=SnapshotRequest(reason="watched"))
-    if os.path.isdir(os.path.join(watched.snapshot_store.place.source.top, PROJECT_FOLDER)):
+    if os.path.isdir(os.path.join(watched.source.top, PROJECT_FOLDER)):
         kept = snapshot(
             app,
             snapshot_store=watched.snapshot_store,
@@ -176,10 +197,10 @@ def _documents(top: str) -> list[str]:
 
 def _tip(workspace: Workspace) -> str:
     try:
-        source = sources.open_source(workspace.tree)
+        source = open_source(workspace.tree)
     except HandoffError:
         return ""
-    return sources.refs(source).get(workspace.branch, "")
+    return refs(source).get(workspace.branch, "")
 
 
 # --- what is wrong -------------------------------------------------------------------------------------------
@@ -190,7 +211,7 @@ def our_moves(watched: WatchedRepository, before: dict[str, Any], now: dict[str,
     ours: set[tuple[str, str]] = set()
     for landing in _landings(watched):
         ours |= {(landing.target, landing.new), (landing.target, landing.old)}
-    made = _made(watched.snapshot_store.place.source.common)
+    made = _made(watched.source.common)
     ours |= {(name, value) for name, value in now["refs"].items() if value in made}
     gone = before.get("workspaces", {}).keys() - now["workspaces"].keys()
     known = {one.name for one in watched.workspaces}
@@ -200,7 +221,7 @@ def our_moves(watched: WatchedRepository, before: dict[str, Any], now: dict[str,
 
 def strange_commits(watched: WatchedRepository, before: dict[str, Any], now: dict[str, Any]) -> list[Tampering]:
     """Commits that took in what is not theirs, on branches somebody works on."""
-    store, source = watched.snapshot_store.store, watched.snapshot_store.place.source
+    store, source = watched.store, watched.source
     made: dict[str, str] | None = None
     found: list[Tampering] = []
     for task in watched.held:
@@ -219,105 +240,89 @@ def strange_commits(watched: WatchedRepository, before: dict[str, Any], now: dic
             with suppress(HandoffError):  # a clone that cannot be read must not blind us to the rest
                 if one.kind == CLONE:
                     check_clone(one.tree)
-                found += tampering.foreign_commits(store, sources.open_source(one.tree), work, values, {})
+                found += tampering.foreign_commits(store, open_source(one.tree), work, values, {})
     return found
 
 
 def find_vanished(app: App, watched: WatchedRepository, before: dict[str, Any], now: dict[str, Any]) -> list[Tampering]:
     """Documents, workspaces and files of the home that are gone."""
-    top = watched.snapshot_store.place.source.top
-    program = ("handoff", "-C", top)
-    fix: tuple[str, ...]
-    found = _wiped_documents(watched, before, now)
-    removed = None
-    for name in sorted(before.get("workspaces", {}).keys() - now["workspaces"].keys()):
-        if removed is None:
-            removed = {one.workspace for one in snapshots(watched.snapshot_store.store) if one.operation == "remove"}
-        if name in removed and name not in {one.name for one in watched.workspaces}:
-            continue  # by the rules, after its last snapshot
-        what = f"The workspace '{name}' is gone from the disk."
-        fix = (*program, "workspace", "revive", name)
-        found.append(
-            Tampering(
-                kind=WORKSPACE_GONE,
-                subject=name,
-                what=what,
-                evidence={"workspace": name},
-                fix=fix,
-                fixed={"workspace": name},
-                session=name,
-            )
+    found = _wiped_documents(watched, before, now) + _gone_workspaces(watched, before, now)
+    return found + _wiped_home(app, watched, before, now)
+
+
+def _gone_workspaces(watched: WatchedRepository, before: dict[str, Any], now: dict[str, Any]) -> list[Tampering]:
+    gone = sorted(before.get("workspaces", {}).keys() - now["workspaces"].keys())
+    if not gone:
+        return []
+    known = {one.name for one in watched.workspaces}
+    by_the_rules = {one.workspace for one in snapshots(watched.store) if one.operation == "remove"} - known
+    return [
+        Tampering(
+            kind=WORKSPACE_GONE,
+            subject=name,
+            what=f"The workspace '{name}' is gone from the disk.",
+            evidence={"workspace": name},
+            fix=watched.fix("workspace", "revive", name),
+            fixed={"workspace": name},
+            session=name,
         )
+        for name in gone
+        if name not in by_the_rules
+    ]
+
+
+def _wiped_home(app: App, watched: WatchedRepository, before: dict[str, Any], now: dict[str, Any]) -> list[Tampering]:
+    gone: list[tuple[str, str, str, tuple[str, ...]]] = []  # subject, path, what, what fixes it
     if before.get("store") and not now["store"]:
-        what = f"The snapshot store of {top} is gone, and every snapshot with it; workspaces borrow objects from it."
-        fix = (*program, "snapshot", "-m", "a new store")
-        found.append(
-            Tampering(
-                kind=HOME_WIPED,
-                subject=STORE,
-                what=what,
-                evidence={"path": watched.snapshot_store.store.path},
-                fix=fix,
-                fixed={"home": watched.snapshot_store.store.path},
-            )
-        )
-    queue = os.path.join(watched.snapshot_store.place.project, "queue")
+        what = "and every snapshot with it; workspaces borrow objects from it."
+        what = f"The snapshot store of {watched.source.top} is gone, {what}"
+        gone.append((STORE, watched.store.path, what, ("snapshot", "-m", "a new store")))
     if before.get("queue") and not now["queue"]:
-        fix = (*program, "sync-files")
-        found.append(
-            Tampering(
-                kind=HOME_WIPED,
-                subject="queue",
-                what=f"{queue} is gone.",
-                evidence={"path": queue},
-                fix=fix,
-                fixed={"home": queue},
-            )
-        )
+        queue = os.path.join(watched.project, "queue")
+        gone.append(("queue", queue, f"{queue} is gone.", ("sync-files",)))
     for role in sorted(set(before.get("shims", [])) - set(now["shims"])):
         path = os.path.join(app.settings.home, "guard", role, "git")
-        fix = (*program, "git-guard", "env", "--role", role)
         what = f"The guarded git for the role {role} is gone: {path}."
-        found.append(
-            Tampering(
-                kind=HOME_WIPED,
-                subject=f"guard/{role}",
-                what=what,
-                evidence={"path": path},
-                fix=fix,
-                fixed={"home": path},
-            )
+        gone.append((f"guard/{role}", path, what, ("git-guard", "env", "--role", role)))
+    return [
+        Tampering(
+            kind=HOME_WIPED,
+            subject=subject,
+            what=what,
+            evidence={"path": path},
+            fix=watched.fix(*words),
+            fixed={"home": path},
         )
-    return found
+        for subject, path, what, words in gone
+    ]
 
 
 def _wiped_documents(watched: WatchedRepository, before: dict[str, Any], now: dict[str, Any]) -> list[Tampering]:
-    top = watched.snapshot_store.place.source.top
-    missing = [name for name in before.get("documents", []) if name not in now["documents"]]
     if before.get("head") != now["head"]:
         return []  # another branch may have other documents
-    aside = _names(os.path.join(top, PROJECT_FOLDER, "features")) + _names(os.path.join(top, PROJECT_FOLDER, "trash"))
-    put_aside = {
-        name.partition("/")[0]
-        for name in missing
-        if not os.path.isdir(os.path.join(top, PROJECT_FOLDER, "features", name.partition("/")[0]))
-        and any(other != name.partition("/")[0] and name.partition("/")[0] in other for other in aside)
-    }
-    missing = [name for name in missing if name.partition("/")[0] not in put_aside]
+    folder = os.path.join(watched.source.top, PROJECT_FOLDER)
+    features = os.path.join(folder, "features")
+    aside = _names(features) + _names(os.path.join(folder, "trash"))
+
+    def is_aside(feature: str) -> bool:
+        """Archived or thrown away: it is still there, under a name that holds its own."""
+        moved = any(other != feature and feature in other for other in aside)
+        return moved and not os.path.isdir(os.path.join(features, feature))
+
+    gone = [name for name in before.get("documents", []) if name not in now["documents"]]
+    missing = [name for name in gone if not is_aside(name.partition("/")[0])]
     if not missing:
         return []
-    whole = not os.path.isdir(os.path.join(top, PROJECT_FOLDER))
+    whole = not os.path.isdir(folder)
     paths = [PROJECT_FOLDER] if whole else [f"{PROJECT_FOLDER}/features/{name}" for name in missing]
     words = [word for path in paths[:_SHOWN] for word in ("--path", path)]
-    what = f"{len(missing)} documents of this project's features are gone or empty: {', '.join(missing[:5])}."
-    fix = ("handoff", "-C", top, "restore", before.get("snapshot", ""), *words)
     return [
         Tampering(
             kind=STATE_WIPED,
             subject=PROJECT_FOLDER,
-            what=what,
+            what=f"{len(missing)} documents of this project's features are gone or empty: {', '.join(missing[:5])}.",
             evidence={"missing": missing[:_SHOWN]},
-            fix=fix,
+            fix=watched.fix("restore", before.get("snapshot", ""), *words),
             fixed={"documents": missing},
         )
     ]
@@ -333,7 +338,7 @@ def is_fixed(watched: WatchedRepository, fixed: dict[str, Any], now: dict[str, A
         return os.path.exists(fixed["home"])
     if "reverted" in fixed:
         words = ["log", "-n1", "--format=%H", f"--grep=This reverts commit {fixed['reverted']}", fixed["ref"], "--"]
-        return bool(watched.snapshot_store.store.look(watched.snapshot_store.place.source, *words).out.strip())
+        return bool(watched.store.look(watched.source, *words).out.strip())
     if "not" in fixed:
         tips = [now["refs"].get(fixed["ref"]), *now["workspaces"].values()]
         return fixed["not"] not in tips
@@ -345,36 +350,24 @@ def is_fixed(watched: WatchedRepository, fixed: dict[str, Any], now: dict[str, A
 
 def _made(common: str) -> dict[str, str]:
     """Commits sessions made by safe commit."""
-    lines = _read(os.path.join(common, "handoff", "made")).splitlines()
+    lines = read_text(os.path.join(common, "handoff", "made")).splitlines()
     return dict(line.split(" ", 1) for line in lines if " " in line)
 
 
 def _landings(watched: WatchedRepository) -> list[Any]:
-    return Target(
-        watched.snapshot_store.store, watched.snapshot_store.place.source, watched.snapshot_store.place.project, {}
-    ).all()[:_SHOWN]
+    return Target(watched.store, watched.source, watched.project, {}).all()[:_SHOWN]
 
 
 def _landed(watched: WatchedRepository) -> dict[str, str]:
     found: dict[str, str] = {}
     for landing in _landings(watched):
         words = ["rev-list", f"{landing.old}..{landing.new}", "--"]
-        found |= dict.fromkeys(
-            watched.snapshot_store.store.look(watched.snapshot_store.place.source, *words).text.split(), tampering.OURS
-        )
+        found |= dict.fromkeys(watched.store.look(watched.source, *words).text.split(), tampering.OURS)
     return found
 
 
 def _names(folder: str) -> list[str]:
     return os.listdir(folder) if os.path.isdir(folder) else []
-
-
-def _read(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            return file.read()
-    except OSError:
-        return ""
 
 
 def _text(text: str) -> str:

@@ -111,14 +111,8 @@ def _compared(
                 ours.add((incident.fixed["ref"], now["refs"].get(incident.fixed["ref"], "")))
     if not before.get("busy"):
         return Inspection(now, [], fixed)  # whatever changed, the person was alone
-    findings = tampering.compare(
-        watched.snapshot_store.store,
-        watched.snapshot_store.place.source,
-        before,
-        now,
-        snapshot=before.get("snapshot", ""),
-        ours=ours,
-    )
+    snapshot = before.get("snapshot", "")
+    findings = tampering.compare(watched.store, watched.source, before, now, snapshot=snapshot, ours=ours)
     findings += repositories.strange_commits(watched, before, now)
     findings += repositories.find_vanished(app, watched, before, now)
     return Inspection(now, [one for one in findings if (one.kind, one.subject) not in resolved], fixed)

@@ -8,7 +8,7 @@ from handoff.base.errors import HandoffError, UserError
 from handoff.base.record import TYPE_CHECKING
 from handoff.git.commits.commit import CommitOptions, Landed, Repository, commit
 from handoff.git.commits.prepare import NotOwned
-from handoff.git.plumbing.checkout import find_top
+from handoff.git.plumbing import find_top
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from handoff.base.clock import parse_stamp
 from handoff.base.errors import UserError
-from handoff.git.plumbing.checkout import find_top
-from handoff.git.plumbing.query import open_source
+from handoff.git.plumbing import find_top, open_source, read_text
 from handoff.git.plumbing.snapshot_repo import SnapshotRepo
 from handoff.git.plumbing.untrusted import check_clone, is_clone
 from handoff.git.snapshots import modes as rights
@@ -21,8 +20,10 @@ from handoff.git.snapshots.take import Snapshot, SnapshotRequest, snapshots, tak
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from typing import Any
 
     from handoff.engine.app import App
+    from handoff.git.plumbing import Source
 
 RESTORE, UNDO = "restore", "undo"
 _SHORTEST_ID = 4
@@ -33,6 +34,10 @@ class SnapshotStore(NamedTuple):
 
     place: Location
     store: SnapshotRepo
+
+    @property
+    def source(self) -> Source:
+        return self.place.source
 
 
 class RestoreRequest(NamedTuple):
@@ -73,14 +78,14 @@ def snapshot(app: App, *, snapshot_store: SnapshotStore, request: SnapshotReques
     """Take a snapshot of the snapshot store's checkout now."""
     if not request.session:
         request = request._replace(session=app.settings.get("HANDOFF_SESSION"))
-    return take(
-        snapshot_store.store,
-        snapshot_store.place.source,
-        snapshot_store.place.workspace,
-        request,
-        now=app.clock.now(),
-        ignore_files=_ignore_files(app, snapshot_store),
-    )
+    store, place = snapshot_store.store, snapshot_store.place
+    ignore_files = _ignore_files(app, place.source)
+    return take(store, place.source, place.workspace, request, now=app.clock.now(), ignore_files=ignore_files)
+
+
+def keep(app: App, snapshot_store: SnapshotStore, reason: str, **more: Any) -> Snapshot:
+    """The same in a few words: why, and whatever else the request says."""
+    return snapshot(app, snapshot_store=snapshot_store, request=SnapshotRequest(reason=reason, **more))
 
 
 def listing(app: App, *, snapshot_store: SnapshotStore, session: str = "", workspace: str = "") -> list[Snapshot]:
@@ -152,6 +157,7 @@ def restore(
     operation: str = RESTORE,
 ) -> RestoreReport:
     """Bring a snapshot back into its own checkout, after a snapshot of what is there now."""
+    store, source = snapshot_store.store, snapshot_store.source
     request = SnapshotRequest(
         reason=f"before {operation} of {chosen.short}",
         operation="" if dry_run else operation,
@@ -159,15 +165,14 @@ def restore(
         force=not dry_run,
     )
     first = snapshot(app, snapshot_store=snapshot_store, request=request._replace(operation="", force=False))
-    target = restoring.tree_of(snapshot_store.store, chosen.sha)
-    differing = restoring.changes(
-        snapshot_store.store, restoring.tree_of(snapshot_store.store, first.sha), target, want.paths
-    )
-    if want.paths and not differing:
-        _must_exist(snapshot_store, target, want.paths)
-    source, sides = snapshot_store.place.source, restoring.parts_of(snapshot_store.store, chosen.sha)
-    modes = rights.read_modes(snapshot_store.store, sides.modes) if want.files else None
-    kinds = rights.kinds_of(snapshot_store.store, target, want.paths) if want.files else {}
+    target = restoring.tree_of(store, chosen.sha)
+    differing = restoring.changes(store, first.sha, target, want.paths)
+    if want.paths and not differing and not store.ask("ls-tree", "-r", "-z", "--name-only", target, "--", *want.paths):
+        missing = ", ".join(want.paths)
+        raise UserError(f"The snapshot has no {missing}.", "Paths are relative to the top of the checkout.")
+    sides = restoring.parts_of(store, chosen.sha)
+    modes = rights.read_modes(store, sides.modes) if want.files else None
+    kinds = rights.kinds_of(store, target, want.paths) if want.files else {}
     other = rights.differing_modes(source.top, kinds, modes, paths=want.paths) if modes else {}
     if dry_run:
         return RestoreReport(chosen, source.top, _shown(differing, want, other))
@@ -175,26 +180,22 @@ def restore(
     closed, notes = rights.open_up(source.top, kinds, source.folder)
     # Name what is about to be overwritten: also an ignored file, or a folder of them, is in the snapshot then.
     paths = [change.path for change in differing if os.path.lexists(os.path.join(source.top, change.path))]
-    before = snapshot(
-        app, snapshot_store=snapshot_store, request=request._replace(paths=None if closed else paths or None)
-    )
-    differing = restoring.changes(
-        snapshot_store.store, restoring.tree_of(snapshot_store.store, before.sha), target, want.paths
-    )
+    request = request._replace(paths=None if closed else paths or None)
+    before = snapshot(app, snapshot_store=snapshot_store, request=request)
+    differing = restoring.changes(store, before.sha, target, want.paths)
     if want.refs:
-        notes += restoring.put_refs(snapshot_store.store, source, sides.refs, only=want.only_refs)
+        notes += restoring.put_refs(store, source, sides.refs, only=want.only_refs)
     if want.settings:
-        notes += restoring.put_settings(snapshot_store.store, source, sides.refs, only=want.only_settings)
+        notes += restoring.put_settings(store, source, sides.refs, only=want.only_settings)
     if want.files:
         made = rights.missing_folders(source.top, (change.path for change in differing))
-        notes += restoring.put_files(snapshot_store.store, source.top, differing, exact=want.exact, modes=modes).notes
+        notes += restoring.put_files(store, source.top, differing, exact=want.exact, modes=modes).notes
         if modes:
-            closed |= rights.differing_modes(
-                source.top, kinds, modes, paths=want.paths, made=made, opened=frozenset(closed)
-            )
+            opened = frozenset(closed)
+            closed |= rights.differing_modes(source.top, kinds, modes, paths=want.paths, made=made, opened=opened)
         notes += rights.put_modes(source.top, closed)
     if want.staged:
-        put_index(snapshot_store.store, source, sides.staged)
+        put_index(store, source, sides.staged)
         notes.append("index")
     return RestoreReport(chosen, source.top, _shown(differing, want, other), tuple(notes), before)
 
@@ -204,20 +205,17 @@ def restore_into(
 ) -> RestoreReport:
     """Write a snapshot's files into an empty folder, whoever they belonged to."""
     del app
-    target = os.path.abspath(folder)
+    store, target = snapshot_store.store, os.path.abspath(folder)
     if os.path.isdir(target) and os.listdir(target):
         raise UserError(f"{target} is not empty.", "Name a folder that does not exist yet.")
     os.makedirs(target, exist_ok=True)
-    empty = snapshot_store.store.write_tree([])
-    tree = restoring.tree_of(snapshot_store.store, chosen.sha)
-    differing = restoring.changes(snapshot_store.store, empty, tree, tuple(paths))
-    modes = rights.read_modes(snapshot_store.store, restoring.parts_of(snapshot_store.store, chosen.sha).modes)
+    differing = restoring.changes(store, store.graft("", {}), chosen.sha, tuple(paths))
+    modes = rights.read_modes(store, restoring.parts_of(store, chosen.sha).modes)
     made = rights.missing_folders(target, (change.path for change in differing))
-    done = restoring.put_files(snapshot_store.store, target, differing, exact=False, modes=modes)
+    done = restoring.put_files(store, target, differing, exact=False, modes=modes)
     if modes:
-        kinds = rights.kinds_of(snapshot_store.store, tree, tuple(paths))
-        wanted = rights.differing_modes(target, kinds, modes, paths=tuple(paths), made=made)
-        rights.put_modes(target, wanted)
+        kinds = rights.kinds_of(store, chosen.sha, tuple(paths))
+        rights.put_modes(target, rights.differing_modes(target, kinds, modes, paths=tuple(paths), made=made))
     return RestoreReport(chosen, target, tuple(differing), done.notes)
 
 
@@ -232,19 +230,13 @@ def undo(app: App, *, snapshot_store: SnapshotStore, session: str = "", dry_run:
     if session:
         chosen = next((one for one in found if one.operation == "start"), chosen)
     want = RestoreRequest(exact=True, staged=True, refs=True)
-    return restore(
-        app,
-        snapshot_store=home_of(app, snapshot_store=snapshot_store, chosen=chosen),
-        chosen=chosen,
-        want=want,
-        dry_run=dry_run,
-        operation=UNDO,
-    )
+    home = home_of(app, snapshot_store=snapshot_store, chosen=chosen)
+    return restore(app, snapshot_store=home, chosen=chosen, want=want, dry_run=dry_run, operation=UNDO)
 
 
 def home_of(app: App, *, snapshot_store: SnapshotStore, chosen: Snapshot) -> SnapshotStore:
     """The snapshot store of the checkout a snapshot was taken from; an error where it is gone."""
-    if chosen.workspace == snapshot_store.place.workspace or chosen.top == snapshot_store.place.source.top:
+    if chosen.workspace == snapshot_store.place.workspace or chosen.top == snapshot_store.source.top:
         return snapshot_store
     if not os.path.lexists(os.path.join(chosen.top, ".git")):
         raise UserError(
@@ -264,11 +256,6 @@ def compare(
     return snapshot_store.store.ask(*words, old, new, "--", *paths)
 
 
-def _must_exist(snapshot_store: SnapshotStore, tree: str, paths: Sequence[str]) -> None:
-    if not snapshot_store.store.ask("ls-tree", "-r", "-z", "--name-only", tree, "--", *paths):
-        raise UserError(f"The snapshot has no {', '.join(paths)}.", "Paths are relative to the top of the checkout.")
-
-
 def _shown(
     differing: Sequence[restoring.TreeChange], want: RestoreRequest, other: Mapping[str, int]
 ) -> tuple[restoring.TreeChange, ...]:
@@ -282,31 +269,18 @@ def _shown(
     return (*(change for change in differing if want.exact or change.kind != "delete"), *bits)
 
 
-def _ignore_files(app: App, snapshot_store: SnapshotStore) -> list[str]:
+def _ignore_files(app: App, source: Source) -> list[str]:
     """The person's own lists of ignored files; git's settings are read as text, nothing is run."""
     home = app.settings.get("HOME")
     config_home = app.settings.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
-    found = [os.path.join(snapshot_store.place.source.common, "info", "exclude")]
-    default = os.path.join(config_home, "git", "ignore")
-    configs = (
-        [app.settings.get("GIT_CONFIG_GLOBAL")]
-        if app.settings.get("GIT_CONFIG_GLOBAL")
-        else [
-            os.path.join(config_home, "git", "config"),
-            os.path.join(home, ".gitconfig"),
-        ]
-    )
-    for path in configs:
-        try:
-            with open(path, encoding="utf-8", errors="replace") as file:
-                lines = file.read().splitlines()
-        except OSError:
-            continue
-        for line in lines:
-            key, equals, value = line.strip().partition("=")
-            if equals and key.strip().lower() == "excludesfile":
-                default = os.path.expanduser(value.strip().strip('"'))
-    return [*found, default]
+    own = os.path.join(config_home, "git", "ignore")
+    chosen = app.settings.get("GIT_CONFIG_GLOBAL")
+    configs = [chosen] if chosen else [os.path.join(config_home, "git", "config"), os.path.join(home, ".gitconfig")]
+    for line in (line for path in configs for line in read_text(path).splitlines()):
+        key, equals, value = line.strip().partition("=")
+        if equals and key.strip().lower() == "excludesfile":
+            own = os.path.expanduser(value.strip().strip('"'))
+    return [os.path.join(source.common, "info", "exclude"), own]
 
 
 def verify(app: App, *, snapshot_store: SnapshotStore) -> list[str]:

@@ -143,7 +143,7 @@ def _is_scratch(app: App, permissions: Permissions, path: str) -> bool:
     temp = os.path.realpath(app.settings.get("TMPDIR") or "/tmp")  # noqa: S108 - where programs put scratch files
     if not real.startswith(temp + "/"):
         return False
-    from handoff.git.plumbing.checkout import find_top
+    from handoff.git.plumbing import find_top
 
     return find_top(os.path.dirname(real)) is None
 
@@ -214,15 +214,10 @@ def _attended(permissions: Permissions) -> bool:
 
 def _snapshot(app: App, permissions: Permissions, why: str) -> None:
     """Keep the workspace as it is now; a failure is noted and holds nobody up."""
-    from handoff.engine.safety.snapshots import open_snapshot_store, snapshot
-    from handoff.git.snapshots.take import SnapshotRequest
+    from handoff.engine.safety.snapshots import keep, open_snapshot_store
 
     try:
-        snapshot(
-            app,
-            snapshot_store=open_snapshot_store(app, folder=permissions.workspace),
-            request=SnapshotRequest(reason=why),
-        )
+        keep(app, open_snapshot_store(app, folder=permissions.workspace), why)
     except (HandoffError, OSError) as error:
         _append(permissions, "calls", f"no snapshot: {error}\n")
 

@@ -14,7 +14,7 @@ from handoff.engine.proof.sandboxes import sandbox_of_folder, sandbox_of_workspa
 from handoff.engine.safety import snapshots
 from handoff.engine.workspaces import task_clones
 from handoff.git.ownership.ownership import Ownership
-from handoff.git.plumbing.checkout import find_top
+from handoff.git.plumbing import find_top
 from handoff.git.plumbing.repository import Repository
 from handoff.git.snapshots.location import CHECKOUTS
 

@@ -31,7 +31,6 @@ from handoff.engine.tasks import kinds, spending
 from handoff.engine.tasks.report import claim_as
 from handoff.engine.workspaces import publish, running
 from handoff.engine.workspaces.transcripts import known_session
-from handoff.git.snapshots.take import SnapshotRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -105,7 +104,8 @@ def start(
 
 def _claim_and_begin(app: App, config: Config, request: StartRequest, client: Client) -> RunningSession:
     project = find_project(app, name=request.project)
-    check_sandbox(app, sandbox=request.sandbox, workspace=project.workspace)
+    if request.sandbox:
+        check_sandbox(app, sandbox=request.sandbox, workspace=project.workspace)
     spending.refuse_spent_up(app, config)
     who = sessions.SessionIdentity(
         id=new_id("session"),
@@ -293,9 +293,7 @@ def save(app: App, claim: Claim) -> str:
         return ""
     try:
         snapshot_store = snapshots.open_snapshot_store(app, folder=workspace)
-        taken = snapshots.snapshot(
-            app, snapshot_store=snapshot_store, request=SnapshotRequest("phase", session=claim.session.id)
-        )
+        taken = snapshots.keep(app, snapshot_store, "phase", session=claim.session.id)
         publish.publish_patiently(app, task=claim.task, fence=claim.fence, folder=workspace, session=claim.session.id)
         return str(taken.sha)
     except Away:

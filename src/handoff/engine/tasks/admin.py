@@ -11,7 +11,7 @@ from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board import gates
 from handoff.board.events import journal
 from handoff.board.sessions import pauses
-from handoff.board.tasks import batches, metrics, outcomes, requirements, states, tasks
+from handoff.board.tasks import batches, outcomes, requirements, states, tasks
 from handoff.engine.fanout import views
 from handoff.engine.fanout.paths import document, leftovers
 from handoff.engine.fanout.tab_urls import Job
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from handoff.board.gates import Gate, Waiting
     from handoff.board.sessions.pauses import Pause
     from handoff.board.tasks.batches import Batch
-    from handoff.board.tasks.metrics import Measure
     from handoff.board.tasks.outcomes import Outcome
     from handoff.board.tasks.tasks import Need, Task
     from handoff.engine.app import App
@@ -154,7 +153,6 @@ class Board(Record):
     tasks: list[Task]
     stops: list[Pause]
     gates: int
-    measures: list[Measure]
     labels: dict[int, tuple[str, ...]]
 
 
@@ -165,13 +163,12 @@ def check_state(state: str) -> None:
 
 
 def board(app: App, *, project: str = "", state: str = "", include_ended: bool = False, limit: int = 1000) -> Board:
-    """What is live, in order; with `every`, also what has ended."""
+    """What is live, in order; with `include_ended`, also what has ended."""
     store = app.database
     return Board(
         tasks.listing(store, project=project, state=state, include_ended=include_ended, limit=limit),
         [stop for stop in pauses.listing(store) if stop.scope == pauses.ALL or stop.project == project or not project],
         len(gates.listing(store, project=project)),
-        metrics.listing(store, project=project, limit=5) if include_ended else [],
         requirements.of_tasks(store, project=project),
     )
 

@@ -85,18 +85,7 @@ def open_batch(app: App, project: Project, path: str) -> OpenedBatch:
     _refuse_live_names(app, project, manifest)
     attempts = int(config.number("max_attempts"))
     parts = [
-        batches.SubTask(
-            id=sub.id,
-            brief=sub.brief,
-            owns=sub.owns,
-            depends_on=sub.depends_on,
-            estimate_minutes=sub.minutes,
-            role=sub.role,
-            agent=sub.agent or manifest.agent,
-            check_command=sub.check,
-            max_attempts=attempts,
-            labels=sub.labels or manifest.labels,
-        )
+        sub._replace(agent=sub.agent or manifest.agent, labels=sub.labels or manifest.labels, max_attempts=attempts)
         for sub in manifest.sub_tasks
     ]
     fan_in = batches.SubTask(
@@ -121,7 +110,7 @@ def open_batch(app: App, project: Project, path: str) -> OpenedBatch:
         estimated_speedup=manifest.estimated_speedup,
         serial_minutes=manifest.serial_minutes,
         timeout_hours=manifest.timeout_hours,
-        manifest=_as_json({"timeout_hours": manifest.timeout_hours, **manifest.raw}),
+        manifest=json.dumps({"timeout_hours": manifest.timeout_hours, **manifest.raw}, ensure_ascii=False),
         baseline=take_baseline(app, workspace, stamps=True),
     )
     views.refresh_or_tell(app, project.name, f"Batch {batch.id} is recorded")
@@ -152,10 +141,6 @@ def _fan_in_brief(manifest: Manifest) -> str:
     if manifest.next_after:
         lines.append(f"What comes after: {manifest.next_after}")
     return "\n\n".join(lines)
-
-
-def _as_json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)
 
 
 # --- reports of parts ------------------------------------------------------------------------------------

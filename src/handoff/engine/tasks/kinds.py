@@ -7,6 +7,7 @@ from handoff.board.tasks.tasks import PHASE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
     from handoff.agents.contract import AgentOutcome
     from handoff.board.tasks.tasks import Task
@@ -34,20 +35,19 @@ class EndedSession(Record):
 
 def decider_of(task: Task) -> Callable[[App, EndedSession], AgentOutcome | None] | None:
     """The function for tasks of this kind; it is imported only when it is needed."""
-    module = BY_KIND.get(task.kind)
-    if module is None:
-        return None
-    from importlib import import_module
-
-    found: Callable[[App, EndedSession], AgentOutcome | None] = import_module(module).decide
+    found: Callable[[App, EndedSession], AgentOutcome | None] | None = getattr(_module(task), "decide", None)
     return found
 
 
 def prepare(app: App, task: Task) -> str:
     """The baton of a task whose kind has its own, with the workspace made ready for it; nothing for all others."""
-    module = BY_KIND.get(task.kind)
-    if module is None:
-        return ""
+    module = _module(task)
+    return str(module.prepare(app, task)) if module is not None else ""
+
+
+def _module(task: Task) -> Any:
+    if task.kind not in BY_KIND:
+        return None
     from importlib import import_module
 
-    return str(import_module(module).prepare(app, task))
+    return import_module(BY_KIND[task.kind])

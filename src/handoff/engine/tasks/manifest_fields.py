@@ -7,7 +7,7 @@ import os
 from handoff.base.errors import UserError
 from handoff.base.ids import check_id
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.board.tasks.batches import find_circle
+from handoff.board.tasks.batches import SubTask, find_circle
 from handoff.board.tasks.requirements import check_labels
 from handoff.git.ownership.patterns import EXACT, GLOB, PREFIX, written
 
@@ -27,21 +27,6 @@ _SUB_TASK_KEYS = tuple("id brief estimated_minutes file_ownership depends_on age
 Place = tuple[str | int, ...]
 
 
-class ManifestPart(Record):
-    """One part of a batch, checked."""
-
-    id: str
-    brief: str
-    minutes: float
-    owns: tuple[str, ...]
-    """Its ownership as patterns."""
-    depends_on: tuple[str, ...]
-    agent: str
-    role: str
-    check: str
-    labels: tuple[str, ...] = ()
-
-
 class Manifest(Record):
     """A batch as its file describes it, checked."""
 
@@ -54,7 +39,7 @@ class Manifest(Record):
     serial_minutes: float
     timeout_hours: float
     workspace: str
-    sub_tasks: tuple[ManifestPart, ...]
+    sub_tasks: tuple[SubTask, ...]
     agent: str
     check: str
     unknown: tuple[str, ...]
@@ -116,7 +101,7 @@ class Reader:
             labels=self.labels((), raw),
         )
 
-    def sub_tasks(self, raw: dict[str, Any]) -> Iterator[ManifestPart]:
+    def sub_tasks(self, raw: dict[str, Any]) -> Iterator[SubTask]:
         value = raw.get("sub_tasks")
         if not isinstance(value, list):
             self.fault(("sub_tasks",), _not(value, "a list"), "List at least two sub-tasks.")
@@ -130,21 +115,21 @@ class Reader:
         for index, item in enumerate(value):
             yield self.sub_task(("sub_tasks", index), item)
 
-    def sub_task(self, place: Place, item: Any) -> ManifestPart:
+    def sub_task(self, place: Place, item: Any) -> SubTask:
         if not isinstance(item, dict):
             self.fault(place, _not(item, "an object"), "Write { id, brief, file_ownership }.")
-            return ManifestPart(id="", brief="", minutes=0.0, owns=(), depends_on=(), agent="", role="", check="")
+            return SubTask(id="", brief="")
         self.keys(place, item, _SUB_TASK_KEYS)
         brief = self.text(place, item, "brief", needed="Say in a few sentences what this session must do.")
-        return ManifestPart(
+        return SubTask(
             id=self.id(place, item, "id", "sub-task"),
             brief=brief,
-            minutes=self.number(place, item, "estimated_minutes", 0.0),
+            estimate_minutes=self.number(place, item, "estimated_minutes", 0.0),
             owns=self.ownership(place, item),
             depends_on=self.texts(place, item, "depends_on", 'For example: ["login-form"].'),
             agent=self.text(place, item, "agent"),
             role=self.text(place, item, "role"),
-            check=self.text(place, item, "check"),
+            check_command=self.text(place, item, "check"),
             labels=self.labels(place, item),
         )
 
@@ -193,7 +178,7 @@ class Reader:
             self.fault((*place, "path"), *problem)
         return written(str(kind), plain_path(path)) if known and not problem else None
 
-    def names(self, sub_tasks: tuple[ManifestPart, ...], fan_in: str) -> None:
+    def names(self, sub_tasks: tuple[SubTask, ...], fan_in: str) -> None:
         """Ids are unique, also against the fan-in and against the reference's `-done` and `-blocked` spelling."""
         first: dict[str, int] = {}
         for index, sub in enumerate(sub_tasks):
@@ -217,7 +202,7 @@ class Reader:
                         "Rename one of the two.",
                     )
 
-    def order(self, sub_tasks: tuple[ManifestPart, ...]) -> None:
+    def order(self, sub_tasks: tuple[SubTask, ...]) -> None:
         """depends_on names sub-tasks of this batch and has no circle."""
         known = {sub.id: sub for sub in sub_tasks if sub.id}
         sound = True

@@ -10,14 +10,13 @@ from handoff.base.errors import Refused, UserError
 from handoff.checks.commands import Verdict, run_check
 from handoff.engine.proof import git_notes
 from handoff.engine.proof.sandboxes import sandbox_of_workspace
-from handoff.engine.safety.snapshots import SnapshotStore, listing, open_snapshot_store, snapshot
+from handoff.engine.safety.snapshots import SnapshotStore, keep, listing, open_snapshot_store
 from handoff.engine.workspaces.workspaces import snapshot_store_of
 from handoff.git.landing import merge as work
 from handoff.git.landing.target import Landing, Target, checkout_of
 from handoff.git.ownership.ownership import Ownership
-from handoff.git.plumbing import query as sources
+from handoff.git.plumbing import refs as sources
 from handoff.git.snapshots.restore import tree_of
-from handoff.git.snapshots.take import SnapshotRequest
 from handoff.git.workspaces.include import copy_included
 from handoff.git.workspaces.kinds import isolation
 from handoff.git.workspaces.workspaces import CLONE, READY, SHARED, Workspace, all_workspaces, read_workspace
@@ -69,7 +68,7 @@ def land(
     target = target_of(app, snapshot_store)
     target.finish()
     told = ", ".join((*(one.name for one in prepared), *names))
-    before = snapshot(app, snapshot_store=snapshot_store, request=SnapshotRequest(reason=f"before landing {told}"))
+    before = keep(app, snapshot_store, f"before landing {told}")
     branch = _branch(snapshot_store, into)
     tip = target.tip(branch)
     if not tip:
@@ -134,7 +133,7 @@ def find_collisions(app: App, *, snapshot_store: SnapshotStore | None = None) ->
     """Compare the work of all live workspaces pair by pair, in memory."""
     snapshot_store = snapshot_store or open_snapshot_store(app)
     target_of(app, snapshot_store).finish()
-    snapshot(app, snapshot_store=snapshot_store, request=SnapshotRequest(reason="before comparing"))
+    keep(app, snapshot_store, "before comparing")
     names = [
         one.name for one in all_workspaces(snapshot_store.place.project) if one.state == READY and one.kind != SHARED
     ]
@@ -152,7 +151,7 @@ def undo_landing(app: App, *, landing: Landing, snapshot_store: SnapshotStore | 
             f"{landing.target} has moved on since {landing.new[:10]} landed.",
             f"Revert it: git revert {landing.old[:10]}..{landing.new[:10]}",
         )
-    snapshot(app, snapshot_store=snapshot_store, request=SnapshotRequest(reason="before undo of a landing", force=True))
+    keep(app, snapshot_store, "before undo of a landing", force=True)
     back = landing._replace(
         id=f"{landing.id}-back",
         old=landing.new,
@@ -183,14 +182,14 @@ def target_of(app: App, snapshot_store: SnapshotStore) -> Target:
 def _branch(snapshot_store: SnapshotStore, into: str) -> str:
     if into:
         return into if into.startswith("refs/") else f"refs/heads/{into}"
-    branch = sources.head(snapshot_store.place.source).branch
+    branch = sources.head(snapshot_store.place.source).ref
     if not branch:
         raise UserError("HEAD is detached: there is no branch to land on.", "Name one: handoff land … --into BRANCH")
     return branch
 
 
 def _person(target: Target) -> str:
-    answer = target.git(target.source.top, "var", "GIT_COMMITTER_IDENT")
+    answer = target.git("var", "GIT_COMMITTER_IDENT")
     return answer.text.strip().rsplit(" ", 2)[0] if answer.code == 0 else ""
 
 
@@ -250,11 +249,7 @@ def _from_workspace(app: App, snapshot_store: SnapshotStore, workspace: Workspac
     if workspace.kind == SHARED or workspace.state != READY:
         raise UserError(f"The workspace '{workspace.name}' cannot be landed.", "It is your own checkout, or not ready.")
     own = snapshot_store_of(app, workspace=workspace)
-    now = snapshot(
-        app,
-        snapshot_store=own,
-        request=SnapshotRequest(reason="before landing", session=workspace.session or workspace.name),
-    )
+    now = keep(app, own, "before landing", session=workspace.session or workspace.name)
     started = [one for one in listing(app, snapshot_store=own, workspace=workspace.name) if one.operation == "start"]
     base_tree = tree_of(snapshot_store.store, workspace.base)
     start_tree = tree_of(snapshot_store.store, started[-1].sha) if started else base_tree
@@ -270,8 +265,7 @@ def _from_workspace(app: App, snapshot_store: SnapshotStore, workspace: Workspac
         left.update({one.path: "not owned" for one in touched if not owned.covers(one.path)})
     taken = [one for one in touched if one.path not in left]
     taken = _cleaned(app, snapshot_store, own, taken)
-    index = os.path.join(snapshot_store.store.path, "handoff", f"landing.{os.getpid()}.index")
-    tree = work.apply(snapshot_store.store, workspace.base, taken, index=index)
+    tree = work.apply(snapshot_store.store, workspace.base, taken)
     commit = snapshot_store.store.write_commit(tree, [workspace.base], f"Work of {workspace.name}\n", moment=0)
     words = message or _message(own, workspace)
     found = member(workspace.name, workspace.base, commit, tuple(taken), words)
@@ -297,11 +291,10 @@ def _message(own: SnapshotStore, workspace: Workspace) -> str:
 def _cleaned(app: App, snapshot_store: SnapshotStore, own: SnapshotStore, taken: list[work.Touch]) -> list[work.Touch]:
     """Bytes from the disk as git wants to store them: line ends, encodings and filters by the person's own settings."""
     target = target_of(app, snapshot_store)
-    top = snapshot_store.place.source.top
     files = [one for one in taken if one.mode.startswith("100")]
     if not files:
         return taken
-    automatic = target.git(top, "config", "core.autocrlf").text.strip() not in ("", "false")
+    automatic = target.git("config", "core.autocrlf").text.strip() not in ("", "false")
     names = os.fsencode("".join(one.path + "\0" for one in files))
     answer = own.store.look(own.place.source, "check-attr", "--stdin", "-z", *_CONVERSIONS, stdin=names)
     words = os.fsdecode(answer.out).split("\0")
@@ -310,11 +303,11 @@ def _cleaned(app: App, snapshot_store: SnapshotStore, own: SnapshotStore, taken:
     for one in taken:
         if one.mode.startswith("100") and (automatic or one.path in converted):
             data = snapshot_store.store.read(one.sha)
-            done = target.git(top, "hash-object", "-w", "--stdin", f"--path={one.path}", stdin=data)
+            done = target.git("hash-object", "-w", "--stdin", f"--path={one.path}", stdin=data)
             if done.code:
                 raise UserError(f"{one.path} cannot be converted for git: {done.error_text}")
             sha = done.text.strip()
-            kept = target.git(top, "cat-file", "blob", sha).out
+            kept = target.git("cat-file", "blob", sha).out
             snapshot_store.store.write("blob", kept)
             result.append(one._replace(sha=sha))
         else:

@@ -18,16 +18,16 @@ from handoff.board.sessions import leases
 from handoff.board.tasks import states, tasks
 from handoff.engine.home import home_config
 from handoff.engine.proof.baseline import take_baseline
-from handoff.engine.safety.snapshots import SnapshotStore, snapshot
+from handoff.engine.safety.snapshots import SnapshotStore, keep
 from handoff.engine.workspaces import running
 from handoff.engine.workspaces.task_clones import name_of, named
 from handoff.git import remotes
-from handoff.git.plumbing.checkout import facts, find_top, git_path
+from handoff.git.plumbing import find_top
+from handoff.git.plumbing.checkout import facts, git_path
 from handoff.git.plumbing.snapshot_repo import SnapshotRepo
 from handoff.git.remotes import BranchMoved, CheckoutStart, Remote
 from handoff.git.snapshots.location import CHECKOUTS, TREE, find_place
 from handoff.git.snapshots.restore import tree_of
-from handoff.git.snapshots.take import SnapshotRequest
 from handoff.git.workspaces.kinds import remove_tree
 from handoff.store.addresses import without_password
 
@@ -138,7 +138,7 @@ def _refuse_replaced(app: App, key: int, fence: int) -> None:
 
 def _tip_of(app: App, snapshot_store: SnapshotStore, task: Task, fence: int, session: str) -> str:
     """The commit to publish: the session's own where nothing is uncommitted, else one on top of it with every file."""
-    taken = snapshot(app, snapshot_store=snapshot_store, request=SnapshotRequest(reason="publish", session=session))
+    taken = keep(app, snapshot_store, "publish", session=session)
     tree = tree_of(snapshot_store.store, taken.sha)
     if taken.head and tree_of(snapshot_store.store, taken.head) == tree:
         return taken.head
@@ -252,11 +252,7 @@ def _make(app: App, task: Task, mirror: str, remote: Remote, start: CheckoutStar
     """A checkout of the task's own; what an older attempt left there is kept as a snapshot first."""
     tree = os.path.join(app.settings.home, task.project, CHECKOUTS, f"{_HOST}{task.key}", TREE)
     if os.path.lexists(os.path.join(tree, ".git")):
-        snapshot(
-            app,
-            snapshot_store=_snapshot_store(app, tree, task.project),
-            request=SnapshotRequest(reason="before another machine's work", force=True),
-        )
+        keep(app, _snapshot_store(app, tree, task.project), "before another machine's work", force=True)
     remotes.make_checkout(mirror, tree, remote, start)
     return tree
 

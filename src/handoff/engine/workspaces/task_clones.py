@@ -56,7 +56,7 @@ def is_sandboxed(app: App, *, project: str, session: str) -> bool:
 def snapshot_store_of_project(app: App, task: Task) -> SnapshotStore:
     """The snapshot store of the person's checkout a task belongs to, under the task's own project."""
     from handoff.engine.safety.snapshots import open_snapshot_store
-    from handoff.git.plumbing.checkout import find_top
+    from handoff.git.plumbing import find_top
 
     if find_top(task.workspace) is None:
         raise UserError(f"{task.workspace} is not a git repository any more.", "Bring it back, or cancel the task.")

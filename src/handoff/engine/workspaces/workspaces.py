@@ -10,14 +10,14 @@ from handoff.base.errors import HandoffError, Refused, UserError
 from handoff.base.ids import check_id
 from handoff.base.process import shell
 from handoff.engine.safety import incidents
-from handoff.engine.safety.snapshots import RestoreRequest, SnapshotStore, open_snapshot_store, restore, snapshot
-from handoff.git.plumbing.query import open_source
+from handoff.engine.safety.snapshots import RestoreRequest, SnapshotStore, keep, open_snapshot_store, restore
+from handoff.git.plumbing import open_source
 from handoff.git.plumbing.snapshot_repo import SnapshotRepo
 from handoff.git.plumbing.untrusted import check_clone
 from handoff.git.snapshots import restore as restoring
 from handoff.git.snapshots import retention
 from handoff.git.snapshots.location import MAIN, Location
-from handoff.git.snapshots.take import Snapshot, SnapshotRequest, snapshots
+from handoff.git.snapshots.take import Snapshot, snapshots
 from handoff.git.workspaces.include import copy_included
 from handoff.git.workspaces.kinds import isolation
 from handoff.git.workspaces.scratch import drop_slot, idle_slots
@@ -87,9 +87,7 @@ def add_workspace(
     _not_inside(snapshot_store)
     place, store = snapshot_store
     commit, name = ("", DIRTY) if order.base == DIRTY else _resolve_first(snapshot_store, order.base)
-    now = snapshot(
-        app, snapshot_store=snapshot_store, request=SnapshotRequest(reason=f"before the workspace {order.name}")
-    )  # the store owns all objects now
+    now = keep(app, snapshot_store, f"before the workspace {order.name}")  # the store owns all objects now
     workspace = reserve(app.settings.home, place, order, now=app.clock.now())
     try:
         base = _dirty_base(snapshot_store, now, order.name) if order.base == DIRTY else commit
@@ -103,15 +101,10 @@ def add_workspace(
     workspace = workspace._replace(state=READY)
     write_workspace(workspace)
     if order.kind != SHARED:
-        request = SnapshotRequest(reason="start", session=order.session or order.name, operation="start")
-        snapshot(app, snapshot_store=snapshot_store_of(app, workspace=workspace), request=request)
-        _watch(app)
+        own = snapshot_store_of(app, workspace=workspace)
+        keep(app, own, "start", session=order.session or order.name, operation="start")
+        incidents.look(app)  # from now on somebody is at work here: how everything is before they begin
     return NewWorkspace(workspace, copied, _set_up(app, workspace, setup, timeout) if setup else "")
-
-
-def _watch(app: App) -> None:
-    """From now on somebody is at work here: remember how everything is before they begin."""
-    incidents.look(app)
 
 
 def revive_workspace(app: App, *, name: str, snapshot_store: SnapshotStore | None = None) -> Workspace:
@@ -129,11 +122,9 @@ def revive_workspace(app: App, *, name: str, snapshot_store: SnapshotStore | Non
     workspace = workspace._replace(state=REVIVING)
     write_workspace(workspace)
     isolation(workspace.kind, app.git_environment).make(snapshot_store.place, snapshot_store.store, workspace)
-    own = snapshot_store_of(
-        app, workspace=workspace
-    )  # a worktree's branch lives in the person's repository: it did not vanish
+    # A worktree's branch lives in the person's repository: it did not vanish.
     want = RestoreRequest(exact=True, staged=True, refs=workspace.kind == CLONE)
-    restore(app, snapshot_store=own, chosen=found[0], want=want)
+    restore(app, snapshot_store=snapshot_store_of(app, workspace=workspace), chosen=found[0], want=want)
     workspace = workspace._replace(state=READY)
     write_workspace(workspace)
     return workspace
@@ -147,9 +138,7 @@ def _resolve_first(snapshot_store: SnapshotStore, base: str) -> tuple[str, str]:
 def commit_of_now(app: App, *, snapshot_store: SnapshotStore, name: str, dirty: bool) -> str:
     """The person's checkout as it is now as a commit of the store: HEAD, or their dirty tree on top of it."""
     commit, _ = _resolve_first(snapshot_store, "")
-    now = snapshot(
-        app, snapshot_store=snapshot_store, request=SnapshotRequest(reason=f"before the workspace {name}")
-    )  # the store owns all objects now
+    now = keep(app, snapshot_store, f"before the workspace {name}")  # the store owns all objects now
     return _dirty_base(snapshot_store, now, name) if dirty else commit
 
 
@@ -207,14 +196,10 @@ def remove_workspace(
 
 
 def _last_snapshot(app: App, workspace: Workspace, *, force: bool) -> Snapshot | None:
-    request = SnapshotRequest(
-        reason=f"before the removal of {workspace.name}",
-        session=workspace.session or workspace.name,
-        operation="remove",
-    )
+    why, who = f"before the removal of {workspace.name}", workspace.session or workspace.name
     try:
         own = snapshot_store_of(app, workspace=workspace)
-        kept = snapshot(app, snapshot_store=own, request=request._replace(ignored=_few_leftovers(own)))
+        kept = keep(app, own, why, session=who, operation="remove", ignored=_few_leftovers(own))
     except HandoffError:
         if force:
             return None
@@ -269,11 +254,7 @@ def tidy(
     for one in all_workspaces(snapshot_store.place.project):
         if one.state == READY and one.kind != SHARED and os.path.isdir(one.tree):
             with suppress(HandoffError):  # one that cannot be read now must not stop the rest; its snapshots stay
-                snapshot(
-                    app,
-                    snapshot_store=snapshot_store_of(app, workspace=one),
-                    request=SnapshotRequest(reason="before keeping house"),
-                )
+                keep(app, snapshot_store_of(app, workspace=one), "before keeping house")
     for one in dead:
         remove_workspace(app, name=one.name, snapshot_store=snapshot_store)
     for folder in unused:

@@ -12,7 +12,7 @@ from handoff.git.commits.message import write_commit
 from handoff.git.commits.paths import locate, look
 from handoff.git.commits.prepare import CommitOptions, Draft, prepare, still_true
 from handoff.git.plumbing.queue import hold, turn
-from handoff.git.plumbing.refs import Head, Log, fix, head, move
+from handoff.git.plumbing.refs import Head, Log, current, fix, move
 from handoff.git.plumbing.repository import Repository
 
 if TYPE_CHECKING:
@@ -95,10 +95,10 @@ def _in_turn(repo: Repository, draft: Draft, options: CommitOptions) -> tuple[La
 def _land(repo: Repository, draft: Draft, options: CommitOptions) -> Landed | None:
     """With the turn held: put the draft on the branch as it stands now. None if it has to be made anew."""
     for _ in range(ATTEMPTS):
-        now = head(repo)
+        now = current(repo)
         tree = draft.tree
         if now != draft.base:
-            tree = repo.prefetch(now.commit, draft.work.entries) if now.commit else ""
+            tree = repo.load(now.commit, draft.work.entries) if now.commit else ""
             if not still_true(repo, draft, now, tree) or draft.carried:
                 return None
         changes = {**draft.carried, **draft.work.entries}
@@ -110,7 +110,6 @@ def _land(repo: Repository, draft: Draft, options: CommitOptions) -> Landed | No
         parents = draft.parents
         if draft.kind != "amend" and now.commit:
             parents = (now.commit, *draft.parents[1:])
-        new_tree = new_tree or repo.write(b"tree", b"")
         sha = write_commit(repo, new_tree, parents, draft.who, draft.message, sign=_key(repo, options))
         if _swap(repo, draft, options, now, sha):
             return Landed(sha, now.branch, tuple(os.fsdecode(path) for path in draft.work.entries))
@@ -139,7 +138,7 @@ def _swap(repo: Repository, draft: Draft, options: CommitOptions, old: Head, new
     private, stamp = _private(repo, draft, name)
     try:
         with index.hold(repo, patience=options.index_patience) as lock:
-            if index.stamp(index.shared_index(repo)) != stamp:  # somebody staged meanwhile: begin from theirs
+            if index.stamp(repo) != stamp:  # somebody staged meanwhile: begin from theirs
                 private, stamp = _private(repo, draft, name)
             index.announce(repo, new, private)
             if not move(repo, old, new, log, ask_git=ask_git):
@@ -150,8 +149,7 @@ def _swap(repo: Repository, draft: Draft, options: CommitOptions, old: Head, new
             return True
     finally:
         for path in (private, private + ".lock"):
-            if os.path.exists(path):
-                os.unlink(path)
+            index.unlink(path)
 
 
 def _private(repo: Repository, draft: Draft, name: str) -> tuple[str, index.Stamp | None]:
@@ -181,7 +179,7 @@ def _after(repo: Repository, draft: Draft, landed: Landed, options: CommitOption
             text = hooks.call(repo, name, ("amend",) if rewritten else (), stdin=rewritten)
         except UserError as error:
             text = error.message.replace("; nothing was committed", "; the commit stands")
-        notes += [text.rstrip()] if text.strip() else []
+        notes += [text] if text else []
     if options.refresh:
         index.sweep(repo, now - _DAY_SECONDS)
         _housekeeping(repo)

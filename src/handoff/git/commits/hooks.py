@@ -54,7 +54,7 @@ def is_guard(place: str) -> bool:
 
 
 def call(repo: Repository, name: str, words: Sequence[str], *, index: str = "", stdin: bytes | None = None) -> str:
-    """Run one hook if it is there; its words are returned, a refusal is an error."""
+    """Run one hook if it is there; its words are returned without the last line end, a refusal is an error."""
     hook = find(repo, name)
     if not hook:
         return ""
@@ -71,7 +71,7 @@ def call(repo: Repository, name: str, words: Sequence[str], *, index: str = "", 
         if "format" not in error.message.lower():
             raise
         done = run(["/bin/sh", hook, *words], environment=environment, cwd=repo.top, stdin=stdin, merge=True)
-    text = done.out.decode("utf-8", "replace")
+    text = done.out.decode("utf-8", "replace").rstrip()
     if done.code:
         raise HookFailed(
             f"The {name} hook refused (exit {done.code}); nothing was committed.\n{text}".rstrip(),

@@ -1,4 +1,13 @@
-"""The shared index: brought up to date for our own paths alone, in the same breath as the branch moves."""
+"""The shared index: brought up to date for our own paths alone, in the same breath as the branch moves.
+
+What holds at every moment, also after a `kill -9`:
+- The shared index is only ever replaced whole, by renaming over it what lies in `index.lock`.
+- `index.lock` is ours as long as it holds our mark, which appears with the file; any other content is some other git's.
+- Before the branch moves, the note says which commit is about to land and which private index belongs to it. So who comes next
+  can tell a commit that landed (its index is put in place) from one that did not (the lock is freed): `fix`.
+- Entries of other people's paths come from the shared index itself: a private index begins as its copy, and is made anew
+  when the shared one was replaced meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +17,13 @@ from contextlib import contextmanager
 
 from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING, Record
+from handoff.git.plumbing import read_plain, read_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from handoff.git.plumbing.repository import Entry, Repository
+    from handoff.git.plumbing.objects import Entry
+    from handoff.git.plumbing.repository import Repository
 
 PATIENCE_SECONDS = 15.0
 _PAUSE_SECONDS = 0.004
@@ -39,13 +50,10 @@ def place(repo: Repository) -> str:
     return folder
 
 
-def shared_index(repo: Repository) -> str:
-    return os.path.join(repo.folder, "index")
-
-
-def stamp(path: str) -> Stamp | None:
+def stamp(repo: Repository) -> Stamp | None:
+    """Which file the shared index is now; None if there is none."""
     try:
-        found = os.stat(path)
+        found = os.stat(repo.source.index_file)
     except FileNotFoundError:
         return None
     return Stamp(found.st_ino, found.st_mtime_ns, found.st_size)
@@ -55,21 +63,17 @@ def copy(repo: Repository, name: str) -> tuple[str, Stamp | None]:
     """A private copy of the shared index. Its time is kept: git tells by it which entries it must look at again."""
     target = os.path.join(place(repo), name)
     try:
-        source = os.open(shared_index(repo), os.O_RDONLY | os.O_CLOEXEC)
+        source = os.open(repo.source.index_file, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
-        _unlink(target)
+        unlink(target)
         return target, None
-    try:
+    with open(source, "rb") as old:
         found = os.fstat(source)
         fd = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, found.st_mode & 0o777)
-        try:
-            while chunk := os.read(source, 1 << 20):
-                os.write(fd, chunk)
-        finally:
-            os.close(fd)
-        os.utime(target, ns=(found.st_atime_ns, found.st_mtime_ns))
-    finally:
-        os.close(source)
+        with open(fd, "wb") as new:
+            while chunk := old.read(1 << 20):
+                new.write(chunk)
+    os.utime(target, ns=(found.st_atime_ns, found.st_mtime_ns))
     return target, Stamp(found.st_ino, found.st_mtime_ns, found.st_size)
 
 
@@ -78,16 +82,8 @@ def put(repo: Repository, index: str, changes: Mapping[bytes, Entry | None], *, 
     fresh = [path for path in changes if path in unchanged]
     rest = {path: entry for path, entry in changes.items() if path not in unchanged}
     if fresh:
-        repo.ask(
-            "update-index",
-            "-z",
-            "--add",
-            "--remove",
-            "--replace",
-            "--stdin",
-            stdin=b"".join(path + b"\0" for path in fresh),
-            index=index,
-        )
+        words = ("update-index", "-z", "--add", "--remove", "--replace", "--stdin")
+        repo.ask(*words, stdin=b"".join(path + b"\0" for path in fresh), index=index)
     if rest:
         repo.ask("update-index", "-z", "--index-info", stdin=index_info(rest, repo.id_bytes), index=index)
 
@@ -95,7 +91,7 @@ def put(repo: Repository, index: str, changes: Mapping[bytes, Entry | None], *, 
 def index_info(changes: Mapping[bytes, Entry | None], id_bytes: int) -> bytes:
     """Changes in the form `git update-index --index-info` reads; removals first, so that a file may become a folder."""
     gone = [b"0 %s\t%s\0" % (b"0" * id_bytes * 2, path) for path, entry in changes.items() if entry is None]
-    kept = [b"%s %s\t%s\0" % (entry.mode, entry.sha.encode(), path) for path, entry in changes.items() if entry]
+    kept = [f"{entry.mode} {entry.sha}\t".encode() + path + b"\0" for path, entry in changes.items() if entry]
     return b"".join(gone + kept)
 
 
@@ -105,74 +101,72 @@ def hold(repo: Repository, *, patience: float = PATIENCE_SECONDS) -> Iterator[st
 
     Before the lock exists a note says that it is ours: whoever comes next after a `kill -9` finishes or undoes it.
     """
-    lock = shared_index(repo) + ".lock"
+    lock = repo.source.index_file + ".lock"
     mark = os.path.join(place(repo), f"index-{os.getpid()}-{os.urandom(4).hex()}.mark")
     with open(mark, "xb") as file:
         file.write(_mark(repo))
     try:
-        _write_note(repo, "", "")
+        announce(repo, "", "")
         deadline = time.monotonic() + patience
         while not _link(mark, lock):  # appears with its content: an empty lock is some other git's
             if time.monotonic() > deadline:
-                raise Busy(*_explain(lock, patience))
+                raise Busy(
+                    f"Another git has held {lock} for {patience:.0f} s; nothing was committed.",
+                    f"If no git is running in this repository, it was killed: remove the file with  rm '{lock}'"
+                    "  and try again.",
+                )
             time.sleep(_PAUSE_SECONDS)
         try:
             yield lock
         finally:
-            if _read(lock) == _mark(repo):
-                _unlink(lock)
+            if read_plain(lock) == _mark(repo):
+                unlink(lock)
     finally:
-        _unlink(_note(repo))
-        _unlink(mark)
+        unlink(_note(repo))
+        unlink(mark)
 
 
 def announce(repo: Repository, new: str, private: str) -> None:
     """Say which commit is about to land and which index belongs to it."""
-    _write_note(repo, new, private)
+    temp = f"{_note(repo)}.{os.getpid()}"
+    with open(temp, "w", encoding="utf-8", errors="surrogateescape") as file:
+        file.write(f"{new}\n{private}\n{_inode(private) if private else ''}\n")
+    os.rename(temp, _note(repo))
 
 
 def install(repo: Repository, private: str, lock: str) -> None:
     """Make the private index the shared one, through the lock we hold."""
     if os.path.exists(private):
         os.rename(private, lock)
-        os.rename(lock, shared_index(repo))
+        os.rename(lock, repo.source.index_file)
 
 
 def fix(repo: Repository) -> str:
     """After a `kill -9` between lock and index: finish what landed, undo what did not. Only for who holds the turn."""
-    try:
-        with open(_note(repo), encoding="utf-8", errors="surrogateescape") as file:
-            new, private, inode = (*file.read().split("\n"), "", "", "")[:3]
-    except FileNotFoundError:
+    if not os.path.exists(_note(repo)):
         return ""
-    lock = shared_index(repo) + ".lock"
+    new, private, inode = (*read_text(_note(repo)).split("\n"), "", "", "")[:3]
+    lock = repo.source.index_file + ".lock"
     landed = bool(new) and repo.git("merge-base", "--is-ancestor", new, "HEAD").code == 0
     done = ""
-    if _read(lock) == _mark(repo):
+    if read_plain(lock) == _mark(repo):
         if landed and private and _inode(private) == inode:
             install(repo, private, lock)
             done = "Finished the index of a commit whose process had been killed."
         else:
-            _unlink(lock)
+            unlink(lock)
             done = "Freed the index lock of a process that had been killed."
     elif inode and _inode(lock) == inode:  # the lock already is the new index
-        os.rename(lock, shared_index(repo))
+        os.rename(lock, repo.source.index_file)
         done = "Finished the index of a commit whose process had been killed."
     if private:
-        _unlink(private)
-    _unlink(_note(repo))
+        unlink(private)
+    unlink(_note(repo))
     return done
 
 
 def _note(repo: Repository) -> str:
     return os.path.join(repo.folder, "handoff", _JOURNAL)
-
-
-def _write_note(repo: Repository, new: str, private: str) -> None:
-    temp = f"{_note(repo)}.{os.getpid()}"
-    with open(temp, "w", encoding="utf-8", errors="surrogateescape") as file:
-        file.write(f"{new}\n{private}\n{_inode(private) if private else ''}\n")
-    os.rename(temp, _note(repo))
 
 
 def _inode(path: str) -> str:
@@ -189,24 +183,16 @@ def _link(source: str, target: str) -> bool:
         return False
     except OSError:  # a disk without second names
         try:
-            fd = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+            with open(target, "xb") as file:
+                file.write(read_plain(source))
         except FileExistsError:
             return False
-        os.write(fd, _read(source))
-        os.close(fd)
     return True
 
 
 def _mark(repo: Repository) -> bytes:
     """What our lock holds until the new index takes its place: no index begins like this."""
     return b"handoff safe-commit " + os.fsencode(repo.folder) + b"\n"
-
-
-def _explain(lock: str, patience: float) -> tuple[str, str]:
-    return (
-        f"Another git has held {lock} for {patience:.0f} s; nothing was committed.",
-        f"If no git is running in this repository, it was killed: remove the file with  rm '{lock}'  and try again.",
-    )
 
 
 def sweep(repo: Repository, older_than: float) -> None:
@@ -222,15 +208,8 @@ def sweep(repo: Repository, older_than: float) -> None:
                 continue
 
 
-def _read(path: str) -> bytes:
-    try:
-        with open(path, "rb") as file:
-            return file.read(4096)
-    except OSError:
-        return b""
-
-
-def _unlink(path: str) -> None:
+def unlink(path: str) -> None:
+    """Take a file away, if it is there."""
     try:
         os.unlink(path)
     except FileNotFoundError:

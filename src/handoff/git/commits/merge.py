@@ -7,7 +7,8 @@ import os
 from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.git.commits.message import author_of, people
-from handoff.git.plumbing.repository import Entry
+from handoff.git.plumbing import read_text
+from handoff.git.plumbing.objects import Entry, fetch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -39,7 +40,7 @@ def conclusion(repo: Repository, base: Head, entries: Mapping[bytes, Entry | Non
     name = next((name for name in _KINDS if os.path.exists(os.path.join(repo.folder, name))), "")
     if not name or not base.commit:
         return None
-    others = tuple(_text(os.path.join(repo.folder, name)).split())
+    others = tuple(read_text(os.path.join(repo.folder, name)).split())
     touched = _touched(repo, name, base, others)
     staged, unmerged = _index(repo)
     if not (touched | unmerged) & set(entries):
@@ -51,8 +52,8 @@ def conclusion(repo: Repository, base: Head, entries: Mapping[bytes, Entry | Non
             "Resolve them and name them, too.",
         )
     carried = {path: staged.get(path) for path in touched if path not in entries}
-    author = author_of(repo.fetch(others[:1])[0]) if name == PICK else ""
-    lines = _text(os.path.join(repo.folder, "MERGE_MSG")).split("\n")
+    author = author_of(fetch(repo, others[:1])[0].data) if name == PICK else ""
+    lines = read_text(os.path.join(repo.folder, "MERGE_MSG")).split("\n")
     message = "\n".join(line for line in lines if not line.startswith("#"))
     return Conclusion(_KINDS[name], others if name == MERGE else (), carried, message, author)
 
@@ -70,20 +71,16 @@ def _touched(repo: Repository, name: str, base: Head, others: tuple[str, ...]) -
 
 
 def _names(repo: Repository, *revisions: str) -> set[bytes]:
-    out = repo.ask("diff", "--name-only", "--no-renames", "--no-ext-diff", "-z", *revisions, "--")
+    out = repo.ask_bytes("diff", "--name-only", "--no-renames", "--no-ext-diff", "-z", *revisions, "--")
     return {path for path in out.split(b"\0") if path}
 
 
 def _index(repo: Repository) -> tuple[dict[bytes, Entry], set[bytes]]:
     staged: dict[bytes, Entry] = {}
     unmerged: set[bytes] = set()
-    for line in repo.ask("ls-files", "-s", "-z").split(b"\0"):
-        facts, _, path = line.partition(b"\t")
-        if not path:
-            continue
-        mode, sha, stage = facts.split(b" ")
-        if stage == b"0":
-            staged[path] = Entry(mode, sha.decode())
+    for path, stage, entry in repo.staged():
+        if stage == "0":
+            staged[path] = entry
         else:
             unmerged.add(path)
     return staged, unmerged
@@ -117,9 +114,8 @@ def refuse_foreign_amend(
     elif repo.git("for-each-ref", "--count=1", "--contains", base.commit, "refs/remotes").out:
         reason = "it is already on a remote branch"
     elif owned is not None:
-        listed = repo.ask(
-            "diff-tree", "--root", "--no-commit-id", "--name-only", "--no-renames", "-r", "-z", base.commit
-        )
+        words = ("diff-tree", "--root", "--no-commit-id", "--name-only", "--no-renames", "-r", "-z", base.commit)
+        listed = repo.ask_bytes(*words)
         foreign = [path for path in listed.split(b"\0") if path and not owned(path)]
         reason = f"it holds '{os.fsdecode(foreign[0])}', which is not yours" if foreign else ""
     if reason:
@@ -140,16 +136,8 @@ def note_maker(repo: Repository, commit: str, session: str) -> None:
 def made_by(repo: Repository, commit: str) -> str:
     """The session that made a commit; empty for a person."""
     found = ""
-    for line in _text(_made(repo)).splitlines():
+    for line in read_text(_made(repo)).splitlines():
         sha, _, session = line.partition(" ")
         if sha == commit:
             found = session
     return found
-
-
-def _text(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            return file.read()
-    except OSError:
-        return ""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import time
 
 from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.git.plumbing.repository import offset
+from handoff.git.plumbing.objects import commit_bytes
+from handoff.git.plumbing.refs import ident_variables
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,7 +37,7 @@ def _ident(repo: Repository, role: str, now: float) -> str:
     email = environment.get(upper + "EMAIL") or settings.get(f"{role}.email") or settings.get("user.email")
     plain = name and email and name == name.strip(_CRUD) and email == email.strip(_CRUD)
     if plain and not environment.get(upper + "DATE") and not set("<>\n") & set(name + email):
-        return f"{name} <{email}> {int(now)} {offset(now)}"
+        return f"{name} <{email}> {int(now)} {_offset(now)}"
     answer = repo.git("var", f"{upper}IDENT")
     if answer.code:
         raise UserError(
@@ -43,6 +45,13 @@ def _ident(repo: Repository, role: str, now: float) -> str:
             'Set them: git config user.name "Your Name" && git config user.email you@example.com',
         )
     return answer.text.rstrip("\n")
+
+
+def _offset(moment: float) -> str:
+    """The local zone as git writes it: +0200."""
+    seconds = time.localtime(moment).tm_gmtoff
+    sign = "-" if seconds < 0 else "+"
+    return f"{sign}{abs(seconds) // 3600:02d}{abs(seconds) % 3600 // 60:02d}"
 
 
 def write_message(repo: Repository, parts: Sequence[str], *, signoff: str, trailers: Sequence[str]) -> str:
@@ -53,9 +62,7 @@ def write_message(repo: Repository, parts: Sequence[str], *, signoff: str, trail
         lines.append(f"Signed-off-by: {signoff[: signoff.rindex('>') + 1]}")
     if lines:
         words = [word for line in lines for word in ("--trailer", line)]
-        text = repo.ask(
-            "interpret-trailers", "--no-divider", *words, stdin=text.encode("utf-8", "surrogateescape")
-        ).decode("utf-8", "surrogateescape")
+        text = repo.ask("interpret-trailers", "--no-divider", *words, stdin=text.encode("utf-8", "surrogateescape"))
     return text
 
 
@@ -85,50 +92,33 @@ def check_message(text: str) -> None:
         raise UserError("The commit message holds a NUL byte.", "Remove it.")
 
 
-def commit_bytes(repo: Repository, tree: str, parents: Sequence[str], who: People, message: str) -> bytes:
-    """The commit object as git would write it."""
-    head = [f"tree {tree}", *(f"parent {parent}" for parent in parents)]
-    head += [f"author {who.author}", f"committer {who.committer}"]
-    encoding = repo.settings.get("i18n.commitencoding", "utf-8")
-    if encoding.lower() not in ("utf-8", "utf8"):
-        head.append(f"encoding {encoding}")
-    return ("\n".join(head) + "\n\n" + message).encode("utf-8", "surrogateescape")
-
-
 def write_commit(
     repo: Repository, tree: str, parents: Sequence[str], who: People, message: str, *, sign: str | None
 ) -> str:
     """Write the commit; a signed one is made by git, which knows the person's keys. `sign` is a key, or empty for the usual."""
     if sign is None:
-        return repo.write(b"commit", commit_bytes(repo, tree, parents, who, message))
-    author, committer = _parts(who.author), _parts(who.committer)
+        encoding = repo.settings.get("i18n.commitencoding", "utf-8")
+        data = commit_bytes(
+            tree,
+            parents,
+            message,
+            author=who.author,
+            committer=who.committer,
+            encoding="" if encoding.lower() in ("utf-8", "utf8") else encoding,
+        )
+        return repo.write("commit", data)
     words = [word for parent in parents for word in ("-p", parent)]
     answer = repo.git(
-        "commit-tree",
-        f"-S{sign}",
-        *words,
-        "-F",
-        "-",
-        tree,
+        *("commit-tree", f"-S{sign}", *words, "-F", "-", tree),
         stdin=message.encode("utf-8", "surrogateescape"),
-        GIT_AUTHOR_NAME=author[0],
-        GIT_AUTHOR_EMAIL=author[1],
-        GIT_AUTHOR_DATE=author[2],
-        GIT_COMMITTER_NAME=committer[0],
-        GIT_COMMITTER_EMAIL=committer[1],
-        GIT_COMMITTER_DATE=committer[2],
+        **ident_variables("AUTHOR", who.author),
+        **ident_variables("COMMITTER", who.committer),
     )
     if answer.code:
         raise UserError(
             f"The commit could not be signed: {answer.error_text}", "Check user.signingkey, or use --no-gpg-sign."
         )
     return answer.text.strip()
-
-
-def _parts(who: str) -> tuple[str, str, str]:
-    name, _, rest = who.partition(" <")
-    email, _, moment = rest.partition("> ")
-    return name, email, moment
 
 
 def author_of(commit: bytes) -> str:

@@ -7,7 +7,9 @@ import stat
 
 from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.git.plumbing.repository import FILE, LINK, POINTER, PROGRAM, TREE, Entry
+from handoff.git.commits.index import copy, unlink
+from handoff.git.plumbing import read_plain
+from handoff.git.plumbing.objects import FILE, LINK, POINTER, PROGRAM, TREE, Entry
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -85,7 +87,9 @@ def _is_repository(full: bytes) -> bool:
 def expand(repo: Repository, folders: Iterable[bytes]) -> list[bytes]:
     """The changed files below the folders, ignored ones left out."""
     specs = [os.fsdecode(path.rstrip(b"/")) or "." for path in folders]
-    out = repo.ask("status", "--porcelain=v1", "-z", "--no-renames", "-uall", "--ignore-submodules=dirty", "--", *specs)
+    out = repo.ask_bytes(
+        "status", "--porcelain=v1", "-z", "--no-renames", "-uall", "--ignore-submodules=dirty", "--", *specs
+    )
     # Two letters and a space come before each name.
     return list(dict.fromkeys(line[3:].rstrip(b"/") for line in out.split(b"\0") if line))
 
@@ -107,7 +111,7 @@ def take(repo: Repository, paths: Iterable[bytes], tree: str) -> PathContents:
             continue
         kind = stat.S_IFMT(state.mode)
         if kind == stat.S_IFLNK and repo.settings.yes("core.symlinks", default=True):
-            entries[path] = Entry(LINK, repo.write(b"blob", os.readlink(full)))
+            entries[path] = Entry(LINK, repo.write("blob", os.readlink(full)))
         elif kind == stat.S_IFDIR and _is_repository(full):
             entries[path] = _pointer(repo, path, tree)
         elif kind == stat.S_IFDIR:
@@ -118,7 +122,7 @@ def take(repo: Repository, paths: Iterable[bytes], tree: str) -> PathContents:
             by_git.append(path)
         else:
             with open(full, "rb") as file:
-                entries[path] = Entry(_mode(repo, path, state, tree), repo.write(b"blob", file.read()))
+                entries[path] = Entry(_mode(repo, path, state, tree), repo.write("blob", file.read()))
     if by_git:
         shas = _hash_with_git(repo, by_git)
         for path, sha in zip(by_git, shas, strict=True):
@@ -132,18 +136,12 @@ def _hash_with_git(repo: Repository, paths: list[bytes]) -> list[str]:
 
     Through a private index, because git's answer for line ends depends on what it stored before.
     """
-    from handoff.git.commits.index import copy
-
     index, _ = copy(repo, f"index-{os.getpid()}-{os.urandom(4).hex()}")
     try:
         repo.ask("update-index", "-z", "--add", "--replace", "--stdin", stdin=b"\0".join(paths) + b"\0", index=index)
-        found = {}
-        for line in repo.listed(paths, "-s", index=index):
-            facts, _, path = line.partition(b"\t")
-            found[path] = facts.split(b" ")[1].decode()
+        found = {path: entry.sha for path, _, entry in repo.staged(paths, index=index)}
     finally:
-        if os.path.exists(index):
-            os.unlink(index)
+        unlink(index)
     return [found[path] for path in paths]
 
 
@@ -156,7 +154,7 @@ def _converted(repo: Repository, paths: list[bytes]) -> set[bytes]:
         return set(paths)
     if not paths or not _has_attributes(repo, paths):
         return set()
-    out = repo.ask("check-attr", "-z", "--stdin", *_CHANGING, stdin=b"\0".join(paths) + b"\0")
+    out = repo.ask_bytes("check-attr", "-z", "--stdin", *_CHANGING, stdin=b"\0".join(paths) + b"\0")
     fields = out.split(b"\0")
     return {fields[at] for at in range(0, len(fields) - 2, 3) if fields[at + 2] not in (b"unspecified", b"unset")}
 
@@ -169,16 +167,21 @@ def _has_attributes(repo: Repository, paths: list[bytes]) -> bool:
         "/etc/gitattributes",
     }
     for path in paths:
-        folder = os.path.dirname(os.fsdecode(path))
-        while True:
-            places.add(os.path.join(repo.top, folder, ".gitattributes"))
-            if not folder:
-                break
-            folder = os.path.dirname(folder)
+        places.update(_above(repo, path, ".gitattributes"))
     return any(os.path.exists(place) for place in places)
 
 
-def _mode(repo: Repository, path: bytes, state: FileStamp, tree: str) -> bytes:
+def _above(repo: Repository, path: bytes, name: str) -> list[str]:
+    """Where a file of that name could speak for the path: its folder, and every one above it."""
+    folder = os.path.dirname(os.fsdecode(path))
+    found = [os.path.join(repo.top, folder, name)]
+    while folder:
+        folder = os.path.dirname(folder)
+        found.append(os.path.join(repo.top, folder, name))
+    return found
+
+
+def _mode(repo: Repository, path: bytes, state: FileStamp, tree: str) -> str:
     if repo.settings.yes("core.filemode", default=True):
         return PROGRAM if state.mode & 0o100 else FILE
     old = repo.look_up(tree, path)
@@ -224,22 +227,11 @@ def ignored_paths(repo: Repository, paths: Iterable[bytes]) -> list[bytes]:
 
 def _has_ignores(repo: Repository, path: bytes) -> bool:
     home = repo.environment.get("HOME", "")
-    places = [
-        os.path.expanduser(repo.settings.get("core.excludesfile")) or os.path.join(home, ".config", "git", "ignore")
-    ]
-    folder = os.path.dirname(os.fsdecode(path))
-    while True:
-        places.append(os.path.join(repo.top, folder, ".gitignore"))
-        if not folder:
-            break
-        folder = os.path.dirname(folder)
-    if any(os.path.exists(place) for place in places):
+    own = os.path.expanduser(repo.settings.get("core.excludesfile")) or os.path.join(home, ".config", "git", "ignore")
+    if any(os.path.exists(place) for place in (own, *_above(repo, path, ".gitignore"))):
         return True
-    try:
-        with open(os.path.join(repo.common, "info", "exclude"), "rb") as file:
-            return any(line.strip() and not line.startswith(b"#") for line in file)
-    except OSError:
-        return False
+    lines = read_plain(os.path.join(repo.common, "info", "exclude")).splitlines()
+    return any(line.strip() and not line.startswith(b"#") for line in lines)
 
 
 def is_tree(entry: Entry | None) -> bool:

@@ -4,43 +4,23 @@ from __future__ import annotations
 
 import os
 
-from handoff.base.errors import Refused, UserError
-from handoff.base.files import read_text, write_atomic
-from handoff.base.process import capture
+from handoff.base.errors import UserError
+from handoff.base.files import write_atomic
 from handoff.base.record import TYPE_CHECKING
+from handoff.git.plumbing import Git, read_text, untrusted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-_QUIET = (
-    "-c",
-    f"core.hooksPath={os.devnull}",
-    "-c",
-    "core.fsmonitor=false",
-    "-c",
-    "advice.detachedHead=false",
-    "-c",
-    "gc.auto=0",
-)
 _DIFF = ("--no-ext-diff", "--no-textconv", "--no-color", "--no-renames")
 
 
-class FlowCheckout:
-    """A flow's own checkout and branch. No hook of anybody runs here."""
+class FlowCheckout(Git):
+    """A flow's own checkout and branch, written by sessions: seal it first. git reads its objects, so a bad one harms only git."""
 
     def __init__(self, tree: str, branch: str, environment: Mapping[str, str]) -> None:
-        self.tree, self.branch, self.environment = tree, branch, dict(environment)
-
-    def ask(
-        self, *words: str, stdin: bytes | None = None, allow: bool = False, more: Mapping[str, str] | None = None
-    ) -> str:
-        """One question to git; a failure is an error unless it is allowed."""
-        done = capture(
-            ["git", "-C", self.tree, *_QUIET, *words], environment={**self.environment, **(more or {})}, stdin=stdin
-        )
-        if done.code and not allow:
-            raise UserError(f"git {words[0]} failed: {done.error_text or f'exit {done.code}'}", f"In {self.tree}.")
-        return done.text
+        super().__init__(tree, environment)
+        self.tree, self.branch = tree, branch
 
     @property
     def config(self) -> str:
@@ -48,65 +28,51 @@ class FlowCheckout:
         return read_text(os.path.join(self.tree, ".git", "config"))
 
     def seal(self, config: str) -> None:
-        """Put back what a session could have planted for our git to run: settings, attributes, another git folder."""
-        folder = os.path.join(self.tree, ".git")
-        if os.path.islink(folder) or not os.path.isdir(folder):
-            raise Refused(
-                f"{folder} is not the git folder it was.", "Look at it; the branch is kept in your repository."
-            )
-        if self.config != config:
-            write_atomic(os.path.join(folder, "config"), config)
-        for name in ("config.worktree", "commondir", os.path.join("info", "attributes")):
-            path = os.path.join(folder, name)
-            if os.path.lexists(path):
-                os.unlink(path)
+        """Put back what a session could have planted for our git to run."""
+        untrusted.seal(self.tree, config)
 
     @property
     def tip(self) -> str:
         """Where the branch is."""
-        return self.ask("rev-parse", "-q", "--verify", self.branch, allow=True).strip()
+        return self.git("rev-parse", "-q", "--verify", self.branch).text.strip()
 
     def whole_tree(self, head: str) -> str:
         """The tree id of everything that lies in the workspace now, ignored files aside; the index stays as it is."""
-        index = os.path.join(self.tree, ".git", f"handoff-phase.{os.getpid()}.index")
-        try:
-            self.ask("read-tree", head, more={"GIT_INDEX_FILE": index})
-            self.ask("add", "-A", "--", ".", more={"GIT_INDEX_FILE": index})
-            return self.ask("write-tree", more={"GIT_INDEX_FILE": index}).strip()
-        finally:
-            if os.path.exists(index):
-                os.unlink(index)
+        return self._changed_tree(head, lambda index: self.ask("add", "-A", "--", ".", index=index))
 
     def tree_with(self, tree: str, files: Mapping[str, str | None]) -> str:
         """The same tree with some files written anew or taken out."""
+        lines = []
+        for path, text in files.items():
+            if text is None:
+                lines.append(f"0 {'0' * len(tree)}\t{path}\0")
+            else:
+                sha = self.ask("hash-object", "-w", "--stdin", stdin=text.encode("utf-8", "surrogateescape"))
+                lines.append(f"100644 {sha.strip()}\t{path}\0")
+        data = "".join(lines).encode("utf-8", "surrogateescape")
+        return self._changed_tree(
+            tree, lambda index: self.ask("update-index", "-z", "--index-info", stdin=data, index=index)
+        )
+
+    def _changed_tree(self, tree: str, change: Callable[[str], object]) -> str:
+        """A tree after a change to an index that holds it; the session's own index is not touched."""
         index = os.path.join(self.tree, ".git", f"handoff-phase.{os.getpid()}.index")
         try:
-            self.ask("read-tree", tree, more={"GIT_INDEX_FILE": index})
-            lines = []
-            for path, text in files.items():
-                if text is None:
-                    lines.append(f"0 {'0' * len(tree)}\t{path}\0")
-                else:
-                    sha = self.ask("hash-object", "-w", "--stdin", stdin=text.encode("utf-8", "surrogateescape"))
-                    lines.append(f"100644 {sha.strip()}\t{path}\0")
-            data = "".join(lines).encode("utf-8", "surrogateescape")
-            self.ask("update-index", "-z", "--index-info", stdin=data, more={"GIT_INDEX_FILE": index})
-            return self.ask("write-tree", more={"GIT_INDEX_FILE": index}).strip()
+            self.ask("read-tree", tree, index=index)
+            change(index)
+            return self.ask("write-tree", index=index).strip()
         finally:
             if os.path.exists(index):
                 os.unlink(index)
 
     def tree_from(self, tree: str, other: str, paths: Sequence[str]) -> str:
         """The same tree with these paths as the other one has them."""
-        files: dict[str, str | None] = {}
-        for path in paths:
-            files[path] = self.read(other, path)
-        return self.tree_with(tree, files)
+        return self.tree_with(tree, {path: self.read(other, path) for path in paths})
 
     def read(self, tree: str, path: str) -> str | None:
         """A file of a tree or commit as text; None where it has none."""
-        done = capture(["git", "-C", self.tree, "cat-file", "blob", f"{tree}:{path}"], environment=self.environment)
-        return done.out.decode("utf-8", "surrogateescape") if done.code == 0 else None
+        done = self.git("cat-file", "blob", f"{tree}:{path}")
+        return done.text if done.code == 0 else None
 
     def changed(self, old: str, new: str) -> tuple[str, ...]:
         """Paths that differ between two trees or commits."""
@@ -130,7 +96,7 @@ class FlowCheckout:
     def commit(self, *, tree: str, parent: str, message: str, moment: int) -> str:
         """A commit of that tree. The same values give the same commit: after a crash it is made again, not a second one."""
         dates = {"GIT_AUTHOR_DATE": f"{moment} +0000", "GIT_COMMITTER_DATE": f"{moment} +0000"}
-        return self.ask("commit-tree", tree, "-p", parent, "-F", "-", stdin=message.encode(), more=dates).strip()
+        return self.ask("commit-tree", tree, "-p", parent, "-F", "-", stdin=message.encode(), **dates).strip()
 
     def arrive(self, commit: str) -> None:
         """The branch, the index and the files are what that commit says; files git ignores stay."""
@@ -155,13 +121,10 @@ def publish(repository: str, flow_checkout: FlowCheckout, environment: Mapping[s
     False when the branch is checked out there: it is kept under refs/handoff/flows/ then, because moving it would pull the
     ground from under somebody.
     """
-    words = ["fetch", "-q", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--no-recurse-submodules"]
+    words = ("fetch", "-q", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--no-recurse-submodules")
     name = flow_checkout.branch.rpartition("/")[2]
     for target in (flow_checkout.branch, f"refs/handoff/flows/{name}"):
-        done = capture(
-            ["git", "-C", repository, *_QUIET, *words, flow_checkout.tree, f"+{flow_checkout.branch}:{target}"],
-            environment=environment,
-        )
+        done = Git(repository, environment).git(*words, flow_checkout.tree, f"+{flow_checkout.branch}:{target}")
         if done.code == 0:
             return target == flow_checkout.branch
     raise UserError(f"The branch {name} could not be brought into {repository}: {done.error_text}")

@@ -7,7 +7,7 @@ import os
 from handoff.base.errors import Conflict, UserError
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.git.commits import hooks
-from handoff.git.commits.index import PATIENCE_SECONDS, copy, index_info, place
+from handoff.git.commits.index import PATIENCE_SECONDS, copy, index_info, place, unlink
 from handoff.git.commits.merge import Conclusion, conclusion, refuse_foreign_amend
 from handoff.git.commits.message import (
     People,
@@ -20,8 +20,8 @@ from handoff.git.commits.message import (
     write_message,
 )
 from handoff.git.commits.paths import PathContents, expand, ignored_paths, is_tree, look, take
-from handoff.git.plumbing.refs import Head, head
-from handoff.git.plumbing.repository import TREE, Entry
+from handoff.git.plumbing.objects import Entry
+from handoff.git.plumbing.refs import Head, current
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -77,14 +77,14 @@ def prepare(
 ) -> Draft:
     """Read the paths, run the hooks, write the words. Nothing but unreachable objects is left behind if this fails."""
     repo.forget()
-    base = head(repo)
-    tree = repo.prefetch(base.commit, named) if base.commit else ""
+    base = current(repo)
+    tree = repo.load(base.commit, named) if base.commit else ""
     paths, left_out = _paths(repo, named, tree, options)
     old = repo.read(base.commit) if options.amend and base.commit else b""
     if options.amend:
         refuse_foreign_amend(repo, base, old, session=options.session, owned=options.owned)
     work = _staged(repo, paths) if options.staged else take(repo, paths, tree)
-    before = {path: _file(repo.look_up(tree, path)) if tree else None for path in work.entries}
+    before = {path: _before(repo, tree, path) for path in work.entries}
     notes = (
         _look_around(repo, tree, work, before, options) if options.look_around and tree and not options.staged else ()
     )
@@ -118,7 +118,7 @@ def _paths(
     single: list[bytes] = []
     folders: list[bytes] = []
     for path in named:
-        gone_folder = not path.endswith(b"/") and is_tree(repo.look_up(tree, path) if tree else None)
+        gone_folder = not path.endswith(b"/") and is_tree(repo.look_up(tree, path))
         if path.endswith(b"/"):
             folders.append(path)
         elif gone_folder and look(os.path.join(top, path)) is None:
@@ -142,36 +142,34 @@ def _paths(
 def _staged_below(repo: Repository, folders: Sequence[bytes], tree: str) -> list[bytes]:
     specs = [os.fsdecode(path.rstrip(b"/")) or "." for path in folders]
     if not tree:
-        out = repo.ask("ls-files", "-z", "--", *specs)
+        out = repo.ask_bytes("ls-files", "-z", "--", *specs)
     else:
-        out = repo.ask("diff", "--cached", "--name-only", "--no-renames", "-z", "--", *specs)
+        out = repo.ask_bytes("diff", "--cached", "--name-only", "--no-renames", "-z", "--", *specs)
     return [path for path in out.split(b"\0") if path]
 
 
 def _staged(repo: Repository, paths: Sequence[bytes]) -> PathContents:
     """What the shared index holds for the paths: parts staged by hand stay parts."""
     entries: dict[bytes, Entry | None] = dict.fromkeys(paths)
-    if paths:
-        for line in repo.listed(paths, "-s"):
-            facts, _, path = line.partition(b"\t")
-            if path not in entries:
-                continue
-            mode, sha, stage = facts.split(b" ")
-            if stage != b"0":
-                raise UserError(f"'{os.fsdecode(path)}' still has a conflict.", "Resolve it and git add it first.")
-            entries[path] = Entry(mode, sha.decode())
+    for path, stage, entry in repo.staged(paths) if paths else ():
+        if path in entries and stage != "0":
+            raise UserError(f"'{os.fsdecode(path)}' still has a conflict.", "Resolve it and git add it first.")
+        if path in entries:
+            entries[path] = entry
     return PathContents(entries, dict.fromkeys(paths))
 
 
-def _file(entry: Entry | None) -> Entry | None:
-    return None if entry is None or entry.mode == TREE else entry
+def _before(repo: Repository, tree: str, path: bytes) -> Entry | None:
+    """The file the last commit has there; None for none, and for a folder."""
+    entry = repo.look_up(tree, path)
+    return None if is_tree(entry) else entry
 
 
 def _look_around(
     repo: Repository, tree: str, work: PathContents, before: dict[bytes, Entry | None], options: CommitOptions
 ) -> tuple[str, ...]:
     """After `git mv` the new name brings the old one along; a file staged in part is committed whole, and that is told."""
-    fields = iter(repo.ask("diff-index", "--cached", "-M", "-z", "--raw", "--no-abbrev", "HEAD").split(b"\0"))
+    fields = iter(repo.ask_bytes("diff-index", "--cached", "-M", "-z", "--raw", "--no-abbrev", "HEAD").split(b"\0"))
     top = os.fsencode(repo.top)
     parts: list[bytes] = []
     moved: list[bytes] = []
@@ -185,7 +183,7 @@ def _look_around(
             gone = words[4].startswith(b"R") and look(os.path.join(top, source)) is None
             if path in work.entries and source not in work.entries and gone and _is_move(words, source, options):
                 work.entries[source] = work.seen[source] = None
-                before[source] = _file(repo.look_up(tree, source))
+                before[source] = _before(repo, tree, source)
                 moved.append(source)
         entry = work.entries.get(path)
         if entry is not None and words[4] != b"U" and words[3].decode() != entry.sha:
@@ -284,8 +282,7 @@ def _through_hooks(repo: Repository, draft: Draft, options: CommitOptions, *, gi
         return _run_hooks(repo, draft, options, wanted, (index, expected, words), given=given)
     finally:
         for path in (index, expected, words):
-            if os.path.exists(path):
-                os.unlink(path)
+            unlink(path)
 
 
 def _run_hooks(
@@ -306,8 +303,7 @@ def _run_hooks(
         with open(expected, "wb") as file:
             file.write(b"".join(path + b"\n" for path in sorted(changes)))
         quiet = type(repo)(repo.top, {**repo.environment, "HANDOFF_EXPECTED_FILES": expected})
-        text = hooks.call(quiet, "pre-commit", (), index=index)
-        notes += [text.rstrip()] if text.strip() else []
+        notes.append(hooks.call(quiet, "pre-commit", (), index=index))
         draft, more = _autofixes(repo, draft, options, index)
         notes += more
     message = draft.message
@@ -317,18 +313,17 @@ def _run_hooks(
         source = ("message",) if given else ("commit", "HEAD") if draft.kind == "amend" else ("merge",)
         for name, more_words in (("prepare-commit-msg", source), ("commit-msg", ())):
             if name in wanted:
-                text = hooks.call(repo, name, (words, *more_words), index=index)
-                notes += [text.rstrip()] if text.strip() else []
+                notes.append(hooks.call(repo, name, (words, *more_words), index=index))
         with open(words, "rb") as file:
             message = tidy(repo, file.read().decode("utf-8", "surrogateescape"), edited=True)
         check_message(message)
-    return draft._replace(message=message, notes=tuple(notes))
+    return draft._replace(message=message, notes=tuple(filter(None, notes)))
 
 
 def _autofixes(repo: Repository, draft: Draft, options: CommitOptions, index: str) -> tuple[Draft, list[str]]:
     """What the hook staged: ours is taken, anybody else's is left where it lies."""
-    intended = repo.graft(draft.tree, {**draft.carried, **draft.work.entries}) or repo.write(b"tree", b"")
-    out = repo.ask("diff-index", "--cached", "-z", "--no-renames", "--raw", "--no-abbrev", intended, index=index)
+    intended = repo.graft(draft.tree, {**draft.carried, **draft.work.entries})
+    out = repo.ask_bytes("diff-index", "--cached", "-z", "--no-renames", "--raw", "--no-abbrev", intended, index=index)
     fields = out.split(b"\0")
     entries = dict(draft.work.entries)
     seen = dict(draft.work.seen)
@@ -340,9 +335,8 @@ def _autofixes(repo: Repository, draft: Draft, options: CommitOptions, index: st
         if path not in entries and not (options.owned is not None and options.owned(path)):
             foreign.append(path)
             continue
-        if path not in before:
-            before[path] = _file(repo.look_up(draft.tree, path)) if draft.tree else None
-        entries[path] = None if status == b"D" else Entry(mode, sha.decode())
+        before.setdefault(path, _before(repo, draft.tree, path))
+        entries[path] = None if status == b"D" else Entry(mode.decode(), sha.decode())
         seen[path] = None  # what the hook staged need not be what lies on the disk
     notes = [f"The pre-commit hook also staged {_list(foreign)}: not named, so not committed."] if foreign else []
     return draft._replace(work=PathContents(entries, seen), before=before), notes
@@ -356,4 +350,4 @@ def still_true(repo: Repository, draft: Draft, now: Head, tree: str) -> bool:
         raise Conflict(
             "HEAD is no longer the commit you wanted to amend; nothing was changed.", "Make a new commit instead."
         )
-    return all((_file(repo.look_up(tree, path)) if tree else None) == entry for path, entry in draft.before.items())
+    return all(_before(repo, tree, path) == entry for path, entry in draft.before.items())

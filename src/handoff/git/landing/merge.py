@@ -6,8 +6,7 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from handoff.base.errors import UserError
-from handoff.git.plumbing.snapshot_repo import LINK, POINTER
-from handoff.git.plumbing.trees import Trees
+from handoff.git.plumbing.objects import LINK, POINTER, Entry, differences
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -64,14 +63,7 @@ class Merged(NamedTuple):
 
 def touches(store: SnapshotRepo, old: str, new: str) -> list[Touch]:
     """What changed between two trees or commits, raw, renames as what they are: a deletion and an addition."""
-    fields = iter(store.ask("diff-tree", "-r", "-z", "--raw", "--no-renames", old, new).split("\0"))
-    found = []
-    for facts in fields:
-        path = next(fields, "")
-        if path:
-            _, mode, _, sha, _ = facts.split(" ")
-            found.append(Touch(path, mode, sha))
-    return found
+    return [Touch(one.path, one.mode, one.sha) for one in differences(store, old, new)]
 
 
 def many_touches(store: SnapshotRepo, pairs: Sequence[tuple[str, str]]) -> list[tuple[Touch, ...]]:
@@ -86,20 +78,17 @@ def many_touches(store: SnapshotRepo, pairs: Sequence[tuple[str, str]]) -> list[
     trees = dict(zip(unique, listed.text.split("\n"), strict=False))
     expected = [f"{trees[old]} {trees[new]}" for old, new in pairs]
     asked = "\n".join(expected) + "\n"
-    answer = store.git("diff-tree", "--stdin", "-r", "-z", "--raw", "--no-renames", stdin=asked.encode())
-    if answer.code:
-        raise UserError(f"git diff-tree failed: {answer.error_text}", f"Look at {store.path}.")
+    told = store.ask("diff-tree", "--stdin", "-r", "-z", "--raw", "--no-renames", stdin=asked.encode())
     found: dict[str, list[Touch]] = {}
     current: list[Touch] = []
-    words = iter(answer.text.split("\0"))
+    words = iter(told.split("\0"))
     for word in words:
-        header, newline, rest = word.partition("\n")
-        if newline and not word.startswith(":"):  # a pair with differences begins with its own line
+        header, newline, facts = word.partition("\n")
+        if newline:  # a pair with differences begins with its own line
             current = found.setdefault(header, [])
-        facts = rest if newline and not word.startswith(":") else word
         path = next(words, "")
         if path:
-            _, mode, _, sha, _ = facts.split(" ")
+            _, mode, _, sha, _ = (facts or word).split(" ")
             current.append(Touch(path, mode, sha))
     return [tuple(found.get(pair, ())) for pair in expected]
 
@@ -134,26 +123,14 @@ def _in_nested(top: str, folder: str, known: dict[str, bool]) -> bool:
     return known[folder]
 
 
-def apply(store: SnapshotRepo, base: str, touched: Sequence[Touch], *, index: str) -> str:
+def apply(store: SnapshotRepo, base: str, touched: Sequence[Touch]) -> str:
     """The tree of `base` with these changes."""
-    try:
-        answer = store.git("read-tree", base, index=index)
-        if answer.code:
-            raise UserError(f"Cannot read {base}: {answer.error_text}")
-        lines = "".join(
-            f"0 {'0' * 40}\t{one.path}\0" if one.mode == _NOTHING else f"{one.mode} {one.sha}\t{one.path}\0"
-            for one in sorted(
-                touched, key=lambda one: one.mode != _NOTHING
-            )  # deletions first: a folder may become a file
-        )
-        answer = store.git("update-index", "-z", "--index-info", index=index, stdin=os.fsencode(lines))
-        if answer.code:
-            raise UserError(f"Cannot take the changes: {answer.error_text}")
-        return store.ask("write-tree", index=index).strip()
-    finally:
-        for path in (index, index + ".lock"):
-            if os.path.lexists(path):
-                os.unlink(path)
+    changes = _changes(touched)
+    return store.graft(store.load(base, changes), changes)
+
+
+def _changes(touched: Iterable[Touch]) -> dict[bytes, Entry | None]:
+    return {os.fsencode(one.path): None if one.mode == _NOTHING else Entry(one.mode, one.sha) for one in touched}
 
 
 def join(store: SnapshotRepo, ours: str, theirs: str) -> tuple[str, list[str]]:
@@ -179,54 +156,33 @@ def _merge(store: SnapshotRepo, target: str, members: Sequence[Member], *, momen
     landed: list[Member] = []
     taken: set[str] = set()
     folders: set[str] = set()
-    trees = Trees(store)
-    apart = [path for member in members if member.base == target for path in member.paths]
-    trees.load(_tree(store, target), apart)
+    apart = [os.fsencode(path) for member in members if member.base == target for path in member.paths]
+    tree = store.load(target, apart)
     for member in members:
         if member.base == target and member.touches and not _meets(member.paths, taken, folders):
             # Nobody touched these paths: no merge is needed, the trees above them are rebuilt here.
-            changes = {one.path: None if one.mode == _NOTHING else (one.mode, one.sha) for one in member.touches}
-            tree = trees.rebuild(_tree(store, tip), changes) or store.write_tree([])
-            tip = write_commit(
-                store, tree, tip, member.message or f"Land {member.name}\n", moment=moment, person=person
-            )
-            steps.append(MergeStep(member.name, tip))
-            landed.append(member)
-            taken |= member.paths
-            folders |= _folders(member.paths)
-            continue
-        ours = tip
-        if member.base != target and not _shares_history(store, member.base, tip):
-            # The base exists only for this member (the person's dirty tree): let git see it as the common past.
-            ours = store.write_commit(_tree(store, tip), [member.base], "target\n", moment=0)
-        tree, paths = join(store, ours, member.commit)
-        if paths:
-            conflicts += [Conflicted(path, _other(path, landed), member.name) for path in paths]
-            continue
-        if tree == _tree(store, tip):
-            skipped.append(member.name)
-            continue
-        tip = write_commit(store, tree, tip, member.message or f"Land {member.name}\n", moment=moment, person=person)
+            joined = store.graft(tree, _changes(member.touches))
+        else:
+            ours = tip
+            if member.base != target and not _shares_history(store, member.base, tip):
+                # The base exists only for this member (the person's dirty tree): let git see it as the common past.
+                ours = store.write_commit(tree, [member.base], "target\n", moment=0)
+            joined, paths = join(store, ours, member.commit)
+            if paths:
+                conflicts += [Conflicted(path, _other(path, landed), member.name) for path in paths]
+                continue
+            if joined == tree:
+                skipped.append(member.name)
+                continue
+            store.load(joined, apart)
+        tree = joined
+        words = member.message or f"Land {member.name}\n"
+        tip = store.write_commit(tree, [tip], words, moment=moment, person=person)
         steps.append(MergeStep(member.name, tip))
         landed.append(member)
-        trees = Trees(store)  # git wrote trees of its own: read them anew
-        trees.load(_tree(store, tip), apart)
         taken |= member.paths
         folders |= _folders(member.paths)
     return Merged(target, tip, tuple(steps), tuple(conflicts), tuple(skipped))
-
-
-def write_commit(store: SnapshotRepo, tree: str, parent: str, message: str, *, moment: int, person: str) -> str:
-    """A commit in the person's name."""
-    if not person:
-        return store.write_commit(tree, [parent], message, moment=moment)
-    lines = [
-        f"tree {tree}",
-        f"parent {parent}",
-        f"author {person} {moment} +0000",
-        f"committer {person} {moment} +0000",
-    ]
-    return store.write("commit", ("\n".join(lines) + "\n\n" + message).encode("utf-8", "surrogateescape"))
 
 
 def collisions(store: SnapshotRepo, members: Sequence[Member]) -> tuple[list[Conflicted], list[Conflicted]]:
@@ -240,7 +196,7 @@ def collisions(store: SnapshotRepo, members: Sequence[Member]) -> tuple[list[Con
                 continue
             ours = one.commit
             if one.base != other.base and not _shares_history(store, one.base, other.base):
-                ours = store.write_commit(_tree(store, one.commit), [other.base], "other\n", moment=0)
+                ours = store.write_commit(store.load(one.commit, ()), [other.base], "other\n", moment=0)
             _, paths = join(store, ours, other.commit)
             hard += [Conflicted(path, one.name, other.name) for path in paths]
             soft += [Conflicted(path, one.name, other.name) for path in sorted(both) if path not in paths]
@@ -268,17 +224,6 @@ def _other(path: str, landed: Sequence[Member]) -> str:
         if path in member.paths:
             return member.name
     return "the target branch"
-
-
-_TREES: dict[str, str] = {}
-
-
-def _tree(store: SnapshotRepo, commit: str) -> str:
-    """A commit's tree, read from the commit itself."""
-    if commit not in _TREES:
-        first = store.read(commit).split(b"\n", 1)[0].decode()
-        _TREES[commit] = first.removeprefix("tree ")
-    return _TREES[commit]
 
 
 def _shares_history(store: SnapshotRepo, one: str, other: str) -> bool:

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from handoff.base.errors import Conflict, Refused
 from handoff.base.files import make_folder, write_atomic
-from handoff.base.process import Completed, capture
-from handoff.git.plumbing.query import Source, head, open_source, refs
+from handoff.git.plumbing import QUIET, Git, open_source, read_text
+from handoff.git.plumbing.objects import differences
+from handoff.git.plumbing.refs import head, refs
 from handoff.git.snapshots.restore import give_objects
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from handoff.git.plumbing import Source
     from handoff.git.plumbing.snapshot_repo import SnapshotRepo
 
 _SHOWN = 10
@@ -40,41 +42,31 @@ def checkout_of(source: Source, target: str) -> Source | None:
     if source.folder != source.common and os.path.basename(source.common) == ".git":
         candidates.append(os.path.dirname(source.common))
     linked = os.path.join(source.common, "worktrees")
-    for name in sorted(os.listdir(linked)) if os.path.isdir(linked) else ():
-        try:
-            with open(os.path.join(linked, name, "gitdir"), encoding="utf-8", errors="surrogateescape") as file:
-                candidates.append(os.path.dirname(file.read().strip()))
-        except OSError:
-            continue
+    names = sorted(os.listdir(linked)) if os.path.isdir(linked) else ()
+    candidates += (os.path.dirname(read_text(os.path.join(linked, name, "gitdir")).strip()) for name in names)
     for top in dict.fromkeys(candidates):
-        if os.path.lexists(os.path.join(top, ".git")):
+        if top and os.path.lexists(os.path.join(top, ".git")):
             found = open_source(top)
-            if head(found).branch == target:
+            if head(found).ref == target:
                 return found
     return None
 
 
-class Target:
+class Target(Git):
     """The branch work lands on, moved by compare-and-swap with the person's own git settings but no hooks."""
 
     def __init__(self, store: SnapshotRepo, source: Source, folder: str, environment: Mapping[str, str]) -> None:
         self.store = store
         self.source = source
         self.folder = os.path.join(folder, "landings")
-        self.environment = dict(environment)
-
-    def git(self, top: str, *words: str, stdin: bytes | None = None) -> Completed:
-        options = ["-c", f"core.hooksPath={os.devnull}", "-c", "core.fsmonitor=false", "-c", "submodule.recurse=false"]
-        return capture(["git", "-C", top, *options, *words], environment=self.environment, stdin=stdin)
+        super().__init__(source.top, environment, (*QUIET, "submodule.recurse=false"))
 
     def tip(self, target: str) -> str:
         return refs(self.source).get(target, "")
 
     def in_the_way(self, checkout: Source, old: str, new: str) -> list[str]:
         """Paths the landing changes that are dirty, staged or untracked in the checkout."""
-        answer = self.git(checkout.top, "diff-tree", "-r", "-z", "--name-status", "--no-renames", old, new)
-        words = answer.text.split("\0")
-        changed = dict(zip(words[1::2], words[::2], strict=False))
+        changed = {one.path: one.letter for one in differences(self, old, new)}
         blocked = set()
         for path, kind in changed.items():
             if kind == "A" and os.path.lexists(os.path.join(checkout.top, path)):
@@ -85,20 +77,11 @@ class Target:
                 if os.path.lexists(full) and (os.path.islink(full) or not os.path.isdir(full)) and at not in changed:
                     blocked.add(at)
                 at = os.path.dirname(at)
-        if not blocked and self.git(checkout.top, "read-tree", "-m", "-u", "-n", old, new).code == 0:
+        if not blocked and self.git("read-tree", "-m", "-u", "-n", old, new, top=checkout.top).code == 0:
             return []  # git itself sees nothing dirty among them
         some = list(changed) if len(changed) <= _FEW else []
-        status = self.git(
-            checkout.top,
-            "--literal-pathspecs",
-            "status",
-            "--porcelain=v1",
-            "-z",
-            "--no-renames",
-            "--untracked-files=no",
-            "--",
-            *some,
-        )
+        words = ("status", "--porcelain=v1", "-z", "--no-renames", "--untracked-files=no", "--", *some)
+        status = self.git(*words, top=checkout.top, GIT_LITERAL_PATHSPECS="1")
         dirty = {item[3:] for item in status.text.split("\0") if len(item) > 3}  # noqa: PLR2004 - two letters, a space
         return sorted(blocked | (dirty & changed.keys())) or ["(git names none: see git status)"]
 
@@ -125,7 +108,7 @@ class Target:
                 "Run the command again: it starts from the new tip.",
             )
         if checkout is not None:
-            answer = self.git(checkout.top, "read-tree", "-m", "-u", landing.old, landing.new)
+            answer = self.git("read-tree", "-m", "-u", landing.old, landing.new, top=checkout.top)
             if answer.code:
                 self.swap(landing.target, landing.new, landing.old)
                 self.save(landing._replace(state="undone"))
@@ -137,8 +120,7 @@ class Target:
 
     def swap(self, target: str, old: str, new: str) -> bool:
         """Compare-and-swap of the branch in the person's repository."""
-        words = ["update-ref", "-m", "handoff land", target, new, old]
-        return self.git(self.source.top, *words).code == 0
+        return self.git("update-ref", "-m", "handoff land", target, new, old).code == 0
 
     # --- after a crash --------------------------------------------------------------------------
 
@@ -158,18 +140,13 @@ class Target:
         return done
 
     def _follow(self, checkout: Source, landing: Landing) -> None:
-        changed = [
-            path
-            for path in self.git(
-                checkout.top, "diff-tree", "-r", "-z", "--name-only", "--no-renames", landing.old, landing.new
-            ).text.split("\0")
-            if path
-        ]
-        arrived = [path for path in changed if path not in self._differing(checkout, landing.new, changed)]
+        changed = [one.path for one in differences(self, landing.old, landing.new)]
+        differing = self._differing(checkout, landing.new, changed)
+        arrived = "".join(path + "\0" for path in changed if path not in differing)
         if arrived:
-            lines = os.fsencode("".join(path + "\0" for path in arrived))
-            self.git(checkout.top, "update-index", "--add", "--remove", "--replace", "-z", "--stdin", stdin=lines)
-        answer = self.git(checkout.top, "read-tree", "-m", "-u", landing.old, landing.new)
+            words = ("update-index", "--add", "--remove", "--replace", "-z", "--stdin")
+            self.git(*words, stdin=os.fsencode(arrived), top=checkout.top)
+        answer = self.git("read-tree", "-m", "-u", landing.old, landing.new, top=checkout.top)
         if answer.code:
             raise Conflict(
                 f"A landing on {landing.target} was cut short, and {checkout.top} cannot follow it: {answer.error_text}",
@@ -179,16 +156,10 @@ class Target:
     def _differing(self, checkout: Source, commit: str, paths: Sequence[str]) -> set[str]:
         """Which of the paths do not lie on the disk as the commit has them."""
         index = os.path.join(self.folder, f"index.{os.getpid()}.tmp")
-        environment = {**self.environment, "GIT_INDEX_FILE": index}
-        options = ["-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}"]
         try:
-            capture(["git", "-C", checkout.top, *options, "read-tree", commit], environment=environment)
-            answer = capture(
-                ["git", "-C", checkout.top, *options, "diff-files", "-z", "--name-only"], environment=environment
-            )
-            gone = set(answer.text.split("\0"))
-            listed = capture(["git", "-C", checkout.top, "ls-files", "-z"], environment=environment)
-            there = set(listed.text.split("\0"))
+            self.git("read-tree", commit, index=index, top=checkout.top)
+            gone = set(self.git("diff-files", "-z", "--name-only", index=index, top=checkout.top).text.split("\0"))
+            there = set(self.git("ls-files", "-z", index=index, top=checkout.top).text.split("\0"))
         finally:
             if os.path.lexists(index):
                 os.unlink(index)

@@ -6,10 +6,11 @@ import os
 
 from handoff.base.errors import Conflict, UserError
 from handoff.base.files import locked, make_folder
-from handoff.base.process import capture
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.git.notes import record
-from handoff.git.plumbing.repository import FILE, TREE, Entry, Repository
+from handoff.git.plumbing import Git, open_source
+from handoff.git.plumbing.objects import FILE, TREE, Entry, commit_bytes, fetch
+from handoff.git.plumbing.repository import Repository
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,6 +28,7 @@ _PUSHES = 8
 _FIELD, _END = "\x1f", "\x1e"
 _WHO = "handoff <handoff@localhost>"
 _REWRITE, _SAVED = "notes.rewriteRef", "handoff.notesrewrite"
+_FOLDER = TREE.encode()
 _STRATEGY = "notes.handoff.mergeStrategy"
 
 
@@ -58,34 +60,23 @@ class Present(Record):
     paths: tuple[str, ...]
 
 
-class Notebook:
+class Notebook(Git):
     """The notes of one repository, bare or not."""
 
     def __init__(self, folder: str, environment: Mapping[str, str]) -> None:
-        self.folder = os.path.abspath(folder)
-        self._environment = dict(environment)
+        super().__init__(os.path.abspath(folder), environment)
+        self._bare = not os.path.lexists(os.path.join(self.top, ".git"))
         self._common = ""
 
-    def git(self, *words: str, stdin: bytes | None = None) -> Completed:
-        options = ["-c", f"core.hooksPath={os.devnull}", "-c", "core.fsmonitor=false"]
-        return capture(["git", "-C", self.folder, *options, *words], environment=self._environment, stdin=stdin)
-
-    def ask(self, *words: str, stdin: bytes | None = None) -> str:
-        answer = self.git(*words, stdin=stdin)
-        if answer.code:
-            raise UserError(f"git {words[0]} failed: {answer.error_text or answer.code}", f"In {self.folder}.")
-        return answer.text
-
-    @property
-    def common(self) -> str:
-        """The git folder all worktrees share, where our lock lies."""
-        if not self._common:
-            if os.path.lexists(os.path.join(self.folder, ".git")):
-                self._common = Repository(self.folder, self._environment).common
-            else:
-                found = self.ask("rev-parse", "--git-common-dir").rstrip("\n")
-                self._common = os.path.join(self.folder, found)
-        return self._common
+    def _turn(self) -> locked:
+        """Whoever writes notes takes turns: the lock lies in the git folder all worktrees share."""
+        if not self._common and self._bare:
+            self._common = os.path.join(self.top, self.ask("rev-parse", "--git-common-dir").rstrip("\n"))
+        elif not self._common:
+            self._common = open_source(self.top).common
+        folder = os.path.join(self._common, "handoff")
+        make_folder(folder)
+        return locked(os.path.join(folder, "notes.lock"), what="the notes", patience=60.0)
 
     # --- reading ---------------------------------------------------------------------------------------------
 
@@ -115,10 +106,8 @@ class Notebook:
 
     def add(self, commit: str, records: Sequence[Note], *, moment: float) -> bool:
         """Add records to a commit's note; False when it had them. Whoever else writes at that moment loses nothing."""
-        folder = os.path.join(self.common, "handoff")
-        make_folder(folder)
         for _ in range(_TRIES):
-            with locked(os.path.join(folder, "notes.lock"), what="the notes", patience=60.0):
+            with self._turn():
                 there = self.present(commit)
                 wanted = record.with_records(there.text, records)
                 if wanted == there.text:
@@ -130,46 +119,36 @@ class Notebook:
     def present(self, commit: str) -> Present:
         """The tip of the notes and one note, in one process: the note lies under one of a few names."""
         names = [f"{REF}:{_path(commit, level)}" for level in range(_LEVELS + 1)]
-        asked = "".join(f"{name}\n" for name in (REF, *names)).encode()
-        answer = self.git("cat-file", "--batch", stdin=asked)
-        if answer.code:
-            raise UserError(f"git cat-file failed: {answer.error_text}", f"In {self.folder}.")
-        data, at, found = answer.out, 0, []
-        for _ in range(len(names) + 1):
-            end = data.index(b"\n", at)
-            words = data[at:end].split(b" ")
-            at = end + 1
-            if len(words) != 3 or not words[2].isdigit():  # noqa: PLR2004 - id, kind, size; else: missing
-                found.append((b"", b""))
-                continue
-            size = int(words[2])
-            found.append((words[0], data[at : at + size]))
-            at += size + 1
-        texts = [text.decode("utf-8", "surrogateescape") for _, text in found[1:] if text]
-        paths = tuple(_path(commit, level) for level, (name, _) in enumerate(found[1:]) if name)
-        head = found[0][1].partition(b"\n")[0]
+        tip, *notes = fetch(self, [REF, *names])
+        texts = [one.data.decode("utf-8", "surrogateescape") for one in notes if one.data]
+        paths = tuple(_path(commit, level) for level, one in enumerate(notes) if one.sha)
+        head = tip.data.partition(b"\n")[0]
         tree = head[5:].decode() if head.startswith(b"tree ") else ""
-        return Present(found[0][0].decode(), tree, "\n".join(texts), paths)
+        return Present(tip.sha, tree, "\n".join(texts), paths)
 
     def write(self, commit: str, text: str, there: Present, moment: float) -> bool:
         """One commit on the notes, if they still are where they were; False when they are not."""
-        if not os.path.lexists(os.path.join(self.folder, ".git")):
+        if self._bare:
             return self._import(commit, text, there.tip, moment)
-        repo = Repository(self.folder, self._environment)
-        blob = repo.write(b"blob", text.encode("utf-8", "surrogateescape"))
+        repo = Repository(self.top, self.environment)
+        blob = repo.write("blob", text.encode("utf-8", "surrogateescape"))
         place, *others = there.paths or (_place(repo, there.tree, commit),)
         changes: dict[bytes, Entry | None] = {place.encode(): Entry(FILE, blob)}
         changes.update((other.encode(), None) for other in others)
-        lines = [f"tree {repo.graft(there.tree, changes)}", *([f"parent {there.tip}"] if there.tip else [])]
-        who = f"{_WHO} {int(moment)} +0000"
-        lines += [f"author {who}", f"committer {who}", "", f"Notes added for {commit}\n"]
-        new = repo.write(b"commit", "\n".join(lines).encode())
+        parents = [there.tip] if there.tip else []
+        words = f"Notes added for {commit}\n"
+        author = f"{_WHO} {int(moment)} +0000"
+        new = repo.write("commit", commit_bytes(repo.graft(there.tree, changes), parents, words, author=author))
         answer = self.git("update-ref", "-m", "handoff: notes", REF, new, there.tip or "0" * len(new))
+        return self._has_moved(answer, there.tip)
+
+    def _has_moved(self, answer: Completed, before: str) -> bool:
+        """Whether the notes moved on; False when somebody else was quicker or is at it."""
         if answer.code == 0:
             return True
-        if self.tip() != there.tip or ".lock" in answer.error_text:
+        if self.tip() != before or ".lock" in answer.error_text:
             return False
-        raise UserError(f"The note could not be written: {answer.error_text}", f"In {self.folder}.")
+        raise UserError(f"The note could not be written: {answer.error_text}", f"In {self.top}.")
 
     def _import(self, commit: str, text: str, tip: str, moment: float) -> bool:
         """The same in a bare repository, by git alone: fast-import moves a ref only forward from where it was."""
@@ -179,21 +158,14 @@ class Notebook:
         head += f"commit {REF}\ncommitter {_WHO} {int(moment)} +0000\ndata {len(words)}\n".encode() + words
         head += f"from {tip}\n".encode() if tip else b""
         head += f"N :1 {commit}\ndone\n".encode()
-        answer = self.git("fast-import", "--quiet", "--date-format=raw", stdin=head)
-        if answer.code == 0:
-            return True
-        if self.tip() != tip or ".lock" in answer.error_text:
-            return False
-        raise UserError(f"The note could not be written: {answer.error_text}", f"In {self.folder}.")
+        return self._has_moved(self.git("fast-import", "--quiet", "--date-format=raw", stdin=head), tip)
 
     # --- other clones ----------------------------------------------------------------------------------------
 
     def merge(self, other: str) -> bool:
         """Take in the notes at another ref; False when that changes nothing. Records of both sides stay."""
-        folder = os.path.join(self.common, "handoff")
-        make_folder(folder)
         for _ in range(_TRIES):
-            with locked(os.path.join(folder, "notes.lock"), what="the notes", patience=60.0):
+            with self._turn():
                 mine, theirs = self.tip(), self.tip(other)
                 if not theirs or theirs == mine:
                     return False
@@ -280,12 +252,12 @@ def _place(repo: Repository, tree: str, commit: str) -> str:
     level, at = 0, tree
     while at and level < _LEVELS:
         names = repo.tree(at)
-        inner = names.get(commit[2 * level : 2 * level + 2].encode())
-        spread = inner is not None or any(mode == TREE for mode, _ in names.values())
+        inner = repo.look_up(at, commit[2 * level : 2 * level + 2].encode())
+        spread = inner is not None or any(mode == _FOLDER for mode, _ in names.values())
         if not spread and len(names) < _MANY:
             break
         level += 1
-        at = inner[1].hex() if inner is not None and inner[0] == TREE else ""
+        at = inner.sha if inner is not None and inner.mode == TREE else ""
     return _path(commit, level)
 
 

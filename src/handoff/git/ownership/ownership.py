@@ -99,6 +99,13 @@ class Ownership:
             )
         return cls(owned, excluded, fold)
 
+    @classmethod
+    def joined(cls, owners: Iterable[Ownership]) -> list[Ownership]:
+        """Few ownerships that own what these own together: those that take nothing out become one, which is quicker to ask."""
+        owners = list(owners)
+        plain = [rule for one in owners if not one.exclusions for rule in one.rules]
+        return [cls(plain, (), Fold()), *(one for one in owners if one.exclusions)]
+
     @property
     def rules(self) -> tuple[Rule, ...]:
         return self._owned.rules

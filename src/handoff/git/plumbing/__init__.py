@@ -1,1 +1,178 @@
-"""Git's own objects, refs and settings: the only place that talks to git below the level of a commit."""
+"""git from below: the one way to start it, and where a checkout keeps its things. It stands here, where every git command loads it."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from handoff.base.errors import Refused, UserError
+from handoff.base.record import TYPE_CHECKING, Record
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import ClassVar
+
+    from handoff.base.process import Completed
+
+# What we do in a person's repository on our own account: their settings count, but no hook runs and nothing stays behind.
+QUIET = (
+    f"core.hooksPath={os.devnull}",
+    "core.fsmonitor=false",
+    "gc.auto=0",
+    "advice.detachedHead=false",
+    "log.showSignature=false",
+)
+# git's files that must be plain: a pipe or a device in their place would keep it waiting for ever.
+_PLAIN_FILES = (
+    "HEAD config config.worktree index packed-refs commondir shallow info/exclude info/attributes info/grafts"
+    " objects/info/alternates"
+).split()
+
+
+class Git:
+    """git in one place, and whose word counts there.
+
+    With a person's environment their settings are believed, less what `settings` overrides. Where nobody's word counts (a
+    session's clone, our own stores) the environment comes from `untrusted.strict`, and `folder` is the git folder to use.
+    """
+
+    always: ClassVar[Mapping[str, str]] = {}  # what its every call finds in the environment
+
+    def __init__(
+        self,
+        top: str,
+        environment: Mapping[str, str],
+        settings: Sequence[str] = QUIET,
+        *,
+        folder: str = "",
+        seconds: float = 0.0,
+    ) -> None:
+        self.top = top
+        self.environment = dict(environment)
+        self._folder = folder
+        self._options = [word for setting in settings for word in ("-c", setting)]
+        self._seconds = seconds
+
+    def git(
+        self,
+        *words: str,
+        stdin: bytes | None = None,
+        top: str = "",
+        index: str = "",
+        objects: str = "",
+        borrow: str = "",
+        **more: str,
+    ) -> Completed:
+        """One git call: in another checkout (`top`), with another index, another place for objects or one more to read from."""
+        from handoff.base.process import capture, run
+
+        environment = {**self.environment, **self.always, **more}
+        if index:
+            environment["GIT_INDEX_FILE"] = index
+        if objects:
+            environment["GIT_OBJECT_DIRECTORY"] = objects
+        if borrow:
+            environment["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = _quote_alternate(borrow)
+        top = top or self.top
+        place = ["-C", top] if top else []
+        if self._folder:
+            place += [f"--git-dir={self._folder}", *([f"--work-tree={top}"] if top else [])]
+        argv = ["git", *place, *self._options, *words]
+        if self._seconds:
+            return run(argv, environment=environment, stdin=stdin, timeout=self._seconds)
+        return capture(argv, environment=environment, stdin=stdin)
+
+    def ask_bytes(self, *words: str, stdin: bytes | None = None, **more: str) -> bytes:
+        """Like `git`, but a failure is an error with git's own words."""
+        answer = self.git(*words, stdin=stdin, **more)
+        if answer.code:
+            place = more.get("top") or self.top or self._folder
+            raise UserError(f"git {words[0]} failed: {answer.error_text or f'exit {answer.code}'}", f"In {place}.")
+        return answer.out
+
+    def ask(self, *words: str, stdin: bytes | None = None, **more: str) -> str:
+        """The same as text; bytes that are not UTF-8 survive a round trip."""
+        return self.ask_bytes(*words, stdin=stdin, **more).decode("utf-8", "surrogateescape")
+
+
+class Source(Record):
+    """One checkout and where git keeps its things. A linked worktree shares `common` with its siblings."""
+
+    top: str
+    folder: str
+    common: str
+
+    @property
+    def objects(self) -> str:
+        return os.path.join(self.common, "objects")
+
+    @property
+    def index_file(self) -> str:
+        return os.path.join(self.folder, "index")
+
+
+def open_source(top: str) -> Source:
+    """The git folders behind the checkout at `top`, found without a process."""
+    link = os.path.join(top, ".git")
+    folder = link
+    if os.path.isfile(link):
+        text = read_text(link)
+        if not text.startswith("gitdir:"):
+            raise UserError(f"{link} is not a git folder.", "Run the command inside a git checkout.")
+        folder = os.path.normpath(os.path.join(top, text[7:].strip()))
+    if not os.path.isfile(os.path.join(folder, "HEAD")) and not os.path.islink(os.path.join(folder, "HEAD")):
+        raise UserError(f"{top} has no git repository.", "Run the command inside a git checkout, or: git init")
+    for name in _PLAIN_FILES:
+        path = os.path.join(folder, name)
+        if os.path.exists(path) and not os.path.isfile(path):
+            raise Refused(
+                f"{path} is not a plain file.", "Somebody put something else there; look at it, then remove it."
+            )
+    shared = read_text(os.path.join(folder, "commondir")).strip()
+    return Source(top, folder, os.path.normpath(os.path.join(folder, shared)) if shared else folder)
+
+
+def find_top(folder: str) -> str | None:
+    """The top of the checkout that holds `folder`: worktrees and submodules have their own. No process is started."""
+    at = os.path.abspath(folder)
+    while not os.path.lexists(os.path.join(at, ".git")):
+        above = os.path.dirname(at)
+        if above == at:
+            return None
+        at = above
+    return at
+
+
+def algorithm_of(folder: str) -> str:
+    """By which sum the objects of a git folder are named."""
+    settings = b"".join(read_plain(os.path.join(folder, "config")).lower().split())
+    return "sha256" if b"objectformat=sha256" in settings else "sha1"
+
+
+def is_sha(text: str) -> bool:
+    """Whether the text is a full object name."""
+    return len(text) in (40, 64) and not text.strip("0123456789abcdef")
+
+
+def read_plain(path: str) -> bytes:
+    """The bytes of a plain file, nothing of anything else: a pipe somebody put there would keep us waiting for ever."""
+    try:
+        with open(path, "rb", opener=_open_at_once) as file:
+            return file.read() if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else b""
+    except OSError:
+        return b""
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
+def read_text(path: str) -> str:
+    """The same as text; bytes that are not UTF-8 survive a round trip."""
+    return read_plain(path).decode("utf-8", "surrogateescape")
+
+
+def _quote_alternate(path: str) -> str:
+    if ":" not in path and not path.startswith('"'):
+        return path
+    return '"' + path.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -1,4 +1,4 @@
-"""Ask git: where the repository is, what HEAD is, what is dirty, what changed since."""
+"""Ask git about a checkout: what HEAD is, what is dirty, what changed since."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 
 from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING, Record
+from handoff.git.plumbing import Git, open_source
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,44 +44,21 @@ class Commit(Record):
 
 
 def git(top: str, *words: str, environment: Mapping[str, str]) -> Completed:
-    """One git question in the checkout at `top`; of a session's clone only objects and index are believed."""
-    from handoff.base.process import capture
-
+    """One git question in the checkout at `top`, as the person would ask it; of a session's clone only objects and index are believed."""
     if os.path.basename(top) == "tree":
         from handoff.git.plumbing import untrusted
 
         answer = untrusted.git(top, *words, environment=environment) if untrusted.is_clone(top) else None
         if answer is not None:
             return answer
-    return capture(["git", "-C", top, *words], environment=environment)
-
-
-def ask(top: str, *words: str, environment: Mapping[str, str]) -> str:
-    """Like `git`, but a failure is an error with git's own words."""
-    answer = git(top, *words, environment=environment)
-    if answer.code:
-        raise UserError(f"git {words[0]} failed: {answer.error_text or f'exit {answer.code}'}", f"In {top}.")
-    return answer.text
-
-
-def find_top(folder: str) -> str | None:
-    """The top of the checkout that holds `folder`: worktrees and submodules have their own. No process is started."""
-    at = os.path.abspath(folder)
-    while True:
-        if os.path.lexists(os.path.join(at, ".git")):
-            return at
-        above = os.path.dirname(at)
-        if above == at:
-            return None
-        at = above
+    return Git(top, environment, ()).git(*words)
 
 
 def facts(top: str, *, environment: Mapping[str, str]) -> CheckoutFacts | None:
     """Read HEAD, branch and dirty paths in one git call; None where git cannot (no repository, no git)."""
+    words = ("status", "--porcelain=v2", "--branch", "--untracked-files=normal", "-z")
     try:
-        answer = git(
-            top, "status", "--porcelain=v2", "--branch", "--untracked-files=normal", "-z", environment=environment
-        )
+        answer = git(top, *words, environment=environment)
     except UserError:
         return None
     if answer.code:
@@ -91,12 +69,9 @@ def facts(top: str, *, environment: Mapping[str, str]) -> CheckoutFacts | None:
 
 def _branch(top: str) -> str:
     """The branch HEAD names in its own file: a clone is looked at without its refs."""
-    path = os.path.join(top, ".git", "HEAD")
-    if not os.path.isfile(path):
-        return ""
-    with open(path, encoding="utf-8", errors="surrogateescape") as file:
-        text = file.read(4096).strip()
-    return text[16:] if text.startswith("ref: refs/heads/") else ""
+    from handoff.git.plumbing.refs import head
+
+    return head(open_source(top)).branch
 
 
 def _parse_status(top: str, text: str) -> CheckoutFacts:
@@ -138,17 +113,8 @@ def _parse_status(top: str, text: str) -> CheckoutFacts:
 
 def commits(top: str, revisions: str, *, environment: Mapping[str, str], limit: int = 20) -> tuple[Commit, ...] | None:
     """The commits a range names, newest first; None when git does not know the range."""
-    answer = git(
-        top,
-        "log",
-        f"--max-count={limit}",
-        "-z",
-        "--no-show-signature",
-        "--format=%H %ct %s",
-        revisions,
-        "--",
-        environment=environment,
-    )
+    words = ("log", f"--max-count={limit}", "-z", "--no-show-signature", "--format=%H %ct %s", revisions, "--")
+    answer = git(top, *words, environment=environment)
     if answer.code:
         return None
     found = []
@@ -174,4 +140,4 @@ def changed_paths(top: str, old: str, new: str, *, environment: Mapping[str, str
 
 def git_path(top: str, name: str, *, environment: Mapping[str, str]) -> str:
     """Where git keeps one of its own files, also in worktrees and submodules."""
-    return os.path.join(top, ask(top, "rev-parse", "--git-path", name, environment=environment).rstrip("\n"))
+    return os.path.join(top, Git(top, environment, ()).ask("rev-parse", "--git-path", name).rstrip("\n"))

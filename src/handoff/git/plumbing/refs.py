@@ -1,4 +1,4 @@
-"""Where HEAD stands, and moving a branch only if it still stands there."""
+"""Where HEAD and the branches stand, read from git's own files, and moving a branch only if it still stands there."""
 
 from __future__ import annotations
 
@@ -6,17 +6,19 @@ import os
 
 from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING, Record
+from handoff.git.plumbing import is_sha, read_text
 
 if TYPE_CHECKING:
+    from handoff.git.plumbing import Source
     from handoff.git.plumbing.repository import Repository
 
 _HEADS = "refs/heads/"
+_OWN = ("refs/bisect/", "refs/worktree/", "refs/rewritten/")  # each linked worktree has these for itself
 _LOCK_PREFIX = "ref-"
-_ID_CHARS = frozenset("0123456789abcdef")
 
 
 class Head(Record):
-    """HEAD: the branch it is on (empty when detached) and the commit (empty before the first)."""
+    """HEAD: the ref it follows (empty when detached) and the commit (empty before the first)."""
 
     ref: str
     commit: str
@@ -33,44 +35,88 @@ class Log(Record):
     message: str
 
 
-def head(repo: Repository) -> Head:
-    """Read HEAD; git is only asked where refs are not plain files."""
-    return _read(repo)[0]
+def head(source: Source) -> Head:
+    """HEAD as its files say: no process is started, so nothing planted there can run."""
+    return _read(source)[0]
 
 
-def _read(repo: Repository) -> tuple[Head, bool]:
-    """HEAD, and whether we may read and write it as a file."""
-    text = _text(os.path.join(repo.folder, "HEAD"))
+def _read(source: Source) -> tuple[Head, bool]:
+    """HEAD, and whether it and its branch are of the usual kind."""
+    text = read_text(os.path.join(source.folder, "HEAD")).strip()
+    if not text.startswith("ref:"):
+        return Head("", text if is_sha(text) else ""), is_sha(text)
+    ref = text[4:].strip()
+    value = read_text(_file(source, ref)).strip()
+    usual = ref.startswith(_HEADS) and (not value or is_sha(value))
+    return Head(ref, value if is_sha(value) else _packed_value(source.common, ref)), usual
+
+
+def _packed_value(common: str, ref: str) -> str:
+    text = read_text(os.path.join(common, "packed-refs")) + "\n"
+    at = text.find(f" {ref}\n")
+    value = text[text.rfind("\n", 0, at) + 1 : at] if at > 0 else ""
+    return value if is_sha(value) else ""
+
+
+def refs(source: Source) -> dict[str, str]:
+    """Every ref by its full name: packed, loose, and those only this worktree has. Symbolic refs keep their text."""
+    packed = (line.partition(" ") for line in read_text(os.path.join(source.common, "packed-refs")).split("\n"))
+    found = {name: value for value, _, name in packed if name and is_sha(value)}
+    for base in dict.fromkeys((source.common, source.folder)):
+        for name, path in walk(base, "refs"):
+            value = read_text(path).strip()
+            if is_sha(value) or value.startswith("ref:"):
+                found[name] = value
+    return found
+
+
+def walk(base: str, folder: str) -> list[tuple[str, str]]:
+    """Files under base/folder as (name relative to base, path); links to folders are not entered."""
+    found = []
+    waiting = [folder]
+    while waiting:
+        at = waiting.pop()
+        try:
+            entries = sorted(os.scandir(os.path.join(base, at)), key=lambda entry: entry.name)
+        except OSError:
+            continue
+        for entry in entries:
+            name = f"{at}/{entry.name}"
+            if entry.is_dir(follow_symlinks=False):
+                waiting.append(name)
+            elif entry.is_file():
+                found.append((name, entry.path))
+    return found
+
+
+# --- moving a branch ------------------------------------------------------------------------------
+
+
+def current(repo: Repository) -> Head:
+    """HEAD of any repository; git is only asked where refs are not plain files."""
+    return _current(repo)[0]
+
+
+def _current(repo: Repository) -> tuple[Head, bool]:
+    """HEAD, and whether we may write it as a file."""
+    found, usual = _read(repo.source)
     plain = repo.settings.get("extensions.refstorage", "files") == "files"
-    if plain and _is_id(text.strip()):
-        return Head("", text.strip()), True
-    ref = text[5:].strip() if text.startswith("ref: ") else ""
-    loose = _text(os.path.join(repo.common, ref)).strip() if ref else ""
-    plain = plain and ref.startswith(_HEADS) and (not loose or _is_id(loose))
-    if plain and not os.path.islink(os.path.join(repo.folder, "HEAD")):
-        return Head(ref, loose or _packed(repo, ref)), True
+    if usual and plain and not os.path.islink(os.path.join(repo.folder, "HEAD")):
+        return found, True
     ref = repo.git("symbolic-ref", "-q", "HEAD").text.strip()
     return Head(ref, repo.git("rev-parse", "-q", "--verify", "HEAD^{commit}").text.strip()), False
-
-
-def _packed(repo: Repository, ref: str) -> str:
-    wanted = " " + ref
-    for line in _text(os.path.join(repo.common, "packed-refs")).splitlines():
-        if line.endswith(wanted) and _is_id(line[: -len(wanted)]):
-            return line[: -len(wanted)]
-    return ""
 
 
 def move(repo: Repository, old: Head, new: str, log: Log, *, ask_git: bool) -> bool:
     """Compare and swap: True if HEAD's branch stood at `old` and now stands at `new`."""
     if ask_git or not old.commit:
         return _move_with_git(repo, old, new, log)
-    path = _file(repo, old.ref)
+    path = _file(repo.source, old.ref)
     # The lock is a second name of a file in our folder: after a `kill -9` it can be told from another git's.
     own = os.path.join(repo.common, "handoff", f"{_LOCK_PREFIX}{os.getpid()}-{os.urandom(4).hex()}")
     with open(own, "x", encoding="ascii") as file:
         file.write(new + "\n")
-        if repo.sync:
+        if repo.durable:
             file.flush()
             os.fsync(file.fileno())
     try:
@@ -79,7 +125,7 @@ def move(repo: Repository, old: Head, new: str, log: Log, *, ask_git: bool) -> b
             os.link(own, path + ".lock")
         except OSError:  # locked, or a disk without second names
             return _move_with_git(repo, old, new, log)  # git waits a moment for the other one, and says who it was
-        now, plain = _read(repo)
+        now, plain = _current(repo)
         if now != old or not plain:
             os.unlink(path + ".lock")
             return False if plain else _move_with_git(repo, old, new, log)
@@ -94,19 +140,18 @@ def fix(repo: Repository) -> None:
     """Free the branch a killed process had locked. Only for who holds the turn."""
     folder = os.path.join(repo.common, "handoff")
     left = [os.path.join(folder, name) for name in os.listdir(folder) if name.startswith(_LOCK_PREFIX)]
-    if not left:
-        return
-    text = _text(os.path.join(repo.folder, "HEAD"))
-    for ref in ("", text[5:].strip() if text.startswith("ref: ") else ""):
-        lock = _file(repo, ref) + ".lock"
+    for ref in ("", head(repo.source).ref) if left else ():
+        lock = _file(repo.source, ref) + ".lock"
         if any(_same(lock, own) for own in left):
             os.unlink(lock)
     for own in left:
         os.unlink(own)
 
 
-def _file(repo: Repository, ref: str) -> str:
-    return os.path.join(repo.common, ref) if ref else os.path.join(repo.folder, "HEAD")
+def _file(source: Source, ref: str) -> str:
+    """Where a ref lies; HEAD for none."""
+    base = source.folder if not ref or ref.startswith(_OWN) else source.common
+    return os.path.join(base, ref or "HEAD")
 
 
 def _same(one: str, two: str) -> bool:
@@ -117,33 +162,30 @@ def _same(one: str, two: str) -> bool:
 
 
 def _move_with_git(repo: Repository, old: Head, new: str, log: Log) -> bool:
-    name, email, moment = _split(log.who)
     try:
         # If we are killed now, git goes on alone: it keeps our place in line until it has ended.
         if repo.turn >= 0:
             os.set_inheritable(repo.turn, True)
-        answer = repo.git(
-            "update-ref",
-            "-m",
-            log.message,
-            "HEAD",
-            new,
-            old.commit or "0" * len(new),
-            GIT_COMMITTER_NAME=name,
-            GIT_COMMITTER_EMAIL=email,
-            GIT_COMMITTER_DATE=moment,
-        )
+        words = ("update-ref", "-m", log.message, "HEAD", new, old.commit or "0" * len(new))
+        answer = repo.git(*words, stdin=None, **ident_variables("COMMITTER", log.who))
     finally:
         if repo.turn >= 0:
             os.set_inheritable(repo.turn, False)
     if answer.code == 0:
         return True
-    if head(repo) != old:
+    if current(repo) != old:
         return False
     raise UserError(
         f"The branch could not be moved: {answer.error_text}",
         "If no git is running, remove the .lock file named above; your files and the index are as they were.",
     )
+
+
+def ident_variables(role: str, who: str) -> dict[str, str]:
+    """Somebody, with moment and zone, as git takes it from the environment."""
+    name, _, rest = who.partition(" <")
+    email, _, moment = rest.partition("> ")
+    return {f"GIT_{role}_NAME": name, f"GIT_{role}_EMAIL": email, f"GIT_{role}_DATE": moment}
 
 
 def _write_logs(repo: Repository, old: Head, new: str, log: Log) -> None:
@@ -163,21 +205,3 @@ def _write_logs(repo: Repository, old: Head, new: str, log: Log) -> None:
             fd = os.open(place, flags, 0o644)
         os.write(fd, line)
         os.close(fd)
-
-
-def _split(who: str) -> tuple[str, str, str]:
-    name, _, rest = who.partition(" <")
-    email, _, moment = rest.partition("> ")
-    return name, email, moment
-
-
-def _is_id(text: str) -> bool:
-    return len(text) in (40, 64) and _ID_CHARS.issuperset(text)
-
-
-def _text(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            return file.read()
-    except OSError:
-        return ""

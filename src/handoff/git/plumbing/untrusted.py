@@ -1,26 +1,95 @@
-"""Ask git about a session's clone without believing a word of its git folder: no setting, filter or hook of it can run."""
+"""Where nobody's word counts: git without anybody's settings, and questions to a session's clone past its git folder.
+
+A session can write all of its clone's `.git`. This keeps it from reaching us:
+`strict` is the environment in which no setting, hook, filter or driver of a git folder runs a program;
+`git` asks about a clone through a git folder of ours, so that its settings are not even read;
+`check_clone` refuses a git folder that leads elsewhere, and puts back settings that name other files;
+`seal` puts back all settings, for the few calls that must work in the clone itself.
+"""
 
 from __future__ import annotations
 
 import os
 
-from handoff.base.errors import Refused
+from handoff.base.errors import Refused, UserError
 from handoff.base.files import make_folder, write_atomic
-from handoff.base.process import Completed, capture
 from handoff.base.record import TYPE_CHECKING
-from handoff.git.plumbing.query import head, open_source, read_plain
+from handoff.base.settings import without_guard
+from handoff.git.plumbing import Git, algorithm_of, open_source, read_plain, read_text
+from handoff.git.plumbing.refs import head
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+
+    from handoff.base.process import Completed
 
 RECORD = "workspace.json"
 _TREE = "tree"
 _STORE = "snapshots.git"
-_FOLDERS = ("objects", "refs", "info")
 # Filters are programs named by settings; line ends and encodings are git's own work and stay.
-_ATTRIBUTES = "* -filter\n"
-_CONFIG = "[core]\n\trepositoryformatversion = {version}\n\tbare = false\n{more}"
-_QUIET = ("-c", f"core.hooksPath={os.devnull}", "-c", "core.fsmonitor=false", "-c", "log.showSignature=false")
+_ATTRIBUTES = b"* -filter\n"
+# Nothing that a session could have planted runs when the coordinator's git looks at its folder.
+_OVERRIDES = {
+    "core.hooksPath": os.devnull,
+    "core.fsmonitor": "false",
+    "core.attributesFile": os.devnull,
+    "core.excludesFile": os.devnull,
+    "core.alternateRefsCommand": "true",
+    "core.untrackedCache": "false",
+    "core.quotePath": "false",
+    "gc.auto": "0",
+    "maintenance.auto": "false",
+    "commit.gpgSign": "false",
+    "protocol.ext.allow": "never",
+    "log.showSignature": "false",
+    "submodule.recurse": "false",
+    "advice.detachedHead": "false",
+}
+# A missing object is missing: a clone's settings may name a program to fetch it with.
+_NO_FETCH = {"GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1"}
+
+
+def strict(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment for the coordinator's git in folders it does not trust: no hooks, no drivers, nobody's settings."""
+    kept = {key: value for key, value in environment.items() if not key.startswith("GIT_") or key == "GIT_EXEC_PATH"}
+    kept.update(
+        _NO_FETCH,
+        LC_ALL="C",
+        GIT_TERMINAL_PROMPT="0",
+        GIT_OPTIONAL_LOCKS="0",
+        GIT_CONFIG_GLOBAL=os.devnull,
+        GIT_CONFIG_SYSTEM=os.devnull,
+        GIT_CONFIG_NOSYSTEM="1",
+        GIT_ATTR_NOSYSTEM="1",
+        GIT_NO_REPLACE_OBJECTS="1",
+        GIT_LITERAL_PATHSPECS="1",
+        GIT_CONFIG_COUNT=str(len(_OVERRIDES)),
+    )
+    for number, (key, value) in enumerate(_OVERRIDES.items()):
+        kept[f"GIT_CONFIG_KEY_{number}"] = key
+        kept[f"GIT_CONFIG_VALUE_{number}"] = value
+    if "PATH" in kept:
+        kept["PATH"] = without_guard(kept["PATH"])
+    return kept
+
+
+def make_git_folder(
+    folder: str, algorithm: str, settings: str, *, head: str, borrow: Sequence[str] = (), sync: bool = True
+) -> None:
+    """A git folder of ours: exactly these settings, and the objects of other folders to read from."""
+    for name in ("objects/info", "objects/pack", "refs/heads", "refs/tags", "info"):
+        make_folder(os.path.join(folder, name))
+    wide = algorithm == "sha256"
+    config = f"[core]\n\trepositoryformatversion = {int(wide)}\n" + settings
+    files = {"config": config + ("[extensions]\n\tobjectFormat = sha256\n" if wide else "")}
+    if borrow:
+        files["objects/info/alternates"] = "".join(f"{place}\n" for place in borrow)
+    files["HEAD"] = head + "\n"  # last: without it, it is no repository yet
+    for name, text in files.items():
+        write_atomic(os.path.join(folder, name), text.encode("utf-8", "surrogateescape"), sync=sync)
+
+
+# --- clones ---------------------------------------------------------------------------------------
 
 
 def is_clone(top: str) -> bool:
@@ -37,89 +106,64 @@ def check_clone(top: str) -> None:
             f"{folder} is not the git folder the workspace was made with.",
             f"Look at it. Its snapshots are safe: handoff snapshots --session {os.path.basename(os.path.dirname(top))}",
         )
-    _seal(top)
-
-
-def _seal(top: str) -> None:
-    """Settings that name other files could make our git wait at a pipe: then the ones the clone was made with come back."""
-    path = os.path.join(top, ".git", "config")
+    # Settings that name other files could make our git wait at a pipe: the ones the clone was made with come back.
+    path = os.path.join(folder, "config")
     if b"[include" not in read_plain(path).lower():
         return
-    saved = read_plain(config_copy(os.path.dirname(top)))
+    saved = read_plain(_beside(os.path.dirname(top), "config"))
     if not saved:
         raise Refused(f"{path} includes other files.", "Take the include out; nothing was done.")
     os.replace(path, f"{path}.session")
     write_atomic(path, saved)
 
 
-def config_copy(folder: str) -> str:
-    """Where the settings a clone was made with are kept, out of its session's reach."""
-    project, name = os.path.dirname(os.path.dirname(folder)), os.path.basename(folder)
-    return os.path.join(project, _STORE, "handoff", name, "config")
+def seal(top: str, config: str) -> None:
+    """Put back what a session could have planted in its clone for our git to run: settings, attributes, another git folder."""
+    folder = os.path.join(top, ".git")
+    if os.path.islink(folder) or not os.path.isdir(folder):
+        raise Refused(f"{folder} is not the git folder it was.", "Look at it; the branch is kept in your repository.")
+    if read_text(os.path.join(folder, "config")) != config:
+        write_atomic(os.path.join(folder, "config"), config)
+    for name in ("config.worktree", "commondir", os.path.join("info", "attributes")):
+        path = os.path.join(folder, name)
+        if os.path.lexists(path):
+            os.unlink(path)
 
 
-def keep_config(folder: str, config: str) -> None:
-    """Keep the settings of a new clone for later."""
-    path = config_copy(folder)
+def keep_config(workspace: str) -> None:
+    """Keep the settings of a workspace's new clone for later, out of its session's reach."""
+    path = _beside(workspace, "config")
     make_folder(os.path.dirname(path))
-    write_atomic(path, config)
+    write_atomic(path, read_plain(os.path.join(workspace, _TREE, ".git", "config")))
+
+
+def _beside(workspace: str, name: str) -> str:
+    """A place beside a workspace's snapshots, which no session can reach."""
+    project = os.path.dirname(os.path.dirname(workspace))
+    return os.path.join(project, _STORE, "handoff", os.path.basename(workspace), name)
 
 
 def git(top: str, *words: str, environment: Mapping[str, str]) -> Completed | None:
     """One question about a clone, through a git folder of ours that borrows its objects and index; None where we cannot."""
+    import shutil
+
     check_clone(top)
     source = open_source(top)
-    made = _make(os.path.dirname(top), source.objects)
-    if not made:
-        return None
+    made = _beside(os.path.dirname(top), f"shadow-{os.getpid()}-{os.urandom(3).hex()}")
+    store = os.path.dirname(os.path.dirname(os.path.dirname(made)))
+    if not os.path.isfile(os.path.join(store, "config")):
+        return None  # inside a session's sandbox the store is not there: then it is the session itself that asks
     try:
-        _write(made, "HEAD", head(source).commit + "\n" if head(source).commit else f"ref: {head(source).branch}\n")
-        given = {
-            **environment,
-            "GIT_OBJECT_DIRECTORY": source.objects,
-            "GIT_INDEX_FILE": source.index_file,
-            "GIT_ALLOW_PROTOCOL": "none",
-            "GIT_NO_LAZY_FETCH": "1",
-        }
-        return capture(
-            ["git", "-C", top, f"--git-dir={made}", f"--work-tree={top}", *_QUIET, *words], environment=given
-        )
+        try:
+            stands = head(source)
+            start = stands.commit or f"ref: {stands.ref}"
+            make_git_folder(made, algorithm_of(store), "\tbare = false\n", head=start, sync=False)
+            exclude = read_plain(os.path.join(source.common, "info", "exclude"))
+            for name, data in (("attributes", _ATTRIBUTES), ("exclude", exclude)):
+                write_atomic(os.path.join(made, "info", name), data, sync=False)
+        except UserError:  # or it cannot be written there
+            return None
+        shadow = Git(top, {**environment, **_NO_FETCH}, folder=made)
+        return shadow.git(*words, objects=source.objects, index=source.index_file)
     finally:
-        _remove(made)
-
-
-def _make(folder: str, objects: str) -> str:
-    """A git folder for one question, beside the workspace's snapshots: out of every session's reach."""
-    project, name = os.path.dirname(os.path.dirname(folder)), os.path.basename(folder)
-    store = os.path.join(project, _STORE)
-    made = os.path.join(store, "handoff", name, f"shadow-{os.getpid()}-{os.urandom(3).hex()}")
-    try:
-        with open(os.path.join(store, "config"), encoding="utf-8") as file:
-            wide = "sha256" in file.read()
-        for part in ("", *_FOLDERS):
-            os.makedirs(os.path.join(made, part), exist_ok=True)
-        more = "[extensions]\n\tobjectformat = sha256\n" if wide else ""
-        _write(made, "config", _CONFIG.format(version=1 if wide else 0, more=more))
-        _write(made, os.path.join("info", "attributes"), _ATTRIBUTES)
-        exclude = os.path.join(os.path.dirname(objects), "info", "exclude")
-        _write(made, os.path.join("info", "exclude"), _text(exclude))
-    except OSError:  # inside a session's sandbox the store is not there: then it is the session itself that asks
-        _remove(made)
-        return ""
-    return made
-
-
-def _write(folder: str, name: str, text: str) -> None:
-    with open(os.path.join(folder, name), "w", encoding="utf-8", errors="surrogateescape") as file:
-        file.write(text)
-
-
-def _text(path: str) -> str:
-    return read_plain(path).decode("utf-8", "surrogateescape")
-
-
-def _remove(folder: str) -> None:
-    if os.path.isdir(folder):
-        import shutil
-
-        shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(made, ignore_errors=True)

@@ -10,7 +10,7 @@ from handoff.base.process import start_of
 from handoff.git.snapshots.restore import give_objects
 
 if TYPE_CHECKING:
-    from handoff.git.plumbing.query import Source
+    from handoff.git.plumbing import Source
     from handoff.git.plumbing.snapshot_repo import SnapshotRepo
 
 

@@ -6,7 +6,7 @@ import os
 from typing import NamedTuple
 
 from handoff.base.ids import check_id, slug
-from handoff.git.plumbing.query import Source, open_source
+from handoff.git.plumbing import Source, open_source, read_text
 from handoff.git.snapshots.parts import digest
 
 MAIN = "main"
@@ -53,11 +53,7 @@ def project_folder(common: str, *, home: str, project: str = "") -> str:
     base = os.path.dirname(real) if os.path.basename(real) == ".git" else real
     name = slug(os.path.basename(base)) or "project"
     folder = os.path.join(home, name if len(name) > 1 else f"{name}-project")
-    try:
-        with open(os.path.join(folder, STORE, "project"), encoding="utf-8", errors="surrogateescape") as file:
-            owner = file.read().rstrip("\n")
-    except OSError:
-        return folder
+    owner = read_text(os.path.join(folder, STORE, "project")).rstrip("\n")
     if os.path.realpath(owner) == real or not os.path.isdir(owner):
         return folder  # ours, or the repository has moved here
     return f"{folder}-{digest(os.fsencode(real))[:6]}"

@@ -7,7 +7,7 @@ import stat
 from typing import TYPE_CHECKING, NamedTuple
 
 from handoff.base.files import write_atomic
-from handoff.git.plumbing.snapshot_repo import FILE, FOLDER, LINK, POINTER, PROGRAM, TreeEntry
+from handoff.git.plumbing.objects import FILE, LINK, POINTER, PROGRAM, TREE, Entry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Mapping, Sequence
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from handoff.git.plumbing.snapshot_repo import SnapshotRepo
 
 TOP = "."
-_USUAL = {FILE: 0o644, PROGRAM: 0o755, FOLDER: 0o755}
+_USUAL = {FILE: 0o644, PROGRAM: 0o755, TREE: 0o755}
 _MANY = 1000
 _OPEN = stat.S_IRWXU
 
@@ -73,7 +73,7 @@ class ModeScan:
             if len(self._odd) > self._limit:  # what was unusual is usual now
                 self._look_at_all(names())
         data = Modes(self._usual, self._odd).encode()
-        tree = self.store.write_tree([TreeEntry(FILE, "modes", self.store.write("blob", data))])
+        tree = self.store.graft("", {b"modes": Entry(FILE, self.store.write("blob", data))})
         self.commit = self.store.write_commit(tree, [], "modes\n", moment=0)
         return self.commit
 
@@ -129,16 +129,16 @@ class ModeScan:
                 self._folders.update(several)
         for folder in near:
             self._above(folder + "/")
-        self._usual = {**_USUAL, FOLDER: -1}
+        self._usual = {**_USUAL, TREE: -1}
         for folder in list(self._folders):
             self._folder(folder)
         plain = {stat.S_IMODE(mode): several for mode, several in seen.items() if stat.S_ISREG(mode)}
         self._usual = {
             FILE: _most({mode: len(several) for mode, several in plain.items() if not mode & stat.S_IXUSR}, FILE),
             PROGRAM: _most({mode: len(several) for mode, several in plain.items() if mode & stat.S_IXUSR}, PROGRAM),
-            FOLDER: _most(_counted(self._odd.values()), FOLDER),
+            TREE: _most(_counted(self._odd.values()), TREE),
         }
-        self._odd = {name: mode for name, mode in self._odd.items() if mode != self._usual[FOLDER]}
+        self._odd = {name: mode for name, mode in self._odd.items() if mode != self._usual[TREE]}
         for mode, several in plain.items():
             if mode != self._usual[_kind(mode)]:
                 self._odd.update(dict.fromkeys(several, mode))
@@ -189,7 +189,7 @@ class ModeScan:
             self._folders.discard(name)
             if not stat.S_ISREG(mode):
                 self._odd.pop(name, None)
-        elif stat.S_IMODE(mode) != self._usual[FOLDER]:
+        elif stat.S_IMODE(mode) != self._usual[TREE]:
             self._odd[name] = stat.S_IMODE(mode)
         else:
             self._odd.pop(name, None)
@@ -280,12 +280,12 @@ def _allow(path: str, bits: int) -> bool:
 
 def kinds_of(store: SnapshotRepo, tree: str, paths: Sequence[str] = ()) -> dict[str, str]:
     """Every path of the tree that has permission bits of its own: within `paths` and the folders above them."""
-    found = {TOP: FOLDER}
+    found = {TOP: TREE}
     for line in store.ask("ls-tree", "-r", "-t", "-z", tree, "--", *paths).split("\0"):
         facts, tab, name = line.partition("\t")
         kind = facts.split(" ")[0].lstrip("0")
         if tab and kind != LINK:
-            found[name] = FOLDER if kind == POINTER else kind
+            found[name] = TREE if kind == POINTER else kind
     return found
 
 
@@ -307,7 +307,7 @@ def differing_modes(
             mode = os.lstat(os.path.join(top, name)).st_mode
         except OSError:
             continue
-        if stat.S_ISDIR(mode) != (kind == FOLDER) or not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
+        if stat.S_ISDIR(mode) != (kind == TREE) or not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
             continue
         if name in opened or stat.S_IMODE(mode) != modes.of(name, kind):
             found[name] = modes.of(name, kind)

@@ -6,16 +6,19 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from handoff.base.files import write_atomic
-from handoff.git.plumbing import query as sources
-from handoff.git.plumbing.snapshot_repo import FILE, FOLDER, SnapshotRepo, TreeEntry
+from handoff.git.plumbing import is_sha, read_plain, read_text
+from handoff.git.plumbing.git_folder import join_logs, log_commits, logs, settings_files
+from handoff.git.plumbing.objects import FILE, PROGRAM, TREE, Entry
+from handoff.git.plumbing.refs import refs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from handoff.git.plumbing.query import Source
+    from handoff.git.plumbing import Source
+    from handoff.git.plumbing.refs import Head
+    from handoff.git.plumbing.snapshot_repo import SnapshotRepo
 
 _REFLOG_COMMITS = 1000
-Stages = list[tuple[str, str]]
 
 
 class LastSnapshot(NamedTuple):
@@ -31,11 +34,9 @@ class LastSnapshot(NamedTuple):
 
     @classmethod
     def load(cls, folder: str) -> LastSnapshot:
-        try:
-            with open(os.path.join(folder, "state"), encoding="utf-8", errors="surrogateescape") as file:
-                values = dict(line.split(" ", 1) for line in file.read().split("\n") if " " in line)
-        except OSError:
-            return cls()
+        """What was kept; nothing at the first time."""
+        lines = read_text(os.path.join(folder, "state")).split("\n")
+        values = dict(line.split(" ", 1) for line in lines if " " in line)
         return cls(**{name: values.get(name, "") for name in cls._fields})
 
     def save(self, folder: str) -> None:
@@ -67,14 +68,15 @@ class Parts:
 
     def index(self, folder: str) -> SnapshotSide:
         """The index as a commit: its tree, and beside it what a tree cannot say (conflict stages, flags)."""
-        try:
-            with open(self.source.index_file, "rb") as file:
-                data = file.read()
-        except FileNotFoundError:
+        data = read_plain(self.source.index_file)
+        if not data and not os.path.lexists(self.source.index_file):
             return SnapshotSide("", "")
         mark = digest(data[-32:] + str(len(data)).encode() if any(data[-20:]) else data)
         before = SnapshotSide(self.before.staged, self.before.staged_sum)
         if before.commit and mark == before.sum:
+            return before
+        if not data:  # it cannot be read
+            self.troubles.append("index")
             return before
         copy = os.path.join(folder, f"index.{os.getpid()}.copy")
         try:
@@ -91,16 +93,16 @@ class Parts:
         tree, stages, extras = built
         parents = []
         if extras:
-            entries = [TreeEntry(mode, f"stage-{number}", sha) for number, (mode, sha) in enumerate(stages)]
-            inside = self.store.write_tree([*entries, TreeEntry(FILE, "extras", self.store.write("blob", extras))])
-            parents.append(self.store.write_commit(inside, [], "index extras\n", moment=0))
+            entries = {f"stage-{number}".encode(): entry for number, entry in enumerate(stages)}
+            entries[b"extras"] = Entry(FILE, self.store.write("blob", extras))
+            parents.append(self.store.write_commit(self.store.graft("", entries), [], "index extras\n", moment=0))
         commit = self.store.write_commit(tree, parents, "index\n", moment=0)
         if not self.own([commit]):
             self.troubles.append("index")
             return before
         return SnapshotSide(commit, mark)
 
-    def _index_tree(self, copy: str) -> tuple[str, Stages, bytes] | None:
+    def _index_tree(self, copy: str) -> tuple[str, list[Entry], bytes] | None:
         top, borrow = self.source.top, self.source.objects
         listed = self.store.git("ls-files", "-z", "-s", "-v", index=copy, top=top, borrow=borrow)
         if listed.code:  # a split index has its other half beside the original: let git join them
@@ -115,7 +117,7 @@ class Parts:
                 odd.append(line)
                 _, mode, sha, stage = facts.decode().split(" ")
                 if stage != "0":
-                    stages.append((mode, sha))
+                    stages.append(Entry(mode, sha))
                     unmerged.add(name)
         if unmerged:
             gone = b"".join(b"0 " + b"0" * 40 + b"\t" + name + b"\0" for name in unmerged)
@@ -123,14 +125,12 @@ class Parts:
         answer = self.store.git("write-tree", "--missing-ok", index=copy, borrow=borrow)
         return None if answer.code else (answer.text.strip(), stages, b"\0".join(odd))
 
-    def refs(self, head: sources.Head) -> SnapshotSide:
+    def refs(self, head: Head) -> SnapshotSide:
         """Refs, reflogs, stash and settings as a commit whose parents keep every tip alive."""
-        found = sources.refs(self.source)
-        logs = sources.logs(self.source)
-        files = sources.settings_files(self.source)
-        lines = [f"HEAD {head.branch or head.commit}", *(f"{value} {name}" for name, value in sorted(found.items()))]
+        found, logged, files = refs(self.source), logs(self.source), settings_files(self.source)
+        lines = [f"HEAD {head.ref or head.commit}", *(f"{value} {name}" for name, value in sorted(found.items()))]
         files["refs"] = ("\n".join(lines).encode("utf-8", "surrogateescape") + b"\n", False)
-        files["logs"] = (sources.join_logs(logs), False)  # one object, however many branches there are
+        files["logs"] = (join_logs(logged), False)  # one object, however many branches there are
         mark = digest(
             b"\0".join(
                 os.fsencode(name) + b"\0" + data + str(run).encode() for name, (data, run) in sorted(files.items())
@@ -139,9 +139,9 @@ class Parts:
         before = SnapshotSide(self.before.refs, self.before.refs_sum)
         if before.commit and mark == before.sum:
             return before
-        wanted = dict.fromkeys([head.commit, *(value for value in found.values() if sources.is_sha(value))])
-        for log in logs.values():
-            wanted.update(dict.fromkeys(sources.log_commits(log)[:_REFLOG_COMMITS]))
+        wanted = dict.fromkeys([head.commit, *(value for value in found.values() if is_sha(value))])
+        for log in logged.values():
+            wanted.update(dict.fromkeys(log_commits(log)[:_REFLOG_COMMITS]))
         wanted.pop("", None)
         commit = self._refs_from(files, list(wanted))
         if not commit:
@@ -153,17 +153,23 @@ class Parts:
         borrow = self.source.objects
         kinds = self.store.readable(wanted, borrow=borrow)
         parents = [sha for sha in wanted if kinds.get(sha) == "commit"]
-        entries = []
+        entries: dict[bytes, Entry | None] = {}
         for sha, kind in kinds.items():
             if kind == "tag":
                 files[f"tags/{sha}"] = (self.store.read(sha, borrow=borrow), False)
                 peeled = self.store.readable([sha + "^{}"], borrow=borrow)
                 parents += [name for name, what in peeled.items() if what == "commit" and name not in parents]
             elif kind in ("tree", "blob"):
-                entries.append(TreeEntry(FOLDER if kind == "tree" else FILE, sha, sha))
-        tree = self.store.write_files(files)
+                entries[sha.encode()] = Entry(TREE if kind == "tree" else FILE, sha)
+        tree = self.store.graft(
+            "",
+            {
+                os.fsencode(name): Entry(PROGRAM if runs else FILE, self.store.write("blob", data))
+                for name, (data, runs) in files.items()
+            },
+        )
         if entries:
-            parents.append(self.store.write_commit(self.store.write_tree(entries), [], "what refs name\n", moment=0))
+            parents.append(self.store.write_commit(self.store.graft("", entries), [], "what refs name\n", moment=0))
         commit = self.store.write_commit(tree, parents, "refs\n", moment=0)
         if self.own([commit]):
             return commit

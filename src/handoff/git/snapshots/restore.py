@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from handoff.base.errors import Conflict, UserError
 from handoff.base.files import write_atomic
-from handoff.git.plumbing import query as sources
-from handoff.git.plumbing.snapshot_repo import LINK, POINTER, PROGRAM
+from handoff.git.plumbing import is_sha, read_text
+from handoff.git.plumbing.git_folder import logs, settings_files, split_logs, stashes
+from handoff.git.plumbing.objects import LINK, POINTER, PROGRAM, differences, fetch
+from handoff.git.plumbing.refs import head, refs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from handoff.git.plumbing.query import Source
+    from handoff.git.plumbing import Source
     from handoff.git.plumbing.snapshot_repo import SnapshotRepo
     from handoff.git.snapshots.modes import Modes
 
@@ -67,16 +69,9 @@ def parts_of(store: SnapshotRepo, commit: str) -> Sides:
 
 def changes(store: SnapshotRepo, old: str, new: str, paths: Sequence[str] = ()) -> list[TreeChange]:
     """What must happen to tree `old` so that it becomes `new`, within `paths`."""
-    words = ["diff-tree", "-r", "-z", "--raw", "--no-renames", old, new, "--", *paths]
-    fields = iter(store.ask(*words).split("\0"))
     kinds = {"A": "add", "D": "delete"}
-    found = []
-    for facts in fields:
-        path = next(fields, "")
-        if path:
-            _, mode, _, sha, letter = facts.split(" ")
-            found.append(TreeChange(kinds.get(letter[0], "change"), path, mode, sha))
-    return found
+    listed = differences(store, old, new, paths)
+    return [TreeChange(kinds.get(one.letter, "change"), one.path, one.mode, one.sha) for one in listed]
 
 
 def blobs(store: SnapshotRepo, shas: Iterable[str]) -> Iterator[bytes]:
@@ -84,16 +79,10 @@ def blobs(store: SnapshotRepo, shas: Iterable[str]) -> Iterator[bytes]:
     listed = list(shas)
     for at in range(0, len(listed), _CHUNK):
         part = listed[at : at + _CHUNK]
-        data = store.git("cat-file", "--batch", stdin=("\n".join(part) + "\n").encode()).out
-        place = 0
-        for sha in part:
-            end = data.index(b"\n", place)
-            words = data[place:end].split(b" ")
-            if len(words) < 3:  # noqa: PLR2004 - name, kind, size
+        for sha, found in zip(part, fetch(store, part), strict=True):
+            if not found.kind:
                 raise UserError(f"The snapshot store lacks {sha}.", f"Check it: git --git-dir {store.path} fsck")
-            size = int(words[2])
-            yield data[end + 1 : end + 1 + size]
-            place = end + 2 + size
+            yield found.data
 
 
 def put_files(
@@ -197,22 +186,11 @@ def give_objects(store: SnapshotRepo, source: Source, commits: Sequence[str]) ->
     wanted = [sha for sha in commits if sha]
     if not wanted or _complete(store, source, wanted):
         return
-    theirs = {value for value in sources.refs(source).values() if sources.is_sha(value)}
+    theirs = {value for value in refs(source).values() if is_sha(value)}
     known = list(store.readable(sorted(theirs)))  # believed whole at first; checked below, and not believed again
-    target = os.path.join(source.objects, "pack", "pack")
-    os.makedirs(os.path.dirname(target), exist_ok=True)
+    os.makedirs(os.path.join(source.objects, "pack"), exist_ok=True)
     for excluded in (known, []):
-        lines = [*wanted, *(f"^{sha}" for sha in excluded)]
-        answer = store.git(
-            "pack-objects",
-            "-q",
-            "--revs",
-            "--non-empty",
-            "--delta-base-offset",
-            "--window=0",
-            target,
-            stdin=("\n".join(lines) + "\n").encode(),
-        )
+        answer = store.pack_into(source.objects, wanted, excluded)
         if answer.code:
             raise UserError(f"Cannot bring the snapshot's objects back: {answer.error_text}", f"Look at {store.path}.")
         if _complete(store, source, wanted):
@@ -248,7 +226,7 @@ def put_refs(store: SnapshotRepo, source: Source, commit: str, *, only: Sequence
     if only:
         lines = [lines[0], *(line for line in lines[1:] if line.partition(" ")[2] in only)]
     _clear_broken(source, [line.partition(" ")[2] for line in lines[1:]])
-    now = sources.refs(source)
+    now = refs(source)
     notes, moves = [], []
     for line in lines[1:]:
         value, _, name = line.partition(" ")
@@ -268,48 +246,43 @@ def put_refs(store: SnapshotRepo, source: Source, commit: str, *, only: Sequence
         if answer.code:
             raise Conflict(f"The refs could not be put back: {answer.error_text}", "Run the restore again.")
     wanted = lines[0].partition(" ")[2]
-    if not only and wanted and wanted != (sources.head(source).branch or sources.head(source).commit):
-        words = (
-            ["symbolic-ref", "HEAD", wanted]
-            if wanted.startswith("refs/")
-            else ["update-ref", "--no-deref", "HEAD", wanted]
-        )
-        store.look(source, *words)
+    if not only and wanted and wanted != (head(source).ref or head(source).commit):
+        words = ["symbolic-ref"] if wanted.startswith("refs/") else ["update-ref", "--no-deref"]
+        store.look(source, *words, "HEAD", wanted)
         notes.append(f"HEAD -> {wanted}")
-    logs = sources.split_logs(store.read(files["logs"][1])) if "logs" in files else {}
+    saved_logs = split_logs(store.read(files["logs"][1])) if "logs" in files else {}
     if only:
-        logs = {name: log for name, log in logs.items() if name in only}
-    return notes + _put_logs(source, logs) + _put_stash(source, logs.get("refs/stash", b""))
+        saved_logs = {name: log for name, log in saved_logs.items() if name in only}
+    return notes + _put_logs(source, saved_logs) + _put_stash(source, saved_logs.get("refs/stash", b""))
 
 
 def _clear_broken(source: Source, names: Sequence[str]) -> None:
     """Remove ref files that say nothing git understands: they hold no work, and git will not write over them."""
     for name in names:
         path = os.path.join(source.common, name)
-        if os.path.isfile(path):
-            with open(path, encoding="utf-8", errors="replace") as file:
-                text = file.read().strip()
-            if not sources.is_sha(text) and not text.startswith("ref:"):
-                os.unlink(path)
+        text = read_text(path).strip()
+        if os.path.isfile(path) and not is_sha(text) and not text.startswith("ref:"):
+            os.unlink(path)
 
 
 def _put_stash(source: Source, log: bytes) -> list[str]:
     """The stash is its reflog: with the lines back, the ref must name the newest of them."""
-    entries = sources.stashes(sources.logs(source).get("refs/stash", b""))
-    newest = entries[-1][0] if entries else ""
-    if not log or not newest or sources.refs(source).get("refs/stash") == newest:
+    entries = stashes(source)
+    newest = entries[-1] if entries else ""
+    if not log or not newest or refs(source).get("refs/stash") == newest:
         return []
     os.makedirs(os.path.join(source.common, "refs"), exist_ok=True)
     write_atomic(os.path.join(source.common, "refs", "stash"), newest + "\n")
     return [f"the stash ({len(entries)} entries)"]
 
 
-def _put_logs(source: Source, logs: dict[str, bytes]) -> list[str]:
+def _put_logs(source: Source, saved_logs: dict[str, bytes]) -> list[str]:
     notes = []
-    for name, saved in logs.items():
+    there = logs(source)
+    for name, saved in saved_logs.items():
         base = source.folder if name == "HEAD" else source.common
         path = os.path.join(base, "logs", name)
-        now = sources.logs(source).get(name, b"").splitlines()
+        now = there.get(name, b"").splitlines()
         old = saved.splitlines()
         missing = [line for line in old if line not in set(now)]
         if missing:
@@ -324,7 +297,7 @@ def put_settings(store: SnapshotRepo, source: Source, commit: str, *, only: Sequ
     if not commit:
         return []
     files = _side_files(store, commit)
-    now = sources.settings_files(source)
+    now = settings_files(source)
     notes = []
     for name, (mode, sha) in files.items():
         if name in ("refs", "logs") or name.startswith("tags/") or (only and name not in only):

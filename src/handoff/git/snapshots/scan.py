@@ -1,4 +1,11 @@
-"""Find what changed in a checkout, through an index of our own that a session never sees."""
+"""Find what changed in a checkout, through an index of our own that a session never sees.
+
+What holds at every moment, also after a `kill -9`:
+- No link is followed: a link is kept as its text, and a name behind a linked folder counts as gone.
+- Whatever differs between the disk and the tree of the last snapshot is found by git through the private index (`kept`), or
+  is named in `pending`. A look more than needed costs time; one less would lose a change.
+- Work is done on a copy of the index. `keep` puts it in place only when the snapshot stands.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +15,22 @@ import stat
 from typing import TYPE_CHECKING
 
 from handoff.base.errors import UserError
-from handoff.git.plumbing.trees import apply_changes, is_light, read_file
+from handoff.git.plumbing import read_plain
+from handoff.git.plumbing.objects import FILE, LINK, POINTER, PROGRAM, Entry
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from handoff.base.process import Completed
-    from handoff.git.plumbing.query import Source
+    from handoff.git.plumbing import Source
     from handoff.git.plumbing.snapshot_repo import SnapshotRepo
 
+LIMIT = 64  # so many changes, each at most as large as this, are taken in this process
+_LARGEST = 8 * 1024 * 1024
+_READS = 3
 _RETRIES = 40
 _UNABLE = "fatal: Unable to process path "
+_ADD = ("update-index", "--add", "--remove", "--replace", "-z", "--stdin")
 
 
 class Scan:
@@ -50,10 +62,9 @@ class Scan:
 
     def start_over(self) -> None:
         """Forget what the index claims and read every file."""
-        names = self._git("ls-files", "-z").out
+        self._named = _names(self._git("ls-files", "-z"))
         if os.path.exists(self.index):
             os.unlink(self.index)
-        self._named = {name for name in os.fsdecode(names).split("\0") if name}
         self.seeded, self._empty = False, True
 
     def update(self, paths: Sequence[str] | None, *, ignored: bool = False, tree: str = "") -> str:
@@ -64,19 +75,18 @@ class Scan:
         changed = self._scan(ignored=ignored) if self.whole else set()
         if paths is not None:
             changed |= self._expand(paths)
-        changed |= known
+        changed |= known  # the index does not know them yet: each is looked at again until it does
         self.looked = changed
         if light and not changed:
             return tree
-        if light and is_light(self.source.top, changed):
+        if light and self._is_light(changed):
             self.left = sorted(changed)
             return self._light(tree, self.left)
         self._own_copy()
         changed |= self._named  # the same set: these were looked at too
         gone, present = self._sort(changed)
         if gone:
-            zero = "0" * 40
-            lines = "".join(f"0 {zero}\t{name}\0" for name in gone)
+            lines = "".join(f"0 {'0' * 40}\t{name}\0" for name in gone)
             self._git("update-index", "-z", "--index-info", stdin=os.fsencode(lines))
         self._add(present)
         answer = self._git("write-tree", *(("--missing-ok",) if self.seeded else ()))
@@ -87,31 +97,7 @@ class Scan:
 
     def names(self) -> set[str]:
         """Every name of the tree, and those just looked at."""
-        listed = self._git("ls-files", "-z").out
-        return self.looked | {name for name in os.fsdecode(listed).split("\0") if name}
-
-    def _light(self, tree: str, names: list[str]) -> str:
-        """A few files: hash them here and rebuild the trees above them. The private index learns of them later."""
-        gone, present = self._sort(names)
-        changes: dict[str, tuple[str, str] | None] = dict.fromkeys(gone)
-        for name in present:
-            try:
-                changes[name] = read_file(self.store, os.path.join(self.source.top, name))
-            except OSError:
-                self.unread.append(name)
-        return apply_changes(self.store, tree, changes)
-
-    def _own_copy(self) -> None:
-        if not (self.seeded or self._empty) and not os.path.exists(self.index) and os.path.exists(self.kept):
-            _copy(self.kept, self.index)
-
-    def _pending(self) -> list[str]:
-        """Paths taken since the private index was last brought up to date."""
-        try:
-            with open(self.pending, "rb") as file:
-                return [name for name in os.fsdecode(file.read()).split("\0") if name]
-        except OSError:
-            return []
+        return self.looked | _names(self._git("ls-files", "-z"))
 
     def keep(self) -> None:
         """Use this index as the starting point of the next snapshot, and remember what it does not know yet."""
@@ -131,11 +117,61 @@ class Scan:
             if os.path.lexists(path):
                 os.unlink(path)
 
-    # --- the parts --------------------------------------------------------------------------------
+    # --- a few changes, taken in this process -----------------------------------------------------
+
+    def _is_light(self, names: Sequence[str] | set[str]) -> bool:
+        """Whether the names are few, plain and small enough."""
+        if len(names) > LIMIT or any("\n" in name for name in names):
+            return False
+        for name in names:
+            facts = _lstat(os.path.join(self.source.top, name))
+            if facts and (stat.S_ISDIR(facts.st_mode) or facts.st_size > _LARGEST):
+                return False
+        return True
+
+    def _light(self, tree: str, names: list[str]) -> str:
+        """Hash the files here and rebuild the trees above them. The private index learns of them later."""
+        gone, present = self._sort(names)
+        changes: dict[bytes, Entry | None] = {os.fsencode(name): None for name in gone}
+        for name in present:
+            try:
+                changes[os.fsencode(name)] = self._read(os.path.join(self.source.top, name))
+            except OSError:
+                self.unread.append(name)
+        self.store.load(tree, changes)
+        return self.store.graft(tree, changes)
+
+    def _read(self, path: str) -> Entry | None:
+        """A file of the disk as an object; None when it is gone. A file that is being written is read again."""
+        for _ in range(_READS):
+            try:
+                facts = os.lstat(path)
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+            if stat.S_ISLNK(facts.st_mode):
+                return Entry(LINK, self.store.write("blob", os.fsencode(os.readlink(path))))
+            # It may have become a link or a pipe since we looked: neither is followed or waited for.
+            fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+            with os.fdopen(fd, "rb") as file:
+                data = file.read()
+                after = os.fstat(fd)
+            if (after.st_size, after.st_mtime_ns) == (facts.st_size, facts.st_mtime_ns) and len(data) == facts.st_size:
+                break
+        return Entry(PROGRAM if facts.st_mode & stat.S_IXUSR else FILE, self.store.write("blob", data))
+
+    # --- the private index ------------------------------------------------------------------------
 
     def _git(self, *words: str, stdin: bytes | None = None) -> Completed:
         index = self.index if self.seeded or self._empty or os.path.exists(self.index) else self.kept
         return self.store.git(*words, index=index, top=self.source.top, stdin=stdin)
+
+    def _own_copy(self) -> None:
+        if not (self.seeded or self._empty) and not os.path.exists(self.index) and os.path.exists(self.kept):
+            _copy(self.kept, self.index)
+
+    def _pending(self) -> list[str]:
+        """Paths taken since the private index was last brought up to date."""
+        return [name for name in os.fsdecode(read_plain(self.pending)).split("\0") if name]
 
     def _seed(self) -> None:
         """Start from the session's index: its stat data spares us from reading every file. What it hides, we look at."""
@@ -146,14 +182,11 @@ class Scan:
         listed = self._git("ls-files", "-z", "-s", "-v")
         if listed.code:  # a split index or one from a newer git: ask for its names, read the files
             os.unlink(self.index)
-            names = self.store.look(self.source, "ls-files", "-z")
-            self._named = {name for name in os.fsdecode(names.out).split("\0") if name}
+            self._named = _names(self.store.look(self.source, "ls-files", "-z"))
             return
-        hidden, sparse, sizes = [], [], {}
-        for line in os.fsdecode(listed.out).split("\0"):
-            facts, tab, name = line.partition("\t")
-            if not tab:
-                continue
+        hidden, sparse, shas = [], [], {}
+        for line in _names(listed):
+            facts, _, name = line.partition("\t")
             tag, mode, sha, stage = facts.split(" ")
             if stage != "0":
                 self._named.add(name)
@@ -161,12 +194,15 @@ class Scan:
                 hidden.append(name)
             if tag.upper() == "S" and os.path.lexists(os.path.join(self.source.top, name)):
                 sparse.append(name)
-            elif tag.upper() != "S" and mode != "160000":
-                sizes[name] = sha
-        for flag, names_ in (("--no-assume-unchanged", hidden), ("--no-skip-worktree", sparse)):
-            if names_:
-                self._git("update-index", flag, "-z", "--stdin", stdin=_nul(names_))
-        self._drop(self._converted(sizes))
+            elif tag.upper() != "S" and mode != POINTER:
+                shas[name] = sha
+        for flag, names in (("--no-assume-unchanged", hidden), ("--no-skip-worktree", sparse)):
+            if names:
+                self._git("update-index", flag, "-z", "--stdin", stdin=_nul(names))
+        other = self._converted(shas)
+        if other:
+            self._named.update(other)
+            self._git("update-index", "--force-remove", "-z", "--stdin", stdin=_nul(other))
 
     def _converted(self, shas: dict[str, str]) -> set[str]:
         """Files whose bytes on the disk are not the blob's: line ends, encodings, large-file pointers, keywords."""
@@ -177,62 +213,44 @@ class Scan:
             "cat-file", "--buffer", "--batch-check=%(objectsize)", stdin=asked.encode(), borrow=self.source.objects
         )
         found = set()
+        for name, size in zip(shas, answer.text.splitlines(), strict=False):
+            facts = _lstat(os.path.join(self.source.top, name))
+            if facts and size != str(facts.st_size):
+                found.add(name)
         attributes = any(name.rpartition("/")[2] == ".gitattributes" for name in shas)
-        for (name, _), size in zip(shas.items(), answer.text.splitlines(), strict=False):
-            try:
-                if size != str(os.lstat(os.path.join(self.source.top, name)).st_size):
-                    found.add(name)
-            except OSError:
-                continue
         if attributes or os.path.exists(os.path.join(self.source.common, "info", "attributes")):
-            found |= self._filtered(list(shas))
+            words = ("check-attr", "--stdin", "-z", "filter", "ident", "working-tree-encoding")
+            fields = os.fsdecode(self.store.look(self.source, *words, stdin=_nul(shas)).out).split("\0")
+            values = zip(fields[::3], fields[2::3], strict=False)
+            found |= {name for name, value in values if value not in ("unspecified", "unset")}
         return found
 
-    def _filtered(self, names: list[str]) -> set[str]:
-        answer = self.store.look(
-            self.source, "check-attr", "--stdin", "-z", "filter", "ident", "working-tree-encoding", stdin=_nul(names)
-        )
-        words = os.fsdecode(answer.out).split("\0")
-        return {words[at] for at in range(0, len(words) - 2, 3) if words[at + 2] not in ("unspecified", "unset")}
-
-    def _drop(self, names: Iterable[str]) -> None:
-        listed = list(names)
-        if listed:
-            self._named.update(listed)
-            self._git("update-index", "--force-remove", "-z", "--stdin", stdin=_nul(listed))
+    # --- looking at the disk ----------------------------------------------------------------------
 
     def _scan(self, *, ignored: bool) -> set[str]:
         words = ["ls-files", "-z", "-t", "-o"]
         if not ignored:
             words += ["--exclude-standard", *(f"--exclude-from={path}" for path in self.ignore_files)]
-        answer = self._git(*words)
-        if answer.code:
-            raise UserError(f"Cannot look through {self.source.top}: {answer.error_text}")
-        found = set()
-        for line in os.fsdecode(answer.out).split("\0"):
-            name = line[2:]
-            if name.endswith("/"):
-                found.update(self._nested(name[:-1], ignored=ignored))
-            elif name:
-                found.add(name)
+        others = self._git(*words)
         # Not `ls-files -m`: that reads a file whose stat data changed and is silent when only its mode did.
-        answer = self._git("diff-files", "-z", "--name-only", "--no-renames", "--ignore-submodules=dirty")
-        if answer.code:
-            raise UserError(f"Cannot look through {self.source.top}: {answer.error_text}")
-        found.update(name for name in os.fsdecode(answer.out).split("\0") if name)
+        changed = self._git("diff-files", "-z", "--name-only", "--no-renames", "--ignore-submodules=dirty")
+        for answer in (others, changed):
+            if answer.code:
+                raise UserError(f"Cannot look through {self.source.top}: {answer.error_text}")
+        found = _names(changed)
+        for line in _names(others):
+            name = line[2:]
+            found |= self._nested(name[:-1], ignored=ignored) if name.endswith("/") else {name}
         return found
 
     def _nested(self, name: str, *, ignored: bool) -> set[str]:
         """The files of a repository inside this one, taken as plain files."""
         inside = os.path.join(self.source.top, name)
         words = ["ls-files", "-z", "-o"] + ([] if ignored else ["--exclude-standard"])
-        answer = self.store.git(*words, index=self.index + ".none", top=inside)
         found = set()
-        for line in os.fsdecode(answer.out).split("\0"):
-            if line.endswith("/") and line != "./":
-                found.update(self._nested(f"{name}/{line[:-1]}", ignored=ignored))
-            elif line and line != "./":
-                found.add(f"{name}/{line}")
+        for line in _names(self.store.git(*words, index=self.index + ".none", top=inside)) - {"./"}:
+            path = f"{name}/{line}"
+            found |= self._nested(path[:-1], ignored=ignored) if path.endswith("/") else {path}
         return found
 
     def _expand(self, paths: Sequence[str]) -> set[str]:
@@ -257,27 +275,19 @@ class Scan:
                 found.add(name)
                 if not os.path.lexists(full):
                     missing.append(name)
-        if missing:
-            listed = self._git("ls-files", "-z", "--", *missing)
-            found.update(name for name in os.fsdecode(listed.out).split("\0") if name)
-        return found
+        return found | _names(self._git("ls-files", "-z", "--", *missing)) if missing else found
 
     def _sort(self, names: Iterable[str]) -> tuple[list[str], list[str]]:
         """Names that are no longer there as themselves, and names to read."""
-        gone, present = [], []
+        gone: list[str] = []
+        present: list[str] = []
         linked: dict[str, bool] = {}
         for name in sorted(names):
-            try:
-                mode = os.lstat(os.path.join(self.source.top, name)).st_mode
-            except OSError:
-                gone.append(name)
-                continue
-            if self._behind_link(os.path.dirname(name), linked):
-                gone.append(name)
-            elif stat.S_ISREG(mode) or stat.S_ISLNK(mode) or stat.S_ISDIR(mode):
-                present.append(name)
-            else:
-                gone.append(name)
+            facts = _lstat(os.path.join(self.source.top, name))
+            kind = stat.S_IFMT(facts.st_mode) if facts else 0
+            there = kind in (stat.S_IFREG, stat.S_IFLNK, stat.S_IFDIR)
+            # What lies behind a link is another folder's, perhaps outside of the checkout.
+            (present if there and not self._behind_link(os.path.dirname(name), linked) else gone).append(name)
         return gone, present
 
     def _behind_link(self, folder: str, linked: dict[str, bool]) -> bool:
@@ -295,27 +305,31 @@ class Scan:
         for _ in range(_RETRIES):
             if not left:
                 return
-            answer = self._git("update-index", "--add", "--remove", "--replace", "-z", "--stdin", stdin=_nul(left))
+            answer = self._git(*_ADD, stdin=_nul(left))
             if answer.code == 0:
                 return
             _, found, after = answer.err.decode("utf-8", "surrogateescape").partition(_UNABLE)
             name = after.rstrip("\n")
             if not found or name not in left:
                 raise UserError(f"Cannot read {self.source.top}: {answer.error_text}")
-            if self.unread.count(name) or not _stable(os.path.join(self.source.top, name)):
+            if self.unread.count(name) or not self._can_read(name):
                 left = [one for one in left if one != name]
             self.unread.append(name)
-        readable = [name for name in left if _stable(os.path.join(self.source.top, name))]
+        readable = [name for name in left if self._can_read(name)]
         self.unread += [name for name in left if name not in set(readable)]
-        if self._git("update-index", "--add", "--remove", "--replace", "-z", "--stdin", stdin=_nul(readable)).code:
+        if self._git(*_ADD, stdin=_nul(readable)).code:
             raise UserError(f"Too many files of {self.source.top} cannot be read.", "Check who owns them.")
 
+    def _can_read(self, name: str) -> bool:
+        path = os.path.join(self.source.top, name)
+        return os.path.islink(path) or os.access(path, os.R_OK)
 
-def _stable(path: str) -> bool:
-    """Whether the file can be opened for reading."""
-    if os.path.islink(path):
-        return True
-    return os.access(path, os.R_OK)
+
+def _lstat(path: str) -> os.stat_result | None:
+    try:
+        return os.lstat(path)
+    except OSError:
+        return None
 
 
 def _is_index(path: str) -> bool:
@@ -331,6 +345,10 @@ def _copy(old: str, new: str) -> None:
     shutil.copyfile(old, new)
     facts = os.stat(old)
     os.utime(new, ns=(facts.st_atime_ns, facts.st_mtime_ns))
+
+
+def _names(answer: Completed) -> set[str]:
+    return {name for name in os.fsdecode(answer.out).split("\0") if name}
 
 
 def _nul(names: Iterable[str]) -> bytes:

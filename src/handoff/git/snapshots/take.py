@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from handoff.base.clock import stamp
 from handoff.base.errors import UserError
 from handoff.base.files import locked, make_folder
-from handoff.git.plumbing import query as sources
+from handoff.git.plumbing import read_text
+from handoff.git.plumbing.refs import head
 from handoff.git.plumbing.snapshot_repo import SNAP, SnapshotRepo
 from handoff.git.snapshots.modes import ModeScan
 from handoff.git.snapshots.parts import LastSnapshot, Parts
@@ -17,10 +18,12 @@ from handoff.git.snapshots.scan import Scan
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from handoff.git.plumbing.query import Source
+    from handoff.git.plumbing import Source
+    from handoff.git.plumbing.refs import Head
 
 LAST = "refs/handoff/last/"
 _KNOWN = 8
+_TOLD = ("workspace", "session", "operation", "head", "branch", "top", "undone")  # fields as the message has them
 _MICRO = 1_000_000
 
 
@@ -90,7 +93,7 @@ def _take(
     before = LastSnapshot.load(folder)
     previous = _last(store, workspace)
     parts = Parts(store, source, before, [previous] if previous else _others(store))
-    head = sources.head(source)
+    stands = head(source)
     scan = Scan(store, source, folder, ignore_files)
     try:
         scan.open()
@@ -101,7 +104,7 @@ def _take(
             # An object the index names cannot be read: take every byte from the disk instead.
             scan.start_over()
             tree = scan.update(None, ignored=request.ignored)
-        refs = parts.refs(head)
+        refs = parts.refs(stands)
         # After the files: what changes a file's rights from here on also makes git look at it again next time.
         look = ModeScan(store, source.top, folder)
         modes = look.update(before.modes, scan.looked, whole=scan.whole, names=scan.names)
@@ -120,7 +123,7 @@ def _take(
                 scan.keep()
             return read_snapshot(store, previous)
         parents = [parent for parent in (index.commit, refs.commit, modes) if parent]
-        message = _message(workspace, source, head, request, now=now, faults=(scan.unread, parts.troubles))
+        message = _message(workspace, source, stands, request, now=now, faults=(scan.unread, parts.troubles))
         sha = store.write_commit(tree, parents, message, moment=int(now))
         ref = f"{SNAP}{workspace}/{int(now * _MICRO):020d}-{os.urandom(2).hex()}"
         if request.force or request.operation not in ("", "start"):  # something is about to be overwritten or removed
@@ -140,7 +143,7 @@ def _take(
 def _message(
     workspace: str,
     source: Source,
-    head: sources.Head,
+    stands: Head,
     request: SnapshotRequest,
     *,
     now: float,
@@ -153,8 +156,8 @@ def _message(
         "Operation": request.operation,
         "Undone": request.undone,
         "Time": f"{stamp(now)} {now:.6f}",
-        "Head": head.commit,
-        "Branch": head.branch,
+        "Head": stands.commit,
+        "Branch": stands.ref,
         "Top": source.top,
     }
     lines = [f"{key}: {_one_line(value)}" for key, value in fields.items() if value]
@@ -180,10 +183,15 @@ def parse_snapshot(sha: str, ref: str, message: str) -> Snapshot:
     one = {key: values[0] for key, values in fields.items()}
     moment = one.get("Time", "").partition(" ")[2]
     return Snapshot(
-        sha=sha, ref=ref, workspace=one.get("Workspace", ""), time=float(moment or 0), reason=reason, session=one.get("Session", ""), operation=one.get("Operation", ""),
-        head=one.get("Head", ""), branch=one.get("Branch", ""), top=one.get("Top", ""), undone=one.get("Undone", ""),
-        unread=tuple(fields.get("Unread", ())), incomplete=tuple(fields.get("Incomplete", ())),
-    )  # fmt: skip
+        sha=sha,
+        ref=ref,
+        time=float(moment or 0),
+        reason=reason,
+        unread=tuple(fields.get("Unread", ())),
+        incomplete=tuple(fields.get("Incomplete", ())),
+        fresh=False,
+        **{name: one.get(name.capitalize(), "") for name in _TOLD},
+    )
 
 
 def snapshots(store: SnapshotRepo, workspace: str = "") -> list[Snapshot]:
@@ -207,12 +215,11 @@ def snapshots(store: SnapshotRepo, workspace: str = "") -> list[Snapshot]:
 
 
 def _last(store: SnapshotRepo, workspace: str) -> str:
-    try:
-        with open(os.path.join(store.path, LAST + workspace), encoding="ascii") as file:
-            return file.read().strip()
-    except OSError:
-        answer = store.git("rev-parse", "-q", "--verify", LAST + workspace)
-        return answer.text.strip() if answer.code == 0 else ""
+    found = read_text(os.path.join(store.path, LAST + workspace)).strip()
+    if found:
+        return found
+    answer = store.git("rev-parse", "-q", "--verify", LAST + workspace)  # packed by our own housekeeping
+    return answer.text.strip() if answer.code == 0 else ""
 
 
 def _others(store: SnapshotRepo) -> list[str]:

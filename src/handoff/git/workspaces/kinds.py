@@ -6,11 +6,11 @@ import os
 import shutil
 from typing import TYPE_CHECKING
 
-from handoff.base.errors import UserError
 from handoff.base.files import make_folder, write_atomic
-from handoff.base.process import capture, find
-from handoff.git.plumbing.query import refs
-from handoff.git.plumbing.untrusted import keep_config
+from handoff.base.process import find
+from handoff.git.plumbing import QUIET, Git
+from handoff.git.plumbing.refs import refs
+from handoff.git.plumbing.untrusted import keep_config, make_git_folder
 from handoff.git.snapshots.location import TREE
 from handoff.git.snapshots.restore import give_objects
 from handoff.git.workspaces.workspaces import CLONE, REVIVING, SHARED, WORKTREE, Isolation, Workspace
@@ -25,39 +25,29 @@ BASES = "refs/handoff/base/"
 NO_PUSH = "push-is-done-by-handoff-land"
 # Settings of the person's repository that decide how files look on the disk or who commits; nothing that runs a program
 # on its own account except the filters the files need.
-_CARRIED = (
-    "user.", "filter.", "lfs.", "core.autocrlf", "core.eol", "core.safecrlf", "core.ignorecase", "core.filemode",
-    "core.symlinks", "core.precomposeunicode", "core.longpaths", "core.whitespace", "commit.gpgsign", "i18n.",
-)  # fmt: skip
+_CARRIED = tuple(
+    "user. filter. lfs. core.autocrlf core.eol core.safecrlf core.ignorecase core.filemode core.symlinks"
+    " core.precomposeunicode core.longpaths core.whitespace commit.gpgsign i18n.".split()
+)
+_NO_LFS = ("filter.lfs.smudge=", "filter.lfs.clean=", "filter.lfs.process=", "filter.lfs.required=false")
 _WORKERS = 8
 
 
-class _Made:
+class _Made(Git):
     """What the ways have in common: git for the new folder, with the person's settings but no hooks."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
-        self.environment = dict(environment)
-
-    def git(self, folder: str, *words: str, allow: bool = False) -> str:
         workers = min(_WORKERS, max(2, os.cpu_count() or 1))
-        options = [
-            "-c",
-            f"checkout.workers={workers}",
-            "-c",
-            f"core.hooksPath={os.devnull}",
-            "-c",
-            "core.fsmonitor=false",
-        ]
-        options += ["-c", "advice.detachedHead=false", "-c", "protocol.file.allow=always", "-c", "gc.auto=0"]
-        if find("git-lfs", path=self.environment.get("PATH", os.defpath)) is None:
-            # Without git-lfs the pointers themselves are checked out: better than no workspace.
-            for key in ("smudge", "clean", "process"):
-                options += ["-c", f"filter.lfs.{key}="]
-            options += ["-c", "filter.lfs.required=false"]
-        answer = capture(["git", "-C", folder, *options, *words], environment=self.environment)
-        if answer.code and not allow:
-            raise UserError(f"git {words[0]} failed: {answer.error_text}", f"In {folder}.")
-        return answer.text
+        # Without git-lfs the pointers themselves are checked out: better than no workspace.
+        lfs = () if find("git-lfs", path=environment.get("PATH", os.defpath)) else _NO_LFS
+        super().__init__("", environment, (*QUIET, f"checkout.workers={workers}", "protocol.file.allow=always", *lfs))
+
+    def _lay_out(self, workspace: Workspace) -> None:
+        """Check out what the new folder's HEAD names: all, or only some folders."""
+        if workspace.sparse:
+            paths = (f"/{path}" for path in workspace.sparse)
+            self.ask("sparse-checkout", "set", "--no-cone", *paths, top=workspace.tree)
+        self.ask("read-tree", "-m", "-u", "HEAD", top=workspace.tree)
 
 
 class Cloned(_Made):
@@ -66,28 +56,20 @@ class Cloned(_Made):
     def make(self, place: Location, store: SnapshotRepo, workspace: Workspace) -> None:
         store.point(BASES + workspace.name, workspace.base)
         folder = os.path.join(workspace.tree, ".git")
-        for name in ("objects/info", "objects/pack", "refs/heads", "refs/tags", "hooks", "info"):
-            make_folder(os.path.join(folder, name))
-        write_atomic(os.path.join(folder, "objects", "info", "alternates"), store.objects + "\n")
-        config = self._config(place, store)
-        write_atomic(os.path.join(folder, "config"), config)
+        settings = self._settings(place, store)
+        make_git_folder(folder, store.algorithm, settings, head=f"ref: {workspace.branch}", borrow=[store.objects])
+        make_folder(os.path.join(folder, "hooks"))
         if workspace.tree == os.path.join(workspace.folder, TREE):
-            keep_config(workspace.folder, config)
+            keep_config(workspace.folder)
         exclude = os.path.join(place.source.common, "info", "exclude")
         if os.path.isfile(exclude):
             shutil.copyfile(exclude, os.path.join(folder, "info", "exclude"))
         write_atomic(os.path.join(folder, "packed-refs"), self._refs(place, store, workspace))
-        write_atomic(os.path.join(folder, "HEAD"), f"ref: {workspace.branch}\n")
-        if workspace.sparse:
-            self.git(workspace.tree, "sparse-checkout", "set", "--no-cone", *(f"/{path}" for path in workspace.sparse))
-        self.git(workspace.tree, "read-tree", "-m", "-u", "HEAD")
+        self._lay_out(workspace)
         self._submodules(place, workspace)
 
-    def _config(self, place: Location, store: SnapshotRepo) -> str:
-        version = 1 if store.algorithm == "sha256" else 0
-        lines = [f"[core]\n\trepositoryformatversion = {version}\n\tbare = false\n\tlogallrefupdates = true\n"]
-        if version:
-            lines.append("[extensions]\n\tobjectformat = sha256\n")
+    def _settings(self, place: Location, store: SnapshotRepo) -> str:
+        lines = ["\tbare = false\n\tlogallrefupdates = true\n"]
         listed = store.look(place.source, "config", "--local", "--no-includes", "-z", "--list").text
         for item in listed.split("\0"):
             key, _, value = item.partition("\n")
@@ -116,19 +98,19 @@ class Cloned(_Made):
         """Submodules the person has are cloned from their copy; others stay empty, as after any clone."""
         if not os.path.isfile(os.path.join(workspace.tree, ".gitmodules")):
             return
-        listed = self.git(
-            workspace.tree, "config", "-z", "-f", ".gitmodules", "--get-regexp", r"^submodule\..*\.path$", allow=True
-        )
+        top = workspace.tree
+        modules = ("config", "-f", ".gitmodules")
+        listed = self.git(*modules, "-z", "--get-regexp", r"^submodule\..*\.path$", top=top).text
         for item in listed.split("\0"):
             key, _, path = item.partition("\n")
             name = key[len("submodule.") : -len(".path")]
             theirs = os.path.join(place.source.common, "modules", name)
             if not path or not os.path.isdir(theirs):
                 continue
-            real = self.git(workspace.tree, "config", "-f", ".gitmodules", f"submodule.{name}.url", allow=True).strip()
-            self.git(workspace.tree, "config", f"submodule.{name}.url", f"file://{theirs}")
-            self.git(workspace.tree, "submodule", "-q", "update", "--init", "--", path, allow=True)
-            self.git(workspace.tree, "config", f"submodule.{name}.url", real)
+            real = self.git(*modules, f"submodule.{name}.url", top=top).text.strip()
+            self.ask("config", f"submodule.{name}.url", f"file://{theirs}", top=top)
+            self.git("submodule", "-q", "update", "--init", "--", path, top=top)
+            self.ask("config", f"submodule.{name}.url", real, top=top)
 
     def discard(self, place: Location, store: SnapshotRepo, workspace: Workspace) -> None:
         del place
@@ -143,21 +125,21 @@ class Linked(_Made):
         store.point(BASES + workspace.name, workspace.base)
         give_objects(store, place.source, [workspace.base])
         short = workspace.branch.removeprefix("refs/heads/")
+        top = place.source.top
         words = ["worktree", "add", "-q", *(("--no-checkout",) if workspace.sparse else ())]
         if workspace.state == REVIVING and workspace.branch in refs(place.source):  # its branch outlived its folder
-            self.git(place.source.top, "worktree", "prune")
-            self.git(place.source.top, *words, workspace.tree, short)
+            self.ask("worktree", "prune", top=top)
+            self.ask(*words, workspace.tree, short, top=top)
         else:
-            self.git(place.source.top, *words, "-b", short, workspace.tree, workspace.base)
+            self.ask(*words, "-b", short, workspace.tree, workspace.base, top=top)
         if workspace.sparse:
-            self.git(workspace.tree, "sparse-checkout", "set", "--no-cone", *(f"/{path}" for path in workspace.sparse))
-            self.git(workspace.tree, "read-tree", "-m", "-u", "HEAD")
+            self._lay_out(workspace)
 
     def discard(self, place: Location, store: SnapshotRepo, workspace: Workspace) -> None:
         erase(workspace.tree)
-        self.git(place.source.top, "worktree", "prune")
+        self.ask("worktree", "prune", top=place.source.top)
         short = workspace.branch.removeprefix("refs/heads/")
-        self.git(place.source.top, "branch", "-q", "-D", short, allow=True)  # its commits are in the last snapshot
+        self.git("branch", "-q", "-D", short, top=place.source.top)  # its commits are in the last snapshot
         store.git("update-ref", "-d", BASES + workspace.name)
 
 

@@ -7,24 +7,20 @@ import shutil
 import stat
 
 from handoff.base.errors import Conflict, UserError
-from handoff.base.files import locked, make_folder, write_atomic
-from handoff.base.process import capture
+from handoff.base.files import locked, make_folder
 from handoff.base.record import TYPE_CHECKING
-from handoff.git.plumbing.query import open_source
-from handoff.git.plumbing.snapshot_repo import trusted_environment
+from handoff.git.plumbing import Git, algorithm_of, is_sha, open_source, read_text
+from handoff.git.plumbing.objects import differences, fetch
+from handoff.git.plumbing.untrusted import make_git_folder, strict
 from handoff.git.workspaces.kinds import erase
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Self
 
-    from handoff.base.process import Completed
-
 _SLOTS = 32
-_NAMES = (40, 64)  # how long an object's whole name is
-_CONFIG = (
-    "[core]\n\trepositoryformatversion = {version}\n\tbare = false\n\tlogAllRefUpdates = false\n[gc]\n\tauto = 0\n"
-)
+_SETTINGS = "\tbare = false\n\tlogAllRefUpdates = false\n[gc]\n\tauto = 0\n"
+_OWNER_ALL, _OWNER_FILE = 0o700, 0o600  # all the owner can have of a folder, and needs of a file
 
 
 class Scratch:
@@ -37,9 +33,13 @@ class Scratch:
         self._home = home
         self._store = store  # its objects can be laid out too: what a snapshot kept is in no commit of the repository
         self._source = open_source(repository)
-        self._environment = trusted_environment(environment)
+        self._environment = strict(environment)
         self._lock: locked | None = None
         self.folder = self.tree = self.temp = ""
+
+    @property
+    def _git(self) -> Git:
+        return Git(self.tree, self._environment, (), folder=os.path.join(self.folder, "git"))
 
     def __enter__(self) -> Self:
         make_folder(self._home, mode=0o700)
@@ -63,14 +63,13 @@ class Scratch:
     def lay_out(self, tree: str, *, keep: Sequence[str] = ()) -> None:
         """Make the folder hold exactly this tree (or the tree of a commit), but for what shall be kept."""
         self._make()
-        name = tree if len(tree) in _NAMES and not tree.strip("0123456789abcdef") else self._resolve(tree)
+        name = tree if is_sha(tree) else self._resolve(tree)
         kept = [word for pattern in keep for word in ("-e", f"/{pattern.strip('/')}")]
         # What does not belong goes first: a folder that became a link would make git believe what lies behind it.
         try:
             _fix(self.tree, [os.path.join(self.tree, pattern.strip("/")) for pattern in keep])
-            done = (
-                not self._git("clean", "-ffdxq", *kept).code and not self._git("read-tree", "--reset", "-u", name).code
-            )
+            steps = (("clean", "-ffdxq", *kept), ("read-tree", "--reset", "-u", name))
+            done = not any(self._git.git(*words).code for words in steps)
         except OSError:
             done = False
         if not done:
@@ -79,8 +78,8 @@ class Scratch:
 
     def _resolve(self, name: str) -> str:
         """What a branch, a tag or a short name means in the repository: the scratch has no names of its own."""
-        words = ["git", f"--git-dir={self._source.folder}", "rev-parse", "--verify", "-q", "--end-of-options"]
-        answer = capture([*words, f"{name}^{{tree}}"], environment=self._environment)
+        git = Git("", self._environment, (), folder=self._source.folder)
+        answer = git.git("rev-parse", "--verify", "-q", "--end-of-options", f"{name}^{{tree}}")
         if answer.code:
             raise UserError(f"'{name}' is no commit or tree of {self._source.top}.", "Name one: git log --oneline")
         return answer.text.strip()
@@ -93,52 +92,18 @@ class Scratch:
         for path in (index, f"{index}.lock"):
             if os.path.lexists(path):
                 os.unlink(path)
-        self._ask("read-tree", "--reset", "-u", name)
+        self._git.ask("read-tree", "--reset", "-u", name)
 
     def _make(self) -> None:
         """The slot's own git folder: it borrows the repository's objects and none of its settings."""
         folder = os.path.join(self.folder, "git")
-        places = [os.path.join(folder, "objects") for folder in (self._source.common, self._store) if folder]
-        borrowed = "".join(f"{place}\n" for place in places if os.path.isdir(place))
-        alternates = os.path.join(folder, "objects", "info", "alternates")
-        if not os.path.isfile(os.path.join(folder, "HEAD")):
-            for name in ("objects/info", "objects/pack", "refs"):
-                make_folder(os.path.join(folder, name), mode=0o700)
-            wide = self._is_wide()
-            config = _CONFIG.format(version=1 if wide else 0)
-            write_atomic(
-                os.path.join(folder, "config"), config + ("[extensions]\n\tobjectFormat = sha256\n" if wide else "")
-            )
-            write_atomic(os.path.join(folder, "HEAD"), "ref: refs/heads/none\n")
-        known = ""
-        if os.path.isfile(alternates):
-            with open(alternates, encoding="utf-8", errors="surrogateescape") as file:
-                known = file.read()
-        if known != borrowed:
-            write_atomic(alternates, borrowed.encode("utf-8", "surrogateescape"))
+        places = [os.path.join(place, "objects") for place in (self._source.common, self._store) if place]
+        borrowed = [place for place in places if os.path.isdir(place)]
+        known = read_text(os.path.join(folder, "objects", "info", "alternates"))
+        if known != "".join(f"{place}\n" for place in borrowed) or not os.path.isfile(os.path.join(folder, "HEAD")):
+            algorithm = algorithm_of(self._source.common)
+            make_git_folder(folder, algorithm, _SETTINGS, head="ref: refs/heads/none", borrow=borrowed)
         make_folder(self.tree)
-
-    def _is_wide(self) -> bool:
-        try:
-            with open(os.path.join(self._source.common, "config"), encoding="utf-8", errors="replace") as file:
-                return "sha256" in file.read()
-        except OSError:
-            return False
-
-    def _git(self, *words: str) -> Completed:
-        folder = os.path.join(self.folder, "git")
-        return capture(
-            ["git", "-C", self.tree, f"--git-dir={folder}", f"--work-tree={self.tree}", *words],
-            environment=self._environment,
-        )
-
-    def _ask(self, *words: str) -> str:
-        answer = self._git(*words)
-        if answer.code:
-            raise UserError(
-                f"git {words[0]} failed for a clean checkout: {answer.error_text}", f"Look at {self._source.top}."
-            )
-        return answer.text
 
 
 def _fix(tree: str, kept: Sequence[str]) -> None:
@@ -153,10 +118,10 @@ def _fix(tree: str, kept: Sequence[str]) -> None:
                 if entry.name.lower() == ".git":
                     _remove(entry.path)
                 elif stat.S_ISDIR(mode):
-                    if mode & 0o700 != 0o700:  # noqa: PLR2004 - all the owner can have
-                        os.chmod(entry.path, 0o700)
+                    if mode & _OWNER_ALL != _OWNER_ALL:
+                        os.chmod(entry.path, _OWNER_ALL)
                     at.append(entry.path)
-                elif not stat.S_ISLNK(mode) and (not stat.S_ISREG(mode) or mode & 0o600 != 0o600):  # noqa: PLR2004
+                elif not stat.S_ISLNK(mode) and (not stat.S_ISREG(mode) or mode & _OWNER_FILE != _OWNER_FILE):
                     os.unlink(entry.path)  # laid out again if it belongs there
 
 
@@ -191,44 +156,19 @@ def drop_slot(folder: str) -> None:
         return
 
 
-class Changed:
+class Changed(Git):
     """Which files differ between two trees, and their texts when asked."""
 
     def __init__(self, repository: str, environment: Mapping[str, str]) -> None:
-        self._source = open_source(repository)
-        self._environment = trusted_environment(environment)
+        super().__init__("", strict(environment), (), folder=open_source(repository).folder)
 
     def paths(self, old: str, new: str) -> dict[str, tuple[str, str]]:
         """By path the objects on both sides; an empty one where the path does not exist."""
-        answer = self._git("diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", old, new)
-        if answer.code:
-            raise UserError(
-                f"git cannot compare {old[:10]} and {new[:10]}: {answer.error_text}", f"In {self._source.top}."
-            )
-        words = answer.text.split("\0")
-        found = {}
-        for head, path in zip(words[::2], words[1::2], strict=False):
-            _mode, _mode_new, before, after, _kind = head.lstrip(":").split(" ")
-            found[path] = (before.strip("0") and before, after.strip("0") and after)
-        return found
+        listed = differences(self, old, new)
+        return {one.path: (one.old.strip("0") and one.old, one.sha.strip("0") and one.sha) for one in listed}
 
     def texts(self, objects: Sequence[str]) -> dict[str, str]:
         """The texts of some objects, in one git process."""
         wanted = [sha for sha in dict.fromkeys(objects) if sha]
-        if not wanted:
-            return {}
-        data = self._git("cat-file", "--batch", stdin=("\n".join(wanted) + "\n").encode()).out
-        found, place = {}, 0
-        for sha in wanted:
-            end = data.find(b"\n", place)
-            words = data[place:end].split(b" ")
-            place = end + 1
-            if len(words) == 3 and words[2].isdigit():  # noqa: PLR2004 - name, kind, size
-                size = int(words[2])
-                if words[1] == b"blob":
-                    found[sha] = data[place : place + size].decode("utf-8", "replace")
-                place += size + 1
-        return found
-
-    def _git(self, *words: str, stdin: bytes | None = None) -> Completed:
-        return capture(["git", f"--git-dir={self._source.folder}", *words], environment=self._environment, stdin=stdin)
+        found = fetch(self, wanted) if wanted else []
+        return {one.sha: one.data.decode("utf-8", "replace") for one in found if one.kind == "blob"}

@@ -94,7 +94,7 @@ def _unfinished() -> bool:
     """Whether a merge or pick is open: it brings its own message."""
     from handoff.git.commits.commit import Repository
     from handoff.git.commits.merge import MERGE, PICK, REVERT
-    from handoff.git.plumbing.checkout import find_top
+    from handoff.git.plumbing import find_top
 
     top = find_top(os.getcwd())
     folder = Repository(top, {}).folder if top else ""

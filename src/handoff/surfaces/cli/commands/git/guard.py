@@ -7,7 +7,7 @@ import os
 from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING
 from handoff.git import guard
-from handoff.git.plumbing.checkout import find_top
+from handoff.git.plumbing import find_top
 from handoff.git.plumbing.repository import Repository
 from handoff.surfaces.cli.command import Command, option
 

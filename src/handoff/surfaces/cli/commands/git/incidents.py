@@ -62,7 +62,7 @@ def _incidents(ctx: Context, arguments: argparse.Namespace) -> int:
 
 def _project(ctx: Context) -> str:
     from handoff.engine.home import find_project
-    from handoff.git.plumbing.checkout import find_top
+    from handoff.git.plumbing import find_top
 
     return find_project(ctx.app).name if find_top(os.getcwd()) else ""
 

@@ -1,0 +1,347 @@
+"""Objects and trees: loose ones are read and written here, packed ones are asked of git, many questions at a time."""
+
+from __future__ import annotations
+
+import os
+import re
+import zlib
+from contextlib import contextmanager
+
+from handoff.base.errors import UserError
+from handoff.base.record import TYPE_CHECKING, Record
+from handoff.git.plumbing import QUIET, Git, algorithm_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from typing import Any
+
+    from handoff.base.process import Completed
+
+try:  # half the start-up of hashlib, which would load OpenSSL for a few small objects
+    from _sha1 import sha1  # type: ignore[import-not-found,unused-ignore]
+except ImportError:  # pragma: no cover - a Python without the module
+    from hashlib import sha1
+
+FILE, PROGRAM, LINK, TREE, POINTER = "100644", "100755", "120000", "40000", "160000"
+_TREE = TREE.encode()
+_OBJECT_MODE = 0o444
+_FEW = 10  # more objects than these, written together, become one pack
+_LARGE = 1 << 20  # from here on OpenSSL is worth its start-up
+_HEADER_WORDS = 3  # what `cat-file --batch` says before an object: name, kind, size
+_KINDS = ("", "commit", "tree", "blob", "tag")  # by their numbers in a pack
+_patterns: dict[int, re.Pattern[bytes]] = {}
+
+RawEntry = tuple[bytes, bytes]  # mode, and the object's name in bytes
+
+
+class Entry(Record):
+    """What a tree says about one name."""
+
+    mode: str
+    sha: str
+
+
+class Found(Record):
+    """One object as git tells it; all is empty of what it does not have."""
+
+    sha: str = ""
+    kind: str = ""
+    data: bytes = b""
+
+
+def fetch(git: Git, names: Iterable[str], **more: str) -> list[Found]:
+    """Several objects, by any name git understands, in one question."""
+    wanted = list(names)
+    asked = os.fsencode("".join(f"{name}\n" for name in wanted))
+    out = git.ask_bytes("cat-file", "--batch", stdin=asked, GIT_NO_REPLACE_OBJECTS="1", **more)
+    found, at = [], 0
+    for _ in wanted:
+        end = out.index(b"\n", at)
+        words = out[at:end].split(b" ")
+        at = end + 1
+        if len(words) != _HEADER_WORDS or not words[2].isdigit():
+            found.append(Found())
+            continue
+        size = int(words[2])
+        found.append(Found(words[0].decode(), words[1].decode(), out[at : at + size]))
+        at += size + 1
+    return found
+
+
+class Difference(Record):
+    """One path that differs between two trees: A, D or M, its new mode and both objects (zeros for none)."""
+
+    path: str
+    letter: str
+    mode: str
+    old: str
+    sha: str
+
+
+def differences(git: Git, old: str, new: str, paths: Sequence[str] = ()) -> list[Difference]:
+    """What must happen to one tree or commit to become the other; a rename is a deletion and an addition."""
+    words = ("diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", old, new, "--", *paths)
+    fields = git.ask(*words).split("\0")
+    found = []
+    for facts, path in zip(fields[::2], fields[1::2], strict=False):
+        _, mode, before, after, letter = facts.split(" ")
+        found.append(Difference(path, letter, mode, before, after))
+    return found
+
+
+def commit_bytes(
+    tree: str, parents: Sequence[str], message: str, *, author: str, committer: str = "", encoding: str = ""
+) -> bytes:
+    """A commit as git would write it; author and committer with moment and zone."""
+    head = [f"tree {tree}", *(f"parent {parent}" for parent in parents)]
+    head += [f"author {author}", f"committer {committer or author}", *([f"encoding {encoding}"] if encoding else [])]
+    return ("\n".join(head) + "\n\n" + message).encode("utf-8", "surrogateescape")
+
+
+class Objects(Git):
+    """A git whose objects we read and write ourselves. What was read of trees is kept until `forget`."""
+
+    held: dict[str, tuple[str, bytes]] | None = None  # written, but not on the disk yet
+
+    def __init__(
+        self,
+        top: str,
+        environment: Mapping[str, str],
+        settings: Sequence[str] = QUIET,
+        *,
+        folder: str = "",
+        objects: str = "",
+    ) -> None:
+        super().__init__(top, environment, settings, folder=folder)
+        self.objects = objects
+        self._algorithm = ""
+        self.packs: list[bytes] = []  # what was written together, for a checkout that needs the same objects
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin without anything kept."""
+        self._packed_trees: dict[str, bytes] = {}
+        self._entries: dict[str, dict[bytes, RawEntry]] = {}
+
+    @property
+    def algorithm(self) -> str:
+        """By which sum objects are named here."""
+        if not self._algorithm:
+            self._algorithm = algorithm_of(os.path.dirname(self.objects))
+        return self._algorithm
+
+    @property
+    def durable(self) -> bool:
+        """Whether each object must survive a power cut by itself."""
+        return False
+
+    # --- objects ----------------------------------------------------------------------------------
+
+    def write(self, kind: str, data: bytes) -> str:
+        """Put one object into the repository (once) and return its name."""
+        content = b"%s %d\0%s" % (kind.encode(), len(data), data)
+        if self.algorithm == "sha1" and len(content) < _LARGE:
+            name: str = sha1(content, usedforsecurity=False).hexdigest()
+        else:
+            import hashlib
+
+            name = hashlib.new(self.algorithm, content, usedforsecurity=False).hexdigest()
+        if self.held is not None:
+            self.held.setdefault(name, (kind, data))
+            return name
+        folder = f"{self.objects}/{name[:2]}"
+        path = f"{folder}/{name[2:]}"
+        if os.path.exists(path):
+            return name
+        temp = os.path.join(folder, f"tmp_obj_{os.urandom(6).hex()}")  # git's own name for it, so that its gc finds it
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        try:
+            fd = os.open(temp, flags, _OBJECT_MODE)
+        except FileNotFoundError:
+            os.makedirs(folder, exist_ok=True)
+            fd = os.open(temp, flags, _OBJECT_MODE)
+        try:
+            view = memoryview(zlib.compress(content, 1))
+            while view:
+                view = view[os.write(fd, view) :]
+            if self.durable:
+                os.fsync(fd)
+            os.rename(temp, path)
+        except OSError:
+            os.unlink(temp)
+            raise
+        finally:
+            os.close(fd)
+        return name
+
+    def read(self, name: str, *, borrow: str = "") -> bytes:
+        """One object's bytes, without its head."""
+        if name in self._packed_trees:
+            return self._packed_trees[name]
+        if self.held and name in self.held:
+            return self.held[name][1]
+        try:
+            with open(f"{self.objects}/{name[:2]}/{name[2:]}", "rb") as file:
+                return zlib.decompress(file.read()).partition(b"\0")[2]
+        except (OSError, zlib.error):
+            found = fetch(self, [name], borrow=borrow)[0]
+        if not found.kind:
+            raise UserError(f"The object {name} is not in {self.objects}.", "Check the repository: git fsck")
+        return found.data
+
+    def has_loose(self, name: str) -> bool:
+        """Whether the object lies in a file of its own, or is about to."""
+        return bool(self.held and name in self.held) or os.path.exists(f"{self.objects}/{name[:2]}/{name[2:]}")
+
+    @contextmanager
+    def gathered(self) -> Iterator[None]:
+        """Inside, new objects are kept in memory until git or the end needs them, and are written together."""
+        self.held = {}
+        try:
+            yield
+            self._flush()
+        finally:
+            self.held = None
+
+    def git(self, *words: str, **options: Any) -> Completed:
+        """One git call; it finds on the disk what was written before."""
+        if self.held:
+            self._flush()
+        return super().git(*words, **options)
+
+    def _flush(self) -> None:
+        """A file for each of many objects would be most of the time a landing takes: they become one pack."""
+        waiting, self.held = self.held or {}, None
+        try:
+            if len(waiting) <= _FEW:
+                for kind, data in waiting.values():
+                    self.write(kind, data)
+                return
+            self.packs.append(pack(waiting.values(), self.algorithm))
+            if self.git("index-pack", "--stdin", stdin=self.packs[-1]).code:
+                raise UserError(f"{self.objects} cannot be written.", "Look at it: is the disk full?")
+        finally:
+            self.held = {}
+
+    # --- trees ------------------------------------------------------------------------------------
+
+    def tree(self, name: str) -> dict[bytes, RawEntry]:
+        """The entries of one tree in git's order; they are kept, so do not change them."""
+        if not name:
+            return {}
+        known = self._entries.get(name)
+        if known is None:
+            found = _pattern(len(name) // 2).findall(self.read(name))
+            known = self._entries[name] = {entry: (mode, sha) for mode, entry, sha in found}
+        return known
+
+    def look_up(self, tree: str, path: bytes) -> Entry | None:
+        """What a tree says about a path, or None."""
+        folder, _, last = path.rpartition(b"/")
+        for part in folder.split(b"/") if folder else ():
+            mode, sha = self.tree(tree).get(part, (b"", b""))
+            if mode != _TREE:
+                return None
+            tree = sha.hex()
+        found = self.tree(tree).get(last)
+        return Entry(found[0].decode(), found[1].hex()) if found else None
+
+    def load(self, name: str, paths: Iterable[bytes]) -> str:
+        """The tree of a commit (or of itself). What the paths need is read along: if any of it is packed, all in one question."""
+        folders = sorted({path[:at] for path in paths for at in range(len(path)) if path[at : at + 1] == b"/"})
+        if self.has_loose(name):
+            data = self.read(name)
+            tree = _tree_of(data) if data.startswith(b"tree ") else name
+            if all(self._is_near(tree, folder) for folder in (b"", *folders)):
+                return tree
+        askable = [os.fsdecode(folder) for folder in folders if b"\n" not in folder]
+        found = fetch(self, [name, f"{name}^{{tree}}", *(f"{name}:{folder}" for folder in askable)])
+        self._packed_trees.update((one.sha, one.data) for one in found if one.kind == "tree")
+        return name if found[0].kind == "tree" else _tree_of(found[0].data)
+
+    def _is_near(self, tree: str, folder: bytes) -> bool:
+        """Whether every tree down to the folder can be read without git."""
+        parts = folder.split(b"/") if folder else []
+        while tree in self._entries or tree in self._packed_trees or self.has_loose(tree):
+            mode, sha = self.tree(tree).get(parts.pop(0), (b"", b"")) if parts else (b"", b"")
+            if mode != _TREE:
+                return True
+            tree = sha.hex()
+        return False
+
+    def graft(self, tree: str, changes: Mapping[bytes, Entry | None]) -> str:
+        """The tree with `changes` put in (None removes); only the trees on the way are rebuilt, so the cost follows the change."""
+        return self._graft(tree, changes) or self.write("tree", b"")
+
+    def _graft(self, tree: str, changes: Mapping[bytes, Entry | None]) -> str:
+        """Like `graft`, but empty when no entry is left."""
+        old = self.tree(tree)
+        entries = dict(old)
+        touched: set[bytes] = set()
+        below: dict[bytes, dict[bytes, Entry | None]] = {}
+        for path, entry in changes.items():
+            first, slash, rest = path.partition(b"/")
+            touched.add(first)
+            if slash:
+                below.setdefault(first, {})[rest] = entry
+            elif entry is not None:
+                entries[first] = (entry.mode.encode(), bytes.fromhex(entry.sha))
+            elif first in entries and entries[first][0] != _TREE:
+                del entries[first]
+        for name, inside in below.items():
+            mode, sha = entries.get(name, (b"", b""))
+            if mode and mode != _TREE and not any(inside.values()):
+                continue  # a file stands where the removed ones were
+            new = self._graft(sha.hex() if mode == _TREE else "", inside)
+            if new:
+                entries[name] = (_TREE, bytes.fromhex(new))
+            else:
+                entries.pop(name, None)
+        if not entries:
+            return ""
+        # git sorts a folder as if its name ended in a slash. What only replaces its like keeps the order.
+        if any(name in entries and _kind(entries, name) != _kind(old, name) for name in touched):
+            entries = dict(sorted(entries.items(), key=lambda item: item[0] + b"/" if item[1][0] == _TREE else item[0]))
+        made = self.write("tree", b"".join([b"%s %s\0%s" % (mode, name, sha) for name, (mode, sha) in entries.items()]))
+        self._entries[made] = entries
+        return made
+
+
+def pack(objects: Iterable[tuple[str, bytes]], algorithm: str) -> bytes:
+    """The bytes of a pack that holds the objects whole."""
+    import hashlib
+
+    parts = [part for kind, data in objects for part in (_pack_head(kind, len(data)), zlib.compress(data, 1))]
+    body = b"PACK" + (2).to_bytes(4, "big") + (len(parts) // 2).to_bytes(4, "big") + b"".join(parts)
+    return body + hashlib.new(algorithm, body, usedforsecurity=False).digest()
+
+
+def _pack_head(kind: str, size: int) -> bytes:
+    """Kind and length as git writes them: four bits, then seven at a time, a set top bit says that more follow."""
+    first = (_KINDS.index(kind) << 4) | (size & 15)
+    size >>= 4
+    found = bytearray()
+    while size:
+        found.append(first | 0x80)
+        first = size & 0x7F
+        size >>= 7
+    found.append(first)
+    return bytes(found)
+
+
+def _pattern(size: int) -> re.Pattern[bytes]:
+    """What finds all entries of a tree at once."""
+    if size not in _patterns:
+        _patterns[size] = re.compile(rb"([0-7]+) ([^\0]+)\0([\s\S]{%d})" % size)
+    return _patterns[size]
+
+
+def _kind(entries: Mapping[bytes, RawEntry], name: bytes) -> bool | None:
+    """Whether the name stands for a folder; None if it is not there."""
+    return entries[name][0] == _TREE if name in entries else None
+
+
+def _tree_of(commit: bytes) -> str:
+    if not commit.startswith(b"tree "):
+        raise UserError("HEAD does not name a commit that can be read.", "Check the repository: git fsck")
+    return commit[5 : commit.index(b"\n")].decode()
