@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
-
 from handoff.base.errors import Conflict, UserError
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.events import journal, texts
-from handoff.board.tasks import outcomes, states, tasks
+from handoff.board.tasks import outcomes, questions, states, tasks
 from handoff.store.database import fetch_all, fetch_one
 
 if TYPE_CHECKING:
@@ -20,7 +18,6 @@ OPEN, APPROVED, REJECTED = "open", "approved", "rejected"
 YES, NO = "yes", "no"
 TIME_IS_UP = "the time limit"
 LIMIT = 1000
-_CODE_BYTES = 13  # 104 bits: a code is its own proof
 
 
 class Gate(Record):
@@ -80,20 +77,14 @@ def ask(
     if on_yes not in (states.READY, states.DONE):
         raise UserError(f"A yes makes a task ready or done, not '{on_yes}'.")
     with store.transaction() as transaction:
-        task = outcomes.let_go(transaction, tasks.get(transaction, key=key), state=states.GATED, fence=fence)
+        found = tasks.get(transaction, key=key)
+        if found.state == states.WAITING:  # only a batch that lacks a part puts its own fan-in there
+            raise tasks.stale(found, fence)
+        task = outcomes.let_go(transaction, found, state=states.GATED, fence=fence)
         due = None if due_seconds is None else transaction.now() + due_seconds
-        (row,) = transaction.query(
-            "add_gate",
-            task=key,
-            question=question,
-            on_yes=on_yes,
-            due_at=due,
-            now=transaction.now(),
-            fallback=fallback,
-            subject=subject,
-            code=_new_code(),
+        row = questions.put(
+            transaction, task, question=question, on_yes=on_yes, due_at=due, fallback=fallback, subject=subject
         )
-        journal.append(transaction, "gate.opened", task=task, question=question, gate=row["key"], fallback=fallback)
         return Gate(**row)
 
 
@@ -149,17 +140,6 @@ def _waiting(*, task_id: str, scope: str, project: str, **row: Any) -> Waiting:
 def of_task(store: Store, *, key: int) -> Gate | None:
     """The latest gate of a task, open or answered."""
     return fetch_one(store, Gate, "last_gate_of", task=key)
-
-
-def _new_code() -> str:
-    """Letters and digits a person can type."""
-    number = int.from_bytes(os.urandom(_CODE_BYTES))
-    letters = "abcdefghjkmnpqrstuvwxyz23456789"
-    found = ""
-    while number:
-        number, rest = divmod(number, len(letters))
-        found += letters[rest]
-    return found
 
 
 def _answer(

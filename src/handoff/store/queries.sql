@@ -76,6 +76,14 @@ WHERE key = :key AND state IN ('waiting', 'ready', 'blocked') RETURNING *
 UPDATE task SET workspace = :workspace, baseline = :baseline, changed_at = :now
 WHERE key = :key AND fence = :fence AND state = 'running' RETURNING *
 
+-- name: note_claim
+-- what the holder of the fence found when it began
+UPDATE task SET baseline = :baseline WHERE key = :key AND fence = :fence AND state = 'running' RETURNING *
+
+-- name: list_ended_since
+-- tasks of a project that ended after a moment
+SELECT * FROM task WHERE project = :project AND ended_at >= :since ORDER BY key
+
 -- name: move_task
 -- a change of state that concerns no session
 UPDATE task SET state = :state, reason = :reason, blocked_by = :blocked_by, held_by = NULL, lease_until = NULL,
@@ -151,7 +159,9 @@ WHERE key = :key AND fence = :fence AND state = 'running' RETURNING *
 
 -- name: revive_task
 -- a session thought dead is alive, and nobody has taken its task: the attempt that was counted was none
-UPDATE task SET state = 'running', held_since = :lease_now, lease_until = :lease_now + lease_seconds,
+UPDATE task SET state = 'running', held_since = :lease_now,
+                lease_until = :lease_now + CASE WHEN :lease_seconds > 0 THEN :lease_seconds ELSE lease_seconds END,
+                lease_seconds = CASE WHEN :lease_seconds > 0 THEN :lease_seconds ELSE lease_seconds END,
                 attempt = CASE WHEN attempt > 1 THEN attempt - 1 ELSE attempt END,
                 seen_at = :now, changed_at = :now, reason = ''
 WHERE key = :key AND fence = :fence AND held_by IS NOT NULL AND state = 'ready' RETURNING *
@@ -269,8 +279,23 @@ ORDER BY key DESC LIMIT :limit
 UPDATE batch SET remaining = remaining - 1 WHERE key = :key RETURNING *
 
 -- name: count_in
--- a sub-task that was counted out is to be done after all
-UPDATE batch SET remaining = remaining + 1 WHERE key = :key AND state = 'open' RETURNING *
+-- a sub-task that was counted out is to be done after all: the batch is open again, even if it was over
+UPDATE batch SET remaining = remaining + 1, state = 'open', joined_at = NULL, ended_at = NULL
+WHERE key = :key AND state <> 'cancelled' RETURNING *
+
+-- name: close_fan_in
+-- the fan-in waits for its parts again; a blocked one stays blocked, and a running one is not taken from its session
+UPDATE task SET state = CASE WHEN state IN ('ready', 'gated', 'done') THEN 'waiting' ELSE state END, open_needs = 1,
+                ended_at = NULL, held_by = NULL, changed_at = :now
+WHERE key = :key AND state NOT IN ('running', 'cancelled') RETURNING *
+
+-- name: gate_fan_in
+-- a fan-in that could begin asks a person first, because parts are missing
+UPDATE task SET state = 'gated', changed_at = :now WHERE key = :key AND state = 'ready' RETURNING *
+
+-- name: list_missing
+-- the parts of a batch that are blocked: not done, and nobody has agreed to go without them
+SELECT id, reason FROM task WHERE batch = :batch AND kind = 'sub-task' AND state = 'blocked' ORDER BY key
 
 -- name: join_batch
 -- the batch is whole: open its fan-in, once

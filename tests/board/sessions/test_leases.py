@@ -253,3 +253,13 @@ def test_the_time_of_every_session_is_added_up(database):
     database.shift += 50
     done = outcomes.finish(database, key=task.key, fence=2).task
     assert done.busy_seconds == pytest.approx(150, abs=5)
+
+
+def test_a_late_heartbeat_brings_the_task_back_for_as_long_as_it_says(database):
+    task = add(database, "login")
+    leases.claim(database, key=task.key, who=who("s1"), lease_seconds=60)
+    database.shift += 61
+    watchdog.scan(database)
+    assert tasks.get(database, key=task.key).state == "ready"
+    back = leases.heartbeat(database, key=task.key, fence=1, lease_seconds=600)
+    assert (back.state, back.lease_seconds) == ("running", 600)

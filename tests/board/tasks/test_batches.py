@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from handoff.base.errors import Conflict, UserError
+from handoff.board import gates
 from handoff.board.events import journal
 from handoff.board.sessions import leases, pauses, watchdog
 from handoff.board.sessions.sessions import SessionIdentity
@@ -44,8 +45,9 @@ def test_the_last_sub_task_opens_the_fan_in_and_the_fan_in_ends_the_batch(databa
     assert finish(database, "api").fan_in is None
     assert outcomes.block(database, key=task(database, "ui").key, reason="no key").fan_in is None
     outcome = outcomes.cancel(database, key=task(database, "doc").key)
-    assert (outcome.fan_in.id, outcome.fan_in.state) == ("split-join", "ready")
+    assert (outcome.fan_in.id, outcome.fan_in.state) == ("split-join", "gated")
     assert batches.get(database, key=batch.key).state == "joining"
+    assert gates.approve(database, key=outcome.fan_in.key, answered_by="ann").task.state == "ready"
     finish(database, "split-join")
     ended = batches.find(database, project="shop", id="split")
     assert (ended.state, ended.remaining, ended.ended_at is not None) == ("done", 0, True)
@@ -96,15 +98,52 @@ def test_a_retry_before_the_fan_in_counts_the_sub_tasks_in_again(database):
     assert finish(database, "other").fan_in.id == "split-join"
 
 
-def test_a_retry_after_the_fan_in_opened_does_not_open_it_again(database):
+def test_a_retry_after_the_fan_in_opened_closes_it_until_the_part_is_done(database):
     batch = open_batch(database, "one", "two")
     one = task(database, "one")
     outcomes.block(database, key=one.key, reason="no key")
-    assert finish(database, "two").fan_in is not None
+    assert finish(database, "two").fan_in.state == "gated"
     outcomes.retry(database, key=one.key)
-    assert outcomes.finish(database, key=one.key).fan_in is None
+    assert task(database, "split-join").state == "waiting"
+    assert batches.get(database, key=batch.key).remaining == 1
+    assert outcomes.finish(database, key=one.key).fan_in.state == "ready"
     assert batches.get(database, key=batch.key).remaining == 0
-    assert [event.kind for event in journal.since(database)].count("batch.joined") == 1
+    kinds = [event.kind for event in journal.since(database)]
+    assert (kinds.count("batch.joined"), kinds.count("batch.reopened")) == (2, 1)
+
+
+def test_a_fan_in_that_was_done_is_opened_again_by_a_part_that_is_tried_again(database):
+    batch = open_batch(database, "one", "two")
+    one = task(database, "one")
+    outcomes.block(database, key=one.key, reason="no key")
+    fan_in = finish(database, "two").fan_in
+    gates.approve(database, key=fan_in.key)
+    finish(database, "split-join")
+    assert batches.get(database, key=batch.key).state == "done"
+    outcomes.retry(database, key=one.key)
+    found = batches.get(database, key=batch.key)
+    assert (found.state, found.remaining, found.ended_at) == ("open", 1, None)
+    assert (task(database, "split-join").state, task(database, "split-join").ended_at) == ("waiting", None)
+
+
+def test_a_part_of_a_batch_whose_name_is_used_again_cannot_join_the_old_one(database):
+    open_batch(database, "one")
+    one = task(database, "one")
+    outcomes.block(database, key=one.key, reason="no key")
+    gates.approve(database, key=task(database, "split-join").key)
+    finish(database, "split-join")
+    open_batch(database, "three")
+    with pytest.raises(Conflict, match="a newer one has its name"):
+        outcomes.retry(database, key=one.key)
+    assert tasks.get(database, key=one.key).state == "blocked"
+
+
+def test_a_fan_in_blocked_before_its_time_asks_about_missing_parts_when_it_is_tried_again(database):
+    open_batch(database, "one")
+    fan_in = task(database, "split-join")
+    outcomes.block(database, key=fan_in.key, reason="wait for me")
+    outcomes.block(database, key=task(database, "one").key, reason="no key")
+    assert outcomes.retry(database, key=fan_in.key).task.state == "gated"
 
 
 def test_a_fan_in_blocked_before_its_time_is_ready_after_a_retry(database):
@@ -192,8 +231,9 @@ def test_a_sub_task_whose_sessions_all_died_counts_as_closed(database):
         ["api"],
         ["split-join"],
     )
+    assert task(database, "split-join").state == "gated", "a person is asked before half a batch goes on"
     late = outcomes.finish(database, key=task(database, "api").key, fence=1)
-    assert (late.task.state, late.fan_in) == ("done", None)
+    assert (late.task.state, late.fan_in.state) == ("done", "ready")
 
 
 def test_a_dead_fan_in_is_tried_again_and_never_runs_beside_another(database):

@@ -100,7 +100,7 @@ def claim(
         if held is not None:
             raise Conflict(
                 f"Session {who.id} still holds '{held.task.label}'.",
-                f"Finish it, or give it back: handoff release {held.task.label} --fence {held.fence}",
+                f"Finish it, or give it back: handoff release {held.task.label} --session {who.id} --fence {held.fence}",
             )
         task = tasks.get(transaction, key=key)
         _refuse_unready(transaction, task)
@@ -121,7 +121,9 @@ def heartbeat(store: Store, *, key: int, fence: int, lease_seconds: float = 0.0)
         )
         if row is not None:
             return Task(**row)
-        row = transaction.one("revive_task", key=key, fence=fence, lease_now=lease_now, now=now)
+        row = transaction.one(
+            "revive_task", key=key, fence=fence, lease_seconds=float(lease_seconds), lease_now=lease_now, now=now
+        )
         if row is None:
             raise stale(tasks.get(transaction, key=key), fence)
         task = Task(**row)

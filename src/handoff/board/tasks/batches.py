@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from handoff.base.errors import Conflict, UserError
 from handoff.base.ids import check_id
+from handoff.base.markdown import one_line
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.events import journal
-from handoff.board.tasks import requirements, states, tasks
+from handoff.board.tasks import questions, requirements, states, tasks
 from handoff.board.tasks.tasks import FAN_IN, SUB_TASK, Task
 from handoff.store.database import fetch_all, fetch_one
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from handoff.store.database import Store, Transaction
+    from handoff.store.database import Row, Store, Transaction
 
 OPEN, DONE, CANCELLED = "open", "done", "cancelled"
 HOURS = 3.0
@@ -239,10 +240,49 @@ def count_out(transaction: Transaction, task: Task) -> Task | None:
 
 
 def count_in(transaction: Transaction, task: Task) -> bool:
-    """A sub-task that was counted out is to be done after all; False when the fan-in is already open."""
+    """A sub-task that was counted out is to be done after all; its fan-in waits for it again, even one that was done.
+
+    False when it was never counted out, or its batch was cancelled.
+    """
     if task.batch is None or task.kind != SUB_TASK or not task.counted:
         return False
-    return transaction.one("count_in", key=task.batch) is not None
+    batch = get(transaction, key=task.batch)
+    if batch.state == CANCELLED or batch.fan_in is None:
+        return False
+    if batch.state != OPEN:
+        _reopen(transaction, batch, task)
+    transaction.query("count_in", key=task.batch)
+    return True
+
+
+def arrive_late(transaction: Transaction, task: Task) -> Task | None:
+    """A part that had been counted out as blocked is done after all: the fan-in must see it, even one that was done."""
+    if task.batch is None or task.kind != SUB_TASK or not task.counted:
+        return None
+    if get(transaction, key=task.batch).state == OPEN or not count_in(transaction, task):
+        return None
+    transaction.query("count_out", key=task.batch)
+    return join(transaction, key=task.batch)
+
+
+def _reopen(transaction: Transaction, batch: Batch, task: Task) -> None:
+    """Take back that the batch was whole: what its fan-in joined, or was about to join, lacks a part."""
+    newer = transaction.one("find_batch", project=batch.project, id=batch.id)
+    if newer is not None and newer["key"] != batch.key:
+        raise Conflict(
+            f"Batch '{batch.id}' is over, and a newer one has its name: '{task.label}' cannot join it any more.",
+            f"Write it down as a task of its own: handoff dump --task {task.id}-again",
+        )
+    fan_in = tasks.get(transaction, key=batch.fan_in or 0)
+    if fan_in.ended:
+        tasks.refuse_live(transaction, project=fan_in.project, id=fan_in.id, scope=fan_in.scope)
+    if transaction.one("close_fan_in", key=fan_in.key, now=transaction.now()) is None:
+        raise Conflict(
+            f"The fan-in '{fan_in.label}' is {fan_in.state}: it would not see what '{task.label}' makes now.",
+            f"Wait until it ends, or take it back first: handoff cancel {fan_in.label}",
+        )
+    transaction.execute("withdraw_gate", task=fan_in.key, now=transaction.now())
+    journal.append(transaction, "batch.reopened", project=batch.project, batch=batch.key, id=batch.id, part=task.label)
 
 
 def join(transaction: Transaction, *, key: int) -> Task | None:
@@ -254,9 +294,29 @@ def join(transaction: Transaction, *, key: int) -> Task | None:
     journal.append(transaction, "batch.joined", project=row["project"], batch=key, id=row["id"])
     if opened is None or opened["state"] != states.READY:  # a person has closed or blocked the fan-in by hand
         return None
-    task = Task(**opened)
-    journal.append(transaction, "task.readied", task=task)
+    task = ask_about_missing(transaction, Task(**opened))
+    if task.state == states.READY:
+        journal.append(transaction, "task.readied", task=task)
     return task
+
+
+def ask_about_missing(transaction: Transaction, fan_in: Task) -> Task:
+    """Half a batch lands only when a person says so: a fan-in that is ready without all its parts waits at a gate."""
+    missing = transaction.query("list_missing", batch=fan_in.batch) if fan_in.state == states.READY else []
+    if not missing:
+        return fan_in
+    gated = Task(**transaction.query("gate_fan_in", key=fan_in.key, now=transaction.now())[0])
+    batch = get(transaction, key=fan_in.batch or 0)
+    questions.put(transaction, gated, question=_question(batch.id, batch.total, missing))
+    return gated
+
+
+def _question(id: str, total: int, missing: Sequence[Row]) -> str:
+    told = "; ".join(f"{part['id']} ({one_line(part['reason']) or 'no reason given'})" for part in missing)
+    return (
+        f"{len(missing)} of {total} parts of batch '{id}' are missing: {told}. Bring the others together without them?"
+        f" No is said by trying again: handoff retry {missing[0]['id']}"
+    )
 
 
 def end(transaction: Transaction, *, key: int, state: str) -> Batch | None:

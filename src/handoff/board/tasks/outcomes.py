@@ -63,7 +63,7 @@ def finish(
         journal.append(transaction, "task.finished", task=task, session=session, summary=summary)
         restored = _restore_stranded(transaction, task)
         woken = needs.meet(transaction, task)
-        fan_in = batches.count_out(transaction, task)
+        fan_in = batches.count_out(transaction, task) or batches.arrive_late(transaction, task)
         if task.kind == FAN_IN and task.batch is not None:
             end_batch(transaction, key=task.batch, state=batches.DONE, summary=summary)
         return Outcome(task, tuple({other.key: other for other in (*restored, *woken)}.values()), fan_in=fan_in)
@@ -186,7 +186,8 @@ def _move(transaction: Transaction, task: Task, *, state: str, reason: str, ende
 def _unblock(transaction: Transaction, task: Task) -> Task:
     counted = 0 if batches.count_in(transaction, task) else task.counted
     (row,) = transaction.query("retry_task", key=task.key, counted=counted, now=transaction.now())
-    return Task(**row)
+    found = Task(**row)
+    return batches.ask_about_missing(transaction, found) if found.kind == FAN_IN else found
 
 
 def _restore_stranded(transaction: Transaction, task: Task) -> list[Task]:

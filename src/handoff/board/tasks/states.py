@@ -16,17 +16,17 @@ DONE = "done"
 CANCELLED = "cancelled"
 
 MOVES: dict[str, tuple[str, ...]] = {
-    WAITING: (READY, BLOCKED, DONE, CANCELLED),
-    READY: (RUNNING, GATED, BLOCKED, DONE, CANCELLED),
+    WAITING: (READY, GATED, BLOCKED, DONE, CANCELLED),
+    READY: (WAITING, RUNNING, GATED, BLOCKED, DONE, CANCELLED),
     RUNNING: (READY, GATED, BLOCKED, DONE, CANCELLED),
-    GATED: (READY, BLOCKED, DONE, CANCELLED),
-    BLOCKED: (READY, WAITING, DONE, CANCELLED),
-    DONE: (),
+    GATED: (WAITING, READY, BLOCKED, DONE, CANCELLED),
+    BLOCKED: (READY, WAITING, GATED, DONE, CANCELLED),
+    DONE: (WAITING, READY, GATED),  # a fan-in alone, when a part of its batch is tried again or done after it
     CANCELLED: (),
 }
 STATES = tuple(MOVES)
-ENDED = tuple(state for state, onward in MOVES.items() if not onward)
-LIVE = tuple(state for state, onward in MOVES.items() if onward)
+ENDED = (DONE, CANCELLED)
+LIVE = tuple(state for state in STATES if state not in ENDED)
 
 
 def may_move(before: str, after: str) -> bool:

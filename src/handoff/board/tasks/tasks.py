@@ -262,6 +262,19 @@ def place(store: Store, *, key: int, fence: int, workspace: str, baseline: Mappi
         return task
 
 
+def note_claim(store: Store, *, key: int, fence: int, baseline: Mapping[str, Any]) -> Task | None:
+    """Write down what a session found when it began; None when the task is not its any more."""
+    with store.transaction() as transaction:
+        row = transaction.one("note_claim", key=key, fence=fence, baseline=texts.write(dict(baseline)))
+    return Task(**row) if row else None
+
+
+def ended_since(store: Store, *, project: str, since: float) -> list[Task]:
+    """The tasks of a project that ended after a moment."""
+    with store.transaction(write=False) as transaction:
+        return [Task(**row) for row in transaction.query("list_ended_since", project=project, since=since)]
+
+
 def prune(store: Store, *, before: float, project: str = "", dry_run: bool = True) -> list[Task]:
     """Ended tasks older than `before`; they are forgotten unless it is a dry run. The journal keeps its lines."""
     with store.transaction(write=not dry_run) as transaction:
@@ -277,10 +290,16 @@ def prune(store: Store, *, before: float, project: str = "", dry_run: bool = Tru
     return found
 
 
+def is_known(store: Store, *, project: str, id: str) -> bool:
+    """Whether a task of that id was ever written down, live or ended."""
+    with store.transaction(write=False) as transaction:
+        return bool(of_id(transaction, project=project, id=id))
+
+
 def refuse_live(transaction: Transaction, *, project: str, id: str, scope: str = "") -> None:
-    """An id names one live task at a time."""
+    """An id names one live task at a time, parts of batches too: their documents lie side by side. Phases have none."""
     for task in of_id(transaction, project=project, id=id):
-        if task.scope == scope and not task.ended:
+        if not task.ended and (task.scope == scope or (not scope and task.kind != PHASE)):
             raise Conflict(
                 f"Task '{task.label}' of project '{project}' is still {task.state}.",
                 f"Use another id, or take that one back: handoff cancel {task.label}",
@@ -322,7 +341,7 @@ def stale(task: Task, fence: int | None) -> Conflict:
         who = f"it is {task.state}" + (f" ({task.reason})" if task.reason else "")
     yours = "" if fence is None else f" Your fence {fence} is old."
     if fence is not None and fence == task.fence:
-        yours = f" Your fence {fence} has been given back."
+        yours = "" if task.state == states.RUNNING else f" Your fence {fence} has been given back."
     return Conflict(f"Task '{task.label}' is not yours: {who}.{yours}", holder_hint(task))
 
 

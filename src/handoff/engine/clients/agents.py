@@ -82,7 +82,7 @@ def _fence(abilities: Abilities, sandbox: str) -> str:
         layers.append("a hook before each edit")
     layers.append("the comparison with the ownership afterwards")
     layers.append(
-        f"for parts of a batch a clone behind {sandbox}"
+        f"for parts of a batch a clone inside {sandbox}"
         if sandbox != NOTHING
         else "for parts of a batch a clone, but no sandbox: this machine has none"
     )

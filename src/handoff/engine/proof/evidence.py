@@ -106,6 +106,32 @@ def already_changed(app: App, workspace: str, head: str) -> dict[str, str]:
     return stamps_of(workspace, changed or ())
 
 
+def note_claim(app: App, task: Task, *, workspace: str) -> None:
+    """Write down how the workspace is when a session takes the task: it answers for what is changed from here on."""
+    if not task.patterns:
+        return
+    from handoff.git.plumbing.checkout import facts
+
+    state = facts(workspace, environment=app.git_environment)
+    if state is None:
+        return
+    claimed = {
+        "fence": task.fence,
+        "at": app.clock.now(),
+        "head": state.head,
+        "stamps": already_changed(app, workspace, state.head),
+    }
+    baseline = {**task.baseline_facts, "claimed": claimed}
+    tasks.note_claim(app.database, key=task.key, fence=task.fence, baseline=baseline)
+
+
+def _begun_from(task: Task) -> dict[str, Any]:
+    """What the session that holds the fence found; a task nobody has claimed is judged from when it was written."""
+    baseline = task.baseline_facts
+    claimed = dict(baseline.get("claimed", {}))
+    return claimed if claimed.get("fence") == task.fence else baseline
+
+
 def gather(app: App, task: Task, *, workspace: str, sandboxed: bool = False) -> Evidence:
     """Look at the workspace as it is now, and run the task's check there."""
     patterns = task.patterns
@@ -121,7 +147,7 @@ def gather(app: App, task: Task, *, workspace: str, sandboxed: bool = False) -> 
     changed: tuple[str, ...] = ()
     outside: tuple[str, ...] = ()
     if patterns and state is not None:
-        baseline = task.baseline_facts
+        baseline = _begun_from(task)
         found = changed_since(app, workspace, str(baseline.get("head", "")))
         if found is None:
             raise Refused(
@@ -153,8 +179,9 @@ def _exact_tree(app: App, before: CheckoutFacts) -> str:
 
 def out_of_scope(app: App, task: Task) -> tuple[str, ...]:
     """What lies changed outside the task's ownership now; no check is run."""
-    found = changed_since(app, task.workspace, str(task.baseline_facts.get("head", "")))
-    return _outside(app, task, task.workspace, found or (), stamps=task.baseline_facts.get("stamps", {}))
+    baseline = _begun_from(task)
+    found = changed_since(app, task.workspace, str(baseline.get("head", "")))
+    return _outside(app, task, task.workspace, found or (), stamps=baseline.get("stamps", {}))
 
 
 def _outside(
@@ -173,8 +200,9 @@ def _outside(
 
 
 def _neighbours(app: App, task: Task) -> list[Task]:
-    """Who else may write in the same checkout: live tasks there, and the parts of this batch, finished or not."""
+    """Who else may write in the same checkout: tasks that live there or ended meanwhile, and the parts of this batch."""
     others = tasks.listing(app.database, project=task.project)
+    others += tasks.ended_since(app.database, project=task.project, since=float(_begun_from(task).get("at", 0.0)))
     if task.batch is not None:
         others += tasks.of_batch(app.database, batch=task.batch)
     found = {other.key: other for other in others if other.workspace == task.workspace}

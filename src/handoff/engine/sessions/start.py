@@ -21,11 +21,12 @@ from handoff.board.sessions import leases, sessions
 from handoff.board.tasks import tasks
 from handoff.engine.fanout import views
 from handoff.engine.home import find_project, home_config, labels_of
+from handoff.engine.proof import evidence
 from handoff.engine.safety import incidents, snapshots
 from handoff.engine.sessions import conclude, endpoints, hooks, policy
 from handoff.engine.sessions.agent_programs import Client, client_of
 from handoff.engine.sessions.briefing import briefing
-from handoff.engine.sessions.placement import Placement, check_sandbox, place
+from handoff.engine.sessions.placement import SHARED, Placement, check_sandbox, place
 from handoff.engine.tasks import kinds, spending
 from handoff.engine.tasks.report import claim_as
 from handoff.engine.workspaces import publish, running
@@ -146,6 +147,8 @@ def _begin(
     incidents.look(app)  # how everything is before it begins
     prepared = kinds.prepare(app, task)
     placement = place(app, config, task=task, session=name, workspace=request.workspace, sandbox=request.sandbox)
+    if placement.kind == SHARED:
+        evidence.note_claim(app, task, workspace=task.workspace)
     baton = prepared or briefing(app, config, task, client, placement)
     folder, token = folders.make(app.settings.home, task.project, name)
     order = _order(app, request, client, task, placement, folder, baton)._replace(token=token)

@@ -91,8 +91,7 @@ def find(
     mine = [one for one in _all(app) if one.task and (not project or one.project == project)]
     if task:  # a part of a batch may be called by its full name or, as `claim` allows, by its own
         mine = [one for one in mine if task in (one.task, one.task.rpartition("/")[2])]
-    if not task or len(mine) > 1:
-        mine = _nearest(app, mine) or (mine if task else [])
+    mine = _nearest(app, mine)  # a claim made in another checkout is somebody else's
     if len(mine) > 1:
         tty = terminal()
         mine = [one for one in mine if tty and one.terminal == tty] or mine

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from handoff.base.errors import UserError
+from handoff.base.errors import Refused, UserError
 from handoff.base.ids import check_id, slug
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.tasks import states, tasks
@@ -72,9 +72,19 @@ def prepare(app: App, project: Project, request: Request) -> dict[str, Any]:
 def write_down(app: App, project: Project, request: Request) -> Task:
     """Record a task and write its files; a live task of that id is not overwritten."""
     values = prepare(app, project, request)
+    _refuse_foreign_file(app, project, request.task)
     task = tasks.add(app.database, **values, after=request.after, labels=request.labels)
     views.refresh_or_tell(app, project.name, f"Task {task.label} is recorded")
     return task
+
+
+def _refuse_foreign_file(app: App, project: Project, task: str) -> None:
+    """A document that no row of ours stands for is somebody else's, perhaps of handoff-fanout: its words are nowhere else."""
+    path = os.path.join(project.folder, "queue", f"{task}.md")
+    if os.path.lexists(path) and not tasks.is_known(app.database, project=project.name, id=task):
+        raise Refused(
+            f"{path} is there, and no task of handoff wrote it.", "Use another id, or put that file aside first."
+        )
 
 
 def preview(app: App, project: Project, request: Request) -> Task:

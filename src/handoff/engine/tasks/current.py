@@ -40,13 +40,23 @@ def find(app: App, *, task: str = "", project: str = "", session: str = "", fenc
                 )
             key = known.task
         found = tasks.get(app.database, key=key) if key else _named(app, task, project)
+        _refuse_stranger(found, local_claim.fence, local_claim.session)
         return CurrentClaim(found, local_claim.fence, local_claim.session, local_claim.workspace)
     if not task:
         raise UserError(
             "No claim of yours is known in this folder.",
             f"Take a task first: {app.settings.program} claim. Or name one: --task TASK",
         )
-    return CurrentClaim(_named(app, task, project), fence, session)
+    found = _named(app, task, project)
+    if fence is not None:
+        _refuse_stranger(found, fence, session)
+    return CurrentClaim(found, fence, session)
+
+
+def _refuse_stranger(task: Task, fence: int, session: str) -> None:
+    """A fence belongs to the session it was given to: whoever else knows the number does not speak for the task."""
+    if task.held_by and task.held_by != session:
+        raise tasks.stale(task, fence)
 
 
 def _named(app: App, task: str, project: str) -> Task:

@@ -67,6 +67,10 @@ def take(
             claims.drop(app, local_claim.session)
     taken = claim.task
     claims.keep(app, local_claim._replace(fence=claim.fence, key=taken.key, project=taken.project, task=taken.label))
+    if not claim.repeated and taken.patterns:
+        from handoff.engine.proof.evidence import note_claim
+
+        note_claim(app, taken, workspace=taken.workspace or place.workspace)
     views.refresh_or_tell(app, place.name, f"You hold {taken.label} with fence {claim.fence}")
     return claim
 
@@ -252,12 +256,11 @@ def _worked_in(task: Task, claimed_in: str) -> str:
 def _refusal(app: App, task: Task, evidence: Evidence, outside: list[str]) -> Refused:
     program = app.settings.program
     if outside:
-        shown = "\n".join(f"  {path}" for path in outside[:_SHOWN])
-        if len(outside) > _SHOWN:
-            shown += f"\n  and {len(outside) - _SHOWN} more"
+        shown = ", ".join(outside[:_SHOWN]) + (f" and {len(outside) - _SHOWN} more" if len(outside) > _SHOWN else "")
         return Refused(
-            f"'{task.label}' is not done: these changes are outside of what it owns:\n{shown}",
-            f"Undo them, or tell who needs them: {program} block REASON. A person may say: --accept-outside REASON",
+            f"'{task.label}' is not done: since it was claimed, files changed that it does not own: {shown}",
+            f"If you changed them, take that back. If somebody else did, leave them alone; a person then says:"
+            f" {program} done {task.label} --accept-outside WHOSE",
         )
     verdict = evidence.verdict
     tail = f"\n{verdict.tail}" if verdict and verdict.tail else ""

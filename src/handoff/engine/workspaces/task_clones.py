@@ -142,6 +142,12 @@ def _base(app: App, snapshot_store: SnapshotStore, task: Task, *, dirty: bool) -
     return joined.new
 
 
+def kept_commit(snapshot_store: SnapshotStore, task: Task) -> str:
+    """The commit that holds what a task was believed to have made; nothing when it made that in the person's checkout."""
+    answer = snapshot_store.store.git("rev-parse", "-q", "--verify", f"{KEPT}{name_of(task)}^{{commit}}")
+    return answer.text.strip() if answer.code == 0 else ""
+
+
 def kept_parts(app: App, snapshot_store: SnapshotStore, task: Task) -> list[Member]:
     """The kept work of the parts a task builds on, in the order they were finished."""
     from handoff.engine.workspaces.landing import member
@@ -150,11 +156,9 @@ def kept_parts(app: App, snapshot_store: SnapshotStore, task: Task) -> list[Memb
     found = []
     for part in parts(app, task):
         snapshot_store.store.create(snapshot_store.place.source.common)
-        name = name_of(part)
-        answer = snapshot_store.store.git("rev-parse", "-q", "--verify", f"{KEPT}{name}^{{commit}}")
-        if answer.code:
+        name, commit = name_of(part), kept_commit(snapshot_store, part)
+        if not commit:
             continue  # done in the person's own checkout: it is there already
-        commit = answer.text.strip()
         base = snapshot_store.store.ask("rev-parse", f"{commit}^").strip()
         touched = tuple(touches(snapshot_store.store, base, commit))
         words = snapshot_store.store.read(commit).partition(b"\n\n")[2].decode("utf-8", "surrogateescape")

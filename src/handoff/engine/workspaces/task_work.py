@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from handoff.base.errors import Conflict, HandoffError, Refused
+from handoff.base.light_json import loads
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.settings import PROJECT_FOLDER
 from handoff.board.tasks import states, tasks
@@ -13,6 +14,7 @@ from handoff.git.snapshots.restore import give_objects, tree_of
 
 if TYPE_CHECKING:
     from collections.abc import Container
+    from typing import Any
 
     from handoff.board.tasks.tasks import Task
     from handoff.engine.app import App
@@ -96,7 +98,7 @@ def _tree(snapshot_store: SnapshotStore, commit: str) -> str:
 # --- keeping and landing ------------------------------------------------------------------------------------
 
 
-def keep(app: App, task: Task, workspace: Workspace, judged: JudgedWork) -> dict[str, str]:
+def keep(app: App, task: Task, workspace: Workspace, judged: JudgedWork) -> dict[str, Any]:
     """Put the judged work on its branch in the project's repository, so that nothing depends on the clone any more.
 
     A part of a batch waits there for its fan-in; anything else lands now. What was done before a crash is found done.
@@ -104,10 +106,10 @@ def keep(app: App, task: Task, workspace: Workspace, judged: JudgedWork) -> dict
     snapshot_store = task_clones.snapshot_store_of_project(app, task)
     member = judged.member
     snapshot_store.store.point(task_clones.KEPT + workspace.name, member.commit)
-    found = {"commit": member.commit, "branch": _short(workspace)}
+    found: dict[str, Any] = {"commit": member.commit, "branch": _short(workspace)}
     _put_branch(app, snapshot_store, workspace, member.commit)
     if task.kind != tasks.SUB_TASK:
-        found["landed"] = _land(app, snapshot_store, task, judged)
+        found["landed"], found["parts"] = _land(app, snapshot_store, task, judged)
     return found
 
 
@@ -123,13 +125,17 @@ def _put_branch(app: App, snapshot_store: SnapshotStore, workspace: Workspace, c
         raise Conflict(f"The branch {_short(workspace)} could not be moved.", "Look at it, then report again.")
 
 
-def _land(app: App, snapshot_store: SnapshotStore, task: Task, judged: JudgedWork) -> str:
-    """All finished parts and then the task's own work on the person's branch: all of it or nothing."""
+def _land(app: App, snapshot_store: SnapshotStore, task: Task, judged: JudgedWork) -> tuple[str, list[str]]:
+    """All finished parts and then the task's own work on the person's branch: all of it or nothing.
+
+    Told are the branch's new tip and the commits it holds now: only their clones and branches may go.
+    """
     members = [*task_clones.kept_parts(app, snapshot_store, task), *([judged.member] if judged.member.touches else [])]
+    commits = [member.commit for member in (*members, judged.member)]
     planned = landing.land(app, names=(), prepared=members, snapshot_store=snapshot_store, dry_run=True)
     _refuse_conflicts(task, planned)
     if not planned.merged.steps:
-        return planned.merged.old  # nothing was changed, or a report that was killed had landed it
+        return planned.merged.old, commits  # nothing was changed, or a report that was killed had landed it
     exact = _tree(snapshot_store, planned.merged.new) == _tree(snapshot_store, judged.member.commit)
     check = "" if exact else task.check_command  # the branch has moved on: what would be there now is checked anew
     done = landing.land(app, names=(), prepared=members, snapshot_store=snapshot_store, check=check)
@@ -140,7 +146,7 @@ def _land(app: App, snapshot_store: SnapshotStore, task: Task, judged: JudgedWor
             f" ({done.culprit}).\n{done.verdict.tail}",
             "Fix it and report again; nothing was changed.",
         )
-    return done.merged.new
+    return done.merged.new, commits
 
 
 def _refuse_conflicts(task: Task, outcome: object) -> None:
@@ -165,15 +171,16 @@ def tidy(app: App, task: Task, *, running: Container[int]) -> None:
 
     Everything in them is in a snapshot first. What cannot be removed, or belongs to a session that still runs, stays.
     """
-    whole = _landed_with(app, task)
-    if not whole:
+    landed = _landed_with(app, task)
+    if not landed:
         return
+    whole, commits = landed
     snapshot_store = task_clones.snapshot_store_of_project(app, task)
     target = target_of(app, snapshot_store)
     for part in whole:
         clone = task_clones.of_task(app, part)
-        if part.key in running:
-            continue
+        if part.key in running or task_clones.kept_commit(snapshot_store, part) not in commits:
+            continue  # at work, or made after the landing: nothing else holds it
         try:
             if clone is not None:
                 workspaces.remove_workspace(app, name=clone.name, snapshot_store=snapshot_store)
@@ -184,12 +191,13 @@ def tidy(app: App, task: Task, *, running: Container[int]) -> None:
             target.git("update-ref", "-d", branch)
 
 
-def _landed_with(app: App, task: Task) -> list[Task]:
-    """The tasks whose work is on the branch now that `task` is over: itself and, for a fan-in, its parts."""
+def _landed_with(app: App, task: Task) -> tuple[list[Task], list[str]] | None:
+    """The tasks whose work may be on the branch now that `task` is over, and the commits that really are there."""
     if task.state != states.DONE:
-        return []
-    if task.kind != tasks.SUB_TASK:
-        return [*task_clones.parts(app, task), task] if _LANDED in task.evidence else []
-    others = tasks.of_batch(app.database, batch=task.batch) if task.batch is not None else []
-    late = any(one.kind == tasks.FAN_IN and _LANDED in one.evidence for one in others)
-    return [task] if late else []  # its session ended after the fan-in had landed its work
+        return None
+    others = tasks.of_batch(app.database, batch=task.batch) if task.batch is not None else [task]
+    joiner = task if task.kind != tasks.SUB_TASK else next((one for one in others if one.kind == tasks.FAN_IN), None)
+    if joiner is None or _LANDED not in joiner.evidence:
+        return None
+    commits = [str(commit) for commit in loads(joiner.evidence).get("parts", ())]
+    return ([*task_clones.parts(app, task), task] if task is joiner else [task]), commits

@@ -170,7 +170,7 @@ def test_a_session_that_dies_keeps_its_clone_and_the_next_one_goes_on_in_it(batc
 def test_a_change_outside_the_ownership_is_not_done_and_never_lands(batch):
     batch.open()
     end = batch.run("login/form", {"write": "src/api/b.txt", "text": "mine now"}, {"run": handoff("done")}, code=1)
-    assert "outside of what it owns" in batch.said(end)
+    assert "that it does not own" in batch.said(end)
     assert (end["state"], end["outside"]) == ("ready", ["src/api/b.txt"])
     assert batch.repo.read("src/api/b.txt") == "api\n"
 

@@ -93,13 +93,16 @@ def test_the_last_part_opens_the_fan_in_and_its_baton_tells_of_all(cli, opened):
     assert not os.path.exists(queue("form.uri"))
     assert not os.path.exists(queue("login-join.uri"))
     last = report(cli, "api", kind="blocked", text="no key")
-    assert "login-join is ready" in last.out
+    assert "login-join waits for your word" in last.out
+    assert "login-join" in cli("gates").out
     assert "reason: no key" in read(os.path.join(folder(), "api.blocked"))
     assert os.path.exists(os.path.join(folder(), "_fanin_triggered"))
     assert "HANDOFF_ROLE=fan-in" in read(os.path.join(folder(), "fan-in.env"))
     baton = read(queue("login-join.md"))
     assert "`form`: done, 12 tests" in baton
     assert "`api`: blocked, no key" in baton
+    assert not os.path.exists(queue("login-join.uri"))
+    cli("approve", "login-join")
     assert os.path.exists(queue("login-join.uri"))
 
 
@@ -125,7 +128,7 @@ def test_touched_markers_count_like_reports(cli, opened):
         file.write("reason: by hand\n")
     cli("watchdog")
     assert "done=1 blocked=1 expected=2 missing=none" in cli("heartbeat", "status", folder()).out
-    assert cli("show", "login-join", "--json").json["state"] == "ready"
+    assert cli("show", "login-join", "--json").json["state"] == "gated"
     assert cli("show", "login/api", "--json").json["reason"] == "by hand"
 
 

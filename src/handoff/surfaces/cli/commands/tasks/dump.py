@@ -275,8 +275,9 @@ def _report_part(ctx: Context, arguments: argparse.Namespace, project: Project) 
         f"Sub-task {outcome.task.label} is {outcome.task.state}{again}; {max(0, batch.remaining)} of {batch.total} left."
     )
     if outcome.fan_in is not None:
-        ctx.out.line(f"The batch is whole: {fan_in.label} is ready.", "good")
-        ctx.out.line(f"Open it with: {ctx.settings.program} open {fan_in.label}")
+        from handoff.surfaces.cli.commands.tasks.reports import show_fan_in
+
+        show_fan_in(ctx, fan_in)
 
 
 def _cleanup(ctx: Context, arguments: argparse.Namespace) -> None:

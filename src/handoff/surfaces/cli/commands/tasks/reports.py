@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from handoff.base.record import TYPE_CHECKING
+from handoff.board.tasks.states import GATED
 
 if TYPE_CHECKING:
+    from handoff.board.tasks.tasks import Task
     from handoff.engine.tasks.report import Finished
     from handoff.surfaces.cli.command import Context
 
@@ -36,5 +38,20 @@ def show_finished(ctx: Context, finished: Finished) -> None:
     ctx.out.line(f"{task.label} is done{proof}.", "good")
     if finished.trouble:
         ctx.out.warning(finished.trouble)
-    for other in (*outcome.woken, *((outcome.fan_in,) if outcome.fan_in else ())):
+    for other in outcome.woken:
         ctx.out.line(f"Now ready: {other.label}. Open it with: {ctx.settings.program} open {other.label}")
+    if outcome.fan_in is not None:
+        show_fan_in(ctx, outcome.fan_in)
+
+
+def show_fan_in(ctx: Context, fan_in: Task) -> None:
+    """The last part has ended: the fan-in is ready, or a person is asked whether it may begin without some."""
+    program = ctx.settings.program
+    if fan_in.state == GATED:
+        ctx.out.line(f"Parts of the batch are missing, so {fan_in.label} waits for your word: {program} gates", "warn")
+        ctx.out.line(
+            f"Go on without them: {program} approve {fan_in.label}. Or let them try again: {program} retry PART"
+        )
+        return
+    ctx.out.line(f"The batch is whole: {fan_in.label} is ready.", "good")
+    ctx.out.line(f"Open it with: {program} open {fan_in.label}")

@@ -1,0 +1,52 @@
+"""The row of a gate: written by whoever puts a task behind one. What an answer means is `board.gates`."""
+
+from __future__ import annotations
+
+import os
+
+from handoff.base.record import TYPE_CHECKING
+from handoff.board.events import journal
+from handoff.board.tasks import states
+
+if TYPE_CHECKING:
+    from handoff.board.tasks.tasks import Task
+    from handoff.store.database import Row, Transaction
+
+_CODE_BYTES = 13  # 104 bits: a code is its own proof
+_LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"
+
+
+def put(
+    transaction: Transaction,
+    task: Task,
+    *,
+    question: str,
+    on_yes: str = states.READY,
+    due_at: float | None = None,
+    fallback: str = "",
+    subject: str = "",
+) -> Row:
+    """Ask a person about a task that stands behind its gate already."""
+    (row,) = transaction.query(
+        "add_gate",
+        task=task.key,
+        question=question,
+        on_yes=on_yes,
+        due_at=due_at,
+        now=transaction.now(),
+        fallback=fallback,
+        subject=subject,
+        code=_new_code(),
+    )
+    journal.append(transaction, "gate.opened", task=task, question=question, gate=row["key"], fallback=fallback)
+    return row
+
+
+def _new_code() -> str:
+    """Letters and digits a person can type."""
+    number = int.from_bytes(os.urandom(_CODE_BYTES))
+    found = ""
+    while number:
+        number, rest = divmod(number, len(_LETTERS))
+        found += _LETTERS[rest]
+    return found

@@ -1,0 +1,42 @@
+"""Only the session that was given the fence speaks for a task, however the task is named."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+
+@pytest.fixture
+def held(cli):
+    """A task that bob holds."""
+    cli("dump", "--task", "t1", "--next", "x")
+    cli("claim", "t1", "--session", "bob")
+    return cli
+
+
+@pytest.mark.parametrize("verb", ["done", "heartbeat", "release"])
+def test_another_session_with_the_right_number_is_refused(held, verb):
+    said = held(
+        verb, *(("t1",) if verb != "heartbeat" else ("--task", "t1")), "--session", "ann", "--fence", "1", code=4
+    )
+    assert "session bob" in said.err
+    assert held("show", "t1", "--json").json["state"] == "running"
+
+
+def test_another_session_cannot_block_it(held):
+    held("block", "--task", "t1", "--session", "ann", "--fence", "1", "no", code=4)
+    assert held("show", "t1", "--json").json["state"] == "running"
+
+
+def test_the_number_alone_speaks_for_nobody(held, tmp_path):
+    held("done", "t1", "--fence", "1", "--project", "repo", code=4, cwd=str(tmp_path))
+    held("done", "t1", "--session", "bob", "--fence", "1")
+
+
+def test_a_folder_without_a_claim_cannot_finish_what_somebody_holds(held, tmp_path):
+    other = tmp_path / "elsewhere"
+    other.mkdir()
+    held("done", "t1", "--project", "repo", code=4, cwd=str(other))
+    assert held("show", "t1", "--json").json["state"] == "running"
+    assert os.listdir(other) == []

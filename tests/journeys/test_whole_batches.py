@@ -1,0 +1,116 @@
+"""A batch is done when every part has landed or a person has agreed to go without it, whatever was blocked and tried again."""
+
+from __future__ import annotations
+
+import pytest
+
+from relay import manifest
+from scripts import handoff, write_script
+
+DONE = {"run": handoff("done", "--summary", "made")}
+
+
+class Batch:
+    """A batch of two parts on the command line, its parts done in clones by the scripted agent."""
+
+    def __init__(self, cli, repo, folder):
+        self.cli, self.repo, self.folder = cli, repo, folder
+
+    def states(self):
+        tasks = self.cli("queue", "--all", "--json").json["tasks"]
+        return {task["task"].rpartition("/")[2]: task["state"] for task in tasks}
+
+    def claim(self, task):
+        claimed = self.cli("claim", task, "--session", f"s-{task.rpartition('/')[2]}", "--json").json
+        return ("--session", f"s-{task.rpartition('/')[2]}", "--fence", str(claimed["fence"]))
+
+    def block(self, task, reason="no key"):
+        self.cli("block", "--task", task, *self.claim(task), reason)
+
+    def work(self, task, *acts, code=0):
+        """One session of the scripted agent on a task, started as a person starts it."""
+        script = write_script(str(self.folder / "script.toml"), *acts)
+        return self.cli("session", "start", task, "--agent", "scripted", "--with", script, code=code)
+
+    def make(self, part):
+        return self.work(part, {"write": f"src/{part}/made.txt", "text": f"by {part}"}, DONE)
+
+
+@pytest.fixture
+def batch(cli, repo, tmp_path):
+    """Two parts and their fan-in, opened."""
+    cli("dump", "--open-batch", manifest(tmp_path / "m.json"))
+    return Batch(cli, repo, tmp_path)
+
+
+def test_a_fan_in_that_is_tried_again_waits_for_parts_that_are_tried_again(batch):
+    for task in ("form", "api"):
+        batch.block(task)
+    batch.cli("reject", "login-join", "wait")
+    for task in ("form", "api", "login-join"):
+        batch.cli("retry", task)
+    assert batch.states() == {"form": "ready", "api": "ready", "login-join": "waiting"}
+
+
+def test_half_a_batch_waits_for_a_persons_word_before_anything_lands(batch):
+    batch.make("form")
+    batch.block("api", "the key is missing")
+    assert batch.states()["login-join"] == "gated"
+    (gate,) = batch.cli("gates", "--json").json
+    assert "1 of 2 parts of batch 'login' are missing: api (the key is missing)" in gate["question"]
+    assert batch.repo.git("log", "--format=%s").count("\n") == 1, "nothing has landed"
+    batch.cli("approve", "login-join")
+    assert batch.states()["login-join"] == "ready"
+
+
+def test_a_part_that_is_tried_again_takes_the_question_back(batch):
+    batch.make("form")
+    batch.block("api")
+    batch.cli("retry", "api")
+    assert batch.states() == {"form": "done", "api": "ready", "login-join": "waiting"}
+    assert batch.cli("gates", "--json").json == []
+    batch.make("api")
+    assert batch.states()["login-join"] == "ready"
+
+
+def test_a_part_that_was_blocked_and_is_finished_after_the_fan_in_reopens_it_and_lands(batch):
+    batch.make("form")
+    batch.block("api")
+    batch.cli("approve", "login-join")
+    batch.work("login-join", DONE)
+    assert batch.repo.git("show", "HEAD:src/form/made.txt") == "by form"
+    assert batch.states()["login-join"] == "done"
+    batch.cli("retry", "api")
+    assert batch.states() == {"form": "done", "api": "ready", "login-join": "waiting"}
+    batch.make("api")
+    branches = batch.repo.git("branch", "--list", "handoff/*")
+    assert "api" in branches, "what was reported done is on a branch until it has landed"
+    assert batch.states()["login-join"] == "ready"
+    batch.work("login-join", DONE)
+    assert batch.repo.git("show", "HEAD:src/api/made.txt") == "by api"
+    assert batch.repo.git("show", "HEAD:src/form/made.txt") == "by form"
+
+
+def test_a_part_is_not_tried_again_under_a_fan_in_that_runs(batch):
+    batch.make("form")
+    batch.block("api")
+    batch.cli("approve", "login-join")
+    batch.claim("login-join")
+    said = batch.cli("retry", "api", code=4)
+    assert "login-join' is running" in said.err
+    assert batch.states()["api"] == "blocked"
+
+
+def test_a_person_who_finishes_the_missing_part_by_hand_answers_the_question(batch):
+    batch.make("form")
+    batch.block("api")
+    batch.repo.write("src/api/made.txt", "by hand")
+    batch.cli("done", "api", "--summary", "by hand")
+    assert batch.states() == {"form": "done", "api": "done", "login-join": "ready"}
+
+
+def test_a_cancelled_part_is_agreed_on_and_asks_nothing(batch):
+    batch.make("form")
+    batch.cli("cancel", "api")
+    assert batch.states()["login-join"] == "ready"
+    assert batch.cli("gates", "--json").json == []
