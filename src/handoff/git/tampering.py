@@ -59,10 +59,10 @@ def facts(store: SnapshotRepo, source: Source, before: dict[str, Any]) -> dict[s
     keys = before.get("config", {}) if before.get("config_mark") == mark else _keys(store, source)
     return {
         "head": stands.ref or stands.commit,
-        "refs": {_text(name): value for name, value in found.items() if _is_watched(name)},
+        "refs": {as_text(name): value for name, value in found.items() if _is_watched(name)},
         "stash": stashes(source) if STASH in found else [],
         "hooks": {
-            _text(name): _digest(data, runs=runs)
+            as_text(name): _digest(data, runs=runs)
             for name, (data, runs) in settings.items()
             if name.startswith("hooks/") or name == "info/attributes"
         },
@@ -272,7 +272,7 @@ def _keys(store: SnapshotRepo, source: Source) -> dict[str, str]:
     for item in store.look(source, *words).text.split("\0"):
         key, _, value = item.partition("\n")
         if key:
-            found.setdefault(_text(key), []).append(_text(value))
+            found.setdefault(as_text(key), []).append(as_text(value))
     return {key: "\n".join(values) for key, values in found.items()}
 
 
@@ -289,9 +289,9 @@ def _restore(source: Source, snapshot: str, *words: str) -> tuple[str, ...]:
 
 
 def _lines(log: bytes) -> list[str]:
-    return [_text(line) for line in log.decode("utf-8", "surrogateescape").splitlines()[-5:]]
+    return [as_text(line) for line in log.decode("utf-8", "surrogateescape").splitlines()[-5:]]
 
 
-def _text(text: str) -> str:
+def as_text(text: str) -> str:
     """A name as a row can keep it."""
     return text.encode("utf-8", "backslashreplace").decode()

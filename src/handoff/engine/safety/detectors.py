@@ -191,7 +191,7 @@ def _documents(top: str) -> list[str]:
         for file in sorted(os.listdir(os.path.join(base, name))) if os.path.isdir(os.path.join(base, name)) else ():
             path = os.path.join(base, name, file)
             if file.endswith(".md") and os.path.isfile(path) and os.path.getsize(path):
-                found.append(_text(f"{name}/{file}"))
+                found.append(tampering.as_text(f"{name}/{file}"))
     return found
 
 
@@ -368,7 +368,3 @@ def _landed(watched: WatchedRepository) -> dict[str, str]:
 
 def _names(folder: str) -> list[str]:
     return os.listdir(folder) if os.path.isdir(folder) else []
-
-
-def _text(text: str) -> str:
-    return text.encode("utf-8", "backslashreplace").decode()

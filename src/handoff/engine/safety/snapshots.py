@@ -189,7 +189,7 @@ def restore(
         notes += restoring.put_settings(store, source, sides.refs, only=want.only_settings)
     if want.files:
         made = rights.missing_folders(source.top, (change.path for change in differing))
-        notes += restoring.put_files(store, source.top, differing, exact=want.exact, modes=modes).notes
+        notes += restoring.put_files(store, source.top, differing, exact=want.exact, modes=modes)
         if modes:
             opened = frozenset(closed)
             closed |= rights.differing_modes(source.top, kinds, modes, paths=want.paths, made=made, opened=opened)
@@ -212,11 +212,11 @@ def restore_into(
     differing = restoring.changes(store, store.graft("", {}), chosen.sha, tuple(paths))
     modes = rights.read_modes(store, restoring.parts_of(store, chosen.sha).modes)
     made = rights.missing_folders(target, (change.path for change in differing))
-    done = restoring.put_files(store, target, differing, exact=False, modes=modes)
+    notes = restoring.put_files(store, target, differing, exact=False, modes=modes)
     if modes:
         kinds = rights.kinds_of(store, chosen.sha, tuple(paths))
         rights.put_modes(target, rights.differing_modes(target, kinds, modes, paths=tuple(paths), made=made))
-    return RestoreReport(chosen, target, tuple(differing), done.notes)
+    return RestoreReport(chosen, target, tuple(differing), tuple(notes))
 
 
 def undo(app: App, *, snapshot_store: SnapshotStore, session: str = "", dry_run: bool = False) -> RestoreReport:

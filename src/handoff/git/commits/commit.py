@@ -9,11 +9,11 @@ from handoff.base.record import TYPE_CHECKING, Record
 from handoff.git.commits import hooks, index
 from handoff.git.commits.merge import clear_state, note_maker
 from handoff.git.commits.message import write_commit
-from handoff.git.commits.paths import locate, look
+from handoff.git.commits.paths import locate
 from handoff.git.commits.prepare import CommitOptions, Draft, prepare, still_true
 from handoff.git.plumbing.queue import hold, turn
-from handoff.git.plumbing.refs import Head, Log, current, fix, move
-from handoff.git.plumbing.repository import Repository
+from handoff.git.plumbing.refs import Head, current, fix, move
+from handoff.git.plumbing.repository import FileStamp, Repository, look
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -126,11 +126,11 @@ def _key(repo: Repository, options: CommitOptions) -> str | None:
 def _swap(repo: Repository, draft: Draft, options: CommitOptions, old: Head, new: str) -> bool:
     """Move the branch, and with it the shared index for our paths; nobody can commit in between."""
     subject = draft.message.split("\n", 1)[0]
-    log = Log(draft.who.committer, f"commit{f' ({draft.kind})' if draft.kind else ''}: {subject}")
+    log = f"commit{f' ({draft.kind})' if draft.kind else ''}: {subject}"
     ask_git = bool(hooks.find(repo, hooks.WATCHING))
     ends = draft.kind in _MAY_BE_EMPTY[1:]
     if not options.refresh or options.staged:  # what was staged is in the index already
-        moved = move(repo, old, new, log, ask_git=ask_git)
+        moved = move(repo, old, new, draft.who.committer, log, ask_git=ask_git)
         if moved and ends:
             clear_state(repo)
         return moved
@@ -138,10 +138,10 @@ def _swap(repo: Repository, draft: Draft, options: CommitOptions, old: Head, new
     private, stamp = _private(repo, draft, name)
     try:
         with index.hold(repo, patience=options.index_patience) as lock:
-            if index.stamp(repo) != stamp:  # somebody staged meanwhile: begin from theirs
+            if look(repo.source.index_file, follow=True) != stamp:  # somebody staged meanwhile: begin from theirs
                 private, stamp = _private(repo, draft, name)
             index.announce(repo, new, private)
-            if not move(repo, old, new, log, ask_git=ask_git):
+            if not move(repo, old, new, draft.who.committer, log, ask_git=ask_git):
                 return False
             index.install(repo, private, lock)
             if ends:
@@ -152,7 +152,7 @@ def _swap(repo: Repository, draft: Draft, options: CommitOptions, old: Head, new
             index.unlink(path)
 
 
-def _private(repo: Repository, draft: Draft, name: str) -> tuple[str, index.Stamp | None]:
+def _private(repo: Repository, draft: Draft, name: str) -> tuple[str, FileStamp | None]:
     """The shared index with our paths as committed, in a place of its own."""
     private, stamp = index.copy(repo, name)
     top = os.fsencode(repo.top)

@@ -16,8 +16,9 @@ import time
 from contextlib import contextmanager
 
 from handoff.base.errors import UserError
-from handoff.base.record import TYPE_CHECKING, Record
+from handoff.base.record import TYPE_CHECKING
 from handoff.git.plumbing import read_plain, read_text
+from handoff.git.plumbing.repository import FileStamp
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -28,14 +29,6 @@ if TYPE_CHECKING:
 PATIENCE_SECONDS = 15.0
 _PAUSE_SECONDS = 0.004
 _JOURNAL = "landing"
-
-
-class Stamp(Record):
-    """Which index file it was."""
-
-    inode: int
-    mtime: int
-    size: int
 
 
 class Busy(UserError):
@@ -50,16 +43,7 @@ def place(repo: Repository) -> str:
     return folder
 
 
-def stamp(repo: Repository) -> Stamp | None:
-    """Which file the shared index is now; None if there is none."""
-    try:
-        found = os.stat(repo.source.index_file)
-    except FileNotFoundError:
-        return None
-    return Stamp(found.st_ino, found.st_mtime_ns, found.st_size)
-
-
-def copy(repo: Repository, name: str) -> tuple[str, Stamp | None]:
+def copy(repo: Repository, name: str) -> tuple[str, FileStamp | None]:
     """A private copy of the shared index. Its time is kept: git tells by it which entries it must look at again."""
     target = os.path.join(place(repo), name)
     try:
@@ -74,7 +58,7 @@ def copy(repo: Repository, name: str) -> tuple[str, Stamp | None]:
             while chunk := old.read(1 << 20):
                 new.write(chunk)
     os.utime(target, ns=(found.st_atime_ns, found.st_mtime_ns))
-    return target, Stamp(found.st_ino, found.st_mtime_ns, found.st_size)
+    return target, FileStamp.of(found)
 
 
 def put(repo: Repository, index: str, changes: Mapping[bytes, Entry | None], *, unchanged: set[bytes]) -> None:

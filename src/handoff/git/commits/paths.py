@@ -10,6 +10,7 @@ from handoff.base.record import TYPE_CHECKING, Record
 from handoff.git.commits.index import copy, unlink
 from handoff.git.plumbing import read_plain
 from handoff.git.plumbing.objects import FILE, LINK, POINTER, PROGRAM, TREE, Entry
+from handoff.git.plumbing.repository import FileStamp, look
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,16 +21,6 @@ if TYPE_CHECKING:
 IN_MEMORY_BYTES = 32 << 20
 # Attributes that let git store other bytes than lie on the disk.
 _CHANGING = ("text", "eol", "crlf", "filter", "ident", "working-tree-encoding")
-
-
-class FileStamp(Record):
-    """A file as it was when its content was taken; if this is still so, the content still is."""
-
-    mode: int
-    size: int
-    mtime: int
-    ctime: int
-    inode: int
 
 
 class PathContents(Record):
@@ -205,15 +196,6 @@ def _pointer(repo: Repository, path: bytes, tree: str) -> Entry:
             f"The submodule '{shown}' has no commit yet.", f"Commit inside it first: git -C '{shown}' commit"
         )
     return Entry(POINTER, answer.text.strip())
-
-
-def look(full: bytes) -> FileStamp | None:
-    """How a file is now; None if there is none."""
-    try:
-        found = os.lstat(full)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    return FileStamp(found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
 
 
 def ignored_paths(repo: Repository, paths: Iterable[bytes]) -> list[bytes]:

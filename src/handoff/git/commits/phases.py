@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from handoff.base.errors import UserError
-from handoff.base.files import write_atomic
+from handoff.base.files import remove, write_atomic
 from handoff.base.record import TYPE_CHECKING
 from handoff.git.plumbing import Git, read_text, untrusted
 
@@ -62,8 +62,7 @@ class FlowCheckout(Git):
             change(index)
             return self.ask("write-tree", index=index).strip()
         finally:
-            if os.path.exists(index):
-                os.unlink(index)
+            remove(index)
 
     def tree_from(self, tree: str, other: str, paths: Sequence[str]) -> str:
         """The same tree with these paths as the other one has them."""

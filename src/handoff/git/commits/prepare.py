@@ -19,9 +19,10 @@ from handoff.git.commits.message import (
     words_of,
     write_message,
 )
-from handoff.git.commits.paths import PathContents, expand, ignored_paths, is_tree, look, take
+from handoff.git.commits.paths import PathContents, expand, ignored_paths, is_tree, take
 from handoff.git.plumbing.objects import Entry
 from handoff.git.plumbing.refs import Head, current
+from handoff.git.plumbing.repository import look
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

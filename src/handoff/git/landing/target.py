@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from handoff.base.errors import Conflict, Refused
-from handoff.base.files import make_folder, write_atomic
+from handoff.base.files import make_folder, remove, write_atomic
 from handoff.git.plumbing import QUIET, Git, open_source, read_text
 from handoff.git.plumbing.objects import differences
 from handoff.git.plumbing.refs import head, refs
@@ -82,7 +82,7 @@ class Target(Git):
         some = list(changed) if len(changed) <= _FEW else []
         words = ("status", "--porcelain=v1", "-z", "--no-renames", "--untracked-files=no", "--", *some)
         status = self.git(*words, top=checkout.top, GIT_LITERAL_PATHSPECS="1")
-        dirty = {item[3:] for item in status.text.split("\0") if len(item) > 3}  # noqa: PLR2004 - two letters, a space
+        dirty = {item[3:] for item in status.text.split("\0") if item}  # two letters and a space come first
         return sorted(blocked | (dirty & changed.keys())) or ["(git names none: see git status)"]
 
     def move(self, landing: Landing) -> None:
@@ -161,8 +161,7 @@ class Target(Git):
             gone = set(self.git("diff-files", "-z", "--name-only", index=index, top=checkout.top).text.split("\0"))
             there = set(self.git("ls-files", "-z", index=index, top=checkout.top).text.split("\0"))
         finally:
-            if os.path.lexists(index):
-                os.unlink(index)
+            remove(index)
         return {
             path
             for path in paths

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.git.plumbing import QUIET, Git, algorithm_of
+from handoff.git.plumbing import Git, algorithm_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -103,23 +103,15 @@ class Objects(Git):
 
     held: dict[str, tuple[str, bytes]] | None = None  # written, but not on the disk yet
 
-    def __init__(
-        self,
-        top: str,
-        environment: Mapping[str, str],
-        settings: Sequence[str] = QUIET,
-        *,
-        folder: str = "",
-        objects: str = "",
-    ) -> None:
-        super().__init__(top, environment, settings, folder=folder)
+    def __init__(self, objects: str, top: str, environment: Mapping[str, str], **how: Any) -> None:
+        super().__init__(top, environment, **how)
         self.objects = objects
         self._algorithm = ""
         self.packs: list[bytes] = []  # what was written together, for a checkout that needs the same objects
         self.forget()
 
     def forget(self) -> None:
-        """Begin without anything kept."""
+        """Begin without anything kept; what lies behind a name never changes, so this is only for the memory."""
         self._packed_trees: dict[str, bytes] = {}
         self._entries: dict[str, dict[bytes, RawEntry]] = {}
 
@@ -196,6 +188,7 @@ class Objects(Git):
     @contextmanager
     def gathered(self) -> Iterator[None]:
         """Inside, new objects are kept in memory until git or the end needs them, and are written together."""
+        self.forget()
         self.held = {}
         try:
             yield

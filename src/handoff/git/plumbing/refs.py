@@ -28,13 +28,6 @@ class Head(Record):
         return self.ref.removeprefix(_HEADS)
 
 
-class Log(Record):
-    """A line for the reflog: who, with moment and zone, and what."""
-
-    who: str
-    message: str
-
-
 def head(source: Source) -> Head:
     """HEAD as its files say: no process is started, so nothing planted there can run."""
     return _read(source)[0]
@@ -107,10 +100,10 @@ def _current(repo: Repository) -> tuple[Head, bool]:
     return Head(ref, repo.git("rev-parse", "-q", "--verify", "HEAD^{commit}").text.strip()), False
 
 
-def move(repo: Repository, old: Head, new: str, log: Log, *, ask_git: bool) -> bool:
-    """Compare and swap: True if HEAD's branch stood at `old` and now stands at `new`."""
+def move(repo: Repository, old: Head, new: str, who: str, message: str, *, ask_git: bool) -> bool:
+    """Compare and swap: True if HEAD's branch stood at `old` and now stands at `new`; the reflog says who did what."""
     if ask_git or not old.commit:
-        return _move_with_git(repo, old, new, log)
+        return _move_with_git(repo, old, new, who, message)
     path = _file(repo.source, old.ref)
     # The lock is a second name of a file in our folder: after a `kill -9` it can be told from another git's.
     own = os.path.join(repo.common, "handoff", f"{_LOCK_PREFIX}{os.getpid()}-{os.urandom(4).hex()}")
@@ -124,12 +117,14 @@ def move(repo: Repository, old: Head, new: str, log: Log, *, ask_git: bool) -> b
         try:
             os.link(own, path + ".lock")
         except OSError:  # locked, or a disk without second names
-            return _move_with_git(repo, old, new, log)  # git waits a moment for the other one, and says who it was
+            return _move_with_git(
+                repo, old, new, who, message
+            )  # git waits a moment for the other one, and says who it was
         now, plain = _current(repo)
         if now != old or not plain:
             os.unlink(path + ".lock")
-            return False if plain else _move_with_git(repo, old, new, log)
-        _write_logs(repo, old, new, log)
+            return False if plain else _move_with_git(repo, old, new, who, message)
+        _write_logs(repo, old, new, f"{who}\t{message}")
         os.rename(path + ".lock", path)
         return True
     finally:
@@ -161,13 +156,13 @@ def _same(one: str, two: str) -> bool:
         return False
 
 
-def _move_with_git(repo: Repository, old: Head, new: str, log: Log) -> bool:
+def _move_with_git(repo: Repository, old: Head, new: str, who: str, message: str) -> bool:
     try:
         # If we are killed now, git goes on alone: it keeps our place in line until it has ended.
         if repo.turn >= 0:
             os.set_inheritable(repo.turn, True)
-        words = ("update-ref", "-m", log.message, "HEAD", new, old.commit or "0" * len(new))
-        answer = repo.git(*words, stdin=None, **ident_variables("COMMITTER", log.who))
+        words = ("update-ref", "-m", message, "HEAD", new, old.commit or "0" * len(new))
+        answer = repo.git(*words, stdin=None, **ident_variables("COMMITTER", who))
     finally:
         if repo.turn >= 0:
             os.set_inheritable(repo.turn, False)
@@ -188,9 +183,9 @@ def ident_variables(role: str, who: str) -> dict[str, str]:
     return {f"GIT_{role}_NAME": name, f"GIT_{role}_EMAIL": email, f"GIT_{role}_DATE": moment}
 
 
-def _write_logs(repo: Repository, old: Head, new: str, log: Log) -> None:
+def _write_logs(repo: Repository, old: Head, new: str, words: str) -> None:
     wanted = repo.settings.get("core.logallrefupdates", "true").lower() not in ("false", "no", "off", "0")
-    line = f"{old.commit} {new} {log.who}\t{log.message}\n".encode("utf-8", "surrogateescape")
+    line = f"{old.commit} {new} {words}\n".encode("utf-8", "surrogateescape")
     places = [os.path.join(repo.folder, "logs", "HEAD")]
     if old.ref:
         places.append(os.path.join(repo.common, "logs", old.ref))

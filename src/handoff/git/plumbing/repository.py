@@ -16,11 +16,36 @@ MANY_NAMES = 500
 _OFF = ("false", "no", "off", "0", "")
 
 
+class FileStamp(Record):
+    """A file as it was when it was looked at; if this is still so, its content still is."""
+
+    mode: int
+    size: int
+    mtime: int
+    ctime: int
+    inode: int
+
+    @classmethod
+    def of(cls, found: os.stat_result) -> FileStamp:
+        return cls(found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
+
+
+def look(path: str | bytes, *, follow: bool = False) -> FileStamp | None:
+    """How a file is now; None if there is none. What may not be looked at is an error, unless links are followed."""
+    try:
+        return FileStamp.of(os.stat(path, follow_symlinks=follow))
+    except OSError as error:
+        if follow or isinstance(error, FileNotFoundError | NotADirectoryError):
+            return None
+        raise
+
+
 class GitSettings(Record):
     """git's settings, with the files they came from, so that a change is noticed without asking git again."""
 
     values: dict[str, str]
-    stamps: tuple[tuple[str, tuple[int, int, int]], ...]
+    stamps: dict[str, FileStamp | None]
+    lasting: bool  # whether they depend on their files alone
 
     def get(self, key: str, default: str = "") -> str:
         return self.values.get(key, default)
@@ -28,6 +53,10 @@ class GitSettings(Record):
     def yes(self, key: str, *, default: bool = False) -> bool:
         value = self.values.get(key)
         return default if value is None else value.lower() not in _OFF
+
+    def are_current(self) -> bool:
+        """Whether no file of theirs has changed."""
+        return self.lasting and all(look(path, follow=True) == was for path, was in self.stamps.items())
 
 
 class Repository(Objects):
@@ -40,7 +69,7 @@ class Repository(Objects):
         self.folder, self.common = self.source.folder, self.source.common
         self.turn = -1  # the lock of the line while it is held
         self._settings: GitSettings | None = None
-        super().__init__(self.source.top, environment, ("core.fsmonitor=false",), objects=self.source.objects)
+        super().__init__(self.source.objects, self.source.top, environment, settings=("core.fsmonitor=false",))
 
     def forget(self) -> None:
         """Drop what was kept for one commit."""
@@ -50,12 +79,11 @@ class Repository(Objects):
     @property
     def settings(self) -> GitSettings:
         """git's settings; looked at again once for each commit."""
-        if self._settings is not None and self._settings_checked:
-            return self._settings
-        if self._settings is None or any(_stamp(path) != stamp for path, stamp in self._settings.stamps):
-            self._settings = self._read_settings()
+        known = self._settings
+        if known is None or not (self._settings_checked or known.are_current()):
+            known = self._settings = self._read_settings()
         self._settings_checked = True
-        return self._settings
+        return known
 
     def _read_settings(self) -> GitSettings:
         home = self.environment.get("HOME", "")
@@ -72,10 +100,8 @@ class Repository(Objects):
             values[key] = value if found else "true"
             if origin.startswith(b"file:"):
                 candidates.add(os.path.join(self.top, os.fsdecode(origin[5:])))
-        stamps = [(path, _stamp(path)) for path in sorted(candidates)]
-        if any(key.startswith("includeif.") for key in values):
-            stamps.append(("", (-1, -1, -1)))  # depends on the branch: always read anew
-        return GitSettings(values, tuple(stamps))
+        by_branch = any(key.startswith("includeif.") for key in values)
+        return GitSettings(values, {path: look(path, follow=True) for path in candidates}, lasting=not by_branch)
 
     @property
     def id_bytes(self) -> int:
@@ -102,11 +128,3 @@ class Repository(Objects):
             facts, _, path = line.partition(b"\t")
             mode, sha, stage = facts.decode().split(" ")
             yield path, stage, Entry(mode, sha)
-
-
-def _stamp(path: str) -> tuple[int, int, int]:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return (0, 0, 0)
-    return (found.st_mtime_ns, found.st_size, found.st_ino)

@@ -39,7 +39,7 @@ class SnapshotRepo(Objects):
 
     def __init__(self, path: str, environment: Mapping[str, str]) -> None:
         self.path = path
-        super().__init__("", strict(environment), (), folder=path, objects=os.path.join(path, "objects"))
+        super().__init__(os.path.join(path, "objects"), "", strict(environment), settings=(), folder=path)
 
     @property
     def exists(self) -> bool:
@@ -121,11 +121,10 @@ class SnapshotRepo(Objects):
         if not boot or read_text(mark).strip() == boot:
             return 0
         removed = 0
-        for folder in os.listdir(self.objects):
-            if len(folder) != 2:  # noqa: PLR2004 - the first byte of a name
-                continue
-            for name in os.listdir(os.path.join(self.objects, folder)):
-                path = os.path.join(self.objects, folder, name)
+        for folder, folders, files in os.walk(self.objects):
+            folders[:] = [name for name in folders if name not in ("pack", "info")]
+            for name in files:
+                path = os.path.join(folder, name)
                 try:
                     with open(path, "rb") as file:
                         zlib.decompress(file.read())

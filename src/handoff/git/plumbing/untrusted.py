@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 
 from handoff.base.errors import Refused, UserError
-from handoff.base.files import make_folder, write_atomic
+from handoff.base.files import make_folder, remove, write_atomic
 from handoff.base.record import TYPE_CHECKING
 from handoff.base.settings import without_guard
 from handoff.git.plumbing import Git, algorithm_of, open_source, read_plain, read_text
@@ -125,9 +125,7 @@ def seal(top: str, config: str) -> None:
     if read_text(os.path.join(folder, "config")) != config:
         write_atomic(os.path.join(folder, "config"), config)
     for name in ("config.worktree", "commondir", os.path.join("info", "attributes")):
-        path = os.path.join(folder, name)
-        if os.path.lexists(path):
-            os.unlink(path)
+        remove(os.path.join(folder, name))
 
 
 def keep_config(workspace: str) -> None:

@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from handoff.base.errors import Conflict, UserError
+from handoff.base.files import remove
 from handoff.base.process import start_of
 from handoff.git.snapshots.restore import give_objects
 
@@ -36,9 +37,8 @@ def put_index(store: SnapshotRepo, source: Source, commit: str) -> None:
             ) from None
         os.replace(lock, source.index_file)
     finally:
-        for path in (temp, temp + ".lock"):
-            if os.path.lexists(path):
-                os.unlink(path)
+        remove(temp)
+        remove(temp + ".lock")
 
 
 def _clear_dead(index: str) -> None:

@@ -38,9 +38,9 @@ def find_place(top: str, *, home: str, project: str = "") -> Location:
     inside = os.path.realpath(top)
     root = os.path.realpath(home) + os.sep
     if inside.startswith(root):
-        parts = inside[len(root) :].split(os.sep)
-        if len(parts) == 4 and parts[1] in (WORKSPACES, CHECKOUTS) and parts[3] == TREE:  # noqa: PLR2004 - project/workspaces/name/tree
-            return Location(source, os.path.join(home, parts[0]), parts[2])
+        project, kind, name, *rest = [*inside[len(root) :].split(os.sep), "", ""]
+        if kind in (WORKSPACES, CHECKOUTS) and rest[:-2] == [TREE]:
+            return Location(source, os.path.join(home, project), name)
     name = MAIN if source.folder == source.common else slug(os.path.basename(source.folder)) or "worktree"
     return Location(source, project_folder(source.common, home=home, project=project), name)
 

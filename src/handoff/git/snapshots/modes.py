@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from handoff.base.files import write_atomic
@@ -136,7 +137,7 @@ class ModeScan:
         self._usual = {
             FILE: _most({mode: len(several) for mode, several in plain.items() if not mode & stat.S_IXUSR}, FILE),
             PROGRAM: _most({mode: len(several) for mode, several in plain.items() if mode & stat.S_IXUSR}, PROGRAM),
-            TREE: _most(_counted(self._odd.values()), TREE),
+            TREE: _most(Counter(self._odd.values()), TREE),
         }
         self._odd = {name: mode for name, mode in self._odd.items() if mode != self._usual[TREE]}
         for mode, several in plain.items():
@@ -197,13 +198,6 @@ class ModeScan:
 
 def _kind(mode: int) -> str:
     return PROGRAM if mode & stat.S_IXUSR else FILE
-
-
-def _counted(modes: Iterable[int]) -> dict[int, int]:
-    found: dict[int, int] = {}
-    for mode in modes:
-        found[mode] = found.get(mode, 0) + 1
-    return found
 
 
 def _most(counted: Mapping[int, int], kind: str) -> int:

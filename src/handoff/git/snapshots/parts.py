@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from handoff.base.files import write_atomic
+from handoff.base.files import remove, write_atomic
 from handoff.git.plumbing import is_sha, read_plain, read_text
 from handoff.git.plumbing.git_folder import join_logs, log_commits, logs, settings_files
 from handoff.git.plumbing.objects import FILE, PROGRAM, TREE, Entry
@@ -84,9 +84,8 @@ class Parts:
                 file.write(data)
             built = self._index_tree(copy)
         finally:
-            for path in (copy, copy + ".lock"):
-                if os.path.lexists(path):
-                    os.unlink(path)
+            remove(copy)
+            remove(copy + ".lock")
         if built is None:
             self.troubles.append("index")
             return before

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from handoff.base.errors import Conflict, UserError
@@ -12,6 +13,7 @@ from handoff.git.plumbing import is_sha, read_text
 from handoff.git.plumbing.git_folder import logs, settings_files, split_logs, stashes
 from handoff.git.plumbing.objects import LINK, POINTER, PROGRAM, differences, fetch
 from handoff.git.plumbing.refs import head, refs
+from handoff.git.snapshots.scan import behind_link
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -33,14 +35,6 @@ class TreeChange(NamedTuple):
     path: str
     mode: str
     sha: str
-
-
-class Restored(NamedTuple):
-    """What a restore did, for people to read."""
-
-    written: tuple[str, ...] = ()
-    deleted: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
 
 
 def tree_of(store: SnapshotRepo, commit: str) -> str:
@@ -87,20 +81,18 @@ def blobs(store: SnapshotRepo, shas: Iterable[str]) -> Iterator[bytes]:
 
 def put_files(
     store: SnapshotRepo, top: str, wanted: Sequence[TreeChange], *, exact: bool, modes: Modes | None = None
-) -> Restored:
-    """Write the changed files one by one, each whole or not at all; delete only when `exact`."""
-    deleted: list[str] = []
+) -> list[str]:
+    """Write the changed files one by one, each whole or not at all; delete only when `exact`. What is worth saying."""
     notes: list[str] = []
     obstacles = {change.path for change in wanted if change.kind == "delete"}
-    if exact:
-        deleted = [path for path in sorted(obstacles, reverse=True) if _unlink(top, path)]
+    for path in sorted(obstacles, reverse=True) if exact else ():
+        _unlink(top, path)
     writes = [change for change in wanted if change.kind != "delete" and change.mode != POINTER]
     for change, data in zip(writes, blobs(store, (change.sha for change in writes)), strict=True):
         _clear_way(top, change.path, obstacles, notes)
         bits = modes.of(change.path, change.mode) if modes and change.mode != LINK else None
         _put(os.path.join(top, change.path), change.mode, data, bits)
-    notes += [f"{change.path} is a submodule: only its pointer is kept" for change in wanted if change.mode == POINTER]
-    return Restored(tuple(change.path for change in writes), tuple(deleted), tuple(notes))
+    return notes + [f"{one.path} is a submodule: only its pointer is kept" for one in wanted if one.mode == POINTER]
 
 
 def _put(path: str, mode: str, data: bytes, bits: int | None) -> None:
@@ -156,26 +148,14 @@ def _clear_way(top: str, path: str, obstacles: set[str], notes: list[str]) -> No
         notes.append(f"{path} was a folder with things no snapshot holds; it is now {os.path.basename(aside)}")
 
 
-def _unlink(top: str, path: str) -> bool:
+def _unlink(top: str, path: str) -> None:
     """Remove one file by its real place, never through a link, and the folders it leaves empty."""
-    at = top
-    for part in path.split("/")[:-1]:
-        at = os.path.join(at, part)
-        if os.path.islink(at):
-            return False
-    full = os.path.join(top, path)
-    try:
-        os.unlink(full)
-    except OSError:
-        return False
-    folder = os.path.dirname(full)
-    while folder != top:
-        try:
-            os.rmdir(folder)
-        except OSError:
-            break
-        folder = os.path.dirname(folder)
-    return True
+    at = os.path.join(top, path)
+    with suppress(OSError):  # what is not there, or not empty, is left alone
+        if not behind_link(top, path, {}):
+            os.unlink(at)
+            while (at := os.path.dirname(at)) != top:
+                os.rmdir(at)
 
 
 # --- the other parts ----------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ import stat
 from typing import TYPE_CHECKING
 
 from handoff.base.errors import UserError
+from handoff.base.files import remove
 from handoff.git.plumbing import read_plain
 from handoff.git.plumbing.objects import FILE, LINK, POINTER, PROGRAM, Entry
 
@@ -63,8 +64,7 @@ class Scan:
     def start_over(self) -> None:
         """Forget what the index claims and read every file."""
         self._named = _names(self._git("ls-files", "-z"))
-        if os.path.exists(self.index):
-            os.unlink(self.index)
+        remove(self.index)
         self.seeded, self._empty = False, True
 
     def update(self, paths: Sequence[str] | None, *, ignored: bool = False, tree: str = "") -> str:
@@ -113,9 +113,8 @@ class Scan:
 
     def close(self) -> None:
         """Leave nothing behind."""
-        for path in (self.index, self.index + ".lock", self.index + ".pending"):
-            if os.path.lexists(path):
-                os.unlink(path)
+        for end in ("", ".lock", ".pending"):
+            remove(self.index + end)
 
     # --- a few changes, taken in this process -----------------------------------------------------
 
@@ -287,17 +286,8 @@ class Scan:
             kind = stat.S_IFMT(facts.st_mode) if facts else 0
             there = kind in (stat.S_IFREG, stat.S_IFLNK, stat.S_IFDIR)
             # What lies behind a link is another folder's, perhaps outside of the checkout.
-            (present if there and not self._behind_link(os.path.dirname(name), linked) else gone).append(name)
+            (present if there and not behind_link(self.source.top, name, linked) else gone).append(name)
         return gone, present
-
-    def _behind_link(self, folder: str, linked: dict[str, bool]) -> bool:
-        if not folder:
-            return False
-        if folder not in linked:
-            linked[folder] = os.path.islink(os.path.join(self.source.top, folder)) or self._behind_link(
-                os.path.dirname(folder), linked
-            )
-        return linked[folder]
 
     def _add(self, names: list[str]) -> None:
         """Read the files into the store. One that cannot be read is left out and named, never a reason to stop."""
@@ -323,6 +313,14 @@ class Scan:
     def _can_read(self, name: str) -> bool:
         path = os.path.join(self.source.top, name)
         return os.path.islink(path) or os.access(path, os.R_OK)
+
+
+def behind_link(top: str, name: str, known: dict[str, bool]) -> bool:
+    """Whether one of the folders above a name is a link; what is found out is kept in `known`."""
+    folder = os.path.dirname(name)
+    if folder and folder not in known:
+        known[folder] = os.path.islink(os.path.join(top, folder)) or behind_link(top, folder, known)
+    return bool(folder) and known[folder]
 
 
 def _lstat(path: str) -> os.stat_result | None:

@@ -73,6 +73,7 @@ def take(
 ) -> Snapshot:
     """Put the checkout as it is now into the store. If nothing changed since the last one, that one is the answer."""
     store.create(source.common)
+    store.forget()
     store.fix()
     folder = os.path.join(store.path, "handoff", workspace)
     make_folder(folder)

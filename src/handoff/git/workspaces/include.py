@@ -7,6 +7,8 @@ import os
 import shutil
 from typing import TYPE_CHECKING
 
+from handoff.git.snapshots.scan import behind_link
+
 if TYPE_CHECKING:
     from handoff.git.plumbing.snapshot_repo import SnapshotRepo
     from handoff.git.snapshots.location import Location
@@ -29,7 +31,7 @@ def copy_included(place: Location, store: SnapshotRepo, tree: str) -> list[str]:
     copied = []
     for name in files_to_include(place, store):
         source, target = os.path.join(place.source.top, name), os.path.join(tree, name)
-        if os.path.lexists(target) or _beyond_link(tree, name):
+        if os.path.lexists(target) or behind_link(tree, name, {}):
             continue
         os.makedirs(os.path.dirname(target), exist_ok=True)
         if os.path.islink(source):
@@ -50,12 +52,3 @@ def clone_file(source: str, target: str) -> None:
         except OSError:
             shutil.copyfileobj(old, new, 1024 * 1024)
     shutil.copystat(source, target)
-
-
-def _beyond_link(tree: str, name: str) -> bool:
-    at = tree
-    for part in name.split("/")[:-1]:
-        at = os.path.join(at, part)
-        if os.path.islink(at):
-            return True
-    return False

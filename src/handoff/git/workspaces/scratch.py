@@ -7,7 +7,7 @@ import shutil
 import stat
 
 from handoff.base.errors import Conflict, UserError
-from handoff.base.files import locked, make_folder
+from handoff.base.files import locked, make_folder, remove
 from handoff.base.record import TYPE_CHECKING
 from handoff.git.plumbing import Git, algorithm_of, is_sha, open_source, read_text
 from handoff.git.plumbing.objects import differences, fetch
@@ -89,9 +89,8 @@ class Scratch:
         erase(self.tree)
         make_folder(self.tree)
         index = os.path.join(self.folder, "git", "index")
-        for path in (index, f"{index}.lock"):
-            if os.path.lexists(path):
-                os.unlink(path)
+        remove(index)
+        remove(f"{index}.lock")
         self._git.ask("read-tree", "--reset", "-u", name)
 
     def _make(self) -> None:

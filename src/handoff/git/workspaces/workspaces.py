@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from handoff.base.errors import Conflict, UserError
 from handoff.base.files import locked, make_folder, write_atomic
 from handoff.base.ids import check_id
+from handoff.git.plumbing.untrusted import RECORD
 from handoff.git.snapshots.location import STORE, TREE
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ KINDS = (CLONE, WORKTREE, SHARED)
 MAKING, READY, REMOVING, REVIVING = "making", "ready", "removing", "reviving"
 DIRTY = "dirty"
 FIRST_PORT, PORTS, LAST_PORT = 20000, 10, 60000
-_RECORD = "workspace.json"
 
 
 class Workspace(NamedTuple):
@@ -81,7 +81,7 @@ class Isolation(Protocol):
 
 def read_workspace(folder: str) -> Workspace | None:
     """The record in one workspace's folder; None if there is none that can be read."""
-    return _read_record(os.path.join(folder, _RECORD))
+    return _read_record(os.path.join(folder, RECORD))
 
 
 def read_copy(project: str, name: str) -> Workspace | None:
@@ -90,7 +90,7 @@ def read_copy(project: str, name: str) -> Workspace | None:
 
 
 def _copy(project: str, name: str) -> str:
-    return os.path.join(project, STORE, "handoff", name, _RECORD)
+    return os.path.join(project, STORE, "handoff", name, RECORD)
 
 
 def _read_record(path: str) -> Workspace | None:
@@ -107,7 +107,7 @@ def write_workspace(workspace: Workspace) -> None:
     """Put the record on the disk, whole."""
     make_folder(workspace.folder)
     text = json.dumps(workspace._asdict(), indent=2, ensure_ascii=True) + "\n"
-    write_atomic(os.path.join(workspace.folder, _RECORD), text)
+    write_atomic(os.path.join(workspace.folder, RECORD), text)
     if workspace.state == READY and os.path.isdir(os.path.join(workspace.project, STORE)):
         copy = _copy(workspace.project, workspace.name)
         make_folder(os.path.dirname(copy))
@@ -141,7 +141,7 @@ def reserve(home: str, place: Location, order: WorkspaceRequest, *, now: float) 
     make_folder(home, mode=0o700)
     with locked(os.path.join(home, "workspaces.lock"), what="the list of workspaces"):
         folder = os.path.join(place.project, "workspaces", order.name)
-        if os.path.lexists(os.path.join(folder, _RECORD)):
+        if os.path.lexists(os.path.join(folder, RECORD)):
             raise Conflict(
                 f"The workspace '{order.name}' exists.", f"Use it, or remove it: handoff workspace remove {order.name}"
             )

@@ -142,17 +142,3 @@ def _remove(path):
         shutil.rmtree(path)
     else:
         os.unlink(path)
-
-
-def test_objects_written_together_are_one_pack_that_git_can_read(repo):
-    archive = SnapshotArchive(repo.path)
-    archive.take()
-    texts = [b"", b"x", *(str(number).encode() * (number * 37) for number in range(1, 30))]
-    with archive.store.gathered():
-        names = [archive.store.write("blob", text) for text in texts]
-        assert archive.store.read(names[5]) == texts[5]
-        assert not any(os.path.exists(os.path.join(archive.store.objects, name[:2], name[2:])) for name in names[:1])
-        assert archive.store.readable(names[:1])  # git is asked: now it is on the disk
-    assert len(archive.store.packs) == 1
-    assert [archive.store.git("cat-file", "blob", name).out for name in names] == texts
-    assert archive.sound()
