@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 PAUSE_SECONDS = 0.2
 _START_PAUSE = 0.005
 _MONITOR = "import sys; from handoff.agents.monitor import run; sys.exit(run())"  # `-m` takes a third longer to start
-_LEFTOVER_PAUSE = 0.05
+_LEFTOVER_PAUSE, _LEFTOVER_TRIES = 0.05, 200
 BEAT_SECONDS = 5.0
 _FORCE_AFTER = 3 * GRACE_SECONDS
 _TAIL = 2000
@@ -264,12 +264,11 @@ class AgentSession:
         return outcome
 
     def _end_leftovers(self) -> None:
-        tries = 0
-        while left := of_session(self.name):
-            end(left)
-            tries += 1
-            if tries > 200:  # noqa: PLR2004 - ten seconds of processes that cannot be killed: the caller is told below
+        for _ in range(_LEFTOVER_TRIES):  # ten seconds; what cannot be killed by then is not waited for
+            left = of_session(self.name)
+            if not left:
                 break
+            end(left)
             self.clock.sleep(_LEFTOVER_PAUSE)
 
     def _outcome(self, told: Mapping[str, object]) -> AgentOutcome:

@@ -36,7 +36,7 @@ class SystemClock:
 def boot_id() -> str:
     """Which run of the machine this is: monotonic times compare only within one. Empty where nobody says."""
     try:
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        with open("/proc/sys/kernel/random/boot_id", encoding="utf-8") as file:
             return file.read().strip()
     except (OSError, ValueError):
         return ""

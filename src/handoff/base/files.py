@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import time
 
@@ -148,6 +147,8 @@ class locked:  # noqa: N801 - reads as a word at its place of use; `contextlib` 
             raise
 
     def _wait(self) -> None:
+        import fcntl
+
         deadline = time.monotonic() + self._patience
         while True:
             try:

@@ -14,68 +14,64 @@ if TYPE_CHECKING:
 
     Row = dict[str, Any]
     T = TypeVar("T")
-else:  # only the type checker needs them, and importing `typing` takes as long as talking to the database
-    Row, Protocol = dict, object
+
+    class Transaction(Protocol):
+        """One transaction: named queries in, rows out. It commits when its block ends well and rolls back otherwise."""
+
+        def query(self, name: str, /, **values: Any) -> list[Row]: ...
+
+        def one(self, name: str, /, **values: Any) -> Row | None: ...
+
+        def execute(self, name: str, /, **values: Any) -> int: ...
+
+        def execute_many(self, name: str, /, rows: Sequence[Mapping[str, Any]]) -> None: ...
+
+        def now(self) -> float:
+            """The database's wall clock, for what people read."""
+
+        def lease_now(self) -> float:
+            """The clock leases are judged by: no jump of a host's wall clock moves it."""
+
+        @property
+        def driver(self) -> Any:
+            """The driver's own connection: the durable engine writes its rows in this same transaction."""
+
+        def transaction(self, *, write: bool = True) -> AbstractContextManager[Transaction]:
+            """This same transaction, so that a verb works alone and as a part of a larger one."""
+
+    class Store(Protocol):
+        """Anything a verb can open a transaction on: a database, or a transaction that is already open."""
+
+        def transaction(self, *, write: bool = True) -> AbstractContextManager[Transaction]: ...
+
+    class Database(Protocol):
+        """An open database. It belongs to the thread that opened it; several threads open several."""
+
+        kind: str
+        place: str
+        """Where it is, safe to show: no password."""
+        shift: float
+        """Seconds added to the database's clock as this handle sees it: scripts and tests move time, they do not wait."""
+
+        def transaction(self, *, write: bool = True) -> AbstractContextManager[Transaction]:
+            """One writer at a time, on both databases. A reader (`write=False`) sees one moment; it must be short,
+            because with SQLite's rollback journal a writer waits for it."""
+
+        def change_mark(self) -> int:
+            """A number that changes when another process has committed something."""
+
+        def wait_for_change(self, seconds: float) -> bool:
+            """Return when another connection has committed something, or after `seconds` with False."""
+
+        def weakness(self) -> str:
+            """What is wrong with the way to it, in a person's words; nothing when all is well."""
+
+        def close(self) -> None: ...
+
 
 SQLITE, POSTGRES = "sqlite", "postgres"
 PATIENCE_SECONDS = 120.0
 _NAME_MARK = "-- name: "
-
-
-class Transaction(Protocol):
-    """One transaction: named queries in, rows out. It commits when its block ends well and rolls back otherwise."""
-
-    def query(self, name: str, /, **values: Any) -> list[Row]: ...
-
-    def one(self, name: str, /, **values: Any) -> Row | None: ...
-
-    def execute(self, name: str, /, **values: Any) -> int: ...
-
-    def execute_many(self, name: str, /, rows: Sequence[Mapping[str, Any]]) -> None: ...
-
-    def now(self) -> float:
-        """The database's wall clock, for what people read."""
-
-    def lease_now(self) -> float:
-        """The clock leases are judged by: no jump of a host's wall clock moves it."""
-
-    @property
-    def driver(self) -> Any:
-        """The driver's own connection: the durable engine writes its rows in this same transaction."""
-
-    def transaction(self, *, write: bool = True) -> AbstractContextManager[Transaction]:
-        """This same transaction, so that a verb works alone and as a part of a larger one."""
-
-
-class Store(Protocol):
-    """Anything a verb can open a transaction on: a database, or a transaction that is already open."""
-
-    def transaction(self, *, write: bool = True) -> AbstractContextManager[Transaction]: ...
-
-
-class Database(Protocol):
-    """An open database. It belongs to the thread that opened it; several threads open several."""
-
-    kind: str
-    place: str
-    """Where it is, safe to show: no password."""
-    shift: float
-    """Seconds added to the database's clock as this handle sees it: scripts and tests move time, they do not wait."""
-
-    def transaction(self, *, write: bool = True) -> AbstractContextManager[Transaction]:
-        """One writer at a time, on both databases. A reader (`write=False`) sees one moment; it must be short,
-        because with SQLite's rollback journal a writer waits for it."""
-
-    def change_mark(self) -> int:
-        """A number that changes when another process has committed something."""
-
-    def wait_for_change(self, seconds: float) -> bool:
-        """Return when another connection has committed something, or after `seconds` with False."""
-
-    def weakness(self) -> str:
-        """What is wrong with the way to it, in a person's words; nothing when all is well."""
-
-    def close(self) -> None: ...
 
 
 def fetch_all(store: Store, kind: Callable[..., T], name: str, /, **values: Any) -> list[T]:
@@ -156,7 +152,7 @@ def busy(place: str) -> Conflict:
     )
 
 
-def upgraded(place: str) -> Conflict:
+def upgrade_conflict(place: str) -> Conflict:
     """The schema is no longer the one this process began with."""
     return Conflict(f"{place} was upgraded while this process ran.", "Start the command again.")
 

@@ -11,12 +11,11 @@ from handoff.store.database import (
     PATIENCE_SECONDS,
     POSTGRES,
     OpenTransaction,
-    Row,
     TransactionBlock,
     busy,
     load_queries,
     unfit,
-    upgraded,
+    upgrade_conflict,
 )
 
 try:
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from handoff.base.clock import Clock
+    from handoff.store.database import Row
 
 CONNECT_SECONDS = 10
 LOCK_SECONDS = 30
@@ -194,7 +194,7 @@ class PostgresDatabase:
                 raise self._explained(error) from error
         if facts is None or facts["version"] != self._version:
             self.rollback()
-            raise upgraded(self.place)
+            raise upgrade_conflict(self.place)
         return PostgresTransaction(self, float(facts["now"]) + self.shift, write=write)
 
     def commit(self) -> None:

@@ -17,7 +17,7 @@ from handoff.store.database import (
     busy,
     load_queries,
     unfit,
-    upgraded,
+    upgrade_conflict,
 )
 
 try:  # where it is installed its library is mostly newer than Python's own
@@ -210,7 +210,7 @@ class SqliteDatabase:
         version = found["user_version"] if isinstance(found, dict) else found[0]
         if version != expected:
             self.rollback()
-            raise upgraded(self.place)
+            raise upgrade_conflict(self.place)
         return SqliteTransaction(self, write=write)
 
     def commit(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from handoff.agents.adapters.pieces import event, model, supervised
+from handoff.agents.adapters.pieces import event, model, no_abilities
 from handoff.agents.contract import SAID, TOOL, TROUBLE, Adapter, AgentEvent, Launch
 from handoff.base.record import TYPE_CHECKING
 
@@ -48,7 +48,7 @@ ADAPTER = Adapter(
     name="aider",
     title="aider",
     programs=("aider",),
-    abilities=supervised,
+    abilities=no_abilities,
     launch=launch,
     read=read,
     secrets=("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY"),

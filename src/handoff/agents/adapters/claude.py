@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from handoff.agents.adapters.pieces import as_program, event, hooked, model, new_id, our_server, part
+from handoff.agents.adapters.pieces import as_program, event, model, new_id, our_server, part, with_hooks
 from handoff.agents.contract import RESULT, SAID, STARTED, TOOL, WAIT, Adapter, AgentEvent, Launch, at_least, bearer
 from handoff.agents.hook_entries import group_hooks
 from handoff.agents.reading.lines import number, parse, text_of
@@ -108,7 +108,7 @@ ADAPTER = Adapter(
     name="claude",
     title="Claude Code",
     programs=("claude",),
-    abilities=hooked(_FLOOR, choose_id=True, turn_limit=True, money_limit=True),
+    abilities=with_hooks(_FLOOR, choose_id=True, turn_limit=True, money_limit=True),
     launch=launch,
     read=read,
     resume=resume,

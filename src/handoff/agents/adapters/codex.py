@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from handoff.agents.adapters.pieces import as_program, event, hooked, model, our_server, part
+from handoff.agents.adapters.pieces import as_program, event, model, our_server, part, with_hooks
 from handoff.agents.contract import (
     BY_CLIENT,
     RESULT,
@@ -115,7 +115,7 @@ ADAPTER = Adapter(
     name="codex",
     title="Codex",
     programs=("codex",),
-    abilities=hooked(_FLOOR, fence=BY_CLIENT),
+    abilities=with_hooks(_FLOOR, fence=BY_CLIENT),
     launch=launch,
     read=read,
     resume=resume,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from handoff.agents.adapters.pieces import event, supervised
+from handoff.agents.adapters.pieces import event, no_abilities
 from handoff.agents.contract import SAID, Adapter, AgentEvent, Launch
 from handoff.base.errors import ConfigError
 from handoff.base.markdown import fill
@@ -48,7 +48,7 @@ def made_from(name: str, template: Sequence[str], *, where: str) -> Adapter:
         name=name,
         title=f"{name} (a command of yours)",
         programs=(template[0],),
-        abilities=supervised,
+        abilities=no_abilities,
         launch=launch,
         read=read,
         version_words=(),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from handoff.agents.adapters.pieces import as_program, event, hooked, model, new_id, our_server, part
+from handoff.agents.adapters.pieces import as_program, event, model, new_id, our_server, part, with_hooks
 from handoff.agents.contract import RESULT, SAID, STARTED, TOOL, TROUBLE, Adapter, AgentEvent, Launch, bearer
 from handoff.agents.hook_entries import flat
 from handoff.agents.reading.lines import parse
@@ -72,7 +72,7 @@ ADAPTER = Adapter(
     name="copilot",
     title="GitHub Copilot CLI",
     programs=("copilot",),
-    abilities=hooked(_FLOOR, choose_id=True),  # no cap on turns: the supervisor counts them
+    abilities=with_hooks(_FLOOR, choose_id=True),  # no cap on turns: the supervisor counts them
     launch=launch,
     read=read,
     resume=resume,

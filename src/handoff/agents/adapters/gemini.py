@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from handoff.agents.adapters.pieces import as_program, event, hooked, model, new_id, our_server, part
+from handoff.agents.adapters.pieces import as_program, event, model, new_id, our_server, part, with_hooks
 from handoff.agents.contract import (
     FAILED,
     LIMIT,
@@ -107,7 +107,7 @@ ADAPTER = Adapter(
     name="gemini",
     title="Gemini CLI",
     programs=("gemini",),
-    abilities=hooked(_FLOOR, choose_id=True, turn_limit=True),
+    abilities=with_hooks(_FLOOR, choose_id=True, turn_limit=True),
     launch=launch,
     read=read,
     resume=resume,

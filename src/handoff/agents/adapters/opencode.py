@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from handoff.agents.adapters.pieces import event, hooked, model, our_server, part
+from handoff.agents.adapters.pieces import event, model, our_server, part, with_hooks
 from handoff.agents.contract import RESULT, SAID, STARTED, TOOL, Adapter, AgentEvent, Launch, bearer
 from handoff.agents.reading.lines import parse
 from handoff.base.light_json import dumps
@@ -105,7 +105,7 @@ ADAPTER = Adapter(
     name="opencode",
     title="opencode",
     programs=("opencode",),
-    abilities=hooked(_FLOOR, refuse_stop=False),  # one that stops too early is resumed with the reason
+    abilities=with_hooks(_FLOOR, refuse_stop=False),  # one that stops too early is resumed with the reason
     launch=launch,
     read=read,
     resume=resume,

@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from handoff.agents.contract import LaunchRequest
 
 
-def supervised(version: str) -> Abilities:
+def no_abilities(version: str) -> Abilities:
     """For a client that can nothing of its own: the sandbox, and the comparison afterwards."""
     del version
     return Abilities()
 
 
-def hooked(floor: str, **more: Any) -> Callable[[str], Abilities]:
+def with_hooks(floor: str, **more: Any) -> Callable[[str], Abilities]:
     """For a client with hooks from version `floor` on, which can be resumed and has our tools; `more` says what differs."""
 
     def abilities(version: str) -> Abilities:

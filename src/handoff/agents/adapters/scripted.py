@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from handoff.agents.adapters.pieces import event, supervised
+from handoff.agents.adapters.pieces import event, no_abilities
 from handoff.agents.contract import SAID, TROUBLE, USAGE, Adapter, AgentEvent, Launch
 from handoff.agents.scripted.player import SPENT
 from handoff.base.errors import UserError
@@ -54,7 +54,7 @@ ADAPTER = Adapter(
     name="scripted",
     title="the scripted agent",
     programs=(sys.executable,),
-    abilities=supervised,
+    abilities=no_abilities,
     launch=launch,
     read=read,
     interactive=launch,

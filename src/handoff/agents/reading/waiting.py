@@ -41,11 +41,8 @@ def reset_time(text: str, now: float) -> float | None:
 def _epoch(text: str, now: float) -> float | None:
     """`limit reached|1763200000`, `"resetsAt": 1763200000`: seconds or milliseconds since 1970."""
     del now
-    found = re.search(r"(?:\||reset\w*\W{1,4})(\d{10}|\d{13})\b", text, re.IGNORECASE)
-    if found is None:
-        return None
-    number = float(found[1])
-    return number / 1000 if len(found[1]) > 10 else number  # noqa: PLR2004 - milliseconds have 13 digits
+    found = re.search(r"(?:\||reset\w*\W{1,4})(\d{10})(\d{3})?\b", text, re.IGNORECASE)
+    return float(f"{found[1]}.{found[2] or 0}") if found else None
 
 
 def _iso(text: str, now: float) -> float | None:

@@ -42,6 +42,7 @@ _RUN_KEPT = tuple(
 _PROBE = "--ro-bind / / --dev /dev --proc /proc --unshare-pid --unshare-ipc true".split()
 _APART = "--die-with-parent --unshare-pid --unshare-ipc --unshare-uts --unshare-cgroup-try --cap-drop ALL".split()
 _SHORTEST_ROOT = 3
+_TMP, _SHARED_MEMORY = "/tmp", "/dev/shm"  # noqa: S108 - inside, both are the session's own
 
 
 class Wrapped(NamedTuple):
@@ -80,7 +81,7 @@ def wrap(policy: Policy, argv: Sequence[str], environment: Mapping[str, str], *,
     policy = policy._replace(visible=(*policy.visible, *_programs(policy, environment)))
     if by == BUBBLEWRAP:
         program = find("bwrap", path=environment.get("PATH", os.defpath)) or "bwrap"
-        inside["TMPDIR"] = "/tmp"  # noqa: S108 - a folder of its own, bound there
+        inside["TMPDIR"] = _TMP  # a folder of its own, bound there
         return Wrapped([program, *bubblewrap_words(policy), "--", *argv], inside)
     if by == LANDLOCK:
         return Wrapped([*launcher_words(policy, secrets(policy)), "--", *argv], inside)
@@ -112,11 +113,11 @@ def bubblewrap_words(policy: Policy) -> list[str]:
     words += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/run"]
     for path in _RUN_KEPT:
         words += ["--ro-bind-try", path, path]
-    words += ["--bind", policy.temp, "/tmp"]  # noqa: S108 - inside, /tmp is the session's own
-    if _inside(policy.home, ("/tmp",)):  # noqa: S108 - a home below it must not vanish with it
+    words += ["--bind", policy.temp, _TMP]
+    if _inside(policy.home, (_TMP,)):  # a home below it must not vanish with it
         words += ["--ro-bind", policy.home, policy.home]
-    if os.path.isdir("/dev/shm"):  # noqa: S108
-        words += ["--tmpfs", "/dev/shm"]  # noqa: S108
+    if os.path.isdir(_SHARED_MEMORY):
+        words += ["--tmpfs", _SHARED_MEMORY]
     covered = _outermost([*policy.hidden, *secrets(policy)])
     for path in covered:
         words += ["--tmpfs", path] if os.path.isdir(path) else ["--ro-bind", os.devnull, path]
@@ -158,7 +159,7 @@ def seatbelt_profile(policy: Policy) -> str:
 
 def _programs(policy: Policy, environment: Mapping[str, str]) -> list[str]:
     """Where PATH and Python find programs inside folders that are hidden or replaced: a venv in the checkout, say."""
-    covered = [*policy.hidden, "/tmp", "/run"]  # noqa: S108
+    covered = [*policy.hidden, _TMP, "/run"]
     roots = [
         os.path.dirname(folder) if os.path.basename(folder) in ("bin", "shims") else folder
         for folder in environment.get("PATH", "").split(os.pathsep)

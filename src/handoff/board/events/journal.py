@@ -10,27 +10,25 @@ if TYPE_CHECKING:
     from typing import Any, Protocol
 
     from handoff.store.database import Store, Transaction
-else:
-    Protocol = object  # only the type checker needs it
+
+    class Subject(Protocol):
+        """What the journal must know of a task."""
+
+        @property
+        def key(self) -> int: ...
+        @property
+        def project(self) -> str: ...
+        @property
+        def label(self) -> str: ...
+        @property
+        def batch(self) -> int | None: ...
+        @property
+        def held_by(self) -> str | None: ...
+        @property
+        def fence(self) -> int: ...
+
 
 LIMIT = 1000
-
-
-class Subject(Protocol):
-    """What the journal must know of a task."""
-
-    @property
-    def key(self) -> int: ...
-    @property
-    def project(self) -> str: ...
-    @property
-    def label(self) -> str: ...
-    @property
-    def batch(self) -> int | None: ...
-    @property
-    def held_by(self) -> str | None: ...
-    @property
-    def fence(self) -> int: ...
 
 
 class Event(Record):

@@ -7,10 +7,11 @@ from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.events import journal
 from handoff.board.sessions import pauses
 from handoff.board.sessions.sessions import TAB, Session, SessionIdentity, register
-from handoff.board.tasks import outcomes, requirements, states, tasks
+from handoff.board.tasks import requirements, states, tasks
 from handoff.board.tasks.tasks import Task, stale
 
 if TYPE_CHECKING:
+    from handoff.board.tasks.outcomes import Outcome
     from handoff.store.database import Row, Store, Transaction
 
 LEASE_SECONDS = 900.0
@@ -134,6 +135,8 @@ def heartbeat(store: Store, *, key: int, fence: int, lease_seconds: float = 0.0)
 
 def release(store: Store, *, key: int, fence: int, reason: str = "") -> Task:
     """Give a task back unfinished; the next session gets it as it is."""
+    from handoff.board.tasks import outcomes  # a claim and a heartbeat need none of it
+
     with store.transaction() as transaction:
         task = outcomes.let_go(
             transaction, tasks.get(transaction, key=key), state=states.READY, fence=fence, reason=reason
@@ -142,11 +145,13 @@ def release(store: Store, *, key: int, fence: int, reason: str = "") -> Task:
         return task
 
 
-def hand_back(store: Store, *, task: Task, reason: str) -> outcomes.Outcome | None:
+def hand_back(store: Store, *, task: Task, reason: str) -> Outcome | None:
     """The session of `task` is gone: another attempt, or blocked when they are used up.
 
     Nothing happens when the session has shown a sign of life, or another watchdog has been here, since `task` was read.
     """
+    from handoff.board.tasks import outcomes  # as above
+
     with store.transaction() as transaction:
         values = {
             "key": task.key,

@@ -34,7 +34,7 @@ class _One:
         marks = [mark for mark in case.result if mark is not None]
         marks.sort(key=lambda mark: mark._tag != "skipped")  # noqa: SLF001 - node's todo is skipped, then failed
         first = marks[0] if marks else None
-        self.status = _STATUS.get(first._tag, results.FAILED) if first is not None else results.PASSED  # noqa: SLF001
+        self.status = _STATUS.get(first._tag, results.FAILED) if first is not None else results.PASSED  # noqa: SLF001 - the element's own name has no public way
         self.message = (first.message or "") if first is not None else ""
         self.kind = (first.type or "") if first is not None else ""
         self.text = (first.text or "") if first is not None else ""

@@ -44,31 +44,31 @@ class Results(unittest.TextTestResult):
             }
         )
 
-    def addSuccess(self, test: Any) -> None:  # noqa: N802
+    def addSuccess(self, test: Any) -> None:  # noqa: N802 - unittest's name
         super().addSuccess(test)
         self.keep(test, "passed")
 
-    def addFailure(self, test: Any, err: Any) -> None:  # noqa: N802
+    def addFailure(self, test: Any, err: Any) -> None:  # noqa: N802 - unittest's name
         super().addFailure(test, err)
         self.keep(test, "failed", err)
 
-    def addError(self, test: Any, err: Any) -> None:  # noqa: N802
+    def addError(self, test: Any, err: Any) -> None:  # noqa: N802 - unittest's name
         super().addError(test, err)
         self.keep(test, "error", err)
 
-    def addSkip(self, test: Any, reason: str) -> None:  # noqa: N802
+    def addSkip(self, test: Any, reason: str) -> None:  # noqa: N802 - unittest's name
         super().addSkip(test, reason)
         self.keep(test, "skipped", words=reason)
 
-    def addExpectedFailure(self, test: Any, err: Any) -> None:  # noqa: N802
+    def addExpectedFailure(self, test: Any, err: Any) -> None:  # noqa: N802 - unittest's name
         super().addExpectedFailure(test, err)
         self.keep(test, "skipped", err)
 
-    def addUnexpectedSuccess(self, test: Any) -> None:  # noqa: N802
+    def addUnexpectedSuccess(self, test: Any) -> None:  # noqa: N802 - unittest's name
         super().addUnexpectedSuccess(test)
         self.keep(test, "failed", words="AssertionError: unexpected success")
 
-    def addSubTest(self, test: Any, subtest: Any, err: Any) -> None:  # noqa: N802
+    def addSubTest(self, test: Any, subtest: Any, err: Any) -> None:  # noqa: N802 - unittest's name
         super().addSubTest(test, subtest, err)
         if err is not None:
             self.keep(test, "failed" if issubclass(err[0], test.failureException) else "error", err)

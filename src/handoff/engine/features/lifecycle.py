@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 
 from handoff import __version__
 from handoff.base import files
@@ -17,13 +16,15 @@ from handoff.feature.folder import ARCHIVED, DOCUMENTS, HandoffFolder
 from handoff.git.plumbing import checkout, find_top
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from handoff.engine.app import App
+
+    Ask = Callable[[str], bool]
+    Warn = Callable[[str], None]
 
 DEFAULT_NAME = "current"
 EXCLUDE_LINE = PROJECT_FOLDER + "/"
-
-Ask = Callable[[str], bool]
-Warn = Callable[[str], None]
 
 
 class InitResult(Record):

@@ -16,6 +16,7 @@ from handoff.board.sessions import leases
 from handoff.board.sessions import sessions as people
 from handoff.board.tasks import flows, states, tasks
 from handoff.engine.fanout import views
+from handoff.engine.features.status import look as look_at_feature
 from handoff.engine.flows import conclude
 from handoff.engine.flows.agent_args import fill_in
 from handoff.engine.flows.state import state_of
@@ -125,9 +126,7 @@ def _subject(app: App, request: FlowRequest, workflow: Workflow) -> tuple[str, s
     """The feature and the request; a feature's own words are the request where there is no other."""
     feature, wanted = request.feature, request.text.strip()
     if feature or workflow.needs_feature:
-        from handoff.engine.features.status import look
-
-        view = look(app.with_feature(feature) if feature else app)
+        view = look_at_feature(app.with_feature(feature) if feature else app)
         feature = view.feature.name
         said = [view.texts.get(name) or "" for name in ("FEATURE.md", "SPEC.md")]
         wanted = wanted or "\n\n".join(text.strip() for text in said if text.strip())

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 REFUSALS = 3
 """How often a session that has not reported is held before it may go."""
 _NOTHING = HookAnswer()
+_SHOWN = 10
 _HEAD = 4  # key, fence, task, workspace
 
 
@@ -157,7 +158,7 @@ def _outside_workspace(app: App, permissions: Permissions, path: str) -> str:
 
 def _not_owned(app: App, permissions: Permissions, path: str) -> str:
     program = app.settings.program
-    mine = ", ".join(permissions.patterns[:10]) + (" ..." if len(permissions.patterns) > 10 else "")  # noqa: PLR2004
+    mine = ", ".join(permissions.patterns[:_SHOWN]) + (" ..." if len(permissions.patterns) > _SHOWN else "")
     return (
         f"handoff: '{path}' is not yours to change in task '{permissions.task}'. {_whose(app, permissions, path)} "
         f"You may write: {mine}. Do without it, or ask for it with the request_path tool; "

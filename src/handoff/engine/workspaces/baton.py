@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from handoff.engine.app import App
 
 
+_SHOWN = 10
+
+
 def template() -> str:
     """The packaged words of the baton."""
     with open(os.path.join(os.path.dirname(__file__), "baton.md"), encoding="utf-8") as file:
@@ -64,7 +67,8 @@ def _baseline(baseline: dict[str, Any]) -> str:
     dirty = baseline.get("dirty") or []
     if dirty:
         count = baseline.get("dirty_count", len(dirty))
-        shown = ", ".join(f"`{path}`" for path in dirty[:10]) + (f" and {count - 10} more" if count > 10 else "")  # noqa: PLR2004
+        shown = ", ".join(f"`{path}`" for path in dirty[:_SHOWN])
+        shown += f" and {count - _SHOWN} more" if count > _SHOWN else ""
         text += f"\n- Already changed when this was written ({count}): {shown}. Leave what is not yours alone."
     tests = baseline.get("tests")
     if tests:
@@ -104,7 +108,7 @@ def _parts(app: App, task: Task, parts: Sequence[Task], clone: str) -> str:
     lines = []
     for part in parts:
         said = part.result or part.reason
-        owned = ", ".join(f"`{pattern}`" for pattern in part.patterns[:10]) or "nothing"
+        owned = ", ".join(f"`{pattern}`" for pattern in part.patterns[:_SHOWN]) or "nothing"
         line = f"`{part.id}`: {part.state}" + (f", {one_line(said)}" if said else "")
         lines.append(f"{line}\n  - asked: {one_line(part.brief)}\n  - owned: {owned}")
     text = (

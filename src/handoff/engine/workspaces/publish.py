@@ -20,7 +20,7 @@ from handoff.engine.home import home_config
 from handoff.engine.proof.baseline import take_baseline
 from handoff.engine.safety.snapshots import SnapshotStore, keep
 from handoff.engine.workspaces import running
-from handoff.engine.workspaces.task_clones import name_of, named
+from handoff.engine.workspaces.task_clones import name_for, name_of
 from handoff.git import remotes
 from handoff.git.plumbing import find_top
 from handoff.git.plumbing.checkout import facts, git_path
@@ -190,7 +190,7 @@ def _adopt(app: App, remote: Remote, task: Task, fence: int) -> Task:
     waited = _waited_for(app, task)
     mirror = os.path.join(app.settings.home, task.project, "remote.git")
     # Only what is asked for by name: a repository of many machines has very many refs.
-    names = (name, *(named(label, key) for key, label in waited.items()))
+    names = (name, *(name_for(label, key) for key, label in waited.items()))
     refs = remote.fetch(mirror, *(f"{_PUBLISHED}{one}/*" for one in names))
     newest = _newest(refs, name)
     here = os.path.lexists(os.path.join(task.workspace, ".git"))
@@ -244,7 +244,7 @@ def _waited_for(app: App, task: Task) -> dict[int, str]:
 
 def _results(waited: dict[int, str], refs: dict[str, str]) -> list[tuple[str, Published]]:
     """What those have left."""
-    found = ((label, _newest(refs, named(label, key))) for key, label in waited.items())
+    found = ((label, _newest(refs, name_for(label, key))) for key, label in waited.items())
     return [(label, one) for label, one in found if one is not None]
 
 

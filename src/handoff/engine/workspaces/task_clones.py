@@ -23,10 +23,10 @@ _SHOWN = 20
 
 def name_of(task: Task) -> str:
     """The name of a task's own workspace."""
-    return named(task.label, task.key)
+    return name_for(task.label, task.key)
 
 
-def named(label: str, key: int) -> str:
+def name_for(label: str, key: int) -> str:
     """A task's name where only plain names will do: its words for people, its number so that no other has it."""
     return f"{slug(label)[:_LONGEST_NAME].strip('-')}-{key}"
 

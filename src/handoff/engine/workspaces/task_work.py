@@ -149,8 +149,8 @@ def _land(app: App, snapshot_store: SnapshotStore, task: Task, judged: JudgedWor
     return done.merged.new, commits
 
 
-def _refuse_conflicts(task: Task, outcome: object) -> None:
-    conflicts = getattr(outcome, "merged").conflicts  # noqa: B009 - an Outcome of the landing, imported lazily
+def _refuse_conflicts(task: Task, outcome: landing.LandingOutcome) -> None:
+    conflicts = outcome.merged.conflicts
     if conflicts:
         shown = "\n".join(f"  {one.path}: {one.first} and {one.second}" for one in conflicts[:_SHOWN])
         raise Refused(

@@ -30,6 +30,7 @@ _CHEERS = "\u2705\u2714\u274c\u274e"  # without a list mark before them these de
 _CONFLICT = ("<<<<<<< ", ">>>>>>> ")
 
 Fault = tuple[str, str]
+PLAIN_CHARS = 5
 _PLAIN = frozenset(f"{bullet} [{mark}]" for bullet in "-*" for mark in " >x")
 
 
@@ -59,7 +60,7 @@ def holding(lines: list[str], text: str, words: tuple[str, ...]) -> list[int]:
 
 def take_plain(body: list[str], first: int, marks: list[tuple[int, str, str]]) -> list[tuple[int, str]]:
     """Put the ordinary steps into `marks`, run by run, and return the other lines: a large plan has few of those."""
-    heads = [line[:5] for line in body]
+    heads = [line[:PLAIN_CHARS] for line in body]
     others = [index for index, head in enumerate(heads) if head not in _PLAIN]
     begin = 0
     for index in [*others, len(body)]:
@@ -70,6 +71,11 @@ def take_plain(body: list[str], first: int, marks: list[tuple[int, str, str]]) -
     return [(first + index, body[index]) for index in others]
 
 
+def is_plain(line: str) -> bool:
+    """Whether a line begins as steps ordinarily do: at the margin, with one space before the box."""
+    return line[:PLAIN_CHARS] in _PLAIN
+
+
 def heading(lines: list[str], index: int) -> tuple[int, str] | None:
     """(level, title) if the line is a heading; an underlined or bold 'Execution Plan' counts as one too."""
     line = lines[index].strip()
@@ -77,7 +83,7 @@ def heading(lines: list[str], index: int) -> tuple[int, str] | None:
         hashes = len(line) - len(line.lstrip("#"))
         return (hashes, line[hashes:].strip()) if line[hashes:] else None
     below = lines[index + 1].strip() if index + 1 < len(lines) else ""
-    if line and below and (not below.strip("=") or (len(below) > 2 and not below.strip("-"))):  # noqa: PLR2004
+    if line and below and (not below.strip("=") or (len(below) > 2 and not below.strip("-"))):  # noqa: PLR2004 - a rule has three strokes
         return 9, line
     bare = line.strip("*_: ")
     return (9, bare) if bare.casefold() == "execution plan" else None

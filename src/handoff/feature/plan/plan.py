@@ -25,7 +25,7 @@ SECTIONS = frozenset((PLAN_SECTION, *_OTHER_SECTIONS.split("|")))
 
 NOT_PLANNED = ("not yet generated", "not yet generated.")
 
-_STEP = re.compile(r"[ \t]*(?:[-*]|[0-9]+\.) +\[([ >xX!-])\]").match
+_STEP = r"[ \t]*(?:[-*]|[0-9]+\.) +\[([ >xX!-])\]"  # compiled when a line first needs it: most plans never do
 _COMPARED = 2000  # steps compared with 'Current Step', for a warning only
 _NOTE = r"\((check|done|blocked|dropped|reason):[ \t]*"
 
@@ -103,8 +103,8 @@ class Plan(Record):
 
 def read_step(number: int, line: int, mark: str, raw: str) -> Step:
     """Take one step line apart: text, check, reason, evidence."""
-    match = _STEP(raw)
-    body = raw[match.end() :].strip() if match else raw.strip()
+    match = None if look.is_plain(raw) else re.match(_STEP, raw)
+    body = raw[match.end() if match else look.PLAIN_CHARS if look.is_plain(raw) else 0 :].strip()
     notes: dict[str, str] = {}
     text, rest = body, body
     while ":" in rest and (note := re.search(_NOTE, rest)) is not None:
@@ -259,9 +259,9 @@ def _steps(
     asleep: list[int] = []
     problems: list[PlanProblem] = []
     legend: list[PlanProblem] = []
-    add, match, covers = marks.append, _STEP, regions.covers if regions else None
+    add, covers = marks.append, regions.covers if regions else None
     for number, line in numbered:
-        step = match(line)
+        step = re.match(_STEP, line) if "[" in line else None
         if step is not None:
             mark = step[1]
             if covers is not None and covers(number):

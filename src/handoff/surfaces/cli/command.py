@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable
+import sys
 
 from handoff.base.errors import UsageError
 from handoff.base.record import TYPE_CHECKING, Record
 
 if TYPE_CHECKING:
+    import argparse
     from argparse import _ActionsContainer as Options
+    from collections.abc import Callable
     from typing import Any, NoReturn
 
     from handoff.base.settings import Settings
     from handoff.engine.app import App
     from handoff.surfaces.cli.output import Output
+
+    Arguments = Callable[["Parser"], None]
+    Run = Callable[["Context", argparse.Namespace], "int | None"]
+elif "gettext" in sys.modules:
+    import argparse
+else:
+    # Our words are English: while argparse is loaded, `gettext` is two functions that give them back. The real one costs a
+    # tenth of what argparse does, and would import `locale` and search the disk for translations of each word.
+    sys.modules["gettext"] = words = type(sys)("gettext")
+    words.gettext, words.ngettext = str, lambda one, many, number: one if number == 1 else many
+    import argparse
+
+    del sys.modules["gettext"]
 
 
 class Context(Record):
@@ -28,10 +42,6 @@ class Context(Record):
         return self.app.settings
 
 
-Arguments = Callable[["Parser"], None]
-Run = Callable[[Context, argparse.Namespace], "int | None"]
-
-
 class Command(Record):
     """One command: how its words are parsed, what it does, and whether it shows something (then it has --json)."""
 
@@ -39,10 +49,6 @@ class Command(Record):
     run: Run
     shows: bool = True
     epilog: str = ""
-
-
-# Our words are English; looking for translations of argparse's own would import `locale` and search the disk each time.
-argparse._ = str  # type: ignore[attr-defined]
 
 
 class _Formatter(argparse.RawDescriptionHelpFormatter):
@@ -130,8 +136,6 @@ def read_source(name: str) -> str:
     if not name:
         return ""
     if name == "-":
-        import sys
-
         return sys.stdin.read()
     from handoff.base.files import read_text
 

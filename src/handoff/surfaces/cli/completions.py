@@ -33,10 +33,10 @@ def table(program: str) -> list[Words]:
         choices: list[str] = []
         for action in parser._actions:  # noqa: SLF001 - argparse offers no other way to list them
             options += action.option_strings
-            if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
+            if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001 - argparse shows its parsers no other way
                 choices += list(action.choices)
                 for verb in action.choices.values():
-                    options += [word for sub in verb._actions for word in sub.option_strings]  # noqa: SLF001
+                    options += [word for sub in verb._actions for word in sub.option_strings]  # noqa: SLF001 - argparse shows its parsers no other way
             elif action.choices and not action.option_strings:
                 choices += [str(choice) for choice in action.choices]
         found.append(Words(name, entry.help, tuple(sorted(set(options))), tuple(choices), name in FEATURE_COMMANDS))

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from importlib import import_module
 
 from handoff.base.errors import HandoffError, UsageError
 from handoff.base.record import TYPE_CHECKING
 from handoff.base.settings import from_environment
 from handoff.engine.app import App
-from handoff.surfaces.cli.bug import BUG, report_bug
 from handoff.surfaces.cli.catalog import CATALOG
 from handoff.surfaces.cli.command import Command, Context, Parser, common_options
 from handoff.surfaces.cli.output import Output
@@ -34,6 +32,8 @@ def dispatch(words: list[str], rules: AllowList | None = None) -> int:
     except (BrokenPipeError, KeyboardInterrupt):
         raise
     except Exception as error:  # noqa: BLE001 - the one place that may: a bug becomes a log, not a traceback
+        from handoff.surfaces.cli.bug import BUG, report_bug
+
         path = report_bug(error, words, home=settings.home, now=app.clock.now())
         out.error(
             f"handoff stumbled over a fault of its own: {type(error).__name__}: {error}",
@@ -87,7 +87,8 @@ def load(name: str, program: str) -> tuple[Command, Parser]:
     entry = CATALOG.get(name)
     if entry is None:
         raise UsageError(f"There is no command '{name}'.", _did_you_mean(name, program))
-    module = import_module(f"handoff.surfaces.cli.commands.{entry.module}")
+    # `importlib`, whose import_module says the same, is two modules more.
+    module = __import__(f"handoff.surfaces.cli.commands.{entry.module}", fromlist=("COMMANDS",))
     command: Command = module.COMMANDS[name]
     parser = Parser(
         prog=f"{program} {name}",

@@ -270,7 +270,9 @@ def test_an_escaped_sign_opens_the_one_file_that_it_spells(sandboxed):
     sandboxed.repo.commit("more")
     owns = ("--owns", r"app/\[id]/page.tsx", "--owns", r"\!odd.txt")
     sandboxed.cli("dump", "--task", "demo", "--next", "do it", *owns, "--check", "grep new '!odd.txt'")
-    tries = [{"run": f"echo new > '{name}'", "may_fail": True} for name in ("app/i/page.tsx", "app/kept.tsx", "kept.txt")]
+    tries = [
+        {"run": f"echo new > '{name}'", "may_fail": True} for name in ("app/i/page.tsx", "app/kept.tsx", "kept.txt")
+    ]
     mine = [{"run": f"echo new > '{name}'"} for name in ("app/[id]/page.tsx", "!odd.txt")]
     done = {"run": handoff("done", "--summary", "signs")}
     end = sandboxed.run(*tries, *mine, done, words=("--sandbox", "owned"), code=0)
