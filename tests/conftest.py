@@ -7,19 +7,61 @@ import tempfile
 
 import pytest
 
-from sandbox import Cli, Repo, hermetic_environment
+from databases import database, place, postgres_server  # noqa: F401 - fixtures, here once: one server for all files
+from outside import Watch
+from real_clients import FOLDER
+from sandbox import ALL_REQUIRED, REQUIRE_ALL, Cli, Repo, hermetic_environment
+
+WATCH = Watch()
+TABLE = os.environ.get("HANDOFF_TEST_CLIENTS_TABLE", FOLDER)
+
+
+def pytest_configure(config):
+    """Temp folders may have been asked for elsewhere."""
+    if config.option.basetemp:
+        WATCH.roots.append(os.path.realpath(config.option.basetemp))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session):
+    """Where all is demanded, a run that passed something by is red, whoever passed it by."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if ALL_REQUIRED and reporter is not None and reporter.stats.get("skipped"):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        reporter.write_line(f"{len(reporter.stats['skipped'])} skipped, and {REQUIRE_ALL} is set", red=True)
+
+
+@pytest.hookimpl(wrapper=True)
+def _watched(item):
+    """Nothing outside is touched; real clients work beside their own programs, because to some of them all of /tmp is theirs."""
+    with WATCH.watching(*((FOLDER, TABLE) if item.get_closest_marker("clients") else ())):
+        return (yield)
+
+
+pytest_runtest_setup = pytest_runtest_call = pytest_runtest_teardown = _watched
+
+
+def _move_to(home, patch):
+    """From here on HOME, git's settings and $HANDOFF_HOME are inside this folder, for us and for what we start."""
+    for name in list(os.environ):
+        if name.startswith(("HANDOFF_", "GIT_", "CLAUDE", "XDG_", "PYTHON")):
+            patch.delenv(name)
+    for name, value in hermetic_environment(str(home)).items():
+        patch.setenv(name, value)
+    return home
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _home_of_what_is_shared(tmp_path_factory):
+    """What several tests share is made before any of them has its home."""
+    with pytest.MonkeyPatch.context() as patch:
+        yield _move_to(tmp_path_factory.mktemp("shared"), patch)
 
 
 @pytest.fixture(autouse=True)
 def _own_home(tmp_path_factory, monkeypatch):
     """Nothing of the person who runs the tests is read or written."""
-    home = tmp_path_factory.mktemp("home")
-    for name in list(os.environ):
-        if name.startswith(("HANDOFF_", "GIT_", "CLAUDE", "XDG_")):
-            monkeypatch.delenv(name)
-    for name, value in hermetic_environment(str(home)).items():
-        monkeypatch.setenv(name, value)
-    return home
+    return _move_to(tmp_path_factory.mktemp("home"), monkeypatch)
 
 
 @pytest.fixture

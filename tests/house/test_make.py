@@ -41,8 +41,9 @@ def _calls(machine) -> list[str]:
 
 def _run(machine, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        list(words), cwd=ROOT, env={"PATH": str(machine), **environment}, capture_output=True, text=True, check=False
-    )
+        list(words), cwd=ROOT, env={"PATH": str(machine), "HOME": os.environ["HOME"], **environment},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
 
 
 def _ci(machine) -> subprocess.CompletedProcess[str]:
@@ -68,22 +69,28 @@ def test_an_unfit_python_is_told_with_its_fix(machine, tmp_path, failing, words)
     assert not os.path.exists(venv)
 
 
-EVERYDAY = ("ssh-keygen", "openssl", "gcc", "cargo", "npm", "zsh", "fish", "elvish", "javac")
+EVERYDAY = "ssh-keygen openssl ps systemd-analyze gcc cargo npm zsh fish elvish go rspec phpunit javac".split()
+FOR_A_USER = "useradd userdel pkill timeout tar".split()
 
 
 def _furnish(machine, *names: str) -> None:
-    for name in (*names, *EVERYDAY):
+    for name in (*names, *EVERYDAY, *FOR_A_USER):
         _stand_in(machine, name)
     (machine / "python3").symlink_to(sys.executable)
     (machine / "dpkg-query").symlink_to(shutil.which("true"))  # asked each time whether JUnit and Postgres are there
 
 
+def _user(machine, number: int) -> None:
+    _stand_in(machine, "id", f"echo {number}")
+
+
 def test_ci_gives_every_verdict_and_lets_nothing_be_absent(machine):
-    _furnish(machine, "git", "bwrap", "tmux", "apt-get", "id")
+    _furnish(machine, "git", "bwrap", "tmux", "apt-get")
+    _user(machine, 1000)
     _stand_in(machine, "make", f'echo "demand $HANDOFF_TEST_REQUIRE_ALL" >>"{machine}/calls"')
     done = _ci(machine)
     assert done.returncode == 0, done.stderr
-    calls = _calls(machine)
+    calls = [call for call in _calls(machine) if not call.startswith("id ")]
     assert calls[1::2] == ["demand 1"] * 3
     assert calls[0::2] == ["make lint", "make test", "make test-clients CLIENTS=claude codex copilot"]
 
@@ -95,9 +102,25 @@ def test_ci_stops_at_the_first_red_verdict(machine):
     assert _calls(machine) == ["make lint"]
 
 
+@pytest.mark.parametrize("code", [0, 2])
+def test_ci_as_root_runs_the_quick_part_as_a_user_who_is_gone_afterwards(machine, code):
+    _furnish(machine, "git", "bwrap", "tmux", "make")
+    _user(machine, 0)
+    _stand_in(machine, "timeout", f'case "$*" in *test-fast*) exit {code};; esac')
+    assert _ci(machine).returncode == code
+    calls = _calls(machine)
+    person = next(call for call in calls if call.startswith("useradd ")).split()[-1]
+    assert person.startswith("handoff-ci-")
+    runs = [call for call in calls if call.endswith("test-fast")]
+    assert len(runs) == 1
+    assert f"runuser -u {person} -- env -u HANDOFF_TEST_REQUIRE_ALL" in runs[0]
+    assert calls[-2:] == [f"pkill -KILL -u {person}", f"userdel --remove {person}"]
+    assert (calls[-3] == "make test-clients CLIENTS=claude codex copilot") == (code == 0)
+
+
 def test_ci_installs_only_what_is_missing(machine):
     _furnish(machine, "git", "make", "tmux", "apt-get")
-    _stand_in(machine, "id", "echo 0")
+    _user(machine, 0)
     done = _ci(machine)
     assert done.returncode == 0, done.stderr
     installs = [call for call in _calls(machine) if call.startswith("apt-get install")]
@@ -106,7 +129,7 @@ def test_ci_installs_only_what_is_missing(machine):
 
 def test_ci_says_what_to_install_when_it_may_not(machine):
     _furnish(machine, "git", "make")
-    _stand_in(machine, "id", "echo 1000")
+    _user(machine, 1000)
     _stand_in(machine, "sudo", "exit 1")
     done = _ci(machine)
     assert done.returncode == 1

@@ -18,7 +18,7 @@ from handoff.store.postgres import in_postgres_words
 
 @pytest.fixture
 def server(postgres_server):
-    found = Place("postgres", postgres_server.get_uri())
+    found = Place("postgres", postgres_server.url)
     _empty(found.url)
     yield found
     found.close()

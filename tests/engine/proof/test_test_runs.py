@@ -203,7 +203,7 @@ def test_a_whole_cycle_is_accepted_in_languages_that_happen_to_be_here(repo, fra
     program, files, (tests, more), (code, built), name = OTHERS[framework]
     place = shutil.which(program)
     if place is None:
-        absent(program, installable=False)
+        absent(program)
     if framework == "phpunit":
         os.makedirs(os.path.join(repo.path, "vendor", "bin"))
         os.symlink(place, os.path.join(repo.path, "vendor", "bin", "phpunit"))

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from databases import Place, postgres_server  # noqa: F401 - a fixture
+from databases import Place
 from handoff.base.errors import Refused, UserError
 from handoff.board.events import journal
 from handoff.board.sessions import executors, pauses
@@ -17,14 +17,14 @@ from relay_ground import Ground
 
 
 @pytest.fixture
-def empty_postgres(postgres_server):  # noqa: F811
+def empty_postgres(postgres_server):
     import psycopg
 
-    with psycopg.connect(postgres_server.get_uri(), autocommit=True) as connection:
+    with psycopg.connect(postgres_server.url, autocommit=True) as connection:
         connection.execute("SET client_min_messages = warning")
         for schema in ("handoff", "dbos"):
             connection.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE".encode())
-    return postgres_server.get_uri()
+    return postgres_server.url
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ import threading
 
 import pytest
 
-from databases import place, postgres_server  # noqa: F401 - fixtures
 from handoff.base.clock import SystemClock
 from handoff.base.errors import UserError
 from handoff.engine.supervisor import durable
@@ -20,7 +19,7 @@ PROCESS = os.path.join(ROOT, "tests", "support", "durable_process.py")
 
 
 @pytest.fixture
-def spot(place, tmp_path):  # noqa: F811
+def spot(place, tmp_path):
     """A fresh database for both the store and the engine."""
     if place.kind == "postgres":
         import psycopg

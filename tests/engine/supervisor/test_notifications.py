@@ -11,7 +11,6 @@ import sys
 
 import pytest
 
-from databases import database, place, postgres_server  # noqa: F401 - fixtures
 from handoff.base.errors import ConfigError
 from handoff.base.settings import from_environment
 from handoff.board import gates
@@ -42,7 +41,7 @@ def receivers():
 
 
 @pytest.fixture
-def relay(place, database, monkeypatch):  # noqa: F811
+def relay(place, database, monkeypatch):
     """An app on one of the databases, with channels as the test writes them."""
     monkeypatch.setenv("HANDOFF_DATABASE_URL", place.url)
     monkeypatch.setenv("HOOK_SECRET", SECRET)
@@ -285,7 +284,7 @@ notifications.deliver(App(from_environment()))
 """
 
 
-def test_a_deliverer_killed_after_sending_sends_again_with_the_same_id_and_loses_nothing(relay, receivers, place):  # noqa: F811
+def test_a_deliverer_killed_after_sending_sends_again_with_the_same_id_and_loses_nothing(relay, receivers, place):
     hook = receivers()
     relay.channels(hook=(hook.url, ""))
     relay.blocked("login")
@@ -333,7 +332,7 @@ def test_a_channel_set_up_wrongly_is_an_error_with_its_line_and_without_secrets(
 
 
 @FILE_ONLY
-def test_apprise_tells_people_in_words_and_its_address_is_shown_nowhere(relay, receivers, cli, place):  # noqa: F811
+def test_apprise_tells_people_in_words_and_its_address_is_shown_nowhere(relay, receivers, cli, place):
     hook = receivers()
     address = f"json://user:password@{hook.host}/path"
     path = os.path.join(relay.home, "config.toml")

@@ -20,9 +20,7 @@ from source import ROOT
 @pytest.fixture(scope="module")
 def server():
     with tempfile.TemporaryDirectory(prefix="pg-", dir=quick_folder(), ignore_cleanup_errors=True) as folder:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("XDG_RUNTIME_DIR", folder)
-            found = Server(folder)
+        found = Server(folder)
         yield found
         found.stop(signal.SIGQUIT)
 

@@ -9,7 +9,6 @@ import signal
 import psycopg
 import pytest
 
-from databases import postgres_server  # noqa: F401 - a fixture
 from handoff.base.errors import Conflict
 from handoff.board.tasks import tasks
 from handoff.engine.workspaces import publish
@@ -17,8 +16,8 @@ from hosts import Hosts
 
 
 @pytest.fixture
-def hosts(postgres_server, tmp_path):  # noqa: F811
-    url = postgres_server.get_uri()
+def hosts(postgres_server, tmp_path):
+    url = postgres_server.url
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("SET client_min_messages = warning")
         connection.execute("DROP SCHEMA IF EXISTS handoff CASCADE")

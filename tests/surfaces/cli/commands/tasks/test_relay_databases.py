@@ -6,14 +6,13 @@ import os
 
 import pytest
 
-from databases import place, postgres_server  # noqa: F401 - fixtures
 from relay import manifest
 from sandbox import Cli
 
 pytestmark = pytest.mark.slow
 
 
-def test_a_batch_is_carried_from_its_manifest_to_its_figures(place, repo, tmp_path):  # noqa: F811 - the fixture
+def test_a_batch_is_carried_from_its_manifest_to_its_figures(place, repo, tmp_path):
     cli = Cli(repo.path, HANDOFF_DATABASE_URL=place.url)
     queue = os.path.join(os.environ["HANDOFF_HOME"], "repo", "queue")
     cli("dump", "--task", "plain", "--next", "One task.", "--check", "true")

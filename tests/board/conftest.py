@@ -1,3 +1,0 @@
-"""The board is tested on both databases."""
-
-from databases import database, place, postgres_server  # noqa: F401
