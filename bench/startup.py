@@ -89,19 +89,22 @@ def cases(folder: str, environment: dict[str, str]) -> list[Case]:
         run([*program(), "dump", "--task", "held", "--next", "Work."], small, environment)
         run([*program(), "claim", "held"], small, environment)
     wanted = [
-        Case(id="--version", file=["--version"], name=small, status=2),
-        Case(id="status", file=["status"], name=small, status=4),
-        Case(id="next", file=["next"], name=small, status=4),
-        Case(id="continue --raw", file=["continue", "--raw"], name=small, status=4),
+        Case(name="--version", argv=["--version"], folder=small, budget=2),
+        Case(name="status", argv=["status"], folder=small, budget=4),
+        Case(name="next", argv=["next"], folder=small, budget=4),
+        Case(name="continue --raw", argv=["continue", "--raw"], folder=small, budget=4),
         Case(
-            id="dump", file=["dump", "--task", f"task-{TURN}", "--next", "Send the link by mail."], name=small, status=4
+            name="dump",
+            argv=["dump", "--task", f"task-{TURN}", "--next", "Send the link by mail."],
+            folder=small,
+            budget=4,
         ),
-        Case(id="heartbeat", file=["heartbeat"], name=small, status=4),
-        Case(id="status, STATE.md of 2 MB", file=["status"], name=notes, status=8),
-        Case(id="next, STATE.md of 2 MB", file=["next"], name=notes, status=8),
-        Case(id="continue --raw, STATE.md of 2 MB", file=["continue", "--raw"], name=notes, status=8),
-        Case(id="status, 2 MB of steps", file=["status"], name=steps, status=0),
-        Case(id="continue --raw, 2 MB of steps", file=["continue", "--raw"], name=steps, status=0),
+        Case(name="heartbeat", argv=["heartbeat"], folder=small, budget=4),
+        Case(name="status, STATE.md of 2 MB", argv=["status"], folder=notes, budget=8),
+        Case(name="next, STATE.md of 2 MB", argv=["next"], folder=notes, budget=8),
+        Case(name="continue --raw, STATE.md of 2 MB", argv=["continue", "--raw"], folder=notes, budget=8),
+        Case(name="status, 2 MB of steps", argv=["status"], folder=steps, budget=0),
+        Case(name="continue --raw, 2 MB of steps", argv=["continue", "--raw"], folder=steps, budget=0),
     ]
     return [case for case in wanted if case.argv[0].startswith("-") or case.argv[0] in CATALOG]
 

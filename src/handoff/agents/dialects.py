@@ -28,7 +28,6 @@ class Call(Record):
     tool: str = ""
     paths: tuple[str, ...] = ()
     refused_before: bool = False
-    source: str = ""
     folder: str = ""
 
 
@@ -100,7 +99,6 @@ def understand(dialect: str, name: str, raw: Mapping[str, Any]) -> Call:
         tool=tool,
         paths=paths,
         refused_before=bool(raw.get("stop_hook_active") or raw.get("stopHookActive") or raw.get("loop_count")),
-        source=str(raw.get("source") or ""),
         folder=str(raw.get("cwd") or ""),
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from handoff.agents.monitor import ERRORS, EVENTS, EXIT, MONITOR, PROCESS
+from handoff.agents.monitor import ERRORS, EVENTS, EXIT, MONITOR
 from handoff.base.errors import Refused, UserError
 from handoff.base.files import make_folder, read_text, write_atomic
 from handoff.base.light_json import loads
@@ -19,7 +19,6 @@ BROKER, CLIENT = os.path.join("broker", "socket"), "client"
 FACTS, BATON, PERMISSIONS, TOKEN = "session.json", "baton.md", "permissions", "token"
 HELLO, MCP_HELLO, CALLS, STOP, STOPPED, OUTCOME = "hello", "hello-mcp", "calls", "stop", "stopped", "outcome.json"
 _NAMES = "abcdefghijklmnopqrstuvwxyz0123456789-"
-_WORLD_WRITABLE = 0o002
 
 
 def place(home: str, project: str, session: str) -> str:
@@ -39,19 +38,6 @@ def make(home: str, project: str, session: str) -> tuple[str, str]:
     make_folder(path, mode=0o700)
     os.chmod(path, 0o700)
     return path, text_of(path, TOKEN).strip() or f"{session}.{os.urandom(24).hex()}"
-
-
-def unfit(path: str) -> str:
-    """Why some clients will not work from here: a parent that anybody may write. Empty when all is well."""
-    at = os.path.dirname(path)
-    while at not in ("", "/"):
-        try:
-            if os.stat(at).st_mode & _WORLD_WRITABLE:
-                return at
-        except OSError:
-            return ""
-        at = os.path.dirname(at)
-    return ""
 
 
 def put(path: str, name: str, text: str) -> None:
@@ -108,12 +94,6 @@ def has_started(path: str) -> bool:
 def monitor_of(path: str) -> Running:
     """The monitor of the session, as far as it is known."""
     facts = get(path, MONITOR)
-    return Running(int(facts.get("pid", 0)), str(facts.get("start", "")))
-
-
-def client_of(path: str) -> Running:
-    """The client's own process, as far as it is known."""
-    facts = get(path, PROCESS)
     return Running(int(facts.get("pid", 0)), str(facts.get("start", "")))
 
 

@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from handoff.feature.folder import Feature
 
 _SOURCES = (
-    "README.md", "AGENTS.md", "CLAUDE.md", "docs/", "Cargo.toml", "package.json", "pyproject.toml", "go.mod",
-    "Makefile", ".github/workflows/", "src/", "tests/",
-)  # fmt: skip
+    "README.md AGENTS.md CLAUDE.md docs/ Cargo.toml package.json pyproject.toml go.mod Makefile "
+    ".github/workflows/ src/ tests/"
+).split()
 _MARKS = (
     "Write one step a line: `- [ ] text` pending, `- [>] text` current (exactly one), `- [x] text` done, "
     "`- [!] text  (blocked: why)`, `- [-] text  (dropped: why)`. Nothing else counts as a step: no tables, no `+`, "

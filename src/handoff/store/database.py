@@ -145,7 +145,7 @@ class TransactionBlock:
             self._database.rollback()
 
 
-def busy(place: str) -> Conflict:
+def busy_conflict(place: str) -> Conflict:
     """Others have kept the database to themselves for longer than anybody waits."""
     return Conflict(
         f"Another process has kept {place} busy for minutes.", "Look for a hung handoff process; nothing was changed."

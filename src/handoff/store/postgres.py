@@ -12,7 +12,7 @@ from handoff.store.database import (
     POSTGRES,
     OpenTransaction,
     TransactionBlock,
-    busy,
+    busy_conflict,
     load_queries,
     unfit,
     upgrade_conflict,
@@ -188,7 +188,7 @@ class PostgresDatabase:
             except (errors.LockNotAvailable, errors.DeadlockDetected) as error:
                 self.rollback()
                 if self.clock.monotonic() > deadline:
-                    raise busy(self.place) from error
+                    raise busy_conflict(self.place) from error
             except psycopg.Error as error:
                 self.rollback()
                 raise self._explained(error) from error

@@ -14,7 +14,7 @@ from handoff.store.database import (
     SQLITE,
     OpenTransaction,
     TransactionBlock,
-    busy,
+    busy_conflict,
     load_queries,
     unfit,
     upgrade_conflict,
@@ -253,7 +253,7 @@ class SqliteDatabase:
                 deadline = now + PATIENCE_SECONDS if deadline is None else deadline
                 if now > deadline:
                     self.rollback()
-                    raise busy(self.place) from error
+                    raise busy_conflict(self.place) from error
                 self.clock.sleep(_PAUSE_SECONDS)
 
     def _explained(self, error: BaseException) -> BaseException:

@@ -14,16 +14,10 @@ if TYPE_CHECKING:
     from typing import Any
 
 _DEPTH = 4
-_CONFIG_KEYS = {
-    "command": str,
-    "folder": str,
-    "framework": str,
-    "results": str,
-    "files": list,
-    "tests": list,
+_CONFIG_KEYS: dict[str, Any] = {
+    **dict.fromkeys(("command", "folder", "framework", "results"), str),
+    **dict.fromkeys(("files", "tests", "links", "keep"), list),
     "environment": dict,
-    "links": list,
-    "keep": list,
     "timeout": (int, float),
 }
 
@@ -80,7 +74,7 @@ def _configured(name: str, values: Any, path: str) -> Suite:
         kind = _CONFIG_KEYS.get(key)
         if kind is None:
             raise ConfigError(f"{where} has an unknown key '{key}'.", f"Known keys: {', '.join(sorted(_CONFIG_KEYS))}.")
-        right = isinstance(value, kind) and not isinstance(value, bool)  # type: ignore[arg-type]
+        right = isinstance(value, kind) and not isinstance(value, bool)
         if not right or (kind is list and not all(isinstance(item, str) for item in value)):
             raise ConfigError(
                 f"{where}: '{key}' has a value of the wrong kind: {value!r}.", "See docs/howto/checks.md."

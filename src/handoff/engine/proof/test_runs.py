@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from handoff.git.snapshots.location import Location
 
 CHECKS = "checks"
-_RERUNS = 2
 
 
 def suites_of(app: App, *, folder: str) -> tuple[Suite, ...]:
@@ -116,18 +115,6 @@ def chosen(suites: Sequence[Suite], names: Sequence[str]) -> tuple[Suite, ...]:
         if name not in known:
             raise UserError(f"There is no suite '{name}'.", f"There are: {', '.join(known)}.")
     return tuple(known[name] for name in names) if names else tuple(suites)
-
-
-def baseline(
-    app: App, *, repository: str, tree: str, suites: Sequence[Suite], reruns: int = _RERUNS, sandboxed: bool = True
-) -> tuple[judge.Baseline, tuple[judge.Finding, ...], tuple[Report, ...]]:
-    """What is known before anything changes: everything is run, and again, so that tests that waver show themselves."""
-    runs = [
-        verdict(app, repository=repository, tree=tree, suites=suites, sandboxed=sandboxed)
-        for _ in range(1 + max(0, reruns))
-    ]
-    known, findings = judge.baseline(runs)
-    return known, findings, runs[-1]
 
 
 def changes(app: App, *, repository: str, old: str, new: str, suites: Sequence[Suite]) -> tuple[judge.FileChange, ...]:

@@ -115,11 +115,9 @@ def detach(app: App, worker_settings: WorkerSettings, *, limit: int, drain: bool
     folder = os.path.join(app.settings.home, "logs")
     make_folder(folder)
     log = os.path.join(folder, "work.log")
-    pid = detach_process(
-        ["/bin/sh", "-c", _APART, "handoff-work", log,
-         sys.executable, "-m", "handoff.surfaces.cli.main", "work", *words_of(worker_settings, limit=limit, drain=drain)],
-        environment=app.settings.environment,
-    )  # fmt: skip
+    ours = (sys.executable, "-m", "handoff.surfaces.cli.main", "work")
+    words = (*ours, *words_of(worker_settings, limit=limit, drain=drain))
+    pid = detach_process(["/bin/sh", "-c", _APART, "handoff-work", log, *words], environment=app.settings.environment)
     deadline = app.clock.monotonic() + _START_SECONDS
     while app.clock.monotonic() < deadline:
         for one in executors.listing(app.database, host=app.settings.host):

@@ -16,7 +16,7 @@ _DIFF = ("--no-ext-diff", "--no-textconv", "--no-color", "--no-renames")
 
 
 class FlowCheckout(Git):
-    """A flow's own checkout and branch, written by sessions: seal it first. git reads its objects, so a bad one harms only git."""
+    """A flow's own checkout and branch. Sessions write there: it is sealed first, and its objects are read by git alone."""
 
     def __init__(self, tree: str, branch: str, environment: Mapping[str, str]) -> None:
         super().__init__(tree, environment)

@@ -1,4 +1,7 @@
-"""git from below: the one way to start it, and where a checkout keeps its things. It stands here, where every git command loads it."""
+"""git from below: the one way to start it, and where a checkout keeps its things.
+
+It stands in the package itself: every command that touches git loads this much, and not one file more.
+"""
 
 from __future__ import annotations
 
@@ -30,10 +33,9 @@ _PLAIN_FILES = (
 
 
 class Git:
-    """git in one place, and whose word counts there.
+    """git in one place, and whose word counts there: the person's, less what `settings` overrides.
 
-    With a person's environment their settings are believed, less what `settings` overrides. Where nobody's word counts (a
-    session's clone, our own stores) the environment comes from `untrusted.strict`, and `folder` is the git folder to use.
+    Where nobody's word counts (a session's clone, our own stores) it is made by `untrusted.distrusting`.
     """
 
     always: ClassVar[Mapping[str, str]] = {}  # what its every call finds in the environment
@@ -63,7 +65,7 @@ class Git:
         borrow: str = "",
         **more: str,
     ) -> Completed:
-        """One git call: in another checkout (`top`), with another index, another place for objects or one more to read from."""
+        """One git call; at will in another checkout (`top`), with another index or place for objects, or one more to `borrow` from."""
         from handoff.base.process import capture, run
 
         environment = {**self.environment, **self.always, **more}

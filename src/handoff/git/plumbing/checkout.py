@@ -44,7 +44,7 @@ class Commit(Record):
 
 
 def git(top: str, *words: str, environment: Mapping[str, str]) -> Completed:
-    """One git question in the checkout at `top`, as the person would ask it; of a session's clone only objects and index are believed."""
+    """One git question in the checkout at `top`; of a session's clone only objects and index are believed."""
     if os.path.basename(top) == "tree":
         from handoff.git.plumbing import untrusted
 

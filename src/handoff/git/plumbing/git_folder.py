@@ -1,4 +1,4 @@
-"""What else lies in a git folder: reflogs, settings, hooks, unfinished operations. Read by hand: nothing planted there can run."""
+"""What else a git folder holds: reflogs, settings, hooks, unfinished operations. Read by hand, so nothing planted can run."""
 
 from __future__ import annotations
 

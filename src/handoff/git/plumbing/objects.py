@@ -178,8 +178,11 @@ class Objects(Git):
         except (OSError, zlib.error):
             found = fetch(self, [name], borrow=borrow)[0]
         if not found.kind:
-            raise UserError(f"The object {name} is not in {self.objects}.", "Check the repository: git fsck")
+            raise self._lack(name)
         return found.data
+
+    def _lack(self, name: str) -> UserError:
+        return UserError(f"{self.objects} lacks {name}, or it cannot be read.", "Check the repository: git fsck")
 
     def has_loose(self, name: str) -> bool:
         """Whether the object lies in a file of its own, or is about to."""
@@ -240,17 +243,19 @@ class Objects(Git):
         return Entry(found[0].decode(), found[1].hex()) if found else None
 
     def load(self, name: str, paths: Iterable[bytes]) -> str:
-        """The tree of a commit (or of itself). What the paths need is read along: if any of it is packed, all in one question."""
+        """The tree of a commit, or the tree itself; what the paths need of it is read along, all that is packed in one question."""
         folders = sorted({path[:at] for path in paths for at in range(len(path)) if path[at : at + 1] == b"/"})
         if self.has_loose(name):
             data = self.read(name)
-            tree = _tree_of(data) if data.startswith(b"tree ") else name
+            tree = _tree_of(data) or name
             if all(self._is_near(tree, folder) for folder in (b"", *folders)):
                 return tree
         askable = [os.fsdecode(folder) for folder in folders if b"\n" not in folder]
         found = fetch(self, [name, f"{name}^{{tree}}", *(f"{name}:{folder}" for folder in askable)])
         self._packed_trees.update((one.sha, one.data) for one in found if one.kind == "tree")
-        return name if found[0].kind == "tree" else _tree_of(found[0].data)
+        if found[0].kind not in ("commit", "tree"):
+            raise self._lack(name)
+        return _tree_of(found[0].data) or name
 
     def _is_near(self, tree: str, folder: bytes) -> bool:
         """Whether every tree down to the folder can be read without git."""
@@ -263,7 +268,7 @@ class Objects(Git):
         return False
 
     def graft(self, tree: str, changes: Mapping[bytes, Entry | None]) -> str:
-        """The tree with `changes` put in (None removes); only the trees on the way are rebuilt, so the cost follows the change."""
+        """The tree with `changes` put in (None removes). Only the trees on the way are rebuilt: the cost follows the change."""
         return self._graft(tree, changes) or self.write("tree", b"")
 
     def _graft(self, tree: str, changes: Mapping[bytes, Entry | None]) -> str:
@@ -335,6 +340,5 @@ def _kind(entries: Mapping[bytes, RawEntry], name: bytes) -> bool | None:
 
 
 def _tree_of(commit: bytes) -> str:
-    if not commit.startswith(b"tree "):
-        raise UserError("HEAD does not name a commit that can be read.", "Check the repository: git fsck")
-    return commit[5 : commit.index(b"\n")].decode()
+    """The tree a commit names; empty for what is a tree itself."""
+    return commit[5 : commit.index(b"\n")].decode() if commit.startswith(b"tree ") else ""

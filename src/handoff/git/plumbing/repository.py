@@ -1,4 +1,4 @@
-"""A person's repository as committing needs it: its settings, read once as long as their files stay the same, and its objects."""
+"""A person's repository as committing needs it: its objects, and its settings, read once while their files stay the same."""
 
 from __future__ import annotations
 

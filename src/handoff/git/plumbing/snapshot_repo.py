@@ -7,9 +7,9 @@ import zlib
 from typing import TYPE_CHECKING
 
 from handoff.base.files import make_folder, write_atomic
-from handoff.git.plumbing import Git, algorithm_of, read_text
+from handoff.git.plumbing import algorithm_of, read_text
 from handoff.git.plumbing.objects import Objects, commit_bytes
-from handoff.git.plumbing.untrusted import make_git_folder, strict
+from handoff.git.plumbing.untrusted import distrusting, make_git_folder, strict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -63,7 +63,7 @@ class SnapshotRepo(Objects):
 
     def look(self, source: Source, *words: str, stdin: bytes | None = None) -> Completed:
         """One git question to a session's own repository, with everything that could run there switched off."""
-        return Git(source.top, self.environment, (), folder=source.folder).git(*words, stdin=stdin)
+        return distrusting(source.folder, self.environment, source.top).git(*words, stdin=stdin)
 
     # --- objects ----------------------------------------------------------------------------------
 

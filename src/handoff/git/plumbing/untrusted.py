@@ -1,7 +1,7 @@
 """Where nobody's word counts: git without anybody's settings, and questions to a session's clone past its git folder.
 
 A session can write all of its clone's `.git`. This keeps it from reaching us:
-`strict` is the environment in which no setting, hook, filter or driver of a git folder runs a program;
+`distrusting` is a git in whose environment no setting, hook, filter or driver of a git folder runs a program;
 `git` asks about a clone through a git folder of ours, so that its settings are not even read;
 `check_clone` refuses a git folder that leads elsewhere, and puts back settings that name other files;
 `seal` puts back all settings, for the few calls that must work in the clone itself.
@@ -71,6 +71,11 @@ def strict(environment: Mapping[str, str]) -> dict[str, str]:
     if "PATH" in kept:
         kept["PATH"] = without_guard(kept["PATH"])
     return kept
+
+
+def distrusting(folder: str, environment: Mapping[str, str], top: str = "") -> Git:
+    """git for a git folder whose word does not count, with `top` as its work tree."""
+    return Git(top, strict(environment), (), folder=folder)
 
 
 def make_git_folder(

@@ -9,14 +9,16 @@ import stat
 from handoff.base.errors import Conflict, UserError
 from handoff.base.files import locked, make_folder, remove
 from handoff.base.record import TYPE_CHECKING
-from handoff.git.plumbing import Git, algorithm_of, is_sha, open_source, read_text
+from handoff.git.plumbing import algorithm_of, is_sha, open_source, read_text
 from handoff.git.plumbing.objects import differences, fetch
-from handoff.git.plumbing.untrusted import make_git_folder, strict
+from handoff.git.plumbing.untrusted import distrusting, make_git_folder
 from handoff.git.workspaces.kinds import erase
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Self
+
+    from handoff.git.plumbing import Git
 
 _SLOTS = 32
 _SETTINGS = "\tbare = false\n\tlogAllRefUpdates = false\n[gc]\n\tauto = 0\n"
@@ -33,13 +35,13 @@ class Scratch:
         self._home = home
         self._store = store  # its objects can be laid out too: what a snapshot kept is in no commit of the repository
         self._source = open_source(repository)
-        self._environment = strict(environment)
+        self._environment = environment
         self._lock: locked | None = None
         self.folder = self.tree = self.temp = ""
 
     @property
     def _git(self) -> Git:
-        return Git(self.tree, self._environment, (), folder=os.path.join(self.folder, "git"))
+        return distrusting(os.path.join(self.folder, "git"), self._environment, self.tree)
 
     def __enter__(self) -> Self:
         make_folder(self._home, mode=0o700)
@@ -78,7 +80,7 @@ class Scratch:
 
     def _resolve(self, name: str) -> str:
         """What a branch, a tag or a short name means in the repository: the scratch has no names of its own."""
-        git = Git("", self._environment, (), folder=self._source.folder)
+        git = distrusting(self._source.folder, self._environment)
         answer = git.git("rev-parse", "--verify", "-q", "--end-of-options", f"{name}^{{tree}}")
         if answer.code:
             raise UserError(f"'{name}' is no commit or tree of {self._source.top}.", "Name one: git log --oneline")
@@ -155,19 +157,19 @@ def drop_slot(folder: str) -> None:
         return
 
 
-class Changed(Git):
+class Changed:
     """Which files differ between two trees, and their texts when asked."""
 
     def __init__(self, repository: str, environment: Mapping[str, str]) -> None:
-        super().__init__("", strict(environment), (), folder=open_source(repository).folder)
+        self._git = distrusting(open_source(repository).folder, environment)
 
     def paths(self, old: str, new: str) -> dict[str, tuple[str, str]]:
         """By path the objects on both sides; an empty one where the path does not exist."""
-        listed = differences(self, old, new)
+        listed = differences(self._git, old, new)
         return {one.path: (one.old.strip("0") and one.old, one.sha.strip("0") and one.sha) for one in listed}
 
     def texts(self, objects: Sequence[str]) -> dict[str, str]:
         """The texts of some objects, in one git process."""
         wanted = [sha for sha in dict.fromkeys(objects) if sha]
-        found = fetch(self, wanted) if wanted else []
+        found = fetch(self._git, wanted) if wanted else []
         return {one.sha: one.data.decode("utf-8", "replace") for one in found if one.kind == "blob"}

@@ -17,14 +17,11 @@ HOOK_REFUSED = 2
 _STREAMS = 3
 _TRIES, _PAUSE = 1000, 0.01
 # What works on the files of the workspace alone is done right here, inside the sandbox: outside, a link that the session
-# planted in its workspace would be followed with the person's rights.
+# planted in its workspace would be followed with the person's rights. The empty word is no command at all.
 INSIDE = frozenset(
-    {
-        "", "-h", "--help", "help", "-V", "--version", "version", "init", "switch", "list", "run", "generate", "start",
-        "continue", "spec", "design", "prompt", "status", "next", "validate", "step", "note", "decide", "safe-commit",
-        "scripted", "completions",
-    }
-)  # fmt: skip
+    " -h --help help -V --version version init switch list run generate start continue spec design prompt status next validate "
+    "step note decide safe-commit scripted completions".split(" ")
+)
 
 
 def command_of(words: list[str]) -> str:

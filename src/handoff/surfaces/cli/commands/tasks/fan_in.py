@@ -25,17 +25,23 @@ _LONGEST_SECONDS = 3 * 3600.0
 _GONE = 2  # the older tool's exit code for a batch that is not there
 
 
-def _batch(ctx: Context, arguments: Namespace, name: str) -> Batch:
-    return batches.find_batch(ctx.app, find_project(ctx.app, name=arguments.project), name)
+def _of_batch(act: Callable[[Context, Namespace, Batch], int]) -> Callable[[Context, Namespace, str], int]:
+    """A verb about the batch of that name."""
+
+    def run(ctx: Context, arguments: Namespace, name: str) -> int:
+        try:
+            batch = batches.find_batch(ctx.app, find_project(ctx.app, name=arguments.project), name)
+        except UserError as error:
+            ctx.out.error(error.message, error.hint)
+            return _GONE
+        return act(ctx, arguments, batch)
+
+    return run
 
 
-def keep_alive(ctx: Context, arguments: Namespace, name: str) -> int:
+@_of_batch
+def keep_alive(ctx: Context, arguments: Namespace, batch: Batch) -> int:
     """Claim the fan-in if it is free and show signs of life until the batch is over; ends by itself after three hours."""
-    try:
-        batch = _batch(ctx, arguments, name)
-    except UserError as error:
-        ctx.out.error(error.message, error.hint)
-        return _GONE
     fan_in = batches.fan_in_of(ctx.app, batch)
     if fan_in.state == "ready":
         claim = report.take(ctx.app, task=fan_in.label, project=batch.project, session=arguments.session)
@@ -68,13 +74,9 @@ def _end_well(*_: object) -> NoReturn:
     raise SystemExit(0)
 
 
-def complete(ctx: Context, arguments: Namespace, name: str) -> int:
+@_of_batch
+def complete(ctx: Context, arguments: Namespace, batch: Batch) -> int:
     """The fan-in is done: close the batch and write its figures, once."""
-    try:
-        batch = _batch(ctx, arguments, name)
-    except UserError as error:
-        ctx.out.error(error.message, error.hint)
-        return _GONE
     show_finished(ctx, batches.complete(ctx.app, batch, minutes=arguments.actual_minutes, summary=arguments.summary))
     return 0
 
@@ -93,13 +95,10 @@ def calibration(ctx: Context, arguments: Namespace, name: str) -> int:
     return 0
 
 
-def status(ctx: Context, arguments: Namespace, name: str) -> int:
+@_of_batch
+def status(ctx: Context, arguments: Namespace, batch: Batch) -> int:
     """How far a batch is."""
-    try:
-        batch = _batch(ctx, arguments, name)
-    except UserError as error:
-        ctx.out.error(error.message, error.hint)
-        return _GONE
+    del arguments
     found = batches.status(ctx.app, batch)
     done, blocked = found.in_state("done"), found.in_state("blocked", "cancelled")
     missing = [part.id for part in found.parts if part.id not in done and part.id not in blocked]
