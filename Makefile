@@ -4,6 +4,10 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -q
+# Half of what a test does is waiting, so three of them keep two cores busy.
+PYTEST := $(BIN)/python -m pytest --dist worksteal -n 3
+# Tests start thousands of processes: without compiled modules each would compile them anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -35,16 +39,16 @@ demo: $(VENV)/.app          ## a feature carried over three sessions, no API key
 	@$(BIN)/python -m handoff.surfaces.cli.main demo
 
 test: $(VENV)/.dev          ## the whole suite
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not clients"
+	$(PYTEST) -m "not clients"
 
 test-fast: $(VENV)/.dev     ## the suite without the slow tests
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not clients"
+	$(PYTEST) -m "not slow and not clients"
 
 test-clients: $(VENV)/.dev  ## real agent clients against a scripted model; CLIENTS="claude codex" for some of them
 	$(BIN)/python tests/support/real_clients.py install $(CLIENTS)
 	@rm -f $(VENV)/clients.tsv
 	HANDOFF_TEST_CLIENTS="$(or $(CLIENTS),all)" HANDOFF_TEST_CLIENTS_TABLE=$(abspath $(VENV))/clients.tsv \
-	  $(BIN)/python -m pytest -n 2 --dist worksteal -m clients tests/clients
+	  $(PYTEST) -n 2 -m clients tests/clients
 	$(if $(CLIENTS),,$(BIN)/python tests/support/real_clients.py table $(VENV)/clients.tsv docs/clients.md)
 
 lint: $(VENV)/.dev          ## style, types, floors

@@ -1,4 +1,4 @@
-"""The rules for red, green and refactored, on reports made by hand: what real runs in tests/engine/test_suites.py leave open."""
+"""The rules for red, green and refactored, on reports made by hand: what real runs in tests/engine/proof/test_test_runs.py leave open."""
 
 from __future__ import annotations
 

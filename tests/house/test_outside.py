@@ -101,7 +101,7 @@ def test_no_test_names_a_path_of_the_system_to_change_or_to_link_to_it():
         'shutil.rmtree(os.path.expanduser("~/.cache"))',
         'open("/etc/hosts", "a")',
         'open(f"/var/lib/{name}", mode="wb")',
-        'Path("/root/x").write_text("")',
+        'Path("/etc/x").write_text("")',
         '(here / "x").symlink_to("/etc/passwd")',
         'run("rm -rf /usr/lib/x")',
         'run("echo x >> ~/.profile")',

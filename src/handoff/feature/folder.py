@@ -60,9 +60,9 @@ class Feature(Record):
     def file(self, name: str) -> str:
         return os.path.join(self.path, name)
 
-    @property
-    def lock(self) -> str:
-        return self.file(".lock")
+    def locked(self) -> files.locked:
+        """One edit of its documents at a time."""
+        return files.locked(self.file(".lock"), what=f"feature '{self.name}'")
 
     def has(self, name: str) -> bool:
         return os.path.isfile(self.file(name))

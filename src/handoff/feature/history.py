@@ -23,19 +23,17 @@ TAIL_BYTES = 256 * 1024
 
 
 def append(feature: Feature, entry: Entry) -> None:
-    """Add one line; the file is opened for appending and synced, and the caller holds the feature's lock."""
+    """Add one line; the file is opened for appending and synced."""
     line = (dumps(entry, ascii_only=False) + "\n").encode("utf-8", "replace")
     path = feature.file(FILE)
-    _keep_out_of_git(feature)
-    try:
-        fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    with feature.locked():
+        _keep_out_of_git(feature)
         try:
-            os.write(fd, line)
-            os.fsync(fd)
-        finally:
-            os.close(fd)
-    except OSError as error:
-        raise UserError(f"Cannot write {path}: {error.strerror}.") from error
+            with open(path, "ab", buffering=0) as file:
+                file.write(line)
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise UserError(f"Cannot write {path}: {error.strerror}.") from error
 
 
 def _keep_out_of_git(feature: Feature) -> None:

@@ -50,7 +50,10 @@ def furnish(repo):
     return repo.path
 
 
-@pytest.mark.parametrize("command", ["chmod -R a-w .", "chmod -R 000 closed own *.txt", "chmod -R 777 ."])
+NOTHING = "find closed own *.txt -depth -exec chmod 000 {} +"  # from the inside out, as an ordinary user must
+
+
+@pytest.mark.parametrize("command", ["chmod -R a-w .", NOTHING, "chmod -R 777 ."])
 def test_rights_taken_from_everybody_come_back(repo, archive, command):
     furnish(repo)
     kept = archive.take()
@@ -71,6 +74,7 @@ def test_deleted_and_changed_files_come_back_with_their_rights(repo, archive):
     furnish(repo)
     kept = archive.take()
     before = bits(repo.path)
+    os.chmod(os.path.join(repo.path, "closed"), 0o755)  # an ordinary user could not empty it otherwise
     shutil.rmtree(os.path.join(repo.path, "closed"))
     shutil.rmtree(os.path.join(repo.path, "own"))
     os.unlink(os.path.join(repo.path, "private.txt"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import stat
@@ -156,7 +157,9 @@ def test_whatever_was_done_to_the_folder_the_next_tree_is_exact(trees, deeds, se
     with Scratch(os.path.join(repo.path, os.pardir, "slots"), repo.path, os.environ) as scratch:
         scratch.lay_out(names[0])
         for deed in deeds:
-            DEEDS[deed](scratch.tree)
+            # What somebody has locked himself out of he cannot change either.
+            with contextlib.suppress(PermissionError):
+                DEEDS[deed](scratch.tree)
         scratch.lay_out(names[second])
         assert _seen(scratch.tree) == looks[names[second]], deeds
 

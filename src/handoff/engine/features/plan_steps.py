@@ -112,7 +112,7 @@ def _chosen(view: View, number: int | None, program: str) -> plans.Step:
 
 def _edit_state(feature: folder.Feature, edit: Callable[[str], str]) -> plans.Plan:
     """Change STATE.md under the feature's lock, from what it says at that moment."""
-    with files.locked(feature.lock, what=f"feature '{feature.name}'"):
+    with feature.locked():
         data = files.read_bytes(feature.file("STATE.md"))
         files.read_text(feature.file("STATE.md"))  # a file that is not UTF-8 is refused with its line
         text = edit(data.decode("utf-8"))
@@ -142,8 +142,7 @@ def _log_check(app: App, view: View, verdict: Verdict, facts: checkout.CheckoutF
         "step": step.text,
         "tail": "" if verdict.green else verdict.tail[-1500:],
     }
-    with files.locked(view.feature.lock, what=f"feature '{view.feature.name}'"):
-        history.append(view.feature, entry)
+    history.append(view.feature, entry)
 
 
 def note(app: App, *, text: str) -> str:
@@ -169,7 +168,7 @@ def _words(text: str, what: str) -> str:
 def _append(feature: folder.Feature, name: str, heading: str, line: str) -> str:
     """Add a line below its heading (made when missing) at the end of the file; all that was there stays."""
     path = feature.file(name)
-    with files.locked(feature.lock, what=f"feature '{feature.name}'"):
+    with feature.locked():
         text = files.read_bytes(path).decode("utf-8", "surrogateescape") if feature.has(name) else ""
         end = "\r\n" if "\r\n" in text else "\n"
         if text and not text.endswith(("\n", "\r")):
@@ -190,6 +189,5 @@ def accept(app: App) -> history.Entry:
     if facts is None or not facts.head:
         raise UserError("There is no commit to accept.", "Run it inside a git repository with at least one commit.")
     entry: history.Entry = {"kind": "accept", "time": stamp(app.clock.now()), **picture(view, facts)}
-    with files.locked(view.feature.lock, what=f"feature '{view.feature.name}'"):
-        history.append(view.feature, entry)
+    history.append(view.feature, entry)
     return entry

@@ -370,5 +370,4 @@ def _remember(app: App, view: View, kind: str, facts: checkout.CheckoutFacts | N
     if newest is not None and newest.get("prompt") == kind and status.is_same_handoff(newest, view, facts):
         return  # the same hand-off printed again is not a new one
     entry = {"kind": "handoff", "time": stamp(app.clock.now()), "prompt": kind, "step": _focus(view)}
-    with files.locked(view.feature.lock, what=f"feature '{view.feature.name}'"):
-        history.append(view.feature, {**entry, **status.picture(view, facts)})
+    history.append(view.feature, {**entry, **status.picture(view, facts)})

@@ -98,7 +98,7 @@ def publish(app: App, flow: Flow, names: dict[str, str]) -> None:
     if not names:
         return
     feature = feature_of(app, flow)
-    with files.locked(feature.lock, what=f"feature '{feature.name}'"):
+    with feature.locked():
         for name, words in names.items():
             if not feature.has(name) or files.read_text(feature.file(name)) != words:
                 files.write_atomic(feature.file(name), words)
@@ -107,7 +107,7 @@ def publish(app: App, flow: Flow, names: dict[str, str]) -> None:
 def tick(app: App, flow: Flow, *, step: str, commit: str, moment: float) -> bool:
     """Tick the step whose check was green; whether the plan is complete now. Ticked already, it stays as it is."""
     feature = feature_of(app, flow)
-    with files.locked(feature.lock, what=f"feature '{feature.name}'"):
+    with feature.locked():
         state = files.read_text(feature.file(STATE))
         plan = plans.parse(state)
         found = plan.current

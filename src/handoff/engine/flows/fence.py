@@ -74,7 +74,7 @@ def _report(state: FlowState) -> str:
 
 def _out_of_scope(state: FlowState, outside: Sequence[str]) -> list[PhaseFault]:
     """Writes over the fence, named by what they were: a test where tests are not to be touched is its own fault."""
-    tests = Ownership.parse(test_runs.test_patterns(state.suites)) if state.suites else None
+    tests = test_runs.tests_of(state.suites) if state.suites else None
     touched = [path for path in outside if tests is not None and tests.covers(path)]
     other = [path for path in outside if path not in touched]
     found = []

@@ -121,7 +121,7 @@ def changes(app: App, *, repository: str, old: str, new: str, suites: Sequence[S
     """What differs between two trees or commits, with the texts of the tests among it: what the judge wants to see."""
     differing = Changed(repository, app.settings.environment)
     found = differing.paths(old, new)
-    owned = Ownership.parse(test_patterns(suites))
+    owned = tests_of(suites)
     tests = {path for path in found if owned.covers(path)}
     texts = differing.texts([sha for path in tests for sha in found[path]])
     return tuple(
@@ -130,14 +130,14 @@ def changes(app: App, *, repository: str, old: str, new: str, suites: Sequence[S
     )
 
 
-def test_patterns(suites: Sequence[Suite]) -> tuple[str, ...]:
-    """The ownership patterns of everything that is a test."""
-    return tuple(dict.fromkeys(pattern for suite in suites for pattern in suite.tests))
+def tests_of(suites: Sequence[Suite]) -> Ownership:
+    """Everything that is a test."""
+    return Ownership.parse([pattern for suite in suites for pattern in suite.tests])
 
 
 def is_test(suite: Suite) -> Callable[[str], bool]:
     """Whether a path from the top is one of the suite's tests."""
-    owned = Ownership.parse(suite.tests)
+    owned = tests_of([suite])
 
     def covers(path: str) -> bool:
         return not path.startswith(("/", "../")) and owned.covers(path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from handoff.base.errors import Refused, UserError
+from handoff.base.files import read_text
 from handoff.base.ids import check_id, slug
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.tasks import states, tasks
@@ -81,7 +82,9 @@ def write_down(app: App, project: Project, request: Request) -> Task:
 def _refuse_foreign_file(app: App, project: Project, task: str) -> None:
     """A document that no row of ours stands for is somebody else's, perhaps of handoff-fanout: its words are nowhere else."""
     path = os.path.join(project.folder, "queue", f"{task}.md")
-    if os.path.lexists(path) and not tasks.is_known(app.database, project=project.name, id=task):
+    if not os.path.lexists(path) or tasks.is_known(app.database, project=project.name, id=task):
+        return
+    if not read_text(path).startswith(f"# Task `{task}` of project "):  # so begins a baton, perhaps of another database
         raise Refused(
             f"{path} is there, and no task of handoff wrote it.", "Use another id, or put that file aside first."
         )

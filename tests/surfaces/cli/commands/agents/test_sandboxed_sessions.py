@@ -423,10 +423,9 @@ def test_a_killed_monitor_leaves_neither_the_client_nor_the_broker(batch):
 def test_a_broker_that_is_gone_says_no_to_an_edit(batch, tmp_path):
     batch.cli.environment["HANDOFF_BROKER"] = str(tmp_path / "broker" / "socket")
     os.makedirs(tmp_path / "broker")
+    # Side by side: each waits ten seconds for a broker to come.
     edit = batch.cli.start("hook", "claude", "PreToolUse", stdin=subprocess.PIPE)
-    assert (
-        "does not answer" in batch.cli("done", code=1).err
-    )  # side by side: each waits ten seconds for a broker to come
+    assert "does not answer" in batch.cli("done", code=1).err
     _, said = edit.communicate(b"{}", timeout=60)
     assert edit.returncode == 2
     assert b"does not answer" in said

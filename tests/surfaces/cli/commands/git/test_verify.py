@@ -14,6 +14,7 @@ from handoff.engine.app import App
 from handoff.engine.proof import git_notes, sandboxes, test_runs
 from handoff.git.notes.record import Check
 from sandbox import Cli, absent
+from suites import use_this_python
 
 
 @pytest.fixture
@@ -72,7 +73,8 @@ def test_a_record_without_a_check_has_nothing_to_run_and_nothing_to_hide(cli, re
     assert outcomes(cli, "HEAD", code=0) == ["no check"]
 
 
-def test_results_by_name_are_compared_by_name(cli, repo, app):
+def test_results_by_name_are_compared_by_name(cli, repo, app, monkeypatch):
+    use_this_python(monkeypatch)
     repo.write("test_a.py", "def test_one():\n    assert True\n\ndef test_two():\n    assert 1 == 2\n")
     repo.write("pytest.ini", "[pytest]\n")
     repo.commit("tests")
