@@ -58,7 +58,7 @@ def capture(argv: Sequence[str], *, environment: Mapping[str, str], stdin: bytes
     program = name if "/" in name else find(name, path=environment.get("PATH", os.defpath)) or name
     try:
         pid = os.posix_spawnp(program, list(argv), environment, file_actions=actions)
-    except FileNotFoundError:
+    except (FileNotFoundError, PermissionError):  # a folder on PATH that we may not read hides what is in it
         for fd in (out_read, err_read):
             os.close(fd)
         raise UserError(f"The program '{argv[0]}' was not found.", f"Install {argv[0]} or fix PATH.") from None
