@@ -1,4 +1,4 @@
-"""The grounds the watcher looks at: a person's repository, its documents, its workspaces and who works there."""
+"""What the watcher looks at: a person's repository, its documents, its workspaces and who works there."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.settings import PROJECT_FOLDER
 from handoff.board.sessions import sessions
 from handoff.board.tasks import states, tasks
-from handoff.engine.safety.snapshots import SnapshotStore, snapshot
+from handoff.engine.safety.snapshots import SnapshotStore
+from handoff.engine.safety.snapshots import keep as keep_snapshot
 from handoff.git import tampering
+from handoff.git.guard import ROLES
 from handoff.git.landing.target import Target
 from handoff.git.ownership.ownership import Ownership
 from handoff.git.plumbing import find_top, open_source, read_text
@@ -19,7 +21,7 @@ from handoff.git.plumbing.refs import refs
 from handoff.git.plumbing.snapshot_repo import SnapshotRepo
 from handoff.git.plumbing.untrusted import check_clone
 from handoff.git.snapshots.location import MAIN, STORE, find_place
-from handoff.git.snapshots.take import SnapshotRequest, snapshots
+from handoff.git.snapshots.take import snapshots
 from handoff.git.tampering import BranchOwner, Tampering
 from handoff.git.workspaces.workspaces import CLONE, READY, SHARED, Workspace, all_workspaces
 
@@ -72,8 +74,7 @@ def watched_repositories(app: App) -> list[WatchedRepository]:
     live, held = live_work(app)
     found: dict[str, SnapshotStore] = {}
     home = app.settings.home
-    names = sorted(os.listdir(home)) if os.path.isdir(home) else []
-    for name in names:
+    for name in sorted(_names(home)):
         common = read_text(os.path.join(home, name, STORE, "project")).rstrip("\n")
         if common:
             _note(app, found, os.path.dirname(common) if os.path.basename(common) == ".git" else common, name)
@@ -119,7 +120,7 @@ def _watched(
 
 
 def is_of(watched: WatchedRepository, folder: str) -> bool:
-    """Whether a folder lies in this ground's repository."""
+    """Whether a folder lies in this repository."""
     return _inside(os.path.realpath(watched.source.common), folder)
 
 
@@ -153,31 +154,24 @@ def live_work(app: App) -> tuple[list[Session], list[Task]]:
 
 def facts(app: App, watched: WatchedRepository, before: dict[str, Any]) -> dict[str, Any]:
     """All that is compared from look to look, as plain values."""
-    source = watched.source
-    home = app.settings.home
+    guard = os.path.join(app.settings.home, "guard")
     return {
-        **tampering.facts(watched.store, source, before),
+        **tampering.facts(watched.store, watched.source, before),
         "busy": watched.busy,
-        "documents": _documents(source.top),
-        "store": os.path.exists(os.path.join(watched.store.path, "HEAD")),
+        "documents": _documents(watched.source.top),
+        "store": watched.store.exists,
         "queue": os.path.isdir(os.path.join(watched.project, "queue")),
-        "shims": [
-            role for role in ("sub-task", "fan-in", "main") if os.path.exists(os.path.join(home, "guard", role, "git"))
-        ],
+        "shims": [role for role in ROLES if os.path.exists(os.path.join(guard, role, "git"))],
         "workspaces": {one.name: _tip(one) for one in watched.workspaces if os.path.lexists(one.tree)},
         "snapshot": before.get("snapshot", ""),
     }
 
 
 def keep(app: App, watched: WatchedRepository) -> str:
-    """A snapshot that holds the ground as it is, its documents too where git is told to ignore them."""
-    kept = snapshot(app, snapshot_store=watched.snapshot_store, request=SnapshotRequest(reason="watched"))
+    """A snapshot that holds the repository as it is, its documents too where git is told to ignore them."""
+    kept = keep_snapshot(app, watched.snapshot_store, "watched")
     if os.path.isdir(os.path.join(watched.source.top, PROJECT_FOLDER)):
-        kept = snapshot(
-            app,
-            snapshot_store=watched.snapshot_store,
-            request=SnapshotRequest(reason="watched", paths=[PROJECT_FOLDER]),
-        )
+        kept = keep_snapshot(app, watched.snapshot_store, "watched", paths=[PROJECT_FOLDER])
     return kept.sha
 
 
@@ -185,10 +179,10 @@ def _documents(top: str) -> list[str]:
     """The documents of the features that are not put aside."""
     base = os.path.join(top, PROJECT_FOLDER, "features")
     found = []
-    for name in sorted(os.listdir(base)) if os.path.isdir(base) else ():
+    for name in sorted(_names(base)):
         if name.endswith(_ARCHIVED) or name.startswith("."):
             continue
-        for file in sorted(os.listdir(os.path.join(base, name))) if os.path.isdir(os.path.join(base, name)) else ():
+        for file in sorted(_names(os.path.join(base, name))):
             path = os.path.join(base, name, file)
             if file.endswith(".md") and os.path.isfile(path) and os.path.getsize(path):
                 found.append(tampering.as_text(f"{name}/{file}"))

@@ -26,7 +26,7 @@ _TRIES = 3
 
 
 class Inspection(Record):
-    """One look at a ground: what it is like now, and what is wrong with it."""
+    """One look at a repository: what it is like now, and what is wrong with it."""
 
     now: dict[str, Any]
     findings: list[Tampering]
@@ -34,7 +34,7 @@ class Inspection(Record):
 
 
 def look(app: App) -> int:
-    """Take the guards' guard log in and look at every repository somebody works on; how many incidents are new."""
+    """Take the guards' log in and look at every repository somebody works on; how many incidents are new."""
     told = take_guard_logs(app)
     for watched in repositories.watched_repositories(app):
         try:

@@ -24,7 +24,7 @@ class FlowCheckout(Git):
 
     @property
     def config(self) -> str:
-        """The settings of the lane's own repository."""
+        """The settings of its own repository."""
         return read_text(os.path.join(self.tree, ".git", "config"))
 
     def seal(self, config: str) -> None:
@@ -115,10 +115,10 @@ class FlowCheckout(Git):
 
 
 def publish(repository: str, flow_checkout: FlowCheckout, environment: Mapping[str, str]) -> bool:
-    """Bring the lane's branch into the person's repository, so that nothing depends on the workspace; no checkout is touched.
+    """Bring a flow's branch into the person's repository, so that nothing depends on the workspace; no checkout is touched.
 
-    False when the branch is checked out there: it is kept under refs/handoff/flows/ then, because moving it would pull the
-    ground from under somebody.
+    False when the branch is checked out there: it is kept under refs/handoff/flows/ then, because moving it would change
+    somebody's checkout.
     """
     words = ("fetch", "-q", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--no-recurse-submodules")
     name = flow_checkout.branch.rpartition("/")[2]
