@@ -46,8 +46,8 @@ def _run(machine, *words: str, **environment: str) -> subprocess.CompletedProces
     )  # fmt: skip
 
 
-def _ci(machine) -> subprocess.CompletedProcess[str]:
-    return _run(machine, os.path.join(ROOT, ".ci", "run"))
+def _ci(machine, name: str = "run") -> subprocess.CompletedProcess[str]:
+    return _run(machine, os.path.join(ROOT, ".ci", name))
 
 
 def test_make_alone_tells_what_there_is():
@@ -103,11 +103,11 @@ def test_ci_stops_at_the_first_red_verdict(machine):
 
 
 @pytest.mark.parametrize("code", [0, 2])
-def test_ci_as_root_runs_the_quick_part_as_a_user_who_is_gone_afterwards(machine, code):
+def test_the_quick_part_is_run_as_a_user_who_is_gone_afterwards(machine, code):
     _furnish(machine, "git", "bwrap", "tmux", "make")
     _user(machine, 0)
     _stand_in(machine, "timeout", f'case "$*" in *test-fast*) exit {code};; esac')
-    assert _ci(machine).returncode == code
+    assert _ci(machine, "as-user").returncode == code
     calls = _calls(machine)
     person = next(call for call in calls if call.startswith("useradd ")).split()[-1]
     assert person.startswith("handoff-ci-")
@@ -115,7 +115,6 @@ def test_ci_as_root_runs_the_quick_part_as_a_user_who_is_gone_afterwards(machine
     assert len(runs) == 1
     assert f"runuser -u {person} -- env -u HANDOFF_TEST_REQUIRE_ALL" in runs[0]
     assert calls[-2:] == [f"pkill -KILL -u {person}", f"userdel --remove {person}"]
-    assert (calls[-3] == "make test-clients CLIENTS=claude codex copilot") == (code == 0)
 
 
 def test_ci_installs_only_what_is_missing(machine):
