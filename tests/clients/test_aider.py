@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from handoff.agents.sandbox.sandbox import BUBBLEWRAP
 from scripts import processes_with
 
 pytestmark = [pytest.mark.clients, pytest.mark.slow, pytest.mark.timeout(400)]
@@ -31,7 +32,8 @@ def test_an_edit_outside_is_found_when_it_is_over_and_the_task_is_not_done(stage
     stage.note("edit outside found afterwards")
 
 
-def test_an_edit_outside_is_paused_by_the_sandbox(stage):
+def test_an_edit_outside_is_stopped_by_the_sandbox(stage):
+    stage.need(BUBBLEWRAP)
     stage.serve(("write", "other/b.txt", "x"))
     end = stage.run("--sandbox", "owned")
     assert not os.path.exists(os.path.join(stage.repo.path, "other/b.txt")), stage.log(end)

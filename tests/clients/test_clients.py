@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from handoff.agents.sandbox.sandbox import BUBBLEWRAP
 from scripts import processes_with
 
 pytestmark = [pytest.mark.clients, pytest.mark.slow, pytest.mark.timeout(400)]
@@ -144,7 +145,8 @@ def test_a_resumed_session_remembers_its_conversation(stage):
     stage.note("resumed with its history")
 
 
-def test_a_shell_write_outside_is_paused_by_the_sandbox(stage):
+def test_a_shell_write_outside_is_stopped_by_the_sandbox(stage):
+    stage.need(BUBBLEWRAP)
     outside = os.path.join(stage.repo.path, "other.txt")
     stage.serve(("shell", f"echo x > {outside}"), _write(stage, "owned/a.txt"), DONE, ("say", "finished"))
     end = stage.run("--sandbox", "owned")

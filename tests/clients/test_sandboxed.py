@@ -22,6 +22,7 @@ def _write(stage, name: str, text: str = "hello"):
 
 
 def test_behind_the_sandbox_a_client_is_hooked_reports_and_reaches_nothing_else(stage):
+    stage.need()
     home, relay = stage.environment["HOME"], stage.environment["HANDOFF_HOME"]
     places = [os.path.join(stage.repo.path, "x.txt"), os.path.join(home, "x.txt"), os.path.join(relay, "x.txt")]
     lines = "; ".join(f"echo x > {place}" for place in places)
@@ -41,6 +42,7 @@ def test_behind_the_sandbox_a_client_is_hooked_reports_and_reaches_nothing_else(
 
 
 def test_behind_the_sandbox_a_conversation_can_be_resumed(stage):
+    stage.need()
     stage.serve(("say", "the magic word is xyzzy"), *[("say", "still xyzzy")] * 5)
     first = stage.run(*CLONE)
     assert "error" not in first, first

@@ -222,7 +222,7 @@ def test_a_main_session_with_an_ownership_does_not_sweep(shared, tmp_path, line)
     assert session("git log -1 && git diff --stat && git branch new && git add theirs").returncode == 0
 
 
-def test_a_bare_commit_of_foreign_files_is_paused_by_the_hook(shared, tmp_path):
+def test_a_bare_commit_of_foreign_files_is_stopped_by_the_hook(shared, tmp_path):
     guard.install(Repository(shared.path, git_environment(from_environment())))
     program = _program(tmp_path, shared)
     shared.write("mine/a", "1")

@@ -52,7 +52,7 @@ def ground(repo):
 @pytest.fixture
 def bubblewrap():
     if layer(os.environ, wanted=BUBBLEWRAP) != BUBBLEWRAP:
-        absent(BUBBLEWRAP, installable=False)
+        absent(BUBBLEWRAP)
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_a_machine_without_a_sandbox_says_so_unless_one_was_demanded(ground, mon
 
 def test_a_layer_that_cannot_tell_files_apart_refuses_what_only_bubblewrap_can(ground, monkeypatch):
     if layer(os.environ, wanted="landlock") != "landlock":
-        absent("landlock", installable=False)
+        absent("landlock")
     monkeypatch.setenv("HANDOFF_SANDBOX", "landlock")
     ground.app = App(from_environment())
     ground.set('session_sandbox = "owned"\n')

@@ -150,7 +150,7 @@ def freeze_between_writes(ground, pid):
     while True:
         os.kill(pid, signal.SIGSTOP)
         try:
-            subprocess.run([sys.executable, "-c", WRITE, ground.app.database_url], check=True, timeout=10)
+            subprocess.run([sys.executable, "-c", WRITE, ground.app.database_url], check=True, timeout=3)
         except subprocess.TimeoutExpired:
             os.kill(pid, signal.SIGCONT)
             ground.clock.sleep(0.05)

@@ -188,13 +188,14 @@ def _log(ctx: Context, arguments: argparse.Namespace) -> None:
         return
     project = chosen_project(ctx, arguments)
     task = _find(ctx, arguments) if arguments.task else None
+    # Before the reading, here as below: what is written between the two is then found at the next look.
+    mark = ctx.app.database.change_mark()
     found = admin.events(ctx.app, project=project, task=task, limit=max(1, arguments.lines))
     if not arguments.follow:
         ctx.out.data([_event_data(event) for event in found])
     seen = found[-1].seq if found else 0
     for event in found:
         _tell(ctx, event, follow=arguments.follow)
-    mark = ctx.app.database.change_mark()
     while arguments.follow:
         ctx.app.clock.sleep(_FOLLOW_SECONDS)
         now = ctx.app.database.change_mark()
