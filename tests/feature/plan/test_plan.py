@@ -35,6 +35,10 @@ def test_the_three_marks_and_three_list_styles_are_steps():
         "-\u00a0[ ] open", "- [\u00a0] open", "- **[ ]** open", "- `[ ]` open", "> - [ ] open", "| [ ] | open |",
         "- \u2610 open", "- ( ) open", "\u2022 [ ] open", "- [todo] open", "- [?] open", "- [o] open", "## [ ] open",
         "a) [ ] open", "- `[ ]` a new page", "- `[ ]` pending invoices", "- [ x] odd", "\uff3b \uff3d open",
+        "\u0661. [ ] open", "Step 2: [ ] open", "TODO: [ ] open", "- open [ ]", "open [ ]", "- [_] open", "\u2192 [ ] open",
+        "\u00b7 [ ] open", "\u2023 [ ] open", "\u2460 [ ] open", "\u7b2c2\u6b65 [ ] open", "<li>[ ] open</li>", "\u2605\u2606 [ ] open",
+        "- \\[ \\] open", "- [x] done, [ ] open", "[ ](open)", "Step 3: [] open", "Step 3 [>] open", "open \u2610",
+        '<li><input type="checkbox"> open</li>', "- [\u200b] open", "Next: [todo] open",
     ],
 )  # fmt: skip
 def test_a_step_in_a_form_we_do_not_read_makes_the_plan_invalid_and_names_the_line(line):
@@ -158,6 +162,8 @@ def test_a_byte_order_mark_does_not_hide_a_heading():
 def test_links_citations_and_prose_are_not_steps():
     plan = plan_of(
         "- [x] a\n- see [the page](x) and [1]\n- [a link](y)\n[x]: http://example.invalid\nUse `[ ]` for open.\n"
+        "- it returns [] when f( ) has int[] or a[-]; the reviewer [sic] said [...]\nSee ``- [ ] shown`` and `[ ]`\n"
+        "Boxes: [ ] pending, [>] current, [x] done\n```\nopen = boxes[ ]\n```\n- [x] b (done: saw [ ])\n"
     )
     assert plan.verdict == COMPLETE
 
@@ -192,6 +198,16 @@ def test_a_plan_with_an_open_box_is_never_called_complete(before, form, after, w
     plan = plan_of("\n".join(["- [x] first", *before, form.format(word), *after]) + "\n")
     assert plan.verdict != COMPLETE
     assert plan.verdict != EMPTY
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.text(st.characters(exclude_characters="`\r\n", exclude_categories=("Cs",)), max_size=8),
+    st.text("ab ", max_size=3),
+)
+def test_a_bullet_nobody_has_thought_of_yet_hides_no_open_box(bullet, words):
+    plan = plan_of(f"- [x] first\n{bullet}[ ] {words}\n")
+    assert plan.verdict != COMPLETE
 
 
 @settings(max_examples=300, deadline=None)

@@ -28,6 +28,18 @@ _LEGEND = {
 _EXAMPLES = ("step", "task", "item", "text", "description", "some", "<", "...", "\u2026")
 _CHEERS = "\u2705\u2714\u274c\u274e"  # without a list mark before them these decorate prose
 _CONFLICT = ("<<<<<<< ", ">>>>>>> ")
+# An unticked box anywhere in a line, whatever stands before it: bullets are invented faster than lists of them.
+_BLANK = r"[\s_\u00ad\u115f\u2800\u3164\u200b-\u200f\u2060\ufeff]"
+_UNTICKED = (
+    rf"\\?\[{_BLANK}{{1,9}}\\?\]|(?<![\w\])])\[[>~?/.!-]\](?![(\[:])"
+    r"|(?:^|(?<=[^\w\s,;][ \t]))\[\](?=[ \t]+\w)"
+    rf"|[\uff3b\u3010\u3014\u27e6]{_BLANK}{{0,9}}[\uff3d\u3011\u3015\u27e7]|(?<!\S)\([ \t]{{1,3}}\)(?!\S)"
+    r"|(?<![\w\])])\[(?i:todo|to do|wip|doing|in progress|pending|not done|not started)\](?![(\[:])"
+    r"|[\u2610\u2b1c\u25fb\u25fd\u25a1\u25a2\u274f-\u2752\U0001f532\U0001f533]"
+    r"|<input\b(?=[^<>]*\bcheckbox\b)(?![^<>]*\bchecked\b)[^<>]*>"
+)
+_INLINE_CODE = r"(?<!`)(`+)(?!`)(.*?)(?<!`)\1(?!`)"
+_EXPLAINED = r"\[([ >xX!-])\][ \t=:\u2013\u2014-]*([A-Za-z]+(?: [a-z]+)?)"
 
 Fault = tuple[str, str]
 PLAIN_CHARS = 5
@@ -157,7 +169,7 @@ class Regions:
 
 def has_box(line: str) -> bool:
     """A quick look: could there be anything like a box?"""
-    return "[" in line or "(" in line or not line.isascii()
+    return "[" in line or "(" in line or "<" in line or not line.isascii()
 
 
 def is_item(line: str) -> bool:
@@ -175,14 +187,31 @@ def step_like(line: str) -> Fault | None:
         )
     match = re.match(_LIKE, line)
     if match is None:
-        return None
+        return unticked(line)
     lead, inside = match.group("lead"), match.group("in")
     bare = not lead.strip()
     if inside is None and bare and match.group("box") in _CHEERS:
-        return None
+        return unticked(line)
     if inside is not None and len(inside) == 1 and inside.isalpha() and inside not in "xXvV" and bare:
-        return None
+        return unticked(line)
     return _fault_of(lead, inside, match.group("box"))
+
+
+def unticked(line: str) -> Fault | None:
+    """The same for a line or a step's words with an open box somewhere inside; a box in inline code is a quotation."""
+    bare = re.sub(_INLINE_CODE, "", line) if "`" in line else line
+    found = re.search(_UNTICKED, bare)
+    if found is None or _explains(bare):
+        return None
+    fix = "Make it a step of its own: - [ ] text. If it only speaks of a box, write the box in backquotes."
+    return f"An open box '{found[0]}' stands inside this line.", fix
+
+
+def _explains(line: str) -> bool:
+    """Whether every box of a line is followed by the word for it, and there are several: a legend."""
+    pairs = re.findall(_EXPLAINED, line)
+    right = {mark.lower() for mark, word in pairs if word.casefold().startswith(_LEGEND[mark.lower()])}
+    return len(right) > 1 and len(pairs) == line.count("[") and len(right) == len(pairs)
 
 
 def quoted_box(line: str) -> bool:

@@ -176,6 +176,7 @@ def _judge(
     if marks and not left:
         fault, fix = "An open box stands inside a code block or a comment.", "Delete it, or make it a step of the plan."
         problems += [PlanProblem(number, fault, fix) for number in asleep]
+        problems += _unticked_inside(marks)
     verdict = INVALID if problems else COMPLETE if not left else BLOCKED if position is None else VALID
     warnings = _warnings(body, marks, asleep, position, current_text) if verdict == VALID else []
     return Plan(
@@ -187,6 +188,13 @@ def _judge(
         risks=risks,
         counts=counts,
     )
+
+
+def _unticked_inside(marks: list[tuple[int, str, str]]) -> list[PlanProblem]:
+    """Finished steps whose words hold another, open box: it was never ticked."""
+    seen = [one for one in marks if look.unticked(one[2][look.PLAIN_CHARS :])]
+    found = [(line, look.unticked(read_step(0, line, mark, raw).text)) for line, mark, raw in seen]
+    return [PlanProblem(line, *fault) for line, fault in found if fault is not None]
 
 
 def _sections(
