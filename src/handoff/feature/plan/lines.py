@@ -187,17 +187,17 @@ def step_like(line: str) -> Fault | None:
         )
     match = re.match(_LIKE, line)
     if match is None:
-        return unticked(line)
+        return find_open_box(line)
     lead, inside = match.group("lead"), match.group("in")
     bare = not lead.strip()
     if inside is None and bare and match.group("box") in _CHEERS:
-        return unticked(line)
+        return find_open_box(line)
     if inside is not None and len(inside) == 1 and inside.isalpha() and inside not in "xXvV" and bare:
-        return unticked(line)
+        return find_open_box(line)
     return _fault_of(lead, inside, match.group("box"))
 
 
-def unticked(line: str) -> Fault | None:
+def find_open_box(line: str) -> Fault | None:
     """The same for a line or a step's words with an open box somewhere inside; a box in inline code is a quotation."""
     bare = re.sub(_INLINE_CODE, "", line) if "`" in line else line
     found = re.search(_UNTICKED, bare)

@@ -192,8 +192,8 @@ def _judge(
 
 def _unticked_inside(marks: list[tuple[int, str, str]]) -> list[PlanProblem]:
     """Finished steps whose words hold another, open box: it was never ticked."""
-    seen = [one for one in marks if look.unticked(one[2][look.PLAIN_CHARS :])]
-    found = [(line, look.unticked(read_step(0, line, mark, raw).text)) for line, mark, raw in seen]
+    seen = [one for one in marks if look.find_open_box(one[2][look.PLAIN_CHARS :])]
+    found = [(line, look.find_open_box(read_step(0, line, mark, raw).text)) for line, mark, raw in seen]
     return [PlanProblem(line, *fault) for line, fault in found if fault is not None]
 
 
