@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import os
+import sqlite3
 import subprocess
 
 import pytest
 
 pytestmark = [pytest.mark.clients, pytest.mark.slow, pytest.mark.timeout(400)]
 FOR = {
-    "claude": ["-p", "hi"],
+    "claude": ["-p", "hi", "--permission-mode", "acceptEdits"],
     "gemini": ["-p", "hi", "--skip-trust", "-m", "gemini-2.5-pro"],
     "copilot": ["-p", "hi", "--allow-all", "--no-auto-update"],
-    "codex": ["exec", "--skip-git-repo-check", "--dangerously-bypass-hook-trust"],
+    "codex": ["exec", "--dangerously-bypass-approvals-and-sandbox", "--dangerously-bypass-hook-trust"],
 }
 STATE = "# State\n\n# Current Step\n\nStep 1: build it\n\n# Execution Plan\n\n- [>] Step 1: build it\n- [ ] Step 2: ship it\n"
+
+
+def _plain(stage):
+    """The client as a person starts it, with nothing of ours in its words."""
+    words = [*FOR[stage.client], *stage.words()]
+    words += ["hi"] if stage.client == "codex" else []
+    return subprocess.run(
+        [stage.client, *words], cwd=stage.repo.path, env=stage.environment, stdin=subprocess.DEVNULL, capture_output=True,
+        text=True, check=False, timeout=200, executable=f"{stage.root}/bin/{stage.client}",
+    )  # fmt: skip
 
 
 def test_a_plain_session_of_a_person_starts_with_the_features_prompt(stage):
@@ -21,12 +33,32 @@ def test_a_plain_session_of_a_person_starts_with_the_features_prompt(stage):
     stage.cli("init", "login")
     stage.repo.write(".handoff/features/login/STATE.md", STATE)
     stage.cli("hooks", "install", "--agent", stage.client, "--user")
-    words = [*FOR[stage.client], *stage.words()]
-    words += ["hi"] if stage.client == "codex" else []
-    done = subprocess.run(
-        [stage.client, *words], cwd=stage.repo.path, env=stage.environment, stdin=subprocess.DEVNULL, capture_output=True,
-        text=True, check=False, timeout=200, executable=f"{stage.root}/bin/{stage.client}",
-    )  # fmt: skip
+    done = _plain(stage)
     assert server.requests, done.stdout + done.stderr
     assert "Step 1: build it" in server.texts(0), done.stdout + done.stderr
     stage.note("a person's own session starts with the feature's prompt")
+
+
+def test_a_plain_session_with_a_claimed_task_is_fenced_kept_alive_and_told_what_it_lost(stage):
+    outside, inside = (os.path.join(stage.repo.path, name) for name in ("foreign.txt", "owned/a.txt"))
+    stage.cli("hooks", "install", "--agent", stage.client, "--user")
+    stage.repo.write("owned/there.txt", "")
+    stage.cli("claim", "demo")
+    rows = stage.environment["HANDOFF_HOME"] + "/handoff.db"
+    with sqlite3.connect(rows) as database:
+        database.execute("UPDATE task SET lease_until = lease_until - 600")
+        (before,) = database.execute("SELECT lease_until FROM task").fetchone()
+    server = stage.serve(("write", outside, "x"), ("write", inside, "y"), ("say", "hello"))
+    done = _plain(stage)
+    words = done.stdout + done.stderr + server.all_texts()[-3000:]
+    assert not os.path.exists(outside), words
+    assert "outside of what task 'demo' owns" in server.all_texts(), words
+    assert os.path.exists(inside), words
+    with sqlite3.connect(rows) as database:
+        (after,) = database.execute("SELECT lease_until FROM task").fetchone()
+        assert after > before + 500, words
+        database.execute("UPDATE task SET held_by = 'thief', fence = fence + 1")
+    server = stage.serve(("shell", "echo one"), ("say", "hello"))
+    done = _plain(stage)
+    assert "'demo' is not yours: session thief" in server.all_texts(), done.stdout + done.stderr
+    stage.note("a person's own session is fenced by the task claimed in its folder")

@@ -16,7 +16,11 @@ START, EDIT, TOOL, STOP, COMPACT, END, OTHER = "start", "edit", "tool", "stop", 
 EXIT_REFUSED = 2
 """Exit 2 with the reason on standard error is the one refusal every client understands."""
 
+INSTALLED = "installed"
+"""The word behind a call of the hooks in a person's settings; a session of ours, which brings its own, does not run them too."""
+
 _PATH_KEYS = ("file_path", "notebook_path", "path", "filePath", "absolute_path", "target_file")
+_UNASKED = ("bypassPermissions", "dontAsk")  # Claude's names for modes without a dialogue
 _PATCH_MARKS = ("*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move to: ")
 
 
@@ -29,13 +33,16 @@ class Call(Record):
     paths: tuple[str, ...] = ()
     refused_before: bool = False
     folder: str = ""
+    unasked: bool = False
+    """The client puts no questions to anybody: what would be asked is refused."""
 
 
 class HookAnswer(Record):
-    """What we say: text for the model, or a reason why not."""
+    """What we say: text for the model, a reason why not, or what the person before the client is asked."""
 
     context: str = ""
     refusal: str = ""
+    question: str = ""
 
 
 class Reply(Record):
@@ -53,11 +60,13 @@ class Dialect(Record):
     events: Mapping[str, str]
     edit_tools: tuple[str, ...]
     timeout_scale: int = 1
+    asks: bool = False
+    """Whether a hook may have the client ask its person; the others take such an answer for a yes."""
 
 
 _CLAUDE = {"SessionStart": START, "PreToolUse": EDIT, "Stop": STOP, "PreCompact": COMPACT, "SessionEnd": END}
 DIALECTS = {
-    "claude": Dialect("claude", _CLAUDE, ("Write", "Edit", "MultiEdit", "NotebookEdit")),
+    "claude": Dialect("claude", _CLAUDE, ("Write", "Edit", "MultiEdit", "NotebookEdit"), asks=True),
     "codex": Dialect("codex", _CLAUDE, ("apply_patch", "Write", "Edit")),
     "gemini": Dialect(
         "gemini",
@@ -69,6 +78,7 @@ DIALECTS = {
         "copilot",
         {"sessionStart": START, "preToolUse": EDIT, "agentStop": STOP, "preCompact": COMPACT, "sessionEnd": END},
         ("create", "edit", "str_replace", "apply_patch", "write"),
+        asks=True,
     ),
     "cursor": Dialect(
         "cursor",
@@ -100,6 +110,7 @@ def understand(dialect: str, name: str, raw: Mapping[str, Any]) -> Call:
         paths=paths,
         refused_before=bool(raw.get("stop_hook_active") or raw.get("stopHookActive") or raw.get("loop_count")),
         folder=str(raw.get("cwd") or ""),
+        unasked=raw.get("permission_mode") in _UNASKED,
     )
 
 
@@ -148,6 +159,8 @@ def _patched(text: str) -> tuple[str, ...]:
 
 def reply(dialect: str, call: Call, answer: HookAnswer) -> Reply:
     """Our answer in the client's words."""
+    if answer.question:
+        return _ask(dialect, call, answer.question)
     if answer.refusal:
         return _refuse(dialect, call, answer.refusal)
     if answer.context:
@@ -170,6 +183,16 @@ def _refuse(dialect: str, call: Call, reason: str) -> Reply:
     if dialect == "cursor":
         return Reply({"permission": "deny", "agent_message": reason, "user_message": reason})
     return Reply({"hookSpecificOutput": {"hookEventName": call.name, **verdict}})
+
+
+def _ask(dialect: str, call: Call, question: str) -> Reply:
+    """The client's own dialogue, where it has one; the model is told too, because only the person sees the dialogue."""
+    if not DIALECTS[dialect].asks or call.unasked:
+        return _refuse(dialect, call, question)
+    verdict = {"permissionDecision": "ask", "permissionDecisionReason": question}
+    if dialect == "copilot":
+        return Reply(verdict)
+    return Reply({"hookSpecificOutput": {"hookEventName": call.name, **verdict, "additionalContext": question}})
 
 
 def _context(dialect: str, call: Call, text: str) -> Mapping[str, Any]:

@@ -18,6 +18,7 @@ TIMED_OUT = 124
 _FAULT = 70
 _LAUNCH_SECONDS = 3.0
 _FEED_SECONDS = 5.0
+_MOST_PARENTS = 64
 _ADDED = os.O_WRONLY | os.O_CREAT | os.O_APPEND
 
 
@@ -205,6 +206,20 @@ def start_of(pid: int) -> str:
         return str(psutil.Process(pid).create_time())
     except psutil.Error:
         return ""
+
+
+def parents_of(pid: int) -> list[str]:
+    """The processes above one, the nearest first, each as its number and when it began; nothing where /proc is not."""
+    found: list[str] = []
+    while pid > 1 and len(found) < _MOST_PARENTS:
+        try:
+            with open(f"/proc/{pid}/stat", "rb") as file:
+                fields = file.read().rpartition(b")")[2].split()
+            pid = int(fields[1])
+            found.append(f"{pid}.{start_of(pid)}")
+        except (OSError, IndexError, ValueError):
+            break
+    return found
 
 
 def replace(argv: Sequence[str]) -> NoReturn:

@@ -28,6 +28,7 @@ VARIABLES = {
     "HANDOFF_TASK": "task the present session holds; set for sessions, so that they need not name it",
     "HANDOFF_SESSION": "id of the present session",
     "HANDOFF_TOKEN": "secret with which a session's hooks prove that they are its own; set for sessions",
+    "HANDOFF_HOOKS": "set for sessions that bring hooks of their own: those in the person's settings are silent then",
     "HANDOFF_BROKER": "socket on which the relay answers a session inside its sandbox; set for such sessions",
     "HANDOFF_FENCE": "fence of the present session; a write with an old one is refused",
     "HANDOFF_WORKSPACE": "folder of the present session's workspace; set for its setup command and its agent",

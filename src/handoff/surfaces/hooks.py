@@ -10,7 +10,7 @@ import _signal as signal  # type: ignore[import-not-found]  # without the enums 
 import os
 import sys
 
-from handoff.agents.dialects import DIALECTS, EXIT_REFUSED, START, STOP, Call, reply, understand
+from handoff.agents.dialects import DIALECTS, EXIT_REFUSED, INSTALLED, START, STOP, Call, reply, understand
 from handoff.base.errors import HandoffError
 from handoff.base.light_json import dumps, loads
 from handoff.base.record import TYPE_CHECKING
@@ -40,9 +40,11 @@ def main(words: list[str]) -> int:
     try:
         _set_deadline()
         dialect, name = _checked(words)
+        if words[2:] and settings.get("HANDOFF_HOOKS"):
+            return 0
         event = DIALECTS[dialect].events.get(name)
         text = _heard()
-        if not ours and event != START:
+        if not ours and event != START and not _has_claims(settings.home):
             return 0
         raw = loads(text) if text.strip() else {}
         call = understand(dialect, name, raw if isinstance(raw, dict) else {})
@@ -51,16 +53,30 @@ def main(words: list[str]) -> int:
 
         if call.folder and not ours and os.path.isdir(call.folder):
             os.chdir(call.folder)
-        return _say(reply(dialect, call, answer(App(settings), call)))
+        app = App(settings)
+        said = answer(app, call)
+        if said is None:
+            from handoff.engine.sessions import person_hooks
+
+            said = person_hooks.answer(app, call)
+        return _say(reply(dialect, call, said))
     except Exception as error:  # noqa: BLE001 - a guard that breaks must say no, whatever broke
         return _broken(error, ours=ours, call=call, words=words)
 
 
 def _checked(words: list[str]) -> tuple[str, str]:
-    if len(words) != 2 or words[0] not in DIALECTS:  # noqa: PLR2004 - a dialect and an event
+    if len(words) < 2 or words[2:] not in ([], [INSTALLED]) or words[0] not in DIALECTS:  # noqa: PLR2004 - a dialect and an event
         known = ", ".join(DIALECTS)
         raise HandoffError(f"the hook is called as `handoff hook DIALECT EVENT`; dialects: {known}")
     return words[0], words[1]
+
+
+def _has_claims(home: str) -> bool:
+    """Whether anybody on this machine holds a task by hand: without that there is nothing to ask the relay."""
+    try:
+        return any(name.endswith(".session") for name in os.listdir(os.path.join(home, "sessions")))
+    except OSError:
+        return False
 
 
 def _heard() -> str:

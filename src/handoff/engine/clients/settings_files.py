@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 
+from handoff.agents.dialects import INSTALLED
 from handoff.agents.hook_entries import flat, group_hooks
 from handoff.base import files, json_edit
 from handoff.base.errors import UserError
@@ -133,7 +134,9 @@ def _entries(app: App, agent: str, scope: str) -> dict[str, Any]:
     """Our entries, each with its tag. A file that is shared by a team must not hurt where handoff is not installed."""
     del app
     words = ("handoff", "hook") if scope == PROJECT else (*own_words(), "hook")
-    made = group_hooks(words, agent) if PLACES[agent].grouped else flat(words, agent)
+    more = (INSTALLED,)
+    grouped = PLACES[agent].grouped
+    made = group_hooks(words, agent, more=more, every_tool=True) if grouped else flat(words, agent, more=more)
     guard = "command -v handoff >/dev/null || exit 0; " if scope == PROJECT else ""
     for entries in made.values():
         for entry in _commands(entries):

@@ -39,13 +39,11 @@ class Permissions(Record):
     """The files and folders among them that are owned whole."""
 
 
-def answer(app: App, call: Call) -> HookAnswer:
-    """The answer to one call. Outside our sessions only the start of one is answered, with the active feature."""
-    if not app.settings.get("HANDOFF_SESSION"):
-        return _for_a_person(app) if call.event == START else _NOTHING
+def answer(app: App, call: Call) -> HookAnswer | None:
+    """The answer to one call; None where the client is not of a session that we started."""
     permissions = read_permissions(app)
     if permissions is None:
-        return _NOTHING
+        return None
     if call.event == EDIT:
         reply = _edit(app, permissions, call)
         if reply.refusal:
@@ -221,41 +219,6 @@ def _snapshot(app: App, permissions: Permissions, why: str) -> None:
         keep(app, open_snapshot_store(app, folder=permissions.workspace), why)
     except (HandoffError, OSError) as error:
         _append(permissions, "calls", f"no snapshot: {error}\n")
-
-
-# --- a person's own session ----------------------------------------------------------------------------------
-
-
-def _for_a_person(app: App) -> HookAnswer:
-    """The task claimed in this folder, else the active feature's continue prompt; nothing where neither is ready."""
-    from handoff.engine.features import status
-
-    claimed = _claimed(app)
-    if claimed:
-        return HookAnswer(context=claimed)
-    try:
-        if status.workspace_of(app) is None:
-            return _NOTHING
-        from handoff.engine.features import prompts
-
-        return HookAnswer(context=prompts.build(app, kind="continue", record=True).text)
-    except HandoffError:
-        return _NOTHING
-
-
-def _claimed(app: App) -> str:
-    if not os.path.isdir(os.path.join(app.settings.home, "sessions")):
-        return ""
-    from handoff.engine.tasks import claims
-
-    try:
-        local_claim = claims.find(app)
-    except HandoffError:
-        return ""
-    if local_claim is None or not local_claim.task:
-        return ""
-    name = local_claim.task.rpartition("/")[2]
-    return _read(os.path.join(app.settings.home, local_claim.project, "queue", f"{name}.md"))
 
 
 # --- small files ---------------------------------------------------------------------------------------------

@@ -93,6 +93,7 @@ def _environment(app: App, placement: Placement, task: Task, client: Client, req
         "HANDOFF_TASK": task.label,
         "HANDOFF_FENCE": str(task.fence),
         "HANDOFF_TOKEN": request.token,
+        **({"HANDOFF_HOOKS": "own"} if request.hook else {}),
     }
 
 

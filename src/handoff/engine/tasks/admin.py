@@ -103,7 +103,7 @@ def cancel(app: App, task: Task, *, reason: str = "") -> Outcome:
     """Take a task back, also from a session that works on it."""
     outcome = outcomes.cancel(app.database, key=task.key, reason=reason, session=person(app))
     if task.held_by:
-        claims.drop(app, task.held_by)
+        claims.put_aside(app, task.held_by)
     views.refresh_or_tell(app, task.project, f"Task {task.label} is cancelled")
     return outcome
 

@@ -32,13 +32,23 @@ class LocalClaim(Record):
     workspace: str = ""
     terminal: str = ""
     pid: int = 0
+    parents: str = ""
+    """The processes above the command that asked: a client's hooks and its shell have the client in common."""
+    told: int = 0
+    """Whether the session knows that it has lost its task."""
+    aside: int = 0
+    """Whether it was taken away here: no command means it any more, only the session's client is yet to hear of it."""
 
 
 def begin(app: App, *, session: str = "", workspace: str) -> LocalClaim:
     """Write down who is about to claim. A claim that was killed before it heard the answer is taken up again."""
     named = session or app.settings.get("HANDOFF_SESSION")
     local_claim = LocalClaim(
-        session=named or new_id("session"), workspace=workspace, terminal=terminal(), pid=os.getpid()
+        session=named or new_id("session"),
+        workspace=workspace,
+        terminal=terminal(),
+        pid=os.getpid(),
+        parents=" ".join(_above()),
     )
     if not named:
         for old in _all(app):
@@ -65,6 +75,13 @@ def drop(app: App, session: str) -> None:
         return
 
 
+def put_aside(app: App, session: str) -> None:
+    """A claim was taken away; its client, if it calls in, is told before it is forgotten."""
+    for one in _all(app):
+        if one.session == session:
+            keep(app, one._replace(aside=1))
+
+
 def terminal() -> str:
     """The terminal this command runs in, or nothing where there is none (a hook, an agent's own shell)."""
     for stream in (0, 2, 1):
@@ -88,19 +105,40 @@ def find(
                 f"The fence of session {explicit} is not known here.", "Give it: --fence N (claim printed it)."
             )
         return known if number is None else known._replace(fence=number)
-    mine = [one for one in _all(app) if one.task and (not project or one.project == project)]
+    mine = [one for one in _all(app) if one.task and not one.aside and (not project or one.project == project)]
     if task:  # a part of a batch may be called by its full name or, as `claim` allows, by its own
         mine = [one for one in mine if task in (one.task, one.task.rpartition("/")[2])]
-    mine = _nearest(app, mine)  # a claim made in another checkout is somebody else's
-    if len(mine) > 1:
-        tty = terminal()
-        mine = [one for one in mine if tty and one.terminal == tty] or mine
+    mine = _own(_nearest(app, mine))  # a claim made in another checkout is somebody else's
+    mine = [one for one in mine if not one.told] or mine
     if len(mine) > 1:
         names = ", ".join(f"{one.task} ({one.session})" for one in mine)
         raise UserError(f"Several tasks are claimed here: {names}.", "Say which: --task TASK or --session SESSION.")
     if not mine:
         return None
     return mine[0] if fence is None else mine[0]._replace(fence=fence)
+
+
+def nearest(app: App) -> list[LocalClaim]:
+    """The claim of this folder, or those that cannot be told apart from here."""
+    return _own(_nearest(app, [one for one in _all(app) if one.task]))
+
+
+def _own(found: list[LocalClaim]) -> list[LocalClaim]:
+    """Of several claims in one folder the caller's: made in the same terminal, else below the same process."""
+    if len(found) > 1:
+        tty = terminal()
+        found = [one for one in found if tty and one.terminal == tty] or found
+    if len(found) > 1:
+        above = _above()
+        near = {one.session: sum(parent in above for parent in one.parents.split()) for one in found}
+        found = [one for one in found if near[one.session] == max(near.values())]
+    return found
+
+
+def _above() -> list[str]:
+    from handoff.base.process import parents_of
+
+    return parents_of(os.getpid())
 
 
 def _nearest(app: App, found: list[LocalClaim]) -> list[LocalClaim]:
@@ -162,7 +200,7 @@ def _all(app: App) -> list[LocalClaim]:
             continue  # it was just dropped by its own session
         values = dict(line.split("=", 1) for line in text.split("\n") if "=" in line)
         fields: dict[str, Any] = {key: value for key, value in values.items() if key in LocalClaim._fields}
-        for key in ("fence", "key", "pid"):
+        for key in ("fence", "key", "pid", "told", "aside"):
             fields[key] = int(fields[key]) if fields.get(key, "").isdigit() else 0
         if fields.get("session"):
             found.append(LocalClaim(**fields))

@@ -277,7 +277,8 @@ def test_an_edit_waits_for_no_heavy_module(session):
     import sys
 
     raw = json.dumps({"tool_name": "Write", "tool_input": {"file_path": "src/a.py"}, "cwd": session.repo.path})
-    environments = (({}, {"handoff.engine.app", "sqlite3"}), (session.cli.environment, {"sqlite3"}))
+    nobody = {"HANDOFF_HOME": os.path.join(session.folder, "empty")}
+    environments = ((nobody, {"handoff.engine.app", "sqlite3"}), (session.cli.environment, {"sqlite3"}), ({}, set()))
     for environment, more in environments:
         done = subprocess.run(
             [sys.executable, "-c", PROBE, "hook", "claude", "PreToolUse"], input=raw, text=True, capture_output=True,
