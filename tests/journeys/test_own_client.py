@@ -26,7 +26,12 @@ class Tab:
         self.cli, self.repo = cli, repo
 
     def hook(self, event="PreToolUse", *, dialect="claude", tool="Write", code=0, **given):
-        raw = {"tool_name": tool, "tool_input": given, "cwd": self.repo.path, "permission_mode": given.pop("mode", "default")}
+        raw = {
+            "tool_name": tool,
+            "tool_input": given,
+            "cwd": self.repo.path,
+            "permission_mode": given.pop("mode", "default"),
+        }
         return self.cli("hook", dialect, event, "installed", stdin=json.dumps(raw), code=code, cwd="/")
 
     def verdict(self, path, **more):
@@ -135,7 +140,11 @@ def test_two_clients_in_one_folder_are_each_held_to_their_own_task(cli, repo):
         cli("dump", "--task", name, "--next", name, "--owns", f"{name}/")
     for name in ("one", "two"):
         clients[name] = subprocess.Popen(
-            [sys.executable, "-c", CLIENT, name], cwd=repo.path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [sys.executable, "-c", CLIENT, name],
+            cwd=repo.path,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
         assert clients[name].stdout.readline() == "ready\n"
     for name, other in (("one", "two"), ("two", "one")):
