@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from handoff.base.settings import Config
     from handoff.engine.app import App
 
-_PROBE_SECONDS = 20.0
+_PROBE_SECONDS = 60.0  # the first start after an installation, on a busy machine, took longer than 20
 
 
 class Client(Record):
