@@ -41,7 +41,14 @@ class Completed(Record):
 
 
 def capture(argv: Sequence[str], *, environment: Mapping[str, str], stdin: bytes | None = None) -> Completed:
-    """Run a short program and read both its streams; no time limit.
+    """Run a short program and read both its streams; no time limit."""
+    return begin(argv, environment=environment, stdin=stdin)()
+
+
+def begin(
+    argv: Sequence[str], *, environment: Mapping[str, str], stdin: bytes | None = None
+) -> Callable[[], Completed]:
+    """Start a short program and go on with something else; the function that comes back waits for its answer.
 
     Made of posix_spawn and poll because importing `subprocess` costs half of `python -c pass`,
     and `status` and the hooks ask git one question each.
@@ -50,11 +57,7 @@ def capture(argv: Sequence[str], *, environment: Mapping[str, str], stdin: bytes
     err_read, err_write = os.pipe()
     given = None if stdin is None else _as_file(stdin)
     source = (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0) if given is None else (os.POSIX_SPAWN_DUP2, given, 0)
-    actions = [
-        source,
-        (os.POSIX_SPAWN_DUP2, out_write, 1),
-        (os.POSIX_SPAWN_DUP2, err_write, 2),
-    ]
+    actions = [source, (os.POSIX_SPAWN_DUP2, out_write, 1), (os.POSIX_SPAWN_DUP2, err_write, 2)]
     name = argv[0]  # looked for where the program itself would look, not where we would
     program = name if "/" in name else find(name, path=environment.get("PATH", os.defpath)) or name
     try:
@@ -68,11 +71,16 @@ def capture(argv: Sequence[str], *, environment: Mapping[str, str], stdin: bytes
         os.close(err_write)
         if given is not None:
             os.close(given)
-    streams: dict[int, list[bytes]] = {out_read: [], err_read: []}
+    return lambda: _answer(pid, out_read, err_read)
+
+
+def _answer(pid: int, out: int, err: int) -> Completed:
+    """Read both streams of a program to their ends, then its exit code."""
+    streams: dict[int, list[bytes]] = {out: [], err: []}
     poll = select.poll()
     for fd in streams:
         poll.register(fd, select.POLLIN | select.POLLHUP)
-    open_streams = len(streams)
+    open_streams = 2
     while open_streams:
         for fd, _event in poll.poll():
             chunk = os.read(fd, _CHUNK)
@@ -83,7 +91,7 @@ def capture(argv: Sequence[str], *, environment: Mapping[str, str], stdin: bytes
                 os.close(fd)
                 open_streams -= 1
     _, status = os.waitpid(pid, 0)
-    return Completed(os.waitstatus_to_exitcode(status), b"".join(streams[out_read]), b"".join(streams[err_read]))
+    return Completed(os.waitstatus_to_exitcode(status), b"".join(streams[out]), b"".join(streams[err]))
 
 
 def _as_file(data: bytes) -> int:

@@ -2,25 +2,99 @@
 
 from __future__ import annotations
 
-from handoff.feature.budget import estimate
-from handoff.feature.documents import Section, body_of, sections
+from handoff.base.record import TYPE_CHECKING
+from handoff.feature.budget import estimate, head
+from handoff.feature.documents import Section, sections
 from handoff.feature.plan import plan as plans
 from handoff.feature.templates import packaged_template
+from handoff.feature.words import generated_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 _SHORT = 3
 _COMMON = frozenset({"and", "the", "for", "with", "that", "this", "from", "into", "when", "not", "all", "are", "its"})
-_REQUESTS = ("Requirements", "Tech Constraints", "Deliverables", "Acceptance Criteria", "Non-Goals", "Constraints")
+_GOAL = "goal"
+_NAMED = 20
+_READ_NOTES = 100_000
+_SHOWN_APART = frozenset(("state", "current step", "execution plan", "completed steps", "remaining steps", "risks"))
 
 
 def goal(text: str) -> str:
-    """What the person wants, from FEATURE.md without the scaffold's example lines."""
-    scaffold = set(packaged_template("default_feature.md").splitlines())
-    parts = [body_of(text, "Goal") or text.strip()]
-    for section in sections(text):
-        own = [line for line in section.text.splitlines() if line not in scaffold]
-        if section.title in _REQUESTS and any(map(str.strip, own)):
-            parts.append(f"### {section.title}\n" + "\n".join(own).strip())
-    return "\n\n".join(parts)
+    """What the person wants: all of FEATURE.md, the goal first, without the lines the scaffold brought."""
+    found = sections(text)
+    first = next((index for index, part in enumerate(found) if part.title.casefold() == _GOAL), None)
+    if first is None:
+        return "\n\n".join(_own_sections(found)) or text.strip()
+    end = first + 1
+    while end < len(found) and found[end].level > found[first].level:
+        end += 1
+    titles = [part for part in found[:first] if part.level < found[first].level and not part.text.strip()]
+    others = [part for part in (*found[:first], *found[end:]) if part not in titles]
+    goal_itself = found[first]._replace(title="")
+    return "\n\n".join(_own_sections([goal_itself, *found[first + 1 : end], *others]))
+
+
+def _own_sections(found: list[Section]) -> list[str]:
+    """The sections a person wrote something into; a heading above one of them stays with it."""
+    scaffold = set(packaged_template("default_feature.md").splitlines()) | generated_lines()
+    shown: list[str] = []
+    below = 0  # the level of the section after this one that is shown
+    for part in reversed(found):
+        own = "\n".join(line for line in part.text.splitlines() if line not in scaffold).strip("\n")
+        if own.strip():
+            shown.append(f"### {part.title}\n{own}" if part.title else own)
+        elif part.title and 0 < part.level < below:
+            shown.append(f"### {part.title}")
+        else:
+            continue
+        below = part.level
+    return shown[::-1]
+
+
+def cut_goal(text: str, tokens: int, path: str) -> str:
+    """The beginning of the goal that fits, and the names of the sections that do not."""
+    names = [part.title for part in sections(text) if part.title]
+    kept = head(text, tokens, path)
+    missing = [name for name in names if f"### {name}" not in kept.split("\n")]
+    if not kept or not missing:
+        return kept
+    more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
+    note = f"[sections of {path} not shown: {', '.join(missing[:_NAMED])}{more}]"
+    return "\n".join((head(text, tokens - estimate(note) - 1, path), note)).strip("\n")
+
+
+def state_notes(text: str) -> str:
+    """What STATE.md says beside its plan and its risks, without the lines the scaffold brought."""
+    scaffold = set(packaged_template("default_state.md").splitlines())
+    shown = []
+    for part in sections(text[:_READ_NOTES]):
+        own = "\n".join(line for line in part.text.splitlines() if line not in scaffold).strip("\n")
+        if part.title.casefold() not in _SHOWN_APART and own.strip():
+            shown.append(f"### {part.title}\n{own}" if part.title else own)
+    if len(text) > _READ_NOTES:
+        shown.append("[STATE.md is longer; what comes after was not read]")
+    return "\n\n".join(shown)
+
+
+def change_lines(paths: Mapping[str, Sequence[str]], counts: Mapping[str, str]) -> list[str]:
+    """One line for each path that no commit holds, with how much of it changed, and the sum of all."""
+    lines = []
+    told: set[str] = set()
+    for label, names in paths.items():
+        for path in names:
+            count = f" ({counts[path]})" if counts.get(path) and path not in told else ""
+            lines.append(f"{label}: {path}{count}")
+            told.add(path)
+    if not told:
+        return ["nothing uncommitted"]
+    words = [word for path in told for word in counts.get(path, "").split()]
+    more, less = (sum(int(word[1:]) for word in words if word[0] == sign) for sign in "+-")
+    files = "1 path" if len(told) == 1 else f"{len(told)} paths"
+    lines.insert(
+        0, f"uncommitted: {files}" + (f", +{more} -{less} lines" if words else ", too much to count its lines")
+    )
+    return lines
 
 
 def words_of(text: str) -> set[str]:

@@ -14,6 +14,7 @@ _SOURCES = (
     "README.md AGENTS.md CLAUDE.md docs/ Cargo.toml package.json pyproject.toml go.mod Makefile "
     ".github/workflows/ src/ tests/"
 ).split()
+_ADVISED, _OPTIONAL = ("README.md", "AGENTS.md"), ("docs/",)
 _MARKS = (
     "Write one step a line: `- [ ] text` pending, `- [>] text` current (exactly one), `- [x] text` done, "
     "`- [!] text  (blocked: why)`, `- [-] text  (dropped: why)`. Nothing else counts as a step: no tables, no `+`, "
@@ -50,8 +51,14 @@ def present_sources(root: str) -> list[str]:
 
 def missing_sources(root: str) -> tuple[list[str], list[str]]:
     """(worth having, nice to have) among the sources that are absent."""
-    wanted = [name for name in ("README.md", "AGENTS.md") if not os.path.isfile(os.path.join(root, name))]
-    return wanted, [] if os.path.isdir(os.path.join(root, "docs")) else ["docs/"]
+    wanted = [name for name in _ADVISED if not os.path.isfile(os.path.join(root, name))]
+    return wanted, [name for name in _OPTIONAL if not os.path.isdir(os.path.join(root, name))]
+
+
+def generated_lines() -> set[str]:
+    """The lines that `init` writes into the scaffold about the repository; nobody's own words."""
+    names = [*_SOURCES, *_ADVISED, *_OPTIONAL]
+    return {"- nothing", *(f"- {name}" for name in names), *(f"- {name} (optional)" for name in names)}
 
 
 def bullets(items: list[str], *, none: str = "- nothing") -> str:

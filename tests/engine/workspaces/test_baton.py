@@ -16,6 +16,7 @@ def names():
             "project",
             "brief",
             "history",
+            "before",
             "baseline",
             "reading",
             "ownership",

@@ -48,6 +48,9 @@ def finish(app: App, *, number: int | None, command: str, unchecked: bool, say: 
     verdict = None
     if check:
         say(f"Checking step {step.number}: {check}")
+        from handoff.engine.features import tree_marks
+
+        seen = tree_marks.take(app, view, before)
         verdict = run_check(
             check,
             folder=view.workspace.root,
@@ -55,7 +58,7 @@ def finish(app: App, *, number: int | None, command: str, unchecked: bool, say: 
             timeout=view.config.number("check_timeout"),
             clock=app.clock,
         )
-        _log_check(app, view, verdict, before, step)
+        _log_check(app, view, verdict, before, step, seen)
         if not verdict.green:
             raise Refused(
                 f"The check is {verdict.word}: {check}\n{verdict.tail}".rstrip(),
@@ -129,7 +132,14 @@ def _evidence(app: App, facts: checkout.CheckoutFacts | None, *, unchecked: bool
     return " ".join(words)
 
 
-def _log_check(app: App, view: View, verdict: Verdict, facts: checkout.CheckoutFacts | None, step: plans.Step) -> None:
+def _log_check(
+    app: App,
+    view: View,
+    verdict: Verdict,
+    facts: checkout.CheckoutFacts | None,
+    step: plans.Step,
+    seen: history.Entry,
+) -> None:
     entry = {
         "kind": "check",
         "time": stamp(app.clock.now()),
@@ -139,6 +149,7 @@ def _log_check(app: App, view: View, verdict: Verdict, facts: checkout.CheckoutF
         "seconds": round(verdict.seconds, 2),
         "head": facts.head if facts else "",
         "dirty": len(facts.dirty) if facts else 0,
+        **seen,
         "step": step.text,
         "tail": "" if verdict.green else verdict.tail[-1500:],
     }

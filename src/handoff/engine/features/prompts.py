@@ -6,7 +6,7 @@ import os
 
 from handoff.base import files
 from handoff.base.clock import stamp
-from handoff.base.errors import Refused, UserError
+from handoff.base.errors import HandoffError, Refused, UserError
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.settings import PROJECT_FOLDER, project_config
 from handoff.engine.features import status, teammates
@@ -77,22 +77,32 @@ def for_run(app: App) -> str:
 
 def build(app: App, *, kind: str, tokens: int | None = None, embed: bool = True, record: bool = True) -> Prompt:
     """Make the prompt of one kind for the active feature, with its guards."""
-    program = app.settings.program
     warnings: list[str] = []
-    if kind in _WORKING:
-        view = status.look(app)
-        _guard(view, program)
-        warnings += view.plan.warnings
-    else:
-        view = _lenient_look(app, needed=_NEEDED.get(kind, ("FEATURE.md",)))
-        if kind == "generate":
-            _refuse_lost_progress(view)
-    facts = status.git_facts(app)
+    git_facts = status.begin_git_facts(app)
+    try:
+        view = _guarded_look(app, kind)
+    except HandoffError:
+        git_facts()  # nobody else will wait for it
+        raise
+    warnings += view.plan.warnings if kind in _WORKING else ()
+    facts = git_facts()
     moved = status.drift(app, view, facts, handing=True)
     prompt = _compose(app, view, kind, facts, moved, tokens, embed, warnings.append)
     if record and kind in _RECORDED:
         _remember(app, view, kind, facts)
     return prompt._replace(warnings=tuple(warnings + moved.words))
+
+
+def _guarded_look(app: App, kind: str) -> View:
+    """The feature, if it stands where a prompt of that kind can be made of it."""
+    if kind in _WORKING:
+        view = status.look(app)
+        _guard(view, app.settings.program)
+        return view
+    view = status.lenient_look(app, needed=_NEEDED.get(kind, ("FEATURE.md",)))
+    if kind == "generate":
+        _refuse_lost_progress(view)
+    return view
 
 
 def raw(app: App, *, kind: str) -> Prompt:
@@ -166,7 +176,11 @@ def _focus(view: View) -> str:
 def _state_block(fitted: budget.Fitted, where: str) -> str:
     if not fitted.text:
         return f"# Where things stand\nRead the documents in `{where}/`; none of them fits into this prompt's budget."
-    told = f"Taken from the files of `{where}/` and from git; enough to work without opening them."
+    told = f"Taken from the files of `{where}/` and from git; " + (
+        "what did not fit is named at the end: read that there."
+        if fitted.left_out
+        else "enough to work without opening them."
+    )
     rest = f"\n\n## Not in this prompt\n{words.bullets(list(fitted.left_out))}" if fitted.left_out else ""
     return f"# Where things stand\n{told}\n\n{fitted.text}{rest}"
 
@@ -209,6 +223,8 @@ def _parts(app: App, view: View, kind: str, facts: checkout.CheckoutFacts | None
     A part without text is left out where the parts are fitted.
     """
     where, plan = view.folder, view.plan
+    git_parts = _begin_git_parts(app, facts, moved)
+    others = teammates.at_work(app, view.workspace.root)
     decisions = documents.nested(folder.optional_document(view.feature, "DECISIONS.md") or "")
     return [
         _goal(view),
@@ -221,9 +237,16 @@ def _parts(app: App, view: View, kind: str, facts: checkout.CheckoutFacts | None
             if documents.readiness(name, view.texts[name]) == documents.READY
         ),
         _listing("Known risks", plan.risks, priority=6, path=f"{where}/STATE.md"),
-        *_git_parts(app, facts, moved),
-        _listing("Others at work here", teammates.at_work(app, view.workspace.root), priority=5),
-        _listing("Last checks", _check_lines(view), priority=5, path=f"{where}/{history.FILE}"),
+        PromptPart(
+            title="Other notes in STATE.md",
+            text=excerpts.state_notes(view.texts["STATE.md"] or ""),
+            priority=6,
+            path=f"{where}/STATE.md",
+            share=0.3,
+        ),
+        *git_parts(),
+        _listing("Others at work here", others, priority=5),
+        _listing("Last checks", _check_lines(app, view, facts), priority=5, path=f"{where}/{history.FILE}"),
         *_context_parts(view),
     ]
 
@@ -231,7 +254,7 @@ def _parts(app: App, view: View, kind: str, facts: checkout.CheckoutFacts | None
 def _goal(view: View) -> PromptPart:
     whole, path = excerpts.goal(view.texts["FEATURE.md"] or ""), f"{view.folder}/FEATURE.md"
     part = PromptPart(title="Goal", text=whole, priority=1, path=path, share=0.35)
-    return part._replace(shrink=lambda room: budget.head(whole, room, path))
+    return part._replace(shrink=lambda room: excerpts.cut_goal(whole, room, path))
 
 
 def _plan(view: View) -> PromptPart:
@@ -273,36 +296,49 @@ def _listing(title: str, items: Sequence[str], *, priority: int, path: str = "")
     return PromptPart(title=title, text=words.bullets(list(items), none=""), priority=priority, path=path, share=0.3)
 
 
-def _git_parts(app: App, facts: checkout.CheckoutFacts | None, moved: Drift) -> list[PromptPart]:
+def _begin_git_parts(app: App, facts: checkout.CheckoutFacts | None, moved: Drift) -> Callable[[], list[PromptPart]]:
+    """What git says, asked while the rest is put together."""
     if facts is None:
-        return []
-    lines = [f"HEAD {facts.short or '(no commit yet)'} on {facts.branch or 'a detached HEAD'}"]
-    for label, paths in (
-        ("in conflict", facts.conflicted),
-        ("staged", facts.staged),
-        ("changed, not staged", facts.unstaged),
-        ("untracked", facts.untracked),
-    ):
-        lines += [f"{label}: {path}" for path in paths]
-    lines += [*([] if facts.dirty else ["nothing uncommitted"]), *moved.words]
-    state = _listing("Git", lines, priority=3, path="git status")
-    parts = [state._replace(shrink=lambda room: budget.listing(lines, room))]
-    if facts.head:
-        since = moved.since if moved.since and moved.since.get("head") and moved.commits else None
-        revisions, limit = (f"{since['head']}..HEAD", _COMMITS) if since else ("HEAD", 5)
-        found = checkout.commits(facts.top, revisions, environment=app.git_environment, limit=limit) or ()
+        return list
+    counts = checkout.begin_line_counts(facts, environment=app.git_environment)
+    since = moved.since if moved.since and moved.since.get("head") and moved.commits else None
+    revisions, limit = (f"{since['head']}..HEAD", _COMMITS) if since else ("HEAD", 5)
+    log = (
+        checkout.begin_commits(facts.top, revisions, environment=app.git_environment, limit=limit)
+        if facts.head
+        else tuple
+    )
+
+    def answer() -> list[PromptPart]:
+        lines = [f"HEAD {facts.short or '(no commit yet)'} on {facts.branch or 'a detached HEAD'}"]
+        lines += excerpts.change_lines(
+            {
+                "in conflict": facts.conflicted,
+                "staged": facts.staged,
+                "changed, not staged": facts.unstaged,
+                "untracked": facts.untracked,
+            },
+            counts(),
+        )
+        lines += moved.words
+        state = _listing("Git", lines, priority=3, path="git status")
         title = "Commits since the last hand-off" if since else "Last commits"
-        parts.append(_listing(title, [f"{c.sha[:10]} {c.subject}" for c in found], priority=5, path="git log"))
-    return parts
+        found = [f"{commit.sha[:10]} {commit.subject}" for commit in log() or ()]
+        return [
+            state._replace(shrink=lambda room: budget.listing(lines, room)),
+            _listing(title, found, priority=5, path="git log"),
+        ]
+
+    return answer
 
 
-def _check_lines(view: View) -> list[str]:
+def _check_lines(app: App, view: View, facts: checkout.CheckoutFacts | None) -> list[str]:
     found = [entry for entry in view.entries if entry["kind"] == "check"][-_CHECKS:]
-    return [
-        f"{entry.get('time', '?')} `{entry.get('command', '')}`: {entry.get('verdict', '?')}"
-        f" at {str(entry.get('head', ''))[:10] or 'no commit'}"
-        for entry in found
-    ]
+    if not found:
+        return []
+    from handoff.engine.features import tree_marks
+
+    return tree_marks.verdict_lines(app, view, found, facts)
 
 
 def _context_parts(view: View) -> list[PromptPart]:
@@ -316,19 +352,6 @@ def _context_parts(view: View) -> list[PromptPart]:
             fault = f"{view.workspace.config}: context_files names '{name}', which is not there."
             raise UserError(fault, "Fix the list.")
     return parts
-
-
-def _lenient_look(app: App, *, needed: tuple[str, ...]) -> View:
-    """For planning prompts, which work on a half-made feature: only the needed documents must exist."""
-    workspace, feature = status.active_feature(app)
-    for name in needed:
-        folder.read_document(feature, name, program=app.settings.program)
-    texts = {name: folder.optional_document(feature, name) for name in folder.DOCUMENTS}
-    plan = plans.parse(texts["STATE.md"] or "# Execution Plan\nNot yet generated.\n")
-    config = project_config(workspace.root)
-    return status.View(
-        workspace=workspace, feature=feature, config=config, plan=plan, texts=texts, entries=history.recent(feature)
-    )
 
 
 def _guard(view: View, program: str) -> None:

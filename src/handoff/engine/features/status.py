@@ -12,6 +12,8 @@ from handoff.feature.plan import plan as plans
 from handoff.git.plumbing import checkout, find_top
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from handoff.engine.app import App
     from handoff.feature.folder import Feature, HandoffFolder
 
@@ -110,6 +112,19 @@ def look(app: App) -> View:
     )
 
 
+def lenient_look(app: App, *, needed: tuple[str, ...]) -> View:
+    """For planning prompts, which work on a half-made feature: only the needed documents must exist."""
+    workspace, feature = active_feature(app)
+    for name in needed:
+        folder.read_document(feature, name, program=app.settings.program)
+    texts = {name: folder.optional_document(feature, name) for name in folder.DOCUMENTS}
+    plan = plans.parse(texts["STATE.md"] or "# Execution Plan\nNot yet generated.\n")
+    config = project_config(workspace.root)
+    return View(
+        workspace=workspace, feature=feature, config=config, plan=plan, texts=texts, entries=history.recent(feature)
+    )
+
+
 def refuse_invalid(view: View, program: str) -> None:
     """A plan that cannot be trusted: its lines, and how to go on."""
     if view.plan.verdict == plans.INVALID:
@@ -120,8 +135,13 @@ def refuse_invalid(view: View, program: str) -> None:
 
 def git_facts(app: App) -> checkout.CheckoutFacts | None:
     """The checkout we stand in; None outside a repository."""
+    return begin_git_facts(app)()
+
+
+def begin_git_facts(app: App) -> Callable[[], checkout.CheckoutFacts | None]:
+    """The same, asked while we go on with something else."""
     top = find_top(app.settings.here)
-    return checkout.facts(top, environment=app.git_environment) if top else None
+    return checkout.begin_facts(top, environment=app.git_environment) if top else lambda: None
 
 
 def baseline(view: View, facts: checkout.CheckoutFacts | None, *, handing: bool) -> history.Entry | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from handoff.agents import catalog
 from handoff.agents import folder as folders
-from handoff.agents.contract import SAID
+from handoff.agents.contract import SAID, TOOL
 from handoff.agents.monitor import EVENTS
 from handoff.base.clock import stamp
 from handoff.base.markdown import shell_line
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from handoff.engine.sessions.placement import Placement
 
 _SHOWN = 30
+_HEARD = 3  # so many sessions are quoted where none is known to have worked
 _TOLD = frozenset(
     """task.claimed task.released task.expired task.rejected session.concluded session.out_of_scope note.added""".split()
 )
@@ -54,7 +55,7 @@ def _left_behind(app: App, task: Task, placement: Placement) -> str:
         text += "\nChanged and not committed now:\n\n" + "\n".join(f"- `{path}`" for path in dirty) + "\n"
     said = _last_words(app, task, events)
     if said:
-        text += "\nThe last things the session before said:\n\n" + "\n".join(f"> {line}" for line in said) + "\n"
+        text += "\nThe last things a session before you said:\n\n" + "\n".join(f"> {line}" for line in said) + "\n"
     return text
 
 
@@ -73,16 +74,25 @@ def _told(event: journal.Event) -> str:
 
 
 def _last_words(app: App, task: Task, events: list[journal.Event]) -> list[str]:
-    """A summary of the last transcript without a model: what the client said, newest last."""
+    """What the sessions before said, newest last, without a model: back to the last one that is seen to have worked."""
     ended = [event.session for event in events if event.kind == "session.concluded" and event.session]
-    if not ended:
-        return []
-    path = folders.place(app.settings.home, task.project, ended[-1])
+    found: list[list[str]] = []
+    for session in reversed(list(dict.fromkeys(ended))):
+        said, worked = _said(app, task, session)
+        if said:
+            found.append(said)
+        if worked or len(found) >= _HEARD:
+            break
+    return [line for said in reversed(found) for line in said]
+
+
+def _said(app: App, task: Task, session: str) -> tuple[list[str], bool]:
+    """The last things a session said, and whether it used any tool."""
+    path = folders.place(app.settings.home, task.project, session)
     agent = str(folders.get(path, folders.FACTS).get("agent", ""))
     if agent not in catalog.OURS:
-        return []
+        return [], False
     read = catalog.adapter(agent).read
-    said: list[str] = []
-    for line in folders.tail(path, EVENTS, 60_000).split("\n"):
-        said += [event.text for event in read(line) if event.kind == SAID and event.text.strip()]
-    return [" ".join(text.split())[:300] for text in said[-5:]]
+    found = [event for line in folders.tail(path, EVENTS, 60_000).split("\n") for event in read(line)]
+    said = [" ".join(event.text.split())[:300] for event in found if event.kind == SAID and event.text.strip()]
+    return said[-5:], any(event.kind == TOOL for event in found)

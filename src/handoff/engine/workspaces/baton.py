@@ -7,6 +7,8 @@ import os
 from handoff.base.markdown import bullets, fenced, one_line, quoted, render
 from handoff.base.record import TYPE_CHECKING
 from handoff.board import answers
+from handoff.board.events import journal, texts
+from handoff.board.tasks import tasks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
 
 _SHOWN = 10
+_WORDS = 3
 
 
 def template() -> str:
@@ -42,7 +45,8 @@ def baton(
         "project": task.project,
         "program": app.settings.program,
         "brief": task.brief.strip(),
-        "history": _history(task, answers.of_task(app.database, key=task.key) if task.key else []),
+        "history": _history(app, task),
+        "before": _before(app, task),
         "baseline": _baseline(facts) if facts else f"- Workspace: `{folder}`",
         "reading": bullets(reading),
         "ownership": bullets([f"`{pattern}`" for pattern in task.patterns], limit=100),
@@ -72,24 +76,64 @@ def _baseline(baseline: dict[str, Any]) -> str:
         text += f"\n- Already changed when this was written ({count}): {shown}. Leave what is not yours alone."
     tests = baseline.get("tests")
     if tests:
-        text += f"\n- Tests before you began: `{tests['command']}` was {tests['verdict']}."
+        text += f"\n- Tests before you began: `{tests['command']}` was {tests['verdict']} on {_tested_on(baseline)}."
         if not tests["green"] and tests["tail"]:
             text += "\n\n" + fenced(tests["tail"])
     return text
+
+
+def _tested_on(baseline: dict[str, Any]) -> str:
+    """The state the tests saw when the task was written; what came later they do not know."""
+    count = baseline.get("dirty_count", len(baseline.get("dirty") or []))
+    where = f"`{baseline['head'][:10]}`" if baseline.get("head") else "the files as they were"
+    return where + (f" with {count} uncommitted" if count else "") + ", when this was written"
 
 
 def _branch(baseline: dict[str, Any]) -> str:
     return f"branch `{baseline['branch']}`" if baseline.get("branch") else "no branch (detached)"
 
 
-def _history(task: Task, said: Sequence[Answer]) -> str:
-    lines = [_answered(answer) for answer in said]
+def _before(app: App, task: Task) -> str:
+    """What the tasks did that this one comes after: their words, and the files they changed."""
+    lines = []
+    for need in tasks.needs_of(app.database, key=task.key) if task.key else ():
+        other = tasks.look_up(app.database, key=need.key)
+        if other is None:
+            continue
+        said = one_line(other.result or other.reason) or "it left no words"
+        line = f"`{other.label}`: {other.state}, {said}\n  - asked: {one_line(other.brief)}"
+        facts = texts.read(other.evidence, {})
+        changed, commit = facts.get("changed") or [], str(facts.get("landed") or facts.get("commit") or "")
+        if changed:
+            more = facts.get("changed_count", len(changed)) - len(changed[:_SHOWN])
+            names = ", ".join(f"`{path}`" for path in changed[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+            line += f"\n  - changed: {names}"
+        lines.append(line + (f"\n  - commit: `{commit[:10]}`" if commit else ""))
+    return bullets(lines)
+
+
+def _history(app: App, task: Task) -> str:
+    lines = [_answered(answer) for answer in answers.of_task(app.database, key=task.key)] if task.key else []
     if task.attempt > 1:
         lines.append(f"This is attempt {task.attempt} of {task.max_attempts}.")
     if task.reason and task.state in ("ready", "waiting", "running"):
         lines.append(f"The attempt before ended so: {task.reason}")
         lines.append("Look at what it left behind (git status, git diff) before you begin.")
+        lines += [f"A session before that left these words: {one_line(text)}" for text in _left_words(app, task)]
     return "\n".join(lines)
+
+
+def _left_words(app: App, task: Task) -> list[str]:
+    """What sessions said when they gave the task back; how a later one failed does not wipe it out."""
+    found: dict[str, None] = {}
+    machine: set[str] = {task.reason}
+    for event in journal.of_task(app.database, key=task.key) if task.key else ():
+        text = str(event.body.get("text" if event.kind == "note.added" else "reason") or "")
+        if event.kind in ("task.released", "note.added") and text:
+            found[text] = None
+        elif event.kind == "session.concluded":
+            machine.add(text)
+    return [text for text in found if text not in machine][-_WORDS:]
 
 
 def _answered(answer: Answer) -> str:

@@ -12,7 +12,7 @@ from handoff.base.errors import Refused, UserError
 from handoff.base.record import TYPE_CHECKING, Record
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import ClassVar
 
     from handoff.base.process import Completed
@@ -68,21 +68,31 @@ class Git:
         """One git call; at will in another checkout (`top`), with another index or place for objects, or one more to `borrow` from."""
         from handoff.base.process import capture, run
 
-        environment = {**self.environment, **self.always, **more}
+        argv, environment = self._call(words, top, more)
         if index:
             environment["GIT_INDEX_FILE"] = index
         if objects:
             environment["GIT_OBJECT_DIRECTORY"] = objects
         if borrow:
             environment["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = _quote_alternate(borrow)
+        if self._seconds:
+            return run(argv, environment=environment, stdin=stdin, timeout=self._seconds)
+        return capture(argv, environment=environment, stdin=stdin)
+
+    def begin(self, *words: str) -> Callable[[], Completed]:
+        """A git call that runs beside us; the function that comes back waits for its answer."""
+        from handoff.base.process import begin
+
+        argv, environment = self._call(words, "", {})
+        return begin(argv, environment=environment)
+
+    def _call(self, words: Sequence[str], top: str, more: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
+        """The words and the environment of one call."""
         top = top or self.top
         place = ["-C", top] if top else []
         if self._folder:
             place += [f"--git-dir={self._folder}", *([f"--work-tree={top}"] if top else [])]
-        argv = ["git", *place, *self._options, *words]
-        if self._seconds:
-            return run(argv, environment=environment, stdin=stdin, timeout=self._seconds)
-        return capture(argv, environment=environment, stdin=stdin)
+        return ["git", *place, *self._options, *words], {**self.environment, **self.always, **more}
 
     def ask_bytes(self, *words: str, stdin: bytes | None = None, **more: str) -> bytes:
         """Like `git`, but a failure is an error with git's own words."""

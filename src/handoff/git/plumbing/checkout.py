@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+import stat
 
 from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.git.plumbing import Git, open_source
+from handoff.git.plumbing import Git, open_source, read_plain
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from handoff.base.process import Completed
+
+_COUNTED_FILES = 200
+_COUNTED_BYTES = 20_000_000
 
 
 class CheckoutFacts(Record):
@@ -54,17 +58,35 @@ def git(top: str, *words: str, environment: Mapping[str, str]) -> Completed:
     return Git(top, environment, ()).git(*words)
 
 
+def begin(top: str, *words: str, environment: Mapping[str, str]) -> Callable[[], Completed]:
+    """The same question, asked while we go on with something else; the function that comes back waits for the answer."""
+    if os.path.basename(top) == "tree":
+        answer = git(top, *words, environment=environment)
+        return lambda: answer
+    return Git(top, environment, ()).begin(*words)
+
+
 def facts(top: str, *, environment: Mapping[str, str]) -> CheckoutFacts | None:
     """Read HEAD, branch and dirty paths in one git call; None where git cannot (no repository, no git)."""
+    return begin_facts(top, environment=environment)()
+
+
+def begin_facts(top: str, *, environment: Mapping[str, str]) -> Callable[[], CheckoutFacts | None]:
+    """The same, asked while we go on with something else."""
     words = ("status", "--porcelain=v2", "--branch", "--untracked-files=normal", "-z")
     try:
-        answer = git(top, *words, environment=environment)
+        wait = begin(top, *words, environment=environment)
     except UserError:
-        return None
-    if answer.code:
-        return None
-    found = _parse_status(top, answer.text)
-    return found if found.branch else found._replace(branch=_branch(top))
+        return lambda: None
+
+    def answer() -> CheckoutFacts | None:
+        done = wait()
+        if done.code:
+            return None
+        found = _parse_status(top, done.text)
+        return found if found.branch else found._replace(branch=_branch(top))
+
+    return answer
 
 
 def _branch(top: str) -> str:
@@ -113,17 +135,29 @@ def _parse_status(top: str, text: str) -> CheckoutFacts:
 
 def commits(top: str, revisions: str, *, environment: Mapping[str, str], limit: int = 20) -> tuple[Commit, ...] | None:
     """The commits a range names, newest first; None when git does not know the range."""
+    return begin_commits(top, revisions, environment=environment, limit=limit)()
+
+
+def begin_commits(
+    top: str, revisions: str, *, environment: Mapping[str, str], limit: int = 20
+) -> Callable[[], tuple[Commit, ...] | None]:
+    """The same, asked while we go on with something else."""
     words = ("log", f"--max-count={limit}", "-z", "--no-show-signature", "--format=%H %ct %s", revisions, "--")
-    answer = git(top, *words, environment=environment)
-    if answer.code:
-        return None
-    found = []
-    for line in answer.text.split("\0"):
-        sha, _, rest = line.partition(" ")
-        moment, _, subject = rest.partition(" ")
-        if moment:
-            found.append(Commit(sha, float(moment), subject))
-    return tuple(found)
+    wait = begin(top, *words, environment=environment)
+
+    def answer() -> tuple[Commit, ...] | None:
+        done = wait()
+        if done.code:
+            return None
+        found = []
+        for line in done.text.split("\0"):
+            sha, _, rest = line.partition(" ")
+            moment, _, subject = rest.partition(" ")
+            if moment:
+                found.append(Commit(sha, float(moment), subject))
+        return tuple(found)
+
+    return answer
 
 
 def count(top: str, revisions: str, *, environment: Mapping[str, str]) -> int | None:
@@ -136,6 +170,51 @@ def changed_paths(top: str, old: str, new: str, *, environment: Mapping[str, str
     """Paths that differ between two commits."""
     answer = git(top, "diff", "--name-only", "-z", "--no-renames", old, new, "--", environment=environment)
     return tuple(path for path in answer.text.split("\0") if path) if answer.code == 0 else ()
+
+
+def begin_line_counts(facts: CheckoutFacts, *, environment: Mapping[str, str]) -> Callable[[], dict[str, str]]:
+    """How much of each uncommitted path was changed, as `+3 -1`; what is new is counted by its lines.
+
+    Asked while we go on with something else. Nothing is counted where that would take long.
+    """
+    if not facts.dirty or not _is_soon_read(facts):
+        return dict
+    wait = None
+    if facts.head and (facts.staged or facts.unstaged or facts.conflicted):
+        words = ("diff", "--numstat", "-z", "--no-renames", "--no-ext-diff", "--no-textconv", "HEAD", "--")
+        wait = begin(facts.top, *words, environment=environment)
+
+    def answer() -> dict[str, str]:
+        found = {path: _new_lines(os.path.join(facts.top, path)) for path in facts.untracked}
+        done = wait() if wait is not None else None
+        for line in done.text.split("\0") if done is not None and done.code == 0 else ():
+            more, _, rest = line.partition("\t")
+            less, _, path = rest.partition("\t")
+            if path:
+                found[path] = "binary" if more == "-" else f"+{more} -{less}"
+        return found
+
+    return answer
+
+
+def _is_soon_read(facts: CheckoutFacts) -> bool:
+    if len(facts.dirty) > _COUNTED_FILES:
+        return False
+    size = 0
+    for path in facts.dirty:
+        try:
+            info = os.lstat(os.path.join(facts.top, path))
+        except OSError:
+            continue
+        size += info.st_size if stat.S_ISREG(info.st_mode) else 0
+    return size <= _COUNTED_BYTES
+
+
+def _new_lines(path: str) -> str:
+    if path.endswith("/") or os.path.islink(path):
+        return ""
+    data = read_plain(path)
+    return "binary" if b"\0" in data else f"+{len(data.splitlines())}"
 
 
 def git_path(top: str, name: str, *, environment: Mapping[str, str]) -> str:
