@@ -47,6 +47,18 @@ def test_an_edit_outside_is_refused_with_the_reason_and_a_stop_is_refused_until_
     stage.note("stop refused until the report")
 
 
+def test_the_commands_of_a_session_find_handoff_and_the_guarded_git_by_name(stage):
+    """Also where the system's profile sets PATH anew for every login shell, as Debian's does."""
+    with open(os.path.join(stage.environment["HOME"], ".profile"), "w", encoding="utf-8") as file:
+        file.write("PATH=/usr/bin:/bin\n")
+    look = "mkdir -p owned; command -v git > owned/git.txt; echo x > owned/a.txt; handoff done --summary by-name"
+    stage.serve(("shell", look), ("say", "finished"))
+    end = stage.run()
+    assert (end["outcome"], end["state"], end["reason"]) == ("ok", "done", "by-name"), stage.log(end)
+    assert "/guard/" in stage.repo.read("owned/git.txt")
+    stage.note("finds handoff and the guarded git by name")
+
+
 def test_the_relays_tools_finish_a_task(stage):
     server = stage.serve(_write(stage, "owned/a.txt"), ("tool", "finish", {"summary": "by tool"}), ("say", "finished"))
     end = stage.run()

@@ -30,6 +30,7 @@ class ModelServer:
         self.closing = threading.Event()
         self.requests: list[dict[str, Any]] = []
         self.paths: list[str] = []
+        self.headers: list[dict[str, str]] = []
         self._turn = 0
         self._lock = threading.Lock()
         owner = self
@@ -77,6 +78,7 @@ class ModelServer:
             if names or self.toolless:
                 self.requests.append(body)
                 self.paths.append(talk.path)
+                self.headers.append({name.lower(): value for name, value in talk.headers.items()})
                 act = self.acts[min(self._turn, len(self.acts) - 1)]
                 self._turn += 1
         if act[0] == "error":

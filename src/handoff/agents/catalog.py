@@ -20,11 +20,17 @@ OURS = {name: name for name in "claude codex gemini copilot opencode aider acp s
 
 def adapter(name: str, *, commands: Mapping[str, Any] | None = None, where: str = "config.toml") -> Adapter:
     """The adapter of that name; a command of the person's own wins over a package, ours over both."""
+    words, _ = _said(name, commands, where)
     if name in OURS:
+        if words is not None:
+            raise ConfigError(
+                f"{where}: agents.{name} is an agent of handoff's own and has a command.",
+                f'Give it arguments instead: [agents.{name}] arguments = ["--flag"]; or name yours otherwise.',
+            )
         found: Adapter = import_module(f"handoff.agents.adapters.{OURS[name]}").ADAPTER
         return found
-    if commands and name in commands:
-        return _command(name, commands[name], where)
+    if words is not None:
+        return made_from(name, words, where=f"{where}: agents.{name}")
     for point in _points():
         if point.name == name:
             return _loaded(point)
@@ -32,18 +38,31 @@ def adapter(name: str, *, commands: Mapping[str, Any] | None = None, where: str 
     raise UserError(f"There is no agent '{name}'.", f"Known agents: {known}. A command of yours: docs/howto/agents.md")
 
 
+def arguments(name: str, *, commands: Mapping[str, Any] | None = None, where: str = "config.toml") -> tuple[str, ...]:
+    """The further words that every session of this agent is started with."""
+    return _said(name, commands, where)[1]
+
+
 def names(*, commands: Mapping[str, Any] | None = None) -> list[str]:
     """Every agent that can be named, ours first."""
     return list(dict.fromkeys([*OURS, *sorted(commands or {}), *sorted(point.name for point in _points())]))
 
 
-def _command(name: str, words: Any, where: str) -> Adapter:
-    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-        raise ConfigError(
-            f"{where}: agents.{name} must be a list of texts, not {words!r}.",
-            'For example: agents = { mine = ["my-agent", "--task", "{prompt_file}"] }',
-        )
-    return made_from(name, words, where=f"{where}: agents.{name}")
+def _said(name: str, commands: Mapping[str, Any] | None, where: str) -> tuple[list[str] | None, tuple[str, ...]]:
+    """What the settings say of an agent: the words of a command, if it is one, and its arguments."""
+    said = (commands or {}).get(name)
+    if said is None:
+        return None, ()
+    parts = said if isinstance(said, dict) else {"command": said}
+    for key, words in parts.items():
+        if key not in ("command", "arguments"):
+            raise ConfigError(f"{where}: agents.{name}.{key} is not known.", "Known are: command, arguments.")
+        if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+            raise ConfigError(
+                f"{where}: agents.{name} must be a list of texts, not {words!r}.",
+                'For example: agents = { mine = ["my-agent", "{prompt_file}"] }, or [agents.claude] arguments = ["--flag"]',
+            )
+    return parts.get("command"), tuple(parts.get("arguments", ()))
 
 
 def _points() -> list[Any]:

@@ -69,6 +69,8 @@ class LaunchRequest(Record):
     model: str = ""
     version: str = ""
     limits: SessionLimits = SessionLimits()
+    settings: str = ""
+    """Where the person's own settings of the client are, if its adapter has named them and they are there."""
     words: tuple[str, ...] = ()
 
 
@@ -133,6 +135,8 @@ class Adapter(Record):
     secrets: tuple[str, ...] = ()
     logins: tuple[tuple[str, str, bool], ...] = ()
     """Files of the person's home a sandboxed client needs: where each is, where in its own folder it looks, whether it renews it."""
+    settings: tuple[str, str] = ("", "")
+    """The client's settings below the person's home, and the variable that moves their folder: what of them holds is read by `launch`."""
     interactive: Start | None = None
     """How it is started in a person's terminal, if that was tried."""
 

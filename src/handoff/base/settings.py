@@ -208,7 +208,11 @@ HOME_KEYS: dict[str, Key] = {
     "terminal_command": Key("list", "program that opens a terminal; {command} is the agent_command", []),
     "clipboard_command": Key("list", "program that takes text for the clipboard on its standard input", []),
     "workspace_roots": Key("list", "folders in which a project's checkout is looked for by its name", []),
-    "agents": Key("table", 'agents of your own by name, for example { mine = ["my-agent", "{prompt_file}"] }', {}),
+    "agents": Key(
+        "table",
+        'by name: a command of your own, { mine = ["my-agent", "{prompt_file}"] }, or `arguments` for any agent',
+        {},
+    ),
     "notify": Key("table", "channels by name that are told what happens: see docs/howto/notifications.md", {}),
     "session_workspace": Key(
         "text", "where sessions work: auto (a part of a batch in a clone, else your checkout), clone or shared", "auto"

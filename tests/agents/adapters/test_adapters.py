@@ -213,6 +213,54 @@ def test_a_command_that_cannot_work_is_refused_with_its_place(words):
     assert "mine" in caught.value.message
 
 
+@pytest.mark.parametrize("said", [{"arguments": "x"}, {"words": ["x"]}, {"command": ["mine"], "arguments": [1]}])
+def test_arguments_that_cannot_be_read_are_refused_with_their_place(said):
+    with pytest.raises(ConfigError) as caught:
+        catalog.arguments("claude", commands={"claude": said}, where="/h/config.toml")
+    assert "/h/config.toml: agents.claude" in caught.value.message
+
+
+def test_a_command_for_an_agent_of_our_own_is_refused_because_it_would_not_be_run():
+    with pytest.raises(ConfigError):
+        catalog.adapter("claude", commands={"claude": ["my-claude"]}, where="/h/config.toml")
+
+
+CODEX = """
+model = "m"
+model_provider = "house"
+model_reasoning_effort = "high"
+sandbox_mode = "danger-full-access"
+notify = ["x"]
+[model_providers.house]
+base_url = "http://proxy"
+experimental_bearer_token = "secret-1"
+http_headers = { a = "secret-2" }
+[mcp_servers.theirs]
+command = "y"
+[hooks]
+"""
+
+
+def test_codex_keeps_the_persons_model_and_provider_and_puts_no_secret_into_words(tmp_path):
+    path = tmp_path / "config.toml"
+    path.write_text(CODEX)
+    launch = catalog.adapter("codex").launch(order(settings=str(path), words=("-c", 'model="mine"')))
+    words = " ".join(launch.argv)
+    assert 'model_provider="house"' in words
+    assert 'model_reasoning_effort="high"' in words
+    assert '"base_url"="http://proxy"' in words
+    assert words.index('model="m"') < words.index('model="mine"'), "what was said for this session comes last"
+    for left_out in ("secret", "danger-full-access", "theirs", "notify"):
+        assert left_out not in words
+    assert sorted(launch.environment.values()) == ["secret-1", "secret-2"]
+    assert all(name in words for name in launch.environment)
+    path.write_text("model = \n")
+    with pytest.raises(ConfigError) as caught:
+        catalog.adapter("codex").launch(order(settings=str(path)))
+    assert str(path) in caught.value.message
+    assert "line 1" in caught.value.message
+
+
 def test_an_unknown_agent_is_an_error_that_lists_the_known_ones():
     with pytest.raises(UserError) as caught:
         catalog.adapter("clode")

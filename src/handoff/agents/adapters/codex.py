@@ -1,11 +1,13 @@
 """Codex: hooks by command-line settings, its own sandbox with one rule for each path.
 
-The relay's home stays writable inside that sandbox, because a session reports from there.
+The relay's home stays writable inside that sandbox, because a session reports from there. Of the person's own settings hold those
+that say which model is asked and how it is reached; their sandbox, hooks and servers would stand beside ours.
 """
 
 from __future__ import annotations
 
 import os
+import tomllib
 
 from handoff.agents.adapters.pieces import as_program, event, model, our_server, part, with_hooks
 from handoff.agents.contract import (
@@ -23,6 +25,8 @@ from handoff.agents.contract import (
 )
 from handoff.agents.hook_entries import group_hooks
 from handoff.agents.reading.lines import parse
+from handoff.base.errors import ConfigError
+from handoff.base.files import read_text
 from handoff.base.light_json import dumps
 from handoff.base.record import TYPE_CHECKING
 
@@ -33,7 +37,15 @@ if TYPE_CHECKING:
 
 _FLOOR = "0.150.0"
 _QUIET = """--json --ignore-user-config --skip-git-repo-check --disable plugins --disable apps
-    -c analytics.enabled=false -c check_for_update_on_startup=false""".split()
+    -c analytics.enabled=false -c check_for_update_on_startup=false -c allow_login_shell=false""".split()
+"""A login shell would set PATH anew: neither `handoff` nor the guarded git would be found."""
+_KEPT = (
+    "model",
+    "openai_base_url chatgpt_base_url oss_provider service_tier personality web_search plan_mode_reasoning_effort"
+    " preferred_auth_method forced_login_method forced_chatgpt_workspace_id cli_auth_credentials_store".split(),
+)
+"""What of the person's settings holds: all that begins so, and these."""
+_PROVIDERS, _SECRET, _HEADERS = "model_providers", "experimental_bearer_token", "http_headers"
 _SERVER = {"required": True, "startup_timeout_sec": 30, "default_tools_approval_mode": "approve"}
 _PASSED = [f"HANDOFF_{name}" for name in "HOME SESSION PROJECT TASK FENCE TOKEN DATABASE_URL BROKER".split()]
 _TOOL_ITEMS = ("command_execution", "file_change", "mcp_tool_call", "web_search", "collab_tool_call")
@@ -41,15 +53,55 @@ _TOOL_ITEMS = ("command_execution", "file_change", "mcp_tool_call", "web_search"
 
 def launch(order: LaunchRequest) -> Launch:
     """A fresh session; Codex chooses the id and tells it in its first event."""
-    argv = (order.program, "exec", *_options(order), "-C", order.workspace, *order.words, order.prompt)
-    return Launch(argv, *_home(order))
+    return _launch(order, (), ("-C", order.workspace, *order.words, order.prompt))
 
 
 def resume(order: LaunchRequest) -> Launch:
     """The same thread once more; `resume` knows no -C, the supervisor starts it in the workspace."""
-    return Launch(
-        (order.program, "exec", "resume", *_options(order), *order.words, order.client_id, order.prompt), *_home(order)
-    )
+    return _launch(order, ("resume",), (*order.words, order.client_id, order.prompt))
+
+
+def _launch(order: LaunchRequest, verb: tuple[str, ...], rest: tuple[str, ...]) -> Launch:
+    kept, secrets = _persons(order.settings)
+    home, files = _home(order)
+    return Launch((order.program, "exec", *verb, *kept, *_options(order), *rest), {**home, **secrets}, files)
+
+
+def _persons(path: str) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Which model the person has chosen and how it is reached, as words; what is secret of it goes by the environment."""
+    if not path:
+        return (), {}
+    try:
+        said = tomllib.loads(read_text(path))
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: {error}.", "Fix the file: Codex does not read it either.") from error
+    begin, names = _KEPT
+    words: list[str] = []
+    secrets: dict[str, str] = {}
+    for name, value in said.items():
+        if name.startswith(begin) or name in names:
+            told = _without_secrets(value, secrets) if name == _PROVIDERS else value
+            words += ["-c", f"{name}={_toml(told)}"]
+    return tuple(words), secrets
+
+
+def _without_secrets(providers: Any, secrets: dict[str, str]) -> Any:
+    """Providers that take their tokens and headers from variables: anybody on the machine reads a program's words."""
+
+    def variable(value: Any) -> str:
+        name = f"CODEX_HANDOFF_{len(secrets) + 1}"
+        secrets[name] = str(value)
+        return name
+
+    told = {}
+    for name, provider in providers.items() if isinstance(providers, dict) else ():
+        told[name] = dict(provider) if isinstance(provider, dict) else {}
+        if _SECRET in told[name]:
+            told[name]["env_key"] = variable(told[name].pop(_SECRET))
+        if isinstance(told[name].get(_HEADERS), dict):
+            headers = {header: variable(value) for header, value in told[name].pop(_HEADERS).items()}
+            told[name]["env_http_headers"] = {**told[name].get("env_http_headers", {}), **headers}
+    return told
 
 
 def _home(order: LaunchRequest) -> tuple[dict[str, str], dict[str, str]]:
@@ -123,4 +175,5 @@ ADAPTER = Adapter(
     floor=_FLOOR,
     secrets=("OPENAI_API_KEY", "CODEX_API_KEY"),
     logins=((".codex/auth.json", "codex/auth.json", True),),
+    settings=(".codex/config.toml", "CODEX_HOME"),
 )

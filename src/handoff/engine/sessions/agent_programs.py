@@ -29,6 +29,8 @@ class Client(Record):
     version: str
     abilities: Abilities
     own: tuple[str, ...]
+    arguments: tuple[str, ...] = ()
+    """The further words of the person's settings for every session of it."""
 
 
 def client_of(app: App, *, agent: str, config: Config | None = None, versions: dict[str, str] | None = None) -> Client:
@@ -49,7 +51,14 @@ def client_of(app: App, *, agent: str, config: Config | None = None, versions: d
     if mark not in versions:
         versions[mark] = version_on(app, adapter, program)
     able = adapter.abilities(versions[mark])
-    return Client(adapter, program, versions[mark], able._replace(mcp=able.mcp and has_mcp()), own_words())
+    return Client(
+        adapter=adapter,
+        program=program,
+        version=versions[mark],
+        abilities=able._replace(mcp=able.mcp and has_mcp()),
+        own=own_words(),
+        arguments=catalog.arguments(agent, commands=config.values["agents"], where=config.path),
+    )
 
 
 def version_on(app: App, adapter: Adapter, program: str) -> str:

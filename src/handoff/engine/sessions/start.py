@@ -205,8 +205,18 @@ def _order(
         model=request.model,
         version=client.version,
         limits=request.limits,
-        words=request.words,
+        settings=_settings(app, client.adapter),
+        words=(*client.arguments, *request.words),
     )
+
+
+def _settings(app: App, adapter: Adapter) -> str:
+    """The settings of the client that are the person's own, if there are any."""
+    below, variable = adapter.settings
+    moved = app.settings.get(variable) if variable else ""
+    home = app.settings.get("HOME") or os.path.expanduser("~")
+    path = os.path.join(moved, os.path.basename(below)) if moved else os.path.join(home, below)
+    return path if below and os.path.isfile(path) else ""
 
 
 def _uuid() -> str:
