@@ -151,6 +151,27 @@ FROM task WHERE state = 'running'
 SELECT count(*) AS ready, coalesce(sum(CASE WHEN not_before <= :now THEN 1 ELSE 0 END), 0) AS due
 FROM task WHERE state = 'ready' AND (:project = '' OR project = :project)
 
+-- name: count_tasks
+-- how many tasks a list would have
+SELECT count(*) AS count FROM task
+WHERE (:project = '' OR project = :project) AND (:state = '' OR state = :state) AND (:ended = 1 OR ended_at IS NULL)
+
+-- name: count_project
+-- how much of everything a project has under way: tasks by state, and what waits for a person
+SELECT state AS what, count(*) AS count FROM task WHERE project = :project AND ended_at IS NULL GROUP BY state
+UNION ALL
+SELECT 'gates', count(*) FROM gate JOIN task ON task.key = gate.task WHERE gate.state = 'open' AND task.project = :project
+UNION ALL
+SELECT 'flows', count(*) FROM flow WHERE project = :project AND ended_at IS NULL
+UNION ALL
+SELECT 'incidents', count(*) FROM incident WHERE project = :project AND resolved_at IS NULL
+UNION ALL
+SELECT 'stops', count(*) FROM pause WHERE scope = 'all' OR project = :project
+
+-- name: list_open_batches
+-- the names of the batches a project has under way
+SELECT id FROM batch WHERE project = :project AND ended_at IS NULL ORDER BY key
+
 -- name: renew_lease
 -- a sign of life from the session that holds the fence
 UPDATE task SET lease_until = :lease_now + CASE WHEN :lease_seconds > 0 THEN :lease_seconds ELSE lease_seconds END,

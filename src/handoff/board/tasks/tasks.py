@@ -174,6 +174,18 @@ def count_ready(store: Store, *, project: str = "") -> dict[str, int]:
         return transaction.one("count_ready", project=project, now=transaction.now()) or {"ready": 0, "due": 0}
 
 
+def counts(store: Store, *, project: str) -> dict[str, int]:
+    """How much a project has under way: tasks by state, `gates`, `flows`, `incidents` and `stops`."""
+    with store.transaction(write=False) as transaction:
+        return {row["what"]: row["count"] for row in transaction.query("count_project", project=project)}
+
+
+def open_batches(store: Store, *, project: str) -> list[str]:
+    """The names of the batches a project has under way."""
+    with store.transaction(write=False) as transaction:
+        return [row["id"] for row in transaction.query("list_open_batches", project=project)]
+
+
 def is_any_paused(store: Store) -> bool:
     """Whether claims are paused anywhere; `sessions.pauses` says which. Light: every new task asks."""
     with store.transaction(write=False) as transaction:
@@ -187,6 +199,13 @@ def listing(
     if state:
         return fetch_all(store, Task, "list_tasks_in_state", project=project, state=state, limit=limit)
     return fetch_all(store, Task, "list_tasks" if include_ended else "list_live_tasks", project=project, limit=limit)
+
+
+def count(store: Store, *, project: str = "", state: str = "", include_ended: bool = False) -> int:
+    """How many tasks `listing` would give without its limit."""
+    with store.transaction(write=False) as transaction:
+        row = transaction.one("count_tasks", project=project, state=state, ended=int(include_ended or bool(state)))
+        return int(row["count"]) if row else 0
 
 
 def of_batch(store: Store, *, batch: int) -> list[Task]:

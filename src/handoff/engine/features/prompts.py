@@ -224,7 +224,7 @@ def _parts(app: App, view: View, kind: str, facts: checkout.CheckoutFacts | None
     """
     where, plan = view.folder, view.plan
     git_parts = _begin_git_parts(app, facts, moved)
-    others = teammates.at_work(app, view.workspace.root)
+    others = teammates.at_work(app)
     decisions = documents.nested(folder.optional_document(view.feature, "DECISIONS.md") or "")
     return [
         _goal(view),

@@ -88,6 +88,12 @@ def need_workspace(app: App) -> HandoffFolder:
     return found
 
 
+def is_without_feature(app: App) -> bool:
+    """Whether nobody has begun or chosen a feature here; a `current` that points nowhere is another matter."""
+    workspace = workspace_of(app)
+    return not app.settings.feature and (workspace is None or folder.link_target(workspace) is None)
+
+
 def active_feature(app: App) -> tuple[HandoffFolder, Feature]:
     workspace = workspace_of(app)
     feature = folder.active(workspace, chosen=app.settings.feature, program=app.settings.program)

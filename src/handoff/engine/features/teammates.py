@@ -1,4 +1,4 @@
-"""Who else works in this project right now, as far as the relay knows."""
+"""What the relay knows of this project right now: who else works here, and how much is under way."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 from handoff.base.clock import age
 from handoff.base.errors import HandoffError
 from handoff.base.record import TYPE_CHECKING
+from handoff.base.settings import HOME_CONFIG, HOME_KEYS, load_config
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,19 +17,28 @@ if TYPE_CHECKING:
     from handoff.engine.app import App
 
 _SHOWN = 10
+_NAMED = 3
 
 
-def at_work(app: App, root: str) -> list[str]:
-    """One line for each session that holds a task of the project at `root`, but for the one that asks."""
-    if not app.settings.get("HANDOFF_DATABASE_URL") and not os.path.exists(
-        os.path.join(app.settings.home, "handoff.db")
-    ):
-        return []  # the relay was never used here: nothing is opened and nothing made
+def is_used(app: App) -> bool:
+    """Whether the relay has rows to look at; where it was never used, nothing is opened and nothing made."""
+    home = app.settings.home
+    if app.settings.get("HANDOFF_DATABASE_URL") or os.path.exists(os.path.join(home, "handoff.db")):
+        return True
+    config = os.path.join(home, HOME_CONFIG)
+    return os.path.exists(config) and bool(load_config(config, HOME_KEYS).text("database_url"))
+
+
+def at_work(app: App) -> list[str]:
+    """One line for each session that holds a task of this project, but for the one that asks."""
+    if not is_used(app):
+        return []
     from handoff.board.tasks import states, tasks
-    from handoff.engine.home import name_of
+    from handoff.engine.home import find_project
 
     try:
-        held = tasks.listing(app.database, project=name_of(root), state=states.RUNNING, limit=_SHOWN)
+        project = find_project(app).name
+        held = tasks.listing(app.database, project=project, state=states.RUNNING, limit=_SHOWN)
     except HandoffError as error:
         return [f"unknown: {error.message}"]
     mine = app.settings.get("HANDOFF_SESSION")
@@ -41,6 +51,47 @@ def at_work(app: App, root: str) -> list[str]:
         for task in held
         if task.held_by != mine
     ]
+
+
+def under_way(app: App) -> tuple[dict[str, int], list[str]]:
+    """How much the relay has under way in this project: as numbers, and in at most one line each with what shows it."""
+    if not is_used(app):
+        return {}, []
+    from handoff.board.tasks import tasks
+    from handoff.engine.home import find_project
+
+    try:
+        project = find_project(app).name
+        found = {what: count for what, count in tasks.counts(app.database, project=project).items() if count}
+        batches = tasks.open_batches(app.database, project=project)
+    except HandoffError as error:
+        return {}, [f"Relay: it cannot be read: {error.message}"]
+    if batches:
+        found["batches"] = len(batches)
+    return found, _sentences(app, found, batches)
+
+
+def _sentences(app: App, found: Mapping[str, int], batches: list[str]) -> list[str]:
+    from handoff.board.tasks import states
+
+    program = app.settings.program
+    lines = []
+    by_state = ", ".join(f"{found[state]} {state}" for state in states.LIVE if state in found)
+    if by_state:
+        lines.append(f"Tasks: {by_state}. See: {program} queue")
+    if batches:
+        which = ", ".join(batches[:_NAMED]) + (f" and {len(batches) - _NAMED} more" if len(batches) > _NAMED else "")
+        lines.append(f"Batches: {which}. See: {program} heartbeat status {batches[0]}")
+    if "flows" in found:
+        lines.append(f"Flows: {found['flows']} under way. See: {program} flow status")
+    if "gates" in found:
+        verb = "waits" if found["gates"] == 1 else "wait"
+        lines.append(f"Gates: {found['gates']} {verb} for your answer. See: {program} gates")
+    if "stops" in found:
+        lines.append(f"Stopped: not everything may be taken. See: {program} queue")
+    if "incidents" in found:
+        lines.append(f"Incidents: {found['incidents']} new. See: {program} incidents")
+    return lines
 
 
 def _place_of(app: App, task: Task) -> str:
@@ -59,18 +110,3 @@ def fence_words(facts: Mapping[str, Any]) -> str:
     place = "in a clone of its own" if facts.get("kind") == "clone" else "in this checkout"
     sandbox = f"inside {facts.get('layer')}" if facts.get("sandbox", "none") != "none" else "without a sandbox"
     return f", {place} {sandbox}"
-
-
-def incidents(app: App, root: str) -> int:
-    """How many incidents of the project at `root` nobody has looked at."""
-    if not app.settings.get("HANDOFF_DATABASE_URL") and not os.path.exists(
-        os.path.join(app.settings.home, "handoff.db")
-    ):
-        return 0
-    from handoff.board.events import incidents as board
-    from handoff.engine.home import name_of
-
-    try:
-        return board.count(app.database, project=name_of(root))
-    except HandoffError:
-        return 0

@@ -154,6 +154,8 @@ class Board(Record):
     stops: list[Pause]
     gates: int
     labels: dict[int, tuple[str, ...]]
+    in_all: int
+    """How many there are, also those that did not fit."""
 
 
 def check_state(state: str) -> None:
@@ -165,11 +167,15 @@ def check_state(state: str) -> None:
 def board(app: App, *, project: str = "", state: str = "", include_ended: bool = False, limit: int = 1000) -> Board:
     """What is live, in order; with `include_ended`, also what has ended."""
     store = app.database
+    found = tasks.listing(store, project=project, state=state, include_ended=include_ended, limit=limit)
     return Board(
-        tasks.listing(store, project=project, state=state, include_ended=include_ended, limit=limit),
+        found,
         [stop for stop in pauses.listing(store) if stop.scope == pauses.ALL or stop.project == project or not project],
         len(gates.listing(store, project=project)),
         requirements.of_tasks(store, project=project),
+        len(found)
+        if len(found) < limit
+        else tasks.count(store, project=project, state=state, include_ended=include_ended),
     )
 
 

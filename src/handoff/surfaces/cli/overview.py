@@ -35,12 +35,14 @@ def help_text(program: str) -> str:
 
 def what_now(ctx: Context) -> int:
     """Tell what to do next in this folder."""
-    from handoff.engine.features import status
+    from handoff.engine.features import status, teammates
 
     program, out = ctx.settings.program, ctx.out
+    found, relay = teammates.under_way(ctx.app)
     if status.workspace_of(ctx.app) is None:
-        out.data({"feature": None, "next": {"command": f"{program} init my-feature"}})
+        out.data({"feature": None, "relay": found, "next": {"command": f"{program} init my-feature"}})
         out.line("No feature is kept here yet.", "title")
+        out.lines(*(f"  {line}" for line in relay))
         out.line()
         out.line(f"  {program} init my-feature     keep a feature's goal, plan and notes between sessions")
         out.line(f"  {program} demo                see it work in a scratch repository")
@@ -49,10 +51,11 @@ def what_now(ctx: Context) -> int:
     try:
         view = status.look(ctx.app)
     except HandoffError as error:
-        out.data({"feature": None, "error": error.message, "hint": error.hint})
+        out.data({"feature": None, "relay": found, "error": error.message, "hint": error.hint})
         out.line(error.message)
         if error.hint:
             out.line(error.hint)
+        out.lines(*(f"  {line}" for line in relay))
         out.line(f"Every command: {program} --help")
         return 0
     advice = status.advise(view, program)
@@ -62,6 +65,7 @@ def what_now(ctx: Context) -> int:
             "feature": view.feature.name,
             "status": advice.status,
             "blocked": advice.blocked,
+            "relay": found,
             "next": {"command": advice.command, "focus": advice.focus},
         }
     )
@@ -74,5 +78,6 @@ def what_now(ctx: Context) -> int:
         out.line(f"  Why blocked: {advice.blocked}", "warn")
     out.line(f"  Next:  {advice.command}")
     out.line(f"  About: {advice.focus}")
+    out.lines(*(f"  {line}" for line in relay))
     out.line(f"  More:  {program} status, {program} --help")
     return 0

@@ -122,7 +122,8 @@ def test_archive_renames_and_clears_the_active_feature(cli, repo):
     cli("init", "one")
     assert cli("archive", "one").out == "Archived: .handoff/features/one.archived\n"
     assert not os.path.lexists(f"{repo.path}/.handoff/current")
-    assert "No active feature found. Run: handoff init" in cli("status", code=1).err
+    assert "No feature is active here." in cli("status").out
+    assert "No active feature found. Run: handoff init" in cli("next", code=1).err
     cli("init", "one")
     assert "there is one of that name" in cli("archive", "one", code=1).err
     assert os.path.isdir(f"{repo.path}/.handoff/features/one")

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from handoff.engine.features.status import View
+    from handoff.git.plumbing.checkout import CheckoutFacts
     from handoff.surfaces.cli.command import Context, Parser
 
 _SENTENCES = {
@@ -29,6 +30,7 @@ _STYLES = {
     plans.EMPTY: "warn",
 }
 _SHOWN_PROBLEMS = 20
+_SHOWN_FEATURES = 8
 
 
 def _sentence(view: View) -> str:
@@ -65,18 +67,60 @@ def _status(ctx: Context, arguments: Namespace) -> int | None:
         from handoff.surfaces.cli.commands.features import follow
 
         return follow.follow(ctx, show)
-    show(ctx, status.look(ctx.app))
+    if status.is_without_feature(ctx.app):
+        show_folder(ctx)
+    else:
+        show(ctx, status.look(ctx.app))
     return None
+
+
+def show_folder(ctx: Context) -> None:
+    """What there is where no feature is active: git, the relay, and how to begin."""
+    from handoff.engine.features import lifecycle
+
+    out, program = ctx.out, ctx.settings.program
+    facts = status.git_facts(ctx.app)
+    features = [item.name for item in lifecycle.listing(ctx.app) if not item.archived]
+    found, relay = teammates.under_way(ctx.app)
+    begin = f"{program} switch {features[0]}" if features else f"{program} init NAME"
+    out.data(
+        {"feature": None, "features": features, "git": _git_data(facts), "relay": found, "next": {"command": begin}}
+    )
+    out.line("No feature is active here.", "title")
+    _git_line(ctx, facts)
+    for line in relay:
+        out.line(f"  {line}", _relay_style(line))
+    out.line("Next", "strong")
+    if features:
+        out.line(f"  Choose a feature: {begin}   (there is: {', '.join(features[:_SHOWN_FEATURES])})")
+    else:
+        out.line(f"  Keep a feature's goal, plan and notes between sessions: {begin}")
+    out.line(f"  Write a task down for a session: {program} dump --task ID --next 'what to do'")
+
+
+def _relay_style(line: str) -> str:
+    return "warn" if line.startswith(("Gates", "Incidents", "Stopped", "Relay")) or " blocked" in line else ""
+
+
+def _git_data(facts: CheckoutFacts | None) -> dict[str, Any] | None:
+    return {"head": facts.head, "branch": facts.branch, "dirty": list(facts.dirty)} if facts else None
+
+
+def _git_line(ctx: Context, facts: CheckoutFacts | None) -> None:
+    if facts is not None:
+        dirty = f", {len(facts.dirty)} uncommitted" if facts.dirty else ", nothing uncommitted"
+        ctx.out.line(f"  Git: {facts.short or 'no commit yet'} on {facts.branch or 'a detached HEAD'}{dirty}")
 
 
 def show(ctx: Context, view: View) -> None:
     """The whole picture of a feature, for a person or as JSON."""
     out, plan = ctx.out, view.plan
-    facts = status.git_facts(ctx.app)
-    moved = status.drift(ctx.app, view, facts)
+    git_facts = status.begin_git_facts(ctx.app)
     advice = status.advise(view, ctx.settings.program)
-    at_work = teammates.at_work(ctx.app, view.workspace.root)
-    new = teammates.incidents(ctx.app, view.workspace.root)
+    found, relay = teammates.under_way(ctx.app)
+    at_work = teammates.at_work(ctx.app) if "running" in found else []
+    facts = git_facts()
+    moved = status.drift(ctx.app, view, facts)
     readiness = view.readiness()
     out.data(
         {
@@ -86,11 +130,12 @@ def show(ctx: Context, view: View) -> None:
             "status": advice.status,
             "plan": _plan_data(view),
             "documents": readiness,
-            "git": {"head": facts.head, "branch": facts.branch, "dirty": list(facts.dirty)} if facts else None,
+            "git": _git_data(facts),
             "since": moved.since,
             "drift": moved.words,
             "others": at_work,
-            "incidents": new,
+            "relay": found,
+            "incidents": found.get("incidents", 0),
             "risks": list(plan.risks),
             "blocked": advice.blocked,
             "next": {"command": advice.command, "focus": advice.focus},
@@ -104,16 +149,14 @@ def show(ctx: Context, view: View) -> None:
         out.line(f"  STATE.md:{problem.line}: {problem.fault} {problem.fix}", "bad")
     for warning in (*plan.warnings, *moved.words):
         out.line(f"  Note: {warning}", "warn")
-    if facts is not None:
-        dirty = f", {len(facts.dirty)} uncommitted" if facts.dirty else ", nothing uncommitted"
-        out.line(f"  Git: {facts.short or 'no commit yet'} on {facts.branch or 'a detached HEAD'}{dirty}")
+    _git_line(ctx, facts)
     unready = [f"{name} {word}" for name, word in readiness.items() if word not in ("ready", "planned", plans.COMPLETE)]
     if unready:
         out.line(f"  Documents: {', '.join(unready)}")
     for line in at_work:
         out.line(f"  Also here: {line}")
-    if new:
-        out.line(f"  Incidents: {new} new. See: {ctx.settings.program} incidents", "warn")
+    for line in relay:
+        out.line(f"  {line}", _relay_style(line))
     for risk in plan.risks:
         out.line(f"  Risk: {risk}")
     if advice.blocked:

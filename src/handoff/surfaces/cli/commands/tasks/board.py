@@ -74,6 +74,7 @@ def _queue(ctx: Context, arguments: argparse.Namespace) -> None:
             "tasks": [brief_of(task) | {"labels": list(found.labels.get(task.key, ()))} for task in found.tasks],
             "stops": [stop._asdict() for stop in found.stops],
             "gates": found.gates,
+            "in_all": found.in_all,
         }
     )
     now = ctx.app.clock.now()
@@ -91,6 +92,10 @@ def _queue(ctx: Context, arguments: argparse.Namespace) -> None:
             line += f"  (on a host with {', '.join(found.labels[task.key])})"
         state = ctx.out.style(f"{task.state:<9}", _STYLES.get(task.state, "dim"))
         ctx.out.line(f"{where}{task.label:<{width}}  {state}  {age(now - task.changed_at):>7}  {line}".rstrip())
+    if found.in_all > len(found.tasks):
+        program = ctx.settings.program
+        cut = f"Only the first {len(found.tasks)} of {found.in_all} are shown."
+        ctx.out.line(f"{cut} All: {program} queue --limit {found.in_all}", "warn")
     if not found.tasks:
         scope = f"in project {project}" if project else "anywhere"
         ctx.out.line(
@@ -98,7 +103,8 @@ def _queue(ctx: Context, arguments: argparse.Namespace) -> None:
         )
         ctx.out.line(f"Write one down: {ctx.settings.program} dump --task ID --next 'what to do'")
     if found.gates:
-        ctx.out.line(f"{found.gates} gates wait for your answer: {ctx.settings.program} gates", "warn")
+        waits = "1 gate waits" if found.gates == 1 else f"{found.gates} gates wait"
+        ctx.out.line(f"{waits} for your answer: {ctx.settings.program} gates", "warn")
 
 
 # --- show and log --------------------------------------------------------------------------------------------
