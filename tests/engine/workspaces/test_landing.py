@@ -263,12 +263,11 @@ def test_a_landing_is_taken_back_whole(repo, desk):
     one.write("new.txt", "landed\n")
     head, before = repo.head(), tree_facts(repo.path)
     desk.land("one")
-    last = engine.last_landing(desk.archive.app, snapshot_store=desk.archive.snapshot_store)
+    last, *_ = engine.landings(desk.archive.app, snapshot_store=desk.archive.snapshot_store)
     engine.undo_landing(desk.archive.app, landing=last, snapshot_store=desk.archive.snapshot_store)
     assert repo.head() == head
     assert tree_facts(repo.path) == before
     assert repo.git("status", "--porcelain") == ""
-    assert engine.last_landing(desk.archive.app, snapshot_store=desk.archive.snapshot_store) is None
 
 
 def test_what_was_built_upon_is_not_taken_back(repo, desk):
@@ -276,7 +275,7 @@ def test_what_was_built_upon_is_not_taken_back(repo, desk):
     desk.land("one")
     repo.write("c.txt", "c\n")
     repo.commit("on top")
-    last = engine.last_landing(desk.archive.app, snapshot_store=desk.archive.snapshot_store)
+    last, *_ = engine.landings(desk.archive.app, snapshot_store=desk.archive.snapshot_store)
     with pytest.raises(Refused, match="moved on"):
         engine.undo_landing(desk.archive.app, landing=last, snapshot_store=desk.archive.snapshot_store)
 

@@ -10,8 +10,9 @@ import sys
 
 import pytest
 
-from handoff.base.errors import Conflict, UserError
+from handoff.base.errors import Conflict, Refused, UserError
 from handoff.engine.safety import snapshots as engine
+from handoff.engine.safety import undo as undoing
 from sandbox import Repo
 from snapshot_archive import SnapshotArchive, tree_facts
 
@@ -79,18 +80,12 @@ def test_undo_takes_a_restore_back_and_again(repo, archive):
     index = repo.git("ls-files", "-s")
     archive.restore(kept, exact=True, staged=True)
     assert repo.read("a.txt") == "old\n"
-    engine.undo(archive.app, snapshot_store=archive.snapshot_store)
+    archive.undo()
     assert repo.read("a.txt") == "new\n"
     assert repo.read("untracked.txt") == "u\n"
     assert repo.git("ls-files", "-s") == index
-    engine.undo(archive.app, snapshot_store=archive.snapshot_store)
+    archive.undo()
     assert repo.read("a.txt") == "old\n"
-
-
-def test_nothing_to_undo_is_said(archive):
-    archive.take()
-    with pytest.raises(UserError, match="nothing to undo"):
-        engine.undo(archive.app, snapshot_store=archive.snapshot_store)
 
 
 def test_undo_of_a_session_goes_back_to_its_start(repo, archive):
@@ -98,12 +93,23 @@ def test_undo_of_a_session_goes_back_to_its_start(repo, archive):
     archive.take("start", session="s-1", operation="start")
     repo.write("a.txt", "by the session\n")
     repo.write("b.txt", "by the session\n")
-    repo.commit("by the session")
     archive.take("end", session="s-1")
-    engine.undo(archive.app, snapshot_store=archive.snapshot_store, session="s-1")
+    repo.write("c.txt", "somebody else's, later\n")
+    undoing.undo_session(archive.app, snapshot_store=archive.snapshot_store, session="s-1")
     assert repo.read("a.txt") == "before\n"
     assert not os.path.exists(os.path.join(repo.path, "b.txt"))
-    assert "by the session" not in repo.git("log", "--format=%s")
+    assert repo.read("c.txt") == "somebody else's, later\n"
+
+
+def test_undo_of_a_session_moves_no_branch_over_anybody_elses_commits(repo, archive):
+    archive.take("start", session="s-1", operation="start")
+    repo.write("a.txt", "by a person\n")
+    head = repo.commit("by a person")
+    archive.take("end", session="s-1")
+    with pytest.raises(Refused, match="by a person"):
+        undoing.undo_session(archive.app, snapshot_store=archive.snapshot_store, session="s-1")
+    assert repo.read("a.txt") == "by a person\n"
+    assert repo.git("log", "-1", "--format=%s") == "by a person\n", head
 
 
 def test_a_link_in_the_way_is_replaced_and_never_followed(repo, archive, tmp_path):
@@ -275,6 +281,7 @@ import os, sys
 from snapshot_archive import SnapshotArchive
 archive = SnapshotArchive(sys.argv[1])
 from handoff.engine.safety import snapshots as engine
+from handoff.engine.safety import undo as undoing
 chosen = engine.choose(archive.app, snapshot_store=archive.snapshot_store, name=sys.argv[2])
 limit = int(sys.argv[3])
 seen = 0

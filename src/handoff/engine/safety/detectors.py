@@ -224,7 +224,7 @@ def strange_commits(watched: WatchedRepository, before: dict[str, Any], now: dic
         if not task.patterns or not all(values) or values[0] == values[1]:
             continue
         if made is None:
-            made = _made(source.common) | _landed(watched)
+            made = {sha: who for sha, who in _made(source.common).items() if who} | _landed(watched)
         work = BranchOwner(str(task.held_by), branch, Ownership.parse(task.patterns).covers, own=False)
         found += tampering.foreign_commits(store, source, work, values, made)
     for one in watched.workspaces:
@@ -343,9 +343,9 @@ def is_fixed(watched: WatchedRepository, fixed: dict[str, Any], now: dict[str, A
 
 
 def _made(common: str) -> dict[str, str]:
-    """Commits sessions made by safe commit."""
+    """Where a safe commit or its undoing moved a branch to, and which session did it; empty for a person."""
     lines = read_text(os.path.join(common, "handoff", "made")).splitlines()
-    return dict(line.split(" ", 1) for line in lines if " " in line)
+    return dict(line.partition("\t")[0].split(" ", 1) for line in lines if " " in line)
 
 
 def _landings(watched: WatchedRepository) -> list[Any]:

@@ -7,11 +7,12 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from handoff.base.clock import parse_stamp
-from handoff.base.errors import UserError
+from handoff.base.errors import HandoffError, UserError
 from handoff.git.plumbing import find_top, open_source, read_text
 from handoff.git.plumbing.snapshot_repo import SnapshotRepo
 from handoff.git.plumbing.untrusted import check_clone, is_clone
 from handoff.git.snapshots import modes as rights
+from handoff.git.snapshots import plans
 from handoff.git.snapshots import restore as restoring
 from handoff.git.snapshots.index import put_index
 from handoff.git.snapshots.location import Location, find_place
@@ -19,7 +20,7 @@ from handoff.git.snapshots.retention import faults
 from handoff.git.snapshots.take import Snapshot, SnapshotRequest, snapshots, take
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
     from handoff.engine.app import App
@@ -154,50 +155,99 @@ def restore(
     chosen: Snapshot,
     want: RestoreRequest,
     dry_run: bool = False,
-    operation: str = RESTORE,
 ) -> RestoreReport:
     """Bring a snapshot back into its own checkout, after a snapshot of what is there now."""
     store, source = snapshot_store.store, snapshot_store.source
-    request = SnapshotRequest(
-        reason=f"before {operation} of {chosen.short}",
-        operation="" if dry_run else operation,
-        undone=chosen.sha if operation == UNDO else "",
-        force=not dry_run,
-    )
-    first = snapshot(app, snapshot_store=snapshot_store, request=request._replace(operation="", force=False))
-    target = restoring.tree_of(store, chosen.sha)
-    differing = restoring.changes(store, first.sha, target, want.paths)
-    if want.paths and not differing and not store.ask("ls-tree", "-r", "-z", "--name-only", target, "--", *want.paths):
-        missing = ", ".join(want.paths)
-        raise UserError(f"The snapshot has no {missing}.", "Paths are relative to the top of the checkout.")
-    sides = restoring.parts_of(store, chosen.sha)
-    modes = rights.read_modes(store, sides.modes) if want.files else None
+    target, sides = restoring.tree_of(store, chosen.sha), restoring.parts_of(store, chosen.sha)
+    modes = plans.modes_of(store, sides) if want.files else None
     kinds = rights.kinds_of(store, target, want.paths) if want.files else {}
-    other = rights.differing_modes(source.top, kinds, modes, paths=want.paths) if modes else {}
-    if dry_run:
-        return RestoreReport(chosen, source.top, _shown(differing, want, other))
-    # What its owner cannot read is in no snapshot: let him in before anything is overwritten.
-    closed, notes = rights.open_up(source.top, kinds, source.folder)
+    moves = plans.plan_refs(store, source, sides.refs, only=want.only_refs) if want.refs else plans.Plan()
+    settings = plans.plan_settings(store, source, sides.refs, only=want.only_settings) if want.settings else ()
+
+    def plan(tree: str, staged: str, closed: Mapping[str, int] | None) -> plans.Plan:
+        differing = restoring.changes(store, tree, target, want.paths)
+        if want.paths and not differing and not store.ask("ls-tree", "-rz", target, "--", *want.paths):
+            missing = ", ".join(want.paths)
+            raise UserError(f"The snapshot has no {missing}.", "Paths are relative to the top of the checkout.")
+        opened = closed or {}
+        other = rights.differing_modes(source.top, kinds, modes, paths=want.paths, opened=opened) if modes else {}
+        return moves._replace(
+            files=plans.wanted_changes(differing, exact=want.exact) if want.files else (),
+            kinds=kinds,
+            modes=modes,
+            within=want.paths,
+            bits=plans.plan_bits(source.top, other, opened),
+            staged=sides.staged if want.staged and sides.staged != staged else "",
+            settings=settings,
+        )
+
+    request = SnapshotRequest(reason=f"before {RESTORE} of {chosen.short}", operation=RESTORE, force=True)
+    return carry_out(app, snapshot_store, chosen, request, plan, dry_run=dry_run)
+
+
+def carry_out(
+    app: App,
+    snapshot_store: SnapshotStore,
+    chosen: Snapshot,
+    request: SnapshotRequest,
+    plan: Callable[[str, str, Mapping[str, int] | None], plans.Plan],
+    *,
+    dry_run: bool,
+) -> RestoreReport:
+    """Do what is planned for the checkout as it is; the plan is written down with a snapshot before the first change.
+
+    `plan` is asked with tree and index as found and the rights that were opened; at first, with None, for the names alone.
+    """
+    store, source = snapshot_store.store, snapshot_store.source
+    look = request._replace(operation="", undone="", force=False)
+    now = snapshot(app, snapshot_store=snapshot_store, request=look)
+    draft = plan(restoring.tree_of(store, now.sha), restoring.parts_of(store, now.sha).staged, None)
     # Name what is about to be overwritten: also an ignored file, or a folder of them, is in the snapshot then.
-    paths = [change.path for change in differing if os.path.lexists(os.path.join(source.top, change.path))]
-    request = request._replace(paths=None if closed else paths or None)
-    before = snapshot(app, snapshot_store=snapshot_store, request=request)
-    differing = restoring.changes(store, before.sha, target, want.paths)
-    if want.refs:
-        notes += restoring.put_refs(store, source, sides.refs, only=want.only_refs)
-    if want.settings:
-        notes += restoring.put_settings(store, source, sides.refs, only=want.only_settings)
-    if want.files:
-        made = rights.missing_folders(source.top, (change.path for change in differing))
-        notes += restoring.put_files(store, source.top, differing, exact=want.exact, modes=modes)
-        if modes:
-            opened = frozenset(closed)
-            closed |= rights.differing_modes(source.top, kinds, modes, paths=want.paths, made=made, opened=opened)
-        notes += rights.put_modes(source.top, closed)
-    if want.staged:
-        put_index(store, source, sides.staged)
-        notes.append("index")
-    return RestoreReport(chosen, source.top, _shown(differing, want, other), tuple(notes), before)
+    paths = [change.path for change in draft.files]
+    named = [path for path in paths if os.path.lexists(os.path.join(source.top, path))]
+    if dry_run:
+        if named:
+            now = snapshot(app, snapshot_store=snapshot_store, request=look._replace(paths=named))
+        planned = plan(restoring.tree_of(store, now.sha), restoring.parts_of(store, now.sha).staged, {})
+        return RestoreReport(chosen, source.top, planned.shown, planned.words)
+    # What its owner cannot read is in no snapshot: let him in before anything is overwritten.
+    above = {path[:at] for path in paths for at in range(len(path)) if path[at] == "/"}
+    closed, notes = rights.open_up(source.top, {*paths, *above, *draft.kinds}, source.folder)
+    found: list[plans.Plan] = []
+
+    def then(tree: str, staged: str) -> str:
+        found.append(plan(tree, staged, closed))
+        return plans.write_down(store, found[-1], tree, closed, chosen.sha)
+
+    request = request._replace(paths=None if closed else named or None, then=then)
+    try:
+        before = snapshot(app, snapshot_store=snapshot_store, request=request)
+    except HandoffError:
+        rights.put_modes(source.top, closed)
+        raise
+    notes += _apply(snapshot_store, chosen, found[-1], closed, message=f"handoff {request.operation} of {chosen.short}")
+    return RestoreReport(chosen, source.top, found[-1].shown, (*found[-1].words, *notes), before)
+
+
+def _apply(
+    snapshot_store: SnapshotStore, chosen: Snapshot, plan: plans.Plan, closed: Mapping[str, int], *, message: str
+) -> list[str]:
+    store, source = snapshot_store.store, snapshot_store.source
+    if plan.refs or plan.logs:
+        commit = restoring.parts_of(store, chosen.sha).refs
+        restoring.put_refs(store, source, commit, plan.refs, plan.logs, message=message)
+    restoring.put_settings(store, source, plan.settings)
+    made = rights.missing_folders(source.top, (change.path for change in plan.files))
+    notes = restoring.put_files(store, source.top, plan.files, modes=plan.modes)
+    bits = {**closed, **{name: new for name, (_, new) in plan.bits.items()}}
+    if plan.modes:
+        files = {change.path for change in plan.files}
+        kinds = {name: kind for name, kind in plan.kinds.items() if name in made or name in files or name in closed}
+        bits |= rights.differing_modes(source.top, kinds, plan.modes, paths=plan.within, made=made, opened=closed)
+    notes += rights.put_modes(source.top, bits)
+    if plan.staged:
+        put_index(store, source, plan.staged)
+    return notes
 
 
 def restore_into(
@@ -210,28 +260,13 @@ def restore_into(
         raise UserError(f"{target} is not empty.", "Name a folder that does not exist yet.")
     os.makedirs(target, exist_ok=True)
     differing = restoring.changes(store, store.graft("", {}), chosen.sha, tuple(paths))
-    modes = rights.read_modes(store, restoring.parts_of(store, chosen.sha).modes)
+    modes = plans.modes_of(store, restoring.parts_of(store, chosen.sha))
     made = rights.missing_folders(target, (change.path for change in differing))
-    notes = restoring.put_files(store, target, differing, exact=False, modes=modes)
+    notes = restoring.put_files(store, target, differing, modes=modes)
     if modes:
         kinds = rights.kinds_of(store, chosen.sha, tuple(paths))
         rights.put_modes(target, rights.differing_modes(target, kinds, modes, paths=tuple(paths), made=made))
     return RestoreReport(chosen, target, tuple(differing), tuple(notes))
-
-
-def undo(app: App, *, snapshot_store: SnapshotStore, session: str = "", dry_run: bool = False) -> RestoreReport:
-    """Take back the last operation of ours in this checkout, or all a session did since it started."""
-    found = [one for one in listing(app, snapshot_store=snapshot_store, session=session) if one.operation]
-    if not session:
-        found = [one for one in found if one.workspace == snapshot_store.place.workspace]
-    if not found:
-        raise UserError("There is nothing to undo here.", "See what can be restored: handoff snapshots")
-    chosen = found[0]
-    if session:
-        chosen = next((one for one in found if one.operation == "start"), chosen)
-    want = RestoreRequest(exact=True, staged=True, refs=True)
-    home = home_of(app, snapshot_store=snapshot_store, chosen=chosen)
-    return restore(app, snapshot_store=home, chosen=chosen, want=want, dry_run=dry_run, operation=UNDO)
 
 
 def home_of(app: App, *, snapshot_store: SnapshotStore, chosen: Snapshot) -> SnapshotStore:
@@ -254,19 +289,6 @@ def compare(
     del app
     words = ["diff", "--no-ext-diff", "--no-textconv", "--no-color", *((form,) if form else ())]
     return snapshot_store.store.ask(*words, old, new, "--", *paths)
-
-
-def _shown(
-    differing: Sequence[restoring.TreeChange], want: RestoreRequest, other: Mapping[str, int]
-) -> tuple[restoring.TreeChange, ...]:
-    """The changes a person is told of: files, then paths of which only the permission bits are others."""
-    if not want.files:
-        return ()
-    written = {change.path for change in differing}
-    bits = [
-        restoring.TreeChange("mode", path, f"{mode:04o}", "") for path, mode in other.items() if path not in written
-    ]
-    return (*(change for change in differing if want.exact or change.kind != "delete"), *bits)
 
 
 def _ignore_files(app: App, source: Source) -> list[str]:

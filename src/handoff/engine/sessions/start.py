@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 
 from handoff.agents import catalog
 from handoff.agents import folder as folders
@@ -149,6 +150,7 @@ def _begin(
     placement = place(app, config, task=task, session=name, workspace=request.workspace, sandbox=request.sandbox)
     if placement.kind == SHARED:
         evidence.note_claim(app, task, workspace=task.workspace)
+        _keep_start(app, task.workspace, name)
     baton = prepared or briefing(app, config, task, client, placement)
     folder, token = folders.make(app.settings.home, task.project, name)
     order = _order(app, request, client, task, placement, folder, baton)._replace(token=token)
@@ -169,6 +171,14 @@ def _begin(
     session = _session(app, config, claim, folder, client.adapter, client.abilities, facts)
     session.start(command.environment)
     return RunningSession(session, claim, folder, placement.words)
+
+
+def _keep_start(app: App, workspace: str, session: str) -> None:
+    """What the shared checkout is like before the session begins: `undo --session` goes back to it."""
+    if os.path.lexists(os.path.join(workspace, ".git")):
+        with suppress(HandoffError):  # a checkout that cannot be kept is no reason not to work in it
+            store = snapshots.open_snapshot_store(app, folder=workspace)
+            snapshots.keep(app, store, "start", session=session, operation="start")
 
 
 def _starter(request: StartRequest, adapter: Adapter) -> Start:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from handoff.engine.app import App
 
+_UNDO = "undo "
 _CONVERSIONS = ("text", "eol", "filter", "ident", "working-tree-encoding")
 
 
@@ -142,35 +143,42 @@ def find_collisions(app: App, *, snapshot_store: SnapshotStore | None = None) ->
     return Collisions(tuple(members), tuple(hard), tuple(soft))
 
 
-def undo_landing(app: App, *, landing: Landing, snapshot_store: SnapshotStore | None = None) -> Landing:
+def undo_landing(
+    app: App, *, landing: Landing, snapshot_store: SnapshotStore | None = None, dry_run: bool = False
+) -> Landing:
     """Take a landing back: the branch returns to where it was, if nothing has been built on it since."""
     snapshot_store = snapshot_store or open_snapshot_store(app)
     target = target_of(app, snapshot_store)
-    if target.tip(landing.target) != landing.new:
+    tip = target.tip(landing.target)
+    if tip != landing.new:
+        words = ("log", "-5", "--format=%h %s", f"{landing.new}..{tip}", "--")
+        later = "; ".join(target.git(*words).text.splitlines()) if tip else ""
         raise Refused(
-            f"{landing.target} has moved on since {landing.new[:10]} landed.",
+            f"{landing.target} has moved on since {landing.new[:10]} landed{f': {later}' if later else ''}.",
             f"Revert it: git revert {landing.old[:10]}..{landing.new[:10]}",
         )
-    keep(app, snapshot_store, "before undo of a landing", force=True)
+    checkout = checkout_of(snapshot_store.place.source, landing.target)
     back = landing._replace(
-        id=f"{landing.id}-back",
+        id=f"{int(app.clock.now() * 1000):015d}-{os.urandom(2).hex()}",
         old=landing.new,
         new=landing.old,
         time=app.clock.now(),
         state="moving",
-        members=tuple(f"undo {name}" for name in landing.members),
+        members=tuple(name[5:] if name.startswith(_UNDO) else _UNDO + name for name in landing.members),
+        checkout=checkout.top if checkout else "",
     )
-    target.move(back)
-    target.save(back._replace(state="undone"))
-    target.save(landing._replace(state="undone"))
-    return landing
+    target.check(back)
+    if not dry_run:
+        keep(app, snapshot_store, "before undo of a landing", force=True)
+        target.move(back)
+    return back
 
 
-def last_landing(app: App, *, snapshot_store: SnapshotStore) -> Landing | None:
-    """The newest landing that can be taken back; one that was cut short is finished first."""
+def landings(app: App, *, snapshot_store: SnapshotStore) -> list[Landing]:
+    """Every landing and every undoing of one, newest first; one that was cut short is finished first."""
     target = target_of(app, snapshot_store)
     target.finish()
-    return next((one for one in target.all() if one.state == "landed"), None)
+    return [one for one in target.all() if one.state == "landed"]
 
 
 def target_of(app: App, snapshot_store: SnapshotStore) -> Target:

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
 _LEFTOVER_FILES, _LEFTOVER_BYTES = 5000, 200 * 1024**2
 _SLOT_SECONDS = 86400.0
+BY_HAND = "removal"  # what a person asked for, and may want to take back
 
 
 class NewWorkspace(NamedTuple):
@@ -181,13 +182,13 @@ def snapshot_store_of(app: App, *, workspace: Workspace) -> SnapshotStore:
 
 
 def remove_workspace(
-    app: App, *, name: str, snapshot_store: SnapshotStore | None = None, force: bool = False
+    app: App, *, name: str, snapshot_store: SnapshotStore | None = None, force: bool = False, why: str = "clean-up"
 ) -> Workspace:
     """Remove a workspace; everything in it is in a snapshot first, or it stays."""
     snapshot_store = snapshot_store or open_snapshot_store(app)
     workspace = get_workspace(snapshot_store.place.project, name)
     if workspace.kind != SHARED and os.path.isdir(workspace.tree) and workspace.state != MAKING:
-        kept = _last_snapshot(app, workspace, force=force)
+        kept = _last_snapshot(app, workspace, force=force, why=why)
         workspace = workspace._replace(snapshot=kept.sha if kept else "")
     write_workspace(workspace._replace(state=REMOVING))
     _discard(app, snapshot_store, workspace)
@@ -195,8 +196,8 @@ def remove_workspace(
     return workspace
 
 
-def _last_snapshot(app: App, workspace: Workspace, *, force: bool) -> Snapshot | None:
-    why, who = f"before the removal of {workspace.name}", workspace.session or workspace.name
+def _last_snapshot(app: App, workspace: Workspace, *, force: bool, why: str) -> Snapshot | None:
+    why, who = f"before the {why} of {workspace.name}", workspace.session or workspace.name
     try:
         own = snapshot_store_of(app, workspace=workspace)
         kept = keep(app, own, why, session=who, operation="remove", ignored=_few_leftovers(own))

@@ -7,7 +7,7 @@ import os
 from handoff.base.errors import Conflict, UserError
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.git.commits import hooks, index
-from handoff.git.commits.merge import clear_state, note_maker
+from handoff.git.commits.merge import STAGED, BranchMove, clear_state, note_move
 from handoff.git.commits.message import write_commit
 from handoff.git.commits.paths import locate
 from handoff.git.commits.prepare import CommitOptions, Draft, prepare, still_true
@@ -129,6 +129,8 @@ def _swap(repo: Repository, draft: Draft, options: CommitOptions, old: Head, new
     log = f"commit{f' ({draft.kind})' if draft.kind else ''}: {subject}"
     ask_git = bool(hooks.find(repo, hooks.WATCHING))
     ends = draft.kind in _MAY_BE_EMPTY[1:]
+    how = STAGED if options.staged else draft.kind if ends else ""
+    note_move(repo, BranchMove(old.ref, old.commit, new, draft.time, how), options.session)
     if not options.refresh or options.staged:  # what was staged is in the index already
         moved = move(repo, old, new, draft.who.committer, log, ask_git=ask_git)
         if moved and ends:
@@ -169,8 +171,6 @@ def _private(repo: Repository, draft: Draft, name: str) -> tuple[str, FileStamp 
 def _after(repo: Repository, draft: Draft, landed: Landed, options: CommitOptions, fixed: str, now: float) -> Landed:
     """With the turn given back: notes, the hooks that only look, git's own housekeeping."""
     notes = [note for note in (fixed, *draft.notes) if note]
-    if options.session:
-        note_maker(repo, landed.commit, options.session)
     for name in hooks.AFTER:
         if name == "post-rewrite" and draft.kind != "amend":
             continue

@@ -18,7 +18,19 @@ if TYPE_CHECKING:
 
 MERGE, PICK, REVERT = "MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD"
 _KINDS = {MERGE: "merge", PICK: "cherry-pick", REVERT: "revert"}
+STAGED, UNDONE = "staged", "undone"
+_FACTS = 5
 _STATE_FILES = (MERGE, PICK, REVERT, "MERGE_MSG", "MERGE_MODE", "SQUASH_MSG", "AUTO_MERGE")
+
+
+class BranchMove(Record):
+    """A branch that a commit of ours moved, or the undoing of one: from where to where, and when."""
+
+    ref: str
+    old: str
+    new: str
+    time: float
+    how: str = ""  # in words: STAGED, the index was left alone; UNDONE, a commit was taken back; or what it ended
 
 
 class Conclusion(Record):
@@ -126,18 +138,31 @@ def _made(repo: Repository) -> str:
     return os.path.join(repo.common, "handoff", "made")
 
 
-def note_maker(repo: Repository, commit: str, session: str) -> None:
-    """Remember which session made a commit, so that another does not amend it."""
+def note_move(repo: Repository, move: BranchMove, session: str) -> None:
+    """Remember which session is about to make a commit, and where the branch stood: nobody else amends it, `undo` takes it back."""
+    folder = repo.folder if repo.folder != repo.common else ""
+    facts = (f"{move.new} {session}", f"{move.time:.6f}", move.ref, move.old, move.how, folder)
     fd = os.open(_made(repo), os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    os.write(fd, f"{commit} {session}\n".encode())
+    os.write(fd, ("\t".join(facts) + "\n").encode("utf-8", "surrogateescape"))
     os.close(fd)
+
+
+def noted_moves(repo: Repository) -> list[BranchMove]:
+    """Every move of a branch of this checkout that was begun, oldest first. Some of them never came to be."""
+    found = []
+    for line in read_text(_made(repo)).splitlines():
+        first, *facts = line.split("\t")
+        if len(facts) == _FACTS and facts[4] == (repo.folder if repo.folder != repo.common else ""):
+            found.append(BranchMove(facts[1], facts[2], first.partition(" ")[0], float(facts[0]), facts[3]))
+    return found
 
 
 def made_by(repo: Repository, commit: str) -> str:
     """The session that made a commit; empty for a person."""
     found = ""
     for line in read_text(_made(repo)).splitlines():
-        sha, _, session = line.partition(" ")
-        if sha == commit:
+        first, *facts = line.split("\t")
+        sha, _, session = first.partition(" ")
+        if sha == commit and UNDONE not in "".join(facts[3:4]):
             found = session
     return found

@@ -71,6 +71,7 @@ class Draft(Record):
     message: str
     kind: str
     notes: tuple[str, ...]
+    time: float
 
 
 def prepare(
@@ -107,6 +108,7 @@ def prepare(
         message=words,
         kind="amend" if options.amend else ending.kind if ending else "" if base.commit else "initial",
         notes=notes,
+        time=now,
     )
     return _through_hooks(repo, draft, options, given=bool(message))
 

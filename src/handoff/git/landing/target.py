@@ -92,15 +92,10 @@ class Target(Git):
         self.store.packs.clear()
         give_objects(self.store, self.source, [landing.new])
         checkout = open_source(landing.checkout) if landing.checkout else None
-        if checkout is not None:
-            blocked = self.in_the_way(checkout, landing.old, landing.new)
-            if blocked:
-                raise Refused(
-                    f"{len(blocked)} files that would change are dirty in {checkout.top}: {', '.join(blocked[:_SHOWN])}",
-                    "Commit, stash or move them; nothing was changed.",
-                )
+        self.check(landing)
         self.save(landing)
-        swap = self.swap(landing.target, landing.old, landing.new)
+        words = ", ".join(landing.members)
+        swap = self.swap(landing.target, landing.old, landing.new, f"handoff land: {words}")
         if not swap:
             self.save(landing._replace(state="undone"))
             raise Conflict(
@@ -110,7 +105,7 @@ class Target(Git):
         if checkout is not None:
             answer = self.git("read-tree", "-m", "-u", landing.old, landing.new, top=checkout.top)
             if answer.code:
-                self.swap(landing.target, landing.new, landing.old)
+                self.swap(landing.target, landing.new, landing.old, "handoff land: back, the checkout could not follow")
                 self.save(landing._replace(state="undone"))
                 raise Conflict(
                     f"{checkout.top} could not be updated, so the branch was moved back: {answer.error_text}",
@@ -118,9 +113,19 @@ class Target(Git):
                 )
         self.save(landing._replace(state="landed"))
 
-    def swap(self, target: str, old: str, new: str) -> bool:
+    def check(self, landing: Landing) -> None:
+        """Refuse where dirty files of the checkout would be changed."""
+        blocked = self.in_the_way(open_source(landing.checkout), landing.old, landing.new) if landing.checkout else []
+        if blocked:
+            count = f"{len(blocked)} files that would change are" if len(blocked) > 1 else "1 file that would change is"
+            raise Refused(
+                f"{count} dirty in {landing.checkout}: {', '.join(blocked[:_SHOWN])}",
+                "Commit, stash or move them; nothing was changed.",
+            )
+
+    def swap(self, target: str, old: str, new: str, message: str = "handoff land") -> bool:
         """Compare-and-swap of the branch in the person's repository."""
-        return self.git("update-ref", "-m", "handoff land", target, new, old).code == 0
+        return self.git("update-ref", "-m", message, target, new, old).code == 0
 
     # --- after a crash --------------------------------------------------------------------------
 

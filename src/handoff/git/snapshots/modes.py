@@ -164,11 +164,16 @@ class ModeScan:
 
     def _file(self, name: str) -> None:
         """One name of the tree: a file, or the folder of a submodule; the folders above it are looked at later."""
-        self._odd.pop(name, None)
+        known = self._odd.pop(name, None)
         self._young.discard(name)
         self._above(name)
         try:
             facts = os.lstat(os.path.join(self.top, name))
+        except PermissionError:  # behind a locked door it has the bits it had: to be looked at when the door is open
+            self._young.add(name)
+            if known is not None:
+                self._odd[name] = known
+            return
         except OSError:
             return
         mode = facts.st_mode

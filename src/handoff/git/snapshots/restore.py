@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from handoff.base.errors import Conflict, UserError
 from handoff.base.files import write_atomic
 from handoff.git.plumbing import is_sha, read_text
-from handoff.git.plumbing.git_folder import logs, settings_files, split_logs, stashes
+from handoff.git.plumbing.git_folder import logs, stashes
 from handoff.git.plumbing.objects import LINK, POINTER, PROGRAM, differences, fetch
-from handoff.git.plumbing.refs import head, refs
+from handoff.git.plumbing.refs import refs
 from handoff.git.snapshots.scan import behind_link
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from handoff.git.plumbing import Source
     from handoff.git.plumbing.snapshot_repo import SnapshotRepo
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _CHUNK = 200
 _PLANTED = ("info/attributes", "info/sparse-checkout", "config.worktree")
 _NOBODY = "0" * 40
-_SIDES = {b"index": "staged", b"refs": "refs", b"modes": "modes"}
+_SIDES = {b"index": "staged", b"refs": "refs", b"modes": "modes", b"then": "then"}
 
 
 class TreeChange(NamedTuple):
@@ -37,17 +37,26 @@ class TreeChange(NamedTuple):
     sha: str
 
 
+class Step(NamedTuple):
+    """One ref or one file of git's own: what it is before and after; empty for nothing."""
+
+    name: str
+    old: str
+    new: str
+
+
 def tree_of(store: SnapshotRepo, commit: str) -> str:
     """The tree of a snapshot commit."""
     return store.ask("rev-parse", f"{commit}^{{tree}}").strip()
 
 
 class Sides(NamedTuple):
-    """The commits that hold a snapshot's index, refs and permission bits; nothing where it has none."""
+    """The commits that hold a snapshot's index, refs, permission bits and what was done next; nothing where it has none."""
 
     staged: str = ""
     refs: str = ""
     modes: str = ""
+    then: str = ""
 
 
 def parts_of(store: SnapshotRepo, commit: str) -> Sides:
@@ -79,13 +88,11 @@ def blobs(store: SnapshotRepo, shas: Iterable[str]) -> Iterator[bytes]:
             yield found.data
 
 
-def put_files(
-    store: SnapshotRepo, top: str, wanted: Sequence[TreeChange], *, exact: bool, modes: Modes | None = None
-) -> list[str]:
-    """Write the changed files one by one, each whole or not at all; delete only when `exact`. What is worth saying."""
+def put_files(store: SnapshotRepo, top: str, wanted: Sequence[TreeChange], *, modes: Modes | None = None) -> list[str]:
+    """Delete and write the changed files one by one, each whole or not at all. What is worth saying."""
     notes: list[str] = []
     obstacles = {change.path for change in wanted if change.kind == "delete"}
-    for path in sorted(obstacles, reverse=True) if exact else ():
+    for path in sorted(obstacles, reverse=True):
         _unlink(top, path)
     writes = [change for change in wanted if change.kind != "delete" and change.mode != POINTER]
     for change, data in zip(writes, blobs(store, (change.sha for change in writes)), strict=True):
@@ -182,7 +189,8 @@ def _complete(store: SnapshotRepo, source: Source, commits: Sequence[str]) -> bo
     return store.git("rev-list", "--objects", "--quiet", *commits, "--", objects=source.objects).code == 0
 
 
-def _side_files(store: SnapshotRepo, commit: str) -> dict[str, tuple[str, str]]:
+def side_files(store: SnapshotRepo, commit: str) -> dict[str, tuple[str, str]]:
+    """The files one side of a snapshot holds: name -> mode and object."""
     listed = store.ask("ls-tree", "-r", "-z", commit)
     found = {}
     for line in listed.split("\0"):
@@ -193,47 +201,30 @@ def _side_files(store: SnapshotRepo, commit: str) -> dict[str, tuple[str, str]]:
     return found
 
 
-def put_refs(store: SnapshotRepo, source: Source, commit: str, *, only: Sequence[str] = ()) -> list[str]:
-    """Bring back deleted and moved refs, stash entries and reflog lines: all, or `only` some. Refs made since stay."""
-    if not commit:
-        return []
+def put_refs(
+    store: SnapshotRepo, source: Source, commit: str, steps: Sequence[Step], kept: Mapping[str, bytes], *, message: str
+) -> None:
+    """Move the refs, each only if it still stands where the plan found it; stash and reflog lines come back."""
     give_objects(store, source, [commit])
-    files = _side_files(store, commit)
-    for name, (_, sha) in files.items():
+    for name, (_, sha) in side_files(store, commit).items() if commit else ():
         if name.startswith("tags/"):
             store.git("hash-object", "-t", "tag", "-w", "--stdin", objects=source.objects, stdin=store.read(sha))
-    lines = os.fsdecode(store.read(files["refs"][1])).splitlines()
-    if only:
-        lines = [lines[0], *(line for line in lines[1:] if line.partition(" ")[2] in only)]
-    _clear_broken(source, [line.partition(" ")[2] for line in lines[1:]])
-    now = refs(source)
-    notes, moves = [], []
-    for line in lines[1:]:
-        value, _, name = line.partition(" ")
-        if value.startswith("ref:") or name == "refs/stash" or now.get(name) == value:
-            continue
-        moves.append(f"update {name} {value} {now.get(name, _NOBODY)}")
-        notes.append(f"{name} -> {value[:10]}")
-    saved = {line.partition(" ")[2] for line in lines[1:]}
-    for name in now:
-        if (
-            name.startswith("refs/replace/") and name not in saved and not only
-        ):  # such a ref changes what every other one means
-            moves.append(f"delete {name} {now[name]}")
-            notes.append(f"{name} removed")
-    if moves:
-        answer = store.look(source, "update-ref", "--stdin", stdin=os.fsencode("\n".join(moves) + "\n"))
+    _clear_broken(source, [one.name for one in steps])
+    lines = [
+        f"update {one.name} {one.new} {one.old or _NOBODY}\n" if one.new else f"delete {one.name} {one.old}\n"
+        for one in steps
+        if one.name != "HEAD"
+    ]
+    if lines:
+        answer = store.look(source, "update-ref", "-m", message, "--stdin", stdin=os.fsencode("".join(lines)))
         if answer.code:
-            raise Conflict(f"The refs could not be put back: {answer.error_text}", "Run the restore again.")
-    wanted = lines[0].partition(" ")[2]
-    if not only and wanted and wanted != (head(source).ref or head(source).commit):
-        words = ["symbolic-ref"] if wanted.startswith("refs/") else ["update-ref", "--no-deref"]
-        store.look(source, *words, "HEAD", wanted)
-        notes.append(f"HEAD -> {wanted}")
-    saved_logs = split_logs(store.read(files["logs"][1])) if "logs" in files else {}
-    if only:
-        saved_logs = {name: log for name, log in saved_logs.items() if name in only}
-    return notes + _put_logs(source, saved_logs) + _put_stash(source, saved_logs.get("refs/stash", b""))
+            raise Conflict(f"The refs could not be put back: {answer.error_text}", "Run the command again.")
+    for one in steps:
+        if one.name == "HEAD":
+            words = ("symbolic-ref",) if one.new.startswith("refs/") else ("update-ref", "--no-deref")
+            store.look(source, *words, "-m", message, "HEAD", one.new)
+    _put_logs(source, kept)
+    _put_stash(source, kept.get("refs/stash", b""))
 
 
 def _clear_broken(source: Source, names: Sequence[str]) -> None:
@@ -245,55 +236,47 @@ def _clear_broken(source: Source, names: Sequence[str]) -> None:
             os.unlink(path)
 
 
-def _put_stash(source: Source, log: bytes) -> list[str]:
+def _put_stash(source: Source, log: bytes) -> None:
     """The stash is its reflog: with the lines back, the ref must name the newest of them."""
     entries = stashes(source)
     newest = entries[-1] if entries else ""
-    if not log or not newest or refs(source).get("refs/stash") == newest:
-        return []
-    os.makedirs(os.path.join(source.common, "refs"), exist_ok=True)
-    write_atomic(os.path.join(source.common, "refs", "stash"), newest + "\n")
-    return [f"the stash ({len(entries)} entries)"]
+    if log and newest and refs(source).get("refs/stash") != newest:
+        os.makedirs(os.path.join(source.common, "refs"), exist_ok=True)
+        write_atomic(os.path.join(source.common, "refs", "stash"), newest + "\n")
 
 
-def _put_logs(source: Source, saved_logs: dict[str, bytes]) -> list[str]:
-    notes = []
+def missing_lines(saved: bytes, now: bytes) -> list[bytes]:
+    """The lines of a reflog that it no longer has."""
+    there = set(now.splitlines())
+    return [line for line in saved.splitlines() if line not in there]
+
+
+def _put_logs(source: Source, saved_logs: Mapping[str, bytes]) -> None:
     there = logs(source)
     for name, saved in saved_logs.items():
         base = source.folder if name == "HEAD" else source.common
         path = os.path.join(base, "logs", name)
-        now = there.get(name, b"").splitlines()
-        old = saved.splitlines()
-        missing = [line for line in old if line not in set(now)]
-        if missing:
+        now = there.get(name, b"")
+        if missing_lines(saved, now):
             os.makedirs(os.path.dirname(path), exist_ok=True)
-            write_atomic(path, b"\n".join([*old, *(line for line in now if line not in set(old))]) + b"\n")
-            notes.append(f"{len(missing)} reflog lines of {name}")
-    return notes
+            write_atomic(path, b"\n".join([*saved.splitlines(), *missing_lines(now, saved)]) + b"\n")
 
 
-def put_settings(store: SnapshotRepo, source: Source, commit: str, *, only: Sequence[str] = ()) -> list[str]:
-    """Make configuration, hooks and unfinished operations what they were; hooks planted since are moved aside."""
-    if not commit:
-        return []
-    files = _side_files(store, commit)
-    now = settings_files(source)
-    notes = []
-    for name, (mode, sha) in files.items():
-        if name in ("refs", "logs") or name.startswith("tags/") or (only and name not in only):
+def put_settings(store: SnapshotRepo, source: Source, steps: Sequence[Step]) -> None:
+    """Make configuration, hooks and unfinished operations what they shall be; a hook that shall not be is put aside."""
+    for one in steps:
+        path = _settings_path(source, one.name)
+        if not one.new:
+            os.rename(path, path + ".planted.sample") if is_planted(one.name) else os.unlink(path)
             continue
-        data, runs = store.read(sha), mode == PROGRAM
-        if now.get(name) != (data, runs):
-            path = _settings_path(source, name)
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            write_atomic(path, data, mode=0o755 if runs else 0o644)
-            notes.append(name)
-    for name in now:
-        if (name.startswith("hooks/") or name in _PLANTED) and name not in files and (not only or name in only):
-            path = _settings_path(source, name)
-            os.rename(path, path + ".planted.sample")
-            notes.append(f"{name} (put aside)")
-    return notes
+        mode, _, sha = one.new.partition(" ")
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        write_atomic(path, store.read(sha), mode=0o755 if mode == PROGRAM else 0o644)
+
+
+def is_planted(name: str) -> bool:
+    """Whether git would obey this file of its folder."""
+    return name.startswith("hooks/") or name in _PLANTED
 
 
 def _settings_path(source: Source, name: str) -> str:

@@ -16,7 +16,7 @@ from handoff.git.snapshots.parts import LastSnapshot, Parts
 from handoff.git.snapshots.scan import Scan
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from handoff.git.plumbing import Source
     from handoff.git.plumbing.refs import Head
@@ -60,6 +60,7 @@ class SnapshotRequest(NamedTuple):
     paths: Sequence[str] | None = None
     ignored: bool = False
     force: bool = False
+    then: Callable[[str, str], str] | None = None  # tree and index as found -> the commit that says what is done next
 
 
 def take(
@@ -123,7 +124,8 @@ def _take(
                 look.keep()
                 scan.keep()
             return read_snapshot(store, previous)
-        parents = [parent for parent in (index.commit, refs.commit, modes) if parent]
+        then = request.then(tree, index.commit) if request.then else ""
+        parents = [parent for parent in (index.commit, refs.commit, modes, then) if parent]
         message = _message(workspace, source, stands, request, now=now, faults=(scan.unread, parts.troubles))
         sha = store.write_commit(tree, parents, message, moment=int(now))
         ref = f"{SNAP}{workspace}/{int(now * _MICRO):020d}-{os.urandom(2).hex()}"

@@ -103,7 +103,7 @@ _SECTIONS = {
         "land": ("git.landing", "merge sessions' work in memory, check it, then move the branch"),
         "collisions": ("git.landing", "show which files two live sessions have changed"),
         "incidents": ("git.incidents", "show what a guard refused or the watcher noticed, and what fixes it"),
-        "undo": ("git.snapshots", "take back the last restore, landing or removal, or all a session did"),
+        "undo": ("git.snapshots", "take back one restore, safe commit, landing, removal or undo, or all a session did"),
         "verify": ("git.notes", "run the recorded checks of a commit again on its exact tree, and compare"),
         "notes": ("git.notes", "exchange the records of what was verified, and let them follow a rebase"),
         "workspace": ("git.workspaces", "make, list and remove folders in which sessions work apart"),

@@ -67,7 +67,7 @@ def _safe_commit(ctx: Context, arguments: argparse.Namespace) -> int:
     for note in landed.notes:
         ctx.out.note(note)
     count = len(landed.paths)
-    ctx.out.note(
+    ctx.out.line(
         f"Committed {landed.short} on {landed.branch or 'a detached HEAD'}: {count} path{'s' if count != 1 else ''}.",
         "good",
     )

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import argparse
 
     from handoff.engine.safety.snapshots import RestoreReport, SnapshotStore
-    from handoff.git.landing.target import Landing
+    from handoff.engine.workspaces.undo import Operation
     from handoff.git.snapshots.take import Snapshot
     from handoff.surfaces.cli.command import Context, Parser
 
@@ -168,48 +168,40 @@ def _restore(ctx: Context, arguments: argparse.Namespace) -> int:
 
 
 def _undo_arguments(parser: Parser) -> None:
+    optional_word(parser, "operation", "ID", "what to take back, as --list names it; without it the newest")
     option(parser, "--session NAME", "take back all this session did since it started")
+    flag(parser, "--list", "say what can be taken back here, and change nothing")
     flag(parser, "--dry-run", "say what would change, and change nothing")
 
 
 def _undo(ctx: Context, arguments: argparse.Namespace) -> int:
-    snapshot_store = engine.open_snapshot_store(ctx.app)
-    if not arguments.session and (back := _landing_to_undo(ctx, snapshot_store)):
-        return _undo_landing(ctx, snapshot_store, back, dry_run=arguments.dry_run)
-    from handoff.engine.safety.incidents import ours
+    from handoff.engine.workspaces import undo
 
-    with ours(ctx.app, folder=snapshot_store.place.source.top):
-        report = engine.undo(
+    snapshot_store = engine.open_snapshot_store(ctx.app)
+    if arguments.list:
+        return _operations(ctx, undo.operations(ctx.app, snapshot_store=snapshot_store))
+    if arguments.session:
+        report = undo.undo_session(
             ctx.app, snapshot_store=snapshot_store, session=arguments.session, dry_run=arguments.dry_run
         )
-    return _tell(ctx, report, dry_run=arguments.dry_run)
+        return _tell(ctx, report, dry_run=arguments.dry_run)
+    operation = undo.choose_operation(ctx.app, snapshot_store=snapshot_store, name=arguments.operation)
+    done = undo.undo(ctx.app, snapshot_store=snapshot_store, operation=operation, dry_run=arguments.dry_run)
+    if done.report:
+        return _tell(ctx, done.report, dry_run=arguments.dry_run)
+    ctx.out.data({"operation": pick(operation, "kind id what"), "dry_run": arguments.dry_run, "lines": done.lines})
+    for line in done.lines:
+        ctx.out.line(line)
+    return 0
 
 
-def _landing_to_undo(ctx: Context, snapshot_store: SnapshotStore) -> Landing | None:
-    """The last landing, if it is younger than every other operation here."""
-    from handoff.engine.workspaces.landing import last_landing
-
-    landing = last_landing(ctx.app, snapshot_store=snapshot_store)
-    if landing is None:
-        return None
-    others = [
-        one.time
-        for one in engine.listing(ctx.app, snapshot_store=snapshot_store, workspace=snapshot_store.place.workspace)
-        if one.operation
-    ]
-    return landing if landing.time >= max(others, default=0.0) else None
-
-
-def _undo_landing(ctx: Context, snapshot_store: SnapshotStore, landing: Landing, *, dry_run: bool) -> int:
-    from handoff.engine.workspaces.landing import undo_landing
-
-    if not dry_run:
-        undo_landing(ctx.app, landing=landing, snapshot_store=snapshot_store)
-    ctx.out.data({"landing": landing._asdict(), "dry_run": dry_run})
-    verb = "Would move" if dry_run else "Moved"
-    ctx.out.line(
-        f"{verb} {landing.target} back from {landing.new[:10]} to {landing.old[:10]} ({', '.join(landing.members)})."
-    )
+def _operations(ctx: Context, found: list[Operation]) -> int:
+    now = ctx.app.clock.now()
+    ctx.out.data({"operations": [{**pick(one, "kind id what"), "time": stamp(one.time)} for one in found]})
+    for one in found:
+        ctx.out.line(f"{one.short}  {age(now - one.time):>8} ago  {one.what}")
+    if not found:
+        ctx.out.line("There is nothing to undo here.")
     return 0
 
 
@@ -237,7 +229,7 @@ def _tell(ctx: Context, report: RestoreReport, *, dry_run: bool) -> int:
     more = f" and the rights of {rights} more" if rights else ""
     ctx.out.line(f"{verb} {count} file{'' if count == 1 else 's'}{more} of {report.snapshot.short} in {report.target}.")
     if report.before:
-        ctx.out.note(f"Take it back with: handoff undo (snapshot {report.before.short})")
+        ctx.out.line(f"Take it back with: handoff undo {report.before.short}")
     return 0
 
 

@@ -106,11 +106,11 @@ def _list(ctx: Context, arguments: argparse.Namespace) -> int:
 
 
 def _remove(ctx: Context, arguments: argparse.Namespace) -> int:
-    gone = engine.remove_workspace(ctx.app, name=arguments.name, force=arguments.force)
+    gone = engine.remove_workspace(ctx.app, name=arguments.name, force=arguments.force, why=engine.BY_HAND)
     ctx.out.data(_record(gone))
     ctx.out.line(f"Removed {gone.name}.")
     if gone.snapshot:
-        ctx.out.note(f"All it held is kept: handoff restore {gone.snapshot[:10]} --into DIR")
+        ctx.out.line(f"All it held is kept. Take it back with: handoff undo {gone.snapshot[:10]}")
     return 0
 
 

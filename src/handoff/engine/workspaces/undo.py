@@ -1,0 +1,145 @@
+"""What can be taken back here, newest first, and taking one of it back: a restore, an undo, a safe commit, a landing, a removal."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from handoff.agents import folder as folders
+from handoff.base.errors import Refused, UserError
+from handoff.board.sessions import sessions
+from handoff.board.tasks import tasks
+from handoff.engine.safety import undo as restores
+from handoff.engine.safety.incidents import has_board, ours
+from handoff.engine.safety.snapshots import RESTORE, UNDO, RestoreReport, SnapshotStore, listing
+from handoff.engine.workspaces.landing import landings, undo_landing
+from handoff.engine.workspaces.workspaces import BY_HAND, revive_workspace
+from handoff.git.commits import undo as commits
+from handoff.git.commits.merge import UNDONE, BranchMove
+from handoff.git.landing.target import Landing
+from handoff.git.ownership.ownership import Ownership
+from handoff.git.plumbing.repository import Repository
+from handoff.git.workspaces.workspaces import read_workspace
+
+if TYPE_CHECKING:
+    from handoff.engine.app import App
+    from handoff.git.snapshots.take import Snapshot
+
+COMMIT, LAND, REMOVE = "commit", "land", "remove"
+_SHORTEST_ID = 4
+
+
+class Operation(NamedTuple):
+    """One thing handoff did here that can be taken back."""
+
+    kind: str
+    id: str
+    time: float
+    what: str
+    subject: Snapshot | Landing | BranchMove
+
+    @property
+    def short(self) -> str:
+        return self.id[:10]
+
+
+class TakenBack(NamedTuple):
+    """What an undo did or would do: in words, and for a restore with every path."""
+
+    operation: Operation
+    lines: tuple[str, ...] = ()
+    report: RestoreReport | None = None
+
+
+def operations(app: App, *, snapshot_store: SnapshotStore) -> list[Operation]:
+    """Everything that can be taken back in this checkout, newest first; an undo is one of them."""
+    place = snapshot_store.place
+    found = []
+    for one in listing(app, snapshot_store=snapshot_store):
+        if one.operation in (RESTORE, UNDO) and one.workspace == place.workspace:
+            found.append(Operation(one.operation, one.sha, one.time, one.reason.removeprefix("before "), one))
+        elif one.operation == REMOVE and one.reason.startswith(f"before the {BY_HAND} of "):
+            found.append(Operation(REMOVE, one.sha, one.time, one.reason.removeprefix("before the "), one))
+    repo = Repository(place.source.top, app.git_environment)
+    for move in commits.moves(repo):
+        words = f"undo of commit {move.old[:10]}" if UNDONE in move.how else f"safe commit {move.new[:10]}"
+        branch = move.ref.removeprefix("refs/heads/") or "a detached HEAD"
+        found.append(Operation(COMMIT, move.new or move.old, move.time, f"{words} on {branch}", move))
+    for landing in landings(app, snapshot_store=snapshot_store):
+        words = f"landing of {', '.join(landing.members)} on {landing.target.removeprefix('refs/heads/')}"
+        found.append(Operation(LAND, landing.new, landing.time, words, landing))
+    return sorted(found, key=lambda one: one.time, reverse=True)
+
+
+def choose_operation(app: App, *, snapshot_store: SnapshotStore, name: str = "") -> Operation:
+    """The newest operation, or the one an id means."""
+    found = operations(app, snapshot_store=snapshot_store)
+    if not found:
+        raise UserError("There is nothing to undo here.", "See what can be restored: handoff snapshots")
+    if not name:
+        return found[0]
+    matching = [one for one in found if len(name) >= _SHORTEST_ID and one.id.startswith(name)]
+    if len({one.id for one in matching}) != 1:
+        many = "more than one operation" if matching else "no operation that can be taken back here"
+        raise UserError(f"'{name}' means {many}.", "See the ids with: handoff undo --list")
+    return matching[0]
+
+
+def undo(app: App, *, snapshot_store: SnapshotStore, operation: Operation, dry_run: bool = False) -> TakenBack:
+    """Take back one operation and nothing else. What was built on it since is named (exit 3), and nothing is changed."""
+    with ours(app, folder=snapshot_store.place.source.top):
+        return _undo(app, snapshot_store, operation, dry_run=dry_run)
+
+
+def _undo(app: App, snapshot_store: SnapshotStore, operation: Operation, *, dry_run: bool) -> TakenBack:
+    one = operation.subject
+    if isinstance(one, Landing):
+        back = undo_landing(app, landing=one, snapshot_store=snapshot_store, dry_run=dry_run)
+        verb = "Would move" if dry_run else "Moved"
+        words = f"{verb} {back.target} back from {back.old[:10]} to {back.new[:10]} ({', '.join(one.members)})."
+        return TakenBack(operation, (words,))
+    if isinstance(one, BranchMove):
+        return TakenBack(operation, _undo_commit(app, snapshot_store, one, dry_run=dry_run))
+    if operation.kind == REMOVE:
+        return TakenBack(operation, _undo_removal(app, snapshot_store, one, dry_run=dry_run))
+    report = restores.undo_restore(app, snapshot_store=snapshot_store, chosen=one, dry_run=dry_run)
+    return TakenBack(operation, report=report)
+
+
+def undo_session(app: App, *, snapshot_store: SnapshotStore, session: str, dry_run: bool = False) -> RestoreReport:
+    """Take back what a session did since it started, in the checkout it worked in: within its task's ownership."""
+    patterns: tuple[str, ...] = ()
+    if has_board(app):
+        known = sessions.get(app.database, id=session)
+        path = folders.place(app.settings.home, known.project, session) if known else ""
+        key = (known.task if known else 0) or int(folders.get(path, folders.FACTS).get("key") or 0)
+        patterns = tasks.get(app.database, key=key).patterns if key else ()
+    owned = Ownership.parse(patterns).covers if patterns else None
+    with ours(app, folder=snapshot_store.place.source.top):
+        return restores.undo_session(app, snapshot_store=snapshot_store, session=session, owned=owned, dry_run=dry_run)
+
+
+def _undo_commit(app: App, snapshot_store: SnapshotStore, move: BranchMove, *, dry_run: bool) -> tuple[str, ...]:
+    repo = Repository(snapshot_store.place.source.top, app.git_environment)
+    commits.check(repo, move)
+    paths = commits.changed(repo, move)
+    if not dry_run:
+        session = app.settings.get("HANDOFF_SESSION")
+        commits.take_back(repo, move, now=app.clock.now(), session=session)
+    verb = "Would move" if dry_run else "Moved"
+    where = move.ref.removeprefix("refs/heads/") or "HEAD"
+    start, end = move.new[:10] or "nothing", move.old[:10] or "nothing"
+    words = f"{verb} {where} from {start} to {end}; the files on the disk stay as they are."
+    return (*(f"  {'committed ' if UNDONE in move.how else 'uncommitted'} {path}" for path in paths), words)
+
+
+def _undo_removal(app: App, snapshot_store: SnapshotStore, kept: Snapshot, *, dry_run: bool) -> tuple[str, ...]:
+    name = kept.workspace
+    if read_workspace(os.path.join(snapshot_store.place.project, "workspaces", name)) is not None:
+        raise Refused(
+            f"There is a workspace '{name}' again. Nothing was changed.",
+            f"Bring the removed one back beside it: handoff restore {kept.short} --into DIR",
+        )
+    if not dry_run:
+        revive_workspace(app, name=name, snapshot_store=snapshot_store)
+    return (f"{'Would make' if dry_run else 'Made'} the workspace {name} again, as it was.",)
