@@ -161,10 +161,10 @@ def restore(
     target, sides = restoring.tree_of(store, chosen.sha), restoring.parts_of(store, chosen.sha)
     modes = plans.modes_of(store, sides) if want.files else None
     kinds = rights.kinds_of(store, target, want.paths) if want.files else {}
-    moves = plans.plan_refs(store, source, sides.refs, only=want.only_refs) if want.refs else plans.Plan()
+    moves = plans.plan_refs(store, source, sides.refs, only=want.only_refs) if want.refs else plans.RestorePlan()
     settings = plans.plan_settings(store, source, sides.refs, only=want.only_settings) if want.settings else ()
 
-    def plan(tree: str, staged: str, closed: Mapping[str, int] | None) -> plans.Plan:
+    def plan(tree: str, staged: str, closed: Mapping[str, int] | None) -> plans.RestorePlan:
         differing = restoring.changes(store, tree, target, want.paths)
         if want.paths and not differing and not store.ask("ls-tree", "-rz", target, "--", *want.paths):
             missing = ", ".join(want.paths)
@@ -190,7 +190,7 @@ def carry_out(
     snapshot_store: SnapshotStore,
     chosen: Snapshot,
     request: SnapshotRequest,
-    plan: Callable[[str, str, Mapping[str, int] | None], plans.Plan],
+    plan: Callable[[str, str, Mapping[str, int] | None], plans.RestorePlan],
     *,
     dry_run: bool,
 ) -> RestoreReport:
@@ -213,7 +213,7 @@ def carry_out(
     # What its owner cannot read is in no snapshot: let him in before anything is overwritten.
     above = {path[:at] for path in paths for at in range(len(path)) if path[at] == "/"}
     closed, notes = rights.open_up(source.top, {*paths, *above, *draft.kinds}, source.folder)
-    found: list[plans.Plan] = []
+    found: list[plans.RestorePlan] = []
 
     def then(tree: str, staged: str) -> str:
         found.append(plan(tree, staged, closed))
@@ -230,7 +230,7 @@ def carry_out(
 
 
 def _apply(
-    snapshot_store: SnapshotStore, chosen: Snapshot, plan: plans.Plan, closed: Mapping[str, int], *, message: str
+    snapshot_store: SnapshotStore, chosen: Snapshot, plan: plans.RestorePlan, closed: Mapping[str, int], *, message: str
 ) -> list[str]:
     store, source = snapshot_store.store, snapshot_store.source
     if plan.refs or plan.logs:

@@ -58,11 +58,13 @@ def undo_session(
     moves = plans.steps_between(store, first.refs, end.refs)
     if started.workspace == MAIN:
         _refuse_foreign(app, home, session, moves)
-    done = plans.Done(tree, end.staged if owned is None else "", moves)
+    done = plans.DoneOperation(tree=tree, staged=end.staged if owned is None else "", refs=moves)
     return _take_back(app, home, started, done, owned=owned, dry_run=dry_run)
 
 
-def _refuse_foreign(app: App, snapshot_store: SnapshotStore, session: str, moves: tuple[restoring.Step, ...]) -> None:
+def _refuse_foreign(
+    app: App, snapshot_store: SnapshotStore, session: str, moves: tuple[restoring.GitStep, ...]
+) -> None:
     """In a checkout others work in too, a branch goes back over the session's own commits alone."""
     repo = Repository(snapshot_store.source.top, app.git_environment)
     for one in moves:
@@ -80,7 +82,7 @@ def _take_back(
     app: App,
     snapshot_store: SnapshotStore,
     chosen: Snapshot,
-    done: plans.Done,
+    done: plans.DoneOperation,
     *,
     dry_run: bool,
     owned: Callable[[str], bool] | None = None,
@@ -90,7 +92,7 @@ def _take_back(
     if owned is not None:
         before = plans.only_of(store, done.tree, before, owned)
 
-    def plan(tree: str, staged: str, closed: Mapping[str, int] | None) -> plans.Plan:
+    def plan(tree: str, staged: str, closed: Mapping[str, int] | None) -> plans.RestorePlan:
         found = plans.plan_undo(store, source, sides, before, done, (tree, staged), draft=closed is None)
         if found.is_empty and closed is not None:
             raise UserError(

@@ -122,7 +122,7 @@ def undo_session(app: App, *, snapshot_store: SnapshotStore, session: str, dry_r
 def _undo_commit(app: App, snapshot_store: SnapshotStore, move: BranchMove, *, dry_run: bool) -> tuple[str, ...]:
     repo = Repository(snapshot_store.place.source.top, app.git_environment)
     commits.check(repo, move)
-    paths = commits.changed(repo, move)
+    paths = commits.paths_of(repo, move)
     if not dry_run:
         session = app.settings.get("HANDOFF_SESSION")
         commits.take_back(repo, move, now=app.clock.now(), session=session)

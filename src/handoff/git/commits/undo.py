@@ -57,7 +57,7 @@ def check(repo: Repository, made: BranchMove) -> None:
     )
 
 
-def changed(repo: Repository, made: BranchMove) -> list[str]:
+def paths_of(repo: Repository, made: BranchMove) -> list[str]:
     """The paths the move changed."""
     return [one.path for one in differences(repo, _tree(repo, made.new), _tree(repo, made.old))]
 

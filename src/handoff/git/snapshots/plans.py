@@ -12,7 +12,7 @@ from handoff.git.plumbing.git_folder import logs, settings_files, split_logs, st
 from handoff.git.plumbing.objects import FILE, PROGRAM, Entry, differences
 from handoff.git.plumbing.refs import head, refs
 from handoff.git.snapshots import modes as rights
-from handoff.git.snapshots.restore import Step, TreeChange, is_planted, missing_lines, side_files
+from handoff.git.snapshots.restore import GitStep, TreeChange, is_planted, missing_lines, side_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,7 +26,7 @@ HEAD = "HEAD"
 _SHOWN = 10
 
 
-class Plan(NamedTuple):
+class RestorePlan(NamedTuple):
     """Everything one restore or undo does: files with their rights, index, refs, settings, and what a person is told."""
 
     files: tuple[TreeChange, ...] = ()
@@ -35,8 +35,8 @@ class Plan(NamedTuple):
     within: tuple[str, ...] = ()
     bits: Mapping[str, tuple[int, int]] = {}
     staged: str = ""
-    refs: tuple[Step, ...] = ()
-    settings: tuple[Step, ...] = ()
+    refs: tuple[GitStep, ...] = ()
+    settings: tuple[GitStep, ...] = ()
     logs: Mapping[str, bytes] = {}
     notes: tuple[str, ...] = ()
 
@@ -60,13 +60,13 @@ class Plan(NamedTuple):
         return (*moved, *put, *self.notes, *(("index",) if self.staged else ()))
 
 
-class Done(NamedTuple):
+class DoneOperation(NamedTuple):
     """An operation as the snapshot before it tells: the tree and index it left, and every other change it made."""
 
     tree: str
     staged: str = ""
-    refs: tuple[Step, ...] = ()
-    settings: tuple[Step, ...] = ()
+    refs: tuple[GitStep, ...] = ()
+    settings: tuple[GitStep, ...] = ()
     bits: Mapping[str, tuple[int, int]] = {}
     closed: Mapping[str, int] = {}
 
@@ -91,7 +91,7 @@ def wanted_changes(differing: Sequence[TreeChange], *, exact: bool) -> tuple[Tre
     )
 
 
-def write_down(store: SnapshotRepo, plan: Plan, before: str, closed: Mapping[str, int], source: str) -> str:
+def write_down(store: SnapshotRepo, plan: RestorePlan, before: str, closed: Mapping[str, int], source: str) -> str:
     """Keep the plan as a commit beside the tree `before`; `source` is the snapshot that holds what is brought back."""
     entries = {
         os.fsencode(one.path): None if one.kind == "delete" else Entry(one.mode.lstrip("0"), one.sha)
@@ -109,15 +109,15 @@ def write_down(store: SnapshotRepo, plan: Plan, before: str, closed: Mapping[str
     return store.write_commit(tree, parents, f"then\n\n{json.dumps(facts)}\n", moment=0)
 
 
-def read_done(store: SnapshotRepo, commit: str) -> Done:
+def read_done(store: SnapshotRepo, commit: str) -> DoneOperation:
     """What `write_down` kept."""
     data = store.read(commit)
     facts = json.loads(data.partition(b"\n\n")[2].partition(b"\n\n")[2])
-    return Done(
+    return DoneOperation(
         tree=data[5 : data.index(b"\n")].decode(),
         staged=facts["staged"],
-        refs=tuple(Step(*one) for one in facts["refs"]),
-        settings=tuple(Step(*one) for one in facts["settings"]),
+        refs=tuple(GitStep(*one) for one in facts["refs"]),
+        settings=tuple(GitStep(*one) for one in facts["settings"]),
         bits={name: (old, new) for name, (old, new) in facts["bits"].items()},
         closed=facts["closed"],
     )
@@ -143,10 +143,10 @@ def plan_bits(top: str, wanted: Mapping[str, int], closed: Mapping[str, int]) ->
     return found
 
 
-def plan_refs(store: SnapshotRepo, source: Source, commit: str, *, only: Sequence[str] = ()) -> Plan:
+def plan_refs(store: SnapshotRepo, source: Source, commit: str, *, only: Sequence[str] = ()) -> RestorePlan:
     """Deleted and moved refs, stash entries and reflog lines that come back: all, or `only` some. Refs made since stay."""
     if not commit:
-        return Plan()
+        return RestorePlan()
     files = side_files(store, commit)
     lines = os.fsdecode(store.read(files["refs"][1])).splitlines()
     first = lines[0].partition(" ")[2]
@@ -155,19 +155,21 @@ def plan_refs(store: SnapshotRepo, source: Source, commit: str, *, only: Sequenc
         saved = {name: value for name, value in saved.items() if name in only}
     now = refs(source)
     steps = [
-        Step(name, now.get(name, ""), value)
+        GitStep(name, now.get(name, ""), value)
         for name, value in saved.items()
         if not value.startswith("ref:") and name != "refs/stash" and now.get(name) != value
     ]
     if not only:  # a ref that replaces objects changes what every other one means
-        steps += [Step(name, now[name], "") for name in now if name.startswith("refs/replace/") and name not in saved]
+        steps += [
+            GitStep(name, now[name], "") for name in now if name.startswith("refs/replace/") and name not in saved
+        ]
         stands = head(source).ref or head(source).commit
         if first and first != stands:
-            steps.append(Step(HEAD, stands, first))
+            steps.append(GitStep(HEAD, stands, first))
     kept = split_logs(store.read(files["logs"][1])) if "logs" in files else {}
     if only:
         kept = {name: log for name, log in kept.items() if name in only}
-    return Plan(refs=tuple(steps), logs=kept, notes=tuple(_log_notes(source, kept)))
+    return RestorePlan(refs=tuple(steps), logs=kept, notes=tuple(_log_notes(source, kept)))
 
 
 def _log_notes(source: Source, kept: Mapping[str, bytes]) -> Iterable[str]:
@@ -183,7 +185,7 @@ def _log_notes(source: Source, kept: Mapping[str, bytes]) -> Iterable[str]:
             yield f"the stash ({count} entries)"
 
 
-def plan_settings(store: SnapshotRepo, source: Source, commit: str, *, only: Sequence[str] = ()) -> tuple[Step, ...]:
+def plan_settings(store: SnapshotRepo, source: Source, commit: str, *, only: Sequence[str] = ()) -> tuple[GitStep, ...]:
     """Configuration, hooks and unfinished operations that become what they were; hooks planted since go."""
     if not commit:
         return ()
@@ -193,9 +195,9 @@ def plan_settings(store: SnapshotRepo, source: Source, commit: str, *, only: Seq
         if name not in ("refs", "logs") and not name.startswith("tags/") and (not only or name in only)
     }
     now = _settings_now(store, source)
-    steps = [Step(name, now.get(name, ""), value) for name, value in files.items() if now.get(name) != value]
+    steps = [GitStep(name, now.get(name, ""), value) for name, value in files.items() if now.get(name) != value]
     planted = (name for name in now if is_planted(name) and (not only or name in only))
-    return (*steps, *(Step(name, now[name], "") for name in planted if name not in files))
+    return (*steps, *(GitStep(name, now[name], "") for name in planted if name not in files))
 
 
 def _settings_now(store: SnapshotRepo, source: Source) -> dict[str, str]:
@@ -209,8 +211,15 @@ def _settings_now(store: SnapshotRepo, source: Source) -> dict[str, str]:
 
 
 def plan_undo(
-    store: SnapshotRepo, source: Source, sides: Sides, before: str, done: Done, now: tuple[str, str], *, draft: bool
-) -> Plan:
+    store: SnapshotRepo,
+    source: Source,
+    sides: Sides,
+    before: str,
+    done: DoneOperation,
+    now: tuple[str, str],
+    *,
+    draft: bool,
+) -> RestorePlan:
     """Take back what `done` says and nothing else; where something changed once more since, that is said and nothing done.
 
     `before` is the tree it was done to, `now` the tree and the index as they are. A draft only says which files there are.
@@ -238,7 +247,7 @@ def plan_undo(
     touched = {change.path for change in files}
     wanted = {*touched, *bits, *rights.missing_folders(source.top, touched)}
     kinds = {name: kind for name, kind in rights.kinds_of(store, before).items() if name in wanted} if modes else {}
-    return Plan(files=files, kinds=kinds, modes=modes, bits=bits, staged=index, refs=moves, settings=settings)
+    return RestorePlan(files=files, kinds=kinds, modes=modes, bits=bits, staged=index, refs=moves, settings=settings)
 
 
 def _files_back(
@@ -281,12 +290,12 @@ def _index_back(store: SnapshotRepo, commits: tuple[str, str, str], in_the_way: 
     return store.write_commit(store.graft(store.load(now, entries), entries), [], "index\n", moment=0)
 
 
-def _steps_back(steps: Iterable[Step], now: Mapping[str, str], in_the_way: list[str]) -> tuple[Step, ...]:
+def _steps_back(steps: Iterable[GitStep], now: Mapping[str, str], in_the_way: list[str]) -> tuple[GitStep, ...]:
     found = []
     for one in steps:
         there = now.get(one.name, "")
         if there == one.new:
-            found.append(Step(one.name, one.new, one.old))
+            found.append(GitStep(one.name, one.new, one.old))
         elif there != one.old:
             is_now = shorten(there) if one.name.startswith(("refs/", HEAD)) else "another one"
             in_the_way.append(
@@ -295,7 +304,7 @@ def _steps_back(steps: Iterable[Step], now: Mapping[str, str], in_the_way: list[
     return tuple(found)
 
 
-def steps_between(store: SnapshotRepo, old: str, new: str) -> tuple[Step, ...]:
+def steps_between(store: SnapshotRepo, old: str, new: str) -> tuple[GitStep, ...]:
     """The refs that moved between two snapshots' sides; those made or deleted since are not a move."""
     if not old or not new:
         return ()
@@ -305,7 +314,7 @@ def steps_between(store: SnapshotRepo, old: str, new: str) -> tuple[Step, ...]:
         both.append({name: value for value, _, name in (line.partition(" ") for line in lines)})
     before, after = both
     return tuple(
-        Step(name, value, after[name])
+        GitStep(name, value, after[name])
         for name, value in before.items()
         if name.startswith("refs/heads/") and after.get(name, value) != value
     )

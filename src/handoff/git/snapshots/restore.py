@@ -37,7 +37,7 @@ class TreeChange(NamedTuple):
     sha: str
 
 
-class Step(NamedTuple):
+class GitStep(NamedTuple):
     """One ref or one file of git's own: what it is before and after; empty for nothing."""
 
     name: str
@@ -202,7 +202,13 @@ def side_files(store: SnapshotRepo, commit: str) -> dict[str, tuple[str, str]]:
 
 
 def put_refs(
-    store: SnapshotRepo, source: Source, commit: str, steps: Sequence[Step], kept: Mapping[str, bytes], *, message: str
+    store: SnapshotRepo,
+    source: Source,
+    commit: str,
+    steps: Sequence[GitStep],
+    kept: Mapping[str, bytes],
+    *,
+    message: str,
 ) -> None:
     """Move the refs, each only if it still stands where the plan found it; stash and reflog lines come back."""
     give_objects(store, source, [commit])
@@ -262,7 +268,7 @@ def _put_logs(source: Source, saved_logs: Mapping[str, bytes]) -> None:
             write_atomic(path, b"\n".join([*saved.splitlines(), *missing_lines(now, saved)]) + b"\n")
 
 
-def put_settings(store: SnapshotRepo, source: Source, steps: Sequence[Step]) -> None:
+def put_settings(store: SnapshotRepo, source: Source, steps: Sequence[GitStep]) -> None:
     """Make configuration, hooks and unfinished operations what they shall be; a hook that shall not be is put aside."""
     for one in steps:
         path = _settings_path(source, one.name)

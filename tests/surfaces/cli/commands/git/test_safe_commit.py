@@ -13,7 +13,7 @@ def test_the_named_files_land_and_the_answer_says_where(repo, cli):
     repo.git("add", "other")
     answer = cli("safe-commit", "-m", "First", "-m", "Why", "--", "a.txt", cwd=os.path.join(repo.path, "sub"))
     assert f"Committed {repo.head()[:10]} on main: 1 path." in answer.out
-    assert answer.out == ""
+    assert answer.err == ""
     assert repo.git("log", "-1", "--format=%B").strip() == "First\n\nWhy"
     assert repo.git("diff", "--cached", "--name-only") == "other\n"
 
