@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-fast test-clients lint format bench docs clean
+.PHONY: help demo test test-fast test-clients hunt lint format bench docs clean
 
 help:                       ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## */\1|/p' Makefile | while IFS='|' read -r name text; do printf '  make %-10s %s\n' "$$name" "$$text"; done
@@ -50,6 +50,9 @@ test-clients: $(VENV)/.dev  ## real agent clients against a scripted model; CLIE
 	HANDOFF_TEST_CLIENTS="$(or $(CLIENTS),all)" HANDOFF_TEST_CLIENTS_TABLE=$(abspath $(VENV))/clients.tsv \
 	  $(PYTEST) -n 2 -m clients tests/clients
 	$(if $(CLIENTS),,$(BIN)/python tests/support/real_clients.py table $(VENV)/clients.tsv docs/clients.md)
+
+hunt: $(VENV)/.dev          ## random journeys against the promises; STEPS=30000 SEED=1 DATABASE=sqlite
+	$(BIN)/python tests/support/hunt/run.py --steps $(or $(STEPS),30000) --seed $(or $(SEED),1) --database $(or $(DATABASE),sqlite)
 
 lint: $(VENV)/.dev          ## style, types, floors
 	$(BIN)/ruff check .

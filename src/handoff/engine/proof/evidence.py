@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from handoff.git.workspaces.workspaces import Workspace
 
 _KEPT_STAMPS = 5000
+_LARGE = 1_000_000
+_HASHED = 2  # hyphens in the stamp of a file whose content is part of it
 _DOCUMENTS = PROJECT_FOLDER + "/"  # the feature's own documents are every session's to write
 
 
@@ -61,7 +63,7 @@ class Evidence(Record):
 
 
 def stamps_of(workspace: str, paths: Iterable[str]) -> dict[str, str]:
-    """Size and time of files that were already changed, so that they are not held against the next session."""
+    """What files are like that were already changed, so that they are not held against the next session."""
     found: dict[str, str] = {}
     for path in paths:
         found[path] = _stamp(os.path.join(workspace, path))
@@ -70,12 +72,26 @@ def stamps_of(workspace: str, paths: Iterable[str]) -> dict[str, str]:
     return found
 
 
+def is_as_stamped(workspace: str, path: str, stamp: str) -> bool:
+    """Whether a file is what it was when the stamp was taken: a stash or a checkout and back writes the same bytes anew."""
+    now = _stamp(os.path.join(workspace, path))
+    return now == stamp or (
+        now.count("-") == stamp.count("-") == _HASHED and now[now.rindex("-") :] == stamp[stamp.rindex("-") :]
+    )
+
+
 def _stamp(path: str) -> str:
+    """Size and time, and of a file that is not large its content too."""
     try:
         info = os.lstat(path)
+        if os.path.islink(path) or not os.path.isfile(path) or info.st_size > _LARGE:
+            return f"{info.st_size}-{info.st_mtime_ns}"
+        from hashlib import sha1
+
+        with open(path, "rb") as file:
+            return f"{info.st_size}-{info.st_mtime_ns}-{sha1(file.read(), usedforsecurity=False).hexdigest()}"
     except OSError:
         return "gone"
-    return f"{info.st_size}-{info.st_mtime_ns}"
 
 
 def changed_since(app: App, workspace: str, base: str) -> tuple[str, ...] | None:
@@ -192,7 +208,7 @@ def _outside(
 
     mine = Ownership.parse(task.patterns)
     left = [path for path in changed if not path.startswith(_DOCUMENTS) and not mine.covers(path)]
-    left = [path for path in left if stamps.get(path) != _stamp(os.path.join(workspace, path))]
+    left = [path for path in left if path not in stamps or not is_as_stamped(workspace, path, stamps[path])]
     if not left or workspace != task.workspace:  # its own checkout has no neighbours
         return tuple(left)
     theirs = Ownership.joined(Ownership.parse(other.patterns) for other in _neighbours(app, task))
@@ -200,11 +216,9 @@ def _outside(
 
 
 def _neighbours(app: App, task: Task) -> list[Task]:
-    """Who else may write in the same checkout: tasks that live there or ended meanwhile, and the parts of this batch."""
+    """Who else may write in the same checkout: tasks that live there or ended meanwhile."""
     others = tasks.listing(app.database, project=task.project)
     others += tasks.ended_since(app.database, project=task.project, since=float(_begun_from(task).get("at", 0.0)))
-    if task.batch is not None:
-        others += tasks.of_batch(app.database, batch=task.batch)
     found = {other.key: other for other in others if other.workspace == task.workspace}
     found.pop(task.key, None)
     return list(found.values())

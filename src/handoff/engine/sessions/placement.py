@@ -12,7 +12,7 @@ from handoff.base.settings import PROJECT_FOLDER
 from handoff.board.tasks import tasks
 from handoff.engine.proof.sandboxes import sandbox_of_folder, sandbox_of_workspace, workspace_at
 from handoff.engine.safety import snapshots
-from handoff.engine.workspaces import task_clones
+from handoff.engine.workspaces import task_clones, task_work
 from handoff.git.ownership.ownership import Ownership
 from handoff.git.plumbing import find_top
 from handoff.git.plumbing.repository import Repository
@@ -135,7 +135,7 @@ def _folder(app: App, task: Task, session: str, *, clone: bool) -> Placement:
     reach, top = Ownership.parse(task.patterns).reach, find_top(task.workspace)
     if clone and top and task.kind in _MAY_CLONE and not _is_brought(app, task):
         snapshot_store = snapshots.open_snapshot_store(app, folder=top, project=task.project)
-        made = task_clones.ready(app, snapshot_store, task, session=session)
+        made = task_work.begin(app, snapshot_store, task, session=session)
         if made is not None:
             return Placement(
                 folder=made.tree,

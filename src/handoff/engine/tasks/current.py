@@ -34,9 +34,14 @@ def find(app: App, *, task: str = "", project: str = "", session: str = "", fenc
             key = 0
         if not key and not task:
             known = sessions.get(app.database, id=local_claim.session)
-            if known is None or known.task is None:
+            if known is None:
                 raise UserError(
                     f"Session {local_claim.session} holds no task.", f"Take one: {app.settings.program} claim"
+                )
+            if known.task is None:  # it has reported, or lost its task to somebody else: it must stop either way
+                raise Conflict(
+                    f"Session {known.id} holds no task any more.",
+                    f"Stop working on it; see: {app.settings.program} queue",
                 )
             key = known.task
         found = tasks.get(app.database, key=key) if key else _named(app, task, project)

@@ -143,6 +143,8 @@ def finish(
             journal.append(transaction, "task.rejected", task=task, session=held.session, **record)
         views.refresh(app, task.project)
         raise _refusal(app, task, evidence, refused)
+    if clone is None and task.kind == tasks.FAN_IN and not task.ended:
+        _refuse_not_landed(app, task)
     if clone is not None and judged is not None:
         from handoff.engine.workspaces import task_work
 
@@ -251,6 +253,19 @@ def _worked_in(task: Task, claimed_in: str) -> str:
     """A session that claimed in a worktree of the project has worked there; any other folder says nothing."""
     own = claimed_in not in ("", task.workspace) and os.path.isdir(claimed_in) and name_of(claimed_in) == task.project
     return claimed_in if own else task.workspace
+
+
+def _refuse_not_landed(app: App, task: Task) -> None:
+    """A batch is whole when its parts are on the branch: what they made in clones comes there by `land`."""
+    from handoff.engine.workspaces import task_work
+
+    names = task_work.not_landed(app, task)
+    if names:
+        program = app.settings.program
+        raise Refused(
+            f"'{task.label}' is not done: work of its parts is not on the branch yet: {', '.join(names[:_SHOWN])}",
+            f"Bring it in: {program} land {' '.join(names)}. Or go without: {program} cancel {task.label}",
+        )
 
 
 def _refusal(app: App, task: Task, evidence: Evidence, outside: list[str]) -> Refused:

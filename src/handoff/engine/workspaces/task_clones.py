@@ -10,6 +10,8 @@ from handoff.base.record import TYPE_CHECKING
 from handoff.board.tasks import states, tasks
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from handoff.board.tasks.tasks import Task
     from handoff.engine.app import App
     from handoff.engine.safety.snapshots import SnapshotStore
@@ -95,10 +97,12 @@ def _needed(app: App, task: Task) -> set[int]:
 # --- what it begins from --------------------------------------------------------------------------------------
 
 
-def ready(app: App, snapshot_store: SnapshotStore, task: Task, *, session: str) -> Workspace | None:
+def ready(
+    app: App, snapshot_store: SnapshotStore, task: Task, *, session: str, strays: Mapping[str, str] | None = None
+) -> Workspace | None:
     """The task's clone: as the session before left it, else a new one of what the person has now and the parts it needs.
 
-    None where there is no commit yet: then nothing can be cloned.
+    `strays` is what earlier sessions left outside the ownership. None where there is no commit yet: then nothing can be cloned.
     """
     from handoff.engine.workspaces.workspaces import add_workspace, remove_workspace
     from handoff.git.plumbing.checkout import facts
@@ -106,7 +110,7 @@ def ready(app: App, snapshot_store: SnapshotStore, task: Task, *, session: str) 
 
     found = of_task(app, task)
     if found is not None:
-        found = found._replace(session=session, owns=task.patterns)
+        found = found._replace(session=session, owns=task.patterns, strays=found.strays if strays is None else strays)
         write_workspace(found)
         return found
     if (dead := of_task(app, task, unfinished=True)) is not None:  # it holds nothing yet

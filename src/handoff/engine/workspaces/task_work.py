@@ -7,9 +7,13 @@ from handoff.base.light_json import loads
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.settings import PROJECT_FOLDER
 from handoff.board.tasks import states, tasks
-from handoff.engine.proof.evidence import Evidence, run_task_check
+from handoff.engine.proof.evidence import Evidence, is_as_stamped, run_task_check, stamps_of
+from handoff.engine.safety.snapshots import keep as take_snapshot
 from handoff.engine.workspaces import landing, task_clones, workspaces
 from handoff.engine.workspaces.landing import target_of
+from handoff.git.landing.merge import merge
+from handoff.git.plumbing import find_top
+from handoff.git.plumbing.refs import head
 from handoff.git.snapshots.restore import give_objects, tree_of
 
 if TYPE_CHECKING:
@@ -20,6 +24,7 @@ if TYPE_CHECKING:
     from handoff.engine.app import App
     from handoff.engine.safety.snapshots import SnapshotStore
     from handoff.git.landing.merge import Member
+    from handoff.git.landing.target import Target
     from handoff.git.workspaces.workspaces import Workspace
 
 _DOCUMENTS = PROJECT_FOLDER + "/"
@@ -35,12 +40,20 @@ class JudgedWork(Record):
     member: Member
 
 
+def begin(app: App, snapshot_store: SnapshotStore, task: Task, *, session: str) -> Workspace | None:
+    """The task's clone for a session, which does not answer for what earlier ones left there outside the ownership."""
+    before, strays = task_clones.of_task(app, task), None
+    if before is not None and before.session != session:
+        strays = stamps_of(before.tree, _outside(_taken(app, snapshot_store, before._replace(owns=task.patterns))))
+    return task_clones.ready(app, snapshot_store, task, session=session, strays=strays)
+
+
 def judge(app: App, task: Task, workspace: Workspace, *, summary: str = "") -> JudgedWork:
     """Take what the clone holds, run the task's check there inside the sandbox, and see that it still holds the same."""
     snapshot_store = task_clones.snapshot_store_of_project(app, task)
     for _ in range(_TRIES):
         member = _taken(app, snapshot_store, workspace)
-        outside = _outside(member)
+        outside = _own_sins(workspace, member)
         verdict = None
         if task.check_command and not outside:
             verdict = run_task_check(app, task, workspace.tree, sandboxed=True, clone=workspace)
@@ -68,9 +81,22 @@ def judge(app: App, task: Task, workspace: Workspace, *, summary: str = "") -> J
     )
 
 
-def _outside(member: Member) -> tuple[str, ...]:
-    """What was changed and is not taken; the feature's documents are every session's to write, and nobody's to land."""
-    return tuple(line.removesuffix(" (not owned)") for line in member.left_out if not line.startswith(_DOCUMENTS))
+def _outside(member: Member) -> dict[str, str]:
+    """What was changed and is not taken, path by path; the feature's documents are every session's to write, and nobody's to land."""
+    return {
+        line.rpartition(" (")[0]: line.removesuffix(" (not owned)")
+        for line in member.left_out
+        if not line.startswith(_DOCUMENTS)
+    }
+
+
+def _own_sins(workspace: Workspace, member: Member) -> tuple[str, ...]:
+    """What this session changed of it: not what it found so."""
+    return tuple(
+        line
+        for path, line in _outside(member).items()
+        if path not in workspace.strays or not is_as_stamped(workspace.tree, path, workspace.strays[path])
+    )
 
 
 class CloneChanges(Record):
@@ -83,8 +109,7 @@ class CloneChanges(Record):
 def changes(app: App, snapshot_store: SnapshotStore, workspace: Workspace) -> CloneChanges:
     """What the sessions of a task have left in its clone so far."""
     member = _taken(app, snapshot_store, workspace)
-    outside = _outside(member)
-    return CloneChanges((*sorted(member.paths), *outside), outside)
+    return CloneChanges((*sorted(member.paths), *_outside(member).values()), _own_sins(workspace, member))
 
 
 def _taken(app: App, snapshot_store: SnapshotStore, workspace: Workspace) -> Member:
@@ -147,6 +172,39 @@ def _land(app: App, snapshot_store: SnapshotStore, task: Task, judged: JudgedWor
             "Fix it and report again; nothing was changed.",
         )
     return done.merged.new, commits
+
+
+def not_landed(app: App, task: Task) -> list[str]:
+    """The finished parts of a fan-in whose work, made in clones, is not on the branch the person has checked out."""
+    if find_top(task.workspace) is None:
+        return []
+    snapshot_store = task_clones.snapshot_store_of_project(app, task)
+    if not snapshot_store.store.exists:
+        return []
+    target = target_of(app, snapshot_store)
+    target.finish()
+    take_snapshot(app, snapshot_store, f"before {task.label} is judged")  # the store owns all objects now
+    tip = head(snapshot_store.place.source).commit
+    return [
+        member.name
+        for member in task_clones.kept_parts(app, snapshot_store, task)
+        if member.touches and not _is_on(snapshot_store, target, member, tip)
+    ]
+
+
+def _is_on(snapshot_store: SnapshotStore, target: Target, member: Member, tip: str) -> bool:
+    """By what came since its base, by a merge that adds nothing, or by a landing of ours: it may have been edited since."""
+    store = snapshot_store.store
+    came = store.ask("log", "--format=", "--raw", "-z", "--no-renames", "--no-abbrev", f"{member.base}..{tip}")
+    words = [word for word in came.split("\0") if word]
+    seen = {(path, *facts.split(" ")[1:4:2]) for facts, path in zip(words[::2], words[1::2], strict=True)}
+    if all((one.path, one.mode, one.sha) in seen for one in member.touches):
+        return True
+    joined = merge(store, tip, [member], moment=0)
+    if not (joined.steps or joined.conflicts):
+        return True
+    landings = [one.new for one in target.all() if one.state == "landed" and member.name in one.members]
+    return any(store.git("merge-base", "--is-ancestor", new, tip).code == 0 for new in landings)
 
 
 def _refuse_conflicts(task: Task, outcome: landing.LandingOutcome) -> None:

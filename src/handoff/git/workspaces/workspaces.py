@@ -13,7 +13,7 @@ from handoff.git.plumbing.untrusted import RECORD
 from handoff.git.snapshots.location import STORE, TREE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from handoff.git.plumbing.snapshot_repo import SnapshotRepo
     from handoff.git.snapshots.location import Location
@@ -42,6 +42,8 @@ class Workspace(NamedTuple):
     owns: tuple[str, ...] = ()
     sparse: tuple[str, ...] = ()
     snapshot: str = ""
+    strays: Mapping[str, str] = {}
+    """What lay changed outside the ownership when its session began, each with a stamp: earlier ones left it."""
 
     @property
     def folder(self) -> str:

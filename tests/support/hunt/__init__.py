@@ -1,0 +1,1 @@
+"""The hunting machine: random journeys over the real verbs, and the invariants that none of them may breach."""

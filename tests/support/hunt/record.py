@@ -1,0 +1,59 @@
+"""What the machine itself remembers of a journey: who holds what, what each session wrote and reported, what a person agreed to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+TAB, WORKER = "tab", "worker"
+
+
+class Hold:
+    """A session that was given a task: which one, with which fence, where it works and what it found and wrote there."""
+
+    def __init__(self, *, kind: str, claim: Any, folder: str, found: dict[str, bytes]) -> None:
+        self.kind, self.claim, self.folder = kind, claim, folder
+        self.session, self.key, self.fence = claim.session.id, claim.task.key, claim.fence
+        self.label, self.area = claim.task.label, claim.task.patterns
+        self.found = dict(found)
+        self.wrote: dict[str, bytes] = {}
+        self.reported = ""
+        self.since = 0.0
+
+    def owns(self, path: str) -> bool:
+        return not self.area or owned(path, self.area)
+
+
+def owned(path: str, patterns: tuple[str, ...]) -> bool:
+    """The machine's own opinion on whose a path is: areas are folders."""
+    return any(path.startswith(pattern.rstrip("*")) for pattern in patterns)
+
+
+class Record:
+    """The machine's own books."""
+
+    def __init__(self) -> None:
+        self.holds: list[Hold] = []
+        self.holder: dict[int, Hold] = {}
+        self.promised: dict[int, dict[str, tuple[str, str]]] = {}
+        """Task → blob → (its name, the path): work that was reported done in a clone and believed."""
+        self.agreed: dict[int, set[int]] = {}
+        """Batch → parts a person agreed to go without."""
+        self.wrote_in: dict[str, set[str]] = {}
+        """Folder → every path a session ever wrote there."""
+        self.story: list[str] = []
+        self.numbers = 0
+
+    def number(self) -> int:
+        self.numbers += 1
+        return self.numbers
+
+    def took(self, hold: Hold) -> None:
+        self.holds.append(hold)
+        self.holder[hold.key] = hold
+
+    def over(self, key: int) -> None:
+        """Nobody speaks for the task any more."""
+        self.holder.pop(key, None)
+
+    def holds_now(self, hold: Hold) -> bool:
+        return self.holder.get(hold.key) is hold

@@ -1,0 +1,80 @@
+"""`make hunt`: as many steps as wanted, with one seed, on one database; says what it did, and shrinks what it finds."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import tempfile
+import time
+
+from hypothesis import HealthCheck, Phase, seed, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+STEPS_EACH = 50
+
+
+def hunt(*, steps: int, number: int, url: str = "", shrink: bool = True) -> type:
+    """Journeys of fifty steps until there were `steps`; the counter tells what became of them."""
+    from hunt.machine import Counter, Machine
+    from hunt.world import forget_template
+
+    Counter.steps = Counter.journeys = 0
+    machine = seed(number)(type("Hunt", (Machine,), {"url": url}))
+    phases = (Phase.generate, Phase.shrink) if shrink else (Phase.generate,)
+    try:
+        run_state_machine_as_test(
+            machine,
+            settings=settings(
+                max_examples=max(1, steps // STEPS_EACH), stateful_step_count=STEPS_EACH, deadline=None, database=None,
+                suppress_health_check=list(HealthCheck), phases=phases, print_blob=False,
+            ),
+        )  # fmt: skip
+    finally:
+        forget_template()
+    return Counter
+
+
+def main() -> int:
+    """The command line of `make hunt`."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--steps", type=int, default=30_000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--database", choices=("sqlite", "postgres"), default="sqlite")
+    parser.add_argument("--no-shrink", action="store_true")
+    given = parser.parse_args()
+    sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    from sandbox import hermetic_environment
+
+    for name in list(os.environ):
+        if name.startswith(("HANDOFF_", "GIT_", "CLAUDE", "XDG_", "PYTHON")):
+            del os.environ[name]
+    with tempfile.TemporaryDirectory(prefix="ho-") as home:
+        os.environ.update(hermetic_environment(home))
+        began = time.monotonic()
+        from hunt.machine import Counter
+
+        url = ""
+        server = None
+        if given.database == "postgres":
+            from own_server import Server
+
+            server = Server(os.path.join(home, "pg"))
+            url = server.url
+        try:
+            hunt(steps=given.steps, number=given.seed, url=url, shrink=not given.no_shrink)
+            return 0
+        finally:
+            seconds = time.monotonic() - began
+            if server is not None:
+                server.stop(signal.SIGQUIT)
+            print(
+                f"seed {given.seed}, {given.database}: {Counter.steps} steps in {Counter.journeys} journeys,"
+                f" {seconds:.0f} s, {Counter.steps / seconds:.0f} steps/s"
+            )
+            print("reached: " + ", ".join(f"{name} {count}" for name, count in sorted(Counter.seen.items())))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
