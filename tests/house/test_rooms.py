@@ -17,7 +17,7 @@ NAMES = 12
 SIBLINGS = 3
 FIELDS = 5
 NOQA, SKIPS = 120, 40
-NOT_MIRRORS = ("adversary", "clients", "house", "journeys", "support")
+NOT_MIRRORS = ("adversary", "clients", "house", "hunt", "journeys", "support")
 
 
 def _folders() -> dict[str, list[str]]:
