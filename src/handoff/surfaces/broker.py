@@ -7,7 +7,9 @@ is answered by a copy of this warm process; it gets the caller's three streams, 
 from __future__ import annotations
 
 import gc
+import io
 import os
+import select
 import signal
 import socket
 import sys
@@ -25,11 +27,15 @@ from handoff.surfaces.hooks import main as hook
 
 if TYPE_CHECKING:
     from types import FrameType
+    from typing import Any
 
 LIMIT = 16
-BACKLOG = 64
+BACKLOG = 1024
 READING_SECONDS = 10.0
 _LOOK_SECONDS = 1.0
+_UNREAD_SECONDS, _UNREAD_HURRIED_SECONDS = 60.0, 1.0
+_SURE_BYTES = 4096
+_UNREAD = 141
 _STREAMS = 3
 _FAULT = 70
 
@@ -44,11 +50,12 @@ def main(folder: str) -> int:
     listening = _listen(folder)
     rules = AllowList(_caller(folder))
     _warm()
+    signal.signal(signal.SIGUSR1, _hurry)
     running: set[int] = set()
     while os.getppid() == monitor:
         running = _reaped(running)
         if len(running) >= LIMIT:
-            _wait_for_one()
+            _wait_for_one(running)
             continue
         try:
             talk, _ = listening.accept()
@@ -109,10 +116,12 @@ def _reaped(running: set[int]) -> set[int]:
     return left
 
 
-def _wait_for_one() -> None:
-    """All hands are busy: callers stand in line until one is free, or until it is time to look whether the monitor lives."""
+def _wait_for_one(running: set[int]) -> None:
+    """All hands are busy: callers stand in line until one is free; hands whose caller does not read are to give up soon."""
     from handoff.base.clock import SystemClock
 
+    for pid in running:
+        os.kill(pid, signal.SIGUSR1)  # ours until it is reaped
     SystemClock().sleep(0.02)
 
 
@@ -132,8 +141,10 @@ def _answer(listening: socket.socket, talk: socket.socket, rules: AllowList) -> 
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)
+    sys.stdout, sys.stderr = (_text_on(number) for number in (1, 2))
     code = _carry_out(words, rules)
     try:
+        sys.stdout.flush()
         talk.sendall(bytes([code & 0xFF]))
     except OSError:
         return 0  # the caller has gone; what it asked for is done all the same
@@ -174,6 +185,52 @@ def _first(talk: socket.socket) -> tuple[bytes, list[int]]:
     if any(stream < _STREAMS for stream in streams):
         raise _Garbage  # our own streams are open, so that the kernel cannot give these numbers away
     return data, streams
+
+
+# --- a caller that does not read -----------------------------------------------------------------------------
+
+_hurried = False
+
+
+def _hurry(number: int, frame: FrameType | None) -> None:
+    """Others wait for this hand."""
+    global _hurried  # noqa: PLW0603 - a signal has no other place to leave its word
+    del number, frame
+    _hurried = True
+
+
+class _Stream(io.RawIOBase):
+    """A stream of the caller. A full pipe that nobody reads ends the call, sooner when other callers wait."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self._number = number
+
+    def fileno(self) -> int:
+        return self._number
+
+    def isatty(self) -> bool:
+        return os.isatty(self._number)
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        """A piece that fits into what a pipe has free once it has anything free."""
+        from handoff.base.clock import SystemClock
+
+        clock = SystemClock()
+        since = clock.monotonic()
+        free = select.poll()
+        free.register(self._number, select.POLLOUT)
+        while not free.poll(100):
+            if clock.monotonic() - since > (_UNREAD_HURRIED_SECONDS if _hurried else _UNREAD_SECONDS):
+                os._exit(_UNREAD)
+        return os.write(self._number, bytes(data[:_SURE_BYTES]))
+
+
+def _text_on(number: int) -> io.TextIOWrapper:
+    return io.TextIOWrapper(io.BufferedWriter(_Stream(number)), encoding="utf-8", errors="backslashreplace")
 
 
 def _carry_out(words: list[str], rules: AllowList) -> int:

@@ -66,6 +66,7 @@ def test_what_is_not_a_whole_answer_changes_nothing(broker, code, cli):
     assert broker({"code": code, "answer": "yes"}, **{"content-type": "text/plain"})[0] == 400
     assert broker({"code": code, "answer": "yes"}, method="PUT")[0] == 405
     assert broker({"code": code, "answer": "edit", "text": "x" * 300_000})[0] == 413
+    assert broker(b"[" * 100_000)[0] == 400
     assert len(cli("gates", "--json").json) == 1
 
 

@@ -6,6 +6,7 @@ import http.client
 import json
 import os
 import signal
+import socket
 import subprocess
 import time
 from typing import NamedTuple
@@ -164,7 +165,40 @@ def test_what_is_too_large_or_no_request_is_refused_and_it_goes_on(endpoint):
     assert endpoint.post(b"{")[0] == 400
     assert endpoint.post(b"[1, 2", **{"content-type": "text/plain"})[0] == 400
     assert endpoint.post(b"", method="GET")[0] == 405
+    assert endpoint.post(b"[" * 100_000)[0] == 400
+    assert endpoint.post(b"[" * 900)[0] == 400
     assert endpoint.post()[0] == 200
+
+
+HALF_OPEN = {
+    "a head": b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: ",
+    "a body": b"POST /gates HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{",
+}
+
+
+@pytest.mark.parametrize("half", HALF_OPEN.values(), ids=HALF_OPEN)
+def test_a_neighbour_who_begins_many_requests_and_ends_none_stands_in_nobodys_way(endpoint, half):
+    place = urlsplit(endpoint.url)
+    held = []
+    try:
+        for _ in range(300):
+            held.append(socket.create_connection((place.hostname, place.port), timeout=30))
+            held[-1].sendall(half)
+        assert endpoint.post()[0] == 200
+    finally:
+        for one in held:
+            one.close()
+    assert endpoint.post()[0] == 200
+
+
+def test_callers_that_hang_up_in_the_middle_leave_no_trace(endpoint):
+    place = urlsplit(endpoint.url)
+    head = f"POST {place.path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {endpoint.token}\r\n"
+    for _ in range(20):
+        with socket.create_connection((place.hostname, place.port), timeout=30) as one:
+            one.sendall(f"{head}Content-Type: application/json\r\nContent-Length: 90\r\n\r\n{{".encode())
+    assert endpoint.post()[0] == 200
+    assert "Traceback" not in endpoint.close()
 
 
 def test_a_session_speaks_for_its_own_task_until_it_is_over(endpoint, cli, repo):

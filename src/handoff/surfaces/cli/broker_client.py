@@ -65,11 +65,11 @@ class _knock:  # noqa: N801 - reads as a word at its place of use
             os.close(here)
 
     def _connect(self, name: str) -> None:
-        """The client is started together with its broker and may be the quicker one."""
+        """The client is started together with its broker and may be the quicker one; or too many stand in line."""
         for _ in range(_TRIES):
             try:
                 return self.talk.connect(name)
-            except FileNotFoundError:
+            except (FileNotFoundError, BlockingIOError):
                 time.sleep(_PAUSE)
         return self.talk.connect(name)
 

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import JSONResponse
+
 from handoff.base.errors import Conflict, HandoffError, UserError
 from handoff.base.record import TYPE_CHECKING
 from handoff.engine.app import App
@@ -15,27 +21,37 @@ if TYPE_CHECKING:
 PATH = "/gates"
 MOST_BYTES = 256 * 1024
 _FIELDS = ("code", "answer", "text", "by")
+_OK = 200
+_MOST_SLOWED = 64
+_SLOW_SECONDS = 1.0
 
 
-async def respond(request: Any, settings: Settings) -> Any:
-    """Take one answer: {"code": …, "answer": "yes" | "no" | "edit", "text": …, "by": …}."""
-    from starlette.concurrency import run_in_threadpool
-    from starlette.responses import JSONResponse
+class Answers:
+    """Takes answers. A right code is heard at once, however many wrong ones come; a wrong one waits for its refusal."""
 
-    if request.method != "POST":
-        return JSONResponse({"error": "Only POST."}, 405, {"allow": "POST"})
-    body = b""
-    async for part in request.stream():
-        body += part
-        if len(body) > MOST_BYTES:
-            return JSONResponse({"error": "The answer is too long."}, 413)
-    status, said = await run_in_threadpool(_answer, settings, body, request.headers.get("content-type", ""))
-    return JSONResponse(said, status)
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self._slowed = 0
+
+    async def respond(self, body: bytes, kind: str) -> Any:
+        """Take one answer: {"code": …, "answer": "yes" | "no" | "edit", "text": …, "by": …}."""
+        status, said = await run_in_threadpool(_answer, self.settings, body, kind)
+        if status != _OK:
+            await self._slow()
+        return JSONResponse(said, status)
+
+    async def _slow(self) -> None:
+        """Guessing takes time, but does not keep connections in numbers that would lock others out."""
+        if self._slowed >= _MOST_SLOWED:
+            return
+        self._slowed += 1
+        try:
+            await asyncio.sleep(_SLOW_SECONDS)
+        finally:
+            self._slowed -= 1
 
 
 def _answer(settings: Settings, body: bytes, kind: str) -> tuple[int, dict[str, str]]:
-    import json
-
     try:
         value = json.loads(body)
     except ValueError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 
 from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from handoff.base.settings import Settings
 
+MOST_BYTES = 1024 * 1024
 FOLDER = "handoff-folder"
 """The header with which a person's client says in which checkout it works; a session's is known."""
 
@@ -30,6 +32,7 @@ class Guard:
     def __init__(self, inner: Any, settings: Settings, names: TransportSecuritySettings) -> None:
         self.inner, self.settings = inner, settings
         self.names = TransportSecurityMiddleware(names)
+        self.answers = gates.Answers(settings)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """One request, or the server's own beginning and end."""
@@ -39,7 +42,7 @@ class Guard:
         request = Request(scope)
         refusal: Any = await self.names.validate_request(request)
         if refusal is None and request.url.path == gates.PATH:  # its code is the proof: no token is asked for
-            refusal = await gates.respond(Request(scope, receive), self.settings)
+            refusal = await self._gate(request, receive)
         caller, there = None, True
         if refusal is None:
             kind, _, token = request.headers.get("authorization", "").partition(" ")
@@ -53,14 +56,23 @@ class Guard:
                 refusal = PlainTextResponse(f"There is no folder {caller.here} here.\n", 400)
             elif request.method != "POST":  # every request stands for itself: there is no stream to listen to or to end
                 refusal = PlainTextResponse("Only POST.\n", 405, {"allow": "POST"})
+        body = b""
+        if refusal is None:
+            body, refusal = await _read(receive)
         if refusal is not None or caller is None:
             await refusal(scope, receive, send)
             return
         was = server.CALLER.set(caller)
         try:
-            await self.inner(scope, receive, send)
+            await self.inner(scope, _Again(body, receive), send)
         finally:
             server.CALLER.reset(was)
+
+    async def _gate(self, request: Request, receive: Any) -> Any:
+        if request.method != "POST":
+            return PlainTextResponse("Only POST.\n", 405, {"allow": "POST"})
+        body, refusal = await _read(receive, most=gates.MOST_BYTES)
+        return refusal or await self.answers.respond(body, request.headers.get("content-type", ""))
 
     def _who(self, token: str, folder: str) -> tuple[Settings | None, bool]:
         """The caller, and whether its folder is there."""
@@ -70,6 +82,46 @@ class Guard:
             return caller, caller is not None and os.path.isdir(caller.here)
         finally:
             app.close()
+
+
+class _Again:
+    """A request's body that was read, once more for whoever is behind us; after it whatever comes."""
+
+    def __init__(self, body: bytes, receive: Any) -> None:
+        self.body: bytes | None = body
+        self.receive = receive
+
+    async def __call__(self) -> Any:
+        if self.body is None:
+            return await self.receive()
+        body, self.body = self.body, None
+        return {"type": "http.request", "body": body, "more_body": False}
+
+
+async def _read(receive: Any, *, most: int = MOST_BYTES) -> tuple[bytes, Any]:
+    """A request's whole body, or what is answered instead. Nobody behind us meets a caller that hangs up in the middle,
+    or brackets that are nested until a reader breaks."""
+    body = bytearray()
+    while True:
+        piece = await receive()
+        if piece["type"] != "http.request":
+            return b"", _nobody
+        body += piece.get("body", b"")
+        if len(body) > most:
+            return b"", PlainTextResponse(f"At most {most} bytes.\n", 413)
+        if not piece.get("more_body"):
+            break
+    try:
+        json.loads(body)
+    except RecursionError:
+        return b"", PlainTextResponse("Nested too deep.\n", 400)
+    except ValueError:
+        return bytes(body), None  # told in the words of whoever is asked
+    return bytes(body), None
+
+
+async def _nobody(*_: Any) -> None:
+    """The answer to a caller that has gone."""
 
 
 def security(names: Sequence[str]) -> TransportSecuritySettings:

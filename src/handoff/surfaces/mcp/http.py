@@ -22,10 +22,7 @@ if TYPE_CHECKING:
     from handoff.base.settings import Settings
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
-MOST_BYTES = 1024 * 1024
-_MOST_CALLERS = 256
-_KEEP_SECONDS = 30
-_BACKLOG = 128
+_BACKLOG = 1024
 
 
 class ListenAddress(Record):
@@ -78,22 +75,23 @@ class Endpoint:
         """What answers: the guard before the protocol."""
         import uvicorn
 
-        from handoff.surfaces.mcp import guard
+        from handoff.surfaces.mcp import connections, guard
         from handoff.surfaces.mcp import server as mcp_server
 
         security = guard.security(self.place.every_name)
         inner = mcp_server.build(self.settings).streamable_http_app(
             streamable_http_path=endpoints.PATH,
             stateless_http=True,
-            max_request_body_size=MOST_BYTES,
+            max_request_body_size=guard.MOST_BYTES,
             transport_security=security,
         )
         config = uvicorn.Config(
             guard.Guard(inner, self.settings, security),
             log_config=None,
             access_log=False,
-            limit_concurrency=_MOST_CALLERS,
-            timeout_keep_alive=_KEEP_SECONDS,
+            http=connections.Connection,
+            ws="none",
+            timeout_keep_alive=int(connections.WAIT_SECONDS),
             server_header=False,
             timeout_graceful_shutdown=1,
             ssl_certfile=self.place.certificate or None,

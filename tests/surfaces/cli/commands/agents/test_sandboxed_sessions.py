@@ -407,6 +407,41 @@ def test_garbage_and_floods_are_not_heard_and_the_broker_still_opens(batch):
     assert "flooded" in said
 
 
+CROWD = """
+import os
+from handoff.surfaces.cli.broker_client import pass_on
+
+def call(words, out):
+    pid = os.fork()
+    if pid == 0:
+        os.dup2(out, 1)
+        os._exit(pass_on(words, os.environ["HANDOFF_BROKER"]))
+    return pid
+
+read, write = os.pipe()
+os.set_blocking(write, False)
+try:
+    while os.write(write, b"x" * 4096):
+        pass
+except BlockingIOError:
+    os.set_blocking(write, True)
+stuck = [call(["queue"], write) for _ in range(18)]
+nothing = os.open(os.devnull, os.O_WRONLY)
+crowd = [call(["heartbeat"], nothing) for _ in range(150)]
+print("codes", {os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in crowd})
+"""
+
+
+@pytest.mark.slow
+def test_calls_that_nobody_reads_and_a_crowd_of_others_do_not_stop_the_broker(batch):
+    batch.open()
+    batch.repo.write("src/form/crowd.py", CROWD)
+    batch.repo.commit("crowd")
+    end = batch.run("login/form", {"run": f"{PYTHON} src/form/crowd.py"}, {"run": handoff("done")})
+    assert "codes {0}" in batch.said(end)
+    assert end["state"] == "done"
+
+
 def test_a_killed_monitor_leaves_neither_the_client_nor_the_broker(batch):
     batch.open()
     mark = f"605.{os.getpid()}"
