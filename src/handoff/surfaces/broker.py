@@ -19,7 +19,7 @@ from handoff.base.errors import HandoffError, Refused
 from handoff.base.files import make_folder
 from handoff.base.process import copy_of_us
 from handoff.base.record import TYPE_CHECKING
-from handoff.surfaces.cli import dispatch
+from handoff.surfaces.cli import dispatch, output
 from handoff.surfaces.cli.allow_list import AllowList, Caller
 from handoff.surfaces.cli.broker_client import LARGEST, MARK
 from handoff.surfaces.cli.commands.tasks import relay  # noqa: F401 - warm: what most calls need
@@ -141,10 +141,10 @@ def _answer(listening: socket.socket, talk: socket.socket, rules: AllowList) -> 
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)
-    sys.stdout, sys.stderr = (_text_on(number) for number in (1, 2))
+    output.print_on(_text_on)
     code = _carry_out(words, rules)
     try:
-        sys.stdout.flush()
+        output.flush()
         talk.sendall(bytes([code & 0xFF]))
     except OSError:
         return 0  # the caller has gone; what it asked for is done all the same

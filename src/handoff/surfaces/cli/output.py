@@ -8,6 +8,7 @@ import sys
 from handoff.base.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any, TextIO
 
     from handoff.base.settings import Settings
@@ -100,6 +101,16 @@ class Output:
                 return letters[-1]
             if word and word in letters:
                 return word
+
+
+def print_on(make: Callable[[int], TextIO]) -> None:
+    """Print on streams of another kind, made for the numbers of the two."""
+    sys.stdout, sys.stderr = make(1), make(2)
+
+
+def flush() -> None:
+    """Nothing that was printed is left here."""
+    sys.stdout.flush()
 
 
 def _write(stream: TextIO | None, text: str, end: str = "\n") -> None:
