@@ -7,8 +7,9 @@ from handoff.base.record import TYPE_CHECKING, Record
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-# What may come out of a session, best first.
-OK, FAILED, LIMIT, KILLED, LOST = "ok", "failed", "limit", "killed", "lost"
+# What may come out of a session. Whose fault each is, is sorted in `engine.proof.faults`: the provider has a limit or refuses
+# its service, the ground (the machine, the checkout, the check) is not ready, and everything else is the agent's.
+OK, FAILED, LIMIT, SERVICE, GROUND, KILLED, LOST = "ok", "failed", "limit", "service", "ground", "killed", "lost"
 
 # What a line of a client's output means.
 STARTED, TOOL, SAID, USAGE, RESULT, TROUBLE, WAIT = "started", "tool", "said", "usage", "result", "trouble", "wait"
@@ -105,12 +106,13 @@ class Ending(Record):
 
 
 class AgentOutcome(Record):
-    """How a session came out, why, for a limit until when to wait, and whether a person asked for its end."""
+    """How a session came out, why, for a limit until when to wait, whether a person asked for its end, and what mends it."""
 
     kind: str
     reason: str = ""
     until: float = 0.0
     asked: bool = False
+    fix: str = ""
 
 
 if TYPE_CHECKING:

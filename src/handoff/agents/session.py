@@ -13,6 +13,8 @@ from handoff.agents.contract import (
     LOST,
     OK,
     RESULT,
+    SAID,
+    SERVICE,
     STARTED,
     TOOL,
     TROUBLE,
@@ -24,6 +26,7 @@ from handoff.agents.contract import (
 )
 from handoff.agents.monitor import ERRORS, EVENTS, GRACE_SECONDS
 from handoff.agents.reading.outcomes import judge
+from handoff.agents.reading.refusals import is_refusal
 from handoff.base.light_json import dumps
 from handoff.base.marked import Running, descendants, end, is_alive, of_session
 from handoff.base.process import spawn, wait_for_end
@@ -43,6 +46,7 @@ _LEFTOVER_PAUSE, _LEFTOVER_TRIES = 0.05, 200
 BEAT_SECONDS = 5.0
 _FORCE_AFTER = 3 * GRACE_SECONDS
 _TAIL = 2000
+_SHOWN = 300
 
 
 class SupervisionRules(Record):
@@ -60,6 +64,8 @@ class Observation(Record):
     client_id: str = ""
     result: AgentEvent | None = None
     trouble: str = ""
+    said: str = ""
+    """Its last words, whatever they were about."""
     tools: int = 0
     turns: int = 0
     money: float = 0.0
@@ -91,7 +97,7 @@ class AgentSession:
         self.active_at = clock.monotonic()
         self.stopped = folders.text_of(folder, folders.STOPPED).strip()
         self._stopped_at = clock.monotonic()
-        self._asked = False
+        self._asked = self._spoke = False
         self._offset = 0
         self._size = 0
         self._busy = 0.0
@@ -162,6 +168,9 @@ class AgentSession:
             seen = seen._replace(wait_until=event.until)
         elif event.kind == TOOL:
             seen = seen._replace(tools=seen.tools + 1)
+        elif event.kind == SAID:
+            seen = seen._replace(said=event.text or seen.said)
+        self._spoke = self._spoke or event.kind != TROUBLE
         if event.kind not in (TROUBLE, STARTED):
             seen = seen._replace(trouble="") if event.kind == TOOL else seen
         self.seen = seen
@@ -276,7 +285,7 @@ class AgentSession:
         if asked and (self.stopped or told.get("stopped")):
             return AgentOutcome(KILLED, asked, asked=True)
         if self.stopped:
-            return AgentOutcome(FAILED, self.stopped)
+            return self._cut_off()
         if told.get("stopped"):
             return AgentOutcome(KILLED, "it was told to stop")
         code = told.get("code")
@@ -291,9 +300,20 @@ class AgentSession:
         judged = (self.adapter.outcome or judge)(ending, self.clock.now())
         if judged.kind == OK and self.abilities.calls_in and not self.seen.called_in:
             return AgentOutcome(FAILED, f"it ended before {self._handshake()}")
+        if judged.kind == FAILED and self.abilities.start_context and not self._spoke:
+            return AgentOutcome(SERVICE, f"it cannot be started: {judged.reason}")
         if judged.kind == LOST:
             return AgentOutcome(LOST, "its monitor was ended before it could say how the client came out")
         return judged
+
+    def _cut_off(self) -> AgentOutcome:
+        """We ended it. What it complained of last is the likely reason why it took so long, and perhaps its provider's fault."""
+        trouble = " ".join((self.seen.trouble or folders.tail(self.folder, ERRORS, _SHOWN)).split())
+        said = " ".join(self.seen.said.split())
+        kind = SERVICE if is_refusal(self.seen.trouble) else FAILED
+        if trouble:
+            return AgentOutcome(kind, f"{self.stopped}; its last error: {trouble[-_SHOWN:]}")
+        return AgentOutcome(kind, f"{self.stopped}; its last words: {said[-_SHOWN:]}" if said else self.stopped)
 
 
 def supervise(session: AgentSession, *, look: Callable[[], None]) -> AgentOutcome:

@@ -201,6 +201,11 @@ HOME_KEYS: dict[str, Key] = {
         "amount", "US dollars the sessions of 24 hours may cost before no new one is started; no limit when unset", 0
     ),
     "lease_seconds": Key("seconds", "how long a silent session is believed alive", 900),
+    "back_off_seconds": Key(
+        "seconds",
+        "first pause before an agent its provider refused, or a task that could not begin, is tried again",
+        60,
+    ),
     "max_attempts": Key("number", "how often a task is handed out again before it is blocked", 3),
     "opener": Key("text", "how a task is opened: auto, uri, tmux, terminal, clipboard or print", "auto"),
     "uri_template": Key("text", "address that opens a tab; {prompt}, {workspace}, {task}, {project} are filled in", ""),

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     Wrap = Callable[[Sequence[str], Mapping[str, str]], tuple[Sequence[str], Mapping[str, str]]]
 
 TAIL_LINES = 40
+NOT_STARTED = (126, 127)
+"""Exit codes of a shell whose command it could not start: neither a yes nor a no."""
 _TAIL_CHARS = 6000
 
 
@@ -33,6 +35,8 @@ class Verdict(Record):
     def word(self) -> str:
         if self.timed_out:
             return f"red (no answer within {self.seconds:.0f} s)"
+        if self.code in NOT_STARTED:
+            return f"not run (exit {self.code})"
         return "green" if self.green else f"red (exit {self.code})"
 
 

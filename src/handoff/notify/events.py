@@ -8,16 +8,17 @@ if TYPE_CHECKING:
     from typing import Any
 
 CLASSES: dict[str, str] = {
-    "needs-you": "a gate waits for your answer, or a session wishes for a path",
+    "needs-you": "a gate waits for your answer, a session wishes for a path, an agent is refused by its provider, a check cannot run",
     "blocked": "a task or a flow cannot go on",
     "done": "a task or a flow is finished",
-    "limit": "a session reached a limit of time, turns, money or of its service",
+    "limit": "an agent waits for its provider's limit",
     "incident": "a session died or strayed, a guard said no, work is late, a default was applied",
 }
 _KINDS = {
     "gate.opened": "needs-you",
     "gate.delayed": "needs-you",
     "path.wanted": "needs-you",
+    "task.held": "needs-you",
     "task.blocked": "blocked",
     "flow.blocked": "blocked",
     "task.finished": "done",
@@ -46,8 +47,8 @@ class NotifiedEvent(Record):
 
 def class_of(kind: str, body: dict[str, Any]) -> str:
     """Which class an event belongs to; empty for what nobody needs to hear."""
-    if kind == "session.concluded":
-        return "limit" if body.get("outcome") == "limit" else ""
+    if kind == "agent.held":  # the first of a row: that it goes on being held calls nobody
+        return "limit" if body.get("fault") == "limit" else "needs-you"
     if kind.startswith("incident."):
         return "incident" if body.get("what") else ""  # that one was concluded calls nobody
     if kind in ("gate.approved", "gate.rejected"):
@@ -68,12 +69,14 @@ def title(event: NotifiedEvent) -> str:
         "task.finished": "is done",
         "flow.done": "is done",
         "task.expired": "lost its session",
-        "session.concluded": "reached a limit",
+        "task.held": "cannot begin or be judged",
         "session.out_of_scope": "changed files it does not own",
         "batch.delayed": "is late",
         "flow.note_failed": "could not be recorded in git",
         "notify.test": "sends a test",
     }.get(event.kind, "has an incident" if event.kind.startswith("incident.") else event.kind)
+    if event.kind == "agent.held":
+        return f"agent {event.body.get('agent')} is held until {event.body.get('until')}"
     name = event.task or str(event.body.get("flow") or event.body.get("id") or "")
     return f"{event.project}/{name} {what}" if name else f"{event.project or 'handoff'} {what}"
 

@@ -137,14 +137,18 @@ WHERE task.state = 'ready' AND task.not_before <= :now
   AND (:max_agent = 0 OR (SELECT count(*) FROM task busy
        WHERE busy.state = 'running'
          AND busy.held_agent = CASE WHEN task.agent = '' THEN :agent ELSE task.agent END) < :max_agent)
-ORDER BY task.priority DESC, task.key LIMIT 1
+  AND NOT EXISTS (SELECT 1 FROM hold WHERE :tab = 0 AND hold.kind = 'task' AND hold.name = CAST(task.key AS TEXT)
+       AND hold.host = :host AND hold.until > :now)
+  AND NOT EXISTS (SELECT 1 FROM hold WHERE :tab = 0 AND hold.kind = 'agent'
+       AND hold.name = CASE WHEN :agent = '' THEN task.agent ELSE :agent END AND hold.host = :host AND hold.until > :now)
+ORDER BY task.priority DESC, task.attempt, task.key LIMIT 1
 
 -- name: count_running
--- how many tasks run on this host, in this project, with this agent
-SELECT coalesce(sum(CASE WHEN held_host = :host THEN 1 ELSE 0 END), 0) AS machine,
-       coalesce(sum(CASE WHEN project = :project THEN 1 ELSE 0 END), 0) AS project,
+-- how many tasks run on this host, in this project, with this agent; a person's tab is none of a supervisor's sessions
+SELECT coalesce(sum(CASE WHEN held_host = :host AND (:tab = 1 OR coalesce(session.kind, '') <> 'tab') THEN 1 ELSE 0 END), 0) AS machine,
+       coalesce(sum(CASE WHEN task.project = :project THEN 1 ELSE 0 END), 0) AS project,
        coalesce(sum(CASE WHEN held_agent = :agent THEN 1 ELSE 0 END), 0) AS agent
-FROM task WHERE state = 'running'
+FROM task LEFT JOIN session ON session.id = task.held_by WHERE state = 'running'
 
 -- name: count_ready
 -- how many tasks wait for a session, and how many of them may start now
@@ -747,3 +751,35 @@ DELETE FROM expense WHERE at < :before
 -- name: prune_flows
 -- forget flows that ended long ago
 DELETE FROM flow WHERE ended_at IS NOT NULL AND ended_at < :before
+
+-- name: get_hold
+-- why one agent or task is not started on a host
+SELECT * FROM hold WHERE kind = :kind AND name = :name AND host = :host
+
+-- name: put_hold
+-- it is not started until then
+INSERT INTO hold (kind, name, host, reason, fix, session, tries, at, until)
+VALUES (:kind, :name, :host, :reason, :fix, :session, :tries, :now, :until)
+ON CONFLICT (kind, name, host) DO UPDATE SET reason = excluded.reason, fix = excluded.fix, session = excluded.session,
+    tries = excluded.tries, at = excluded.at, until = excluded.until
+
+-- name: move_hold
+-- the same, until another moment
+UPDATE hold SET until = :until WHERE kind = :kind AND name = :name AND (:host = '' OR host = :host) AND at < :since
+
+-- name: probe_hold
+-- its time is over: whoever is claimed now tries for all others
+UPDATE hold SET until = :until, session = :session WHERE kind = :kind AND name = :name AND host = :host AND until <= :now
+
+-- name: drop_hold
+-- it may be started again
+DELETE FROM hold WHERE kind = :kind AND name = :name AND (:host = '' OR host = :host) AND at < :since
+
+-- name: list_holds
+-- what is held now, the newest last
+SELECT * FROM hold WHERE until > :now ORDER BY at
+
+-- name: prune_holds
+-- a task that has ended is not held
+DELETE FROM hold WHERE kind = 'task' AND NOT EXISTS (
+    SELECT 1 FROM task WHERE CAST(task.key AS TEXT) = hold.name AND task.ended_at IS NULL)

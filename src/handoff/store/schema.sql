@@ -53,7 +53,7 @@ CREATE TABLE task (
 );
 CREATE UNIQUE INDEX task_live ON task (project, scope, id) WHERE ended_at IS NULL;
 CREATE INDEX task_names ON task (project, id, key);
-CREATE INDEX task_ready ON task (priority DESC, key) WHERE state = 'ready';
+CREATE INDEX task_ready ON task (priority DESC, attempt, key) WHERE state = 'ready';
 CREATE INDEX task_running ON task (lease_until) WHERE state = 'running';
 CREATE INDEX task_held_on ON task (held_host) WHERE state = 'running';
 CREATE INDEX task_freed ON task (key) WHERE state = 'waiting' AND open_needs <= 0;
@@ -303,3 +303,17 @@ CREATE TABLE expense (
     at DOUBLE PRECISION NOT NULL
 );
 CREATE INDEX expense_at ON expense (at);
+
+-- What is not started for a while for no fault of an agent: an agent its provider refuses, or a task its ground is not ready for.
+CREATE TABLE hold (
+    kind TEXT NOT NULL,
+    name TEXT NOT NULL,
+    host TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    fix TEXT NOT NULL,
+    session TEXT NOT NULL,
+    tries BIGINT NOT NULL,
+    at DOUBLE PRECISION NOT NULL,
+    until DOUBLE PRECISION NOT NULL,
+    PRIMARY KEY (kind, name, host)
+);

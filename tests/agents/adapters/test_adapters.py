@@ -15,6 +15,7 @@ from handoff.agents.contract import (
     OK,
     RESULT,
     SAID,
+    SERVICE,
     STARTED,
     TOOL,
     TROUBLE,
@@ -115,7 +116,7 @@ def test_claude_events_are_read_and_the_last_result_counts():
     assert events[0].client_id == "abc"
     assert (events[3].ok, events[3].turns, events[3].money) == (True, 2, 0.25)
     assert events[4].ok is False, "the subtype says success and is_error says the truth"
-    assert judge(Ending(1, events[4]), NOW).kind == FAILED
+    assert judge(Ending(1, events[4]), NOW).kind == SERVICE
 
 
 def test_a_claude_usage_limit_is_a_wait_until_the_moment_it_names():
@@ -143,13 +144,13 @@ def test_codex_events_are_read():
     )
     assert [event.kind for event in events if event.kind != "usage"] == [STARTED, TOOL, TOOL, SAID, TROUBLE, RESULT]
     assert events[-1].text == "unexpected status 500"
-    assert judge(Ending(1, events[-1]), NOW).kind == FAILED
+    assert judge(Ending(1, events[-1]), NOW).kind == SERVICE
 
 
 def test_gemini_exit_codes_are_http_codes_in_disguise():
     adapter = catalog.adapter("gemini")
     assert adapter.outcome(Ending(429 % 256), NOW).kind == LIMIT
-    assert adapter.outcome(Ending(401 % 256), NOW).kind == FAILED
+    assert adapter.outcome(Ending(401 % 256), NOW).kind == SERVICE
     assert "turns" in adapter.outcome(Ending(53), NOW).reason
     good = read("gemini", {"type": "init", "session_id": "g"}, {"type": "tool_use", "tool_name": "write_file"},
                 {"type": "result", "status": "success", "stats": {}})  # fmt: skip
@@ -178,7 +179,7 @@ def test_opencode_has_no_last_event_so_the_last_stopped_step_is_the_result():
 def test_aider_is_not_believed_when_it_exits_with_zero():
     events = read("aider", "Applied edit to a.py", "litellm.InternalServerError: The API provider's servers are down")
     assert [event.kind for event in events] == [TOOL, TROUBLE]
-    assert judge(Ending(0, trouble=events[-1].text), NOW).kind == FAILED
+    assert judge(Ending(0, trouble=events[-1].text), NOW).kind == SERVICE
 
 
 @pytest.mark.parametrize(
@@ -295,3 +296,29 @@ def test_versions_are_found_in_what_clients_print():
     assert at_least("2.1.325", "2.1.300")
     assert not at_least("0.99.0", "0.150.0")
     assert at_least("", "1.0")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "API error 401: Invalid API key",
+        "unexpected status 403 Forbidden: no such plan",
+        "exceeded retry limit, last status: 500 Internal Server Error",
+        "Not logged in. Please run /login",
+        "litellm.InternalServerError: servers are down",
+        "getaddrinfo ENOTFOUND api.example.com",
+    ],
+)
+def test_a_provider_that_refuses_is_told_from_an_agent_that_fails(words):
+    assert judge(Ending(1, AgentEvent(RESULT, words, ok=False)), NOW).kind == SERVICE
+    assert judge(Ending(0, AgentEvent(RESULT, words, ok=True)), NOW).kind == OK
+
+
+@pytest.mark.parametrize("words", ["tests/test_login.py: 401 lines", "I could not finish the login form", "took 503 s"])
+def test_words_about_the_work_are_no_refusal(words):
+    assert judge(Ending(1, AgentEvent(RESULT, words, ok=False)), NOW).kind == FAILED
+
+
+@pytest.mark.parametrize("code", [126, 127])
+def test_a_client_that_was_not_started_is_no_failed_attempt(code):
+    assert judge(Ending(code, tail="sh: 1: claude: not found"), NOW).kind == SERVICE

@@ -355,6 +355,8 @@ def test_a_session_over_its_phases_minutes_is_ended_and_its_work_undone(ground, 
     ground.act("1-plan", {"write": "test-list.md", "text": LIST}, {"hang": True})
     flow = ground.start(app, request="a calculator, from the words of a file")
     step = ground.step(app, flow)
-    assert step.concluded.outcome.reason == "session-failed: the limit of 0.02 minutes is reached"
+    assert step.concluded.outcome.reason.startswith(
+        "session-failed: the limit of 0.02 minutes is reached; its last words: "
+    )
     assert not os.path.exists(os.path.join(flow.workspace, "test-list.md"))
     assert "+- [ ] adds two numbers" in step.seen.flow.facts["failures"][0]["diff"]

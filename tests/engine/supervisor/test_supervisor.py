@@ -8,7 +8,7 @@ import signal
 
 import pytest
 
-from handoff.board.sessions import pauses
+from handoff.board.sessions import holds, pauses
 from handoff.board.tasks import outcomes
 
 
@@ -70,9 +70,11 @@ def test_a_providers_limit_is_waited_for_and_costs_no_attempt(file_ground):
     ground.settings(f'agents = {{ tired = ["sh", "-c", "echo usage limit reached resetsAt: {later}; exit 1"] }}\n')
     ground.add("long-night")
     ground.supervisor(agent="tired")
-    ground.until(lambda: ground.tasks()["long-night"].not_before, "the task waits")
+    ground.until(lambda: holds.listing(ground.app.database), "the agent waits")
+    (held,) = holds.listing(ground.app.database)
+    assert (held.kind, held.name, held.until) == ("agent", "tired", later)
     task = ground.tasks()["long-night"]
-    assert (task.state, task.not_before, task.attempt) == ("ready", later, 1)
+    assert (task.state, task.attempt) == ("ready", 1)
     assert ground.count("task.claimed") == 1
 
 

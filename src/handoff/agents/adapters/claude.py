@@ -5,7 +5,19 @@ from __future__ import annotations
 import os
 
 from handoff.agents.adapters.pieces import as_program, event, model, new_id, our_server, part, with_hooks
-from handoff.agents.contract import RESULT, SAID, STARTED, TOOL, WAIT, Adapter, AgentEvent, Launch, at_least, bearer
+from handoff.agents.contract import (
+    RESULT,
+    SAID,
+    STARTED,
+    TOOL,
+    TROUBLE,
+    WAIT,
+    Adapter,
+    AgentEvent,
+    Launch,
+    at_least,
+    bearer,
+)
 from handoff.agents.hook_entries import group_hooks
 from handoff.agents.reading.lines import number, parse, text_of
 from handoff.base.light_json import dumps
@@ -70,6 +82,8 @@ def read(line: str) -> tuple[AgentEvent, ...]:
     kind = value.get("type")
     if kind == "system" and value.get("subtype") == "init":
         return event(STARTED, client_id=str(value.get("session_id") or ""))
+    if kind == "system" and value.get("subtype") == "api_retry":
+        return event(TROUBLE, f"API error {value.get('error_status') or ''}: {text_of(value.get('error'))}")
     if kind == "assistant":
         content = part(value, "message").get("content") or []
         return tuple(one for item in content if isinstance(item, dict) for one in _said(item))

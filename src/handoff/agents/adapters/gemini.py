@@ -10,6 +10,7 @@ from handoff.agents.contract import (
     LIMIT,
     RESULT,
     SAID,
+    SERVICE,
     STARTED,
     TOOL,
     TROUBLE,
@@ -34,8 +35,9 @@ if TYPE_CHECKING:
 _FLOOR = "0.50.0"
 _ALONE = "--output-format stream-json --approval-mode yolo --skip-trust".split()
 _TOO_MANY_REQUESTS = 429 % 256
+_REFUSED = {status % 256: status for status in (401, 403, 500, 502, 503, 504)}
+_NOT_SIGNED_IN = 41
 _CODES = {
-    41: "Gemini CLI is not signed in",
     53: "the limit on turns is reached",
     55: "Gemini CLI does not trust the folder",
 }
@@ -98,6 +100,10 @@ def outcome(ending: Ending, now: float) -> AgentOutcome:
     judged = judge(ending, now)
     if judged.kind == FAILED and ending.code == _TOO_MANY_REQUESTS:
         return AgentOutcome(LIMIT, judged.reason, reset_time(judged.reason, now) or now + UNKNOWN_WAIT_SECONDS)
+    if judged.kind == FAILED and ending.code == _NOT_SIGNED_IN:
+        return AgentOutcome(SERVICE, "Gemini CLI is not signed in")
+    if judged.kind == FAILED and ending.code in _REFUSED:
+        return AgentOutcome(SERVICE, f"API error {_REFUSED[ending.code]}: {judged.reason}")
     if judged.kind == FAILED and ending.code in _CODES and ending.result is None:
         return AgentOutcome(FAILED, _CODES[ending.code])
     return judged

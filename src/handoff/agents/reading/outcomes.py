@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from handoff.agents.contract import FAILED, KILLED, LIMIT, LOST, OK, AgentOutcome
+from handoff.agents.contract import FAILED, KILLED, LIMIT, LOST, OK, SERVICE, AgentOutcome
+from handoff.agents.reading.refusals import CANNOT_RUN, is_refusal
 from handoff.agents.reading.waiting import is_limit, reset_time
 from handoff.base.record import TYPE_CHECKING
 
@@ -14,12 +15,11 @@ _SHOWN = 400
 
 
 def judge(ending: Ending, now: float) -> AgentOutcome:
-    """The rule for every client: a bad result or a limit in its words outweighs a good exit code."""
+    """The rule for every client: a bad result, a limit or a refusal in its words outweighs a good exit code."""
     words = _last_words(ending)
-    if ending.wait_until > now and not _went_well(ending):
-        return AgentOutcome(LIMIT, words or "the provider's limit is reached", ending.wait_until)
-    if not _went_well(ending) and is_limit(words):
-        return AgentOutcome(LIMIT, words, reset_time(words, now) or now + UNKNOWN_WAIT_SECONDS)
+    refused = None if _went_well(ending) else _by_provider(ending, words, now)
+    if refused is not None:
+        return refused
     if ending.result is not None and ending.result.ok is False:
         return AgentOutcome(FAILED, words or "the client reported a failure")
     if ending.code is None:
@@ -31,6 +31,19 @@ def judge(ending: Ending, now: float) -> AgentOutcome:
     if ending.trouble and ending.result is None:
         return AgentOutcome(FAILED, ending.trouble)
     return AgentOutcome(OK, ending.result.text[:_SHOWN] if ending.result else "")
+
+
+def _by_provider(ending: Ending, words: str, now: float) -> AgentOutcome | None:
+    """What says nothing of the work: the provider's limit, its refusal, or a client that was not started at all."""
+    if ending.wait_until > now:
+        return AgentOutcome(LIMIT, words or "the provider's limit is reached", ending.wait_until)
+    if is_limit(words):
+        return AgentOutcome(LIMIT, words, reset_time(words, now) or now + UNKNOWN_WAIT_SECONDS)
+    if is_refusal(words):
+        return AgentOutcome(SERVICE, words)
+    if ending.code in CANNOT_RUN and ending.result is None:
+        return AgentOutcome(SERVICE, f"it cannot be started: {words or f'exit {ending.code}'}")
+    return None
 
 
 def _went_well(ending: Ending) -> bool:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from handoff.base.clock import stamp
 from handoff.base.errors import Conflict, Refused, UserError
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.events import journal
 from handoff.board.sessions import pauses
-from handoff.board.sessions.sessions import TAB, Session, SessionIdentity, register
+from handoff.board.sessions.sessions import AGENT, TAB, Session, SessionIdentity, register
 from handoff.board.tasks import requirements, states, tasks
 from handoff.board.tasks.tasks import Task, stale
 
@@ -45,7 +46,7 @@ def claim_next(
     lease_seconds: float = LEASE_SECONDS,
     limits: ClaimLimits | None = None,
 ) -> Claim | None:
-    """Take the ready task that comes next: highest priority, then oldest. None when nothing may start now.
+    """Take the ready task that comes next: highest priority, then least often tried, then oldest. None when nothing may start now.
 
     A phase of a flow is not for tabs: its session is started in the flow's own workspace.
     """
@@ -60,10 +61,10 @@ def claim_next(
         return _take(transaction, key=row["key"], agent=row["agent"] or who.agent, who=who, lease_seconds=lease_seconds)
 
 
-def has_next(store: Store, *, who: SessionIdentity, limits: ClaimLimits | None = None) -> bool:
+def has_next(store: Store, *, who: SessionIdentity, project: str = "", limits: ClaimLimits | None = None) -> bool:
     """Whether `claim_next` would find something: a look that takes no turn among the writers."""
     with store.transaction(write=False) as transaction:
-        return _next(transaction, who, project="", role="", limits=limits or ClaimLimits()) is not None
+        return _next(transaction, who, project=project, role="", limits=limits or ClaimLimits()) is not None
 
 
 def _next(
@@ -76,6 +77,7 @@ def _next(
         now=transaction.now(),
         project=project,
         agent=who.agent,
+        host=who.host,
         role=role,
         max_project=limits.project,
         max_agent=limits.agent,
@@ -183,13 +185,16 @@ def why_idle(store: Store, *, who: SessionIdentity, project: str = "", limits: C
         stops = [stop for stop in pauses.listing(transaction) if stop.scope == pauses.ALL or stop.project == project]
         if stops:
             return f"{stops[0].words} is stopped: {stops[0].reason or 'no reason given'}"
-        running = _running(transaction, who, project)
+        running, now = _running(transaction, who, project), transaction.now()
         for scope, limit in limits._asdict().items():
             if limit and running[scope] >= limit:
                 return f"the limit of {limit} running tasks for this {scope} is reached"
         counts = tasks.count_ready(transaction, project=project)
         lacking = requirements.lacking(transaction, project=project, labels=who.labels)
         unserved = requirements.unserved(transaction, project=project, limit=1)
+        held = transaction.one("get_hold", kind="agent", name=who.agent, host=who.host)
+    if held is not None and who.kind != TAB and held["until"] > now:
+        return f"agent {who.agent} is held until {stamp(held['until'])}: {held['reason']}"
     if not counts["ready"]:
         return "no task is ready"
     if not counts["due"]:
@@ -216,6 +221,10 @@ def _take(transaction: Transaction, *, key: int, agent: str, who: SessionIdentit
     task = Task(**row)
     where = who._replace(project=who.project or task.project, workspace=who.workspace or task.workspace)
     session = register(transaction, who=where, task=task.key, fence=task.fence)
+    if who.kind == AGENT:
+        from handoff.board.sessions import holds  # a tab needs none of it
+
+        holds.probe(transaction, agent=agent, host=who.host, session=who.id)
     journal.append(transaction, "task.claimed", task=task)
     return Claim(task, session, task.fence, float(lease_seconds))
 
@@ -274,7 +283,8 @@ def _refuse_over_limit(transaction: Transaction, task: Task, who: SessionIdentit
 
 
 def _running(transaction: Transaction, who: SessionIdentity, project: str) -> dict[str, int]:
-    return dict(transaction.one("count_running", host=who.host, project=project, agent=who.agent) or {})
+    values = {"host": who.host, "project": project, "agent": who.agent, "tab": int(who.kind == TAB)}
+    return dict(transaction.one("count_running", **values) or {})
 
 
 def _end_session(transaction: Transaction, task: Task, ending: str) -> None:

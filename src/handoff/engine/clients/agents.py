@@ -6,12 +6,14 @@ from handoff.agents import catalog
 from handoff.agents.contract import BY_CLIENT, BY_NOBODY, at_least
 from handoff.agents.sandbox.sandbox import NOTHING
 from handoff.base.record import TYPE_CHECKING, Record
+from handoff.board.sessions import holds
 from handoff.engine.home import home_config
 from handoff.engine.proof.sandboxes import present_layer
 from handoff.engine.sessions.agent_programs import program_of, version_on
 
 if TYPE_CHECKING:
     from handoff.agents.contract import Abilities
+    from handoff.board.sessions.holds import Hold
     from handoff.engine.app import App
 
 
@@ -25,6 +27,8 @@ class AgentListing(Record):
     old: bool
     abilities: Abilities
     fence: str
+    held: Hold | None = None
+    """Why it is not started on this machine for now."""
 
     @property
     def can(self) -> list[str]:
@@ -50,6 +54,11 @@ def listing(app: App) -> list[AgentListing]:
     """Every known agent; each installed one is asked for its version, no model is."""
     config = home_config(app)
     sandbox = present_layer(app)
+    held = {
+        one.name: one
+        for one in holds.listing(app.database)
+        if one.kind == holds.AGENT and one.host == app.settings.host
+    }
     found = []
     for name in catalog.names(commands=config.values["agents"]):
         adapter = catalog.adapter(name, commands=config.values["agents"], where=config.path)
@@ -66,9 +75,17 @@ def listing(app: App) -> list[AgentListing]:
                 old=old,
                 abilities=abilities,
                 fence=_fence(abilities, sandbox),
+                held=held.get(name),
             )
         )
     return found
+
+
+def retry(app: App, name: str) -> bool:
+    """Start a held agent again on every machine; False when none holds it."""
+    config = home_config(app)
+    catalog.adapter(name, commands=config.values["agents"], where=config.path)
+    return holds.release_agent(app.database, agent=name)
 
 
 def _fence(abilities: Abilities, sandbox: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from handoff.agents.contract import FAILED, LIMIT, OK, AgentOutcome
+from handoff.agents.contract import FAILED, GROUND, OK, AgentOutcome
 from handoff.base.errors import Conflict
 from handoff.base.record import TYPE_CHECKING
 from handoff.board import gates
@@ -14,6 +14,7 @@ from handoff.board.tasks import flows, outcomes, states, tasks
 from handoff.engine.fanout import views
 from handoff.engine.flows import documents, intent, judge, prompts
 from handoff.engine.flows.state import FlowState, moving, now
+from handoff.engine.proof import faults
 from handoff.engine.safety import snapshots
 from handoff.git.snapshots.take import SnapshotRequest
 from handoff.workflows.model import GATE, ROLL_BACK
@@ -33,7 +34,7 @@ _KEPT_FAILURES = 12
 
 
 def decide(app: App, ended: EndedSession) -> AgentOutcome | None:
-    """What comes of a phase's session. None leaves it to the ordinary way: it reported, or waits for its provider."""
+    """What comes of a phase's session. None leaves it to the ordinary way: it reported, or the fault was no agent's."""
     flow = flows.of_task(app.database, task=ended.task.key)
     if flow is None:
         gone = AgentOutcome(FAILED, "the flow it belongs to is gone")
@@ -44,12 +45,15 @@ def decide(app: App, ended: EndedSession) -> AgentOutcome | None:
             return AgentOutcome(OK, ended.task.result)
         if state.flow.pending:
             return _carried(app, state)
-        if not ended.holds or ended.outcome.kind == LIMIT or ended.outcome.asked:
+        if not ended.holds or not faults.is_attempt(ended.outcome) or ended.outcome.asked:
             return None
         if ended.outcome.kind != OK:
             said = [f"session-failed: {ended.outcome.reason or ended.outcome.kind}"]
             return _refused(app, state, ended.task, said, session=ended.session)
-        judged = judge.judge_phase(app, state)
+        try:
+            judged = judge.judge_phase(app, state)
+        except faults.GroundFault as error:
+            return AgentOutcome(GROUND, error.message, fix=error.hint)
         if not judged.ok:
             said = [str(one) for one in judged.faults]
             return _refused(app, state, ended.task, said, session=ended.session, judged=judged)
@@ -231,11 +235,15 @@ def _drive(app: App, key: int) -> Flow:
             with app.database.transaction() as transaction:
                 intent.enter(app, transaction, flow, state, flow.facts, brief)
             continue
-        judged = judge.judge_phase(app, state)
-        if judged.ok:
-            intent.write_intent(app, state, judged)
-            continue
-        reason = "; ".join(str(one) for one in judged.faults)
+        try:
+            judged = judge.judge_phase(app, state)
+            reason = "; ".join(str(one) for one in judged.faults)
+        except faults.GroundFault as error:
+            reason = f"{error.message} {error.hint}"
+        else:
+            if judged.ok:
+                intent.write_intent(app, state, judged)
+                continue
         with app.database.transaction() as transaction:
             flows.tell(transaction, flow, "flow.blocked", phase=flow.phase, cycle=flow.cycle, reason=reason)
             return flows.move(transaction, flow, state=flows.BLOCKED, reason=reason)

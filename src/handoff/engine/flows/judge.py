@@ -8,7 +8,7 @@ from handoff.checks.suite import EXIT, Suite
 from handoff.engine.flows import documents as flow_documents
 from handoff.engine.flows.fence import PhaseFault, PhaseWork, look
 from handoff.engine.flows.prompts import next_test
-from handoff.engine.proof import test_runs
+from handoff.engine.proof import faults, test_runs
 from handoff.git.notes.record import GREEN, MOST_NAMES, RED, Check
 from handoff.workflows import test_list
 from handoff.workflows.model import FAILED, OK
@@ -64,7 +64,9 @@ def _known(state: FlowState) -> judge.Baseline:
 
 
 def _run(app: App, state: FlowState, tree: str) -> tuple[Report, ...]:
-    return test_runs.verdict(app, repository=state.flow.workspace, tree=tree, suites=state.suites)
+    reports = test_runs.verdict(app, repository=state.flow.workspace, tree=tree, suites=state.suites)
+    faults.refuse_unready_flow(app, state.flow, reports)
+    return reports
 
 
 def _changes(app: App, state: FlowState, tree: str) -> tuple[judge.FileChange, ...]:
@@ -214,6 +216,7 @@ def _by_command(app: App, state: FlowState, left: PhaseWork, command: str) -> Ph
         links=links or _LINKS,
     )
     (report,) = test_runs.verdict(app, repository=state.flow.workspace, tree=left.tree, suites=[line])
+    faults.refuse_unready_flow(app, state.flow, [report])
     verdict, seconds = RED if report.trouble else GREEN, round(report.seconds, 3)
     found = PhaseVerdict(
         outcome=OK,

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 _PROBE_SECONDS = 60.0  # the first start after an installation, on a busy machine, took longer than 20
 
 
+class NotInstalled(UserError):
+    """The agent's program is not on this machine."""
+
+
 class Client(Record):
     """An agent as it is on this machine: its program, which version it is, what that can do, and how it starts ours."""
 
@@ -42,7 +46,7 @@ def client_of(app: App, *, agent: str, config: Config | None = None, versions: d
     adapter = catalog.adapter(agent, commands=config.values["agents"], where=config.path)
     program = next((path for name in adapter.programs if (path := program_of(app, name))), "")
     if not program and adapter.programs:
-        raise UserError(
+        raise NotInstalled(
             f"{adapter.title} is not installed: no '{adapter.programs[0]}' on the PATH.",
             f"Install it, or choose another: {app.settings.program} agents",
         )

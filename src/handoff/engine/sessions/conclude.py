@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from handoff.agents import folder as folders
-from handoff.agents.contract import FAILED, LIMIT, OK, AgentOutcome
+from handoff.agents.contract import FAILED, GROUND, OK, AgentOutcome
 from handoff.base.clock import stamp
 from handoff.base.errors import Conflict, HandoffError, Refused
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.events import journal
-from handoff.board.sessions import leases, sessions
+from handoff.board.sessions import holds, leases, sessions
 from handoff.board.tasks import states, tasks
 from handoff.engine.fanout import views
-from handoff.engine.proof import evidence
+from handoff.engine.home import home_config
+from handoff.engine.proof import evidence, faults
 from handoff.engine.safety import incidents
 from handoff.engine.tasks import current, kinds
 from handoff.engine.tasks import report as journey
@@ -47,17 +48,19 @@ def conclude(app: App, *, claim: Claim, outcome: AgentOutcome) -> ConcludedSessi
     A report counts first, then the result, then the exit code. For some kinds of tasks another module decides.
     """
     session, path = claim.session.id, folders.place(app.settings.home, claim.task.project, claim.session.id)
-    task, holds = _as_it_is(app, claim)
+    task, mine = _as_it_is(app, claim)
     workspace = str(folders.get(path, folders.FACTS).get("workspace") or task.workspace)
     ended = kinds.EndedSession(
-        task=task, fence=claim.fence, session=session, workspace=workspace, outcome=outcome, holds=holds
+        task=task, fence=claim.fence, session=session, workspace=workspace, outcome=outcome, holds=mine
     )
     decide = kinds.decider_of(task) if task.fence == claim.fence else None
+    client = outcome if folders.has_started(path) else AgentOutcome(GROUND)  # nobody ran who could prove anything
+    made_by = session if client.kind == OK else ""
     decided = decide(app, ended) if decide else None
-    if decided is not None:
+    if decided is not None and (faults.is_attempt(decided) or not mine):
         outcome = decided
-    elif holds:
-        outcome = _unreported(app, claim, task, outcome)
+    elif mine:
+        outcome = _unreported(app, claim, task, decided or outcome, made_by)
     else:
         outcome = _reported(task, claim, outcome)
     outside = () if decide else _out_of_scope(app, task)  # who decides has looked at the fence
@@ -65,6 +68,9 @@ def conclude(app: App, *, claim: Claim, outcome: AgentOutcome) -> ConcludedSessi
     with app.database.transaction() as transaction:
         sessions.end(transaction, id=session, ending=outcome.kind)
         _tell(transaction, task, session, outcome, outside)
+        _hear_agent(transaction, claim, client)
+        if outcome.kind != GROUND:
+            holds.release_task(transaction, key=task.key)
     task = tasks.get(app.database, key=task.key)
     task_work.tidy(app, task, running={one.key for one in running.listing(app) if one.session != session})
     views.refresh_or_tell(app, task.project, f"Session {session} is over")
@@ -110,15 +116,15 @@ def _reported(task: Task, claim: Claim, outcome: AgentOutcome) -> AgentOutcome:
     return outcome
 
 
-def _unreported(app: App, claim: Claim, task: Task, outcome: AgentOutcome) -> AgentOutcome:
+def _unreported(app: App, claim: Claim, task: Task, outcome: AgentOutcome, made_by: str) -> AgentOutcome:
     if outcome.kind == OK:
         outcome = _by_evidence(app, claim, task, outcome)
     if outcome.kind == OK:
         return outcome
     with app.database.transaction() as transaction:
-        if outcome.kind == LIMIT:
+        if not faults.is_attempt(outcome):
             leases.release(transaction, key=task.key, fence=claim.fence, reason=outcome.reason)
-            tasks.edit(transaction, key=task.key, not_before=outcome.until, session=claim.session.id)
+            outcome = _wait_out(app, transaction, claim, outcome, made_by)
         elif outcome.asked:
             leases.release(transaction, key=task.key, fence=claim.fence, reason=outcome.reason)
         else:
@@ -128,6 +134,42 @@ def _unreported(app: App, claim: Claim, task: Task, outcome: AgentOutcome) -> Ag
     return outcome
 
 
+def _wait_out(app: App, transaction: Transaction, claim: Claim, outcome: AgentOutcome, made_by: str) -> AgentOutcome:
+    """No fault of the agent's: its provider is waited for, or the ground of the task."""
+    fault = faults.sort(outcome, agent=claim.session.agent, program=app.settings.program)
+    back_off = home_config(app).number("back_off_seconds")
+    if fault.whose == faults.PROVIDER:
+        held = holds.hold_agent(
+            transaction,
+            claim.task,
+            claim.session,
+            reason=fault.reason,
+            fix=fault.fix,
+            until=fault.until,
+            back_off=back_off,
+            fault=outcome.kind,
+        )
+    else:
+        held = holds.hold_task(
+            transaction,
+            claim.task,
+            host=app.settings.host,
+            reason=fault.reason,
+            fix=fault.fix,
+            back_off=back_off,
+            made_by=made_by,
+        )
+    return outcome._replace(until=held.until)
+
+
+def _hear_agent(transaction: Transaction, claim: Claim, client: AgentOutcome) -> None:
+    """A client that worked, well or badly, was served by its provider: an agent that was held may be started again."""
+    if client.kind in (OK, FAILED):
+        holds.prove(transaction, claim.session)
+    elif faults.is_attempt(client) or client.kind == GROUND:
+        holds.lapse(transaction, claim.session)
+
+
 def _by_evidence(app: App, claim: Claim, task: Task, outcome: AgentOutcome) -> AgentOutcome:
     """A client that cannot report is judged by the task's check; one that could and did not has not finished."""
     if not task.check_command:
@@ -135,6 +177,8 @@ def _by_evidence(app: App, claim: Claim, task: Task, outcome: AgentOutcome) -> A
     held = current.CurrentClaim(task, claim.fence, claim.session.id)
     try:
         journey.finish(app, held, summary=outcome.reason or "judged by its check")
+    except faults.GroundFault as error:
+        return AgentOutcome(GROUND, error.message, fix=error.hint)
     except (Refused, Conflict) as error:
         return AgentOutcome(FAILED, error.message.partition("\n")[0])
     return outcome

@@ -18,7 +18,7 @@ from handoff.base.light_json import dumps
 from handoff.base.markdown import shell_line
 from handoff.base.process import start_of
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.board.sessions import leases, sessions
+from handoff.board.sessions import holds, leases, sessions
 from handoff.board.tasks import tasks
 from handoff.engine.fanout import views
 from handoff.engine.home import find_project, home_config, labels_of
@@ -30,7 +30,7 @@ from handoff.engine.sessions.briefing import briefing
 from handoff.engine.sessions.placement import SHARED, Placement, check_sandbox, place
 from handoff.engine.tasks import kinds, spending
 from handoff.engine.tasks.report import claim_as
-from handoff.engine.workspaces import publish, running
+from handoff.engine.workspaces import publish, running, task_clones
 from handoff.engine.workspaces.transcripts import known_session
 
 if TYPE_CHECKING:
@@ -170,6 +170,7 @@ def _begin(
     running.leave(app, claim, folder, supervised=supervised)
     session = _session(app, config, claim, folder, client.adapter, client.abilities, facts)
     session.start(command.environment)
+    holds.release_task(app.database, key=task.key)
     return RunningSession(session, claim, folder, placement.words)
 
 
@@ -335,6 +336,16 @@ def attach(app: App, *, session: str) -> RunningSession:
 def has_started(app: App, claim: Claim) -> bool:
     """Whether the session of a claim was ever started."""
     return folders.has_started(folders.place(app.settings.home, claim.task.project, claim.session.id))
+
+
+def is_only_to_judge(app: App, claim: Claim) -> bool:
+    """Whether a session made the work already and only its check could not run: then no second one is paid for that."""
+    task, held = claim.task, holds.of_task(app.database, key=claim.task.key, host=app.settings.host)
+    if held is None or not held.session or has_started(app, claim):
+        return False
+    # What a sandboxed session wrote is judged inside a sandbox, and only its own clone or its flow's says that it must be.
+    apart = task.kind in kinds.BY_KIND or task_clones.of_task(app, task) is not None
+    return apart or not task_clones.is_sandboxed(app, project=task.project, session=held.session)
 
 
 def attach_to(app: App, claim: Claim) -> RunningSession:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from handoff.agents.contract import FAILED, LOST, AgentOutcome
-from handoff.base.errors import Away, HandoffError
+from handoff.agents.contract import FAILED, GROUND, LOST, OK, SERVICE, AgentOutcome
+from handoff.base.errors import Away, Conflict, HandoffError
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.sessions import leases
 from handoff.board.sessions import sessions as rows
@@ -11,6 +11,7 @@ from handoff.board.tasks import states, tasks
 from handoff.engine.app import App
 from handoff.engine.flows.agent_args import fill_in
 from handoff.engine.sessions import conclude, start
+from handoff.engine.sessions.agent_programs import NotInstalled
 from handoff.engine.supervisor import durable
 from handoff.engine.workspaces import running
 
@@ -66,6 +67,15 @@ def _patiently(app: App, function: Callable[[], Any]) -> Any:
             app.clock.sleep(_AWAY_PAUSE)
 
 
+def _not_started(error: HandoffError | OSError) -> AgentOutcome:
+    """Nothing of the agent ran, so it is not its fault; that the task went on without us is nobody's."""
+    words = f"the session could not be started: {error}"
+    if isinstance(error, Conflict):
+        return AgentOutcome(FAILED, words)
+    kind = SERVICE if isinstance(error, NotInstalled) else GROUND
+    return AgentOutcome(kind, words, fix=getattr(error, "hint", ""))
+
+
 class Run:
     """One phase of one task in the hands of one session."""
 
@@ -89,12 +99,14 @@ class Run:
         mine = task.fence == self.fence and task.held_by == self.session and task.state == states.RUNNING
         if not mine and not start.has_started(self.app, claim):
             return AgentOutcome(LOST, "the task went on without this session")._asdict()
+        if mine and start.is_only_to_judge(self.app, claim):
+            return AgentOutcome(OK, "judged when its check could run")._asdict()
         try:
             started = start.start(self.app, request=self._request(task), claim=claim, versions=self.versions)
         except Away:
             raise
         except (HandoffError, OSError) as error:
-            return AgentOutcome(FAILED, f"the session could not be started: {error}")._asdict()
+            return _not_started(error)._asdict()
         return start.wait(self.app, started)._asdict()
 
     def save_step(self) -> str:

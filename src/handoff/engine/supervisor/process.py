@@ -14,7 +14,7 @@ from handoff.base.process import detach as detach_process
 from handoff.base.process import is_running, start_of
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board import gates
-from handoff.board.sessions import executors, pauses
+from handoff.board.sessions import executors, holds, pauses
 from handoff.board.tasks import batches, requirements, states, tasks
 from handoff.engine.features.status import look
 from handoff.engine.home import home_config, labels_of
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
     from handoff.board.sessions.executors import Executor
+    from handoff.board.sessions.holds import Hold
     from handoff.board.tasks.requirements import Unserved
     from handoff.board.tasks.tasks import Task
     from handoff.engine.app import App
@@ -61,6 +62,8 @@ class SupervisorStatus(Record):
     stops: list[str]
     unserved: list[Unserved]
     unpublished: list[str]
+    holds: list[Hold]
+    """Agents and tasks that are not started for now, for no fault of an agent's."""
     spent_up: str = ""
     """Why no session may start for its cost, or nothing."""
     plan: dict[str, Any] = {}  # noqa: RUF012 - never written to
@@ -160,6 +163,7 @@ def status(app: App) -> SupervisorStatus:
             stops=[f"{stop.words} ({stop.reason or 'no reason given'})" for stop in pauses.listing(transaction)],
             unserved=requirements.unserved(transaction),
             unpublished=publish.troubles(app),
+            holds=holds.listing(transaction),
             spent_up=spent_up,
             plan=plan,
         )

@@ -13,7 +13,7 @@ from handoff.base.files import make_folder
 from handoff.base.ids import new_id
 from handoff.base.process import start_of
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.board.sessions import executors, expenses, leases, sessions
+from handoff.board.sessions import executors, expenses, holds, leases, sessions
 from handoff.board.tasks import flows, states, tasks
 from handoff.engine.app import App
 from handoff.engine.fanout import stop_files as stops
@@ -371,4 +371,5 @@ class Supervisor:
         self.engine.delete(before=before)
         executors.prune(self.app.database, before=before)
         expenses.prune(self.app.database, before=before)
+        holds.prune(self.app.database)
         running.tidy(self.app)

@@ -10,7 +10,7 @@ from handoff.base.files import remove
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board import gates
 from handoff.board.events import journal
-from handoff.board.sessions import pauses
+from handoff.board.sessions import holds, pauses
 from handoff.board.tasks import batches, outcomes, requirements, states, tasks
 from handoff.engine.fanout import views
 from handoff.engine.fanout.paths import document, leftovers
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from handoff.board.events.journal import Event
     from handoff.board.gates import Gate, Waiting
+    from handoff.board.sessions.holds import Hold
     from handoff.board.sessions.pauses import Pause
     from handoff.board.tasks.batches import Batch
     from handoff.board.tasks.outcomes import Outcome
@@ -93,8 +94,15 @@ def waiting(app: App, *, project: str = "", include_ended: bool = False) -> list
 
 
 def retry(app: App, task: Task) -> Outcome:
-    """Let a blocked task try again."""
-    outcome = outcomes.retry(app.database, key=task.key, session=person(app))
+    """Let a blocked task try again; one that waits for its ground, or for a moment to come, is tried at once."""
+    with app.database.transaction() as transaction:
+        task = tasks.get(transaction, key=task.key)
+        held = holds.try_task(transaction, key=task.key)
+        waits = task.state == states.READY and (held or task.not_before > transaction.now())
+        if waits:
+            outcome = outcomes.Outcome(tasks.edit(transaction, key=task.key, not_before=0.0, session=person(app)))
+        else:
+            outcome = outcomes.retry(transaction, key=task.key, session=person(app))
     views.refresh_or_tell(app, task.project, f"Task {task.label} may try again")
     return outcome
 
@@ -120,6 +128,8 @@ class TaskDetails(Record):
     lease_left: float | None
     evidence: dict[str, Any]
     labels: tuple[str, ...]
+    holds: list[Hold]
+    """Why it is not started: its own ground, or the provider of an agent that would do it."""
 
 
 def picture(app: App, task: Task) -> TaskDetails:
@@ -140,7 +150,20 @@ def picture(app: App, task: Task) -> TaskDetails:
         lease_left=left,
         evidence=_read(task.evidence),
         labels=requirements.of_task(store, key=task.key),
+        holds=holds_of(app, task),
     )
+
+
+def holds_of(app: App, task: Task) -> list[Hold]:
+    """What keeps a ready task from being started, for no fault of an agent's."""
+    if task.state != states.READY:
+        return []
+    wanted = {(holds.TASK, str(task.key)), (holds.AGENT, task.agent)}
+    return [
+        held
+        for held in holds.listing(app.database)
+        if (held.kind, held.name) in wanted or (held.kind == holds.AGENT and not task.agent)
+    ]
 
 
 def _read(text: str) -> dict[str, Any]:
@@ -156,6 +179,7 @@ class Board(Record):
     labels: dict[int, tuple[str, ...]]
     in_all: int
     """How many there are, also those that did not fit."""
+    holds: list[Hold]
 
 
 def check_state(state: str) -> None:
@@ -176,6 +200,7 @@ def board(app: App, *, project: str = "", state: str = "", include_ended: bool =
         len(found)
         if len(found) < limit
         else tasks.count(store, project=project, state=state, include_ended=include_ended),
+        holds.listing(store),
     )
 
 

@@ -142,6 +142,10 @@ def finish(
         with app.database.transaction() as transaction:
             journal.append(transaction, "task.rejected", task=task, session=held.session, **record)
         views.refresh(app, task.project)
+        if not refused and evidence.verdict is not None:
+            from handoff.engine.proof import faults
+
+            faults.refuse_unready(app, task, evidence.verdict, folder=clone.tree if clone else evidence.workspace)
         raise _refusal(app, task, evidence, refused)
     if clone is None and task.kind == tasks.FAN_IN and not task.ended:
         _refuse_not_landed(app, task)

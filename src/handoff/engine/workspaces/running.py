@@ -11,7 +11,7 @@ from handoff.base.files import make_folder, remove, write_atomic
 from handoff.base.marked import end as end_processes
 from handoff.base.marked import is_alive, of_session
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.board.sessions import expenses, leases
+from handoff.board.sessions import expenses, holds, leases
 from handoff.board.tasks import states, tasks
 from handoff.engine.workspaces.transcripts import known_session
 
@@ -136,6 +136,7 @@ class SessionWatch:
         self._beaten = now if not claim.repeated else now - self._every
         self._left_at: float | None = None
         self._money = 0.0
+        self._proved = False
         if claim.repeated:
             self._row_at -= ROW_SECONDS
 
@@ -151,6 +152,8 @@ class SessionWatch:
 
     def _look(self, now: float) -> None:
         self.note_money()
+        if self._session.seen.tools and not self._proved:  # its provider serves it: others need not wait for its end
+            self._proved = holds.prove(self._app.database, self._claim.session) or True
         task, fence = tasks.get(self._app.database, key=self._claim.task.key), self._claim.fence
         mine = task.fence == fence and task.held_by == self._session.name
         if mine and task.state in (states.RUNNING, states.READY):  # ready: a watchdog thought it dead

@@ -1,19 +1,44 @@
-"""`handoff agents`: what is installed, what each can and cannot do, how it is fenced."""
+"""`handoff agents`: what is installed, what each can and cannot do, how it is fenced; `agents retry` starts a held one again."""
 
 from __future__ import annotations
 
+from handoff.base.errors import UsageError
 from handoff.base.record import TYPE_CHECKING
-from handoff.engine.clients.agents import listing
-from handoff.surfaces.cli.command import Command, no_arguments, pick
+from handoff.engine.clients.agents import listing, retry
+from handoff.surfaces.cli.command import Command, optional_word, pick
+from handoff.surfaces.cli.commands.tasks.holds import hold_data
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from handoff.surfaces.cli.command import Context
+    from handoff.surfaces.cli.command import Context, Parser
+
+
+EXAMPLES = """examples:
+  handoff agents                 what is installed, what it can do, what is held by its provider
+  handoff agents retry claude    start it again now: you have logged in, or the limit is over
+"""
+
+
+def _arguments(parser: Parser) -> None:
+    parser.add_argument(
+        "verb", nargs="?", choices=("list", "retry"), default="list", help="list (default), or retry NAME"
+    )
+    optional_word(parser, "name", "NAME", "the agent that is to be started again")
+
+
+def _retry(ctx: Context, name: str) -> int:
+    if not name:
+        raise UsageError("Say which agent.", f"For example: {ctx.settings.program} agents retry claude")
+    released = retry(ctx.app, name)
+    ctx.out.data({"agent": name, "released": released})
+    ctx.out.line(f"Agent {name} is started again from now on." if released else f"Agent {name} was not held.")
+    return 0
 
 
 def _agents(ctx: Context, arguments: Namespace) -> int:
-    del arguments
+    if arguments.verb == "retry":
+        return _retry(ctx, arguments.name)
     rows = listing(ctx.app)
     ctx.out.data(
         [
@@ -23,6 +48,7 @@ def _agents(ctx: Context, arguments: Namespace) -> int:
                 **pick(row, "program version"),
                 "too_old": row.old,
                 **pick(row, "can cannot fence"),
+                "held": hold_data(row.held) if row.held else None,
             }
             for row in rows
         ]
@@ -31,6 +57,8 @@ def _agents(ctx: Context, arguments: Namespace) -> int:
         there = row.program or row.name == "person"
         state = row.version or ("ready" if there else "not installed")
         ctx.out.line(f"{row.name:<10} {state}", "good" if there else "dim")
+        if row.held:
+            ctx.out.line(f"           held {row.held.words}", "warn")
         if there:
             if row.old:
                 ctx.out.line("           too old for its hooks: it is supervised only", "warn")
@@ -41,4 +69,4 @@ def _agents(ctx: Context, arguments: Namespace) -> int:
     return 0
 
 
-COMMANDS = {"agents": Command(no_arguments, _agents)}
+COMMANDS = {"agents": Command(_arguments, _agents, epilog=EXAMPLES)}

@@ -108,11 +108,13 @@ def _stop(ctx: Context, *, drain: bool) -> int:
 
 def _status(ctx: Context) -> int:
     from handoff.engine.supervisor import process
+    from handoff.surfaces.cli.commands.tasks.holds import by_task, hold_data, tell_agents
 
     found = process.status(ctx.app)
     ctx.out.data(
         found._asdict()
         | {"running": [task._asdict() for task in found.running], "unserved": [one._asdict() for one in found.unserved]}
+        | {"holds": [hold_data(one) for one in found.holds]}
     )
     for one in found.supervisors:
         has = ", ".join([*one["agents"], *(f"label {name}" for name in one["labels"])])
@@ -128,12 +130,16 @@ def _status(ctx: Context) -> int:
         ctx.out.line(f"Plan of {found.plan['feature']}: {found.plan['done']} of {found.plan['total']} steps done.")
     for stop in found.stops:
         ctx.out.line(f"Paused: {stop}")
+    tell_agents(ctx, found.holds)
+    waiting = len(by_task(found.holds))
+    if waiting:
+        ctx.out.line(f"{waiting} of the ready cannot begin here yet, see why: {ctx.settings.program} queue", "warn")
     for trouble in found.unpublished:
         ctx.out.line(f"Not pushed yet: {trouble}", "warn")
     if found.spent_up:
         ctx.out.line(f"Nothing is started: {found.spent_up}.", "warn")
-    for waiting in found.unserved:
-        ctx.out.line(f"No host at work can take {waiting.project}/{waiting.task}: it needs {waiting.words}.", "warn")
+    for lacking in found.unserved:
+        ctx.out.line(f"No host at work can take {lacking.project}/{lacking.task}: it needs {lacking.words}.", "warn")
     return 0
 
 

@@ -8,6 +8,7 @@ from handoff.base.record import TYPE_CHECKING
 from handoff.engine.home import find_project
 from handoff.engine.tasks import admin
 from handoff.surfaces.cli.command import Command, flag, option, optional_word, pick, project_option
+from handoff.surfaces.cli.commands.tasks.holds import by_task, hold_data, tell_agents, tell_of_task
 
 if TYPE_CHECKING:
     import argparse
@@ -17,7 +18,15 @@ if TYPE_CHECKING:
     from handoff.board.tasks.tasks import Task
     from handoff.surfaces.cli.command import Context, Parser
 
-_STYLES = {"ready": "good", "running": "strong", "blocked": "bad", "gated": "warn", "done": "dim", "cancelled": "dim"}
+_STYLES = {
+    "ready": "good",
+    "held": "warn",
+    "running": "strong",
+    "blocked": "bad",
+    "gated": "warn",
+    "done": "dim",
+    "cancelled": "dim",
+}
 _FOLLOW_SECONDS = 0.5
 _SHOWN = 10
 
@@ -68,11 +77,18 @@ def _queue(ctx: Context, arguments: argparse.Namespace) -> None:
             ctx.out.warning(f"a marker was not believed: {line}")
         views.refresh(ctx.app, project)
     found = admin.board(ctx.app, project=project, **pick(arguments, "state include_ended limit"))
+    held = by_task(found.holds)
     ctx.out.data(
         {
             "project": project,
-            "tasks": [brief_of(task) | {"labels": list(found.labels.get(task.key, ()))} for task in found.tasks],
+            "tasks": [
+                brief_of(task)
+                | {"labels": list(found.labels.get(task.key, ()))}
+                | {"held": hold_data(held[task.key]) if task.key in held else None}
+                for task in found.tasks
+            ],
             "stops": [stop._asdict() for stop in found.stops],
+            "holds": [hold_data(one) for one in found.holds],
             "gates": found.gates,
             "in_all": found.in_all,
         }
@@ -83,14 +99,18 @@ def _queue(ctx: Context, arguments: argparse.Namespace) -> None:
             f"Stopped: {stop.words}, {stop.reason or 'no reason given'}. Go on with: {ctx.settings.program} resume",
             "warn",
         )
+    tell_agents(ctx, found.holds)
     width = min(48, max((len(task.label) for task in found.tasks), default=0))
     for task in found.tasks:
         where = "" if project else f"{task.project}  "
         what = task.reason or task.result or task.brief
         line = " ".join(what.split())[:60]
+        word = task.state
+        if word == "ready" and task.key in held:
+            word, line = "held", held[task.key].words
         if task.key in found.labels:
             line += f"  (on a host with {', '.join(found.labels[task.key])})"
-        state = ctx.out.style(f"{task.state:<9}", _STYLES.get(task.state, "dim"))
+        state = ctx.out.style(f"{word:<9}", _STYLES.get(word, "dim"))
         ctx.out.line(f"{where}{task.label:<{width}}  {state}  {age(now - task.changed_at):>7}  {line}".rstrip())
     if found.in_all > len(found.tasks):
         program = ctx.settings.program
@@ -127,6 +147,7 @@ def _show(ctx: Context, arguments: argparse.Namespace) -> None:
             "needs": [need._asdict() for need in found.needs],
             "gate": found.gate.shown() if found.gate else None,
             "lease_left_seconds": found.lease_left,
+            "holds": [hold_data(held) for held in found.holds],
             "events": [_event_data(event) for event in found.events],
         }
     )
@@ -137,6 +158,7 @@ def _show(ctx: Context, arguments: argparse.Namespace) -> None:
         say(f"  held by {task.held_by} on {task.held_host or 'an unknown host'} with fence {task.fence}{left}")
     if task.attempt > 1:
         say(f"  attempt {task.attempt} of {task.max_attempts}")
+    tell_of_task(ctx, task, found.holds)
     for need in found.needs:
         say(f"  after {need.id}: {need.state}")
     if found.gate is not None and found.gate.state == "open":

@@ -1,0 +1,134 @@
+"""Whose fault it is: the agent's costs an attempt; the ground's and the provider's cost none and are waited for."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from handoff.agents.contract import GROUND as NOT_READY
+from handoff.agents.contract import LIMIT, SERVICE, AgentOutcome
+from handoff.base.errors import Refused
+from handoff.base.process import find
+from handoff.base.record import TYPE_CHECKING, Record
+from handoff.checks.commands import NOT_STARTED, Verdict
+from handoff.git.ownership.ownership import Ownership
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from handoff.board.tasks.flows import Flow
+    from handoff.board.tasks.tasks import Task
+    from handoff.checks.results import Report
+    from handoff.engine.app import App
+
+AGENT, GROUND, PROVIDER = "agent", "ground", "provider"
+
+_DEPENDENCIES = (".venv", "venv", "node_modules", ".tox")  # folders no session makes
+_RUNNERS = frozenset("pytest tox nox coverage mypy ruff flake8 pylint black build pip nose2".split())
+_SHELL = re.compile(
+    r"^(?:\S*/)?(?:ba|da|z|k)?sh: (?:line )?(?:\d+: )?(?P<name>[^:\n]+): "
+    r"(?P<why>not found|command not found|No such file or directory|[Pp]ermission denied|cannot execute\b.*)\s*$",
+    re.MULTILINE,
+)
+_ENV = re.compile(r"^(?:\S*/)?env: \W?(?P<name>[\w./+-]+)\W?: No such file or directory\s*$", re.MULTILINE)
+_MODULE = re.compile(r"^(?P<python>\S*python\S*): No module named '?(?P<name>\w+)'?\s*$", re.MULTILINE)
+_MAKE = re.compile(r"^\S*make\S*: \*\*\* .*\bError 12[67]\s*$", re.MULTILINE)
+
+
+class Fault(Record):
+    """What kept a task from being done: whose fault, why, what mends it, and until when nothing is worth another try."""
+
+    whose: str
+    reason: str
+    fix: str = ""
+    until: float = 0.0
+
+
+class GroundFault(Refused):
+    """The check cannot run where it must: neither a yes nor a no of the work, and nothing its session can mend."""
+
+
+def sort(outcome: AgentOutcome, *, agent: str, program: str) -> Fault:
+    """Whose fault it is that a session came out like this."""
+    if outcome.kind == LIMIT:
+        fix = f"It goes on by itself; sooner, if you know better: {program} agents retry {agent}"
+        return Fault(PROVIDER, outcome.reason, fix, outcome.until)
+    if outcome.kind == SERVICE:
+        fix = f"Log in to {agent} or mend it; it is tried again by itself, at once with: {program} agents retry {agent}"
+        return Fault(PROVIDER, outcome.reason, outcome.fix or fix)
+    if outcome.kind == NOT_READY:
+        return Fault(GROUND, outcome.reason, outcome.fix)
+    return Fault(AGENT, outcome.reason or outcome.kind)
+
+
+def is_attempt(outcome: AgentOutcome) -> bool:
+    """Whether a session that came out like this has used up one of its task's attempts."""
+    return outcome.kind not in (LIMIT, SERVICE, NOT_READY)
+
+
+def refuse_unready(app: App, task: Task, verdict: Verdict, *, folder: str) -> None:
+    """Stop where a task's check did not run at all; a check that ran, red or green, passes."""
+    _refuse(app, verdict, owns=task.patterns, folder=folder, checkout=task.workspace, what=f"retry {task.label}")
+
+
+def refuse_unready_flow(app: App, flow: Flow, reports: Iterable[Report]) -> None:
+    """The same for what a flow runs on the exact tree of a phase."""
+    for report in reports:
+        if report.trouble:
+            verdict = Verdict(report.command, report.code, report.seconds, report.tail, report.timed_out)
+            _refuse(
+                app, verdict, owns=(), folder=flow.workspace, checkout=flow.repository, what=f"flow retry {flow.id}"
+            )
+
+
+def _refuse(app: App, verdict: Verdict, *, owns: tuple[str, ...], folder: str, checkout: str, what: str) -> None:
+    missing = missing_for(verdict, owns=owns, folder=folder)
+    if missing is None:
+        return
+    tail = next((line.strip() for line in reversed(verdict.tail.splitlines()) if line.strip()), f"exit {verdict.code}")
+    raise GroundFault(
+        f"The check cannot run: `{verdict.command}`: {tail}",
+        f"{_fix(app, missing, folder=folder, checkout=checkout)} Then: {app.settings.program} {what}",
+    )
+
+
+def missing_for(verdict: Verdict, *, owns: tuple[str, ...], folder: str) -> str | None:
+    """What a check needs and has not, empty where nobody says; None when it ran, or when its task is to make that."""
+    if verdict.green or verdict.timed_out:
+        return None
+    module = _MODULE.search(verdict.tail)
+    if module is not None and module["name"] in _RUNNERS:
+        return f"{module['python']} -m {module['name']}"
+    if verdict.code not in NOT_STARTED and _MAKE.search(verdict.tail) is None:
+        return None
+    said = _SHELL.search(verdict.tail)
+    if said is not None:
+        is_path = "/" in said["name"] or said["why"].startswith("No such")
+        return None if is_path and _may_make(said["name"], owns=owns, folder=folder) else str(said["name"])
+    found = _ENV.search(verdict.tail)
+    return str(found["name"]) if found is not None else ""
+
+
+def _may_make(path: str, *, owns: tuple[str, ...], folder: str) -> bool:
+    """Whether a session of the task can make that file: then its absence is red, not a fault of the ground."""
+    inside = os.path.relpath(os.path.join(folder, path), folder)
+    first = inside.partition("/")[0]
+    if first == os.pardir or first in _DEPENDENCIES:
+        return False
+    return not owns or Ownership.parse(owns).covers(inside)
+
+
+def _fix(app: App, missing: str, *, folder: str, checkout: str) -> str:
+    first = missing.removeprefix("./").partition("/")[0]
+    if first in _DEPENDENCIES and folder != checkout and os.path.lexists(os.path.join(checkout, first)):
+        return (
+            f"Your checkout has {first}, the clone of this task has not: put the line '{first}' into .worktreeinclude,"
+            " or let HANDOFF_WORKSPACE_SETUP name a command that makes it."
+        )
+    if missing == "python" and find("python3", path=app.settings.path):
+        return "There is no 'python' on the PATH, only python3: install python-is-python3, or write the task anew with python3 in its check."
+    if " -m " in missing:
+        python, _, module = missing.partition(" -m ")
+        return f"Install {module} for {python}: {python} -m pip install {module}"
+    what = f"'{missing}'" if missing else "what it needs"
+    return f"Put {what} where the check looks for it, or write the task anew with another check."

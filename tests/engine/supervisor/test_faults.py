@@ -1,0 +1,107 @@
+"""Whose fault it was: what the provider or the ground kept from working costs no attempt, is told once, and goes on when mended."""
+
+from __future__ import annotations
+
+import os
+
+from handoff.board.sessions import holds
+
+PROJECT = ("--project", "demo")
+
+
+def _client(ground, mark):
+    """An agent whose provider serves it only while `mark` is there."""
+    program = os.path.join(ground.folder, "client")
+    with open(program, "w", encoding="utf-8") as file:
+        file.write(f"#!/bin/sh\ntest -e {mark} && exec echo done\necho 'API error 401: please log in' >&2\nexit 1\n")
+    os.chmod(program, 0o755)
+    return f'agents = {{ wobbly = ["{program}"] }}\n'
+
+
+def _held(ground):
+    return {held.name: held for held in holds.listing(ground.app.database)}
+
+
+def test_a_logged_out_client_costs_no_attempt_is_told_once_and_twenty_tasks_go_on_when_it_is_back(file_ground, cli):
+    ground = file_ground
+    login = os.path.join(ground.folder, "login")
+    ground.settings(_client(ground, login) + "back_off_seconds = 1\nstarts_per_minute = 100000\n")
+    for number in range(20):
+        ground.add(f"task-{number:02}")
+    ground.supervisor(agent="wobbly", limit=4)
+    ground.until(lambda: ground.count("agent.held_again") >= 2, "the agent was tried again and again")
+    assert {(task.state, task.attempt) for task in ground.tasks().values()} <= {("ready", 1), ("running", 1)}
+    assert ground.count("agent.held") == 1, "people are told once"
+    assert ground.count("task.claimed") <= 4 + 2 * ground.count("agent.held_again"), "one session tries for all others"
+    ground.settings(_client(ground, login) + "back_off_seconds = 7200\nstarts_per_minute = 100000\n")
+    far = ground.clock.now() + 7000
+    ground.until(lambda: any(held.until > far for held in _held(ground).values()), "the pause has grown")
+    assert "please log in" in cli("agents").out
+    queue = cli("queue", *PROJECT)
+    assert "Agent wobbly on " in queue.out
+    assert "agents retry wobbly" in queue.out
+    assert cli("queue", "--json", *PROJECT).json["holds"][0]["name"] == "wobbly"
+    assert "held: agent wobbly" in cli("show", "task-07", *PROJECT).out
+    assert cli("show", "task-07", "--json", *PROJECT).json["holds"][0]["until"].startswith("20")
+    assert "Agent wobbly on " in cli("work", "--status").out
+    assert cli("work", "--status", "--json").json["holds"][0]["tries"] >= 3
+    with open(login, "w", encoding="ascii"):
+        pass
+    assert "is started again" in cli("agents", "retry", "wobbly").out
+    ground.until(ground.done, "all twenty are done")
+    assert {task.attempt for task in ground.tasks().values()} == {1}
+    assert _held(ground) == {}
+    assert (ground.count("agent.held"), ground.count("task.blocked"), ground.count("task.expired")) == (1, 0, 0)
+    assert "was not held" in cli("agents", "retry", "wobbly").out
+
+
+def test_a_held_agent_goes_on_by_itself_when_its_provider_serves_it_again(file_ground):
+    ground = file_ground
+    login = os.path.join(ground.folder, "login")
+    ground.settings(_client(ground, login) + "back_off_seconds = 0.5\n")
+    ground.add("aa")
+    ground.add("bb")
+    ground.supervisor(agent="wobbly")
+    ground.until(lambda: ground.count("agent.held"), "the agent is held")
+    with open(login, "w", encoding="ascii"):
+        pass
+    ground.until(ground.done, "both are done")
+    assert {task.attempt for task in ground.tasks().values()} == {1}
+    assert (ground.count("agent.held"), ground.count("agent.released")) == (1, 1)
+
+
+def test_a_check_that_cannot_run_any_more_costs_no_attempt_and_no_second_session(file_ground, cli):
+    ground = file_ground
+    ground.settings("back_off_seconds = 7200\n")
+    tool = os.path.join(ground.repo, ".venv", "bin", "python")
+    os.makedirs(os.path.dirname(tool))
+    os.symlink("/bin/sh", tool)
+    ground.add("aa", {"run": "rm -rf .venv"}, check_command=".venv/bin/python -c true")
+    ground.supervisor()
+    ground.until(lambda: ground.count("task.held"), "the task waits for its ground")
+    task = ground.tasks()["aa"]
+    assert (task.state, task.attempt, ground.started("aa")) == ("ready", 1, 1)
+    (line,) = [line for line in cli("queue", *PROJECT).out.splitlines() if line.startswith("aa")]
+    assert " held " in line
+    assert "The check cannot run: `.venv/bin/python -c true`" in line
+    assert "retry aa" in cli("show", "aa", *PROJECT).out
+    os.makedirs(os.path.dirname(tool))
+    os.symlink("/bin/sh", tool)
+    assert "ready" in cli("retry", "aa", *PROJECT).out
+    ground.until(ground.done, "it is judged again")
+    assert ground.started("aa") == 1, "the work was there: nobody is paid for it twice"
+    assert ground.tasks()["aa"].attempt == 1
+
+
+def test_a_client_that_cannot_be_started_is_the_providers_fault(file_ground):
+    ground = file_ground
+    program = os.path.join(ground.folder, "client")
+    with open(program, "w", encoding="utf-8") as file:
+        file.write("#!/nowhere/at/all\n")
+    os.chmod(program, 0o755)
+    ground.settings(f'agents = {{ broken = ["{program}"] }}\nback_off_seconds = 7200\n')
+    ground.add("aa")
+    ground.supervisor(agent="broken")
+    ground.until(lambda: ground.count("agent.held"), "the agent is held")
+    assert ground.tasks()["aa"].attempt == 1
+    assert "cannot be started" in _held(ground)["broken"].reason
