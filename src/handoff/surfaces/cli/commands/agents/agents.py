@@ -48,7 +48,7 @@ def _agents(ctx: Context, arguments: Namespace) -> int:
                 **pick(row, "program version"),
                 "too_old": row.old,
                 **pick(row, "can cannot fence"),
-                "held": hold_data(row.held) if row.held else None,
+                "held": hold_data(row.held),
             }
             for row in rows
         ]

@@ -108,7 +108,7 @@ def _stop(ctx: Context, *, drain: bool) -> int:
 
 def _status(ctx: Context) -> int:
     from handoff.engine.supervisor import process
-    from handoff.surfaces.cli.commands.tasks.holds import by_task, hold_data, tell_agents
+    from handoff.surfaces.cli.commands.tasks.holds import AGENT, hold_data, tell_agents
 
     found = process.status(ctx.app)
     ctx.out.data(
@@ -131,7 +131,7 @@ def _status(ctx: Context) -> int:
     for stop in found.stops:
         ctx.out.line(f"Paused: {stop}")
     tell_agents(ctx, found.holds)
-    waiting = len(by_task(found.holds))
+    waiting = sum(held.kind != AGENT for held in found.holds)
     if waiting:
         ctx.out.line(f"{waiting} of the ready cannot begin here yet, see why: {ctx.settings.program} queue", "warn")
     for trouble in found.unpublished:

@@ -77,14 +77,16 @@ def _queue(ctx: Context, arguments: argparse.Namespace) -> None:
             ctx.out.warning(f"a marker was not believed: {line}")
         views.refresh(ctx.app, project)
     found = admin.board(ctx.app, project=project, **pick(arguments, "state include_ended limit"))
-    held = by_task(found.holds)
+    held = by_task(found.holds, found.tasks)
     ctx.out.data(
         {
             "project": project,
             "tasks": [
-                brief_of(task)
-                | {"labels": list(found.labels.get(task.key, ()))}
-                | {"held": hold_data(held[task.key]) if task.key in held else None}
+                {
+                    **brief_of(task),
+                    "labels": list(found.labels.get(task.key, ())),
+                    "held": hold_data(held.get(task.key)),
+                }
                 for task in found.tasks
             ],
             "stops": [stop._asdict() for stop in found.stops],
@@ -105,9 +107,7 @@ def _queue(ctx: Context, arguments: argparse.Namespace) -> None:
         where = "" if project else f"{task.project}  "
         what = task.reason or task.result or task.brief
         line = " ".join(what.split())[:60]
-        word = task.state
-        if word == "ready" and task.key in held:
-            word, line = "held", held[task.key].words
+        word, line = ("held", held[task.key].words) if task.key in held else (task.state, line)
         if task.key in found.labels:
             line += f"  (on a host with {', '.join(found.labels[task.key])})"
         state = ctx.out.style(f"{word:<9}", _STYLES.get(word, "dim"))

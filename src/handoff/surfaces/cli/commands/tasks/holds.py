@@ -16,14 +16,15 @@ if TYPE_CHECKING:
 AGENT = "agent"
 
 
-def hold_data(held: Hold) -> dict[str, Any]:
-    """A hold for programs."""
-    return {**held._asdict(), "at": stamp(held.at), "until": stamp(held.until)}
+def hold_data(held: Hold | None) -> dict[str, Any] | None:
+    """A hold for programs; nothing for nothing."""
+    return held and {**held._asdict(), "at": stamp(held.at), "until": stamp(held.until)}
 
 
-def by_task(holds: Iterable[Hold]) -> dict[int, Hold]:
-    """The holds of tasks, by the task."""
-    return {int(held.name): held for held in holds if held.kind != AGENT}
+def by_task(holds: Iterable[Hold], tasks: Iterable[Task]) -> dict[int, Hold]:
+    """The holds of these tasks, as far as nobody works on them."""
+    found = {held.name: held for held in holds if held.kind != AGENT}
+    return {task.key: found[str(task.key)] for task in tasks if task.state == "ready" and str(task.key) in found}
 
 
 def tell_agents(ctx: Context, holds: Iterable[Hold]) -> None:
