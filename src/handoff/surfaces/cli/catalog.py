@@ -47,7 +47,7 @@ _SECTIONS = {
     },
     "Relay": {
         "dump": ("tasks.dump", "write the next task down, open a batch, report its parts"),
-        "queue": ("tasks.board", "list the relay's tasks"),
+        "queue": ("tasks.queue", "list the relay's tasks"),
         "open": ("tasks.board", "bring a ready task to a tab: editor, tmux, terminal, clipboard"),
         "claim": ("tasks.relay", "take a task: the next ready one, or the one you name"),
         "heartbeat": ("tasks.relay", "show that a session lives; complete, status and calibration of a batch"),

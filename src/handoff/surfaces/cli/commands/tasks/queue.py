@@ -1,0 +1,102 @@
+"""`queue`: what is live, in order, and what keeps it."""
+
+from __future__ import annotations
+
+from handoff.base.clock import age
+from handoff.base.record import TYPE_CHECKING
+from handoff.engine.tasks import admin
+from handoff.surfaces.cli.command import Command, flag, option, pick, project_option
+from handoff.surfaces.cli.commands.tasks.board import brief_of, chosen_project
+from handoff.surfaces.cli.commands.tasks.holds import by_task, hold_data, tell_agents
+
+if TYPE_CHECKING:
+    import argparse
+
+    from handoff.board.sessions.holds import Hold
+    from handoff.engine.tasks.admin import Board
+    from handoff.surfaces.cli.command import Context, Parser
+
+_STYLES = {
+    "ready": "good",
+    "held": "warn",
+    "running": "strong",
+    "blocked": "bad",
+    "gated": "warn",
+    "done": "dim",
+    "cancelled": "dim",
+}
+
+
+def _arguments(parser: Parser) -> None:
+    project_option(parser, every=True)
+    option(parser, "--state STATE", "only tasks in this state")
+    flag(parser, "--all", "also tasks that have ended, newest first", dest="include_ended")
+    option(parser, "--limit N", "how many to show at most (default: 200)", 200)
+
+
+def _queue(ctx: Context, arguments: argparse.Namespace) -> None:
+    admin.check_state(arguments.state)
+    project = chosen_project(ctx, arguments)
+    if project:
+        from handoff.engine.fanout import stop_files, views
+        from handoff.engine.supervisor import watchdog
+
+        stop_files.read_files(ctx.app, project)
+        for line in watchdog.take_in_markers(ctx.app, [project])[1]:
+            ctx.out.warning(f"a marker was not believed: {line}")
+        views.refresh(ctx.app, project)
+    found = admin.board(ctx.app, project=project, **pick(arguments, "state include_ended limit"))
+    held = by_task(found.holds, found.tasks)
+    ctx.out.data(
+        {
+            "project": project,
+            "tasks": [
+                {
+                    **brief_of(task),
+                    "labels": list(found.labels.get(task.key, ())),
+                    "held": hold_data(held.get(task.key)),
+                }
+                for task in found.tasks
+            ],
+            "stops": [stop._asdict() for stop in found.stops],
+            "holds": [hold_data(one) for one in found.holds],
+            "gates": found.gates,
+            "in_all": found.in_all,
+        }
+    )
+    program = ctx.settings.program
+    for stop in found.stops:
+        why = stop.reason or "no reason given"
+        ctx.out.line(f"Stopped: {stop.words}, {why}. Go on with: {program} resume", "warn")
+    tell_agents(ctx, found.holds)
+    _tell_tasks(ctx, found, held, every=not project)
+    if found.in_all > len(found.tasks):
+        cut = f"Only the first {len(found.tasks)} of {found.in_all} are shown."
+        ctx.out.line(f"{cut} All: {program} queue --limit {found.in_all}", "warn")
+    if not found.tasks:
+        scope = f"in project {project}" if project else "anywhere"
+        ctx.out.line(
+            f"No {arguments.state or ('' if arguments.include_ended else 'live')} tasks {scope}.".replace("  ", " ")
+        )
+        ctx.out.line(f"Write one down: {program} dump --task ID --next 'what to do'")
+    if found.gates:
+        waits = "1 gate waits" if found.gates == 1 else f"{found.gates} gates wait"
+        ctx.out.line(f"{waits} for your answer: {program} gates", "warn")
+
+
+def _tell_tasks(ctx: Context, found: Board, held: dict[int, Hold], *, every: bool) -> None:
+    now = ctx.app.clock.now()
+    width = min(48, max((len(task.label) for task in found.tasks), default=0))
+    for task in found.tasks:
+        where = f"{task.project}  " if every else ""
+        line = " ".join((task.reason or task.result or task.brief).split())[:60]
+        word = task.state
+        if task.key in held:  # here nothing is cut: it ends with what mends it
+            word, line = "held", held[task.key].words
+        if task.key in found.labels:
+            line += f"  (on a host with {', '.join(found.labels[task.key])})"
+        state = ctx.out.style(f"{word:<9}", _STYLES.get(word, "dim"))
+        ctx.out.line(f"{where}{task.label:<{width}}  {state}  {age(now - task.changed_at):>7}  {line}".rstrip())
+
+
+COMMANDS = {"queue": Command(_arguments, _queue)}
