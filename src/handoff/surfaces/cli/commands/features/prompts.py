@@ -38,19 +38,19 @@ def _kind(kind: str) -> Callable[[Context, Namespace], None]:
 
 
 def _tasks_arguments(parser: Parser) -> None:
-    from handoff.surfaces.cli.commands.tasks.board import COMMANDS as BOARD
+    from handoff.surfaces.cli.commands.tasks.queue import COMMANDS as QUEUE
 
     _state_options(parser)
     flag(parser, "--list", "list the relay's tasks instead, as the queue command does")
-    BOARD["queue"].arguments(parser)
+    QUEUE["queue"].arguments(parser)
 
 
 def _tasks(ctx: Context, arguments: Namespace) -> int | None:
     """The planning prompt, as users of the continuity tool know it; with a word about tasks, the relay's list."""
     if arguments.list or arguments.state or arguments.include_ended or arguments.project or arguments.all_projects:
-        from handoff.surfaces.cli.commands.tasks.board import COMMANDS as BOARD
+        from handoff.surfaces.cli.commands.tasks.queue import COMMANDS as QUEUE
 
-        return BOARD["queue"].run(ctx, arguments)
+        return QUEUE["queue"].run(ctx, arguments)
     _build(ctx, arguments, "tasks")
     return None
 
