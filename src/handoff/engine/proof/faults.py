@@ -35,7 +35,7 @@ _MODULE = re.compile(r"^(?P<python>\S*python\S*): No module named '?(?P<name>\w+
 _MAKE = re.compile(r"^\S*make\S*: \*\*\* .*\bError 12[67]\s*$", re.MULTILINE)
 
 
-class Fault(Record):
+class SortedFault(Record):
     """What kept a task from being done: whose fault, why, what mends it, and until when nothing is worth another try."""
 
     whose: str
@@ -48,17 +48,17 @@ class GroundFault(Refused):
     """The check cannot run where it must: neither a yes nor a no of the work, and nothing its session can mend."""
 
 
-def sort(outcome: AgentOutcome, *, agent: str, program: str) -> Fault:
+def sort(outcome: AgentOutcome, *, agent: str, program: str) -> SortedFault:
     """Whose fault it is that a session came out like this."""
     if outcome.kind == LIMIT:
         fix = f"It goes on by itself; sooner, if you know better: {program} agents retry {agent}"
-        return Fault(PROVIDER, outcome.reason, fix, outcome.until)
+        return SortedFault(PROVIDER, outcome.reason, fix, outcome.until)
     if outcome.kind == SERVICE:
         fix = f"Log in to {agent} or mend it; it is tried again by itself, at once with: {program} agents retry {agent}"
-        return Fault(PROVIDER, outcome.reason, outcome.fix or fix)
+        return SortedFault(PROVIDER, outcome.reason, outcome.fix or fix)
     if outcome.kind == NOT_READY:
-        return Fault(GROUND, outcome.reason, outcome.fix)
-    return Fault(AGENT, outcome.reason or outcome.kind)
+        return SortedFault(GROUND, outcome.reason, outcome.fix)
+    return SortedFault(AGENT, outcome.reason or outcome.kind)
 
 
 def is_attempt(outcome: AgentOutcome) -> bool:

@@ -192,15 +192,16 @@ def board(app: App, *, project: str = "", state: str = "", include_ended: bool =
     """What is live, in order; with `include_ended`, also what has ended."""
     store = app.database
     found = tasks.listing(store, project=project, state=state, include_ended=include_ended, limit=limit)
+    cut = len(found) >= limit
     return Board(
-        found,
-        [stop for stop in pauses.listing(store) if stop.scope == pauses.ALL or stop.project == project or not project],
-        len(gates.listing(store, project=project)),
-        requirements.of_tasks(store, project=project),
-        len(found)
-        if len(found) < limit
-        else tasks.count(store, project=project, state=state, include_ended=include_ended),
-        holds.listing(store),
+        tasks=found,
+        stops=[
+            one for one in pauses.listing(store) if one.scope == pauses.ALL or one.project == project or not project
+        ],
+        gates=len(gates.listing(store, project=project)),
+        labels=requirements.of_tasks(store, project=project),
+        in_all=tasks.count(store, project=project, state=state, include_ended=include_ended) if cut else len(found),
+        holds=holds.listing(store),
     )
 
 
