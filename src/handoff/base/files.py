@@ -189,6 +189,43 @@ def main_checkout(at: str) -> str | None:
     return os.path.dirname(common) if os.path.basename(common) == ".git" else None
 
 
+def git_home(top: str) -> str:
+    """The folder that tells two checkouts apart: git's own, which worktrees share; without git, the folder itself."""
+    main = main_checkout(top) or top
+    link = os.path.join(main, ".git")
+    if os.path.isfile(link):  # a submodule
+        with open(link, encoding="utf-8", errors="surrogateescape") as file:
+            words = file.read(_POINTER_BYTES)
+        link = os.path.normpath(os.path.join(main, words.removeprefix("gitdir:").strip()))
+    return os.path.realpath(link if os.path.isdir(link) else main)
+
+
+def project_of(place: str, home: str) -> str:
+    """The project of a git folder as both sides wrote it down: the folder itself, and the home; else nothing."""
+    name = told_project(place, home)
+    return name if name and place in project_owners(home, name) else ""
+
+
+def told_project(place: str, home: str) -> str:
+    """Which project of this home a git folder says it is; a copy of the folder says so too."""
+    here = os.path.realpath(home)
+    pairs = (line.partition(" ") for line in _lines(os.path.join(place, "handoff-project")))
+    return next((name for name, _, where in pairs if where == here and "/" not in name), "")
+
+
+def project_owners(home: str, name: str) -> list[str]:
+    """The git folders a project of this home belongs to."""
+    return _lines(os.path.join(home, name, ".checkout"))
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            return file.read().splitlines()
+    except OSError:
+        return []
+
+
 def failure(what: str, error: OSError) -> UserError:
     """What the system refused, in a person's words; where only room is missing, it is `Away`."""
     words = f"{what}: {error.strerror}."

@@ -39,6 +39,15 @@ class App:
         return self._database
 
     @property
+    def has_rows(self) -> bool:
+        """Whether the relay was ever used: where it was not, nothing is opened and nothing made by looking."""
+        home = self.settings.home
+        if self.settings.get("HANDOFF_DATABASE_URL") or os.path.exists(os.path.join(home, "handoff.db")):
+            return True
+        config = os.path.join(home, HOME_CONFIG)
+        return os.path.exists(config) and bool(load_config(config, HOME_KEYS).text("database_url"))
+
+    @property
     def database_url(self) -> str:
         """HANDOFF_DATABASE_URL, else database_url in the home's config.toml, else the SQLite file in the home."""
         from handoff.store import addresses

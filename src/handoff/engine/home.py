@@ -5,7 +5,17 @@ from __future__ import annotations
 import os
 
 from handoff.base.errors import ConfigError, UserError
-from handoff.base.files import main_checkout
+from handoff.base.files import (
+    create_exclusive,
+    git_home,
+    main_checkout,
+    make_folder,
+    project_of,
+    project_owners,
+    read_text,
+    told_project,
+    write_atomic,
+)
 from handoff.base.ids import check_id, slug
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.settings import HOME_CONFIG, HOME_KEYS, load_config
@@ -46,8 +56,105 @@ def find_project(app: App, *, name: str = "", workspace: str = "") -> Project:
                 f"'{chosen}' cannot name a project: handoff keeps its own files there.", "Choose another name."
             )
     else:
-        chosen = name_of(top)
+        chosen = project_name(app, top)
     return Project(chosen, top, os.path.join(app.settings.home, chosen))
+
+
+def project_name(app: App, top: str) -> str:
+    """The project of a checkout: the one it is known by, else its folder's name. A namesake elsewhere gets a longer one."""
+    home, place = app.settings.home, git_home(top)
+    known = project_of(place, home)
+    if known or place.startswith(os.path.realpath(home) + os.sep):
+        return known or name_of(top)  # a workspace of ours is known by other means
+    told = told_project(place, home)
+    owners = project_owners(home, told) if told else []
+    if owners and not any(map(os.path.exists, owners)):
+        take_over(app, told, place)
+        return told
+    name = name_of(top)
+    if _may_have(app, name, place):
+        return name
+    from handoff.git.snapshots.parts import digest
+
+    return f"{name}-{digest(os.fsencode(place))[:6]}"  # as its snapshots are
+
+
+def _may_have(app: App, name: str, place: str) -> bool:
+    """Whether the checkout may go by that name. In a home of before, whoever has tasks under a name keeps it."""
+    home = app.settings.home
+    owners = project_owners(home, name)
+    if owners or not os.path.isdir(os.path.join(home, name)):
+        return not owners or place in owners
+    from handoff.board.tasks import projects
+
+    folders = projects.workspaces(app.database, project=name) if app.has_rows else []
+    places = {git_home(folder) for folder in folders if os.path.isdir(folder)}
+    if places and place not in places:
+        return False
+    _write_owners(app, name, sorted(places | {place}))
+    return True
+
+
+def settle(app: App, project: Project) -> Project:
+    """Write down whose a project is before its first row; of two namesakes that come at once, one gets the longer name."""
+    place = git_home(project.workspace)
+    if project_of(place, app.settings.home) or project_name(app, project.workspace) != project.name:
+        return project  # known, or named by the person
+    if not project_owners(app.settings.home, project.name):
+        make_folder(project.folder)
+        create_exclusive(os.path.join(project.folder, ".checkout"), f"{place}\n")
+    if place not in project_owners(app.settings.home, project.name):
+        return settle(app, find_project(app, workspace=project.workspace))
+    _tell(app, project.name, place)
+    return project
+
+
+def take_over(app: App, name: str, place: str) -> int:
+    """The checkout at `place` is the project's from now on: its rows say so too. How many of them did not."""
+    from handoff.board.tasks import projects
+
+    old = [os.path.dirname(owner) for owner in project_owners(app.settings.home, name)]
+    new = os.path.dirname(place) if os.path.basename(place) == ".git" else place
+    moved = projects.move(app.database, project=name, old=old, new=new) if app.has_rows else 0
+    _move_claims(app, old, new)
+    _write_owners(app, name, [place])
+    return moved
+
+
+def _write_owners(app: App, name: str, places: list[str]) -> None:
+    make_folder(os.path.join(app.settings.home, name))
+    write_atomic(os.path.join(app.settings.home, name, ".checkout"), "".join(f"{place}\n" for place in places))
+    for place in places:
+        _tell(app, name, place)
+
+
+def _tell(app: App, name: str, place: str) -> None:
+    """Write the name into the git folder, which keeps it when the checkout is moved; a folder without git has no such place."""
+    path, home = os.path.join(place, "handoff-project"), os.path.realpath(app.settings.home)
+    if not os.path.isfile(os.path.join(place, "HEAD")):
+        return
+    others = (
+        [line for line in read_text(path).splitlines() if line.partition(" ")[2] != home]
+        if os.path.isfile(path)
+        else []
+    )
+    try:
+        write_atomic(path, "".join(f"{line}\n" for line in (*others, f"{name} {home}")))
+    except UserError:
+        return  # a git folder that may not be written: the home knows it by its path
+
+
+def _move_claims(app: App, old: list[str], new: str) -> None:
+    """A tab that holds a task goes on in the moved folder."""
+    folder = os.path.join(app.settings.home, "sessions")
+    for name in os.listdir(folder) if os.path.isdir(folder) else ():
+        path = os.path.join(folder, name)
+        text = read_text(path) if name.endswith(".session") else ""
+        fresh = text
+        for place in old:
+            fresh = fresh.replace(f"\nworkspace={place}\n", f"\nworkspace={new}\n")
+        if fresh != text:
+            write_atomic(path, fresh, mode=0o600)
 
 
 def name_of(top: str) -> str:

@@ -66,6 +66,58 @@ SELECT key, id, scope FROM task WHERE batch = :batch
 SELECT project, count(*) AS tasks, sum(CASE WHEN ended_at IS NULL THEN 1 ELSE 0 END) AS live
 FROM task GROUP BY project ORDER BY project
 
+-- name: list_workspaces
+-- the folders that tasks of a project were written in
+SELECT DISTINCT workspace FROM task WHERE project = :project
+
+-- name: move_tasks_of_project
+-- the checkout of live tasks has moved
+UPDATE task SET workspace = :new WHERE project = :project AND workspace = :old AND ended_at IS NULL RETURNING *
+
+-- name: move_batches_of_project
+-- the checkout of live batches has moved
+UPDATE batch SET workspace = :new WHERE project = :project AND workspace = :old AND ended_at IS NULL
+
+-- name: move_flows_of_project
+-- the repository of live flows has moved
+UPDATE flow SET repository = :new WHERE project = :project AND repository = :old AND ended_at IS NULL
+
+-- name: rename_project_in_task
+-- a project goes by another name
+UPDATE task SET project = :new WHERE project = :old
+
+-- name: rename_project_in_batch
+-- a project goes by another name
+UPDATE batch SET project = :new WHERE project = :old
+
+-- name: rename_project_in_session
+-- a project goes by another name
+UPDATE session SET project = :new WHERE project = :old
+
+-- name: rename_project_in_pause
+-- a project goes by another name
+UPDATE pause SET project = :new WHERE project = :old
+
+-- name: rename_project_in_inbox
+-- a project goes by another name
+UPDATE inbox SET project = :new WHERE project = :old
+
+-- name: rename_project_in_measure
+-- a project goes by another name
+UPDATE measure SET project = :new WHERE project = :old
+
+-- name: rename_project_in_flow
+-- a project goes by another name
+UPDATE flow SET project = :new WHERE project = :old
+
+-- name: rename_project_in_incident
+-- a project goes by another name
+UPDATE incident SET project = :new WHERE project = :old
+
+-- name: rename_project_in_expense
+-- a project goes by another name
+UPDATE expense SET project = :new WHERE project = :old
+
 -- name: edit_task
 -- change what a task asks for while nobody works on it
 UPDATE task SET title = :title, brief = :brief, priority = :priority, not_before = :not_before, changed_at = :now

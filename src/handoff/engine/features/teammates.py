@@ -7,7 +7,6 @@ import os
 from handoff.base.clock import age
 from handoff.base.errors import HandoffError
 from handoff.base.record import TYPE_CHECKING
-from handoff.base.settings import HOME_CONFIG, HOME_KEYS, load_config
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,18 +19,9 @@ _SHOWN = 10
 _NAMED = 3
 
 
-def is_used(app: App) -> bool:
-    """Whether the relay has rows to look at; where it was never used, nothing is opened and nothing made."""
-    home = app.settings.home
-    if app.settings.get("HANDOFF_DATABASE_URL") or os.path.exists(os.path.join(home, "handoff.db")):
-        return True
-    config = os.path.join(home, HOME_CONFIG)
-    return os.path.exists(config) and bool(load_config(config, HOME_KEYS).text("database_url"))
-
-
 def at_work(app: App) -> list[str]:
     """One line for each session that holds a task of this project, but for the one that asks."""
-    if not is_used(app):
+    if not app.has_rows:
         return []
     from handoff.board.tasks import states, tasks
     from handoff.engine.home import find_project
@@ -55,7 +45,7 @@ def at_work(app: App) -> list[str]:
 
 def under_way(app: App) -> tuple[dict[str, int], list[str]]:
     """How much the relay has under way in this project: as numbers, and in at most one line each with what shows it."""
-    if not is_used(app):
+    if not app.has_rows:
         return {}, []
     from handoff.board.tasks import tasks
     from handoff.engine.home import find_project

@@ -20,7 +20,7 @@ from handoff.engine.features.status import look as look_at_feature
 from handoff.engine.flows import conclude
 from handoff.engine.flows.agent_args import fill_in
 from handoff.engine.flows.state import state_of
-from handoff.engine.home import find_project, home_config, labels_of
+from handoff.engine.home import find_project, home_config, labels_of, settle
 from handoff.engine.proof.test_runs import suites_of
 from handoff.engine.safety.snapshots import open_snapshot_store
 from handoff.engine.sessions import conclude as session_conclude
@@ -86,6 +86,7 @@ def start(app: App, *, request: FlowRequest) -> Flow:
     place = find_project(app)
     workflow = library.load(place.workspace, request.workflow)
     _check(app, request, workflow)
+    place = settle(app, place)
     feature, wanted = _subject(app, request, workflow)
     name = request.id or _free_id(app, place.name, feature or workflow.name)
     flows.refuse_live(app.database, project=place.name, id=name)

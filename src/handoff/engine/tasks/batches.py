@@ -11,7 +11,7 @@ from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.tasks import batches, metrics, outcomes, states, tasks
 from handoff.engine.fanout import views
 from handoff.engine.fanout.tab_urls import Job, uri_for
-from handoff.engine.home import home_config
+from handoff.engine.home import home_config, settle
 from handoff.engine.proof.baseline import take_baseline
 from handoff.engine.tasks import current
 from handoff.engine.tasks import report as journey
@@ -81,6 +81,7 @@ def open_batch(app: App, project: Project, path: str) -> OpenedBatch:
     config = home_config(app)
     manifest = read_checked(path)
     workspace = manifest.workspace or project.workspace
+    project = settle(app, project)
     uri_for(config, Job(project.name, manifest.batch_id, workspace, ""))
     _refuse_live_names(app, project, manifest)
     attempts = int(config.number("max_attempts"))

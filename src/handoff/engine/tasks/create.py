@@ -13,7 +13,7 @@ from handoff.board.tasks.requirements import check_labels
 from handoff.engine.fanout import views
 from handoff.engine.fanout.paths import is_stopped
 from handoff.engine.fanout.tab_urls import Job, uri_for
-from handoff.engine.home import home_config
+from handoff.engine.home import home_config, settle
 from handoff.engine.proof.baseline import take_baseline
 
 if TYPE_CHECKING:
@@ -73,6 +73,8 @@ def prepare(app: App, project: Project, request: Request) -> dict[str, Any]:
 def write_down(app: App, project: Project, request: Request) -> Task:
     """Record a task and write its files; a live task of that id is not overwritten."""
     values = prepare(app, project, request)
+    project = settle(app, project)
+    values["project"] = project.name
     _refuse_foreign_file(app, project, request.task)
     task = tasks.add(app.database, **values, after=request.after, labels=request.labels)
     views.refresh_or_tell(app, project.name, f"Task {task.label} is recorded")

@@ -10,7 +10,7 @@ from handoff.board.events import journal
 from handoff.board.sessions import leases, sessions
 from handoff.board.tasks import outcomes, tasks
 from handoff.engine.fanout import stop_files, views
-from handoff.engine.home import find_project, home_config, labels_of, name_of
+from handoff.engine.home import find_project, home_config, labels_of, project_name
 from handoff.engine.tasks import claims
 from handoff.engine.tasks.current import dropping_stale_claim, forget
 from handoff.engine.tasks.kinds import BY_KIND
@@ -232,7 +232,7 @@ def _publish(app: App, task: Task, held: CurrentClaim, clone: Workspace | None) 
         from handoff.engine.workspaces import publish
 
         fence = task.fence if held.fence is None else held.fence
-        folder = clone.tree if clone is not None else _worked_in(task, held.workspace)
+        folder = clone.tree if clone is not None else _worked_in(app, task, held.workspace)
         publish.publish(app, task=task, fence=fence, folder=folder, session=held.session)
 
 
@@ -248,14 +248,18 @@ def _judge(
 
         judged = task_work.judge(app, task, clone, summary=summary)
         return judged.evidence, clone, judged
-    folder = _worked_in(task, held.workspace)
+    folder = _worked_in(app, task, held.workspace)
     sandboxed = task_clones.is_sandboxed(app, project=task.project, session=held.session)
     return evidence.gather(app, task, workspace=folder, sandboxed=sandboxed), None, None
 
 
-def _worked_in(task: Task, claimed_in: str) -> str:
+def _worked_in(app: App, task: Task, claimed_in: str) -> str:
     """A session that claimed in a worktree of the project has worked there; any other folder says nothing."""
-    own = claimed_in not in ("", task.workspace) and os.path.isdir(claimed_in) and name_of(claimed_in) == task.project
+    own = (
+        claimed_in not in ("", task.workspace)
+        and os.path.isdir(claimed_in)
+        and project_name(app, claimed_in) == task.project
+    )
     return claimed_in if own else task.workspace
 
 

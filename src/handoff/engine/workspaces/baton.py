@@ -39,6 +39,8 @@ def baton(
     facts = task.baseline_facts
     if clone and facts:
         facts = {**facts, "workspace": clone, "dirty": []}
+    elif facts and task.workspace:
+        facts = {**facts, "workspace": task.workspace}  # the checkout may have moved since
     reading = [f"`{name}`" for name in config.texts("reading_list") if os.path.exists(os.path.join(folder, name))]
     values = {
         "task": task.id,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
+from handoff.base.files import project_of
 from handoff.base.ids import check_id, slug
 from handoff.git.plumbing import Source, open_source, read_text
 from handoff.git.snapshots.parts import digest
@@ -50,6 +51,9 @@ def project_folder(common: str, *, home: str, project: str = "") -> str:
     if project:
         return os.path.join(home, check_id(project, "project"))
     real = os.path.realpath(common)
+    known = project_of(real, home)
+    if known:
+        return os.path.join(home, known)
     base = os.path.dirname(real) if os.path.basename(real) == ".git" else real
     name = slug(os.path.basename(base)) or "project"
     folder = os.path.join(home, name if len(name) > 1 else f"{name}-project")

@@ -1,0 +1,69 @@
+"""A command touches the project it was called for: namesakes are two projects, and a moved checkout keeps its own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+from sandbox import Cli, Repo
+
+
+def test_two_checkouts_of_the_same_folder_name_are_two_projects(tmp_path):
+    one, two = Cli(Repo.create(str(tmp_path / "a" / "shop")).path), Cli(Repo.create(str(tmp_path / "b" / "shop")).path)
+    one("dump", "--task", "first", "--next", "x")
+    assert "Nothing to take" in two("claim", code=1).err
+    two("dump", "--task", "first", "--next", "another")
+    assert two("claim", "--json").json["brief"] == "another"
+    assert one("queue", "--json").json["project"] == "shop"
+    name = two("queue", "--json").json["project"]
+    assert name.startswith("shop-")
+    listed = one("project", "list").out
+    assert f"* shop {'':<19} 1 task (1 live)  {one.folder}" in listed
+    assert two.folder in listed
+    two("snapshot")
+    assert two("snapshots", "--json").json
+    assert os.path.isdir(os.path.join(os.environ["HANDOFF_HOME"], name, "snapshots.git"))
+
+
+def test_a_moved_checkout_keeps_its_tasks_and_a_copy_does_not_get_them(tmp_path):
+    repo = Repo.create(str(tmp_path / "shop"))
+    cli = Cli(repo.path)
+    cli("dump", "--task", "first", "--next", "x", "--owns", "a.txt")
+    cli("claim", "first", "--session", "tab")
+    shutil.copytree(repo.path, tmp_path / "copy")
+    assert "Nothing to take" in Cli(str(tmp_path / "copy"))("claim", code=1).err
+    assert cli("queue", "--json").json["project"] == "shop"  # looked at by the copy, it stays whose it was
+    os.rename(repo.path, tmp_path / "store")
+    moved = Cli(str(tmp_path / "store"))
+    assert [task["task"] for task in moved("queue", "--json").json["tasks"]] == ["first"]
+    assert moved("show", "first", "--json").json["workspace"] == str(tmp_path / "store")
+    with open(os.path.join(os.environ["HANDOFF_HOME"], "shop", "queue", "first.md"), encoding="utf-8") as file:
+        assert f"Workspace: `{tmp_path / 'store'}`" in file.read()
+    (tmp_path / "store" / "a.txt").write_text("a\n")
+    moved("done", "--summary", "made where it is now")
+
+
+def test_a_project_of_before_is_taken_over_by_hand_after_a_dry_run(tmp_path):
+    old = Cli(Repo.create(str(tmp_path / "old" / "shop")).path)
+    old("dump", "--task", "first", "--next", "x")
+    os.unlink(os.path.join(old.folder, ".git", "handoff-project"))
+    os.unlink(os.path.join(os.environ["HANDOFF_HOME"], "shop", ".checkout"))
+    assert old("queue", "--json").json["project"] == "shop"  # a home of before: the name stays
+    new = Cli(Repo.create(str(tmp_path / "new" / "market")).path)
+    assert "which is there" in new("project", "move", "shop", code=3).err
+    assert "There is no project 'nope'" in new("project", "move", "nope", code=1).err
+    shutil.rmtree(old.folder)
+    assert "its folder is gone" in new("project", "list").out
+    assert "Would change: project shop with 1 task (1 live)" in new("project", "move", "shop").out
+    assert not new("queue", "--json").json["tasks"]
+    new("project", "move", "shop", "--execute")
+    assert new("claim", "--json").json["workspace"] == new.folder
+    assert "works on first" in new("project", "rename", "shop", "bazaar", code=4).err
+    new("release", "first")
+    new("project", "rename", "shop", "bazaar")
+    assert new("queue", "--json").json["project"] == "shop"
+    new("project", "rename", "shop", "bazaar", "--execute")
+    assert [task["task"] for task in new("queue", "--json").json["tasks"]] == ["first"]
+    assert new("queue", "--json").json["project"] == "bazaar"
+    assert os.path.isfile(os.path.join(os.environ["HANDOFF_HOME"], "bazaar", "queue", "first.md"))
+    assert "cannot name a project" in new("project", "rename", "bazaar", "A/B", code=1).err
