@@ -14,12 +14,14 @@ from handoff.base.record import TYPE_CHECKING
 from handoff.board.events import journal
 from handoff.board.tasks import states, tasks
 from handoff.engine.fanout import markers
-from handoff.engine.fanout.paths import document
+from handoff.engine.fanout.paths import document, is_stopped
 from handoff.engine.fanout.tab_urls import Job, uri_for
 from handoff.engine.home import home_config
 from handoff.engine.workspaces import baton
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from handoff.board.tasks.batches import Batch
     from handoff.board.tasks.tasks import Task
     from handoff.engine.app import App
@@ -37,11 +39,38 @@ def refresh(app: App, project: str, *, whole: bool = False) -> int:
     folder = os.path.join(app.settings.home, project)
     newest = journal.last(app.database, project=project, limit=1)
     top = newest[-1].seq if newest else 0
-    if not whole and (top == 0 or _seen(app, folder) == top):
+    if not whole and (top == 0 or (_seen(app, folder), _seen_stops(folder)) == (top, _stops(app, project))):
         return 0
     make_folder(os.path.join(folder, "queue"))
     with locked(os.path.join(folder, _STAMP + ".lock"), what=f"the files of project {project}"):
         return _refresh(app, project, folder, whole=whole)
+
+
+def mend(app: App, project: str, found: Sequence[Task]) -> None:
+    """Bring the files of tasks that somebody looks at up to date; one that was removed comes back."""
+    refresh(app, project)
+    stops = _stops(app, project)
+    for task in found:
+        path = document(app, task)
+        open_to_all = task.state == states.READY and not _is_held(task, stops)
+        if path and not (os.path.exists(path) and (not open_to_all or os.path.exists(path[:-3] + ".uri"))):
+            refresh(app, project, whole=True)
+            return
+
+
+def _stops(app: App, project: str) -> set[str]:
+    """What holds tasks of the project back, by rows and by files: their addresses are not offered."""
+    found = {"file"} if is_stopped(app, project) else set()
+    if tasks.is_any_paused(app.database):
+        from handoff.board.sessions import pauses
+
+        stops = pauses.listing(app.database)
+        found |= {f"{one.scope}:{one.name}" for one in stops if one.scope == pauses.ALL or one.project == project}
+    return found
+
+
+def _is_held(task: Task, stops: set[str]) -> bool:
+    return bool(stops & {"file", "all:", "project:", f"batch:{task.scope}", f"task:{task.id}", f"task:{task.label}"})
 
 
 def refresh_or_tell(app: App, project: str, done: str) -> None:
@@ -76,7 +105,10 @@ def _refresh(app: App, project: str, folder: str, *, whole: bool) -> int:
                     names[event.task_id.rpartition("/")[2]] = None
                 elif event.batch is not None:
                     (opened if event.kind == "batch.opened" else joined)[event.batch] = None
-    writer = _Writer(app)
+    stops = _stops(app, project)
+    if stops != _seen_stops(folder):
+        names.update((task.id, None) for task in tasks.listing(store, project=project, limit=1_000_000))
+    writer = _Writer(app, stops)
     for key in opened:
         writer.add_batch(key)
     for key in joined:
@@ -86,7 +118,7 @@ def _refresh(app: App, project: str, folder: str, *, whole: bool) -> int:
         if task is not None:
             writer.add_task(task)
     count = _put(writer.files)
-    _remember(app, folder, seen)
+    _remember(app, folder, seen, stops)
     return count
 
 
@@ -101,8 +133,8 @@ def _newest(app: App, project: str, name: str) -> Task | None:
 class _Writer:
     """Collects which file must hold what; None means that it must not be there."""
 
-    def __init__(self, app: App) -> None:
-        self.app = app
+    def __init__(self, app: App, stops: set[str]) -> None:
+        self.app, self.stops = app, stops
         self.config = home_config(app)
         self.files: Files = {}
         self._batches: dict[int, Batch] = {}
@@ -161,7 +193,7 @@ class _Writer:
             self.add_part(batch, task)
         base = document(self.app, task).removesuffix(".md")
         job = Job(task.project, task.id, task.workspace, base + ".md", task.agent)
-        ready = task.state == states.READY
+        ready = task.state == states.READY and not _is_held(task, self.stops)
         self.files[base + ".md"] = baton.baton(self.app, self.config, task, batch=batch, parts=parts)
         self.files[base + ".uri"] = markers.uri_file(task.workspace, uri_for(self.config, job)) if ready else None
         self.files[base + ".done"] = markers.done_marker(task) if task.state == states.DONE else None
@@ -179,7 +211,7 @@ class _Writer:
     def add_fan_in_marks(self, batch: Batch, task: Task) -> None:
         marks = {
             "_fanin_triggered": batch.joined_at is not None,
-            "_fan_in_started": task.started_at is not None,
+            "_fan_in_started": task.state in (states.RUNNING, states.DONE),  # a lost session has not started it
             "_fan_in_done": task.state == states.DONE,
             "_aborted": batch.state == states.CANCELLED,
         }
@@ -257,17 +289,22 @@ def _content(path: str) -> bytes | None:
 def _seen(app: App, folder: str) -> int:
     """Up to which line of the journal the files are true; -1 when that is not known or was another database."""
     there = _content(os.path.join(folder, _STAMP))
-    number, _, place = (there or b"").decode("utf-8", "replace").strip().partition(" ")
+    number, _, place = (there or b"").decode("utf-8", "replace").partition("\n")[0].strip().partition(" ")
     return int(number) if number.isdigit() and place == app.database.place else -1
 
 
-def _remember(app: App, folder: str, seq: int) -> None:
+def _seen_stops(folder: str) -> set[str]:
+    """The stops that the files know."""
+    return set((_content(os.path.join(folder, _STAMP)) or b"").decode("utf-8", "replace").split("\n")[1:]) - {""}
+
+
+def _remember(app: App, folder: str, seq: int, stops: set[str]) -> None:
     # Not synced: if it is lost in a power cut, the files are rebuilt once.
     path = os.path.join(folder, _STAMP)
     temp = f"{path}.{os.getpid()}.tmp"
     try:
         with open(temp, "w", encoding="utf-8") as file:
-            file.write(f"{seq} {app.database.place}\n")
+            file.write("\n".join((f"{seq} {app.database.place}", *sorted(stops), "")))
         os.rename(temp, path)
     except OSError as error:
         raise UserError(

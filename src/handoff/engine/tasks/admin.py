@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 
-from handoff.base.errors import UserError
+from handoff.base.errors import Refused, UserError
 from handoff.base.files import remove
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board import gates
 from handoff.board.events import journal
 from handoff.board.sessions import holds, pauses
 from handoff.board.tasks import batches, outcomes, requirements, states, tasks
-from handoff.engine.fanout import views
+from handoff.engine.fanout import stop_files, views
 from handoff.engine.fanout.paths import document, leftovers
 from handoff.engine.fanout.tab_urls import Job
 from handoff.engine.home import find_project, home_config
@@ -223,15 +222,21 @@ def open_(app: App, task: Task, *, way: str = "") -> OpenedTab:
         raise UserError(f"Task '{task.label}' is {task.state}.", f"See: {app.settings.program} queue")
     if task.state == states.WAITING:
         raise UserError(f"Task '{task.label}' still waits.", f"See: {app.settings.program} show {task.label}")
-    views.refresh(app, task.project)
+    stop_files.read_files(app, task.project)
+    with app.database.transaction(write=False) as transaction:
+        stop = pauses.pause_of(transaction, task)
+    if stop is not None:
+        raise Refused(
+            f"'{task.label}' is not offered: {stop.words} is stopped ({stop.reason or 'no reason given'}).",
+            f"Go on with: {stop.way_back}",
+        )
     path = document(app, task)
     if not path:
         raise UserError(
             f"'{task.label}' is a phase of a flow.",
             f"Do it yourself: {app.settings.program} flow step {task.scope} --agent person",
         )
-    if not os.path.exists(path):
-        views.refresh(app, task.project, whole=True)
+    views.mend(app, task.project, [task])
     return open_task(app, home_config(app), Job(task.project, task.id, task.workspace, path, task.agent), way=way)
 
 

@@ -109,7 +109,7 @@ class Reader:
         if len(value) < _LEAST_SUB_TASKS:
             self.fault(
                 ("sub_tasks",),
-                f"it has {len(value)} entries",
+                "it has one entry" if value else "it is empty",
                 "Split the work into two or more, or use: handoff dump --task",
             )
         for index, item in enumerate(value):

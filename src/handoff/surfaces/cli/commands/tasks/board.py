@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from handoff.base.clock import age, stamp
-from handoff.base.errors import UsageError
+from handoff.base.errors import UsageError, UserError
 from handoff.base.record import TYPE_CHECKING
 from handoff.engine.home import find_project
 from handoff.engine.tasks import admin
@@ -46,12 +46,23 @@ def brief_of(task: Task) -> dict[str, Any]:
     }
 
 
+def mend_files(ctx: Context, project: str, found: list[Task]) -> None:
+    """A document of a task that was removed comes back when somebody looks; where nothing can be written, that is said."""
+    from handoff.engine.fanout import views
+
+    try:
+        views.mend(ctx.app, project, found)
+    except UserError as error:
+        ctx.out.warning(f"the files of project {project} are not up to date: {error.message}")
+
+
 # --- show and log --------------------------------------------------------------------------------------------
 
 
 def _show(ctx: Context, arguments: argparse.Namespace) -> None:
     found = admin.picture(ctx.app, _find(ctx, arguments))
     task = found.task
+    mend_files(ctx, task.project, [task])
     ctx.out.data(
         {
             **brief_of(task),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from handoff.base.clock import age
+from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING
 from handoff.engine.tasks import admin
 from handoff.surfaces.cli.command import Command, flag, option, pick, project_option
-from handoff.surfaces.cli.commands.tasks.board import brief_of, chosen_project
+from handoff.surfaces.cli.commands.tasks.board import brief_of, chosen_project, mend_files
 from handoff.surfaces.cli.commands.tasks.holds import by_task, hold_data, tell_agents
 
 if TYPE_CHECKING:
@@ -38,14 +39,10 @@ def _queue(ctx: Context, arguments: argparse.Namespace) -> None:
     admin.check_state(arguments.state)
     project = chosen_project(ctx, arguments)
     if project:
-        from handoff.engine.fanout import stop_files, views
-        from handoff.engine.supervisor import watchdog
-
-        stop_files.read_files(ctx.app, project)
-        for line in watchdog.take_in_markers(ctx.app, [project])[1]:
-            ctx.out.warning(f"a marker was not believed: {line}")
-        views.refresh(ctx.app, project)
+        _take_in(ctx, project)
     found = admin.board(ctx.app, project=project, **pick(arguments, "state include_ended limit"))
+    if project:
+        mend_files(ctx, project, found.tasks)
     held = by_task(found.holds, found.tasks)
     ctx.out.data(
         {
@@ -82,6 +79,19 @@ def _queue(ctx: Context, arguments: argparse.Namespace) -> None:
     if found.gates:
         waits = "1 gate waits" if found.gates == 1 else f"{found.gates} gates wait"
         ctx.out.line(f"{waits} for your answer: {program} gates", "warn")
+
+
+def _take_in(ctx: Context, project: str) -> None:
+    """What people said by touching files counts before the list is shown; where nothing can be written, it is only shown."""
+    from handoff.engine.fanout import stop_files
+    from handoff.engine.supervisor import watchdog
+
+    try:
+        stop_files.read_files(ctx.app, project)
+        for line in watchdog.take_in_markers(ctx.app, [project])[1]:
+            ctx.out.warning(f"a marker was not believed: {line}")
+    except UserError as error:
+        ctx.out.warning(f"stop files and markers were not taken in: {error.message}")
 
 
 def _tell_tasks(ctx: Context, found: Board, held: dict[int, Hold], *, every: bool) -> None:
