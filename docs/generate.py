@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import handoff
 from handoff.base import settings
+from handoff.base.errors import INTERRUPTED
 from handoff.surfaces.cli import bug, main
 from handoff.surfaces.cli.catalog import CATALOG
 from handoff.surfaces.cli.dispatch import load
@@ -161,7 +162,7 @@ def exit_codes_page() -> str:
         told = f"`{name}`: {' '.join(meaning.split())}"
         codes[code] = f"{codes[code]} {told}" if code in codes else told
     codes[bug.BUG] = "A fault of handoff's own. A log that can be pasted into a report was written, and its path shown."
-    codes[main.INTERRUPTED] = "Interrupted with Ctrl-C."
+    codes[INTERRUPTED] = "Interrupted with Ctrl-C."
     codes[main.PIPE_CLOSED] = "The reader of our output has gone (`handoff list` into `head`)."
     lines = ["# Exit codes", "", NOTE, "| code | meaning |", "|--:|---|"]
     lines += [f"| {code} | {meaning} |" for code, meaning in sorted(codes.items())]

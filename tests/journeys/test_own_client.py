@@ -11,6 +11,7 @@ import sys
 import pytest
 
 from handoff.agents.dialects import DIALECTS
+from sandbox import Cli, Repo
 
 
 @pytest.fixture
@@ -92,6 +93,23 @@ def test_a_call_renews_the_lease_and_moves_what_was_last_seen(tab):
     assert after[1] > before[1] + 500
     tab.hook(tool="Bash", command="make")
     assert tab.rows("SELECT lease_until, seen_at FROM task") == [after], "a second call at once writes nothing"
+
+
+def test_the_list_of_sessions_shows_who_works_here_and_when_they_were_last_seen(tab, tmp_path):
+    other = Repo.create(str(tmp_path / "elsewhere"))
+    away = Cli(other.path)
+    away("dump", "--task", "theirs", "--next", "x")
+    away("claim", "theirs")
+    tab.rows("UPDATE session SET seen_at = seen_at - 600, started_at = started_at - 600")
+    tab.silence(600)
+    tab.hook(tool="Bash", command="make")
+    (row,) = tab.cli("session", "list", "--json").json
+    assert (row["label"], row["seen_at"] > row["started_at"] + 500) == ("mine", True)
+    assert "works on 'mine' in repo" in tab.cli("session", "list").out
+    everywhere = tab.cli("session", "list", "--all-projects", "--json").json
+    assert sorted(one["label"] for one in everywhere) == ["mine", "theirs"]
+    tab.cli("done")
+    assert "No session runs in project repo" in tab.cli("session", "list").out
 
 
 def test_a_client_thought_dead_has_its_task_again_if_nobody_took_it(tab):

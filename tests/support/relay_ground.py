@@ -95,6 +95,7 @@ class Ground:
         for act in (trace, *acts, last):
             lines.append("[[act]]")
             lines += [f"{key} = {json.dumps(value)}" for key, value in act.items()]
+        os.makedirs(os.path.dirname(os.path.join(self.scripts, task)), exist_ok=True)
         with open(os.path.join(self.scripts, f"{task}.toml"), "w", encoding="utf-8") as file:
             file.write("\n".join(lines) + "\n")
 
@@ -107,7 +108,8 @@ class Ground:
 
     def add_batch(self, *names: str, max_attempts: int = 3) -> int:
         for name in (*names, "join"):
-            self.script(name, {"write": f"{name}.txt", "text": name})
+            script = name if name == "join" else f"night/{name}"
+            self.script(script, {"write": f"{name}.txt", "text": name})
         parts = [
             batches.SubTask(name, f"do {name}", check_command=f"test -f {name}.txt", max_attempts=max_attempts)
             for name in (*names, "join")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+INTERRUPTED = 130
+"""The exit code of a command that a person interrupted."""
+
 
 class HandoffError(Exception):
     """Every failure a person can meet. The surface prints message and hint and exits with `exit_code`."""

@@ -437,6 +437,17 @@ SELECT * FROM session WHERE id = :id
 -- sessions that have not ended
 SELECT * FROM session WHERE ended_at IS NULL ORDER BY started_at LIMIT :limit
 
+-- name: list_sessions_at_work
+-- sessions that hold a task or were started by us, each with its last sign of life, also one for its task
+SELECT session.id, session.kind, session.project, session.agent, session.workspace, session.host, session.boot, session.pid,
+       session.process_start, session.task, session.fence, session.started_at,
+       CASE WHEN task.seen_at > session.seen_at THEN task.seen_at ELSE session.seen_at END AS seen_at,
+       session.ended_at, session.ending
+FROM session LEFT JOIN task ON task.key = session.task
+WHERE session.ended_at IS NULL AND (session.task IS NOT NULL OR session.kind NOT IN ('tab', 'person'))
+  AND (:project = '' OR session.project = :project)
+ORDER BY session.started_at LIMIT :limit
+
 -- name: give_session_task
 -- the session holds this task now
 UPDATE session SET task = :task, fence = :fence, seen_at = :now, ended_at = NULL, ending = '' WHERE id = :id

@@ -263,3 +263,18 @@ def test_a_late_heartbeat_brings_the_task_back_for_as_long_as_it_says(database):
     assert tasks.get(database, key=task.key).state == "ready"
     back = leases.heartbeat(database, key=task.key, fence=1, lease_seconds=600)
     assert (back.state, back.lease_seconds) == ("running", 600)
+
+
+def test_at_work_is_who_holds_a_task_or_was_started_by_us_and_a_sign_of_life_is_seen(database):
+    add(database, "login")
+    add(database, "other", project="bakery")
+    claim = leases.claim_next(database, who=who("tab"), project="shop")
+    leases.claim_next(database, who=who("away"), project="bakery")
+    sessions.register(database, who=who("idle", project="shop"))
+    sessions.register(database, who=who("ours", project="shop", kind=sessions.AGENT))
+    database.shift += 100
+    leases.heartbeat(database, key=claim.task.key, fence=claim.fence)
+    found = {one.id: one for one in sessions.at_work(database, project="shop")}
+    assert sorted(found) == ["ours", "tab"]
+    assert found["tab"].seen_at >= found["tab"].started_at + 100
+    assert sorted(one.id for one in sessions.at_work(database)) == ["away", "ours", "tab"]

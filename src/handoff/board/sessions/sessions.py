@@ -72,6 +72,11 @@ def listing(store: Store, *, limit: int = LIMIT) -> list[Session]:
     return fetch_all(store, Session, "list_live_sessions", limit=limit)
 
 
+def at_work(store: Store, *, project: str = "", limit: int = LIMIT) -> list[Session]:
+    """Sessions of a project, or of all, that hold a task or were started by us; a tab that has let its task go is none."""
+    return fetch_all(store, Session, "list_sessions_at_work", project=project, limit=limit)
+
+
 def end(store: Store, *, id: str, ending: str = "ended") -> bool:
     """The session is over. A task it still holds comes back when its lease ends; release it first if it is known."""
     with store.transaction() as transaction:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from handoff.base.record import TYPE_CHECKING
+from handoff.board.tasks.tasks import SUB_TASK
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -11,10 +12,13 @@ if TYPE_CHECKING:
 
 
 def fill_in(words: Sequence[str], task: Task) -> tuple[str, ...]:
-    """`{task}`, `{attempt}` and, in a flow, `{flow}`, `{cycle}` and `{phase}` stand for what they say."""
+    """`{task}`, `{attempt}` and, in a flow, `{flow}`, `{cycle}` and `{phase}` stand for what they say.
+
+    A part is told with its batch (`split/one`), because another batch may have a part of that name.
+    """
     cycle, _, phase = task.id.partition("-")
     names = {
-        "{task}": task.id,
+        "{task}": task.label if task.kind == SUB_TASK else task.id,
         "{attempt}": str(task.attempt),
         "{flow}": task.scope,
         "{cycle}": cycle,

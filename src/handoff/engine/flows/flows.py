@@ -180,7 +180,7 @@ def step(
         started = _under_way(app, task)
         if started is not None:
             tell(f"Session {task.held_by} works on '{task.label}' already; staying with it.")
-            return StepResult(session_start.watch(app, started), phase, look_again(app, flow))
+            return StepResult(session_start.watch(app, started, tell=tell), phase, look_again(app, flow))
         task = leases.release(app.database, key=task.key, fence=task.fence, reason="its session was never started")
     if task.state != states.READY:
         return StepResult(None, phase, _refuse_still(app, seen))
@@ -201,7 +201,7 @@ def step(
         ),
     )
     tell(f"Session {started.session.name} ({chosen}) works on {phase}, cycle {flow.cycle}, attempt {task.attempt}.")
-    return StepResult(session_start.watch(app, started), phase, look_again(app, flow))
+    return StepResult(session_start.watch(app, started, tell=tell), phase, look_again(app, flow))
 
 
 def _under_way(app: App, task: Task) -> session_start.RunningSession | None:

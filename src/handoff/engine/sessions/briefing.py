@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _SHOWN = 30
 _HEARD = 3  # so many sessions are quoted where none is known to have worked
 _TOLD = frozenset(
-    """task.claimed task.released task.expired task.rejected session.concluded session.out_of_scope note.added""".split()
+    """task.claimed task.released task.expired task.rejected session.concluded session.out_of_scope task.taken_back note.added""".split()
 )
 
 

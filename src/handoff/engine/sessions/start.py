@@ -45,6 +45,9 @@ if TYPE_CHECKING:
     from handoff.engine.sessions.conclude import ConcludedSession
 
 
+INTERRUPTED = "a person interrupted it"
+
+
 class StartRequest(Record):
     """What a session is to be started with."""
 
@@ -285,14 +288,22 @@ def _session(
     return AgentSession(folder, claim.session.id, adapter, able, rules, app.clock, ago=ago)
 
 
-def watch(app: App, started: RunningSession, *, tell: Callable[[str], None] | None = None) -> ConcludedSession:
-    """Stay with the session until it is over, keep its tree, and conclude what comes of the task."""
-    outcome = wait(app, started)
+def watch(app: App, started: RunningSession, *, tell: Callable[[str], None]) -> ConcludedSession:
+    """Stay with the session until it is over, keep its tree, and conclude what comes of the task.
+
+    Who interrupts us means the session: it is ended, and its task is free again without an attempt used up.
+    """
+    try:
+        outcome = wait(app, started)
+    except KeyboardInterrupt:
+        reason = "the terminal was closed" if started.session.rules.attended else INTERRUPTED
+        if not started.session.rules.attended:
+            tell(f"Interrupted: session {started.session.name} is being ended.")
+        running.stop(app, session=started.session.name, reason=reason)
+        outcome = wait(app, started)
     save(app, started.claim)
     concluded = conclude.conclude(app, claim=started.claim, outcome=outcome)
     running.forget(app, started.claim.session.id)
-    if tell is not None:
-        tell(concluded.words)
     return concluded
 
 

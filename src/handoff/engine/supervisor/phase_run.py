@@ -29,7 +29,7 @@ _AWAY_PAUSE = 0.5
 
 
 class WorkerSettings(Record):
-    """Which agents a supervisor starts, with which extra arguments; `{task}` in a word is the task's id: see further_words."""
+    """Which agents a supervisor starts, with which extra arguments; `{task}` in a word is the task's id: see agent_args."""
 
     agents: tuple[str, ...]
     words: tuple[str, ...] = ()

@@ -16,7 +16,7 @@ from handoff.git.landing import merge as work
 from handoff.git.landing.target import Landing, Target, checkout_of
 from handoff.git.ownership.ownership import Ownership
 from handoff.git.plumbing import refs as sources
-from handoff.git.snapshots.restore import tree_of
+from handoff.git.snapshots.restore import changes, put_files, tree_of
 from handoff.git.workspaces.include import copy_included
 from handoff.git.workspaces.kinds import isolation
 from handoff.git.workspaces.workspaces import CLONE, READY, SHARED, Workspace, all_workspaces, read_workspace
@@ -258,9 +258,8 @@ def _from_workspace(app: App, snapshot_store: SnapshotStore, workspace: Workspac
         raise UserError(f"The workspace '{workspace.name}' cannot be landed.", "It is your own checkout, or not ready.")
     own = snapshot_store_of(app, workspace=workspace)
     now = keep(app, own, "before landing", session=workspace.session or workspace.name)
-    started = [one for one in listing(app, snapshot_store=own, workspace=workspace.name) if one.operation == "start"]
     base_tree = tree_of(snapshot_store.store, workspace.base)
-    start_tree = tree_of(snapshot_store.store, started[-1].sha) if started else base_tree
+    start_tree = _start_tree(app, snapshot_store, workspace)
     touched = work.touches(snapshot_store.store, start_tree, now.sha)
     included = {one.path for one in work.touches(snapshot_store.store, base_tree, start_tree) if one.mode != "000000"}
     left = dict.fromkeys(
@@ -278,6 +277,22 @@ def _from_workspace(app: App, snapshot_store: SnapshotStore, workspace: Workspac
     words = message or _message(own, workspace)
     found = member(workspace.name, workspace.base, commit, tuple(taken), words)
     return found._replace(left_out=tuple(f"{path} ({why})" for path, why in left.items()))
+
+
+def _start_tree(app: App, snapshot_store: SnapshotStore, workspace: Workspace) -> str:
+    """What a workspace held when it was made."""
+    own = snapshot_store_of(app, workspace=workspace)
+    started = [one for one in listing(app, snapshot_store=own, workspace=workspace.name) if one.operation == "start"]
+    return tree_of(snapshot_store.store, started[-1].sha if started else workspace.base)
+
+
+def take_back(app: App, *, snapshot_store: SnapshotStore, workspace: Workspace, paths: Sequence[str]) -> str:
+    """Let these files of a workspace be as they were when it was made; how they are now is in the snapshot told."""
+    own, store, wanted = snapshot_store_of(app, workspace=workspace), snapshot_store.store, set(paths)
+    now = keep(app, own, "before what is not owned was taken back", session=workspace.session or workspace.name)
+    differing = changes(store, now.sha, _start_tree(app, snapshot_store, workspace))
+    put_files(store, workspace.tree, [one for one in differing if one.path in wanted])
+    return str(now.sha)
 
 
 def _in_tree(snapshot_store: SnapshotStore, tree: str, path: str) -> bool:

@@ -6,6 +6,7 @@ from handoff.base.errors import Conflict, HandoffError, Refused
 from handoff.base.light_json import loads
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.settings import PROJECT_FOLDER
+from handoff.board.events import journal
 from handoff.board.tasks import states, tasks
 from handoff.engine.proof.evidence import Evidence, is_as_stamped, run_task_check, stamps_of
 from handoff.engine.safety.snapshots import keep as take_snapshot
@@ -31,6 +32,7 @@ _DOCUMENTS = PROJECT_FOLDER + "/"
 _TRIES = 2
 _LANDED = '"landed"'  # in the evidence a report left
 _SHOWN = 20
+_MOST = 200
 
 
 class JudgedWork(Record):
@@ -41,11 +43,26 @@ class JudgedWork(Record):
 
 
 def begin(app: App, snapshot_store: SnapshotStore, task: Task, *, session: str) -> Workspace | None:
-    """The task's clone for a session, which does not answer for what earlier ones left there outside the ownership."""
+    """The task's clone for a session, which does not answer for what earlier ones left there outside the ownership.
+
+    That is taken back first, so that its check does not run on it either; what cannot be taken back is remembered.
+    """
     before, strays = task_clones.of_task(app, task), None
     if before is not None and before.session != session:
-        strays = stamps_of(before.tree, _outside(_taken(app, snapshot_store, before._replace(owns=task.patterns))))
+        clone = before._replace(owns=task.patterns)
+        if outside := _outside(_taken(app, snapshot_store, clone)):
+            _take_back(app, snapshot_store, task, clone, list(outside))
+            outside = _outside(_taken(app, snapshot_store, clone))
+        strays = stamps_of(before.tree, outside)
     return task_clones.ready(app, snapshot_store, task, session=session, strays=strays)
+
+
+def _take_back(app: App, snapshot_store: SnapshotStore, task: Task, clone: Workspace, outside: list[str]) -> None:
+    kept = landing.take_back(app, snapshot_store=snapshot_store, workspace=clone, paths=outside)
+    with app.database.transaction() as transaction:
+        journal.append(
+            transaction, "task.taken_back", task=task, session=clone.session, outside=outside[:_MOST], snapshot=kept
+        )
 
 
 def judge(app: App, task: Task, workspace: Workspace, *, summary: str = "") -> JudgedWork:

@@ -6,8 +6,9 @@ from handoff.agents import catalog
 from handoff.agents import folder as folders
 from handoff.agents.monitor import EVENTS
 from handoff.base.errors import UserError
-from handoff.base.record import TYPE_CHECKING
+from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.sessions import sessions
+from handoff.board.tasks import tasks
 from handoff.engine.features.teammates import fence_words
 from handoff.engine.home import home_config
 from handoff.feature.redaction import redact
@@ -40,9 +41,20 @@ def fence_in(folder: str) -> str:
     return fence_words(facts) if facts else ""
 
 
-def running(app: App) -> list[sessions.Session]:
-    """The sessions that have not ended."""
-    return sessions.listing(app.database)
+class WorkingSession(Record):
+    """A session at work, and the name of the task it holds."""
+
+    session: sessions.Session
+    label: str
+
+
+def running(app: App, *, project: str = "") -> list[WorkingSession]:
+    """The sessions at work in a project, or in all."""
+    found = sessions.at_work(app.database, project=project)
+    return [
+        WorkingSession(one, tasks.get(app.database, key=one.task).label if one.task is not None else "")
+        for one in found
+    ]
 
 
 def transcript(app: App, *, session: str, raw: bool = False, limit: int = 400_000) -> list[str]:

@@ -7,7 +7,6 @@ import sys
 
 from handoff import __version__
 
-INTERRUPTED = 130
 PIPE_CLOSED = 141
 
 
@@ -41,6 +40,8 @@ def main(argv: list[str] | None = None) -> int:
         close_quietly()
         return PIPE_CLOSED
     except KeyboardInterrupt:
+        from handoff.base.errors import INTERRUPTED
+
         sys.stderr.write("\nInterrupted.\n")
         return INTERRUPTED
     return code

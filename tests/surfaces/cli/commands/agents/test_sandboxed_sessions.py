@@ -220,6 +220,26 @@ def test_a_machine_without_a_sandbox_says_so_and_still_gives_a_clone(batch):
     assert "no sandbox" in batch.cli("agents").out
 
 
+def test_what_an_attempt_wrote_outside_by_shell_is_not_left_for_the_next_one(batch):
+    batch.open()
+    first = batch.run(
+        "login/form", {"run": "echo mine > secret.txt; mkdir deep; echo x > deep/new.txt; rm src/api/b.txt"},
+        {"write": "src/form/half.txt", "text": "half"}, {"run": "git -c user.name=a -c user.email=a@b commit -qam all"}, code=1,
+    )  # fmt: skip
+    assert first["state"] == "ready", batch.said(first)
+    assert sorted(first["outside"]) == ["deep/new.txt", "secret.txt", "src/api/b.txt"]
+    look = {"run": "cat secret.txt src/api/b.txt src/form/half.txt; ls -d deep || true"}
+    second = batch.run("login/form", look, {"run": handoff("done")})
+    assert (second["state"], second["outside"]) == ("done", []), batch.said(second)
+    said = batch.said(second)
+    assert "of the person" in said
+    assert "api" in said
+    assert "half" in said, "what it owns is left for the next attempt"
+    (event,) = [one for one in batch.cli("log", "--json").json if one["kind"] == "task.taken_back"]
+    kept = batch.cli("restore", event["body"]["snapshot"], "--into", str(batch.tmp / "kept")).out
+    assert (batch.tmp / "kept/secret.txt").read_text() == "mine\n", kept
+
+
 def test_a_main_task_stays_in_the_persons_checkout(batch):
     batch.cli("dump", "--task", "demo", "--next", "do it", "--owns", "src/")
     end = batch.run("demo", {"run": "pwd"}, {"write": "src/new.txt"}, {"run": handoff("done")})

@@ -9,13 +9,14 @@ from handoff.agents import folder as folders
 from handoff.agents.contract import OK, SessionLimits
 from handoff.agents.monitor import ERRORS, EVENTS
 from handoff.base.clock import age, span
-from handoff.base.errors import UsageError, UserError
+from handoff.base.errors import INTERRUPTED, UsageError, UserError
 from handoff.base.record import TYPE_CHECKING
+from handoff.engine.home import find_project
 from handoff.engine.sessions import placement, requests
 from handoff.engine.sessions import start as session_start
 from handoff.engine.tasks import current
 from handoff.engine.workspaces import running, transcripts
-from handoff.surfaces.cli.command import Command, flag, option, optional_word, pick, read_source
+from handoff.surfaces.cli.command import Command, flag, option, optional_word, pick, project_option, read_source
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -61,7 +62,8 @@ def _session_arguments(parser: Parser) -> None:
     log = parser.verb("log", "show what a session said", "Show what a session said and how it came out.")
     log.add_argument("session", metavar="SESSION", help="which session")
     flag(log, "--raw", "the client's own lines, as they came")
-    parser.verb("list", "list the sessions that run", "List the sessions that have not ended.")
+    text = "List the sessions at work in this project: those that hold a task, and those handoff has started."
+    project_option(parser.verb("list", "list the sessions that run", text), every=True)
 
 
 def _limit_arguments(parser: Parser) -> None:
@@ -109,7 +111,6 @@ def _start(ctx: Context, arguments: Namespace) -> int:
 
 def _window(ctx: Context, request: StartRequest) -> int:
     """The same command in a window of its own: the session lives and dies with the window."""
-    from handoff.engine.home import find_project
     from handoff.engine.sessions.agent_programs import client_of, own_words
     from handoff.engine.tasks.open_tab import open_window
 
@@ -185,15 +186,7 @@ def _attach(ctx: Context, arguments: Namespace) -> int:
 
 
 def _until_over(ctx: Context, started: session_start.RunningSession) -> int:
-    try:
-        concluded = session_start.watch(ctx.app, started)
-    except KeyboardInterrupt:
-        if started.session.rules.attended:
-            running.stop(ctx.app, session=started.session.name, reason="the terminal was closed")
-        else:
-            started.session.stop("interrupted")
-        concluded = session_start.watch(ctx.app, started)
-    return _tell(ctx, concluded)
+    return _tell(ctx, session_start.watch(ctx.app, started, tell=ctx.out.note))
 
 
 def _tell(ctx: Context, concluded: ConcludedSession) -> int:
@@ -210,6 +203,8 @@ def _tell(ctx: Context, concluded: ConcludedSession) -> int:
     ctx.out.line(concluded.words)
     for path in concluded.outside[:20]:
         ctx.out.warning(f"changed outside of what the task owns: {path}")
+    if concluded.outcome.reason == session_start.INTERRUPTED:
+        return INTERRUPTED
     return 0 if concluded.outcome.kind == OK else 1
 
 
@@ -234,18 +229,18 @@ def _log(ctx: Context, arguments: Namespace) -> int:
 
 
 def _list(ctx: Context, arguments: Namespace) -> int:
-    del arguments
     now = ctx.app.clock.now()
-    rows = transcripts.running(ctx.app)
-    ctx.out.data([row._asdict() for row in rows])
-    for row in rows:
-        what = row.agent or row.kind
+    project = "" if arguments.all_projects else find_project(ctx.app, name=arguments.project).name
+    rows = transcripts.running(ctx.app, project=project)
+    ctx.out.data([{**row._asdict(), "label": label} for row, label in rows])
+    for row, label in rows:
+        work = f" works on '{label}'" if label else ""
         ctx.out.line(
-            f"{row.id}  {what} in {row.project}, {age(now - row.started_at)} old, seen {age(now - row.seen_at)} ago"
-            f"{transcripts.fence_of(ctx.app, row)}"
+            f"{row.id}  {row.agent or row.kind}{work} in {row.project}, {age(now - row.started_at)} old, "
+            f"seen {age(now - row.seen_at)} ago{transcripts.fence_of(ctx.app, row)}"
         )
     if not rows:
-        ctx.out.line("No session runs.")
+        ctx.out.line(f"No session runs in project {project}." if project else "No session runs.")
     return 0
 
 

@@ -37,7 +37,9 @@ def worker_arguments(parser: Parser) -> None:
     option(parser, "--agent NAME", "agent to start sessions with (may be repeated)", [])
     option(parser, "--max N", "most sessions at once on this machine", 0)
     option(parser, "--labels NAME,…", "what this machine has besides, for tasks that demand it: gpu,macos")
-    parser.add_argument("words", nargs="*", metavar="-- WORD", help="words for the agent; {task} is the task's id")
+    parser.add_argument(
+        "words", nargs="*", metavar="-- WORD", help="words for every agent; {task} is the task, a part as BATCH/PART"
+    )
 
 
 def worker_settings_of(ctx: Context, arguments: argparse.Namespace) -> WorkerSettings:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from handoff.base.clock import age, span, stamp
-from handoff.base.errors import Refused, UsageError, UserError
+from handoff.base.errors import INTERRUPTED, Refused, UsageError, UserError
 from handoff.base.files import read_text
 from handoff.base.record import TYPE_CHECKING
 from handoff.engine.flows import admin, flows
@@ -240,6 +240,8 @@ def _step(ctx: Context, arguments: Namespace, flow: Flow) -> int:
             ctx.app, flow=flow, agent=arguments.agent, words=arguments.words, model=arguments.model, tell=ctx.out.note
         )
         code = _show_step(ctx, done)
+        if code == INTERRUPTED:
+            return _tell(ctx, done.seen) or code
         refused = done.concluded is not None and done.concluded.outcome.kind != "ok"
         if refused and ctx.out.person and ctx.out.can_ask and _wants_more(ctx, arguments, done):
             continue
@@ -254,6 +256,9 @@ def _show_step(ctx: Context, done: StepResult) -> int:
     if outcome.kind == "ok":
         ctx.out.note(f"{done.phase}: verified ({outcome.reason.partition(': ')[2] or outcome.reason})", "good")
         return 0
+    if outcome.asked:
+        ctx.out.note(f"{done.phase}: stopped, {outcome.reason}. It can be taken again; no attempt is used up.")
+        return INTERRUPTED
     ctx.out.note(f"{done.phase}: refused", "bad")
     for line in outcome.reason.split("; "):
         ctx.out.note(f"  {line}")
