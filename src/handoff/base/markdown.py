@@ -13,6 +13,11 @@ _SECTION = "\n## "
 _SCREEN = 200
 
 
+def number_of(count: int, noun: str) -> str:
+    """A number with its noun: 1 cycle, 2 cycles."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def render(text: str, values: Mapping[str, str]) -> str:
     """Fill in `{{name}}`; a name without a value is an error; a section whose `{{name?}}` is empty is left out."""
     head, *sections = text.split(_SECTION)

@@ -43,6 +43,11 @@ class Gate(Record):
     answer: str
     code: str
 
+    @property
+    def asked(self) -> str:
+        """The question alone; what there is to go by stands below it."""
+        return self.question.partition("\n")[0]
+
     def shown(self) -> dict[str, Any]:
         """The gate as a list shows it: without its code."""
         return {name: value for name, value in self._asdict().items() if name != "code"}
@@ -95,7 +100,7 @@ def approve(store: Store, *, key: int, answered_by: str = "", reason: str = "", 
     with store.transaction() as transaction:
         gate, task = _answer(transaction, key, state=APPROVED, answered_by=answered_by, reason=reason, answer=answer)
         if gate.on_yes == states.DONE:
-            return outcomes.finish(transaction, key=key, summary=task.result or gate.question, session=answered_by)
+            return outcomes.finish(transaction, key=key, summary=task.result or gate.asked, session=answered_by)
         return outcomes.Outcome(outcomes.let_go(transaction, task, state=states.READY, fence=None))
 
 

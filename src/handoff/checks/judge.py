@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.checks.assertions.assertions import find_weakened, read_tests
+from handoff.checks.assertions.assertions import find_hollow, find_weakened, read_tests
 from handoff.checks.results import ASSERTION, MISSING, PASSED, RAISED, SKIPPED
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ TEST_CHANGED, STILL_RED, NEW_NOT_RUN, NOTHING_CHANGED = (
 )
 BROKEN, DID_NOT_RUN, NOW_SKIPPED = "broken", "did-not-run", "now-skipped"
 FLAKY, KNOWN_FAILURE = "flaky", "known-failure"
-WARNINGS = frozenset({FLAKY, KNOWN_FAILURE})
+WARNINGS = frozenset({FLAKY, KNOWN_FAILURE, "not-tested"})
 _GOOD_REASONS = (ASSERTION, MISSING, RAISED)
 _NAMED = 10
 _COMPILED = (".java", ".kt", ".go", ".rs", ".cs", ".fs", ".scala", ".groovy")
@@ -36,10 +36,12 @@ class Finding(Record):
     code: str
     message: str
     names: tuple[str, ...] = ()
+    noted: bool = False
+    """To be known, whatever the code: nobody is refused for it here."""
 
     @property
     def warning(self) -> bool:
-        return self.code in WARNINGS
+        return self.noted or self.code in WARNINGS
 
 
 class FileChange(Record):
@@ -112,9 +114,11 @@ def baseline(runs: Sequence[Sequence[Report]]) -> tuple[Baseline, tuple[Finding,
     )
     findings = [_trouble(report) for reports in runs[-1:] for report in reports if report.trouble]
     if found.failing:
-        findings.append(_finding(KNOWN_FAILURE, "already failed before anything was changed", found.failing))
+        findings.append(named_finding(KNOWN_FAILURE, "already failed before anything was changed", found.failing))
     if found.flaky:
-        findings.append(_finding(FLAKY, "passed in one run and failed in another, and are not counted", found.flaky))
+        findings.append(
+            named_finding(FLAKY, "passed in one run and failed in another, and are not counted", found.flaky)
+        )
     return found, tuple(findings)
 
 
@@ -123,7 +127,7 @@ def red(known: Baseline, reports: Sequence[Report], *, changes: Sequence[FileCha
     cases = {case.id: case for case in _cases(reports)}
     findings = [_trouble(report) for report in reports if report.trouble]
     findings += _foreign_files(changes)
-    findings += [_weak(one) for one in find_weakened(_texts(changes))]
+    findings += [_weak(one) for one in (*find_weakened(_texts(changes)), *find_hollow(_texts(changes)))]
     unloaded = {case.file: case for case in cases.values() if not case.name and case.bad}
     fresh = [case for case in cases.values() if case.id not in known.known and case.name]
     written = _written_tests(changes)
@@ -139,13 +143,13 @@ def red(known: Baseline, reports: Sequence[Report], *, changes: Sequence[FileCha
     at_once = tuple(name for name in _plain(case for case in fresh if case.status == PASSED) if name not in failing)
     one_written = sum(len(names) for names in written.values()) == 1  # a table of cases is one test in the text
     if at_once and not (failing and one_written):
-        findings.append(_finding(PASSES_AT_ONCE, "passed at once: nothing has to be built for it", at_once))
+        findings.append(named_finding(PASSES_AT_ONCE, "passed at once: nothing has to be built for it", at_once))
     skipped = _plain(case for case in fresh if case.status == SKIPPED)
     if skipped:
-        findings.append(_finding(NEW_SKIPPED, "is new and skipped", skipped))
+        findings.append(named_finding(NEW_SKIPPED, "is new and skipped", skipped))
     new = failing + tuple(name for name in hidden if name not in failing)
     if len(new) > 1 and not one_written:
-        findings.append(_finding(SEVERAL_NEW, "are new and fail; one test at a time was asked for", new))
+        findings.append(named_finding(SEVERAL_NEW, "are new and fail; one test at a time was asked for", new))
     if (
         not new
         and not at_once
@@ -165,7 +169,7 @@ def green(
     findings = [_trouble(report) for report in reports if report.trouble]
     touched = tuple(change.path for change in changes if change.is_test)
     if touched:
-        findings.append(_finding(TEST_CHANGED, "is a test; the implementation must leave tests alone", touched))
+        findings.append(named_finding(TEST_CHANGED, "is a test; the implementation must leave tests alone", touched))
     if not changes:
         findings.append(Finding(NOTHING_CHANGED, "No file was changed."))
     findings += _new_ran(cases, new)
@@ -232,8 +236,8 @@ def _idle(unloaded: Sequence[Case], changes: Iterable[FileChange]) -> list[Findi
                 if name not in old:
                     skipped += [f"{change.path}::{name}"] if facts.skipped else []
                     empty += [f"{change.path}::{name}"] if facts.empty else []
-    findings = [_finding(NEW_SKIPPED, "is new and skipped", skipped)] if skipped else []
-    return findings + ([_finding(NEW_EMPTY, "is new and has no body", empty)] if empty else [])
+    findings = [named_finding(NEW_SKIPPED, "is new and skipped", skipped)] if skipped else []
+    return findings + ([named_finding(NEW_EMPTY, "is new and has no body", empty)] if empty else [])
 
 
 def _loading(unloaded: Sequence[Case], written: Mapping[str, tuple[str, ...]]) -> list[Finding]:
@@ -288,20 +292,22 @@ def _rest(known: Baseline, cases: Mapping[str, Case], *, waived: frozenset[str],
     broken = [name for name in sorted(known.passing) if name in cases and cases[name].bad]
     if broken:
         why = _first(cases[broken[0]].message)
-        findings.append(_finding(code, f"passed before and fail{'s' if len(broken) == 1 else ''} now: {why}", broken))
+        findings.append(
+            named_finding(code, f"passed before and fail{'s' if len(broken) == 1 else ''} now: {why}", broken)
+        )
     gone = [name for name in sorted(known.passing) if name not in cases and name not in waived]
     if gone:
-        findings.append(_finding(DID_NOT_RUN, "passed before and did not run", gone))
+        findings.append(named_finding(DID_NOT_RUN, "passed before and did not run", gone))
     skipped = [name for name in sorted(known.passing) if name in cases and cases[name].status == SKIPPED]
     if skipped:
-        findings.append(_finding(NOW_SKIPPED, "passed before and is skipped now", skipped))
+        findings.append(named_finding(NOW_SKIPPED, "passed before and is skipped now", skipped))
     return findings
 
 
 def _others(known: Baseline, cases: Mapping[str, Case], new: Sequence[str]) -> list[Finding]:
     """Tests nobody knew that fail, beside the new one."""
     bad = [case.id for case in cases.values() if case.bad and case.id not in known.known and case.plain not in new]
-    return [_finding(BROKEN, "fails: " + _first(cases[bad[0]].message), bad)] if bad else []
+    return [named_finding(BROKEN, "fails: " + _first(cases[bad[0]].message), bad)] if bad else []
 
 
 def _new_ran(cases: Mapping[str, Case], new: Sequence[str]) -> list[Finding]:
@@ -342,7 +348,7 @@ def _reasons(cases: Iterable[Case]) -> list[Finding]:
 
 def _foreign_files(changes: Sequence[FileChange]) -> list[Finding]:
     other = tuple(change.path for change in changes if not change.is_test)
-    return [_finding(NOT_A_TEST, "is not a test; this phase may write tests only", other)] if other else []
+    return [named_finding(NOT_A_TEST, "is not a test; this phase may write tests only", other)] if other else []
 
 
 def _weak(one: Any) -> Finding:
@@ -353,7 +359,7 @@ def _trouble(report: Report) -> Finding:
     return Finding(NO_RESULTS, f"{report.suite} has no results to trust: {report.trouble}.", (report.suite,))
 
 
-def _finding(code: str, words: str, names: Iterable[str]) -> Finding:
+def named_finding(code: str, words: str, names: Iterable[str]) -> Finding:
     """A sentence that names the tests or files; when there are many, the first of them and their number."""
     listed = tuple(names) if isinstance(names, (tuple, list)) else tuple(sorted(names))
     shown = ", ".join(listed[:_NAMED]) + (f" and {len(listed) - _NAMED} more" if len(listed) > _NAMED else "")
@@ -367,5 +373,5 @@ def _first(text: str) -> str:
 def _judged(findings: list[Finding], known: Baseline, cases: Mapping[str, Case], new: tuple[str, ...]) -> Judgement:
     wavering = sorted(name for name in known.flaky if name in cases and cases[name].bad)
     if wavering:
-        findings.append(_finding(FLAKY, "failed, but is known to waver and is not counted", wavering))
+        findings.append(named_finding(FLAKY, "failed, but is known to waver and is not counted", wavering))
     return Judgement(all(finding.warning for finding in findings), tuple(findings), new)

@@ -708,7 +708,8 @@ ORDER BY key DESC LIMIT :limit
 
 -- name: list_idle_flows
 -- flows whose next move is the orchestrator's own
-SELECT * FROM flow WHERE state = 'running' AND ended_at IS NULL AND (task IS NULL OR pending <> '') ORDER BY key
+SELECT * FROM flow WHERE state = 'running' AND ended_at IS NULL AND (task IS NULL OR pending <> ''
+  OR EXISTS (SELECT 1 FROM task WHERE task.key = flow.task AND task.state = 'done')) ORDER BY key
 
 -- name: move_flow
 -- where a flow stands now; nothing happens when somebody else has moved it since it was read

@@ -26,6 +26,7 @@ OUTCOMES: dict[str, tuple[str, ...]] = {
     "refactor": (OK,),
     "suite": (OK, FAILED),
     "command": (OK, FAILED),
+    "unbroken": (OK, FAILED),
     "document": (OK,),
     "plan": ("open", "complete"),
     "step": ("open", "complete"),
@@ -40,13 +41,14 @@ CHECKS_MEANING: dict[str, str] = {
     "refactor": "all tests pass and none was removed, skipped or weakened",
     "suite": "all tests pass on a fresh checkout",
     "command": "the command ends with exit 0 on a fresh checkout",
+    "unbroken": "all tests pass but those that failed before; without a suite it says 'not tested'",
     "document": "the feature's document was written",
     "plan": "the feature's plan can be read and has steps",
-    "step": "the check of the plan's current step is green; the box is ticked then",
+    "step": "the check of the plan's current step is green and no test is broken; the box is ticked then",
     "review": "the report begins with 'verdict: approved' or 'verdict: changes'",
-    "none": "nothing but what may be written",
+    "none": "nothing but what may be written: it says 'not tested'",
 }
-ALONE = ("baseline", "suite", "command", "none")
+ALONE = ("baseline", "suite", "command", "unbroken", "none")
 """Checks that make sense without a session: the orchestrator does such a phase by itself."""
 
 FACTS: dict[str, str] = {
@@ -66,6 +68,7 @@ FACTS: dict[str, str] = {
     "step_check": "the command that proves the step",
     "folder": "where the feature's documents are",
     "review": "what the reviewer said last",
+    "tested": "what the tests said about the work so far, and what they lost",
     "cycle": "which cycle this is",
 }
 
@@ -112,6 +115,7 @@ class Workflow(Record):
     max_cycles: int = 50
     needs_feature: bool = False
     runs_tests: bool = False
+    """Whether it cannot do without a test suite."""
 
     def phase(self, name: str) -> Phase:
         """The phase of that name; the reader has seen to it that there is one."""

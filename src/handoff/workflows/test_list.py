@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from handoff.base.record import Record
 
 OPEN, DONE, DROPPED = "open", "done", "dropped"
@@ -9,6 +11,8 @@ _MARKS = {" ": OPEN, "x": DONE, "X": DONE, "-": DROPPED}
 _BULLETS = ("- [", "* [", "+ [")
 _DROPPED = "(dropped:"
 _BOX = 3
+_OPEN_BOX = re.compile(r"\[[\s_]{1,3}\]|\u2610|\u2b1c")
+_CODE = re.compile(r"`[^`]*`")
 
 
 class Item(Record):
@@ -44,6 +48,17 @@ def parse(text: str) -> list[Item]:
             fenced = not fenced
         elif not fenced and bare.startswith(_BULLETS) and bare[_BOX : _BOX + 1] in _MARKS and bare[4:5] == "]":
             found.append(Item(bare[5:].strip(), _MARKS[bare[_BOX]], number))
+    return found
+
+
+def _unread(text: str) -> list[int]:
+    """Lines with an open box that are no item: a list must not look finished because of a bullet we do not know."""
+    items, fenced, found = {item.line for item in parse(text)}, False, []
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.strip().startswith(("```", "~~~")):
+            fenced = not fenced
+        elif not fenced and number not in items and _OPEN_BOX.search(_CODE.sub("", line)):
+            found.append(number)
     return found
 
 
@@ -89,6 +104,12 @@ def judge(before: str, after: str) -> list[ListFault]:
             found.append(ListFault("ticked-unproven", f"'{item.name}' is new and already ticked."))
         if item.state == DROPPED and _DROPPED not in item.text and (was is None or was.state != DROPPED):
             found.append(ListFault("dropped-silently", f"'{item.name}' was dropped without '(dropped: why)'."))
+    found += [
+        ListFault(
+            "not-understood", f"Line {number} has an open box that is not read: write it as '- [ ] what must hold'."
+        )
+        for number in _unread(after)
+    ]
     keys = [item.key for item in parse(after)]
     twice = sorted({key for key in keys if keys.count(key) > 1})
     return found + [ListFault("named-twice", f"'{new[key].name}' stands there twice.") for key in twice]

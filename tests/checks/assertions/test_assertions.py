@@ -71,12 +71,65 @@ def test_python_tests_are_read_by_their_syntax():
         "test_table": (1, False, False, 0),
         "test_nothing": (0, False, True, 0),
         "test_truths": (0, False, False, 4),
-        "test_asks_twice": (1, False, False, 0),
+        "test_asks_twice": (0, False, False, 1),
         "test_leaves": (0, False, True, 0),
         "test_skips_itself": (1, True, False, 0),
         "TestGroup::test_inner": (1, False, False, 1),
         "TestGroup::test_expected": (1, True, False, 0),
     }
+
+
+ALWAYS = """
+    assert add(1, 2) == add(1, 2)
+    x = add(1, 2); assert x == add(1, 2)
+    expected = add(1, 2); result = add(1, 2); assert result == expected
+    self.assertEqual(add(1, 2), add(1, 2))
+    self.assertTrue(add(1, 2) == add(1, 2))
+    self.assertFalse(add(1, 2) != add(1, 2))
+    assert add(1, 2) in [add(1, 2)]
+    assert not add(1, 2) != add(1, 2)
+    assert add(1, 2) == pytest.approx(add(1, 2))
+    assert_allclose(f(x), f(x))
+    x = 3; assert x == 3
+    assert isinstance(add(1, 2), object)
+    assert len(f()) >= 0
+"""
+SOMETIMES = """
+    before = count(); do(); assert count() == before
+    before = count(); result = do(); assert count() == before
+    items = []; add(items); assert items == []
+    x = 1; x = g(x); assert x == 1
+    n = 0; n += 1; assert n == 1
+    assert f("a") == f("b")
+    assert next(i) != next(i)
+    x = 1; assert f(x) == 1
+"""
+
+
+@pytest.mark.parametrize("line", [*ALWAYS.strip().splitlines(), *SOMETIMES.strip().splitlines()])
+def test_the_same_question_on_both_sides_is_no_assertion(line):
+    (facts,) = read_tests("test_x.py", f"def test_a():\n    {line.strip()}\n").values()
+    assert (facts.assertions, facts.trivial) == ((0, 1) if line in ALWAYS else (1, 0))
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.test.ts", 'it("a", () => { expect(add(1, "x")).toBe(add(1, "OTHER")); });'),
+        ("a.test.js", 'it("a", () => { assert.strictEqual(add(1, "x"), add(1, "OTHER")); });'),
+        ("T.java", 'class T { @Test void a() { assertEquals(add(1, "x"), add(1, "OTHER")); } }'),
+        ("a_test.go", 'func TestA(t *testing.T) {\n if Add(1, "x") != Add(1, "OTHER") {\n t.Error(1)\n }\n}'),
+        ("a.rs", '#[test]\nfn a() { assert_eq!(add(1, "x"), add(1, "OTHER")); }'),
+        ("T.cs", 'class T { [Fact] public void A() { Assert.Equal(Add(1, "x"), Add(1, "OTHER")); } }'),
+        ("T.php", '<?php class T { function testA() { $this->assertSame(add(1, "x"), add(1, "OTHER")); } }'),
+        ("a_spec.rb", 'it "a" do\n  expect(add(1, "x")).to eq(add(1, "OTHER"))\nend\n'),
+    ],
+)
+def test_the_same_holds_in_other_languages_and_strings_are_compared_as_they_are(name, text):
+    (same,) = read_tests(name, text.replace("OTHER", "x")).values()
+    assert (same.assertions, same.trivial) == (0, 1)
+    (other,) = read_tests(name, text.replace("OTHER", "y")).values()
+    assert (other.assertions, other.trivial) == (1, 0)
 
 
 def test_tests_that_stand_in_a_condition_are_tests_too():

@@ -75,7 +75,7 @@ def test_a_cycle_is_verified_phase_by_phase_and_the_persons_checkout_stays(groun
 
 @pytest.mark.slow
 def test_a_tester_cannot_cheat(ground, app):
-    patient(ground, 9)
+    patient(ground, 10)
     ground.first_cycle()
     cheats = {
         "passes-at-once": [{"write": "tests/test_add.py", "text": module("Add", "NAME", case("adds", "self.assertTrue(NAME)"))}],
@@ -87,6 +87,7 @@ def test_a_tester_cannot_cheat(ground, app):
             {"write": "tests/test_old.py", "text": OLD.replace('NAME, "calc"', 'NAME, "other"')},
         ],
         "not-a-test": [{"write": "tests/test_add.py", "text": TEST_ADD}, {"append": "calc.py", "text": ADD}],
+        "tautology": [{"write": "tests/test_add.py", "text": TEST_ADD.replace("add(1, 2), 3", "add(1, 2), add(1, 2)").replace("add(0, 0), 0", "add(0, 0), add(0, 0)")}],
         "nothing-changed": [{"say": "I have written the test."}],
         "several-new": [{"write": "tests/test_add.py", "text": TEST_ADD + case("more", "self.assertEqual(add(2, 2), 4)")}],
     }  # fmt: skip
@@ -125,7 +126,7 @@ def test_an_implementer_and_a_refactorer_cannot_cheat(ground, app):
         "fewer-assertions": [{"replace": "tests/test_add.py", "old": "        self.assertEqual(add(0, 0), 0)\n", "new": ""}],
         "test-skipped": [{"replace": "tests/test_old.py", "old": "    def test", "new": '    @unittest.skip("later")\n    def test'}],
         "test-removed": [{"delete": "tests/test_old.py"}],
-        "tautology": [{"replace": "tests/test_add.py", "old": "add(0, 0), 0", "new": "0, 0"}],
+        "tautology": [{"replace": "tests/test_add.py", "old": "add(0, 0), 0", "new": "add(0, 0), add(0, 0)"}],
         "broken": [{"write": "calc.py", "text": ADD}],
     }  # fmt: skip
     for phase, cheats in (("1-green", green), ("1-refactor", refactor)):
@@ -258,7 +259,7 @@ def test_cycles_are_bounded_and_more_can_be_allowed(ground, app):
     flow = ground.start(app, max_cycles=1)
     for _ in range(4):
         step = ground.step(app, flow)
-    assert (step.seen.state, step.seen.reason) == ("blocked", "1 cycles are used up")
+    assert (step.seen.state, step.seen.reason) == ("blocked", "the limit of 1 cycle is reached")
     moved = admin.retry(app, flow=step.seen.flow, max_cycles=5)
     assert (moved.state, moved.phase, moved.cycle) == ("running", "plan", 2)
 
@@ -333,7 +334,7 @@ def test_a_phase_whose_attempts_are_used_up_asks_or_goes_back_to_where_its_cycle
     ground.step(app, flow)
     step = ground.step(app, flow)
     assert (step.seen.state, step.seen.flow.phase) == ("gated", "red")
-    assert "refused 1 times" in step.seen.reason
+    assert "refused 1 time" in step.seen.reason
     from handoff.engine.tasks import admin as task_admin
 
     task_admin.approve(app, step.seen.task)

@@ -131,6 +131,25 @@ def test_a_plan_cannot_tick_what_no_check_has_shown(ground, app):
     assert kinds == ["ok", "ok", "failed", "failed", "ok"]
 
 
+def test_a_step_is_not_ticked_by_a_check_that_cannot_fail_and_one_that_was_green_before_is_told(ground, app):
+    good(ground)
+    hollow = STATE.replace("grep -q 'def greet' greet.py", "true")
+    ground.act("1-plan", {"write": f"{FOLDER}/STATE.md", "text": hollow})
+    own = STATE.replace("grep -q 'def greet' greet.py", "python3 check.py").replace("grep -q upper", "test -f")
+    ground.act("1-plan", {"expect": "check-proves-nothing"}, {"write": f"{FOLDER}/STATE.md", "text": own}, attempt=2)
+    greet = {"write": "greet.py", "text": "def greet(n):\n    return n\n"}
+    ground.act("1-step", greet, {"write": "check.py", "text": "assert True\n"})
+    right = "import greet\nassert greet.greet('x') == 'x'\n"
+    ground.act("1-step", {"expect": "asserts nothing"}, greet, {"write": "check.py", "text": right}, attempt=2)
+    ground.act("2-step", {"say": "it is there"})
+    ground.act("2-step", {"expect": "was green before"}, {"append": "greet.py", "text": "LOUD = True\n"}, attempt=2)
+    flow = ground.start(app, "feature", feature="greet")
+    kinds = [ground.step(app, flow).concluded.outcome.kind for _ in range(8)]
+    assert kinds == ["ok", "ok", "failed", "ok", "failed", "ok", "failed", "ok"]
+    assert "(its check was green before the work too)" in ground.repo.read(f"{FOLDER}/STATE.md")
+    assert "`test -f greet.py` was green before the work too" in Cli(ground.repo.path)("flow", "log", "calc").out
+
+
 def test_a_review_asks_for_changes_at_most_so_many_times(ground, app):
     ground.act("1-implement", {"say": "done"})
     ground.act("1-implement", {"expect": "nothing-changed"}, {"write": "a.txt", "text": "a\n"}, attempt=2)
@@ -151,7 +170,7 @@ def test_a_review_asks_for_changes_at_most_so_many_times(ground, app):
         ("fix", "ok"),
     ]
     end = flows.look_again(app, flow)
-    assert (end.state, end.reason) == ("blocked", "2 cycles are used up")
+    assert (end.state, end.reason) == ("blocked", "the limit of 2 cycles is reached")
     ground.act("3-review", {"write": ".handoff/review.md", "text": "verdict: approved\n"})
     admin.retry(app, flow=end.flow, max_cycles=3)
     assert ground.step(app, flow).seen.state == "done"

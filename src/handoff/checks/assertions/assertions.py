@@ -61,6 +61,18 @@ def find_weakened(changes: Mapping[str, tuple[str | None, str | None]]) -> tuple
     return tuple(found)
 
 
+def find_hollow(changes: Mapping[str, tuple[str | None, str | None]]) -> tuple[Weakness, ...]:
+    """New tests whose every assertion is true whatever the code does."""
+    found = []
+    for path, (old, new) in changes.items():
+        known = read_tests(path, old or "")
+        for name, facts in read_tests(path, new or "").items():
+            if name not in known and facts.trivial and not facts.assertions:
+                words = f"The new test {name} in {path} asserts only what is always true."
+                found.append(Weakness(TAUTOLOGY, path, name, words))
+    return tuple(found)
+
+
 def _last(name: str) -> str:
     return name.rpartition("::")[2]
 

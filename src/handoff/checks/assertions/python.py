@@ -6,14 +6,16 @@ import ast
 
 from handoff.base.record import TYPE_CHECKING
 from handoff.checks.assertions.facts import AssertionFacts
+from handoff.checks.assertions.tautologies import is_always_true, proves_nothing, statements
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from handoff.checks.assertions.tautologies import Names
+
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _SKIPS = ("skip", "skipif", "skipIf", "skipUnless", "xfail", "expectedFailure", "importorskip")
 _RAISES = ("raises", "warns", "fail", "approves", "verify", "check")
-_TRUTHS = ("assertTrue", "assertEqual", "assertIs", "assertEquals")
 
 
 def python_tests(text: str) -> dict[str, AssertionFacts]:
@@ -66,12 +68,13 @@ def _skips(nodes: list[ast.expr]) -> bool:
 
 def _facts(node: _Function, skipped: bool) -> AssertionFacts:
     assertions = trivial = 0
-    for inner in ast.walk(node):
-        kind = _kind(inner)
-        assertions += kind == 1
-        trivial += kind == -1
-        if isinstance(inner, ast.Call) and _last(inner.func) in ("skip", "skipTest", "xfail"):
-            skipped = True
+    for part, names in statements(node.body):
+        for inner in ast.walk(part):
+            kind = _kind(inner, names)
+            assertions += kind == 1
+            trivial += kind == -1
+            if isinstance(inner, ast.Call) and _last(inner.func) in ("skip", "skipTest", "xfail"):
+                skipped = True
     first = node.body[0]
     body = node.body[1:] if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) else node.body
     leaves = bool(body) and isinstance(body[0], ast.Return)
@@ -82,60 +85,21 @@ def _facts(node: _Function, skipped: bool) -> AssertionFacts:
     return AssertionFacts(0 if leaves else assertions, skipped, empty, trivial)
 
 
-def _kind(node: ast.AST) -> int:
+def _kind(node: ast.AST, names: Names) -> int:
     """1 for an assertion, -1 for one that can never fail, 0 for anything else."""
     if isinstance(node, ast.Assert):
-        return -1 if _always(node.test) else 1
+        return -1 if is_always_true(node.test, names) else 1
     if not isinstance(node, ast.Call):
         return 0
     name = _last(node.func)
-    if name in _TRUTHS and node.args:
-        same = len(node.args) > 1 and name != "assertTrue" and _same(node.args[0], node.args[1])
-        if same or (name == "assertTrue" and _always(node.args[0])):
-            return -1
+    if proves_nothing(node, name, names):
+        return -1
     if name.startswith(("assert", "expect")) and name != "assertion":
         return 1
     if name in _RAISES and isinstance(node.func, ast.Attribute):
         broad = name == "raises" and node.args and _last(node.args[0]) == "BaseException"
         return -1 if broad else 1
     return 0
-
-
-def _always(node: ast.expr) -> bool:
-    """Whether a condition is true whatever the code does."""
-    if isinstance(node, ast.Constant):
-        return bool(node.value)
-    if isinstance(node, (ast.Tuple, ast.List, ast.Set)):
-        return bool(node.elts)
-    if isinstance(node, ast.JoinedStr):
-        return True
-    if isinstance(node, ast.BoolOp):
-        each = [_always(value) for value in node.values]
-        return any(each) if isinstance(node.op, ast.Or) else all(each)
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        return isinstance(node.operand, ast.Constant) and not node.operand.value
-    if isinstance(node, ast.Compare) and len(node.ops) == 1:
-        left, right = node.left, node.comparators[0]
-        if isinstance(node.ops[0], (ast.Eq, ast.Is, ast.LtE, ast.GtE)) and _same(left, right):
-            return True
-        if isinstance(left, ast.Constant) and isinstance(right, ast.Constant):
-            return _compared(node)
-    return False
-
-
-def _same(left: ast.expr, right: ast.expr) -> bool:
-    """The same words on both sides; a call may answer differently, so asking twice is a test."""
-    return ast.dump(left) == ast.dump(right) and not any(isinstance(inner, ast.Call) for inner in ast.walk(left))
-
-
-def _compared(node: ast.Compare) -> bool:
-    """Two constants: whatever they say, no code is asked."""
-    try:
-        return bool(ast.literal_eval(node.left) == ast.literal_eval(node.comparators[0])) == isinstance(
-            node.ops[0], ast.Eq
-        )
-    except (ValueError, TypeError):
-        return False
 
 
 def _last(node: ast.expr) -> str:

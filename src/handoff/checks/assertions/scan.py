@@ -17,13 +17,24 @@ if TYPE_CHECKING:
 
 _NEVER = re.compile(r"(?!)")
 _STRING = r"(?P<quote>[\"'`])(?P<name>(?:\\.|(?!(?P=quote)).)*)(?P=quote)"
+# A value as it stands on both sides of an assertion: a name, or a call with plain arguments.
+_VALUE = r"(?:new\s+)?[\w.$@]+(?:\([^()]*\))?(?:(?:\.|->|::)\w+(?:\([^()]*\))?)*"
+_EQUAL = (
+    r"assertEquals|assertSame|assert_eq!|assert_equal|assertIdentical|strictEqual|deepEqual|deepStrictEqual|equal"
+    r"|Assert\.Equal|Assert\.AreEqual|assert\.Equal|require\.Equal|assert\.Same|t\.is|is|toEqual"
+)
 _TRUE = re.compile(
     r"\b(?:assertTrue|assert|ok|assert\.ok|assert!|Assert\.True|Assert\.IsTrue|assertThat)\s*\(\s*true\b"
     r"|\bassertFalse\s*\(\s*false\b"
     r"|expect\s*\(\s*(true|1|false|null)\s*\)\s*\.\s*(?:to|toBe|toEqual|toStrictEqual)\s*\.?\s*(?:be|eq|eql|equal)?\s*\(?\s*\1\b"
     r"|expect\s*\(\s*true\s*\)\s*\.\s*toBeTruthy"
-    r"|\b(?:assertEquals|assertSame|assert_eq!|assert_equal|strictEqual|deepEqual|deepStrictEqual|equal|Assert\.Equal|Assert\.AreEqual|assert\.Equal)\s*\(\s*(?:t\s*,\s*)?([\w.]+)\s*,\s*\2\s*[,)]"
-    r"|expect\s*\(\s*([\w.]+)\s*\)\s*\.\s*(?:toBe|toEqual|toStrictEqual|to\s+eq|to\s+equal)\s*\(\s*\3\s*\)"
+    rf"|\b(?:{_EQUAL})\s*[( ]\s*(?:t\s*,\s*)?({_VALUE})\s*,\s*\2\s*(?:[,);]|$)"
+    rf"|expect\s*\(\s*({_VALUE})\s*\)\s*\.\s*(?:toBe|toEqual|toStrictEqual|to\s*\.\s*(?:deep\s*\.\s*)?(?:equal|eql?)|to\s+eql?|to\s+equal)\s*\(?\s*\3\s*(?:\)|;|$)"
+    rf"|\bassert\w*!?\s*[( ]\s*({_VALUE})\s*={{2,3}}\s*\4\s*(?:[,);]|$)"
+    rf"|\bassertThat\s*\(\s*({_VALUE})\s*\)\s*\.\s*(?:isEqualTo|isSameAs)\s*\(\s*\5\s*\)"
+    rf"|(?<![\w.])({_VALUE})\.Should\(\)\.(?:Be|Equal)\(\s*\6\s*\)"
+    rf"|\bif\s+({_VALUE})\s*!=\s*\7\s*\{{",
+    re.MULTILINE,
 )
 
 
@@ -143,12 +154,13 @@ def scanned_tests(text: str, language: Language) -> dict[str, AssertionFacts]:
             groups.append((end, name, skipped))
             continue
         whole = " > ".join([*(group[1] for group in groups), name])
-        found[_free(found, whole)] = _facts(body, skipped, language)
+        found[_free(found, whole)] = _facts(body, text[end - len(body) : end], skipped, language)
     return found
 
 
-def _facts(body: str, skipped: bool, language: Language) -> AssertionFacts:
-    trivial = len(language.trivial.findall(body))
+def _facts(body: str, written: str, skipped: bool, language: Language) -> AssertionFacts:
+    # Strings are blank in the body: only as it was written it can be seen whether both sides are the same.
+    trivial = sum(1 for found in language.trivial.finditer(body) if language.trivial.match(written, found.start()))
     count = max(0, len(language.asserts.findall(body)) - trivial)
     inside = re.sub(r"^[^{]*?(?:=>|function[^{]*)\s*\{?|^\s*\{", "", body, count=1) if not language.ruby else body
     empty = not re.search(r"[A-Za-z0-9]", re.sub(r"\bend\b|\breturn\b|\bpass\b|[{}();,\s]", "", inside))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+
 from handoff.base import files
 from handoff.base.clock import stamp
-from handoff.base.errors import Conflict, Refused, UserError
+from handoff.base.errors import Conflict, HandoffError, Refused, UserError
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.checks.commands import Verdict, run_check
+from handoff.checks.hollow import asks_nothing, hollow_scripts
 from handoff.engine.features.status import View, active_feature, git_facts, look, picture, refuse_invalid
 from handoff.feature import folder, history
 from handoff.feature.plan import edit as plan_edit
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
     from handoff.git.plumbing import checkout
 
 UNCHECKED = "unchecked"
+GREEN_BEFORE = "green before this step too"
 
 
 class Done(Record):
@@ -45,11 +49,13 @@ def finish(app: App, *, number: int | None, command: str, unchecked: bool, say: 
             f".handoff/config.toml. On your word alone: --unchecked.",
         )
     before = git_facts(app)
-    verdict = None
+    verdict, again = None, False
     if check:
-        say(f"Checking step {step.number}: {check}")
+        _refuse_hollow(app, check, before)
         from handoff.engine.features import tree_marks
 
+        again = _was_green(app, view, check, step, before)
+        say(f"Checking step {step.number}: {check}")
         seen = tree_marks.take(app, view, before)
         verdict = run_check(
             check,
@@ -70,7 +76,9 @@ def finish(app: App, *, number: int | None, command: str, unchecked: bool, say: 
             f"HEAD moved from {before.short} to {after.short} while the check ran, so the verdict is for another tree.",
             "Run it again.",
         )
-    evidence = _evidence(app, after, unchecked=unchecked)
+    evidence = _evidence(app, after, unchecked=unchecked) + (f" ({GREEN_BEFORE})" if again else "")
+    if again:
+        say(f"This check was {GREEN_BEFORE}: that the step is done rests on what you changed.")
 
     def edit(text: str) -> str:
         now = plans.parse(text)
@@ -154,6 +162,44 @@ def _log_check(
         "tail": "" if verdict.green else verdict.tail[-1500:],
     }
     history.append(view.feature, entry)
+
+
+def _refuse_hollow(app: App, check: str, facts: checkout.CheckoutFacts | None) -> None:
+    """A check that can never fail proves nothing, whoever wrote it."""
+    hint = f"Give one that fails until the step is done, or tick it on your word: {app.settings.program} step done --unchecked"
+    if asks_nothing(check):
+        raise Refused(f"The check can never fail, so it proves nothing: {check}", hint)
+    top = facts.top if facts else ""
+    names = hollow_scripts(check, facts.dirty if facts else (), lambda path: _text(os.path.join(top, path)))
+    if names:
+        raise Refused(f"The check runs {names[0]}, which asserts nothing that could fail: {check}", hint)
+
+
+def _text(path: str) -> str | None:
+    try:
+        return files.read_text(path)
+    except HandoffError:
+        return None
+
+
+def _was_green(app: App, view: View, check: str, step: plans.Step, facts: checkout.CheckoutFacts | None) -> bool:
+    """Whether this very check was seen green for another step; on the same files it says nothing about this one."""
+    seen = [
+        entry
+        for entry in view.entries
+        if entry.get("kind") == "check" and entry.get("command") == check and entry.get("step") != step.text
+    ]
+    if not seen or seen[-1].get("verdict") != "green":
+        return False
+    from handoff.engine.features import tree_marks
+
+    if tree_marks.since(app, view, seen[-1], facts) == tree_marks.UNCHANGED:
+        raise Refused(
+            f"Nothing has changed since this check was green for another step ('{seen[-1]['step']}'), so it cannot show that"
+            f" step {step.number} is done: {check}",
+            f"Do the step, give another check (--check CMD), or tick it on your word: {app.settings.program} step done --unchecked",
+        )
+    return True
 
 
 def note(app: App, *, text: str) -> str:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from handoff.feature.history import Entry
     from handoff.git.plumbing.checkout import CheckoutFacts
 
+UNCHANGED = "no file changed since"
 _MOST_FILES = 200
 _MOST_BYTES = 20_000_000
 _SHOWN = 8
@@ -79,7 +80,7 @@ def since(app: App, view: View, entry: Entry, facts: CheckoutFacts | None) -> st
     changed = moved - old.keys() | {path for path in marks if path not in old}
     changed |= {path for path, mark in old.items() if _mark(os.path.join(facts.top, path)) != mark}
     if not changed:
-        return "no file changed since"
+        return UNCHANGED
     names = sorted(changed)
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return f"CHANGED since, so it says nothing about the files now: {', '.join(names[:_SHOWN])}{more}"

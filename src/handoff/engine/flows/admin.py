@@ -116,7 +116,7 @@ def retry(app: App, *, flow: Flow, note: str = "", phase: str = "", max_cycles: 
 
 
 def _try_again(app: App, flow: Flow, task: Task | None, target: str, words: Sequence[str], max_cycles: int) -> None:
-    facts = {**flow.facts, "prepared": "", "note": "\n".join(words)}
+    facts = {**flow.facts, "prepared": "", "note": "\n".join(words), "after_gate": ""}
     with app.database.transaction() as transaction:
         flows.tell(transaction, flow, "flow.retried", phase=target or flow.phase, note=facts["note"])
         same = task is not None and not target and not task.ended

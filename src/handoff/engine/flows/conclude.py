@@ -6,6 +6,7 @@ import os
 
 from handoff.agents.contract import FAILED, GROUND, OK, AgentOutcome
 from handoff.base.errors import Conflict
+from handoff.base.markdown import number_of
 from handoff.base.record import TYPE_CHECKING
 from handoff.board import gates
 from handoff.board.events import texts
@@ -17,7 +18,7 @@ from handoff.engine.flows.state import FlowState, moving, now
 from handoff.engine.proof import faults
 from handoff.engine.safety import snapshots
 from handoff.git.snapshots.take import SnapshotRequest
-from handoff.workflows.model import GATE, ROLL_BACK
+from handoff.workflows.model import DONE, GATE, ROLL_BACK
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -110,7 +111,7 @@ def _refused(
             snapshot=failure["snapshot"],
         )
         if used_up and phase.when_used_up == GATE:
-            question = f"{phase.name} was refused {task.attempt} times ({reason}); try again?"
+            question = f"{phase.name} was refused {number_of(task.attempt, 'time')} ({reason}); try again?"
             intent.ask(transaction, state, phase.name, task=task, question=question, fence=task.fence)
             flow = flows.move(transaction, flow, data=facts)
         elif used_up and phase.when_used_up == ROLL_BACK:
@@ -219,6 +220,19 @@ def drive(app: App, key: int) -> Flow:
     return moved
 
 
+def is_answered(app: App, flow: Flow) -> bool:
+    """Whether a flow that waited for nothing but a person's yes has got it."""
+    waited = bool(flow.facts.get("after_gate")) and flow.task is not None
+    return waited and tasks.get(app.database, key=int(flow.task or 0)).state == states.DONE
+
+
+def answer(app: App, task: Task) -> None:
+    """A person answered: where that was all the flow waited for and it ends now, it ends at once."""
+    flow = flows.of_task(app.database, task=task.key)
+    if flow is not None and flow.facts.get("after_gate") == DONE and is_answered(app, flow):
+        drive(app, flow.key)
+
+
 def _drive(app: App, key: int) -> Flow:
     while True:
         state = now(app, key)
@@ -229,7 +243,10 @@ def _drive(app: App, key: int) -> Flow:
             intent.carry_out(app, state)
             continue
         if flow.task is not None:
-            return flow
+            if not is_answered(app, flow):
+                return flow
+            intent.go_on(app, state)
+            continue
         if state.phase.role:
             brief = prompts.brief(app, state)
             with app.database.transaction() as transaction:

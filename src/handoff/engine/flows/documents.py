@@ -9,6 +9,7 @@ from handoff.base.clock import stamp
 from handoff.base.errors import HandoffError
 from handoff.base.record import TYPE_CHECKING
 from handoff.base.settings import PROJECT_FOLDER, project_config
+from handoff.checks.hollow import asks_nothing
 from handoff.feature import documents, folder
 from handoff.feature.plan import edit
 from handoff.feature.plan import plan as plans
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from handoff.engine.app import App
 
 STATE = "STATE.md"
+PROVES_NOTHING = "check-proves-nothing"
 _NAMES = (*folder.DOCUMENTS, "DECISIONS.md")
 
 
@@ -79,6 +81,11 @@ def plan_faults(before: str, after: str) -> list[tuple[str, str]]:
     found = [
         ("ticked-unproven", f"The step '{name}' was ticked, but no check has shown it.") for name in _done(new) - done
     ]
+    found += [
+        (PROVES_NOTHING, f"The check of '{step.text}' can never fail: {step.check}")
+        for number in range(len(new.marks))
+        if (step := new.step(number)).mark != plans.DONE and step.check and asks_nothing(step.check)
+    ]
     found += [("step-vanished", f"The finished step '{name}' is gone from the plan.") for name in done - _done(new)]
     return sorted(found)
 
@@ -104,7 +111,7 @@ def publish(app: App, flow: Flow, names: dict[str, str]) -> None:
                 files.write_atomic(feature.file(name), words)
 
 
-def tick(app: App, flow: Flow, *, step: str, commit: str, moment: float) -> bool:
+def tick(app: App, flow: Flow, *, step: str, commit: str, moment: float, doubt: str = "") -> bool:
     """Tick the step whose check was green; whether the plan is complete now. Ticked already, it stays as it is."""
     feature = feature_of(app, flow)
     with feature.locked():
@@ -112,7 +119,7 @@ def tick(app: App, flow: Flow, *, step: str, commit: str, moment: float) -> bool
         plan = plans.parse(state)
         found = plan.current
         if found is not None and found.text == step:
-            state = edit.finish(state, found.number, f"{commit[:10]} {stamp(moment)}")
+            state = edit.finish(state, found.number, f"{commit[:10]} {stamp(moment)}{f' ({doubt})' if doubt else ''}")
             files.write_atomic(feature.file(STATE), state)
     return is_complete(state)
 

@@ -60,7 +60,7 @@ def look(state: FlowState) -> tuple[PhaseWork, list[PhaseFault]]:
         tree = flow_checkout.tree_from(tree, head, [phase.report])
         changed = tuple(path for path in changed if path != phase.report)
     faults = []
-    if phase.commit and not changed and phase.check in ("none", "red", "green"):
+    if phase.commit and not changed and phase.check in ("none", "unbroken", "red", "green"):
         faults = [PhaseFault(NOTHING_CHANGED, "The session ended without having changed anything.")]
     return PhaseWork(tree, changed, report, bool(notes) or flow_checkout.tip != head), faults
 

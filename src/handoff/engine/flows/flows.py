@@ -68,6 +68,8 @@ class FlowView(Record):
     task: Task | None
     state: str
     reason: str
+    page: str = ""
+    """What there is to go by when a person is asked."""
 
 
 class StepResult(Record):
@@ -81,7 +83,7 @@ class StepResult(Record):
 # --- beginning -------------------------------------------------------------------------------------------
 
 
-def start(app: App, *, request: FlowRequest) -> Flow:
+def start(app: App, *, request: FlowRequest, tell: Callable[[str], None] = lambda _: None) -> Flow:
     """Begin a workflow in a workspace of its own; the person's checkout stays as it is. Everything is checked first."""
     place = find_project(app)
     workflow = library.load(place.workspace, request.workflow)
@@ -91,6 +93,7 @@ def start(app: App, *, request: FlowRequest) -> Flow:
     name = request.id or _free_id(app, place.name, feature or workflow.name)
     flows.refuse_live(app.database, project=place.name, id=name)
     suites = _suites(app, workflow, place.workspace)
+    tell("Making the workspace and looking at the tests as they are now …" if suites else "Making the workspace …")
     workspace = _workspace(app, name, request.base, place.workspace)
     flow_checkout = FlowCheckout(workspace.tree, workspace.branch, app.git_environment)
     flow = flows.add(
@@ -148,9 +151,8 @@ def _free_id(app: App, project: str, wanted: str) -> str:
 
 
 def _suites(app: App, workflow: Workflow, folder: str) -> list[dict[str, Any]]:
-    if not workflow.runs_tests:
-        return []
-    return [suite.record() for suite in suites_of(app, folder=folder)]
+    """The tests the flow is judged by, taken now: who is judged by them cannot choose others."""
+    return [suite.record() for suite in suites_of(app, folder=folder, required=workflow.runs_tests)]
 
 
 def _workspace(app: App, name: str, base: str, folder: str) -> Any:
@@ -264,7 +266,7 @@ def _refuse_still(app: App, seen: FlowView) -> FlowView:
 def look(app: App, flow: Flow) -> FlowView:
     """A flow with the state a person means: it waits, or is stuck, while its task is."""
     task = tasks.get(app.database, key=flow.task) if flow.task is not None else None
-    state, reason = flow.state, flow.reason
+    state, reason, page = flow.state, flow.reason, ""
     if flow.state == flows.RUNNING and task is not None:
         if task.state == states.BLOCKED:
             state, reason = flows.BLOCKED, task.reason
@@ -272,8 +274,9 @@ def look(app: App, flow: Flow) -> FlowView:
             state, reason = flows.BLOCKED, f"its task '{task.label}' was cancelled"
         elif task.state == states.GATED:
             gate = gates.of_task(app.database, key=task.key)
-            state, reason = flows.GATED, gate.question if gate else ""
-    return FlowView(flow, task, state, reason)
+            state = flows.GATED
+            reason, _, page = gate.question.partition("\n") if gate else ("", "", "")
+    return FlowView(flow, task, state, reason, page)
 
 
 def look_again(app: App, flow: Flow) -> FlowView:

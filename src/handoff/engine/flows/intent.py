@@ -8,12 +8,14 @@ task, or nothing of it.
 from __future__ import annotations
 
 from handoff.base.errors import HandoffError
+from handoff.base.markdown import number_of
 from handoff.base.record import TYPE_CHECKING
 from handoff.board import gates
 from handoff.board.events import texts
 from handoff.board.tasks import flows, outcomes, states, tasks
-from handoff.engine.flows import documents, prompts
-from handoff.engine.flows.state import owned_patterns
+from handoff.checks.unbroken import NOT_TESTED
+from handoff.engine.flows import documents, evidence, prompts
+from handoff.engine.flows.state import NO_PATH, owned_patterns
 from handoff.engine.home import host_label
 from handoff.engine.proof import git_notes
 from handoff.git.commits.phases import publish
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from handoff.store.database import Transaction
 
 _SUMMARY = 300
+_GREEN_BEFORE = "its check was green before the work too"
 
 
 def write_intent(
@@ -58,6 +61,7 @@ def write_intent(
         "attempt": task.attempt if task else 1,
         "began": (task.started_at if task else None) or flow.changed_at,
         "warnings": [str(one) for one in judged.warnings],
+        "tested": not any(one.code == NOT_TESTED for one in judged.warnings),
     }
     with app.database.transaction() as transaction:
         return flows.move(transaction, flow, pending=intent)
@@ -87,16 +91,23 @@ def carry_out(app: App, state: FlowState) -> Flow:
         )
     if head != flow.head or not state.flow_checkout.is_at(head):
         state.flow_checkout.arrive(head)
-    facts = {**flow.facts, **intent["facts"], "note": ""}
+    facts = {**flow.facts, **intent["facts"], "note": "", "untested": _untested(flow, intent)}
     if head != flow.head:
         facts["published"] = publish(flow.repository, state.flow_checkout, app.git_environment)
     if intent["documents"]:
         documents.publish(app, flow, intent["documents"])
     if intent["step"]:
-        documents.tick(app, flow, step=intent["step"], commit=head, moment=float(intent["moment"]))
+        doubt = next((_GREEN_BEFORE for one in intent["warnings"] if one.startswith(f"{evidence.GREEN_BEFORE}:")), "")
+        documents.tick(app, flow, step=intent["step"], commit=head, moment=float(intent["moment"]), doubt=doubt)
     if intent["checks"] or head != flow.head:
         _note(app, state, head)
     return _advance(app, state, head, facts)
+
+
+def _untested(flow: Flow, intent: dict[str, Any]) -> list[str]:
+    """The phases whose last result no test has seen."""
+    others = [name for name in flow.facts.get("untested", ()) if name != intent["phase"]]
+    return others if intent.get("tested", True) else [*others, intent["phase"]]
 
 
 def _note(app: App, state: FlowState, head: str) -> None:
@@ -136,24 +147,16 @@ def _note(app: App, state: FlowState, head: str) -> None:
 def _advance(app: App, state: FlowState, head: str, facts: dict[str, Any]) -> Flow:
     flow, intent = state.flow, state.flow.intent
     following = str(intent["next"])
-    cycle = flow.cycle + int(state.workflow.is_back(flow.phase, following))
-    if cycle != flow.cycle or "cycle_base" not in facts:
-        facts["cycle_base"] = head if cycle != flow.cycle else flow.base
-    if (state.phase.gate or state.phase.name in flow.gated_phases) and not intent["skipped"]:
+    gated = (state.phase.gate or state.phase.name in flow.gated_phases) and not intent["skipped"]
+    if gated:
         facts["gate"] = state.phase.name
         facts["gate_subject"] = intent["documents"].get(state.phase.document, "")
-    moved = flow._replace(
-        head=head,
-        phase=flow.phase if following == DONE else following,
-        cycle=cycle,
-        task=None,
-        pending="",
-        data="",
-        reason="",
-        state=flows.DONE if following == DONE else flow.state,
-    )
-    new = state._replace(flow=moved._replace(data=texts.write(facts)))
-    brief = prompts.brief(app, new) if following != DONE and new.phase.role else ""
+        facts["gate_page"] = evidence.gate_page(app, state, head, facts)
+    if gated and (following == DONE or not state.workflow.phase(following).role):
+        facts["after_gate"] = following  # no session follows whose task could wait: the answer itself is waited for
+        new, brief = state._replace(flow=flow._replace(head=head, task=None, data=texts.write(facts))), ""
+    else:
+        new, brief = _stand(app, state, head, following, facts)
     with app.database.transaction() as transaction:
         if flow.task is not None:
             _finish_task(transaction, flow.task, intent)
@@ -169,8 +172,37 @@ def _advance(app: App, state: FlowState, head: str, facts: dict[str, Any]) -> Fl
             said=intent["said"],
             warnings=intent["warnings"],
             session=intent["session"],
+            tested=intent.get("tested", True),
         )
         return enter(app, transaction, flow, new, facts, brief)
+
+
+def _stand(app: App, state: FlowState, head: str, following: str, facts: dict[str, Any]) -> tuple[FlowState, str]:
+    """The flow as it stands in the phase that follows, and what that phase's session is told."""
+    flow = state.flow
+    cycle = flow.cycle + int(state.workflow.is_back(flow.phase, following))
+    if cycle != flow.cycle or "cycle_base" not in facts:
+        facts["cycle_base"] = head if cycle != flow.cycle else flow.base
+    moved = flow._replace(
+        head=head,
+        phase=flow.phase if following == DONE else following,
+        cycle=cycle,
+        task=None,
+        pending="",
+        data="",
+        reason="",
+        state=flows.DONE if following == DONE else flow.state,
+    )
+    new = state._replace(flow=moved._replace(data=texts.write(facts)))
+    return new, prompts.brief(app, new) if following != DONE and new.phase.role else ""
+
+
+def go_on(app: App, state: FlowState) -> Flow:
+    """A person said yes where no session follows: the flow takes the way that was decided before the question."""
+    facts = state.flow.facts
+    new, brief = _stand(app, state, state.flow.head, str(facts.pop("after_gate")), facts)
+    with app.database.transaction() as transaction:
+        return enter(app, transaction, state.flow, new, facts, brief)
 
 
 def _finish_task(transaction: Transaction, key: int, intent: dict[str, Any]) -> None:
@@ -192,15 +224,17 @@ def enter(app: App, transaction: Transaction, seen: Flow, new: FlowState, facts:
     flow = new.flow
     ended = flow.cycle > flow.max_cycles and flow.state == flows.RUNNING
     if ended:
-        flow = flow._replace(state=flows.BLOCKED, reason=f"{flow.max_cycles} cycles are used up")
+        flow = flow._replace(
+            state=flows.BLOCKED, reason=f"the limit of {number_of(flow.max_cycles, 'cycle')} is reached"
+        )
     task = None
-    if brief and not ended and flow.state == flows.RUNNING:
+    if not ended and flow.state == flows.RUNNING and facts.get("after_gate") and "gate" in facts:
+        task = _add_question(app, transaction, new)
+        _ask_person(transaction, new, task, facts, "end the flow" if facts["after_gate"] == DONE else "go on")
+    elif brief and not ended and flow.state == flows.RUNNING:
         task = add_task(app, transaction, new, brief)
-        asked = facts.pop("gate", "")
-        if asked:
-            facts["gated"] = asked
-            question = f"{asked} is done; go on with {flow.phase}?"
-            ask(transaction, new, asked, task=task, question=question, subject=str(facts.pop("gate_subject", "")))
+        if facts.get("gate"):
+            _ask_person(transaction, new, task, facts, f"go on with {flow.phase}")
     standing = {name: getattr(flow, name) for name in ("head", "phase", "cycle", "state", "reason")}
     moved = flows.move(transaction, seen, task=task.key if task else None, pending="", data=facts, **standing)
     if moved.state == flows.DONE:
@@ -208,6 +242,34 @@ def enter(app: App, transaction: Transaction, seen: Flow, new: FlowState, facts:
     elif ended:
         flows.tell(transaction, moved, "flow.blocked", reason=moved.reason)
     return moved
+
+
+def _ask_person(transaction: Transaction, new: FlowState, task: Task, facts: dict[str, Any], what: str) -> None:
+    """The gate that was ordered: the question, and below it what there is to go by."""
+    asked = facts["gated"] = str(facts.pop("gate"))
+    question = f"{asked} is done; {what}?\n{facts.pop('gate_page', '')}".rstrip()
+    on_yes = states.DONE if facts.get("after_gate") else states.READY
+    ask(
+        transaction, new, asked, task=task, question=question, subject=str(facts.pop("gate_subject", "")), on_yes=on_yes
+    )
+
+
+def _add_question(app: App, transaction: Transaction, state: FlowState) -> Task:
+    """A task nobody works on: it only waits for a person's answer."""
+    flow = state.flow
+    return flows.add_phase(
+        transaction,
+        flow,
+        id=f"{flow.cycle}-{flow.phase}-answer",
+        title=f"a person's word on {flow.phase}",
+        brief="A person answers; there is nothing to be done.\n",
+        role="",
+        agent="",
+        owns=(NO_PATH,),
+        attempts=1,
+        limits={},
+        host=host_label(app),
+    )
 
 
 def add_task(app: App, transaction: Transaction, state: FlowState, brief: str) -> Task:
@@ -237,6 +299,7 @@ def ask(
     question: str,
     fence: int | None = None,
     subject: str = "",
+    on_yes: str = states.READY,
 ) -> None:
     """Put the task behind the gate of a phase, with its time limit and what counts when that is up."""
     asking = state.workflow.phase(phase)
@@ -249,4 +312,5 @@ def ask(
         due_seconds=within or None,
         fallback=default if within else "",
         subject=subject,
+        on_yes=on_yes,
     )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.checks import judge
+from handoff.checks import judge, unbroken
+from handoff.checks.hollow import hollow_scripts
 from handoff.checks.suite import EXIT, Suite
 from handoff.engine.flows import documents as flow_documents
-from handoff.engine.flows.fence import PhaseFault, PhaseWork, look
+from handoff.engine.flows import evidence
+from handoff.engine.flows.fence import NOTHING_CHANGED, PhaseFault, PhaseWork, look
 from handoff.engine.flows.prompts import next_test
 from handoff.engine.proof import faults, test_runs
 from handoff.git.notes.record import GREEN, MOST_NAMES, RED, Check
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from handoff.engine.app import App
     from handoff.engine.flows.state import FlowState
 
-NO_VERDICT, NO_CHECK, RED_CODE = "no-verdict", "no-check", "red"
+NO_VERDICT, NO_CHECK, RED_CODE, NOTHING_PLANNED = "no-verdict", "no-check", "red", "nothing-planned"
 _RERUNS = 2
 _LINKS = (".venv", "venv", "node_modules")  # what a command is lent when no suite says
 _TAIL = 3000
@@ -56,7 +58,9 @@ def judge_phase(app: App, state: FlowState) -> PhaseVerdict:
     if faults:
         return PhaseVerdict(outcome=OK, tree=left.tree, faults=tuple(faults))
     found = _CHECKS[state.phase.check](app, state, left)
-    return found._replace(changed=bool(left.changed) or found.tree != left.tree, more=left.more)
+    tested = evidence.tested_lines(found.checks, found.warnings)
+    facts = {**found.facts, "tested": tested} if tested else found.facts
+    return found._replace(changed=bool(left.changed) or found.tree != left.tree, more=left.more, facts=facts)
 
 
 def _known(state: FlowState) -> judge.Baseline:
@@ -77,9 +81,8 @@ def _said(findings: Iterable[judge.Finding], *, warning: bool) -> tuple[PhaseFau
     return tuple(PhaseFault(one.code, one.message) for one in findings if one.warning == warning)
 
 
-def checks_of(state: FlowState, reports: Sequence[Report]) -> tuple[Check, ...]:
+def _checks_of(state: FlowState, reports: Sequence[Report], known: judge.Baseline) -> tuple[Check, ...]:
     """The runs as the record keeps them."""
-    known = _known(state)
     folders = {suite.name: suite.folder for suite in state.suites}
     found = []
     for report in reports:
@@ -111,12 +114,13 @@ def _tail(reports: Sequence[Report]) -> str:
 def _judged(
     state: FlowState, left: PhaseWork, judgement: judge.Judgement, reports: Sequence[Report], **more: Any
 ) -> PhaseVerdict:
+    known = more.pop("known", None) or _known(state)
     return PhaseVerdict(
         outcome=OK,
         tree=more.pop("tree", left.tree),
         faults=_said(judgement.findings, warning=False),
         warnings=_said(judgement.findings, warning=True),
-        checks=checks_of(state, reports),
+        checks=_checks_of(state, reports, known),
         tail="" if judgement.ok else _tail(reports),
         **more,
     )
@@ -135,7 +139,7 @@ def _baseline(app: App, state: FlowState, left: PhaseWork) -> PhaseVerdict:
         tree=left.tree,
         faults=_said(findings, warning=False),
         warnings=_said(findings, warning=True),
-        checks=checks_of(state, runs[-1]),
+        checks=_checks_of(state, runs[-1], _known(state)),
         facts={"baseline": known.record()},
         subject=f"tests: {words}",
         tail=_tail(runs[-1]),
@@ -147,15 +151,24 @@ def _test_list(app: App, state: FlowState, left: PhaseWork) -> PhaseVerdict:
     name = state.workflow.test_list
     before, after = (state.flow_checkout.read(tree, name) or "" for tree in (state.flow.head, left.tree))
     faults = tuple(PhaseFault(one.code, one.words) for one in test_list.judge(before, after))
+    faults += _unplanned(state, faults, any_open=bool(next_test(after)), what=f"an open test ('- [ ] …') to {name}")
     test, counts = next_test(after), test_list.counts(after)
     words = f"{counts['open']} open, {counts['done']} done"
     return PhaseVerdict(
         outcome="open" if test else "complete",
         tree=left.tree,
         faults=faults,
-        facts={"test": test, "new": [], "new_test": ""},
+        facts={"test": test, "new": [], "new_test": "", "planned": True},
         subject=f"{test} comes next ({words})" if test else f"every test of the list is done ({words})",
     )
+
+
+def _unplanned(state: FlowState, faults: Sequence[PhaseFault], *, any_open: bool, what: str) -> tuple[PhaseFault, ...]:
+    """A request nobody has planned anything for is not done, however many boxes were ticked before it."""
+    if faults or any_open or state.flow.facts.get("planned"):
+        return ()
+    words = f"Nothing is planned for this request: every box was closed before it. Add {what}, or say why not: handoff block."
+    return (PhaseFault(NOTHING_PLANNED, words),)
 
 
 def _red(app: App, state: FlowState, left: PhaseWork) -> PhaseVerdict:
@@ -199,6 +212,20 @@ def _suite(app: App, state: FlowState, left: PhaseWork) -> PhaseVerdict:
     return _led(state, _judged(state, left, judgement, reports))
 
 
+def _unbroken(app: App, state: FlowState, left: PhaseWork) -> PhaseVerdict:
+    subject = state.flow.request.strip().partition("\n")[0] if state.phase.role else ""
+    return _led(state, _nothing_broken(app, state, left), subject)
+
+
+def _nothing_broken(app: App, state: FlowState, left: PhaseWork) -> PhaseVerdict:
+    """All tests pass but those that failed before; only when something is red the tree before is asked whose fault it is."""
+    reports = _run(app, state, left.tree)
+    before = _run(app, state, state.flow.base) if unbroken.needs_the_past(reports) else ()
+    judgement = unbroken.judge_unbroken(before, reports, changes=_changes(app, state, left.tree))
+    failing = frozenset(case.id for report in before for case in report.cases if case.bad)
+    return _judged(state, left, judgement, reports, known=judge.Baseline(failing=failing))
+
+
 def _command(app: App, state: FlowState, left: PhaseWork) -> PhaseVerdict:
     return _led(state, _by_command(app, state, left, state.phase.command))
 
@@ -229,9 +256,9 @@ def _by_command(app: App, state: FlowState, left: PhaseWork, command: str) -> Ph
     return found
 
 
-def _led(state: FlowState, found: PhaseVerdict) -> PhaseVerdict:
+def _led(state: FlowState, found: PhaseVerdict, subject: str = "") -> PhaseVerdict:
     """Named after the phase; a red result that the workflow leads somewhere is an outcome, not a fault."""
-    found = found._replace(subject=state.phase.title or state.phase.name)
+    found = found._replace(subject=subject or state.phase.title or state.phase.name)
     if not found.ok and FAILED in state.phase.next:
         return found._replace(outcome=FAILED, faults=(), warnings=(*found.warnings, *found.faults))
     return found
@@ -252,15 +279,20 @@ def _document(app: App, state: FlowState, left: PhaseWork) -> PhaseVerdict:
 def _plan(app: App, state: FlowState, left: PhaseWork) -> PhaseVerdict:
     name = flow_documents.STATE
     text = flow_documents.read(state.flow, name)
-    faults = flow_documents.plan_faults(flow_documents.text(app, state.flow, name), text)
+    faults = tuple(
+        PhaseFault(*one) for one in flow_documents.plan_faults(flow_documents.text(app, state.flow, name), text)
+    )
+    complete = not faults and flow_documents.is_complete(text)
+    faults += _unplanned(state, faults, any_open=not complete, what=f"an open step ('- [ ] …') to {name}")
     documents = {name: text}
     decisions = flow_documents.read(state.flow, "DECISIONS.md")
     if decisions:
         documents["DECISIONS.md"] = decisions
     return PhaseVerdict(
-        outcome="complete" if not faults and flow_documents.is_complete(text) else "open",
+        outcome="complete" if complete else "open",
         tree=left.tree,
-        faults=tuple(PhaseFault(*one) for one in faults),
+        faults=faults,
+        facts={"planned": True},
         documents=documents,
         subject=f"the steps of {state.flow.feature}",
     )
@@ -275,8 +307,34 @@ def _step(app: App, state: FlowState, left: PhaseWork) -> PhaseVerdict:
         said = f"Step {step.number} has no check, so nothing proves it: add '(check: command)' to it."
         return PhaseVerdict(outcome="open", tree=left.tree, faults=(PhaseFault(NO_CHECK, said),))
     judged = _by_command(app, state, left, command)
+    if judged.ok:
+        whole = _nothing_broken(app, state, left)
+        doubts = _doubts(app, state, left, command)
+        faults = tuple(one for one in doubts if one.code != evidence.GREEN_BEFORE)
+        judged = whole._replace(
+            checks=(*judged.checks, *whole.checks),
+            faults=(*whole.faults, *faults),
+            warnings=(*whole.warnings, *(one for one in doubts if one.code == evidence.GREEN_BEFORE)),
+        )
     last = flow_documents.would_complete(app, state.flow, number=step.number)
     return judged._replace(outcome="complete" if last else "open", subject=step.text, step=step.text)
+
+
+def _doubts(app: App, state: FlowState, left: PhaseWork, command: str) -> list[PhaseFault]:
+    """Why a green check shows less than it seems: written to be green by this session, or green before it began."""
+    scripts = hollow_scripts(command, left.changed, lambda path: state.flow_checkout.read(left.tree, path))
+    if scripts:
+        words = f"The check runs {scripts[0]}, which asserts nothing that could fail: {command}"
+        return [PhaseFault(flow_documents.PROVES_NOTHING, words)]
+    before = left._replace(tree=state.flow.head)
+    if not _by_command(app, state, before, command).ok:
+        return []
+    if not left.changed:
+        return [PhaseFault(NOTHING_CHANGED, f"Nothing was changed, and the check was green before: {command}")]
+    words = (
+        f"`{command}` was green before the work too: that the step is done rests on its changes and on the reviewer."
+    )
+    return [PhaseFault(evidence.GREEN_BEFORE, words)]
 
 
 def _review(app: App, state: FlowState, left: PhaseWork) -> PhaseVerdict:
@@ -297,7 +355,9 @@ def _review(app: App, state: FlowState, left: PhaseWork) -> PhaseVerdict:
 def _none(app: App, state: FlowState, left: PhaseWork) -> PhaseVerdict:
     del app
     subject = state.flow.request.strip().partition("\n")[0] or state.phase.name
-    return PhaseVerdict(outcome=OK, tree=left.tree, subject=subject)
+    said = PhaseFault(unbroken.NOT_TESTED, "not tested: the check of this phase is 'none'.")
+    warnings = (said,) if left.changed else ()
+    return PhaseVerdict(outcome=OK, tree=left.tree, subject=subject, warnings=warnings)
 
 
 def _first(text: str) -> str:
@@ -312,6 +372,7 @@ _CHECKS: dict[str, Callable[[App, FlowState, PhaseWork], PhaseVerdict]] = {
     "refactor": _refactor,
     "suite": _suite,
     "command": _command,
+    "unbroken": _unbroken,
     "document": _document,
     "plan": _plan,
     "step": _step,

@@ -9,7 +9,7 @@ from handoff.base.placeholders import fill
 from handoff.base.record import TYPE_CHECKING
 from handoff.base.settings import PROJECT_FOLDER
 from handoff.board import gates
-from handoff.engine.flows import documents
+from handoff.engine.flows import documents, evidence
 from handoff.engine.flows.state import NO_PATH, owned_patterns
 from handoff.engine.sessions.agent_programs import own_words
 from handoff.workflows import test_list
@@ -172,6 +172,7 @@ _FACTS: dict[str, Callable[[App, FlowState], Any]] = {
     "step": _step("text"),
     "step_check": _step("check"),
     "folder": lambda _app, state: os.path.join(PROJECT_FOLDER, "features", state.flow.feature),
+    "tested": evidence.tell_reviewer,
     "review": lambda _app, state: state.flow.facts.get("review", ""),
     "cycle": lambda _app, state: str(state.flow.cycle),
 }

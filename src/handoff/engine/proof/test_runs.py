@@ -9,7 +9,7 @@ from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING
 from handoff.base.settings import PROJECT_FOLDER, project_config
 from handoff.checks import judge
-from handoff.checks.frameworks.frameworks import need_suites
+from handoff.checks.frameworks.frameworks import find_suites, need_suites
 from handoff.checks.runs import RunFolders, run_suite
 from handoff.engine.proof.sandboxes import checkouts_of, sandbox_of_workspace
 from handoff.engine.safety.snapshots import keep, open_snapshot_store
@@ -32,14 +32,15 @@ if TYPE_CHECKING:
 CHECKS = "checks"
 
 
-def suites_of(app: App, *, folder: str) -> tuple[Suite, ...]:
-    """The suites of the checkout at `folder`: what its config.toml names, else what is found; none is an error.
+def suites_of(app: App, *, folder: str, required: bool = True) -> tuple[Suite, ...]:
+    """The suites of the checkout at `folder`: what its config.toml names, else what is found; none is an error if required.
 
     Take them once and keep them: whoever is judged by them must not be able to choose others.
     """
     del app
     config = project_config(folder)
-    return need_suites(folder, configured=config.values["checks"], path=os.path.join(PROJECT_FOLDER, "config.toml"))
+    search = need_suites if required else find_suites
+    return search(folder, configured=config.values["checks"], path=os.path.join(PROJECT_FOLDER, "config.toml"))
 
 
 def suites_here(app: App, *, folder: str = ".") -> tuple[Suite, ...]:

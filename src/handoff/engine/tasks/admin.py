@@ -15,7 +15,7 @@ from handoff.engine.fanout import stop_files, views
 from handoff.engine.fanout.paths import document, leftovers
 from handoff.engine.fanout.tab_urls import Job
 from handoff.engine.home import find_project, home_config
-from handoff.engine.tasks import claims
+from handoff.engine.tasks import claims, kinds
 from handoff.engine.tasks.open_tab import open_task
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ def known_projects(app: App) -> list[str]:
 def approve(app: App, task: Task, *, reason: str = "", answer: str = "", by: str = "") -> Outcome:
     """Yes, to the gate the task waits at; `answer` is the text as the next session is to have it."""
     outcome = gates.approve(app.database, key=task.key, answered_by=by or person(app), reason=reason, answer=answer)
+    kinds.answer(app, task)
     views.refresh_or_tell(app, task.project, f"The gate of {task.label} is approved")
     return outcome
 
@@ -100,6 +101,9 @@ def retry(app: App, task: Task) -> Outcome:
         waits = task.state == states.READY and (held or task.not_before > transaction.now())
         if waits:
             outcome = outcomes.Outcome(tasks.edit(transaction, key=task.key, not_before=0.0, session=person(app)))
+        elif task.kind == tasks.PHASE:
+            hint = f"{app.settings.program} flow retry {task.scope}, perhaps with --note 'what to mind'"
+            raise Refused(f"'{task.label}' is a phase of the flow '{task.scope}', which knows where to begin.", hint)
         else:
             outcome = outcomes.retry(transaction, key=task.key, session=person(app))
     views.refresh_or_tell(app, task.project, f"Task {task.label} may try again")

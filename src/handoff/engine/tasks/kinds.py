@@ -45,6 +45,13 @@ def prepare(app: App, task: Task) -> str:
     return str(module.prepare(app, task)) if module is not None else ""
 
 
+def answer(app: App, task: Task) -> None:
+    """Tell the kind of a task that a person has answered its gate."""
+    module = _module(task)
+    if module is not None:
+        module.answer(app, task)
+
+
 def _module(task: Task) -> Any:
     if task.kind not in BY_KIND:
         return None

@@ -80,13 +80,17 @@ class FlowCheckout(Git):
 
     def diff(self, old: str, new: str, *, limit: int = 12_000) -> str:
         """What changed between two trees, cut where it gets too long for a prompt; the summary is always whole."""
-        summary = self.ask("diff", "--stat=100", *_DIFF, old, new, "--").rstrip()
+        summary = self.stat(old, new)
         text = self.ask("diff", *_DIFF, old, new, "--")
         if len(text) > limit:
             text = (
                 text[:limit].rpartition("\n")[0] + f"\n(cut: {len(text)} characters in all; see git diff {old[:10]})\n"
             )
         return f"{summary}\n\n{text}".strip() if text else ""
+
+    def stat(self, old: str, new: str) -> str:
+        """How many lines of which files changed between two trees."""
+        return self.ask("diff", "--stat=100", *_DIFF, old, new, "--").rstrip()
 
     def log(self, base: str, head: str, *, limit: int = 200) -> str:
         """The commits of the flow, oldest first, one line each."""

@@ -39,9 +39,29 @@ def test_the_default_check_of_the_config_proves_a_step(cli, repo):
     base = ready(cli, repo, state="# Execution Plan\n- [>] a\n")
     put(repo.path, ".handoff/config.toml", 'check = "false"\n')
     cli("step", "done", code=3)
-    put(repo.path, ".handoff/config.toml", 'check = "true"\n')
+    put(repo.path, ".handoff/config.toml", 'check = "test -d .git"\n')
     assert "The plan is complete." in cli("step", "done").out
     assert "[x] a" in repo.read(f"{base}/STATE.md")
+
+
+def test_a_check_that_cannot_fail_or_was_green_before_ticks_nothing_in_silence(cli, repo):
+    base = ready(cli, repo, state="# Execution Plan\n- [>] a  (check: python3 -c 'assert True')\n- [ ] b\n- [ ] c\n")
+    before = repo.read(f"{base}/STATE.md")
+    assert "can never fail" in cli("step", "done", code=3).err
+    repo.write("check.py", "# of course\nassert 1 == 1\n")
+    refused = cli("step", "done", "--check", "python3 check.py", code=3).err
+    assert "check.py, which asserts nothing" in refused
+    assert "--unchecked" in refused
+    assert repo.read(f"{base}/STATE.md") == before
+    cli("step", "done", "--check", "test -f check.py")
+    refused = cli("step", "done", "--check", "test -f check.py", code=3).err
+    assert "Nothing has changed since this check was green for another step ('a')" in refused
+    repo.write("more.py", "work = 1\n")
+    done = cli("step", "done", "--check", "test -f check.py")
+    assert "green before this step too" in done.err
+    assert "(green before this step too))" in repo.read(f"{base}/STATE.md")
+    cli("step", "done", "--unchecked")
+    assert "complete" in cli("status", "--json").json["plan"]["verdict"]
 
 
 def test_a_check_that_never_ends_is_ended_with_what_it_started(cli, repo):

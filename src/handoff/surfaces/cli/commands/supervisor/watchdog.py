@@ -79,9 +79,9 @@ def _tell(ctx: Context, found: Round) -> None:
             f"{batch.project}/{batch.id}: this batch has passed its time: {program} heartbeat status {batch.id} --project {batch.project}"
         )
     for gate in report.overdue_gates:
-        say(f"A gate is overdue: {gate.question} ({program} gates)")
+        say(f"A gate is overdue: {gate.asked} ({program} gates)")
     for gate in report.defaulted_gates:
-        say(f"Nobody answered in time: '{gate.fallback}' counts for: {gate.question}")
+        say(f"Nobody answered in time: '{gate.fallback}' counts for: {gate.asked}")
     for line in found.taken_in:
         say(f"A touched marker was taken in: {line}")
     for line in found.refused:

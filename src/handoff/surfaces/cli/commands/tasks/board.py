@@ -93,9 +93,10 @@ def _show(ctx: Context, arguments: argparse.Namespace) -> None:
         say(f"  after {need.id}: {need.state}")
     if found.gate is not None and found.gate.state == "open":
         say(
-            f"  asks: {found.gate.question}  ({ctx.settings.program} approve {task.label} | reject {task.label} REASON)",
+            f"  asks: {found.gate.asked}  ({ctx.settings.program} approve {task.label} | reject {task.label} REASON)",
             "warn",
         )
+        ctx.out.lines(*(f"    {line}" for line in found.gate.question.splitlines()[1:]))
     if task.patterns:
         more = len(task.patterns) - _SHOWN
         say(f"  owns: {', '.join(task.patterns[:_SHOWN])}" + (f" and {more} more" if more > 0 else ""))

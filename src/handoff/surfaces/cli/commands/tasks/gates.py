@@ -32,7 +32,7 @@ def _gates(ctx: Context, arguments: argparse.Namespace) -> None:
         gate = item.gate
         said = "overdue" if gate.overdue_at is not None and gate.state == "open" else gate.state
         limit = f"  ({_limit(gate, now)})" if gate.state == "open" and gate.due_at is not None else ""
-        ctx.out.line(f"{item.task:<24} {said:<9} {age(now - gate.opened_at):>7}  {gate.question}{limit}")
+        ctx.out.line(f"{item.task:<24} {said:<9} {age(now - gate.opened_at):>7}  {gate.asked}{limit}")
     if not found:
         ctx.out.line("Nothing waits for your answer.")
     elif any(item.gate.state == "open" for item in found):
@@ -113,7 +113,8 @@ def _tell(ctx: Context, outcome: Outcome, said: str) -> None:
     ctx.out.data({"task": task.label, **pick(task, "project state reason")})
     ctx.out.line(f"{said}: {task.label} is {task.state}.", "" if task.state == "blocked" else "good")
     if task.state == "blocked":
-        ctx.out.line(f"To let it try again: {ctx.settings.program} retry {task.label}")
+        verb = f"flow retry {task.scope}" if task.kind == "phase" else f"retry {task.label}"
+        ctx.out.line(f"To let it try again: {ctx.settings.program} {verb}")
 
 
 # --- gate show, gate answer -------------------------------------------------------------------------------------
@@ -150,7 +151,8 @@ def _gate(ctx: Context, arguments: argparse.Namespace) -> None:
     gate = admin.gate_of(ctx.app, task)
     code = gate.code if gate.state == "open" else ""
     ctx.out.data({"task": task.label, "project": task.project, **gate.shown(), "code": code})
-    ctx.out.line(gate.question, "strong")
+    ctx.out.line(gate.asked, "strong")
+    ctx.out.lines(*gate.question.splitlines()[1:])
     who = f" by {gate.answered_by}" if gate.answered_by else ""
     ctx.out.line(f"{gate.state}{who}" + (f": {gate.reason}" if gate.reason else ""))
     if gate.state == "open" and gate.due_at is not None:

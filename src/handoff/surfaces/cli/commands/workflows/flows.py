@@ -5,8 +5,9 @@ from __future__ import annotations
 from handoff.base.clock import age, span, stamp
 from handoff.base.errors import INTERRUPTED, Refused, UsageError, UserError
 from handoff.base.files import read_text
+from handoff.base.markdown import number_of
 from handoff.base.record import TYPE_CHECKING
-from handoff.engine.flows import admin, flows
+from handoff.engine.flows import admin, evidence, flows
 from handoff.engine.home import find_project
 from handoff.surfaces.cli.command import Command, flag, option, optional_word, pick
 
@@ -111,8 +112,7 @@ def _start(ctx: Context, arguments: Namespace) -> int:
         gate_limits=_gate_limits(arguments.gate),
         **pick(arguments, "id max_cycles base"),
     )
-    ctx.out.note("Making the workspace and looking at the tests as they are now …")
-    seen = flows.look_again(ctx.app, flows.start(ctx.app, request=request))
+    seen = flows.look_again(ctx.app, flows.start(ctx.app, request=request, tell=ctx.out.note))
     ctx.out.data(_shown(seen))
     for event in flows.history(ctx.app, seen.flow):
         for warning in event.body.get("warnings", ()):
@@ -131,7 +131,8 @@ def _start(ctx: Context, arguments: Namespace) -> int:
 def _where(seen: FlowView) -> str:
     why = f" ({seen.reason})" if seen.reason else ""
     if seen.state in (_DONE, "cancelled"):
-        return f"{seen.state}{why} after {seen.flow.cycle} cycles"
+        tests = f"; {evidence.tests_word(seen.flow.facts)}" if seen.state == _DONE else ""
+        return f"{seen.state}{why} after {number_of(seen.flow.cycle, 'cycle')}{tests}"
     attempt = f", attempt {seen.task.attempt} of {seen.task.max_attempts}" if seen.task else ""
     return f"{seen.state} in {seen.flow.phase}, cycle {seen.flow.cycle}{attempt}{why}"
 
@@ -152,6 +153,8 @@ def _shown(seen: FlowView) -> dict[str, Any]:
         "attempt": task.attempt if task else None,
         "session": task.held_by if task else None,
         "test": flow.facts.get("test", ""),
+        "tested": flow.facts.get("tested") or [evidence.NOT_TESTED],
+        "evidence": seen.page,
     }
 
 
@@ -182,7 +185,7 @@ def _status(ctx: Context, arguments: Namespace, flow: Flow) -> int:
     if seen.task is not None and seen.task.held_by and seen.task.state == _RUNNING:
         ctx.out.line(f"  session    {seen.task.held_by} ({seen.task.held_agent})")
     ctx.out.line(f"  workspace  {flow.workspace}")
-    ctx.out.line(f"  branch     {flow.branch.removeprefix('refs/heads/')}, {len(commits)} commits")
+    ctx.out.line(f"  branch     {flow.branch.removeprefix('refs/heads/')}, {number_of(len(commits), 'commit')}")
     for line in commits[-12:]:
         ctx.out.line(f"    {line}")
     _hint(ctx, seen)
@@ -195,6 +198,7 @@ def _hint(ctx: Context, seen: FlowView) -> None:
     if seen.state == _DONE:
         ctx.out.line(f"Take it in: {program} land {branch}, or git merge {branch}")
     elif seen.state == "gated" and seen.task:
+        ctx.out.lines(*seen.page.splitlines())
         ctx.out.line(f"It waits for you: {program} approve {seen.task.label}, or reject {seen.task.label} REASON")
     elif seen.state == _BLOCKED:
         ctx.out.line(f"Let it try again: {program} flow retry {flow.id} --note 'what to mind'")
@@ -217,6 +221,7 @@ def _log(ctx: Context, arguments: Namespace, flow: Flow) -> int:
 def _told(event: Event) -> list[str]:
     body, when = event.body, stamp(event.at)[11:19]
     what = event.kind.partition(".")[2].replace("_", " ")
+    what = what if body.get("tested", True) else evidence.NOT_TESTED
     phase = f"{body.get('cycle')}-{body.get('phase')}" if "cycle" in body else str(body.get("phase", ""))
     head = f"{when}  {what:<11} {phase:<12}"
     if event.kind == "flow.verified":
@@ -226,7 +231,7 @@ def _told(event: Event) -> list[str]:
         first, *more = body["said"]
         return [f"{head} attempt {body['attempt']}: {first}", *(f"{'':<34} {line}" for line in more)]
     said = next((body[key] for key in ("said", "reason", "question", "note", "request", "branch") if body.get(key)), "")
-    return [f"{head} {said}".rstrip()]
+    return [f"{head} {str(said).partition(chr(10))[0]}".rstrip()]
 
 
 def _step(ctx: Context, arguments: Namespace, flow: Flow) -> int:
@@ -254,7 +259,9 @@ def _show_step(ctx: Context, done: StepResult) -> int:
         return 0
     outcome = done.concluded.outcome
     if outcome.kind == "ok":
-        ctx.out.note(f"{done.phase}: verified ({outcome.reason.partition(': ')[2] or outcome.reason})", "good")
+        unseen = done.phase in done.seen.flow.facts.get("untested", ())
+        word, style = ("done, " + evidence.NOT_TESTED, "warn") if unseen else ("verified", "good")
+        ctx.out.note(f"{done.phase}: {word} ({outcome.reason.partition(': ')[2] or outcome.reason})", style)
         return 0
     if outcome.asked:
         ctx.out.note(f"{done.phase}: stopped, {outcome.reason}. It can be taken again; no attempt is used up.")

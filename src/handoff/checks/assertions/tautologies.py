@@ -1,0 +1,187 @@
+"""Python assertions that hold whatever the code does: constants, and the same thing asked on both sides."""
+
+from __future__ import annotations
+
+import ast
+import copy
+
+from handoff.base.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+Names = dict[str, ast.expr]
+"""What local names are known to stand for at one place of a test."""
+
+_TRUTHS = ("asserttrue", "assert_", "asserttruthy")
+_EQUALS = frozenset(
+    "assertequal assertequals assertis assertalmostequal assertalmostequals assertlistequal assertdictequal assertsetequal"
+    " asserttupleequal assertcountequal assertsequenceequal assertmultilineequal assertlessequal assertgreaterequal"
+    " assertarrayequal assertallclose assertarrayalmostequal assertframeequal assertseriesequal".split()
+)
+_SAME_WHEN_EQUAL = (ast.Eq, ast.Is, ast.LtE, ast.GtE)
+
+
+def statements(body: list[ast.stmt], known: Mapping[str, ast.expr] | None = None) -> Iterator[tuple[ast.AST, Names]]:
+    """Every piece of a test that holds no statement of its own, with what is known of local names there.
+
+    A name is known after `name = …` until something else is called: what that did to the value cannot be seen.
+    """
+    names: Names = dict(known or {})
+    for statement in body:
+        if any(
+            isinstance(value, list) and value and isinstance(value[0], ast.stmt) for value in vars(statement).values()
+        ):
+            names = {}
+            yield from _compound(statement)
+            continue
+        yield statement, names
+        called = _calls(statement)
+        names = {name: value for name, value in names.items() if not called - _calls(value)}
+        name, value = _given(statement)
+        if value is not None:
+            names = {other: kept for other, kept in names.items() if other != name and name not in _named(kept)}
+            filled = _fill(value, names)
+            if name not in _named(filled):
+                names[name] = filled
+
+
+def _compound(statement: ast.stmt) -> Iterator[tuple[ast.AST, Names]]:
+    for field in ast.iter_child_nodes(statement):
+        if isinstance(field, (ast.ExceptHandler, ast.match_case)):
+            yield from statements(field.body)
+        elif not isinstance(field, ast.stmt):
+            yield field, {}
+    for name in ("body", "orelse", "finalbody"):
+        inner = getattr(statement, name, None)
+        if inner:
+            yield from statements(inner)
+
+
+def _given(statement: ast.AST) -> tuple[str, ast.expr | None]:
+    """The one local name a statement gives a value to."""
+    if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
+        target = statement.targets[0]
+        if isinstance(target, ast.Name):
+            return target.id, statement.value
+    if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+        return statement.target.id, statement.value
+    return "", None
+
+
+def _calls(node: ast.AST) -> set[str]:
+    return {
+        ast.dump(inner)
+        for inner in ast.walk(node)
+        if isinstance(inner, (ast.Call, ast.Await, ast.AugAssign, ast.Delete))
+    }
+
+
+def _named(node: ast.AST) -> set[str]:
+    return {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
+
+
+class _Filler(ast.NodeTransformer):
+    """Puts what is known in the place of names."""
+
+    def __init__(self, names: Names) -> None:
+        self._names = names
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return copy.deepcopy(self._names.get(node.id, node))
+
+
+def _fill(node: ast.expr, names: Names) -> ast.expr:
+    if not names or not _named(node) & set(names):
+        return node
+    filled: ast.expr = _Filler(names).visit(copy.deepcopy(node))
+    return filled
+
+
+def is_always_true(node: ast.expr, names: Names) -> bool:
+    """Whether a condition is true whatever the code does."""
+    if isinstance(node, ast.Constant):
+        return bool(node.value)
+    if isinstance(node, (ast.Tuple, ast.List, ast.Set)):
+        return bool(node.elts)
+    if isinstance(node, ast.JoinedStr):
+        return True
+    if isinstance(node, ast.BoolOp):
+        each = [is_always_true(value, names) for value in node.values]
+        return any(each) if isinstance(node.op, ast.Or) else all(each)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        return _is_never_true(node.operand, names)
+    if isinstance(node, ast.Call):
+        return _asks_nothing(node, names)
+    return isinstance(node, ast.Compare) and len(node.ops) == 1 and _compares_nothing(node, names)
+
+
+def _is_never_true(node: ast.expr, names: Names) -> bool:
+    if isinstance(node, ast.Constant):
+        return not node.value
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        return is_always_true(node.operand, names)
+    never = isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], (ast.NotEq, ast.IsNot))
+    return never and isinstance(node, ast.Compare) and is_same(node.left, node.comparators[0], names)
+
+
+def _asks_nothing(node: ast.Call, names: Names) -> bool:
+    """`bool(True)`, `isinstance(x, object)`, `any([…True…])`."""
+    name = node.func.id if isinstance(node.func, ast.Name) else ""
+    if name == "bool" and len(node.args) == 1:
+        return is_always_true(node.args[0], names)
+    return (
+        name == "isinstance"
+        and len(node.args) > 1
+        and isinstance(node.args[1], ast.Name)
+        and node.args[1].id == "object"
+    )
+
+
+def _compares_nothing(node: ast.Compare, names: Names) -> bool:
+    operator, left, right = node.ops[0], node.left, node.comparators[0]
+    if isinstance(operator, _SAME_WHEN_EQUAL) and is_same(left, right, names):
+        return True
+    if isinstance(operator, ast.In) and isinstance(right, (ast.Tuple, ast.List, ast.Set)):
+        return any(is_same(left, one, names) for one in right.elts)
+    if isinstance(left, ast.Constant) and isinstance(right, ast.Constant):
+        return _compared(operator, left, right)
+    length = isinstance(left, ast.Call) and isinstance(left.func, ast.Name) and left.func.id == "len"
+    return length and isinstance(operator, ast.GtE) and isinstance(right, ast.Constant) and right.value == 0
+
+
+def is_same(left: ast.expr, right: ast.expr, names: Names) -> bool:
+    """The same thing asked on both sides. A call that is asked twice shows nothing but that it answers."""
+    one, other = (ast.dump(_plain(_fill(side, names))) for side in (left, right))
+    return one == other
+
+
+def _plain(node: ast.expr) -> ast.expr:
+    """Without `approx(…)` and brackets that only wrap it."""
+    if isinstance(node, ast.Call) and node.args:
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        if name == "approx":
+            return node.args[0]
+    return node
+
+
+def _compared(operator: ast.cmpop, left: ast.Constant, right: ast.Constant) -> bool:
+    """Two constants: whatever they say, no code is asked."""
+    try:
+        return bool(left.value == right.value) == isinstance(operator, ast.Eq)
+    except (ValueError, TypeError):
+        return False
+
+
+def proves_nothing(node: ast.Call, name: str, names: Names) -> bool:
+    """Whether a call of this name (`assertEqual`, `assert_allclose`) asserts what is always true."""
+    plain = name.casefold().replace("_", "")
+    if not node.args:
+        return False
+    if plain in _TRUTHS:
+        return is_always_true(node.args[0], names)
+    if plain == "assertfalse":
+        return _is_never_true(node.args[0], names)
+    if plain == "assertin" and len(node.args) > 1:
+        return is_always_true(ast.Compare(node.args[0], [ast.In()], [node.args[1]]), names)
+    return plain in _EQUALS and len(node.args) > 1 and is_same(node.args[0], node.args[1], names)
