@@ -114,7 +114,7 @@ def test_words_that_are_wrong_are_said_before_anything_is_made(cli, repo):
     assert "is a phase of a flow" in cli("claim", "one/1-implement", code=3).err
     assert "is a phase of a flow" in cli("open", "one/1-implement", code=1).err
     assert "Nothing to take" in cli("claim", code=1).err
-    assert "document" not in cli("show", "one/1-implement").out
+    assert "  document:" not in cli("show", "one/1-implement").out
     assert "is a phase of a flow" in cli("done", "--task", "one/1-implement", code=3).err
     assert "cancelled" in cli("flow", "cancel", "one").out
     assert not os.path.exists(os.path.join(repo.path, "review.md"))
