@@ -9,7 +9,6 @@ from handoff.base.clock import stamp
 from handoff.base.errors import Conflict, HandoffError, Refused, UserError
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.checks.commands import Verdict, run_check
-from handoff.checks.hollow import asks_nothing, hollow_scripts
 from handoff.engine.features.status import View, active_feature, git_facts, look, picture, refuse_invalid
 from handoff.feature import folder, history
 from handoff.feature.plan import edit as plan_edit
@@ -166,6 +165,8 @@ def _log_check(
 
 def _refuse_hollow(app: App, check: str, facts: checkout.CheckoutFacts | None) -> None:
     """A check that can never fail proves nothing, whoever wrote it."""
+    from handoff.checks.hollow import asks_nothing, hollow_scripts
+
     hint = f"Give one that fails until the step is done, or tick it on your word: {app.settings.program} step done --unchecked"
     if asks_nothing(check):
         raise Refused(f"The check can never fail, so it proves nothing: {check}", hint)
