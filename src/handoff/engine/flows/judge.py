@@ -326,8 +326,11 @@ def _doubts(app: App, state: FlowState, left: PhaseWork, command: str) -> list[P
     if scripts:
         words = f"The check runs {scripts[0]}, which asserts nothing that could fail: {command}"
         return [PhaseFault(flow_documents.PROVES_NOTHING, words)]
-    before = left._replace(tree=state.flow.head)
-    if not _by_command(app, state, before, command).ok:
+    try:
+        before = _by_command(app, state, left._replace(tree=state.flow.head), command)
+    except faults.GroundFault:
+        return []  # what it needs came with the work
+    if not before.ok:
         return []
     if not left.changed:
         return [PhaseFault(NOTHING_CHANGED, f"Nothing was changed, and the check was green before: {command}")]
