@@ -18,6 +18,7 @@ NAMES = [
     "finish",
     "handoff",
     "note",
+    "open_batch",
     "request_path",
     "status",
     "task",
@@ -99,6 +100,30 @@ def test_a_session_blocks_asks_and_hands_on(talk, cli):
     talk.call("claim")
     assert "is blocked" in talk.call("block", reason="no key")
     assert talk.call("block", reason="again").startswith("ERROR")
+
+
+def test_a_session_plans_what_comes_after_and_opens_a_batch(talk, cli):
+    talk.call("handoff", name="first", brief="go on")
+    said = talk.call("handoff", name="second", brief="then this", after=["first"], agent="codex", priority=5)
+    assert "waiting" in said
+    second = cli("show", "second", "--json").json
+    assert (second["agent"], second["priority"]) == ("codex", 5)
+    parts = [
+        {"id": "cart", "brief": "Build the cart.", "owns": ["src/cart/", "tests/test_cart_*.py"], "agent": "claude"},
+        {"id": "guide", "brief": "Write it down.", "owns": ["guide.md"], "after": ["cart"], "check": "true"},
+    ]
+    meet = [*parts, {"id": "more", "brief": "x", "owns": ["src/cart/one.py"]}]
+    refused = talk.call("open_batch", name="shop", parts=meet)
+    assert refused.startswith("ERROR")
+    assert "both own src/cart/one.py" in refused
+    assert talk.call("open_batch", name="shop", parts=[{"id": "cart", "owns": "src/"}]).startswith("ERROR")
+    said = talk.call("open_batch", name="shop", parts=parts, why="no shared file", agent="codex", check="true")
+    assert "2 parts, ready now: cart" in said
+    tasks = {task["task"]: task for task in cli("queue", "--json").json["tasks"]}
+    assert {tasks[name]["agent"] for name in ("shop/guide", "shop-join")} == {"codex"}
+    assert tasks["shop/cart"]["agent"] == "claude"
+    assert cli("show", "shop/cart", "--json").json["owns"] == ["src/cart/", "tests/test_cart_*.py"]
+    assert tasks["shop/guide"]["state"] == "waiting"
 
 
 def test_an_answer_passed_on_needs_the_code_a_person_was_given(talk, cli):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 
 from handoff.base.clock import span
@@ -12,12 +13,13 @@ from handoff.engine.fanout import paths
 from handoff.engine.home import find_project
 from handoff.engine.proof import evidence
 from handoff.engine.sessions import hooks, requests
-from handoff.engine.tasks import admin, create, current
+from handoff.engine.tasks import admin, batches, create, current
 from handoff.engine.tasks import report as journey
 from handoff.engine.workspaces import task_clones
 
 if TYPE_CHECKING:
     from handoff.engine.app import App
+    from handoff.engine.home import Project
     from handoff.engine.tasks.current import CurrentClaim
 
 
@@ -110,16 +112,75 @@ def checks(app: App) -> str:
     return f"`{verdict.command}` is {verdict.word}." + (f"\n{verdict.tail}" if verdict.tail else "")
 
 
-def handoff(app: App, name: str, brief: str, owns: list[str] | None = None, check: str = "") -> str:
-    """Write the next task down for another session: a short name, what to do, which paths it owns, how it is checked."""
+def handoff(
+    app: App,
+    name: str,
+    brief: str,
+    owns: list[str] | None = None,
+    check: str = "",
+    after: list[str] | None = None,
+    agent: str = "",
+    priority: int = 0,
+) -> str:
+    """Write the next task down for another session: a short name, what to do, which paths it owns, how it is checked, after which tasks it may start, which agent is to do it, its priority (higher first)."""
+    project = _place(app, check)
+    request = create.Request(
+        task=name,
+        brief=brief,
+        owns=tuple(owns or ()),
+        check=check,
+        after=tuple(after or ()),
+        agent=agent,
+        priority=priority,
+    )
+    made = create.write_down(app, project, request)
+    return f"Task '{made.label}' is written down and {made.state}."
+
+
+def open_batch(
+    app: App, name: str, parts: list[dict[str, object]], why: str = "", check: str = "", agent: str = ""
+) -> str:
+    """Split work into parts that sessions do side by side, and a task `NAME-join` that brings them together; `check` is run then. Each part: `id`, `brief`, `owns` (paths; a folder ends with /; no path may have two owners), and if needed `after` (ids of parts that must be done first), `check`, `agent`. `agent` is for parts without one."""
+    project = _place(app, check or next((str(part["check"]) for part in parts if part.get("check")), ""))
+    manifest = {
+        "schema_version": 2,
+        "batch_id": name,
+        "fan_in_task": f"{name}-join",
+        "split_rationale": why,
+        **({"check": check} if check else {}),
+        **({"agent": agent} if agent else {}),
+        "sub_tasks": [_part(part) for part in parts],
+    }
+    opened = batches.open_batch(app, project, "parts", json.dumps(manifest, indent=1))
+    left = f" Not understood and passed over: {', '.join(opened.unknown_keys)}." if opened.unknown_keys else ""
+    return f"Batch '{name}' is open: {opened.batch.total} parts, ready now: {', '.join(opened.ready)}.{left}"
+
+
+def _part(part: dict[str, object]) -> dict[str, object]:
+    """A part as a manifest has it."""
+    told = {key: value for key, value in part.items() if key not in ("owns", "after")}
+    owns, after = part.get("owns") or [], part.get("after") or []
+    if not isinstance(owns, list) or not isinstance(after, list):
+        raise UserError(f"`owns` and `after` of part '{part.get('id', '')}' must be lists.", "Nothing was written.")
+    told["file_ownership"] = [{"type": _kind(str(path)), "path": str(path)} for path in owns]
+    return {**told, "depends_on": after}
+
+
+def _kind(pattern: str) -> str:
+    if any(sign in pattern for sign in "*?["):
+        return "glob"
+    return "prefix" if pattern.endswith("/") else "exact"
+
+
+def _place(app: App, check: str) -> Project:
+    """The project new tasks are for; a sandboxed session does not choose what is run outside of its sandbox."""
     project = find_project(app, name=app.settings.get("HANDOFF_PROJECT"))
     if check and task_clones.is_sandboxed(app, project=project.name, session=app.settings.get("HANDOFF_SESSION")):
         raise Refused(
             "A session inside a sandbox does not choose what is run outside of it.",
             "Leave `check` out; say it in the brief.",
         )
-    made = create.write_down(app, project, create.Request(task=name, brief=brief, owns=tuple(owns or ()), check=check))
-    return f"Task '{made.label}' is written down and {made.state}."
+    return project
 
 
 def _project(app: App) -> str:

@@ -41,9 +41,9 @@ class OpenedBatch(Record):
     unknown_keys: tuple[str, ...]
 
 
-def read_checked(path: str) -> Manifest:
+def read_checked(path: str, text: str = "") -> Manifest:
     """A manifest whose parts own disjoint paths, judged on the patterns: also for files that do not exist yet."""
-    manifest = read_manifest(path)
+    manifest = read_manifest(path, text)
     faults: list[Fault] = []
     named: dict[str, Ownership] = {}
     places = {sub.id: index for index, sub in enumerate(manifest.sub_tasks)}
@@ -76,10 +76,10 @@ def read_checked(path: str) -> Manifest:
     return manifest
 
 
-def open_batch(app: App, project: Project, path: str) -> OpenedBatch:
+def open_batch(app: App, project: Project, path: str, text: str = "") -> OpenedBatch:
     """Write a batch, its parts and its waiting fan-in, all or nothing; nothing waits in the foreground."""
     config = home_config(app)
-    manifest = read_checked(path)
+    manifest = read_checked(path, text)
     workspace = manifest.workspace or project.workspace
     project = settle(app, project)
     uri_for(config, Job(project.name, manifest.batch_id, workspace, ""))

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 _SHOWN_FAULTS = 20
 
 
-def read_manifest(path: str) -> Manifest:
-    """The checked manifest, or one error that lists every fault with its line."""
-    text = read_text(path)
+def read_manifest(path: str, text: str = "") -> Manifest:
+    """The checked manifest, or one error that lists every fault with its line; with a text, `path` is only what it is called."""
+    text = text or read_text(path)
     is_toml = path.lower().endswith(".toml")
     raw = _parse_toml(path, text) if is_toml else _parse_json(path, text)
     reader = Reader(path)
-    manifest = reader.manifest(raw)
+    manifest = reader.manifest(raw)._replace(text=text)
     if reader.faults:
         raise _as_error(path, text, is_toml=is_toml, faults=reader.faults)
     return manifest
@@ -31,8 +31,8 @@ def read_manifest(path: str) -> Manifest:
 
 def fault_error(manifest: Manifest, faults: list[Fault]) -> UserError:
     """Faults that were found after reading (two owners of one path), told like those found while reading."""
-    text = read_text(manifest.source)
-    return _as_error(manifest.source, text, is_toml=manifest.source.lower().endswith(".toml"), faults=faults)
+    is_toml = manifest.source.lower().endswith(".toml")
+    return _as_error(manifest.source, manifest.text, is_toml=is_toml, faults=faults)
 
 
 def _parse_json(path: str, text: str) -> Any:

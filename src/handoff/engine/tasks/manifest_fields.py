@@ -45,6 +45,7 @@ class Manifest(Record):
     unknown: tuple[str, ...]
     raw: dict[str, Any]
     labels: tuple[str, ...] = ()
+    text: str = ""
 
 
 class Fault(Record):

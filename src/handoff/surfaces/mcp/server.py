@@ -30,6 +30,7 @@ TOOLS = (
     tools.status,
     tools.checks,
     tools.handoff,
+    tools.open_batch,
 )
 CALLER: ContextVar[Settings] = ContextVar("caller")
 """Who speaks at the moment, where one server answers many; otherwise it is whoever started the server."""
