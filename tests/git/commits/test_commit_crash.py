@@ -163,49 +163,88 @@ def test_eight_committers_at_once_all_land_and_nobody_takes_anothers_file(shared
 
 
 @pytest.mark.slow
-def _swept(repo):
-    """Where a bare commit brought a content of ours that HEAD had never had.
-
-    `git reset -- PATH` reads the index before it locks it, so the neighbour may bring back an old one by itself, and with
-    it what our file was before: that is git against git, and the next commit of ours fixes it.
-    """
-    found, known = [], set()
+def _of_ours(repo):
+    """What bare commits changed of our files, as (path, object), apart: contents HEAD had before, and those it never had."""
+    old, new, known = [], [], set()
     for line in repo.git("log", "--reverse", "--format=%x00%s", "--raw", "--no-abbrev", "--no-renames").split("\n"):
         if line.startswith("\0"):
             subject = line[1:]
         elif line.startswith(":"):
             facts, path = line.split("\t")
             what = (path, facts.split()[3])
-            if subject == "bare" and path.startswith("w") and what not in known and set(what[1]) != {"0"}:
-                found.append(what)
+            if subject == "bare" and path.startswith("w"):
+                (old if what in known or set(what[1]) == {"0"} else new).append(what)
             known.add(what)
-    return found
+    return old, new
 
 
-def test_beside_bare_git_in_a_loop_every_safe_commit_lands_alone(shared):
-    """The neighbour stages, commits and resets its own file without asking anybody."""
-    loop = (
-        "n=0; while [ ! -e stop ]; do n=$((n+1)); echo $n > bare.txt; git add bare.txt; "
-        "git commit -q -m bare; echo $n > bare2.txt; git add bare2.txt; git reset -q -- bare2.txt; done"
-    )
+def beside(repo, loop):
+    """Two workers with twenty safe commits each beside a shell loop that asks nobody; what came of them."""
+    loop = f"n=0; while [ ! -e stop ]; do n=$((n+1)); echo $n > bare.txt; git add bare.txt; git commit -q -m bare; {loop} done"
     neighbour = subprocess.Popen(
-        ["sh", "-c", loop], cwd=shared.path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        ["sh", "-c", loop], cwd=repo.path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     try:
-        started = workers(shared, ["w1", "w2"], 20)
+        started = workers(repo, ["w1", "w2"], 20)
         for worker in started:
             _, error = worker.communicate(timeout=110)
             assert worker.returncode == 0, error
     finally:
-        shared.write("stop", "")
+        repo.write("stop", "")
         neighbour.wait(30)
-    landed = list(paths_by_subject(shared))
-    ours = [(subject, paths) for subject, paths in landed if subject.startswith("w")]
+    ours = [(subject, paths) for subject, paths in paths_by_subject(repo) if subject.startswith("w")]
     assert len(ours) == 40
     assert all(len(paths) == 1 and paths[0].startswith(subject.split()[0] + "/") for subject, paths in ours)
-    assert _swept(shared) == [], "a bare commit never found our file in the index before it was in HEAD"
     for worker in ("w1", "w2"):
-        assert shared.git("show", f"HEAD:{worker}/1") == "19"
+        assert repo.git("show", f"HEAD:{worker}/1") == "19"
+    return _of_ours(repo)
+
+
+def test_beside_bare_git_in_a_loop_every_safe_commit_lands_alone_and_none_is_reverted(shared):
+    """`git commit` reads the index before it locks it: one that read the old index must not write it over ours."""
+    assert beside(shared, "") == ([], [])
+
+
+def test_beside_bare_git_that_resets_no_commit_takes_ours_along_before_it_landed(shared):
+    """`git reset -- PATH` too reads before it locks, but tries again: what it brings back, our next commit fixes."""
+    assert beside(shared, "echo $n > bare2.txt; git add bare2.txt; git reset -q -- bare2.txt;")[1] == []
+
+
+LATE_GIT = """#!{python}
+import os, sys
+index = ".git/index"
+with open(index, "rb") as file:
+    old, inode = file.read(), os.fstat(file.fileno()).st_ino
+print("read", flush=True)
+while os.stat(index).st_ino == inode:
+    pass
+try:
+    lock = os.open(index + ".lock", os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+except FileExistsError:
+    sys.exit("fatal: Unable to create index.lock: File exists.")
+os.write(lock, old)
+os.rename(index + ".lock", index)
+"""
+
+
+def test_a_git_that_read_the_index_before_a_safe_commit_cannot_write_it_back(shared, tmp_path):
+    """A git as slow as a loaded machine makes it: between its reading and its locking a safe commit lands."""
+    shared.write("first", "1\n")
+    assert run_commit(shared, "first", "ours").returncode == 0
+    shared.write("theirs", "3\n")
+    shared.git("add", "theirs")
+    late = tmp_path / "git-late"
+    late.write_text(LATE_GIT.format(python=sys.executable))
+    late.chmod(0o755)
+    neighbour = subprocess.Popen([str(late)], cwd=shared.path, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert neighbour.stdout.readline() == b"read\n"
+    shared.write("mine", "1\n")
+    landed = run_commit(shared, "mine", "ours again")
+    assert landed.returncode == 0, landed.stderr
+    assert b"File exists" in neighbour.communicate(timeout=30)[1]
+    assert shared.git("show", "HEAD:mine") == "1\n"
+    assert shared.git("status", "--porcelain", "mine", "theirs") == "M  theirs\n"
+    assert not os.path.exists(os.path.join(shared.path, ".git", "index.lock"))
 
 
 def test_a_killed_waiter_does_not_stop_the_line(shared):

@@ -139,13 +139,13 @@ def _swap(repo: Repository, draft: Draft, options: CommitOptions, old: Head, new
     name = f"index-{os.getpid()}-{os.urandom(4).hex()}"
     private, stamp = _private(repo, draft, name)
     try:
-        with index.hold(repo, patience=options.index_patience) as lock:
+        with index.hold(repo, patience=options.index_patience):
             if look(repo.source.index_file, follow=True) != stamp:  # somebody staged meanwhile: begin from theirs
                 private, stamp = _private(repo, draft, name)
             index.announce(repo, new, private)
             if not move(repo, old, new, draft.who.committer, log, ask_git=ask_git):
                 return False
-            index.install(repo, private, lock)
+            index.install(repo, private)
             if ends:
                 clear_state(repo)
             return True

@@ -1,7 +1,7 @@
 """The shared index: brought up to date for our own paths alone, in the same breath as the branch moves.
 
 What holds at every moment, also after a `kill -9`:
-- The shared index is only ever replaced whole, by renaming over it what lies in `index.lock`.
+- The shared index is only ever replaced whole, by renaming a private one over it while `index.lock` is in our hand.
 - `index.lock` is ours as long as it holds our mark, which appears with the file; any other content is some other git's.
 - Before the branch moves, the note says which commit is about to land and which private index belongs to it. So who comes next
   can tell a commit that landed (its index is put in place) from one that did not (the lock is freed): `fix`.
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 PATIENCE_SECONDS = 15.0
 _PAUSE_SECONDS = 0.004
 _JOURNAL = "landing"
+_INSTALLED = "installed"
 
 
 class Busy(UserError):
@@ -114,50 +115,60 @@ def announce(repo: Repository, new: str, private: str) -> None:
     """Say which commit is about to land and which index belongs to it."""
     temp = f"{_note(repo)}.{os.getpid()}"
     with open(temp, "w", encoding="utf-8", errors="surrogateescape") as file:
-        file.write(f"{new}\n{private}\n{_inode(private) if private else ''}\n")
+        file.write(f"{new}\n{private}\n{_identity(private) if private else ''}\n")
     os.rename(temp, _note(repo))
 
 
-def install(repo: Repository, private: str, lock: str) -> None:
-    """Make the private index the shared one, through the lock we hold."""
-    if os.path.exists(private):
-        os.rename(private, lock)
-        os.rename(lock, repo.source.index_file)
+def install(repo: Repository, private: str) -> None:
+    """Make the private index the shared one; the lock in our hand stays until whoever read the old one has met it."""
+    if not os.path.exists(private):
+        return
+    shared = repo.source.index_file
+    foreign = _identity(shared) != read_text(_installed(repo)).partition("\n")[0]
+    os.rename(private, shared)
+    with open(_installed(repo), "w", encoding="ascii") as file:
+        file.write(_identity(shared) + "\n")
+    if foreign:  # bare git writes here, too
+        from handoff.git.commits.neighbours import outwait
+
+        outwait(os.path.realpath(repo.top))
 
 
 def fix(repo: Repository) -> str:
     """After a `kill -9` between lock and index: finish what landed, undo what did not. Only for who holds the turn."""
     if not os.path.exists(_note(repo)):
         return ""
-    new, private, inode = (*read_text(_note(repo)).split("\n"), "", "", "")[:3]
+    new, private, identity = (*read_text(_note(repo)).split("\n"), "", "", "")[:3]
     lock = repo.source.index_file + ".lock"
     landed = bool(new) and repo.git("merge-base", "--is-ancestor", new, "HEAD").code == 0
     done = ""
     if read_plain(lock) == _mark(repo):
-        if landed and private and _inode(private) == inode:
-            install(repo, private, lock)
+        done = "Freed the index lock of a process that had been killed."
+        if landed and private and _identity(private) == identity:
+            install(repo, private)
             done = "Finished the index of a commit whose process had been killed."
-        else:
-            unlink(lock)
-            done = "Freed the index lock of a process that had been killed."
-    elif inode and _inode(lock) == inode:  # the lock already is the new index
-        os.rename(lock, repo.source.index_file)
-        done = "Finished the index of a commit whose process had been killed."
+        unlink(lock)
     if private:
         unlink(private)
     unlink(_note(repo))
     return done
 
 
+def _installed(repo: Repository) -> str:
+    return os.path.join(repo.folder, "handoff", _INSTALLED)
+
+
 def _note(repo: Repository) -> str:
     return os.path.join(repo.folder, "handoff", _JOURNAL)
 
 
-def _inode(path: str) -> str:
+def _identity(path: str) -> str:
+    """What tells a file from every other that had its name: a rename does not change it."""
     try:
-        return str(os.stat(path).st_ino)
+        found = os.stat(path)
     except OSError:
         return "none"
+    return f"{found.st_ino} {found.st_mtime_ns} {found.st_size}"
 
 
 def _link(source: str, target: str) -> bool:

@@ -80,7 +80,7 @@ def take_back(repo: Repository, made: BranchMove, *, now: float, session: str = 
 
 def _swap(repo: Repository, made: BranchMove, back: BranchMove, who: str, message: str, session: str) -> None:
     name = f"index-{os.getpid()}-{os.urandom(4).hex()}"
-    with index.hold(repo) as lock:
+    with index.hold(repo):
         private, _ = index.copy(repo, name)
         try:
             if STAGED not in made.how:
@@ -90,7 +90,7 @@ def _swap(repo: Repository, made: BranchMove, back: BranchMove, who: str, messag
             index.announce(repo, back.new, private)
             if not _move(repo, made, back.new, who, message):
                 raise Refused("The branch moved at this very moment. Nothing was changed.", "Run the command again.")
-            index.install(repo, private, lock)
+            index.install(repo, private)
         finally:
             for path in (private, private + ".lock"):
                 index.unlink(path)

@@ -1,0 +1,64 @@
+"""Bare git at work in the same checkout: `git commit` reads the index before it locks it, and would bring an old one back."""
+
+from __future__ import annotations
+
+import os
+import time
+
+_PAUSE_SECONDS = 0.001
+_LONGEST_SECONDS = 2.0
+_START = 19  # of the words of /proc/PID/stat behind the program's name: when it was started, in ticks since the boot
+
+
+def outwait(top: str) -> int:
+    """Wait until every git that may have read this checkout's index before now has ended; how many there were.
+
+    Called with git's own index.lock in hand: whoever read the index before we replaced it fails at the lock, as git means it
+    to, instead of writing the old one over ours. A git that runs for long is past that point: it is not waited for.
+    """
+    waiting = _gits(top)
+    found, deadline = len(waiting), time.monotonic() + _LONGEST_SECONDS
+    while waiting and time.monotonic() < deadline:
+        time.sleep(_PAUSE_SECONDS)
+        waiting = {pid: start for pid, start in waiting.items() if _start(pid) == start}
+    return found
+
+
+def _gits(top: str) -> dict[str, str]:
+    """The young gits in a checkout, with the moment each was started. Where there is no /proc, none is seen."""
+    found = {}
+    own = str(os.getpid())
+    try:
+        with open("/proc/uptime", encoding="ascii") as file:
+            oldest = (float(file.read().split()[0]) - _LONGEST_SECONDS) * os.sysconf("SC_CLK_TCK")
+        names = os.listdir("/proc")
+    except OSError:
+        return {}
+    for pid in names:
+        if pid.isdigit() and pid != own and _is_git(pid):
+            try:
+                place = os.readlink(f"/proc/{pid}/cwd")
+            except OSError:  # gone, or somebody else's
+                continue
+            start = _start(pid)
+            if start and int(start) >= oldest and (place == top or place.startswith(top + os.sep)):
+                found[pid] = start
+    return found
+
+
+def _is_git(pid: str) -> bool:
+    try:
+        with open(f"/proc/{pid}/comm", "rb", buffering=0) as file:
+            return file.read(16).startswith(b"git")
+    except OSError:
+        return False
+
+
+def _start(pid: str) -> str:
+    """When a process was started; empty if it has ended."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            words = file.read().rpartition(")")[2].split()
+    except OSError:
+        return ""
+    return "" if words[0] in "ZX" else words[_START]
