@@ -10,7 +10,7 @@ from handoff.git.plumbing.refs import head, refs
 from handoff.git.snapshots.parts import digest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Container, Sequence
     from typing import Any
 
     from handoff.git.plumbing import Source
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 REF_MOVED, REF_DELETED, REF_PLANTED, STASH_LOST = "ref-moved", "ref-deleted", "ref-planted", "stash-lost"
 HOOK_CHANGED, CONFIG_CHANGED, FOREIGN_COMMIT = "hook-changed", "config-changed", "foreign-commit"
+COMMIT_REVERTED = "commit-reverted"
 STASH = "refs/stash"
 OURS = "handoff"  # as maker of a commit: it landed by the rules
 _WATCHED = ("refs/heads/", "refs/tags/", "refs/replace/", "refs/notes/")
@@ -27,6 +28,7 @@ _NOTES = "refs/notes/handoff"  # our own records of what was verified
 _EVERYDAY = ("branch.", "handoff.", "gc.", "maintenance.", "submodule.", "lfs.", "pull.", "push.", "extensions.")
 _REMOTE = "remote."
 _LOG_LINES = 30
+_LOG_COMMITS = 500
 _SHOWN = 20
 
 
@@ -230,6 +232,53 @@ def _foreign(
     return Tampering(
         kind=FOREIGN_COMMIT, subject=sha, what=what, evidence=evidence, fix=fix, fixed=fixed, session=work.session
     )
+
+
+def reverted_commits(
+    store: SnapshotRepo, source: Source, branch: str, values: tuple[str, str], made: Container[str]
+) -> list[Tampering]:
+    """Commits that put back exactly what a safe commit had changed, though nobody said so: git had an old index in its hand."""
+    old, new = values
+    ask = ("log", f"-{_LOG_COMMITS}", "--first-parent", "-z", "--raw", "--no-abbrev", "--no-renames", "--reverse")
+    told = store.look(source, *ask, "--no-show-signature", "--format=%x01%H%x01%b%x01", new, "--").text
+    young = set(store.look(source, "rev-list", f"-{_LOG_COMMITS}", f"{old}..{new}", "--").text.split())
+    ours: dict[tuple[str, str, str], str] = {}
+    found = []
+    fields = told.split("\x01")[1:]
+    for sha, body, rest in zip(fields[::3], fields[1::3], fields[2::3], strict=False):
+        parts = [part.lstrip("\n") for part in rest.split("\0") if part.strip("\n")]
+        raw = ((path, facts.split(" ")) for facts, path in zip(parts[::2], parts[1::2], strict=False))
+        changed = [(path, words[2], words[3]) for path, words in raw]
+        if sha in made:
+            ours |= dict.fromkeys(changed, sha)
+        elif sha in young and "This reverts commit" not in body:
+            back = [
+                (path, is_now, ours[path, is_now, was]) for path, was, is_now in changed if (path, is_now, was) in ours
+            ]
+            found += [_reverted(store, source, branch, sha, back)] if back else []
+    return found
+
+
+def _reverted(
+    store: SnapshotRepo, source: Source, branch: str, sha: str, back: Sequence[tuple[str, str, str]]
+) -> Tampering:
+    paths, safe = [path for path, _, _ in back], back[-1][2]
+    wanted = {
+        path: store.look(source, "rev-parse", "-q", "--verify", f"{commit}:{path}").text.strip()
+        for path, _, commit in back
+    }
+    on_disk = store.look(source, "hash-object", "--", *paths).text.split()
+    if on_disk == list(wanted.values()):  # only the commit is wrong: what was written still lies there
+        message = f"Bring back what {sha[:10]} reverted"
+        fix: tuple[str, ...] = ("handoff", "-C", source.top, "safe-commit", "-m", message, "--", *paths)
+    else:
+        fix = _git(source, "checkout", safe, "--", *paths)
+    what = (
+        f"Commit {sha[:10]} on {branch} reverted what the safe commit {safe[:10]} had changed: {', '.join(paths[:5])}."
+    )
+    evidence = {"commit": sha, "safe": safe, "branch": branch, "paths": paths[:_SHOWN]}
+    fixed = {"ref": branch, "holds": {as_text(path): blob for path, blob in wanted.items()}}
+    return Tampering(kind=COMMIT_REVERTED, subject=sha, what=what, evidence=evidence, fix=fix, fixed=fixed)
 
 
 # --- is it fixed? -------------------------------------------------------------------------------------------

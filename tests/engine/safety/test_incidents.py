@@ -336,6 +336,21 @@ def test_behind_a_sandbox_the_refusal_is_written_in_the_clone_and_its_words_are_
     assert {(one.project, one.session) for one in found} == {("repo", "alpha")}
 
 
+def test_a_bare_commit_from_an_old_index_that_reverts_a_safe_commit_is_told_with_what_brings_it_back(watched):
+    old = watched.git("ls-files", "-s", "src/b.py").split()[1]
+    watched.write("src/b.py", "b = 2\n")
+    here("safe-commit", "-m", "ours", "--", "src/b.py")
+    assert look() == []
+    watched.git("update-index", "--cacheinfo", f"100644,{old},src/b.py")  # as a git that had read it before
+    watched.git("commit", "-q", "--allow-empty", "-m", "bare")
+    found = only("commit-reverted")
+    assert "src/b.py" in found.what
+    fix(found)
+    assert watched.git("show", "HEAD:src/b.py") == "b = 2\n"
+    watched.git("revert", "--no-edit", "HEAD")  # what somebody means to take back is no incident
+    assert look() == []
+
+
 # --- a normal day --------------------------------------------------------------------------------------------
 
 

@@ -218,6 +218,10 @@ def strange_commits(watched: WatchedRepository, before: dict[str, Any], now: dic
     store, source = watched.store, watched.source
     made: dict[str, str] | None = None
     found: list[Tampering] = []
+    branch = now["head"]
+    values = (before["refs"].get(branch, ""), now["refs"].get(branch, ""))
+    if all(values) and values[0] != values[1] and (safe := _made(source.common)):
+        found += tampering.reverted_commits(store, source, branch, values, safe)
     for task in watched.held:
         branch = now["head"]
         values = (before["refs"].get(branch, ""), now["refs"].get(branch, ""))
@@ -330,6 +334,9 @@ def is_fixed(watched: WatchedRepository, fixed: dict[str, Any], now: dict[str, A
         return fixed["workspace"] in now["workspaces"]
     if "home" in fixed:
         return os.path.exists(fixed["home"])
+    if "holds" in fixed:
+        names = [f"{fixed['ref']}:{path}" for path in fixed["holds"]]
+        return watched.store.look(watched.source, "rev-parse", *names).text.split() == list(fixed["holds"].values())
     if "reverted" in fixed:
         words = ["log", "-n1", "--format=%H", f"--grep=This reverts commit {fixed['reverted']}", fixed["ref"], "--"]
         return bool(watched.store.look(watched.source, *words).out.strip())
