@@ -50,6 +50,7 @@ VARIABLES = {
     "HANDOFF_NO_SNAPSHOT": "when set, the guard takes no snapshot before commands that destroy",
     "HANDOFF_SAFE_COMMIT": "set for hooks that run inside a safe commit",
     "NO_COLOR": "no colours, whatever the terminal can do",
+    "FORCE_COLOR": "colours also where no terminal is, unless it is 0; NO_COLOR wins",
     "CLICOLOR_FORCE": "colours also where the output is not a terminal",
     "CLICOLOR": "`0` means no colours",
     "COLUMNS": "width of the terminal, when it must be another than the real one",
@@ -137,7 +138,7 @@ def terminal_width(settings: Settings) -> int:
         return int(columns)
     try:
         return os.get_terminal_size(sys.stdout.fileno()).columns
-    except (OSError, ValueError):
+    except (AttributeError, OSError, ValueError):
         return 80
 
 

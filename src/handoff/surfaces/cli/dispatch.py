@@ -23,7 +23,7 @@ def dispatch(words: list[str], rules: AllowList | None = None) -> int:
     app = App(settings)
     out = Output(settings, json_wanted="--json" in words)
     try:
-        return _dispatch(words, app, out, rules)
+        code = _dispatch(words, app, out, rules)
     except HandoffError as error:
         if out.json_wanted:
             out.data({"error": error.message, "hint": error.hint, "exit_code": error.exit_code})
@@ -40,6 +40,9 @@ def dispatch(words: list[str], rules: AllowList | None = None) -> int:
             f"Please report it with this log: {path}" if path else "Please report it with the text above.",
         )
         return BUG
+    if out.trouble:
+        out.error(f"The answer could not be written: {out.trouble}.", "What was asked for is done; see it elsewhere.")
+    return code or (1 if out.trouble else 0)
 
 
 def _dispatch(words: list[str], app: App, out: Output, rules: AllowList | None = None) -> int:

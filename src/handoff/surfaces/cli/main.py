@@ -13,9 +13,10 @@ PIPE_CLOSED = 141
 def main(argv: list[str] | None = None) -> int:
     """The console script."""
     words = sys.argv[1:] if argv is None else argv
+    if sys.stdout is None or sys.stderr is None or sys.stdin is None:
+        _hold_places()
     if words in (["--version"], ["-V"]):  # the one answer that needs nothing else imported
-        sys.stdout.write(f"handoff {__version__}\n")
-        return 0
+        return _version()
     from handoff.base.settings import broker_of_session
 
     broker = broker_of_session()
@@ -33,7 +34,8 @@ def main(argv: list[str] | None = None) -> int:
 
     try:
         code = dispatch.dispatch(words)
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except BrokenPipeError:
         from handoff.surfaces.cli.output import close_quietly
 
@@ -42,9 +44,33 @@ def main(argv: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         from handoff.base.errors import INTERRUPTED
 
-        sys.stderr.write("\nInterrupted.\n")
+        if sys.stderr is not None:
+            sys.stderr.write("\nInterrupted.\n")
         return INTERRUPTED
     return code
+
+
+def _version() -> int:
+    try:
+        if sys.stdout is not None:
+            sys.stdout.write(f"handoff {__version__}\n")
+            sys.stdout.flush()
+    except OSError:
+        from handoff.surfaces.cli.output import close_quietly
+
+        close_quietly()
+        return 1
+    return 0 if sys.stdout is not None else 1
+
+
+def _hold_places() -> None:
+    """A stream we were started without stays empty: else the next file we open would get its number, and its output."""
+    import os
+
+    place = os.open(os.devnull, os.O_RDWR)
+    while place <= 2:  # noqa: PLR2004 - standard error is 2
+        place = os.open(os.devnull, os.O_RDWR)
+    os.close(place)
 
 
 if __name__ == "__main__":

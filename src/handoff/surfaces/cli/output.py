@@ -23,45 +23,94 @@ _STYLES = {
 }
 
 
+# What steers a terminal or turns the reading order round: in briefs, reasons, transcripts and names of files it is shown.
+_STEERING = (
+    *range(9),
+    *range(11, 32),
+    *range(127, 160),
+    0x2028,
+    0x2029,
+    *range(0x202A, 0x202F),
+    *range(0x2066, 0x206A),
+)
+_SHOWN = {code: f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" for code in _STEERING}  # noqa: PLR2004 - one byte
+_SHOWN.update({0xDC00 + code: f"\\x{code:02x}" for code in range(128, 160)})  # bytes that are no text
+_AS_JSON = {code: f"\\u{code:04x}" for code in _STEERING if code > 126}  # noqa: PLR2004 - JSON escapes the others itself
+
+
+_MARKS = {style: chr(0xFDD0 + index) for index, style in enumerate(_STYLES)}  # no text has these characters
+_END = "\ufddf"
+_COLOURED = _SHOWN | {ord(mark): f"\x1b[{_STYLES[style]}m" for style, mark in _MARKS.items()} | {ord(_END): "\x1b[0m"}
+
+
+def shown(text: str, colour: bool = False) -> str:
+    """Text with its control characters made visible; ends of lines, tabs and, with `colour`, our own styles stay."""
+    if text.isprintable():
+        return text
+    return text.translate(_COLOURED if colour else _SHOWN).replace("\\x0d\n", "\r\n")
+
+
 class Output:
     """Standard output carries the answer; everything else goes to standard error."""
 
     def __init__(self, settings: Settings, *, json_wanted: bool = False) -> None:
         self.json_wanted = json_wanted
+        self.trouble = ""
+        """Why the answer could not be written."""
         self.colour = _wants_colour(settings, sys.stdout)
         self._error_colour = _wants_colour(settings, sys.stderr)
 
     @property
     def person(self) -> bool:
         """Whether a person's terminal is there to look at the answer."""
-        return sys.stdout.isatty()
+        return sys.stdout is not None and sys.stdout.isatty()
 
     @property
     def can_ask(self) -> bool:
         return sys.stdin is not None and sys.stdin.isatty()
 
     def style(self, text: str, style: str) -> str:
-        return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if self.colour and text else text
+        """Text for a line, marked with how it is to look; what a line is told by others cannot be marked so."""
+        return f"{_MARKS[style]}{text}{_END}" if self.colour and text else text
 
     def line(self, text: str = "", style: str = "") -> None:
         """One line of the answer; silent under --json, where `data` is the answer."""
         if not self.json_wanted:
-            self.raw((self.style(text, style) if style else text) + "\n")
+            text = self.style(text, style) if style else text
+            self._send(shown(text, self.colour) + "\n")
 
     def lines(self, *texts: str) -> None:
         for text in texts:
             self.line(text)
 
     def raw(self, text: str) -> None:
-        """Bytes as they are: prompts, scripts, documents."""
-        data = text.encode("utf-8", "surrogateescape")
+        """Bytes as they are: prompts, scripts, documents. On a person's terminal nothing in them steers it."""
+        self._send(shown(text, self.colour) if self.person else text)
+
+    def redraw(self, text: str, *, over: bool) -> None:
+        """A line without its end on a person's terminal; `over` the one that stood there."""
+        self._send(("\r\x1b[2K" if over else "") + shown(text, self.colour))
+
+    def _send(self, text: str) -> None:
+        """Write to standard output. Where that cannot be, the work goes on, and the end of the command tells."""
+        if self.trouble:
+            return
+        if sys.stdout is None:
+            self.trouble = "standard output is closed"
+            return
         stream = getattr(sys.stdout, "buffer", None)
         if stream is None:
             sys.stdout.write(text)
             return
-        sys.stdout.flush()
-        stream.write(data)
-        stream.flush()
+        try:
+            sys.stdout.flush()
+            stream.write(text.encode("utf-8", "surrogateescape"))
+            stream.flush()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            self.trouble = error.strerror or str(error)
+            close_quietly()
 
     def data(self, value: Any) -> None:
         """The answer for a program, when --json was given."""
@@ -69,10 +118,12 @@ class Output:
             import json
 
             text = json.dumps(value, ensure_ascii=False, indent=2, default=_plain)
-            self.raw(text.encode("utf-8", "surrogateescape").decode("utf-8", "replace") + "\n")
+            text = text if text.isascii() else text.translate(_AS_JSON)
+            self._send(text.encode("utf-8", "surrogateescape").decode("utf-8", "replace") + "\n")
 
     def note(self, text: str, style: str = "") -> None:
         """Something a person should know that is not the answer."""
+        text = shown(text)
         _write(sys.stderr, f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if style and self._error_colour else text)
 
     def warning(self, text: str) -> None:
@@ -85,7 +136,7 @@ class Output:
 
     def ask(self, question: str) -> bool:
         """A yes-or-no question; no answer (a closed stdin) means no."""
-        _write(sys.stderr, f"{question} [y/N]: ", end="")
+        _write(sys.stderr, f"{shown(question)} [y/N]: ", end="")
         answer = sys.stdin.readline() if sys.stdin is not None else ""
         if not answer.endswith("\n"):
             _write(sys.stderr, "")
@@ -94,7 +145,7 @@ class Output:
     def choose(self, question: str, letters: str) -> str:
         """One of some letters; no answer (a closed stdin) means the last one."""
         while True:
-            _write(sys.stderr, f"{question} ", end="")
+            _write(sys.stderr, f"{shown(question)} ", end="")
             answer = sys.stdin.readline() if sys.stdin is not None else ""
             word = answer.strip().lower()[:1]
             if not answer:
@@ -117,14 +168,19 @@ def _write(stream: TextIO | None, text: str, end: str = "\n") -> None:
     if stream is None:
         return
     encoding = stream.encoding or "utf-8"
-    stream.write(text.encode(encoding, "backslashreplace").decode(encoding) + end)
-    stream.flush()
+    try:
+        stream.write(text.encode(encoding, "backslashreplace").decode(encoding) + end)
+        stream.flush()
+    except BrokenPipeError:
+        raise
+    except OSError:
+        return  # nowhere is left to say it; the exit code still does
 
 
 def _wants_colour(settings: Settings, stream: TextIO | None) -> bool:
     if settings.get("NO_COLOR"):
         return False
-    if settings.get("CLICOLOR_FORCE") not in ("", "0"):
+    if settings.get("FORCE_COLOR") not in ("", "0") or settings.get("CLICOLOR_FORCE") not in ("", "0"):
         return True
     if settings.get("CLICOLOR") == "0" or settings.get("TERM") == "dumb":
         return False

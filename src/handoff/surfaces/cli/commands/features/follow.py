@@ -95,11 +95,11 @@ def _draw(ctx: Context, before: str, line: str) -> None:
     if ctx.out.json_wanted:
         return
     if ctx.out.person:
-        ctx.out.raw(("\r\x1b[2K" if before else "") + line)
+        ctx.out.redraw(line, over=bool(before))
     else:
         ctx.out.raw(line + "\n")
 
 
 def _clear(ctx: Context, before: str) -> None:
     if before and ctx.out.person and not ctx.out.json_wanted:
-        ctx.out.raw("\r\x1b[2K")
+        ctx.out.redraw("", over=True)
