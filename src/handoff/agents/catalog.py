@@ -35,7 +35,9 @@ def adapter(name: str, *, commands: Mapping[str, Any] | None = None, where: str 
         if point.name == name:
             return _loaded(point)
     known = ", ".join(names(commands=commands))
-    raise UserError(f"There is no agent '{name}'.", f"Known agents: {known}. A command of yours: docs/howto/agents.md")
+    raise UserError(
+        f"There is no agent '{name}'.", f"Known agents: {known}. A command of yours: handoff help docs/howto/agents.md"
+    )
 
 
 def arguments(name: str, *, commands: Mapping[str, Any] | None = None, where: str = "config.toml") -> tuple[str, ...]:
@@ -81,6 +83,6 @@ def _loaded(point: Any) -> Adapter:
     if not isinstance(found, Adapter):
         raise UserError(
             f"The agent '{point.name}' of {point.value} is no handoff.agents.contract.Adapter.",
-            "See docs/howto/add-an-agent.md.",
+            "See: handoff help docs/howto/add-an-agent.md",
         )
     return found

@@ -170,7 +170,9 @@ PROJECT_KEYS: dict[str, Key] = {
     "language": Key("text", "language of the documents an assistant writes", DEFAULT_LANGUAGE),
     "check": Key("text", "command that proves a step when the step names none", ""),
     "check_timeout": Key("seconds", "seconds a check may take", 900),
-    "checks": Key("table", "test suites by name, when they shall not be guessed: see docs/howto/checks.md", {}),
+    "checks": Key(
+        "table", "test suites by name, when they shall not be guessed: see `handoff help docs/howto/checks.md`", {}
+    ),
     "budget": Key("number", "estimated tokens a prompt may hold", DEFAULT_BUDGET),
     "context_files": Key("list", "files of the repository that every prompt names and quotes", []),
 }
@@ -219,7 +221,9 @@ HOME_KEYS: dict[str, Key] = {
         'by name: a command of your own, { mine = ["my-agent", "{prompt_file}"] }, or `arguments` for any agent',
         {},
     ),
-    "notify": Key("table", "channels by name that are told what happens: see docs/howto/notifications.md", {}),
+    "notify": Key(
+        "table", "channels by name that are told what happens: see `handoff help docs/howto/notifications.md`", {}
+    ),
     "session_workspace": Key(
         "text", "where sessions work: auto (a part of a batch in a clone, else your checkout), clone or shared", "auto"
     ),

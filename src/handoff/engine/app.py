@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 
 from handoff.base.clock import SystemClock
+from handoff.base.errors import UserError
+from handoff.base.files import make_folder
 from handoff.base.record import TYPE_CHECKING
 from handoff.base.settings import HOME_CONFIG, HOME_KEYS, git_environment, load_config, refuse_readable
 
@@ -20,6 +22,8 @@ class App:
     def __init__(self, settings: Settings, clock: Clock | None = None) -> None:
         self.settings = settings
         self.clock: Clock = clock or SystemClock()
+        self.notes: list[str] = []
+        """What a person should hear at the end of the command, whatever it was."""
         self._git_environment: dict[str, str] | None = None
         self._database: Database | None = None
 
@@ -35,8 +39,41 @@ class App:
         if self._database is None:
             from handoff.store.drivers import open_database
 
+            self.open_home()
             self._database = open_database(self.database_url, clock=self.clock)
         return self._database
+
+    def open_home(self) -> None:
+        """Make sure of the folder for our own files: only the person reads it, unless it is shared with a group on purpose."""
+        home = self.settings.home
+        if not os.path.isdir(home):
+            if os.path.lexists(home):
+                raise UserError(
+                    f"{home} is not a folder, and handoff keeps its own files there.",
+                    "Move it away, or set HANDOFF_HOME to a folder.",
+                )
+            if not self.settings.get("HANDOFF_HOME") and not os.path.isdir(os.path.dirname(home)):
+                raise UserError(
+                    f"Your home folder {os.path.dirname(home)} is not there.",
+                    "Set HOME, or HANDOFF_HOME to a folder for handoff's own files.",
+                )
+            make_folder(home, mode=0o700)
+        mode = os.stat(home).st_mode & 0o777
+        open_to = mode & (0o007 if mode & 0o020 else 0o077)
+        if open_to and self._close(home, mode & ~open_to):
+            self.notes.append(f"Others could read {home}; now only {'the group' if mode & 0o020 else 'you'} can.")
+
+    def _close(self, home: str, mode: int) -> bool:
+        """Take the rights of others away, from the rows too; False where the folder is not ours."""
+        try:
+            os.chmod(home, mode)
+            for name in ("handoff.db", "handoff.db-wal", "handoff.db-shm", "handoff.db-journal"):
+                path = os.path.join(home, name)
+                if os.path.isfile(path):
+                    os.chmod(path, mode & 0o666)
+        except OSError:
+            return False
+        return True
 
     @property
     def has_rows(self) -> bool:
@@ -72,6 +109,11 @@ class App:
             url, sslmode=config.text("database_sslmode"), sslrootcert=config.text("database_sslrootcert")
         )
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the rows were reached."""
+        return self._database is not None
+
     def close(self) -> None:
         """Give the database back; a thread that composes its own App ends with this."""
         if self._database is not None:
@@ -83,4 +125,6 @@ class App:
         settings = self.settings._replace(feature=name)
         if said and name and "--feature" not in settings.program:
             settings = settings._replace(program=f"{settings.program} --feature {name}")
-        return App(settings, self.clock)
+        app = App(settings, self.clock)
+        app.notes = self.notes
+        return app

@@ -101,6 +101,7 @@ def settle(app: App, project: Project) -> Project:
     if project_of(place, app.settings.home) or project_name(app, project.workspace) != project.name:
         return project  # known, or named by the person
     if not project_owners(app.settings.home, project.name):
+        app.open_home()
         make_folder(project.folder)
         create_exclusive(os.path.join(project.folder, ".checkout"), f"{place}\n")
     if place not in project_owners(app.settings.home, project.name):
@@ -122,6 +123,7 @@ def take_over(app: App, name: str, place: str) -> int:
 
 
 def _write_owners(app: App, name: str, places: list[str]) -> None:
+    app.open_home()
     make_folder(os.path.join(app.settings.home, name))
     write_atomic(os.path.join(app.settings.home, name, ".checkout"), "".join(f"{place}\n" for place in places))
     for place in places:

@@ -113,16 +113,17 @@ def active(workspace: HandoffFolder | None, *, chosen: str, program: str) -> Fea
     return Feature(os.path.basename(target), target)
 
 
-def existing(workspace: HandoffFolder, name: str, *, program: str) -> Feature:
-    """A feature by its name, which may not be a path; an archived one may be named in full."""
+def existing(workspace: HandoffFolder, name: str, *, program: str, begin: bool = False) -> Feature:
+    """A feature by its name, which may not be a path; an archived one may be named in full. With `begin` a new one is offered."""
     check_feature_name(name.removesuffix(ARCHIVED))
     path = os.path.join(workspace.features, name)
     if not os.path.isdir(path):
         from difflib import get_close_matches
 
         close = get_close_matches(name, all_names(workspace), n=1)
-        hint = f"Did you mean '{close[0]}'?" if close else f"See: {program} list"
-        raise UserError(f"Feature '{name}' not found. Run: {program} init {name}", hint)
+        plain = program.replace(f" --feature {name}", "")
+        hint = f"Did you mean '{close[0]}'?" if close else f"See: {plain} list"
+        raise UserError(f"Feature '{name}' not found." + (f" Run: {plain} init {name}" if begin else ""), hint)
     return Feature(name, path)
 
 

@@ -94,6 +94,14 @@ class SqliteTransaction(OpenTransaction):
         return steady
 
 
+def _make_private(path: str) -> None:
+    """A new database is read by the person alone; SQLite gives its other files the same rights."""
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    except OSError:
+        return  # it is there already, or SQLite says what is wrong
+
+
 class SqliteDatabase:
     """The database file at `path`, created or migrated when opened."""
 
@@ -113,6 +121,7 @@ class SqliteDatabase:
                 "Run: pip install pysqlite3, or use a newer Python.",
             )
         make_folder(os.path.dirname(path) or ".")
+        _make_private(path)
         try:
             self._connection = driver.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=True)
         except driver.Error as error:

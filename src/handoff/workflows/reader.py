@@ -374,5 +374,5 @@ def read(path: str, find_prompt: Callable[[str], tuple[str, str]], *, text: str 
     workflow, problems = problems_of(path, files.read_text(path) if text is None else text, find_prompt)
     if problems:
         first, *more = [f"{one.path}:{one.line}: {one.fault}" for one in problems]
-        raise ConfigError("\n  ".join([first, *more]), problems[0].fix or "See docs/howto/workflows.md.")
+        raise ConfigError("\n  ".join([first, *more]), problems[0].fix or "See: handoff help docs/howto/workflows.md")
     return workflow

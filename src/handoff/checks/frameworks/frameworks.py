@@ -77,7 +77,7 @@ def _configured(name: str, values: Any, path: str) -> Suite:
         right = isinstance(value, kind) and not isinstance(value, bool)
         if not right or (kind is list and not all(isinstance(item, str) for item in value)):
             raise ConfigError(
-                f"{where}: '{key}' has a value of the wrong kind: {value!r}.", "See docs/howto/checks.md."
+                f"{where}: '{key}' has a value of the wrong kind: {value!r}.", "See: handoff help docs/howto/checks.md"
             )
     files = tuple(values.get("files", ()))
     results = values.get("results") or ("junit" if files or "{results}" in values["command"] else EXIT)

@@ -7,13 +7,13 @@ import os
 from handoff import __version__
 from handoff.base import files
 from handoff.base.errors import Refused, UserError
-from handoff.base.ids import check_feature_name
+from handoff.base.ids import FEATURE_NAME_BYTES, check_feature_name, slug
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.settings import DEFAULT_CONFIG, PROJECT_FOLDER
 from handoff.engine.features.status import need_workspace, workspace_of
 from handoff.feature import folder, templates, words
 from handoff.feature.folder import ARCHIVED, DOCUMENTS, HandoffFolder
-from handoff.git.plumbing import checkout, find_top
+from handoff.git.plumbing import checkout, find_top, open_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Ask = Callable[[str], bool]
     Warn = Callable[[str], None]
 
-DEFAULT_NAME = "current"
+_TRUNKS = ("main", "master", "trunk", "develop", "dev")
 EXCLUDE_LINE = PROJECT_FOLDER + "/"
 
 
@@ -45,7 +45,7 @@ def begin(app: App, *, name: str | None, force: bool, ask: Ask, warn: Warn) -> I
     """Create a feature (only the files that are missing) and make it active, unless another one is and stays so."""
     if name is not None:
         check_feature_name(name)
-    workspace = workspace_of(app) or HandoffFolder(find_top(os.getcwd()) or os.getcwd())
+    workspace = workspace_of(app) or HandoffFolder(find_top(os.getcwd()) or _refuse_bare(os.getcwd()))
     if os.path.realpath(workspace.path) == os.path.realpath(app.settings.home):
         raise UserError(
             f"{workspace.path} is handoff's own home, so this folder cannot hold features.",
@@ -59,7 +59,7 @@ def begin(app: App, *, name: str | None, force: bool, ask: Ask, warn: Warn) -> I
             path = target
             written = _write_missing(workspace, path, name, warn)
             return _started(workspace, name, path, written, active=True, already=True)
-    name = name or DEFAULT_NAME
+    name = name or _name_here(workspace.root)
     path = os.path.join(workspace.features, name)
     already = os.path.isdir(path)
     files.make_folder(path)
@@ -76,6 +76,32 @@ def begin(app: App, *, name: str | None, force: bool, ask: Ask, warn: Warn) -> I
         if is_current:
             folder.set_current(workspace, name)
     return _started(workspace, name, path, written, active=is_current, already=already)
+
+
+def _refuse_bare(start: str) -> str:
+    """The folder itself, unless it is inside a repository without files."""
+    at = start
+    while True:
+        if all(os.path.exists(os.path.join(at, name)) for name in ("HEAD", "objects", "refs")):
+            raise UserError(
+                f"{at} is a repository without files of its own (a bare one, or a .git folder).",
+                "Run it in a clone of it: git clone, then cd.",
+            )
+        above = os.path.dirname(at)
+        if above == at:
+            return start
+        at = above
+
+
+def _name_here(root: str) -> str:
+    """A name for a feature that was given none: that of the branch, or of the folder where the branch says nothing."""
+    branch = ""
+    if find_top(root) == root:
+        from handoff.git.plumbing.refs import head
+
+        branch = head(open_source(root)).branch
+    name = slug(branch) if branch and branch not in _TRUNKS else ""
+    return (name or slug(os.path.basename(root)) or "feature")[:FEATURE_NAME_BYTES].strip("-")
 
 
 def _write_missing(workspace: HandoffFolder, path: str, name: str, warn: Warn) -> list[str]:
@@ -117,7 +143,7 @@ def _started(
 def switch(app: App, *, name: str) -> str:
     """Make another feature the active one; returns its name."""
     workspace = need_workspace(app)
-    feature = folder.existing(workspace, name, program=app.settings.program)
+    feature = folder.existing(workspace, name, program=app.settings.program, begin=True)
     if name.endswith(ARCHIVED):
         raise Refused(
             f"'{name}' is archived.",

@@ -222,7 +222,7 @@ def orphans(app: App, *, project: str = "") -> list[Orphan]:
         if project and name != project:
             continue
         files: dict[str, list[str]] = {}
-        for folder in ("queue", "ack"):
+        for folder in ("queue", "ack", "launched"):
             for path in _plain_files(os.path.join(app.settings.home, name, folder)):
                 files.setdefault(os.path.basename(path).lstrip(".").partition(".")[0], []).append(path)
         known = {task.id for task in tasks.listing(app.database, project=name, include_ended=True, limit=1_000_000)}

@@ -40,6 +40,9 @@ def dispatch(words: list[str], rules: AllowList | None = None) -> int:
             f"Please report it with this log: {path}" if path else "Please report it with the text above.",
         )
         return BUG
+    finally:
+        for note in app.notes:
+            out.note(note, "warn")
     if out.trouble:
         out.error(f"The answer could not be written: {out.trouble}.", "What was asked for is done; see it elsewhere.")
     return code or (1 if out.trouble else 0)
@@ -56,6 +59,9 @@ def _dispatch(words: list[str], app: App, out: Output, rules: AllowList | None =
     if chosen in ("-h", "--help", "help"):
         from handoff.surfaces.cli import overview
 
+        if chosen == "help" and rest and rest[0].startswith("docs"):
+            out.raw(overview.page(rest[0], app.settings.program))
+            return 0
         if chosen == "help" and rest:
             return _dispatch([rest[0], "--help"], app, out)
         out.raw(overview.help_text(app.settings.program))

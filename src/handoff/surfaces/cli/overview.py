@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from handoff.base.errors import HandoffError
+import os
+
+from handoff.base.errors import HandoffError, UserError
 from handoff.base.record import TYPE_CHECKING
 from handoff.surfaces.cli.catalog import CATALOG
 
@@ -27,10 +29,30 @@ def help_text(program: str) -> str:
         "  --feature NAME use this feature instead of the active one (env: HANDOFF_FEATURE)",
         "  --version      print the version",
         "",
-        f"Help for one command: {program} COMMAND --help",
+        f"Help for one command: {program} COMMAND --help. The pages of the manual: {program} help docs",
         "",
     ]
     return "\n".join(lines)
+
+
+def page(name: str, program: str) -> str:
+    """A page of the manual that came with the package, or the list of them."""
+    import handoff
+
+    inside = os.path.join(os.path.dirname(handoff.__file__), "docs")
+    root = inside if os.path.isdir(inside) else os.path.abspath(os.path.join(inside, "..", "..", "..", "docs"))
+    pages = sorted(
+        f"docs/{os.path.relpath(os.path.join(place, file), root)}"
+        for place, _, names in os.walk(root)
+        for file in names
+        if file.endswith(".md")
+    )
+    if name.rstrip("/") == "docs":
+        return "".join(f"{program} help {found}\n" for found in pages)
+    if name not in pages:
+        raise UserError(f"There is no page {name}.", f"See: {program} help docs")
+    with open(os.path.join(root, name.removeprefix("docs/")), encoding="utf-8") as file:
+        return file.read()
 
 
 def what_now(ctx: Context) -> int:

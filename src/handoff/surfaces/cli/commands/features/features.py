@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 def _init_arguments(parser: Parser) -> None:
     parser.add_argument(
-        "name", nargs="?", metavar="feature", help="the feature's name, for example login-form (default: current)"
+        "name",
+        nargs="?",
+        metavar="feature",
+        help="the feature's name, for example login-form (default: the branch's or the folder's)",
     )
     flag(parser, "--force", "make it the active feature without asking; no file is replaced")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from handoff.base.errors import UsageError
 from handoff.base.record import TYPE_CHECKING
-from handoff.surfaces.cli.command import Command, flag, option, pick
+from handoff.surfaces.cli.command import Command, flag, number_of, option, pick
 
 if TYPE_CHECKING:
     import argparse
@@ -90,7 +90,8 @@ def _tell(ctx: Context, found: Round) -> None:
         say(f"New incidents: {found.incidents}. See: {program} incidents --all")
     count = len(report.freed) + len(report.blocked)
     say(
-        f"[watchdog] looked at {found.projects} projects: {count} silent sessions, {len(report.opened_fan_ins)} fan-ins opened, {found.files} files fixed"
+        f"[watchdog] looked at {number_of(found.projects, 'project')}: {number_of(count, 'silent session')},"
+        f" {number_of(len(report.opened_fan_ins), 'fan-in')} opened, {number_of(found.files, 'file')} fixed"
     )
 
 

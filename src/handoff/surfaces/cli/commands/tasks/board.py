@@ -207,12 +207,17 @@ def _pause(ctx: Context, arguments: argparse.Namespace) -> None:
     from handoff.engine.fanout import stop_files
 
     scope = _scope(ctx, arguments)
+    if arguments.task:
+        admin.find_task(ctx.app, arguments.task, project=arguments.project)
+    elif arguments.batch:
+        from handoff.engine.tasks import batches
+
+        batches.find_batch(ctx.app, find_project(ctx.app, name=arguments.project), arguments.batch)
     fresh = stop_files.pause(ctx.app, **scope, reason=arguments.reason, by=admin.person(ctx.app))
     ctx.out.data({**scope, "fresh": fresh})
     said = "is stopped" if fresh else "was stopped already"
-    ctx.out.line(
-        f"{_in_words(scope)} {said}: nothing new is taken. What runs may finish; new tasks and reports are kept.".capitalize()
-    )
+    words = f"{_in_words(scope)} {said}: nothing new is taken. What runs may finish; new tasks and reports are kept."
+    ctx.out.line(words[:1].upper() + words[1:])
 
 
 def _resume(ctx: Context, arguments: argparse.Namespace) -> None:

@@ -91,6 +91,8 @@ def _take_in(ctx: Context, project: str) -> None:
         for line in watchdog.take_in_markers(ctx.app, [project])[1]:
             ctx.out.warning(f"a marker was not believed: {line}")
     except UserError as error:
+        if not ctx.app.is_open:
+            raise
         ctx.out.warning(f"stop files and markers were not taken in: {error.message}")
 
 

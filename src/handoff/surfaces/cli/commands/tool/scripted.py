@@ -23,7 +23,9 @@ def _arguments(parser: Parser) -> None:
 
 def _scripted(ctx: Context, arguments: Namespace) -> int:
     if not os.path.isfile(arguments.script):
-        raise UserError(f"There is no script {arguments.script}.", "See docs/howto/add-an-agent.md for the format.")
+        raise UserError(
+            f"There is no script {arguments.script}.", "The format: handoff help docs/howto/add-an-agent.md"
+        )
     acts = player.read_script(arguments.script)
     prompt = files.read_text(arguments.prompt) if arguments.prompt else ""
     stage = player.Stage(os.getcwd(), prompt, ctx.settings.environment, ctx.app.clock)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _DONE, _RUNNING, _BLOCKED = "done", "running", "blocked"
 _STYLES = {"done": "good", "blocked": "bad", "gated": "warn", "paused": "warn", "cancelled": "dim"}
-_EPILOG = "Workflows: handoff workflow list. How it works: docs/howto/workflows.md"
+_EPILOG = "Workflows: handoff workflow list. How it works: handoff help docs/howto/workflows.md"
 
 
 def _arguments(parser: Parser) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from handoff.surfaces.cli.command import Context, Parser
     from handoff.workflows.model import Phase
 
-_EPILOG = "Your own workflows are .handoff/workflows/NAME.toml: docs/howto/workflows.md"
+_EPILOG = "Your own workflows are .handoff/workflows/NAME.toml: handoff help docs/howto/workflows.md"
 
 
 def _arguments(parser: Parser) -> None:
