@@ -6,6 +6,7 @@ import os
 
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.git.plumbing.git_folder import logs, settings_files, stashes
+from handoff.git.plumbing.objects import LINK, PROGRAM
 from handoff.git.plumbing.refs import head, refs
 from handoff.git.snapshots.parts import digest
 
@@ -56,16 +57,15 @@ class BranchOwner(Record):
 def facts(store: SnapshotRepo, source: Source, before: dict[str, Any]) -> dict[str, Any]:
     """The repository as plain values. git is asked only for settings, and only when their file has changed."""
     found, stands, settings = refs(source), head(source), settings_files(source)
-    config, runs = settings.get("config", (b"", False))
-    mark = _digest(config, runs=runs)
+    mark = _digest(*settings.get("config", (b"", "")))
     keys = before.get("config", {}) if before.get("config_mark") == mark else _keys(store, source)
     return {
         "head": stands.ref or stands.commit,
         "refs": {as_text(name): value for name, value in found.items() if _is_watched(name)},
         "stash": stashes(source) if STASH in found else [],
         "hooks": {
-            as_text(name): _digest(data, runs=runs)
-            for name, (data, runs) in settings.items()
+            as_text(name): _digest(data, mode)
+            for name, (data, mode) in settings.items()
             if name.startswith("hooks/") or name == "info/attributes"
         },
         "config": keys,
@@ -325,8 +325,8 @@ def _keys(store: SnapshotRepo, source: Source) -> dict[str, str]:
     return {key: "\n".join(values) for key, values in found.items()}
 
 
-def _digest(data: bytes, *, runs: bool) -> str:
-    return digest(data) + ("x" if runs else "")
+def _digest(data: bytes, mode: str) -> str:
+    return digest(data) + {PROGRAM: "x", LINK: "l"}.get(mode, "")
 
 
 def _git(source: Source, *words: str) -> tuple[str, ...]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import stat
 
 from handoff.base.record import TYPE_CHECKING
-from handoff.git.plumbing import is_sha, read_plain
+from handoff.git.plumbing import is_sha
+from handoff.git.plumbing.beneath import Beneath
+from handoff.git.plumbing.objects import FILE, LINK, PROGRAM
 from handoff.git.plumbing.refs import walk
 
 if TYPE_CHECKING:
@@ -26,10 +29,10 @@ def logs(source: Source) -> dict[str, bytes]:
     """The newest part of every reflog by its name under `logs/`; HEAD's is this worktree's own."""
     found = {}
     for base in dict.fromkeys((source.common, source.folder)):
-        found.update({name[5:]: _tail(path) for name, path in walk(base, "logs/refs")})
-    own = os.path.join(source.folder, "logs", "HEAD")
-    if os.path.isfile(own):
-        found["HEAD"] = _tail(own)
+        with Beneath(base) as files:
+            found.update({name[5:]: _tail(files.read(name)) for name, _ in walk(base, "logs/refs")})
+            if base == source.folder and (own := files.read("logs/HEAD")):
+                found["HEAD"] = _tail(own)
     return found
 
 
@@ -67,24 +70,39 @@ def stashes(source: Source) -> list[str]:
     return [two[1] for two in words if len(two) > 1 and is_sha(two[1])]
 
 
-def settings_files(source: Source) -> dict[str, tuple[bytes, bool]]:
-    """Configuration, hooks and unfinished operations: name in the git folder -> bytes and whether it may be executed."""
-    files = [(name, os.path.join(source.common, name)) for name in _SHARED_FILES]
-    if source.folder != source.common:
-        files.append(("config.worktree", os.path.join(source.folder, "config.worktree")))
-    files += [(name, path) for name, path in walk(source.common, "hooks") if not name.endswith(".sample")]
-    files += [(f"state/{name}", os.path.join(source.folder, name)) for name in _STATE_FILES]
-    for folder in _STATE_FOLDERS:
-        files += [(f"state/{name}", path) for name, path in walk(source.folder, folder)]
-    return {
-        name: (read_plain(path), os.access(path, os.X_OK))
-        for name, path in files
-        if os.path.isfile(path) and os.path.getsize(path) <= _KEPT_BYTES
-    }
+def settings_files(source: Source) -> dict[str, tuple[bytes, str]]:
+    """Configuration, hooks and unfinished operations: name in the git folder -> bytes and mode.
+
+    A link is its text: what it leads to is not of this folder, and in a session's clone may be anything of the person's.
+    """
+    shared = [*_SHARED_FILES, *(name for name, _ in walk(source.common, "hooks") if not name.endswith(".sample"))]
+    own = [name for folder in _STATE_FOLDERS for name, _ in walk(source.folder, folder)]
+    found: dict[str, tuple[bytes, str]] = {}
+    with Beneath(source.common) as files:
+        found.update(_kept(files, {name: name for name in shared}))
+    with Beneath(source.folder) as files:
+        if source.folder != source.common:
+            found.update(_kept(files, {"config.worktree": "config.worktree"}))
+        found.update(_kept(files, {name: f"state/{name}" for name in (*_STATE_FILES, *own)}))
+    return found
 
 
-def _tail(path: str) -> bytes:
-    data = read_plain(path)
+def _kept(files: Beneath, names: dict[str, str]) -> dict[str, tuple[bytes, str]]:
+    """Those of the files that are there, each under the name it is kept by."""
+    found = {}
+    for name, kept in names.items():
+        try:
+            facts = files.facts(name)
+            if stat.S_ISLNK(facts.st_mode):
+                found[kept] = (files.link(name), LINK)
+            elif stat.S_ISREG(facts.st_mode) and facts.st_size <= _KEPT_BYTES:
+                found[kept] = (files.read(name), PROGRAM if facts.st_mode & stat.S_IXUSR else FILE)
+        except OSError:
+            continue
+    return found
+
+
+def _tail(data: bytes) -> bytes:
     if len(data) <= _LOG_TAIL_BYTES:
         return data
     return data[-_LOG_TAIL_BYTES:].partition(b"\n")[2]

@@ -8,6 +8,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from handoff.base.files import write_atomic
+from handoff.git.plumbing.beneath import Beneath
 from handoff.git.plumbing.objects import FILE, LINK, POINTER, PROGRAM, TREE, Entry
 
 if TYPE_CHECKING:
@@ -316,11 +317,12 @@ def differing_modes(
 def put_modes(top: str, wanted: Mapping[str, int]) -> list[str]:
     """Set the bits: folders after what they hold, since a closed folder lets nobody in. What is another's is said."""
     refused = []
-    for name in sorted(wanted, key=lambda one: (one != TOP, one), reverse=True):
-        path = os.path.join(top, name)
-        if os.path.lexists(path) and not os.path.islink(path):
+    with Beneath(top) as files:
+        for name in sorted(wanted, key=lambda one: (one != TOP, one), reverse=True):
             try:
-                os.chmod(path, wanted[name])
+                files.chmod(name, wanted[name])
             except PermissionError:
                 refused.append(f"{name} belongs to somebody else: its rights stay as they are")
+            except OSError:
+                continue  # no longer there as itself
     return refused

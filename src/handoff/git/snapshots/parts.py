@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from handoff.base.files import remove, write_atomic
 from handoff.git.plumbing import is_sha, read_plain, read_text
 from handoff.git.plumbing.git_folder import join_logs, log_commits, logs, settings_files
-from handoff.git.plumbing.objects import FILE, PROGRAM, TREE, Entry
+from handoff.git.plumbing.objects import FILE, TREE, Entry
 from handoff.git.plumbing.refs import refs
 
 if TYPE_CHECKING:
@@ -128,12 +128,10 @@ class Parts:
         """Refs, reflogs, stash and settings as a commit whose parents keep every tip alive."""
         found, logged, files = refs(self.source), logs(self.source), settings_files(self.source)
         lines = [f"HEAD {head.ref or head.commit}", *(f"{value} {name}" for name, value in sorted(found.items()))]
-        files["refs"] = ("\n".join(lines).encode("utf-8", "surrogateescape") + b"\n", False)
-        files["logs"] = (join_logs(logged), False)  # one object, however many branches there are
+        files["refs"] = ("\n".join(lines).encode("utf-8", "surrogateescape") + b"\n", FILE)
+        files["logs"] = (join_logs(logged), FILE)  # one object, however many branches there are
         mark = digest(
-            b"\0".join(
-                os.fsencode(name) + b"\0" + data + str(run).encode() for name, (data, run) in sorted(files.items())
-            )
+            b"\0".join(os.fsencode(name) + b"\0" + data + mode.encode() for name, (data, mode) in sorted(files.items()))
         )
         before = SnapshotSide(self.before.refs, self.before.refs_sum)
         if before.commit and mark == before.sum:
@@ -148,24 +146,21 @@ class Parts:
             return before
         return SnapshotSide(commit, mark)
 
-    def _refs_from(self, files: dict[str, tuple[bytes, bool]], wanted: list[str]) -> str:
+    def _refs_from(self, files: dict[str, tuple[bytes, str]], wanted: list[str]) -> str:
         borrow = self.source.objects
         kinds = self.store.readable(wanted, borrow=borrow)
         parents = [sha for sha in wanted if kinds.get(sha) == "commit"]
         entries: dict[bytes, Entry | None] = {}
         for sha, kind in kinds.items():
             if kind == "tag":
-                files[f"tags/{sha}"] = (self.store.read(sha, borrow=borrow), False)
+                files[f"tags/{sha}"] = (self.store.read(sha, borrow=borrow), FILE)
                 peeled = self.store.readable([sha + "^{}"], borrow=borrow)
                 parents += [name for name, what in peeled.items() if what == "commit" and name not in parents]
             elif kind in ("tree", "blob"):
                 entries[sha.encode()] = Entry(TREE if kind == "tree" else FILE, sha)
         tree = self.store.graft(
             "",
-            {
-                os.fsencode(name): Entry(PROGRAM if runs else FILE, self.store.write("blob", data))
-                for name, (data, runs) in files.items()
-            },
+            {os.fsencode(name): Entry(mode, self.store.write("blob", data)) for name, (data, mode) in files.items()},
         )
         if entries:
             parents.append(self.store.write_commit(self.store.graft("", entries), [], "what refs name\n", moment=0))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from handoff.base.errors import Refused
 from handoff.git.plumbing.git_folder import logs, settings_files, split_logs, stashes
-from handoff.git.plumbing.objects import FILE, PROGRAM, Entry, differences
+from handoff.git.plumbing.objects import Entry, differences
 from handoff.git.plumbing.refs import head, refs
 from handoff.git.snapshots import modes as rights
 from handoff.git.snapshots.restore import GitStep, TreeChange, is_planted, missing_lines, side_files
@@ -201,10 +201,7 @@ def plan_settings(store: SnapshotRepo, source: Source, commit: str, *, only: Seq
 
 
 def _settings_now(store: SnapshotRepo, source: Source) -> dict[str, str]:
-    return {
-        name: f"{PROGRAM if runs else FILE} {store.write('blob', data)}"
-        for name, (data, runs) in settings_files(source).items()
-    }
+    return {name: f"{mode} {store.write('blob', data)}" for name, (data, mode) in settings_files(source).items()}
 
 
 # --- backwards ----------------------------------------------------------------------------------------

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from handoff.base.errors import Conflict, UserError
 from handoff.base.files import write_atomic
 from handoff.git.plumbing import is_sha, read_text
+from handoff.git.plumbing.beneath import Beneath
 from handoff.git.plumbing.git_folder import logs, stashes
 from handoff.git.plumbing.objects import LINK, POINTER, PROGRAM, differences, fetch
 from handoff.git.plumbing.refs import refs
-from handoff.git.snapshots.scan import behind_link
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -92,77 +92,71 @@ def put_files(store: SnapshotRepo, top: str, wanted: Sequence[TreeChange], *, mo
     """Delete and write the changed files one by one, each whole or not at all. What is worth saying."""
     notes: list[str] = []
     obstacles = {change.path for change in wanted if change.kind == "delete"}
-    for path in sorted(obstacles, reverse=True):
-        _unlink(top, path)
     writes = [change for change in wanted if change.kind != "delete" and change.mode != POINTER]
-    for change, data in zip(writes, blobs(store, (change.sha for change in writes)), strict=True):
-        _clear_way(top, change.path, obstacles, notes)
-        bits = modes.of(change.path, change.mode) if modes and change.mode != LINK else None
-        _put(os.path.join(top, change.path), change.mode, data, bits)
+    with Beneath(top) as files:
+        for path in sorted(obstacles, reverse=True):
+            _unlink(files, path)
+        for change, data in zip(writes, blobs(store, (change.sha for change in writes)), strict=True):
+            _clear_way(files, change.path, obstacles, notes)
+            bits = modes.of(change.path, change.mode) if modes and change.mode != LINK else None
+            _put(*files.place(change.path), change.mode, data, bits)
     return notes + [f"{one.path} is a submodule: only its pointer is kept" for one in wanted if one.mode == POINTER]
 
 
-def _put(path: str, mode: str, data: bytes, bits: int | None) -> None:
-    temp = f"{path}.{os.getpid()}-{os.urandom(3).hex()}.handoff"
+def _put(folder: int, name: str, mode: str, data: bytes, bits: int | None) -> None:
+    temp = f"{name}.{os.getpid()}-{os.urandom(3).hex()}.handoff"
     if mode == LINK:
-        os.symlink(data, os.fsencode(temp))
+        os.symlink(data, os.fsencode(temp), dir_fd=folder)
     else:
         wanted = 0o600 if bits is not None else 0o777 if mode == PROGRAM else 0o666
-        fd = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, wanted)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+        fd = os.open(temp, flags, wanted, dir_fd=folder)
         with os.fdopen(fd, "wb") as file:
             file.write(data)
             file.flush()
             if bits is None:
-                _keep_mode(path, file.fileno(), runs=mode == PROGRAM)
+                _keep_mode(folder, name, file.fileno(), runs=mode == PROGRAM)
             else:
                 os.fchmod(file.fileno(), bits)
             os.fsync(file.fileno())
-    os.replace(temp, path)
+    os.replace(temp, name, src_dir_fd=folder, dst_dir_fd=folder)
 
 
-def _keep_mode(path: str, fd: int, *, runs: bool) -> None:
+def _keep_mode(folder: int, name: str, fd: int, *, runs: bool) -> None:
     """A file that was readable by its owner alone stays so."""
     try:
-        old = os.lstat(path)
+        old = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except OSError:
         return
     if stat.S_ISREG(old.st_mode) and bool(old.st_mode & stat.S_IXUSR) == runs:
         os.fchmod(fd, stat.S_IMODE(old.st_mode))
 
 
-def _clear_way(top: str, path: str, obstacles: set[str], notes: list[str]) -> None:
+def _clear_way(files: Beneath, path: str, obstacles: set[str], notes: list[str]) -> None:
     """Make room for `path`: parents become folders, a folder in its place goes if all it held is in the snapshot."""
-    at = top
+    at = ""
     for part in path.split("/")[:-1]:
-        at = os.path.join(at, part)
-        if os.path.islink(at) or (os.path.lexists(at) and not os.path.isdir(at)):
-            os.unlink(at)
-        if not os.path.isdir(at):
-            os.mkdir(at)
-    full = os.path.join(top, path)
-    if not os.path.isdir(full) or os.path.islink(full):
+        at = f"{at}/{part}" if at else part
+        if not files.is_folder(at):
+            files.remove(at)
+            files.make_folder(at)
+    if not files.is_folder(path):
         return
     for name in sorted((one for one in obstacles if one.startswith(path + "/")), reverse=True):
-        _unlink(top, name)
-    for folder, _, _ in os.walk(full, topdown=False):
-        try:
-            os.rmdir(folder)
-        except OSError:
-            continue
-    if os.path.isdir(full):  # something no snapshot holds (a nested .git, a socket): put aside, never deleted
-        aside = f"{full}.{os.urandom(3).hex()}.aside"
-        os.rename(full, aside)
+        _unlink(files, name)
+    files.remove_empty(path)
+    if files.is_folder(path):  # something no snapshot holds (a nested .git, a socket): put aside, never deleted
+        aside = f"{path}.{os.urandom(3).hex()}.aside"
+        files.rename(path, aside)
         notes.append(f"{path} was a folder with things no snapshot holds; it is now {os.path.basename(aside)}")
 
 
-def _unlink(top: str, path: str) -> None:
+def _unlink(files: Beneath, path: str) -> None:
     """Remove one file by its real place, never through a link, and the folders it leaves empty."""
-    at = os.path.join(top, path)
     with suppress(OSError):  # what is not there, or not empty, is left alone
-        if not behind_link(top, path, {}):
-            os.unlink(at)
-            while (at := os.path.dirname(at)) != top:
-                os.rmdir(at)
+        files.unlink(path)
+        while path := os.path.dirname(path):
+            files.remove_folder(path)
 
 
 # --- the other parts ----------------------------------------------------------------------------------
@@ -277,6 +271,10 @@ def put_settings(store: SnapshotRepo, source: Source, steps: Sequence[GitStep]) 
             continue
         mode, _, sha = one.new.partition(" ")
         os.makedirs(os.path.dirname(path), exist_ok=True)
+        if mode == LINK:
+            with Beneath(os.path.dirname(path)) as files:
+                _put(*files.place(os.path.basename(path)), mode, store.read(sha), None)
+            continue
         write_atomic(path, store.read(sha), mode=0o755 if mode == PROGRAM else 0o644)
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from handoff.base.errors import UserError
 from handoff.base.files import remove
 from handoff.git.plumbing import read_plain
+from handoff.git.plumbing.beneath import Beneath
 from handoff.git.plumbing.objects import FILE, LINK, POINTER, PROGRAM, Entry
 
 if TYPE_CHECKING:
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
 LIMIT = 64  # so many changes, each at most as large as this, are taken in this process
 _LARGEST = 8 * 1024 * 1024
 _READS = 3
-_RETRIES = 40
-_UNABLE = "fatal: Unable to process path "
+_AT_ONCE = 256
+_OWN_FILES = "/proc/self/fd"
 _ADD = ("update-index", "--add", "--remove", "--replace", "-z", "--stdin")
 
 
@@ -132,28 +133,27 @@ class Scan:
         """Hash the files here and rebuild the trees above them. The private index learns of them later."""
         gone, present = self._sort(names)
         changes: dict[bytes, Entry | None] = {os.fsencode(name): None for name in gone}
-        for name in present:
-            try:
-                changes[os.fsencode(name)] = self._read(os.path.join(self.source.top, name))
-            except OSError:
-                self.unread.append(name)
+        with Beneath(self.source.top) as files:
+            for name in present:
+                try:
+                    changes[os.fsencode(name)] = self._read(files, name)
+                except OSError:
+                    self.unread.append(name)
         self.store.load(tree, changes)
         return self.store.graft(tree, changes)
 
-    def _read(self, path: str) -> Entry | None:
+    def _read(self, files: Beneath, name: str) -> Entry | None:
         """A file of the disk as an object; None when it is gone. A file that is being written is read again."""
         for _ in range(_READS):
             try:
-                facts = os.lstat(path)
+                facts = files.facts(name)
             except (FileNotFoundError, NotADirectoryError):
                 return None
             if stat.S_ISLNK(facts.st_mode):
-                return Entry(LINK, self.store.write("blob", os.fsencode(os.readlink(path))))
-            # It may have become a link or a pipe since we looked: neither is followed or waited for.
-            fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
-            with os.fdopen(fd, "rb") as file:
+                return Entry(LINK, self.store.write("blob", files.link(name)))
+            with os.fdopen(files.file(name), "rb") as file:
                 data = file.read()
-                after = os.fstat(fd)
+                after = os.fstat(file.fileno())
             if (after.st_size, after.st_mtime_ns) == (facts.st_size, facts.st_mtime_ns) and len(data) == facts.st_size:
                 break
         return Entry(PROGRAM if facts.st_mode & stat.S_IXUSR else FILE, self.store.write("blob", data))
@@ -290,29 +290,66 @@ class Scan:
         return gone, present
 
     def _add(self, names: list[str]) -> None:
-        """Read the files into the store. One that cannot be read is left out and named, never a reason to stop."""
-        left = names
-        for _ in range(_RETRIES):
-            if not left:
-                return
-            answer = self._git(*_ADD, stdin=_nul(left))
-            if answer.code == 0:
-                return
-            _, found, after = answer.err.decode("utf-8", "surrogateescape").partition(_UNABLE)
-            name = after.rstrip("\n")
-            if not found or name not in left:
-                raise UserError(f"Cannot read {self.source.top}: {answer.error_text}")
-            if self.unread.count(name) or not self._can_read(name):
-                left = [one for one in left if one != name]
-            self.unread.append(name)
-        readable = [name for name in left if self._can_read(name)]
-        self.unread += [name for name in left if name not in set(readable)]
-        if self._git(*_ADD, stdin=_nul(readable)).code:
-            raise UserError(f"Too many files of {self.source.top} cannot be read.", "Check who owns them.")
+        """Read the files into the store. One that cannot be read is left out and named, never a reason to stop.
 
-    def _can_read(self, name: str) -> bool:
-        path = os.path.join(self.source.top, name)
-        return os.path.islink(path) or os.access(path, os.R_OK)
+        git is given files that we have opened, not names: between its look at a name and its reading, a folder of the
+        session's could become a link to one of the person's.
+        """
+        with Beneath(self.source.top) as files:
+            for at in range(0, len(names), _AT_ONCE):
+                self._add_some(files, names[at : at + _AT_ONCE])
+        # The times and sizes that tell the next look what changed: git reads for them, and keeps none of what it reads.
+        self._git("update-index", "-q", "--refresh")
+
+    def _add_some(self, files: Beneath, names: Sequence[str]) -> None:
+        lines: list[str] = []
+        opened: dict[str, int] = {}
+        pointers: list[str] = []
+        try:
+            for name in names:
+                try:
+                    facts = files.facts(name)
+                    if stat.S_ISLNK(facts.st_mode):
+                        lines.append(f"{LINK} {self.store.write('blob', files.link(name))}\t{name}\0")
+                    elif stat.S_ISDIR(facts.st_mode):
+                        files.facts(f"{name}/.git")  # a repository of its own; another folder is no entry of the index
+                        pointers.append(name)
+                    else:
+                        opened[name] = files.file(name)
+                except (FileNotFoundError, NotADirectoryError):
+                    lines.append(f"0 {'0' * 40}\t{name}\0")
+                except OSError:
+                    self.unread.append(name)
+            modes = [PROGRAM if os.fstat(fd).st_mode & stat.S_IXUSR else FILE for fd in opened.values()]
+            shas = self._hash(list(opened.values()))
+        finally:
+            for fd in opened.values():
+                os.close(fd)
+        lines += [f"{mode} {sha}\t{name}\0" for name, mode, sha in zip(opened, modes, shas, strict=True)]
+        self._must(self._git("update-index", "-z", "--index-info", stdin=os.fsencode("".join(lines))))
+        for name in pointers:  # git reads where its HEAD stands, nothing else
+            if self._git(*_ADD, stdin=_nul([name])).code:
+                self.unread.append(name)
+
+    def _hash(self, opened: Sequence[int]) -> list[str]:
+        """Open files as objects, in the order given."""
+        if not opened:
+            return []
+        if not os.path.isdir(_OWN_FILES):
+            return [self.store.write("blob", _whole(fd)) for fd in opened]
+        paths = "".join(f"/proc/{os.getpid()}/fd/{fd}\n" for fd in opened)
+        answer = self.store.git("hash-object", "-w", "--no-filters", "--stdin-paths", stdin=paths.encode())
+        self._must(answer)
+        return answer.text.split()
+
+    def _must(self, answer: Completed) -> None:
+        if answer.code:
+            raise UserError(f"Cannot read {self.source.top}: {answer.error_text}", f"Look at {self.store.path}.")
+
+
+def _whole(fd: int) -> bytes:
+    with os.fdopen(os.dup(fd), "rb") as file:
+        return file.read()
 
 
 def behind_link(top: str, name: str, known: dict[str, bool]) -> bool:
