@@ -11,7 +11,7 @@ import pytest
 from handoff.base.errors import HandoffError
 from snapshot_archive import SnapshotArchive
 
-SECRET = "-----BEGIN OPENSSH PRIVATE KEY-----"
+SECRET = "what only the person may read"
 # Exchanges its folder and a link to another in one step, as fast as it can, and changes its own files now and then.
 SWAP = """
 import ctypes, os, sys
