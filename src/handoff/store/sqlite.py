@@ -159,6 +159,7 @@ class SqliteDatabase:
         return self._patiently(lambda: self._connection.execute(f"PRAGMA {name}").fetchone()[0])
 
     def _bring_up_to_date(self) -> None:
+        known = os.path.exists(self.place + ".lock")  # a database of ours was made here before
         with locked(self.place + ".lock", what="the database's schema"):
             version = self._pragma("user_version")
             migrate.refuse_newer(version, self._version, self.place)
@@ -166,6 +167,10 @@ class SqliteDatabase:
                 return
             if version == 0:
                 self._refuse_foreign()
+                if known:
+                    from handoff.store.leftovers import refuse_wiped
+
+                    refuse_wiped(self.place)
                 if has_fixed_wal(VERSION_INFO) and not _on_network(self.place):
                     self._pragma("journal_mode = WAL")
             self.begin(write=True, known=version)
@@ -279,10 +284,9 @@ class SqliteDatabase:
                 "Check who owns the folder and whether it may be written, or set HANDOFF_HOME. Nothing was changed.",
             )
         if "not a database" in text or "malformed" in text:
-            return UserError(
-                f"{self.place} is damaged or not a SQLite database: {text}.",
-                "Move it away; backups lie beside it as *.backup-*. A new one is made by the next command.",
-            )
+            from handoff.store.leftovers import way_back
+
+            return UserError(f"{self.place} is damaged or not a SQLite database: {text}.", way_back(self.place))
         return error
 
     def change_mark(self) -> int:
