@@ -355,6 +355,11 @@ def _made(common: str) -> dict[str, str]:
     return dict(line.partition("\t")[0].split(" ", 1) for line in lines if " " in line)
 
 
+def finish_landings(app: App, watched: WatchedRepository) -> None:
+    """Nobody shall have to think of a landing that was killed: whoever looks finishes it."""
+    Target(watched.store, watched.source, watched.project, app.git_environment).finish()
+
+
 def _landings(watched: WatchedRepository) -> list[Any]:
     return Target(watched.store, watched.source, watched.project, {}).all()[:_SHOWN]
 

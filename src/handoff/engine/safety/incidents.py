@@ -38,6 +38,7 @@ def look(app: App) -> int:
     told = take_guard_logs(app)
     for watched in repositories.watched_repositories(app):
         try:
+            repositories.finish_landings(app, watched)
             told += _look_at(app, watched)
         except (HandoffError, OSError):
             continue  # a repository that cannot be read at this moment is looked at in the next round

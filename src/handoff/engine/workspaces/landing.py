@@ -181,6 +181,11 @@ def landings(app: App, *, snapshot_store: SnapshotStore) -> list[Landing]:
     return [one for one in target.all() if one.state == "landed"]
 
 
+def finish_landings(app: App, *, snapshot_store: SnapshotStore | None = None) -> list[Landing]:
+    """Complete the landings somebody died in: index and files follow the branch."""
+    return target_of(app, snapshot_store or open_snapshot_store(app)).finish()
+
+
 def target_of(app: App, snapshot_store: SnapshotStore) -> Target:
     """The mover of branches for this project."""
     snapshot_store.store.create(snapshot_store.place.source.common)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 PATIENCE_SECONDS = 15.0
 _PAUSE_SECONDS = 0.004
+LANDING = b"handoff land "  # what the lock holds while a landing moves branch, index and files
 _JOURNAL = "landing"
 _INSTALLED = "installed"
 
@@ -93,12 +94,14 @@ def hold(repo: Repository, *, patience: float = PATIENCE_SECONDS) -> Iterator[st
     try:
         announce(repo, "", "")
         deadline = time.monotonic() + patience
-        while not _link(mark, lock):  # appears with its content: an empty lock is some other git's
+        while not link(mark, lock):  # appears with its content: an empty lock is some other git's
             if time.monotonic() > deadline:
+                hint = f"If no git is running in this repository, it was killed: remove the file with  rm '{lock}'"
+                if read_plain(lock).startswith(LANDING):
+                    hint = "A landing was cut short there. Finish it with  handoff land"
                 raise Busy(
                     f"Another git has held {lock} for {patience:.0f} s; nothing was committed.",
-                    f"If no git is running in this repository, it was killed: remove the file with  rm '{lock}'"
-                    "  and try again.",
+                    f"{hint}  and try again.",
                 )
             time.sleep(_PAUSE_SECONDS)
         try:
@@ -171,7 +174,8 @@ def _identity(path: str) -> str:
     return f"{found.st_ino} {found.st_mtime_ns} {found.st_size}"
 
 
-def _link(source: str, target: str) -> bool:
+def link(source: str, target: str) -> bool:
+    """Give a file a second name that appears with its content; False if the name is taken."""
     try:
         os.link(source, target)
     except FileExistsError:

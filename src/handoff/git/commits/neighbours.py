@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import time
 
+from handoff.base.process import start_of
+
 _PAUSE_SECONDS = 0.001
 _LONGEST_SECONDS = 2.0
-_START = 19  # of the words of /proc/PID/stat behind the program's name: when it was started, in ticks since the boot
 
 
 def outwait(top: str) -> int:
@@ -20,7 +21,7 @@ def outwait(top: str) -> int:
     found, deadline = len(waiting), time.monotonic() + _LONGEST_SECONDS
     while waiting and time.monotonic() < deadline:
         time.sleep(_PAUSE_SECONDS)
-        waiting = {pid: start for pid, start in waiting.items() if _start(pid) == start}
+        waiting = {pid: start for pid, start in waiting.items() if start_of(int(pid)) == start}
     return found
 
 
@@ -40,7 +41,7 @@ def _gits(top: str) -> dict[str, str]:
                 place = os.readlink(f"/proc/{pid}/cwd")
             except OSError:  # gone, or somebody else's
                 continue
-            start = _start(pid)
+            start = start_of(int(pid))
             if start and int(start) >= oldest and (place == top or place.startswith(top + os.sep)):
                 found[pid] = start
     return found
@@ -52,13 +53,3 @@ def _is_git(pid: str) -> bool:
             return file.read(16).startswith(b"git")
     except OSError:
         return False
-
-
-def _start(pid: str) -> str:
-    """When a process was started; empty if it has ended."""
-    try:
-        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
-            words = file.read().rpartition(")")[2].split()
-    except OSError:
-        return ""
-    return "" if words[0] in "ZX" else words[_START]

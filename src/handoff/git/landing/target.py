@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from handoff.base.errors import Conflict, Refused
+from handoff.base.errors import Conflict, Refused, UserError
 from handoff.base.files import make_folder, remove, write_atomic
+from handoff.base.process import start_of
+from handoff.git.commits.index import LANDING, link
 from handoff.git.plumbing import QUIET, Git, open_source, read_text
 from handoff.git.plumbing.objects import differences
 from handoff.git.plumbing.refs import head, refs
@@ -21,6 +25,8 @@ if TYPE_CHECKING:
 
 _SHOWN = 10
 _FEW = 400
+_MARK = LANDING.decode()
+_PATIENCE_SECONDS, _PAUSE_SECONDS = 15.0, 0.01
 
 
 class Landing(NamedTuple):
@@ -79,6 +85,10 @@ class Target(Git):
                 at = os.path.dirname(at)
         if not blocked and self.git("read-tree", "-m", "-u", "-n", old, new, top=checkout.top).code == 0:
             return []  # git itself sees nothing dirty among them
+        # A file that was only touched looks dirty until the index has seen it again.
+        self.git("update-index", "-q", "--refresh", top=checkout.top)
+        if not blocked and self.git("read-tree", "-m", "-u", "-n", old, new, top=checkout.top).code == 0:
+            return []
         some = list(changed) if len(changed) <= _FEW else []
         words = ("status", "--porcelain=v1", "-z", "--no-renames", "--untracked-files=no", "--", *some)
         status = self.git(*words, top=checkout.top, GIT_LITERAL_PATHSPECS="1")
@@ -94,24 +104,64 @@ class Target(Git):
         checkout = open_source(landing.checkout) if landing.checkout else None
         self.check(landing)
         self.save(landing)
+        # git's own lock, from before the branch moves until index and files have followed: killed in between, nobody can
+        # commit what still stands in the index over what has landed.
+        lock = self._lock(checkout, landing) if checkout is not None else ""
         words = ", ".join(landing.members)
-        swap = self.swap(landing.target, landing.old, landing.new, f"handoff land: {words}")
-        if not swap:
-            self.save(landing._replace(state="undone"))
+        if not self.swap(landing.target, landing.old, landing.new, f"handoff land: {words}"):
+            self._give_up(landing, lock)
             raise Conflict(
                 f"{landing.target} moved while the work was being put together.",
                 "Run the command again: it starts from the new tip.",
             )
         if checkout is not None:
-            answer = self.git("read-tree", "-m", "-u", landing.old, landing.new, top=checkout.top)
-            if answer.code:
+            trouble = self._bring_along(checkout, landing)
+            if trouble:
                 self.swap(landing.target, landing.new, landing.old, "handoff land: back, the checkout could not follow")
-                self.save(landing._replace(state="undone"))
+                self._give_up(landing, lock)
                 raise Conflict(
-                    f"{checkout.top} could not be updated, so the branch was moved back: {answer.error_text}",
+                    f"{checkout.top} could not be updated, so the branch was moved back: {trouble}",
                     "Look at git status there, then run the command again.",
                 )
+            remove(lock)
         self.save(landing._replace(state="landed"))
+
+    def _give_up(self, landing: Landing, lock: str) -> None:
+        if lock:
+            remove(lock)
+        self.save(landing._replace(state="undone"))
+
+    def _bring_along(self, checkout: Source, landing: Landing) -> str:
+        """Index and files of the checkout follow the branch; git's complaint, if it cannot."""
+        private = f"{checkout.index_file}.{landing.id}.landing"
+        try:
+            if os.path.exists(checkout.index_file):
+                shutil.copy2(checkout.index_file, private)
+            answer = self.git("read-tree", "-m", "-u", landing.old, landing.new, top=checkout.top, index=private)
+            if answer.code:
+                return answer.error_text or f"exit {answer.code}"
+            os.rename(private, checkout.index_file)
+        finally:
+            remove(private)
+            remove(private + ".lock")
+        return ""
+
+    def _lock(self, checkout: Source, landing: Landing) -> str:
+        lock, deadline = checkout.index_file + ".lock", time.monotonic() + _PATIENCE_SECONDS
+        mark = f"{checkout.index_file}.{landing.id}.mark"
+        write_atomic(mark, f"{_MARK}{landing.id} {os.getpid()} {start_of(os.getpid())}\n", sync=False)
+        try:
+            while not link(mark, lock):
+                if time.monotonic() > deadline:
+                    self.save(landing._replace(state="undone"))
+                    raise Conflict(
+                        f"{lock} exists: git is at work there. Nothing was changed.",
+                        "Wait for it, or remove the file if git died.",
+                    )
+                time.sleep(_PAUSE_SECONDS)
+        finally:
+            remove(mark)
+        return lock
 
     def check(self, landing: Landing) -> None:
         """Refuse where dirty files of the checkout would be changed."""
@@ -133,7 +183,7 @@ class Target(Git):
         """Complete or forget landings somebody died in: where the branch moved, the checkout follows."""
         done = []
         for landing in self.all():
-            if landing.state != "moving":
+            if landing.state != "moving" or self._is_at_work(landing):
                 continue
             if self.tip(landing.target) != landing.new:
                 self.save(landing._replace(state="undone"))
@@ -143,6 +193,30 @@ class Target(Git):
             self.save(landing._replace(state="landed"))
             done.append(landing)
         return done
+
+    def _is_at_work(self, landing: Landing) -> bool:
+        """Whether somebody is landing this right now. The lock of one that was killed is taken away."""
+        if not landing.checkout:
+            return False
+        try:
+            checkout = open_source(landing.checkout)
+        except UserError:
+            return False
+        lock = checkout.index_file + ".lock"
+        name, _, rest = read_text(lock).removeprefix(_MARK).partition(" ")
+        pid, _, start = rest.strip().partition(" ")
+        if name != landing.id or not pid.isdigit():
+            return False
+        if start_of(int(pid)) == start and int(pid) != os.getpid():
+            return True
+        private, deadline = f"{checkout.index_file}.{landing.id}.landing", time.monotonic() + _PATIENCE_SECONDS
+        while (
+            os.path.exists(private + ".lock") and time.monotonic() < deadline
+        ):  # the git it started lives on for a moment
+            time.sleep(_PAUSE_SECONDS)
+        for left in (private, private + ".lock", f"{checkout.index_file}.{landing.id}.mark", lock):
+            remove(left)
+        return False
 
     def _follow(self, checkout: Source, landing: Landing) -> None:
         changed = [one.path for one in differences(self, landing.old, landing.new)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from handoff.base.errors import Refused
+from handoff.base.errors import Refused, UsageError
 from handoff.engine.workspaces import landing as engine
 from handoff.surfaces.cli.command import Command, flag, no_arguments, option
 
@@ -17,7 +17,8 @@ RED = 1
 
 
 def _land_arguments(parser: Parser) -> None:
-    parser.add_argument("names", nargs="+", metavar="NAME", help="workspaces or branches, in the order they land")
+    text = "workspaces or branches, in the order they land; without any a landing that was cut short is finished"
+    parser.add_argument("names", nargs="*", metavar="NAME", help=text)
     option(parser, "--into BRANCH", "where to (default: the branch checked out here)")
     option(parser, "--check CMD", "a command that must succeed on the merged files first")
     option(parser, "--timeout S", "seconds the check may take (default 900)", 900, type=float)
@@ -26,7 +27,21 @@ def _land_arguments(parser: Parser) -> None:
     flag(parser, "--dry-run", "merge in memory and say what would happen")
 
 
+def _finish(ctx: Context) -> int:
+    done = engine.finish_landings(ctx.app)
+    if not done:
+        raise UsageError(
+            "No landing was cut short: there is nothing to finish.", "Name what to land: handoff land NAME"
+        )
+    ctx.out.data({"finished": [one._asdict() for one in done]})
+    for one in done:
+        ctx.out.line(f"Finished the landing of {', '.join(one.members)} on {one.target}.")
+    return 0
+
+
 def _land(ctx: Context, arguments: argparse.Namespace) -> int:
+    if not arguments.names:
+        return _finish(ctx)
     outcome = engine.land(
         ctx.app,
         names=arguments.names,
