@@ -45,6 +45,7 @@ def test_continue_carries_every_section_and_says_what_is_true_of_the_files_now(c
     repo.commit("a form")
     repo.write("form.txt", "one\ntwo\n")
     repo.write("new.txt", "a\nb\nc\n")
+    repo.write("odd\n- name.txt", "")
     cli("step", "done", "--check", "test -f new.txt")
     prompt = cli("continue", "--raw").out
     for words in (
@@ -56,6 +57,7 @@ def test_continue_carries_every_section_and_says_what_is_true_of_the_files_now(c
     assert "- README.md" not in prompt
     assert "changed, not staged: form.txt (+1 -0)" in prompt
     assert "untracked: new.txt (+3)" in prompt
+    assert "untracked: odd\\n- name.txt" in prompt
     assert "no file changed since" in prompt
 
     assert "green on tree " in prompt

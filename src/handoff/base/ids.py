@@ -52,6 +52,11 @@ def slug(text: str) -> str:
     return "-".join(part for part in parts if part)[:TASK_ID_CHARS].strip("-")
 
 
+def on_one_line(name: str) -> str:
+    """The name of a file as a list shows it: a newline or a control character in it cannot make a line of its own."""
+    return name if name.isprintable() else name.encode("unicode_escape").decode()
+
+
 def new_id(prefix: str) -> str:
     """A fresh id that nobody else has: `session-3f9c…`."""
     return f"{prefix}-{os.urandom(6).hex()}"

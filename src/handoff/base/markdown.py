@@ -95,6 +95,12 @@ def shell_line(words: Iterable[str]) -> str:
     return " ".join(map(quoted, words))
 
 
+def first_sentence(text: str) -> str:
+    """The first line of a message; where that only announces a list, the list stands behind it."""
+    first, _, rest = text.partition("\n")
+    return one_line(text) if first.rstrip().endswith(":") and rest.strip() else first
+
+
 def one_line(text: str) -> str:
     """Text as one line of a list; a long one is cut and says so."""
     line = " ".join(text.split())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from handoff.base.ids import on_one_line
 from handoff.base.record import TYPE_CHECKING
 from handoff.feature.budget import estimate, head
 from handoff.feature.documents import Section, sections
@@ -84,7 +85,7 @@ def change_lines(paths: Mapping[str, Sequence[str]], counts: Mapping[str, str]) 
     for label, names in paths.items():
         for path in names:
             count = f" ({counts[path]})" if counts.get(path) and path not in told else ""
-            lines.append(f"{label}: {path}{count}")
+            lines.append(f"{label}: {on_one_line(path)}{count}")
             told.add(path)
     if not told:
         return ["nothing uncommitted"]

@@ -7,6 +7,7 @@ from handoff.agents import folder as folders
 from handoff.agents.contract import SAID, TOOL
 from handoff.agents.monitor import EVENTS
 from handoff.base.clock import stamp
+from handoff.base.ids import on_one_line
 from handoff.base.markdown import shell_line
 from handoff.base.record import TYPE_CHECKING
 from handoff.board.events import journal
@@ -52,7 +53,7 @@ def _left_behind(app: App, task: Task, placement: Placement) -> str:
     text = "## What came before\n\n" + "\n".join(lines) + "\n"
     dirty = _changed(app, placement)[:_SHOWN]
     if dirty:
-        text += "\nChanged and not committed now:\n\n" + "\n".join(f"- `{path}`" for path in dirty) + "\n"
+        text += "\nChanged and not committed now:\n\n" + "\n".join(f"- `{on_one_line(path)}`" for path in dirty) + "\n"
     said = _last_words(app, task, events)
     if said:
         text += "\nThe last things a session before you said:\n\n" + "\n".join(f"> {line}" for line in said) + "\n"

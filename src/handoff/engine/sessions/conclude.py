@@ -6,6 +6,7 @@ from handoff.agents import folder as folders
 from handoff.agents.contract import FAILED, GROUND, OK, AgentOutcome
 from handoff.base.clock import stamp
 from handoff.base.errors import Conflict, HandoffError, Refused
+from handoff.base.markdown import first_sentence
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.events import journal
 from handoff.board.sessions import holds, leases, sessions
@@ -180,7 +181,7 @@ def _by_evidence(app: App, claim: Claim, task: Task, outcome: AgentOutcome) -> A
     except faults.GroundFault as error:
         return AgentOutcome(GROUND, error.message, fix=error.hint)
     except (Refused, Conflict) as error:
-        return AgentOutcome(FAILED, error.message.partition("\n")[0])
+        return AgentOutcome(FAILED, first_sentence(error.message))
     return outcome
 
 

@@ -11,6 +11,7 @@ from handoff.base.clock import boot_id
 from handoff.base.errors import Away, HandoffError, UserError
 from handoff.base.files import make_folder
 from handoff.base.ids import new_id
+from handoff.base.markdown import first_sentence
 from handoff.base.process import start_of
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.sessions import executors, expenses, holds, leases, sessions
@@ -120,7 +121,7 @@ class Supervisor:
 
     def _sit_out(self, error: Exception) -> None:
         """The database is away, or a disk is full: say so once, and go on when it is back."""
-        words = str(error).partition("\n")[0]
+        words = first_sentence(str(error))
         if words != self._trouble:
             self._tell(f"Waiting: {words}")
         self._trouble = words

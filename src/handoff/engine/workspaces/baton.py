@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from handoff.base.ids import on_one_line
 from handoff.base.markdown import bullets, fenced, one_line, quoted, render
 from handoff.base.record import TYPE_CHECKING
 from handoff.board import answers
@@ -73,7 +74,7 @@ def _baseline(baseline: dict[str, Any]) -> str:
     dirty = baseline.get("dirty") or []
     if dirty:
         count = baseline.get("dirty_count", len(dirty))
-        shown = ", ".join(f"`{path}`" for path in dirty[:_SHOWN])
+        shown = ", ".join(f"`{on_one_line(path)}`" for path in dirty[:_SHOWN])
         shown += f" and {count - _SHOWN} more" if count > _SHOWN else ""
         text += f"\n- Already changed when this was written ({count}): {shown}. Leave what is not yours alone."
     tests = baseline.get("tests")
@@ -108,7 +109,9 @@ def _before(app: App, task: Task) -> str:
         changed, commit = facts.get("changed") or [], str(facts.get("landed") or facts.get("commit") or "")
         if changed:
             more = facts.get("changed_count", len(changed)) - len(changed[:_SHOWN])
-            names = ", ".join(f"`{path}`" for path in changed[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+            names = ", ".join(f"`{on_one_line(path)}`" for path in changed[:_SHOWN]) + (
+                f" and {more} more" if more > 0 else ""
+            )
             line += f"\n  - changed: {names}"
         lines.append(line + (f"\n  - commit: `{commit[:10]}`" if commit else ""))
     return bullets(lines)

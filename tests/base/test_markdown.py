@@ -1,0 +1,22 @@
+"""Small pieces of Markdown and of messages."""
+
+from __future__ import annotations
+
+from handoff.base.ids import on_one_line
+from handoff.base.markdown import first_sentence
+
+
+def test_a_reason_never_ends_where_its_list_begins():
+    assert first_sentence(
+        "'a' cannot land: git cannot join these files:\n  x.txt: one and two\n  y.txt: one and two"
+    ) == ("'a' cannot land: git cannot join these files: x.txt: one and two y.txt: one and two")
+    assert (
+        first_sentence("'a' is not done: `make` is red (exit 2).\nmany\nlines")
+        == "'a' is not done: `make` is red (exit 2)."
+    )
+    assert first_sentence("only this:") == "only this:"
+
+
+def test_a_name_of_a_file_stays_on_its_line():
+    assert on_one_line("a b ü.txt") == "a b ü.txt"
+    assert on_one_line("a\n- b\x1b.txt") == "a\\n- b\\x1b.txt"
