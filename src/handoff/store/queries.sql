@@ -351,6 +351,13 @@ SELECT * FROM batch WHERE project = :project AND id = :id ORDER BY key DESC LIMI
 SELECT * FROM batch WHERE (:project = '' OR project = :project) AND (:live = 0 OR ended_at IS NULL)
 ORDER BY key DESC LIMIT :limit
 
+-- name: count_batch_parts
+-- how many parts of the open batches are done, and how many are blocked
+SELECT task.batch AS batch, sum(CASE WHEN task.state = 'done' THEN 1 ELSE 0 END) AS done,
+       sum(CASE WHEN task.state = 'blocked' THEN 1 ELSE 0 END) AS blocked
+FROM task JOIN batch ON batch.key = task.batch
+WHERE task.kind = 'sub-task' AND batch.ended_at IS NULL GROUP BY task.batch
+
 -- name: count_out
 -- one sub-task less; who brings it to 0 opens the fan-in
 UPDATE batch SET remaining = remaining - 1 WHERE key = :key RETURNING *

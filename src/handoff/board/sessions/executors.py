@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from handoff.store.database import Store
 
-ALIVE, DEAD, RECOVERED = "alive", "dead", "recovered"
+ALIVE, LEFT, DEAD, RECOVERED = "alive", "left", "dead", "recovered"
 LEASE_SECONDS = 20.0
 
 
@@ -41,8 +41,9 @@ def begin(
     lease_seconds: float = LEASE_SECONDS,
     agents: Sequence[str] = (),
     labels: Sequence[str] = (),
+    project: str = "",
 ) -> Executor:
-    """A supervisor introduces itself, and says what its host has."""
+    """A supervisor introduces itself, and says what its host has and which project it serves, if not all."""
     with store.transaction() as transaction:
         (row,) = transaction.query(
             "put_executor",
@@ -55,7 +56,8 @@ def begin(
             lease_now=transaction.lease_now(),
             now=transaction.now(),
         )
-        requirements.offer(transaction, executor=id, agents=agents, labels=requirements.check_labels(labels))
+        labels = requirements.check_labels(labels)
+        requirements.offer(transaction, executor=id, agents=agents, labels=labels, project=project)
         return Executor(**row)
 
 
@@ -79,13 +81,18 @@ def listing(store: Store, *, host: str = "") -> list[Executor]:
 
 
 def give_up(store: Store, *, id: str) -> bool:
-    """It is gone or goes now: whoever lives may take over. False when it was known already."""
+    """It is gone: whoever lives may take over. False when it was known already."""
     return _move(store, id=id, seen=ALIVE, state=DEAD)
+
+
+def leave(store: Store, *, id: str, idle: bool) -> bool:
+    """It ends as it should: what it started goes on, and whoever lives may take it over; an idle one leaves nothing."""
+    return _move(store, id=id, seen=ALIVE, state=RECOVERED if idle else LEFT)
 
 
 def end(store: Store, *, id: str) -> bool:
     """What it ran is in other hands."""
-    return _move(store, id=id, seen=DEAD, state=RECOVERED)
+    return any(_move(store, id=id, seen=seen, state=RECOVERED) for seen in (DEAD, LEFT))
 
 
 def _move(store: Store, *, id: str, seen: str, state: str) -> bool:

@@ -168,7 +168,7 @@ def hand_back(store: Store, *, task: Task, reason: str) -> Outcome | None:
             _end_session(transaction, freed, reason)
             journal.append(transaction, "task.expired", task=freed, reason=reason, attempt=freed.attempt)
             return outcomes.Outcome(freed)
-        used_up = f"{reason}; that was attempt {task.attempt} of {task.max_attempts}"
+        used_up = f"{reason.rstrip('.')}; that was attempt {task.attempt} of {task.max_attempts}"
         row = transaction.one("block_expired_task", **values, reason=used_up)
         if row is None:
             return None

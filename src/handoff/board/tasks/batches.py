@@ -231,6 +231,13 @@ def listing(store: Store, *, project: str = "", include_ended: bool = False, lim
     return fetch_all(store, Batch, "list_batches", project=project, live=int(not include_ended), limit=limit)
 
 
+def counts(store: Store) -> dict[int, dict[str, int]]:
+    """How many parts of each open batch are done, and how many are blocked."""
+    with store.transaction(write=False) as transaction:
+        rows = transaction.query("count_batch_parts")
+    return {int(row["batch"]): {"done": int(row["done"]), "blocked": int(row["blocked"])} for row in rows}
+
+
 def count_out(transaction: Transaction, task: Task) -> Task | None:
     """A sub-task is closed: one less. Whoever brings the counter to 0 opens the fan-in, which is returned."""
     if task.batch is None or task.kind != SUB_TASK or not transaction.execute("count_out_task", key=task.key):

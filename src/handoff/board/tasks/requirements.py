@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from handoff.store.database import Store, Transaction
 
-AGENT, LABEL = "agent", "label"
+AGENT, LABEL, PROJECT = "agent", "label", "project"
 _SHOWN = 20
 
 
@@ -77,11 +77,13 @@ def lacking(transaction: Transaction, *, project: str, labels: Sequence[str]) ->
     return [row["name"] for row in rows]
 
 
-def offer(transaction: Transaction, *, executor: str, agents: Sequence[str], labels: Sequence[str]) -> None:
-    """A supervisor says what its host has."""
+def offer(
+    transaction: Transaction, *, executor: str, agents: Sequence[str], labels: Sequence[str], project: str = ""
+) -> None:
+    """A supervisor says what its host has, and which project alone it serves, if it does not serve all."""
     rows = [
         {"executor": executor, "kind": kind, "name": name}
-        for kind, names in ((AGENT, agents), (LABEL, labels))
+        for kind, names in ((AGENT, agents), (LABEL, labels), (PROJECT, [project] if project else []))
         for name in names
     ]
     if rows:
@@ -93,7 +95,7 @@ def offers(store: Store) -> dict[str, dict[str, list[str]]]:
     found: dict[str, dict[str, list[str]]] = {}
     with store.transaction(write=False) as transaction:
         for row in transaction.query("list_offers"):
-            found.setdefault(row["executor"], {AGENT: [], LABEL: []})[row["kind"]].append(row["name"])
+            found.setdefault(row["executor"], {AGENT: [], LABEL: [], PROJECT: []})[row["kind"]].append(row["name"])
     return found
 
 

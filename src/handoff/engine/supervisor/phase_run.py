@@ -16,7 +16,7 @@ from handoff.engine.supervisor import durable
 from handoff.engine.workspaces import running
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from handoff.base.settings import Settings
@@ -34,6 +34,8 @@ class WorkerSettings(Record):
     agents: tuple[str, ...]
     words: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
+    project: str = ""
+    """The only project it serves; empty: all of the machine."""
 
 
 def id_of(task: Task) -> str:
@@ -45,10 +47,12 @@ def runner(settings: Settings, worker_settings: WorkerSettings) -> Callable[...,
     """The durable run of one phase. It composes its own App: a database belongs to a thread."""
     versions: dict[str, str] = {}
 
-    def run_phase(key: int, fence: int, session: str, agent: str) -> str:
+    def run_phase(key: int, fence: int, session: str, agent: str, words: Sequence[str] | None = None) -> str:
+        # Who claimed it said with which words: supervisors of one machine share what is enqueued.
+        mine = worker_settings if words is None else worker_settings._replace(words=tuple(words))
         app = App(settings)
         try:
-            run = Run(app, worker_settings, versions, key, fence, session, agent)
+            run = Run(app, mine, versions, key, fence, session, agent)
             ended = durable.step("session", lambda: _patiently(app, run.session_step))
             durable.step("save", lambda: _patiently(app, run.save_step))
             return str(durable.step("conclude", lambda: _patiently(app, lambda: run.conclude_step(ended))))

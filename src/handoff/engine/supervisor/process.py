@@ -21,6 +21,7 @@ from handoff.engine.home import home_config, labels_of
 from handoff.engine.sessions.agent_programs import program_of
 from handoff.engine.tasks import spending
 from handoff.engine.workspaces import publish
+from handoff.engine.workspaces import running as traces
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -37,6 +38,7 @@ _START_SECONDS = 60.0
 _STOP_SECONDS = 30.0
 _PAUSE = 0.05
 _SHOWN = 200
+_NAMED = 5
 _APART = """
 out=$1; shift
 exec "$@" < /dev/null >> "$out" 2>&1
@@ -70,7 +72,9 @@ class SupervisorStatus(Record):
     """The feature of this folder and how far its plan is, or nothing."""
 
 
-def worker_settings(app: App, *, agents: Sequence[str], words: Sequence[str], labels: str = "") -> WorkerSettings:
+def worker_settings(
+    app: App, *, agents: Sequence[str], words: Sequence[str], labels: str = "", project: str = ""
+) -> WorkerSettings:
     """The agents by name; an unknown one is an error before anything is started."""
     from handoff.engine.supervisor.phase_run import WorkerSettings
 
@@ -82,11 +86,14 @@ def worker_settings(app: App, *, agents: Sequence[str], words: Sequence[str], la
                 f"{adapter.title} is not installed: no '{adapter.programs[0]}' on the PATH.",
                 f"Install it, or let this machine work with another: {app.settings.program} agents",
             )
-    return WorkerSettings(tuple(dict.fromkeys(agents)), tuple(words), labels_of(app, said=labels))
+    return WorkerSettings(tuple(dict.fromkeys(agents)), tuple(words), labels_of(app, said=labels), project)
 
 
-def run(app: App, worker_settings: WorkerSettings, *, limit: int, drain: bool, tell: Callable[[str], None]) -> None:
-    """Be a supervisor until a signal says stop; agents go on and the next supervisor attaches to them. `end` comes next."""
+def run(app: App, worker_settings: WorkerSettings, *, limit: int, drain: bool, tell: Callable[[str], None]) -> str:
+    """Be a supervisor until a signal says stop; agents go on and the next supervisor attaches to them. `end` comes next.
+
+    What is told last is the answer: what goes on, and what to do about it.
+    """
     from handoff.engine.supervisor.supervisor import Supervisor
 
     supervisor = Supervisor(app, worker_settings, limit=limit, tell=tell)
@@ -96,7 +103,28 @@ def run(app: App, worker_settings: WorkerSettings, *, limit: int, drain: bool, t
     if drain:
         supervisor.drain()
     supervisor.run()
-    tell(f"Supervisor {supervisor.id} has ended.")
+    return _last_words(app, supervisor.id)
+
+
+def _last_words(app: App, id: str) -> str:
+    try:
+        going = [f"{task.project}/{task.label}" for task in _left_running(app)]
+    except HandoffError:
+        going = []  # the database is away: then nobody can say
+    program, number = app.settings.program, len(going)
+    if not going:
+        return f"Supervisor {id} has ended; nothing it started runs on."
+    sessions = "1 session goes" if number == 1 else f"{number} sessions go"
+    shown = ", ".join(going[:_NAMED]) + (" …" if number > _NAMED else "")
+    return (
+        f"Supervisor {id} has ended. {sessions} on: {shown}. The next `{program} work` attaches to them;"
+        f" see them: {program} session list"
+    )
+
+
+def _left_running(app: App) -> list[Task]:
+    keys = {trace.key for trace in traces.listing(app)}
+    return [task for task in tasks.listing(app.database, state=states.RUNNING, limit=_SHOWN) if task.key in keys]
 
 
 def end(code: int = 0) -> NoReturn:
@@ -110,6 +138,7 @@ def words_of(worker_settings: WorkerSettings, *, limit: int = 0, drain: bool = F
     options += ["--max", str(limit)] if limit else []
     options += ["--drain"] if drain else []
     options += ["--labels", ",".join(worker_settings.labels)] if worker_settings.labels else []
+    options += ["--project", worker_settings.project] if worker_settings.project else ["--all-projects"]
     return (*options, *(("--", *worker_settings.words) if worker_settings.words else ()))
 
 
@@ -138,14 +167,15 @@ def status(app: App) -> SupervisorStatus:
     spent_up, plan = spending.spent_up(app), _plan(app)
     with store.transaction(write=False) as transaction:
         now = transaction.now()
-        offers = requirements.offers(transaction)
+        offers, counts = requirements.offers(transaction), batches.counts(transaction)
         found = [
             {
                 "id": one.id,
                 "host": one.host,
                 "pid": one.pid,
                 "age": age(now - one.started_at),
-                "state": "alive" if _lives(app, one) else "lost, to be taken over",
+                "state": _state(app, one),
+                "project": next(iter(offers.get(one.id, {}).get(requirements.PROJECT, [])), ""),
                 "agents": offers.get(one.id, {}).get(requirements.AGENT, []),
                 "labels": offers.get(one.id, {}).get(requirements.LABEL, []),
             }
@@ -157,7 +187,13 @@ def status(app: App) -> SupervisorStatus:
             ready=tasks.count_ready(transaction)["ready"],
             gates=len(gates.listing(transaction)),
             batches=[
-                {"project": one.project, "id": one.id, "total": one.total, "remaining": one.remaining}
+                {
+                    "project": one.project,
+                    "id": one.id,
+                    "total": one.total,
+                    "remaining": one.remaining,
+                    **counts.get(one.key, {"done": 0, "blocked": 0}),
+                }
                 for one in batches.listing(transaction, limit=_SHOWN)
             ],
             stops=[f"{stop.words} ({stop.reason or 'no reason given'})" for stop in pauses.listing(transaction)],
@@ -176,6 +212,12 @@ def _plan(app: App) -> dict[str, Any]:
         return {}  # no feature here, or one that others will complain of
     total = view.plan.done + view.plan.left
     return {"feature": view.feature.name, "done": view.plan.done, "total": total} if total else {}
+
+
+def _state(app: App, one: Executor) -> str:
+    if _lives(app, one):
+        return "alive"
+    return "ended, what it started goes on" if one.state == executors.LEFT else "lost, to be taken over"
 
 
 def _lives(app: App, one: Executor) -> bool:

@@ -22,6 +22,7 @@ from handoff.engine.flows import conclude
 from handoff.engine.home import home_config
 from handoff.engine.supervisor import durable, phase_run
 from handoff.engine.supervisor import watchdog as supervisor_watchdog
+from handoff.engine.supervisor.news import News
 from handoff.engine.supervisor.notifications import Teller
 from handoff.engine.tasks import spending
 from handoff.engine.workspaces import publish, running
@@ -87,6 +88,7 @@ class Supervisor:
         self._trouble = self._spent_up = ""
         self._concluded_in = False
         self._teller = Teller(app, self._tell)
+        self._news = News(app, project=worker_settings.project)
         self.draining = False
         home = app.settings.home
         make_folder(os.path.join(home, "locks"), mode=0o700)
@@ -116,8 +118,8 @@ class Supervisor:
                 except (HandoffError, durable.Away) as error:
                     self._sit_out(error)
         finally:
-            with suppress(Away):  # our lease tells it later
-                executors.give_up(self.app.database, id=self.id)
+            with suppress(Away, durable.Away):  # our lease tells it later
+                executors.leave(self.app.database, id=self.id, idle=not self.busy())
 
     def _sit_out(self, error: Exception) -> None:
         """The database is away, or a disk is full: say so once, and go on when it is back."""
@@ -142,6 +144,7 @@ class Supervisor:
             lease_seconds=self.pace.lease,
             agents=self.worker_settings.agents,
             labels=self.worker_settings.labels,
+            project=self.worker_settings.project,
         )
         threading.Thread(target=self._keep_lease, name="lease", daemon=True).start()
         if home_config(self.app).text("git_remote"):
@@ -149,7 +152,9 @@ class Supervisor:
         self.engine.register({phase_run.NAME: phase_run.runner(self.app.settings, self.worker_settings)})
         self.engine.launch()
         self._due = {"watchdog": self.app.clock.monotonic() + self.pace.watchdog}
-        self._tell(f"Supervisor {self.id} works with {', '.join(self.worker_settings.agents)}.")
+        project = self.worker_settings.project
+        scope = f"for project {project}" if project else "for every project of this machine"
+        self._tell(f"Supervisor {self.id} works with {', '.join(self.worker_settings.agents)} {scope}.")
 
     def leave(self) -> None:
         """Stop at the next round; what runs goes on."""
@@ -177,6 +182,8 @@ class Supervisor:
         ):
             if self._is_due(name, getattr(self.pace, name)):
                 step()
+        for line in self._news.lines():
+            self._tell(line)
         if not self.draining:
             self.fill()
 
@@ -260,17 +267,20 @@ class Supervisor:
             labels=self.worker_settings.labels,
         )
         limits = leases.ClaimLimits(self._max, self._max_project, int(self._max_agent.get(agent, 0)))
-        if not leases.has_next(self.app.database, who=who, limits=limits):
+        project = self.worker_settings.project
+        if not leases.has_next(self.app.database, who=who, project=project, limits=limits):
             return None  # most of the time: many supervisors that only look do not wait for each other
         with self.app.database.transaction() as transaction:
-            claim = leases.claim_next(transaction, who=who, lease_seconds=self._lease_seconds, limits=limits)
+            claim = leases.claim_next(
+                transaction, who=who, project=project, lease_seconds=self._lease_seconds, limits=limits
+            )
             if claim is None:
                 return None
             self.engine.enqueue(
                 transaction,
                 name=phase_run.NAME,
                 id=phase_run.id_of(claim.task),
-                values=(claim.task.key, claim.fence, who.id, agent),
+                values=(claim.task.key, claim.fence, who.id, agent, list(self.worker_settings.words)),
             )
         self._tell(f"{claim.task.project}/{claim.task.label}: started with {agent} (fence {claim.fence})")
         return claim
@@ -285,7 +295,7 @@ class Supervisor:
                 continue
             if other.state == executors.ALIVE and self._is_lost(other):
                 executors.give_up(self.app.database, id=other.id)
-            elif other.state != executors.DEAD:
+            elif other.state not in (executors.DEAD, executors.LEFT):
                 continue
             if other.host == self.host:
                 taken += self.engine.recover(other.id)
@@ -342,7 +352,10 @@ class Supervisor:
     def flows(self) -> None:
         """Move flows on whose next move is the orchestrator's own and that nobody moves: a crash left them so."""
         old = self.app.clock.now() - _UNMOVED_SECONDS
+        served = self.worker_settings.project
         for flow in flows.idle(self.app.database):
+            if served not in ("", flow.project):
+                continue
             if flow.changed_at < old and flow.key not in self._moving and os.path.isdir(flow.workspace):
                 self._moving.add(flow.key)
                 threading.Thread(target=self._move_flow, args=(flow.key,), daemon=True).start()
@@ -361,9 +374,7 @@ class Supervisor:
 
     def watchdog(self) -> None:
         """One round of the watchdog: silent sessions, due fan-ins, touched files."""
-        found = supervisor_watchdog.look(self.app)
-        for task in (*found.report.freed, *found.report.blocked):
-            self._tell(f"{task.project}/{task.label}: {task.state}, {task.reason}")
+        supervisor_watchdog.look(self.app)
         self._teller.start_round()
 
     def retention(self) -> None:

@@ -149,7 +149,7 @@ def test_without_a_terminal_it_says_one_plain_line_for_each_thing(cli, tmp_path)
     lines = out.decode().splitlines()
     assert "\x1b" not in out.decode()
     assert any(line.endswith("repo/first: started with scripted (fence 1)") for line in lines)
-    assert lines[-1].endswith("has ended.")
+    assert lines[-1].endswith("has ended; nothing it started runs on.")
 
 
 def test_when_the_days_money_is_spent_nothing_more_is_started_and_everybody_can_see_why(cli, tmp_path):

@@ -130,7 +130,8 @@ def _install(ctx: Context, arguments: argparse.Namespace) -> int:
     from handoff.engine.supervisor import process
     from handoff.surfaces.cli.commands.supervisor.work import worker_settings_of
 
-    words = process.words_of(worker_settings_of(ctx, arguments), limit=arguments.max)
+    # A machine has one such service, so it serves every project unless one is named.
+    words = process.words_of(worker_settings_of(ctx, arguments, project=arguments.project), limit=arguments.max)
     return _show_steps(ctx, service.install(ctx.app, service.supervisor(words)))
 
 

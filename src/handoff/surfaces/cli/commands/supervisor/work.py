@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from handoff.base.errors import UserError
+from handoff.base.clock import stamp
+from handoff.base.errors import UsageError, UserError
 from handoff.base.record import TYPE_CHECKING
+from handoff.engine.home import find_project
 from handoff.surfaces.cli.command import Command, flag, option
 
 if TYPE_CHECKING:
@@ -14,7 +16,8 @@ if TYPE_CHECKING:
     from handoff.surfaces.cli.command import Context, Parser
 
 EXAMPLES = """examples:
-  handoff work --agent claude            claim what is ready and run it, until Ctrl-C
+  handoff work --agent claude            claim what is ready in this project and run it, until Ctrl-C
+  handoff work --agent claude --all-projects    the same for every project of this machine
   handoff work --agent claude --detach   the same in the background
   handoff work --agent codex --labels gpu    also take tasks that demand a host with the label gpu
   handoff work --status                  who works, on what
@@ -36,21 +39,31 @@ def worker_arguments(parser: Parser) -> None:
     """What a supervisor starts sessions with; `install` writes the same down for a service."""
     option(parser, "--agent NAME", "agent to start sessions with (may be repeated)", [])
     option(parser, "--max N", "most sessions at once on this machine", 0)
+    option(parser, "--project NAME", "serve this project alone (default: the one this checkout belongs to)")
+    flag(parser, "--all-projects", "serve every project of this machine")
     option(parser, "--labels NAME,…", "what this machine has besides, for tasks that demand it: gpu,macos")
     parser.add_argument(
         "words", nargs="*", metavar="-- WORD", help="words for every agent; {task} is the task, a part as BATCH/PART"
     )
 
 
-def worker_settings_of(ctx: Context, arguments: argparse.Namespace) -> WorkerSettings:
-    """The workers the options name, checked before anything is started or written."""
-    from handoff.engine.supervisor import process
-
+def check_words(ctx: Context, arguments: argparse.Namespace) -> None:
+    """What can be said to be wrong before anything is imported that takes long."""
     if arguments.max < 0:
         raise UserError(f"--max must be at least 1, not {arguments.max}.", "Leave it out for the configured limit.")
     if not arguments.agent:
         raise UserError("Say which agent works.", f"For example: {ctx.settings.program} work --agent claude")
-    return process.worker_settings(ctx.app, agents=arguments.agent, words=arguments.words, labels=arguments.labels)
+    if arguments.project and arguments.all_projects:
+        raise UsageError("Say --project or --all-projects, not both.", f"See: {ctx.settings.program} work --help")
+
+
+def worker_settings_of(ctx: Context, arguments: argparse.Namespace, *, project: str) -> WorkerSettings:
+    """The workers the options name, checked before anything is started or written."""
+    from handoff.engine.supervisor import process
+
+    check_words(ctx, arguments)
+    said = {"agents": arguments.agent, "words": arguments.words, "labels": arguments.labels}
+    return process.worker_settings(ctx.app, **said, project=project)
 
 
 def _work(ctx: Context, arguments: argparse.Namespace) -> int:
@@ -58,9 +71,22 @@ def _work(ctx: Context, arguments: argparse.Namespace) -> int:
         return _status(ctx)
     if arguments.stop:
         return _stop(ctx, drain=arguments.drain)
-    worker_settings = worker_settings_of(ctx, arguments)
+    check_words(ctx, arguments)
+    project = "" if arguments.all_projects else find_project(ctx.app, name=arguments.project).name
+    if not arguments.detach:
+        _announce(ctx, arguments, project)
+    worker_settings = worker_settings_of(ctx, arguments, project=project)
     _warn_of_listeners(ctx)
     return _detach(ctx, arguments, worker_settings) if arguments.detach else _run(ctx, arguments, worker_settings)
+
+
+def _announce(ctx: Context, arguments: argparse.Namespace, project: str) -> None:
+    """At once, because the engine takes seconds to load: what is going to happen, and how it ends."""
+    scope = f"project {project}" if project else "every project of this machine"
+    what = "Seeing off what runs" if arguments.drain else "Working"
+    text = f"{what} for {scope} with {', '.join(arguments.agent)}. Ctrl-C ends this supervisor; its agents go on."
+    ctx.out.data({"at": stamp(ctx.app.clock.now()), "text": text})
+    ctx.out.line(text)
 
 
 def _warn_of_listeners(ctx: Context) -> None:
@@ -74,12 +100,14 @@ def _warn_of_listeners(ctx: Context) -> None:
 
 def _run(ctx: Context, arguments: argparse.Namespace, worker_settings: WorkerSettings) -> NoReturn:
     from handoff.engine.supervisor import process
-    from handoff.surfaces.cli.commands.supervisor.work_view import view_of
+    from handoff.surfaces.cli.commands.supervisor.work_view import line_of, view_of
     from handoff.surfaces.mcp import http
 
     with view_of(ctx) as tell:
         http.start_beside(ctx.settings, tell=tell)
-        process.run(ctx.app, worker_settings, limit=arguments.max, drain=arguments.drain, tell=tell)
+        last = process.run(ctx.app, worker_settings, limit=arguments.max, drain=arguments.drain, tell=tell)
+    with line_of(ctx) as tell:  # the picture is gone: this stays
+        tell(last)
     process.end()
 
 
@@ -88,7 +116,8 @@ def _detach(ctx: Context, arguments: argparse.Namespace, worker_settings: Worker
 
     started = process.detach(ctx.app, worker_settings, limit=arguments.max, drain=arguments.drain)
     ctx.out.data({"pid": started.pid, "supervisor": started.id, "log": started.log})
-    ctx.out.line(f"Supervisor {started.id} works in the background.", "good")
+    scope = f"project {worker_settings.project}" if worker_settings.project else "every project of this machine"
+    ctx.out.line(f"Supervisor {started.id} works in the background for {scope}.", "good")
     ctx.out.line(f"  log: {started.log}")
     ctx.out.line(f"Stop it with: {ctx.settings.program} work --stop")
     return 0
@@ -120,7 +149,8 @@ def _status(ctx: Context) -> int:
     )
     for one in found.supervisors:
         has = ", ".join([*one["agents"], *(f"label {name}" for name in one["labels"])])
-        ctx.out.line(f"{one['id']}  {one['state']}, since {one['age']}" + (f"; has {has}" if has else ""))
+        scope = f"project {one['project']}" if one["project"] else "every project"
+        ctx.out.line(f"{one['id']}  {one['state']}, since {one['age']}, for {scope}" + (f"; has {has}" if has else ""))
     if not found.supervisors:
         ctx.out.line(f"No supervisor works. Start one: {ctx.settings.program} work --agent NAME")
     for task in found.running:

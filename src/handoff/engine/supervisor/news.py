@@ -1,0 +1,74 @@
+"""What happened to tasks, in the words a person reads beside a supervisor: taken from the journal, so that it agrees with the rows."""
+
+from __future__ import annotations
+
+from handoff.base.light_json import loads
+from handoff.base.record import TYPE_CHECKING
+from handoff.board.events import journal
+from handoff.board.tasks import tasks
+
+if TYPE_CHECKING:
+    from handoff.board.events.journal import Event
+    from handoff.engine.app import App
+
+_LONGEST = 300
+_SHORT = 10
+
+
+class News:
+    """The journal from the moment a supervisor begins, for one project or for all."""
+
+    def __init__(self, app: App, *, project: str = "") -> None:
+        self._app, self._project = app, project
+        last = journal.last(app.database, limit=1)
+        self._seq = last[-1].seq if last else 0
+        self._told: set[int | None] = set()
+
+    def lines(self) -> list[str]:
+        """What is new, one line for each thing that a person wants to know."""
+        found = []
+        for event in journal.since(self._app.database, seq=self._seq):
+            self._seq = event.seq
+            if self._project in ("", event.project):
+                found.append(self._words(event))
+        return [line for line in found if line]
+
+    def _words(self, event: Event) -> str:
+        body, name = event.body, f"{event.project}/{event.task_id}"
+        reason = " ".join(str(body.get("reason") or "no reason given").split())[:_LONGEST]
+        if event.kind == "task.finished":
+            summary = " ".join(str(body.get("summary") or "").split())[:_LONGEST]
+            return f"{name}: done{self._landed(event)}" + (f": {summary}" if summary else "")
+        if event.kind == "task.rejected":
+            self._told.add(event.task)
+            return f"{name}: not done: {_refused(event)}"
+        if event.kind == "task.expired":
+            why = "" if event.task in self._told else f": {reason}"
+            self._told.discard(event.task)
+            return f"{name}: to be tried again, attempt {body.get('attempt')}{why}"
+        if event.kind == "agent.held":
+            return f"{body.get('what')} {reason} {body.get('fix', '')}".rstrip()
+        words = {
+            "task.blocked": f"blocked: {reason}",
+            "task.held": f"held until {body.get('until')}: {reason} {body.get('fix', '')}",
+            "gate.opened": f"waits for your answer: {body.get('question')}",
+            "flow.refused": f"refused: {'; '.join(str(one) for one in body.get('said', ()))[:_LONGEST]}",
+            "flow.verified": f"verified {body.get('phase')}, next {body.get('next')}",
+            "flow.blocked": f"blocked: {reason}",
+        }.get(event.kind, "")
+        if not words and event.kind == "agent.released":
+            return f"Agent {body.get('agent')} is started again."
+        return f"{name}: {words}" if words else ""
+
+    def _landed(self, event: Event) -> str:
+        task = tasks.look_up(self._app.database, key=event.task) if event.task is not None else None
+        landed = str(loads(task.evidence).get("landed") or "") if task is not None and task.evidence else ""
+        return f" and landed as {landed[:_SHORT]}" if landed else ""
+
+
+def _refused(event: Event) -> str:
+    outside = event.body.get("outside") or ()
+    if outside:
+        return f"it changed files it does not own: {', '.join(outside[:5])}"
+    check = event.body.get("check") or {}
+    return f"`{check.get('command')}` is {check.get('verdict')}" if check else "its check is red"
