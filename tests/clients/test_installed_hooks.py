@@ -62,3 +62,17 @@ def test_a_plain_session_with_a_claimed_task_is_fenced_kept_alive_and_told_what_
     done = _plain(stage)
     assert "'demo' is not yours: session thief" in server.all_texts(), done.stdout + done.stderr
     stage.note("a person's own session is fenced by the task claimed in its folder")
+
+
+def test_a_session_of_ours_runs_one_set_of_hooks_whatever_is_installed(stage):
+    stage.repo.write("owned/there.txt", "")
+    for scope in ("--user", "--project"):
+        stage.cli("hooks", "install", "--agent", stage.client, scope)
+    inside = os.path.join(stage.repo.path, "owned/a.txt")
+    server = stage.serve(("write", inside, "y"), ("shell", "handoff done --summary made"), ("say", "hello"))
+    end = stage.run()
+    assert (end["outcome"], end["state"]) == ("ok", "done"), stage.log(end)
+    assert server.texts(0).count("Task `demo` of project") == 1, stage.log(end)
+    calls = [line.split()[0].lower() for line in stage.text(end, "calls").splitlines()]
+    assert calls.count("sessionstart") == 1, calls
+    stage.note("runs one set of hooks")

@@ -58,6 +58,7 @@ def test_a_person_works_with_it_in_a_window_and_compacts_by_hand(stage, tmux):
         ("write", os.path.join(stage.repo.path, "owned/a.txt"), "hello"), ("say", "What next?"),
         ("say", "<summary>I wrote it.</summary>"), DONE, ("say", "It is reported."),
     )  # fmt: skip
+    stage.cli("hooks", "install", "--agent", "claude", "--user")
     stage.cli("session", "start", "demo", "--agent", "claude", "--in", "tmux")
 
     def screen() -> str:
@@ -69,7 +70,7 @@ def test_a_person_works_with_it_in_a_window_and_compacts_by_hand(stage, tmux):
         tmux("send-keys", "-t", "handoff-project", "Enter")
 
     _until(lambda: "What next?" in screen(), screen)
-    assert "Task `demo` of project" in server.texts(0)
+    assert server.texts(0).count("Task `demo` of project") == 1, "the hooks in the person's settings are silent"
     end = {"session": stage.sessions()[0]}
     held = stage.cli("show", "demo", "--json").json
     assert (held["state"], held["held_by"]) == ("running", end["session"])
@@ -98,3 +99,39 @@ def test_a_person_works_with_it_in_a_window_and_compacts_by_hand(stage, tmux):
     _until(lambda: "demo" not in tmux("list-windows", "-a", "-F", "#{window_name}"), screen)
     assert stage.text(end, "token").strip() not in stage.text(end, "launch.json")
     stage.note("a person's session in a tmux window", "compacts by hand: snapshot before, baton again after")
+
+
+def test_an_edit_outside_of_a_claimed_task_is_refused_and_the_second_time_put_to_the_person(stage, tmux):
+    foreign = os.path.join(stage.repo.path, "foreign.txt")
+    server = stage.serve(
+        ("write", foreign, "x"), ("say", "It is not mine. Shall I?"), ("write", foreign, "x"), ("say", "It is written."),
+    )  # fmt: skip
+    stage.cli("hooks", "install", "--agent", "claude", "--user")
+    stage.cli("claim", "demo")
+    line = f"cd {stage.repo.path} && exec {stage.root}/bin/claude --permission-mode acceptEdits"
+    tmux("new-session", "-d", "-s", "own", "-x", "120", "-y", "50", "sh", "-c", line)
+
+    def screen() -> str:
+        return tmux("capture-pane", "-p", "-t", "own")
+
+    def say(text: str) -> None:
+        tmux("send-keys", "-t", "own", "-l", text)
+        time.sleep(0.5)  # as above
+        tmux("send-keys", "-t", "own", "Enter")
+
+    _until(lambda: "accept edits" in screen(), screen)
+    say("begin")
+    _until(lambda: "Shall I?" in screen(), screen)
+    assert "outside of what task 'demo' owns" in server.texts(1)
+    assert not os.path.exists(foreign)
+    say("do it")
+    _until(lambda: "Do you want to create" in screen(), screen)
+    assert not os.path.exists(foreign)
+
+    def yes() -> bool:
+        tmux("send-keys", "-t", "own", "Enter")  # a dialogue that has just opened does not hear the first one
+        return os.path.exists(foreign)
+
+    _until(yes, screen)
+    assert stage.cli("show", "demo", "--json").json["state"] == "running"
+    stage.note("asks its person about an edit outside of the claimed task")

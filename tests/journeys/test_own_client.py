@@ -57,20 +57,25 @@ class Tab:
         os.unlink(os.path.join(os.environ["HANDOFF_HOME"], "sessions", "thief.session"))
 
 
-def test_an_edit_outside_is_asked_with_the_reason_and_one_inside_goes_through(tab, tmp_path):
+def test_an_edit_outside_is_refused_with_the_reason_then_put_to_the_person_and_one_inside_goes_through(tab, tmp_path):
     assert tab.verdict("src/a.py") == ("", "")
-    for path in ("README.md", os.path.join(tab.repo.path, "README.md"), "src/../README.md"):
+    for path in ("README.md", "src/../NOTES.md"):
         decision, reason = tab.verdict(path)
-        assert decision == "ask", path
-        assert "outside of what task 'mine' owns (src/)" in reason
+        assert decision == "deny", path
+        assert "outside of what task 'mine' owns (src/). No task owns it" in reason
+        assert "try once more" in reason
+    assert tab.verdict("README.md")[0] == "ask"
+    assert tab.verdict(os.path.join(tab.repo.path, "README.md"))[0] == "ask", "the same file by its whole name"
     assert tab.verdict("README.md", mode="bypassPermissions")[0] == "deny", "nobody is asked in that mode"
+    tab.cli("dump", "--task", "other", "--next", "x", "--owns", "other/")
+    assert "It belongs to task 'other' (ready)" in tab.verdict("other/x")[1]
     assert tab.verdict(str(tmp_path / "notes.md")) == ("", ""), "a file of no checkout is nobody's"
     assert tab.verdict(".handoff/features/f/STATE.md") == ("", "")
     assert tab.hook(tool="Bash", command="make").out == ""
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_every_client_asks_or_refuses_in_its_own_words(tab, dialect):
+def test_every_client_refuses_and_then_asks_if_it_can_in_its_own_words(tab, dialect):
     name = next(name for name, meaning in DIALECTS[dialect].events.items() if meaning == "edit")
     tool = DIALECTS[dialect].edit_tools[0]
     given = (
@@ -78,10 +83,11 @@ def test_every_client_asks_or_refuses_in_its_own_words(tab, dialect):
         if tool == "apply_patch"
         else {"path": "other/x"}
     )
-    said = tab.hook(name, dialect=dialect, tool=tool, code=None, **given)
-    assert "outside of what task 'mine' owns" in said.out + said.err
-    assert ('"ask"' in said.out) == DIALECTS[dialect].asks
-    assert said.code == (2 if dialect in ("opencode", "acp") else 0)
+    for asks in (False, DIALECTS[dialect].asks):
+        said = tab.hook(name, dialect=dialect, tool=tool, code=None, **given)
+        assert "outside of what task 'mine' owns" in said.out + said.err
+        assert ('"ask"' in said.out) == asks
+        assert said.code == (2 if dialect in ("opencode", "acp") else 0)
 
 
 def test_a_call_renews_the_lease_and_moves_what_was_last_seen(tab):
@@ -126,7 +132,7 @@ def test_a_client_that_lost_its_task_is_told_at_its_next_call_and_held_off_the_o
     assert "'mine' is not yours: session thief" in said["permissionDecisionReason"]
     assert tab.hook(tool="Bash", command="make").out == "", "once is enough"
     decision, reason = tab.verdict("src/a.py")
-    assert (decision, "belongs to another session now" in reason) == ("ask", True)
+    assert (decision, "belongs to another session now" in reason) == ("deny", True)
     assert tab.verdict("README.md") == ("", ""), "what nobody holds is the person's own again"
     assert "thief" in tab.cli("done", code=4).err
     tab.cli("done", "--session", "thief", "--fence", "2")

@@ -33,8 +33,8 @@ class Call(Record):
     paths: tuple[str, ...] = ()
     refused_before: bool = False
     folder: str = ""
-    unasked: bool = False
-    """The client puts no questions to anybody: what would be asked is refused."""
+    asks: bool = False
+    """Whether the client would put a question to its person, if it is told to."""
 
 
 class HookAnswer(Record):
@@ -110,7 +110,7 @@ def understand(dialect: str, name: str, raw: Mapping[str, Any]) -> Call:
         paths=paths,
         refused_before=bool(raw.get("stop_hook_active") or raw.get("stopHookActive") or raw.get("loop_count")),
         folder=str(raw.get("cwd") or ""),
-        unasked=raw.get("permission_mode") in _UNASKED,
+        asks=speech.asks and raw.get("permission_mode") not in _UNASKED,
     )
 
 
@@ -187,7 +187,7 @@ def _refuse(dialect: str, call: Call, reason: str) -> Reply:
 
 def _ask(dialect: str, call: Call, question: str) -> Reply:
     """The client's own dialogue, where it has one; the model is told too, because only the person sees the dialogue."""
-    if not DIALECTS[dialect].asks or call.unasked:
+    if not call.asks:
         return _refuse(dialect, call, question)
     verdict = {"permissionDecision": "ask", "permissionDecisionReason": question}
     if dialect == "copilot":

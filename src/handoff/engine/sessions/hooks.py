@@ -158,19 +158,19 @@ def _not_owned(app: App, permissions: Permissions, path: str) -> str:
     program = app.settings.program
     mine = ", ".join(permissions.patterns[:_SHOWN]) + (" ..." if len(permissions.patterns) > _SHOWN else "")
     return (
-        f"handoff: '{path}' is not yours to change in task '{permissions.task}'. {_whose(app, permissions, path)} "
+        f"handoff: '{path}' is not yours to change in task '{permissions.task}'. {whose(app, app.settings.get('HANDOFF_PROJECT'), (permissions.key,), path)} "
         f"You may write: {mine}. Do without it, or ask for it with the request_path tool; "
         f"if you cannot go on: {program} block 'I need {path} because ...'"
     )
 
 
-def _whose(app: App, permissions: Permissions, path: str) -> str:
+def whose(app: App, project: str, mine: tuple[int, ...], path: str) -> str:
     """Which other live task of the same checkout owns the path."""
     from handoff.board.tasks import tasks
     from handoff.git.ownership.ownership import Ownership
 
-    for task in tasks.listing(app.database, project=app.settings.get("HANDOFF_PROJECT")):
-        if task.key != permissions.key and task.patterns and Ownership.parse(task.patterns).covers(path):
+    for task in tasks.listing(app.database, project=project):
+        if task.key not in mine and task.patterns and Ownership.parse(task.patterns).covers(path):
             holder = f", held by session {task.held_by}" if task.held_by else ""
             return f"It belongs to task '{task.label}' ({task.state}{holder})."
     return "No task owns it at present."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from binascii import crc32
 
 from handoff.agents.dialects import EDIT, END, START, STOP, HookAnswer
 from handoff.base.errors import Conflict, UserError
@@ -10,7 +11,7 @@ from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.settings import PROJECT_FOLDER
 from handoff.board.sessions import leases
 from handoff.board.tasks import states, tasks
-from handoff.engine.sessions.hooks import place_in
+from handoff.engine.sessions.hooks import place_in, whose
 from handoff.engine.tasks import claims
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ _NOTHING = HookAnswer()
 _RENEW_SECONDS = 10.0
 """A sign of life that is younger is enough: a client calls many times in a second."""
 _SHOWN = 10
+_MOST_MARKS = 200
 
 
 class ClaimedTask(Record):
@@ -43,7 +45,7 @@ def answer(app: App, call: Call) -> HookAnswer:
         return _tell(app, call, lost)
     if call.event == START:
         return HookAnswer(context="\n\n".join(text for one in held if (text := _baton(app, one.task))))
-    return _edit(call, held) if call.event == EDIT else _NOTHING
+    return _edit(app, call, held) if call.event == EDIT else _NOTHING
 
 
 # --- whose the task is -----------------------------------------------------------------------------------
@@ -113,8 +115,8 @@ def _feature(app: App) -> HookAnswer:
 # --- edits -----------------------------------------------------------------------------------------------
 
 
-def _edit(call: Call, held: list[ClaimedTask]) -> HookAnswer:
-    """An edit nobody who works here owns is put to the person; so is one in a task that was lost to another session."""
+def _edit(app: App, call: Call, held: list[ClaimedTask]) -> HookAnswer:
+    """An edit nobody who works here owns is refused, then put to the person; so is one in a task lost to another session."""
     mine = [one for one in held if not one.lost]
     for path in call.paths:
         whole = os.path.join(call.folder, os.path.expanduser(path))
@@ -122,10 +124,22 @@ def _edit(call: Call, held: list[ClaimedTask]) -> HookAnswer:
             continue
         taken = next((one for one in held if one.lost and one.task.patterns and _may(one, whole)), None)
         if taken is not None:
-            return HookAnswer(question=f"handoff: {path} belongs to another session now. {taken.lost}")
-        if mine and (words := _foreign(mine, whole, path)):
-            return HookAnswer(question=words)
+            words = f"handoff: {path} belongs to another session now. {taken.lost}"
+            return _refuse_first(app, call, taken.claim, whole, words)
+        if mine and (words := _foreign(app, mine, whole, path)):
+            return _refuse_first(app, call, mine[0].claim, whole, words)
     return _NOTHING
+
+
+def _refuse_first(app: App, call: Call, claim: LocalClaim, path: str, words: str) -> HookAnswer:
+    """A refusal is what a model reads and tells its person; the dialogue about an edit shows no reason, so it comes second."""
+    if not call.asks:
+        return HookAnswer(refusal=words)
+    mark, marks = f"{crc32(os.fsencode(path)):08x}", claim.asked.split()
+    if mark in marks:
+        return HookAnswer(question=words)
+    claims.keep(app, claim._replace(asked=" ".join([*marks, mark][-_MOST_MARKS:])))
+    return HookAnswer(refusal=f"{words}. If your person wants it all the same, try once more: they are asked then.")
 
 
 def _may(held: ClaimedTask, path: str) -> bool:
@@ -139,16 +153,19 @@ def _may(held: ClaimedTask, path: str) -> bool:
     return Ownership.parse(held.task.patterns).covers(inside)
 
 
-def _foreign(mine: list[ClaimedTask], whole: str, path: str) -> str:
+def _foreign(app: App, mine: list[ClaimedTask], whole: str, path: str) -> str:
     """What the person is asked; nothing for a file of no checkout, such as the client's own notes."""
     from handoff.git.plumbing import find_top
 
-    if place_in(mine[0].claim.workspace, whole) is None and find_top(os.path.dirname(os.path.realpath(whole))) is None:
+    inside = place_in(mine[0].claim.workspace, whole)
+    if inside is None and find_top(os.path.dirname(os.path.realpath(whole))) is None:
         return ""
     label = ", ".join(f"'{one.task.label}'" for one in mine)
     patterns = [pattern for one in mine for pattern in one.task.patterns]
     owned = ", ".join(patterns[:_SHOWN]) + (" ..." if len(patterns) > _SHOWN else "")
+    keys = tuple(one.task.key for one in mine)
+    owner = whose(app, mine[0].claim.project, keys, inside) if inside else "It is in another checkout."
     return (
-        f"handoff: {path} is outside of what task {label} owns ({owned}), so `done` would refuse it. "
-        "Do without it, or leave it to the person."
+        f"handoff: {path} is outside of what task {label} owns ({owned}). {owner} "
+        f"A person who lets it pass says at the end: {app.settings.program} done --accept-outside REASON"
     )

@@ -36,6 +36,8 @@ class LocalClaim(Record):
     """The processes above the command that asked: a client's hooks and its shell have the client in common."""
     told: int = 0
     """Whether the session knows that it has lost its task."""
+    asked: str = ""
+    """Marks of the files its client was refused once: the second time its person is asked."""
     aside: int = 0
     """Whether it was taken away here: no command means it any more, only the session's client is yet to hear of it."""
 
