@@ -75,7 +75,7 @@ class Watch:
         if event == "open":
             path, mode, flags = arguments
             writes = flags & _WRITING if isinstance(flags, int) else bool(set(mode or "") & set("wax+"))
-            told = self.outside(event, path, None) if writes else ""
+            told = self.outside(event, path, None, flags if isinstance(flags, int) else 0) if writes else ""
         elif event in _ACTS:
             for path, folder in _ACTS[event]:
                 told = told or self.outside(event, arguments[path], arguments[folder] if folder >= 0 else None)
@@ -87,10 +87,12 @@ class Watch:
             self.found.append(told)
             raise AssertionError(told)
 
-    def outside(self, event: str, path: Any, folder: Any) -> str:
+    def outside(self, event: str, path: Any, folder: Any, flags: int = 0) -> str:
         """What is wrong with this act on this path; nothing if it is ours to change."""
         if isinstance(path, int) and event == "open":
             return ""  # a descriptor that somebody has opened already
+        if event == "open" and flags & os.O_NOFOLLOW and not os.path.isabs(os.fsdecode(path)):
+            return ""  # beneath an open folder, which this event does not name; the renaming that follows does
         place = self._place(path, folder, follow=event in _FOLLOWED)
         return "" if not place or self.ours(place) else f"{event}: {place}"
 

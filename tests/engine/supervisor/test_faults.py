@@ -70,12 +70,18 @@ def test_a_held_agent_goes_on_by_itself_when_its_provider_serves_it_again(file_g
     assert (ground.count("agent.held"), ground.count("agent.released")) == (1, 1)
 
 
+def _make_tool(path: str) -> None:
+    os.makedirs(os.path.dirname(path))
+    with open(path, "w", encoding="ascii") as file:
+        file.write("#!/bin/sh\n")
+    os.chmod(path, 0o755)
+
+
 def test_a_check_that_cannot_run_any_more_costs_no_attempt_and_no_second_session(file_ground, cli):
     ground = file_ground
     ground.settings("back_off_seconds = 7200\n")
     tool = os.path.join(ground.repo, ".venv", "bin", "python")
-    os.makedirs(os.path.dirname(tool))
-    os.symlink("/bin/sh", tool)
+    _make_tool(tool)
     ground.add("aa", {"run": "rm -rf .venv"}, check_command=".venv/bin/python -c true")
     ground.supervisor()
     ground.until(lambda: ground.count("task.held"), "the task waits for its ground")
@@ -85,8 +91,7 @@ def test_a_check_that_cannot_run_any_more_costs_no_attempt_and_no_second_session
     assert " held " in line
     assert "The check cannot run: `.venv/bin/python -c true`" in line
     assert "retry aa" in cli("show", "aa", *PROJECT).out
-    os.makedirs(os.path.dirname(tool))
-    os.symlink("/bin/sh", tool)
+    _make_tool(tool)
     assert "ready" in cli("retry", "aa", *PROJECT).out
     ground.until(ground.done, "it is judged again")
     assert ground.started("aa") == 1, "the work was there: nobody is paid for it twice"

@@ -35,7 +35,7 @@ def test_the_three_marks_and_three_list_styles_are_steps():
         "-\u00a0[ ] open", "- [\u00a0] open", "- **[ ]** open", "- `[ ]` open", "> - [ ] open", "| [ ] | open |",
         "- \u2610 open", "- ( ) open", "\u2022 [ ] open", "- [todo] open", "- [?] open", "- [o] open", "## [ ] open",
         "a) [ ] open", "- `[ ]` a new page", "- `[ ]` pending invoices", "- [ x] odd", "\uff3b \uff3d open",
-        "\u0661. [ ] open", "Step 2: [ ] open", "TODO: [ ] open", "- open [ ]", "open [ ]", "- [_] open", "\u2192 [ ] open",
+        "\u0661. [ ] open", "Step 2: [ ] open", "Todo: [ ] open", "- open [ ]", "open [ ]", "- [_] open", "\u2192 [ ] open",
         "\u00b7 [ ] open", "\u2023 [ ] open", "\u2460 [ ] open", "\u7b2c2\u6b65 [ ] open", "<li>[ ] open</li>", "\u2605\u2606 [ ] open",
         "- \\[ \\] open", "- [x] done, [ ] open", "[ ](open)", "Step 3: [] open", "Step 3 [>] open", "open \u2610",
         '<li><input type="checkbox"> open</li>', "- [\u200b] open", "Next: [todo] open",

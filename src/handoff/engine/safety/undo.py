@@ -93,7 +93,7 @@ def _take_back(
         before = plans.only_of(store, done.tree, before, owned)
 
     def plan(tree: str, staged: str, closed: Mapping[str, int] | None) -> plans.RestorePlan:
-        found = plans.plan_undo(store, source, sides, before, done, (tree, staged), draft=closed is None)
+        found = plans.plan_undo(store, source, sides, before, done, (tree, staged), closed=closed)
         if found.is_empty and closed is not None:
             raise UserError(
                 f"Everything is as it was before: nothing is left to take back ({chosen.reason}).",

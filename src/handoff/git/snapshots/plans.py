@@ -215,12 +215,14 @@ def plan_undo(
     done: DoneOperation,
     now: tuple[str, str],
     *,
-    draft: bool,
+    closed: Mapping[str, int] | None,
 ) -> RestorePlan:
     """Take back what `done` says and nothing else; where something changed once more since, that is said and nothing done.
 
-    `before` is the tree it was done to, `now` the tree and the index as they are. A draft only says which files there are.
+    `before` is the tree it was done to, `now` the tree and the index as they are, `closed` what was opened only to be read.
+    Without that it is a draft, which only says which files there are.
     """
+    draft = closed is None
     in_the_way: list[str] = []
     tree, staged = now
     if draft:
@@ -239,7 +241,9 @@ def plan_undo(
     bits = {}
     for name, (old, new) in done.bits.items():
         path = os.path.join(source.top, name)
-        if os.path.lexists(path) and not os.path.islink(path) and stat.S_IMODE(os.lstat(path).st_mode) == new:
+        if not os.path.lexists(path) or os.path.islink(path):
+            continue
+        if (closed or {}).get(name, stat.S_IMODE(os.lstat(path).st_mode)) == new:
             bits[name] = (new, old)
     touched = {change.path for change in files}
     wanted = {*touched, *bits, *rights.missing_folders(source.top, touched)}

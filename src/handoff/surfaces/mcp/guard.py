@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 
 from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
 from starlette.concurrency import run_in_threadpool
@@ -39,6 +40,10 @@ class Guard:
         if scope["type"] != "http":
             await self.inner(scope, receive, send)
             return
+        with suppress(_Gone):
+            await self._answer(scope, receive, send)
+
+    async def _answer(self, scope: Any, receive: Any, send: Any) -> None:
         request = Request(scope)
         refusal: Any = await self.names.validate_request(request)
         if refusal is None and request.url.path == gates.PATH:  # its code is the proof: no token is asked for
@@ -105,7 +110,7 @@ async def _read(receive: Any, *, most: int = MOST_BYTES) -> tuple[bytes, Any]:
     while True:
         piece = await receive()
         if piece["type"] != "http.request":
-            return b"", _nobody
+            raise _Gone
         body += piece.get("body", b"")
         if len(body) > most:
             return b"", PlainTextResponse(f"At most {most} bytes.\n", 413)
@@ -120,8 +125,8 @@ async def _read(receive: Any, *, most: int = MOST_BYTES) -> tuple[bytes, Any]:
     return bytes(body), None
 
 
-async def _nobody(*_: Any) -> None:
-    """The answer to a caller that has gone."""
+class _Gone(Exception):
+    """The caller hung up before it had said all: nothing is answered."""
 
 
 def security(names: Sequence[str]) -> TransportSecuritySettings:
