@@ -99,6 +99,10 @@ def test_a_call_renews_the_lease_and_moves_what_was_last_seen(tab):
     assert after[1] > before[1] + 500
     tab.hook(tool="Bash", command="make")
     assert tab.rows("SELECT lease_until, seen_at FROM task") == [after], "a second call at once writes nothing"
+    tab.silence(600)
+    before = tab.rows("SELECT lease_until FROM task")
+    tab.hook("SessionEnd")
+    assert tab.rows("SELECT lease_until FROM task") == before, "a client that ends shows no life"
 
 
 def test_the_list_of_sessions_shows_who_works_here_and_when_they_were_last_seen(tab, tmp_path):

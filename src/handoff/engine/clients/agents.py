@@ -27,6 +27,8 @@ class AgentListing(Record):
     old: bool
     abilities: Abilities
     fence: str
+    arguments: tuple[str, ...] = ()
+    """The further words of the settings for every session of it."""
     held: Hold | None = None
     """Why it is not started on this machine for now."""
 
@@ -75,6 +77,7 @@ def listing(app: App) -> list[AgentListing]:
                 old=old,
                 abilities=abilities,
                 fence=_fence(abilities, sandbox),
+                arguments=catalog.arguments(name, commands=config.values["agents"], where=config.path),
                 held=held.get(name),
             )
         )

@@ -36,7 +36,9 @@ class ClaimedTask(Record):
 
 
 def answer(app: App, call: Call) -> HookAnswer:
-    """The answer to one call of a client that a person started."""
+    """The answer to one call of a client that a person started; its end is no sign of life."""
+    if call.event == END:
+        return _NOTHING
     held = [one for claim in claims.nearest(app) if (one := _alive(app, claim)) is not None]
     if not held:
         return _feature(app) if call.event == START else _NOTHING
@@ -74,7 +76,7 @@ def _alive(app: App, claim: LocalClaim) -> ClaimedTask | None:
 
 def _tell(app: App, call: Call, lost: list[ClaimedTask]) -> HookAnswer:
     """Say it once, by a refusal, because that is what a model reads; a client that stops is only let go."""
-    if call.event in (STOP, END):
+    if call.event == STOP:
         return _NOTHING
     words = []
     for one in lost:

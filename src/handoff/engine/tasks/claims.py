@@ -110,7 +110,7 @@ def find(
     mine = [one for one in _all(app) if one.task and not one.aside and (not project or one.project == project)]
     if task:  # a part of a batch may be called by its full name or, as `claim` allows, by its own
         mine = [one for one in mine if task in (one.task, one.task.rpartition("/")[2])]
-    mine = _own(_nearest(app, mine))  # a claim made in another checkout is somebody else's
+    mine = _of_terminal(_nearest(app, mine))  # a claim made in another checkout is somebody else's
     mine = [one for one in mine if not one.told] or mine
     if len(mine) > 1:
         names = ", ".join(f"{one.task} ({one.session})" for one in mine)
@@ -121,19 +121,20 @@ def find(
 
 
 def nearest(app: App) -> list[LocalClaim]:
-    """The claim of this folder, or those that cannot be told apart from here."""
-    return _own(_nearest(app, [one for one in _all(app) if one.task]))
-
-
-def _own(found: list[LocalClaim]) -> list[LocalClaim]:
-    """Of several claims in one folder the caller's: made in the same terminal, else below the same process."""
-    if len(found) > 1:
-        tty = terminal()
-        found = [one for one in found if tty and one.terminal == tty] or found
+    """The claim of this folder, or those that cannot be told apart from here: for a client's hooks, which report nothing."""
+    found = _of_terminal(_nearest(app, [one for one in _all(app) if one.task]))
     if len(found) > 1:
         above = _above()
         near = {one.session: sum(parent in above for parent in one.parents.split()) for one in found}
         found = [one for one in found if near[one.session] == max(near.values())]
+    return found
+
+
+def _of_terminal(found: list[LocalClaim]) -> list[LocalClaim]:
+    """Of several claims in one folder those made in the caller's terminal, if there are any."""
+    if len(found) > 1:
+        tty = terminal()
+        found = [one for one in found if tty and one.terminal == tty] or found
     return found
 
 

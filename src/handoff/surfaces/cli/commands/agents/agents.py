@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from handoff.base.errors import UsageError
+from handoff.base.markdown import shell_line
 from handoff.base.record import TYPE_CHECKING
 from handoff.engine.clients.agents import listing, retry
 from handoff.surfaces.cli.command import Command, optional_word, pick
@@ -46,6 +47,7 @@ def _agents(ctx: Context, arguments: Namespace) -> int:
                 **pick(row, "name title"),
                 "installed": bool(row.program),
                 **pick(row, "program version"),
+                "arguments": list(row.arguments),
                 "too_old": row.old,
                 **pick(row, "can cannot fence"),
                 "held": hold_data(row.held),
@@ -66,6 +68,8 @@ def _agents(ctx: Context, arguments: Namespace) -> int:
                 if words:
                     ctx.out.line(f"           {label}: {', '.join(words)}")
             ctx.out.line(f"           fenced by: {row.fence}")
+            if row.arguments:
+                ctx.out.line(f"           started with: {shell_line(row.arguments)}")
     return 0
 
 
