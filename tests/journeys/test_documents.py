@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 
 from relay import manifest
 
@@ -73,3 +74,19 @@ def test_a_fan_in_whose_session_is_lost_has_not_started_and_old_scripts_beat_its
     assert os.path.exists(os.path.join(folder, "_fan_in_started"))
     cli("release", "login-join", "--session", "joiner")
     assert not os.path.exists(os.path.join(folder, "_fan_in_started"))
+
+
+def test_tests_that_could_not_run_are_not_called_red(cli, repo, tmp_path):
+    repo.write("tests/test_x.py", "def test_x(): pass\n")
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for name in ("git", "sh", "python3"):
+        os.symlink(shutil.which(name), folder / name)
+    cli.environment["PATH"] = str(folder)
+    cli("dump", "--task", "aa", "--next", "x", "--tests", "tests/test_x.py")
+    assert cli("show", "aa", "--json").json["baseline"]["tests"]["command"].startswith("python3 -m pytest ")
+    cli("dump", "--task", "bb", "--next", "x", "--tests", "no-such-runner tests")
+    assert (
+        cli("show", "bb", "--json").json["baseline"]["tests"]["verdict"]
+        == "not run: no-such-runner is missing (exit 127)"
+    )

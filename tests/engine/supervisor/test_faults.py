@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 
 from handoff.board.sessions import holds
+from relay import manifest
 
 PROJECT = ("--project", "demo")
 
@@ -110,3 +112,90 @@ def test_a_client_that_cannot_be_started_is_the_providers_fault(file_ground):
     ground.until(lambda: ground.count("agent.held"), "the agent is held")
     assert ground.tasks()["aa"].attempt == 1
     assert "cannot be started" in _held(ground)["broken"].reason
+
+
+def _maker(ground):
+    """An agent that makes a file where its part may, and leaves a trace."""
+    program = os.path.join(ground.folder, "maker")
+    with open(program, "w", encoding="utf-8") as file:
+        file.write(
+            "#!/bin/sh\nname=${HANDOFF_TASK##*/}\nmkdir -p src/$name\necho made > src/$name/made.txt\n"
+            f"echo begin $HANDOFF_TASK >> {ground.traces}\n"
+        )
+    os.chmod(program, 0o755)
+    return f'agents = {{ maker = ["{program}"] }}\nback_off_seconds = 7200\nsession_sandbox = "none"\n'
+
+
+def _open_batch(ground, cli, tmp_path, check):
+    path = manifest(tmp_path / "m.json", check=check)
+    with open(path, encoding="utf-8") as file:
+        value = json.load(file)
+    for part in value["sub_tasks"]:
+        part["check"] = check
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(value, file)
+    ground.settings(_maker(ground))
+    cli("dump", "--open-batch", path)
+
+
+def test_a_batch_whose_check_cannot_run_in_a_clone_is_held_before_anybody_is_paid(file_ground, cli, repo, tmp_path):
+    ground = file_ground
+    repo.write(".gitignore", ".venv\n")
+    repo.git("add", ".gitignore")
+    repo.git("commit", "-qm", "ignore")
+    os.makedirs(os.path.join(repo.path, ".venv"))
+    with open(os.path.join(repo.path, ".venv", "tool"), "w", encoding="utf-8") as file:
+        file.write("#!/bin/sh\ntouch .left-behind\ntest -d src\n")
+    os.chmod(os.path.join(repo.path, ".venv", "tool"), 0o755)
+    _open_batch(ground, cli, tmp_path, "cd . && .venv/tool")
+    ground.supervisor(agent="maker")
+    ground.until(lambda: ground.count("task.held") == 2, "both parts wait for their ground")
+    assert ground.trace_lines() == []
+    assert {task.attempt for task in ground.tasks().values()} == {1}
+    (line, _) = [line for line in cli("queue").out.splitlines() if " held " in line]
+    assert "put the line '.venv' into .worktreeinclude" in line
+    repo.write(".worktreeinclude", ".venv\n")
+    repo.write(".gitignore", ".venv\n.worktreeinclude\n.left-behind\n")
+    repo.git("commit", "-qam", "ignore more")
+    for part in ("form", "api"):
+        cli("retry", part)
+    ground.until(ground.done, "the batch is done")
+    assert sorted(line.split("/")[-1] for line in ground.trace_lines()) == ["api", "begin login-join", "form"], (
+        ground.story()
+    )
+    assert {task.attempt for task in ground.tasks().values()} == {1}
+
+
+def test_a_check_whose_program_is_missing_holds_its_task_before_a_session(file_ground, cli):
+    ground = file_ground
+    ground.settings("back_off_seconds = 7200\n")
+    ground.add("aa", check_command="no-such-tool --all")
+    ground.add("bb", check_command="./made-by-the-task", max_attempts=1)
+    ground.supervisor()
+    ground.until(lambda: ground.count("task.held") and ground.states()["bb"] == "blocked", "one is held, one was tried")
+    assert (ground.started("aa"), ground.started("bb")) == (0, 1)
+    assert "Put 'no-such-tool' where the check looks for it" in cli("show", "aa", *PROJECT).out
+
+
+def test_a_fan_in_whose_parts_do_not_join_waits_for_the_person_and_goes_on_after_the_merge(
+    file_ground, cli, repo, tmp_path
+):
+    ground = file_ground
+    _open_batch(ground, cli, tmp_path, "test -d src")
+    for part in ("form", "api"):
+        cli("session", "start", part, "--agent", "maker")
+    repo.write("src/form/made.txt", "by hand\n")
+    repo.git("add", "src")
+    repo.git("commit", "-qm", "by hand")
+    ground.supervisor(agent="maker")
+    ground.until(lambda: ground.count("task.held"), "the fan-in waits")
+    task = ground.tasks()["login-join"]
+    assert (task.state, task.attempt, ground.count("task.claimed", "login-join")) == ("ready", 1, 1)
+    said = cli("show", "login-join").out
+    assert "src/form/made.txt" in said
+    branch = next(word for word in said.split() if word.startswith("handoff/login-form"))
+    repo.git("merge", "-q", "-X", "ours", "-m", "joined by hand", branch.rstrip(";"))
+    cli("retry", "login-join")
+    ground.until(ground.done, "the fan-in is done")
+    assert repo.git("show", "HEAD:src/form/made.txt") == "by hand\n"
+    assert repo.git("show", "HEAD:src/api/made.txt") == "made\n"

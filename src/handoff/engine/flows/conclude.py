@@ -186,8 +186,9 @@ def prepare(app: App, task: Task) -> str:
             restore(app, state, state.flow.head)
             documents.bring(app, state.flow)
             _forget_report(state)
+            ran = judge.try_out(app, state)
             with app.database.transaction() as transaction:
-                moved = flows.move(transaction, state.flow, data={**state.flow.facts, "prepared": mark})
+                moved = flows.move(transaction, state.flow, data={**state.flow.facts, "prepared": mark, "ran": ran})
             state = state._replace(flow=moved)
         return prompts.baton(app, state, _with_answer(app, state, task))
 

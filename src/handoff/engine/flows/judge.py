@@ -27,6 +27,8 @@ NO_VERDICT, NO_CHECK, RED_CODE, NOTHING_PLANNED = "no-verdict", "no-check", "red
 _RERUNS = 2
 _LINKS = (".venv", "venv", "node_modules")  # what a command is lent when no suite says
 _TAIL = 3000
+_SUITES = "the suites"
+_BY_SUITES = ("red", "green", "refactor", "suite", "unbroken")
 
 
 class PhaseVerdict(Record):
@@ -224,6 +226,26 @@ def _nothing_broken(app: App, state: FlowState, left: PhaseWork) -> PhaseVerdict
     judgement = unbroken.judge_unbroken(before, reports, changes=_changes(app, state, left.tree))
     failing = frozenset(case.id for report in before for case in report.cases if case.bad)
     return _judged(state, left, judgement, reports, known=judge.Baseline(failing=failing))
+
+
+def try_out(app: App, state: FlowState) -> list[str]:
+    """Before a session: what will judge its phase runs once on the last good tree, unless it is known to run by now.
+
+    Red is expected; a check that cannot be started is refused before anybody is paid.
+    """
+    ran = [str(name) for name in state.flow.facts.get("ran", ())]
+    command = state.phase.command if state.phase.check == "command" else ""
+    if state.phase.check == "step":
+        found = flow_documents.current_step(app, state.flow)
+        command = found[1] if found else ""
+    if command and command not in ran:
+        _by_command(app, state, PhaseWork(tree=state.flow.head, changed=()), command)
+        ran.append(command)
+    by_suites = state.phase.check in _BY_SUITES and bool(state.suites)
+    if by_suites and "baseline" not in state.flow.facts and _SUITES not in ran:
+        _run(app, state, state.flow.head)
+        ran.append(_SUITES)
+    return ran
 
 
 def _command(app: App, state: FlowState, left: PhaseWork) -> PhaseVerdict:

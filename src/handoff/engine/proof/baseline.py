@@ -41,5 +41,11 @@ def take_baseline(
         verdict = run_check(
             tests, folder=workspace, environment=app.settings.environment, timeout=timeout, clock=app.clock
         )
-        found["tests"] = {"command": tests, "verdict": verdict.word, "green": verdict.green, "tail": verdict.tail}
+        word = verdict.word
+        if not verdict.green:
+            from handoff.engine.proof.faults import missing_for
+
+            lacks = missing_for(verdict, owns=(), folder=workspace)
+            word = word if lacks is None else f"not run: {lacks or verdict.command} is missing (exit {verdict.code})"
+        found["tests"] = {"command": tests, "verdict": word, "green": verdict.green, "tail": verdict.tail}
     return found

@@ -24,7 +24,7 @@ from handoff.engine.fanout import views
 from handoff.engine.home import find_project, home_config, labels_of
 from handoff.engine.proof import evidence
 from handoff.engine.safety import incidents, snapshots
-from handoff.engine.sessions import conclude, endpoints, hooks, policy
+from handoff.engine.sessions import conclude, endpoints, hooks, policy, preflight
 from handoff.engine.sessions.agent_programs import Client, client_of
 from handoff.engine.sessions.briefing import briefing
 from handoff.engine.sessions.placement import SHARED, Placement, check_sandbox, place
@@ -99,7 +99,7 @@ def start(
             f"Claim the task and start it yourself: {app.settings.program} claim {request.task}".rstrip(),
         )
     if claim is not None:
-        started = _begin(app, config, request, client, claim, supervised=True)
+        started = _begin(app, config, request, client, claim, known={} if versions is None else versions)
     else:
         started = _claim_and_begin(app, config, request, client)
     views.refresh_or_tell(app, started.claim.task.project, f"Session {started.session.name} runs")
@@ -137,9 +137,18 @@ def _claim_and_begin(app: App, config: Config, request: StartRequest, client: Cl
 
 
 def _begin(
-    app: App, config: Config, request: StartRequest, client: Client, claim: Claim, *, supervised: bool = False
+    app: App,
+    config: Config,
+    request: StartRequest,
+    client: Client,
+    claim: Claim,
+    *,
+    known: dict[str, str] | None = None,
 ) -> RunningSession:
-    """The client of a claimed task, started: what can refuse comes first, the trace that outlives us just before it runs."""
+    """The client of a claimed task, started: what can refuse comes first, the trace that outlives us just before it runs.
+
+    `known` is what a supervisor remembers of its programs and checks.
+    """
     name, task = claim.session.id, publish.adopt(app, config, task=claim.task, fence=claim.fence)
     task = task._replace(workspace=task.workspace or claim.session.workspace)
     claim = claim._replace(task=task)
@@ -150,7 +159,10 @@ def _begin(
     running.end_superseded(app, task, except_=name)
     incidents.look(app)  # how everything is before it begins
     prepared = kinds.prepare(app, task)
-    placement = place(app, config, task=task, session=name, workspace=request.workspace, sandbox=request.sandbox)
+    wished = {"workspace": request.workspace, "sandbox": request.sandbox}
+    placement = place(app, config, task=task, session=name, **wished)
+    if not preflight.leaves_ready(app, claim, placement, {} if known is None else known):
+        placement = place(app, config, task=task, session=name, **wished)
     if placement.kind == SHARED:
         evidence.note_claim(app, task, workspace=task.workspace)
         _keep_start(app, task.workspace, name)
@@ -170,7 +182,7 @@ def _begin(
         LAUNCH: dumps({"cwd": placement.folder, **command.order, "terminal": request.terminal}),
     }
     folders.write(folder, files, launch.files, state=request.state)
-    running.leave(app, claim, folder, supervised=supervised)
+    running.leave(app, claim, folder, supervised=known is not None)
     session = _session(app, config, claim, folder, client.adapter, client.abilities, facts)
     session.start(command.environment)
     holds.release_task(app.database, key=task.key)

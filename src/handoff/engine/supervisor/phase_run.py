@@ -10,6 +10,7 @@ from handoff.board.sessions import sessions as rows
 from handoff.board.tasks import states, tasks
 from handoff.engine.app import App
 from handoff.engine.flows.agent_args import fill_in
+from handoff.engine.proof.faults import GroundFault
 from handoff.engine.sessions import conclude, start
 from handoff.engine.sessions.agent_programs import NotInstalled
 from handoff.engine.supervisor import durable
@@ -74,6 +75,8 @@ def _patiently(app: App, function: Callable[[], Any]) -> Any:
 def _not_started(error: HandoffError | OSError) -> AgentOutcome:
     """Nothing of the agent ran, so it is not its fault; that the task went on without us is nobody's."""
     words = f"the session could not be started: {error}"
+    if isinstance(error, GroundFault):
+        return AgentOutcome(GROUND, error.message, fix=error.hint)
     if isinstance(error, Conflict):
         return AgentOutcome(FAILED, words)
     kind = SERVICE if isinstance(error, NotInstalled) else GROUND

@@ -65,7 +65,10 @@ def prepare(app: App, project: Project, request: Request) -> dict[str, Any]:
         "priority": request.priority,
         "max_attempts": int(config.number("max_attempts")),
         "baseline": take_baseline(
-            app, project.workspace, tests=tests_command(project.workspace, request.tests), stamps=bool(request.owns)
+            app,
+            project.workspace,
+            tests=tests_command(app, project.workspace, request.tests),
+            stamps=bool(request.owns),
         ),
     }
 
@@ -109,13 +112,22 @@ def may_be_stopped(app: App, project: Project) -> bool:
     return is_stopped(app, project.name) or tasks.is_any_paused(app.database)
 
 
-def tests_command(workspace: str, tests: str) -> str:
-    """`--tests` is a command; a bare path of a test file or folder means pytest, as the older tool has it."""
+def tests_command(app: App, workspace: str, tests: str) -> str:
+    """`--tests` is a command; a bare path of a test file or folder means pytest with the Python the project has."""
     first = tests.partition("::")[0].partition(" ")[0]
     path = os.path.join(workspace, first)
     if first and os.path.exists(path) and (os.path.isdir(path) or not os.access(path, os.X_OK)):
-        return f"python -m pytest {tests}"
+        return f"{_python(app, workspace)} -m pytest {tests}"
     return tests
+
+
+def _python(app: App, workspace: str) -> str:
+    from handoff.base.process import find
+
+    for name in (".venv/bin/python", "venv/bin/python"):
+        if os.access(os.path.join(workspace, name), os.X_OK):
+            return name
+    return "python" if find("python", path=app.settings.path) else "python3"
 
 
 def from_step(app: App, request: Request) -> Request:

@@ -285,10 +285,10 @@ def _from_workspace(app: App, snapshot_store: SnapshotStore, workspace: Workspac
 
 
 def _start_tree(app: App, snapshot_store: SnapshotStore, workspace: Workspace) -> str:
-    """What a workspace held when it was made."""
+    """What a workspace held when it was made; another of its name may have been removed before."""
     own = snapshot_store_of(app, workspace=workspace)
     started = [one for one in listing(app, snapshot_store=own, workspace=workspace.name) if one.operation == "start"]
-    return tree_of(snapshot_store.store, started[-1].sha if started else workspace.base)
+    return tree_of(snapshot_store.store, started[0].sha if started else workspace.base)
 
 
 def take_back(app: App, *, snapshot_store: SnapshotStore, workspace: Workspace, paths: Sequence[str]) -> str:

@@ -140,7 +140,8 @@ def _base(app: App, snapshot_store: SnapshotStore, task: Task, *, dirty: bool) -
         shown = ", ".join(f"{one.path} ({one.first}, {one.second})" for one in joined.conflicts[:_SHOWN])
         raise Refused(
             f"'{task.label}' cannot begin: the parts it needs do not join: {shown}",
-            f"Bring them together by hand: {app.settings.program} land {' '.join(one.name for one in members)}",
+            f"Join them in your checkout: {' && '.join(f'git merge handoff/{one.name}' for one in members)}; mend the files and"
+            f" commit. Then it goes on by itself, at once with: {app.settings.program} retry {task.label}",
         )
     give_objects(snapshot_store.store, snapshot_store.place.source, [joined.new])
     return joined.new

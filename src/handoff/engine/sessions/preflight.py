@@ -1,0 +1,87 @@
+"""Before the first session of a task: whether its check can run where it works. Red is expected; not to be started is not."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import threading
+
+from handoff.base.process import run
+from handoff.base.record import TYPE_CHECKING
+from handoff.board.sessions import holds, leases
+from handoff.board.tasks import tasks
+from handoff.checks.commands import NOT_STARTED, Verdict
+from handoff.engine.proof import evidence, faults
+from handoff.engine.sessions.placement import NONE
+from handoff.engine.workspaces import task_work, workspaces
+
+if TYPE_CHECKING:
+    from handoff.board.sessions.leases import Claim
+    from handoff.board.tasks.tasks import Task
+    from handoff.engine.app import App
+    from handoff.engine.sessions.placement import Placement
+
+_PLAIN = re.compile(r"[\w./+-]+")
+_SECONDS = 20.0
+_LOCKS: dict[str, threading.Lock] = {}
+
+
+def leaves_ready(app: App, claim: Claim, placement: Placement, ran: dict[str, str]) -> bool:
+    """Refuse to begin where the check cannot run, before anybody is paid; False when the workspace must be made anew.
+
+    Of every check its program is looked for. For a batch each check runs once on the untouched clone; `ran` remembers which did.
+    """
+    task = claim.task
+    first = claim.fence <= 1 or holds.of_task(app.database, key=task.key, host=app.settings.host) is not None
+    if not task.check_command or not first or task.kind == tasks.PHASE:
+        return True
+    try:
+        _look_for_program(app, task, placement.folder)
+        if task.batch is None:
+            return True
+        return _try_once(app, claim, placement, ran)
+    except faults.GroundFault:
+        if not _changes(app, placement):
+            _drop(app, placement)  # the next one is made of what the person has mended by then
+        raise
+
+
+def _look_for_program(app: App, task: Task, folder: str) -> None:
+    try:
+        word = next(iter(shlex.split(task.check_command)), "")
+    except ValueError:
+        return  # the shell will say what is wrong with it
+    if not _PLAIN.fullmatch(word):
+        return
+    asked = ["/bin/sh", "-c", 'command -v -- "$1"', "handoff", word]
+    if run(asked, environment=app.settings.environment, cwd=folder, timeout=_SECONDS).code:
+        missing = Verdict(task.check_command, NOT_STARTED[-1], 0.0, f"sh: 1: {word}: not found")
+        faults.refuse_unready(app, task, missing, folder=folder)
+
+
+def _try_once(app: App, claim: Claim, placement: Placement, ran: dict[str, str]) -> bool:
+    task, clone = claim.task, placement.clone
+    key = f"check of {task.project} {task.batch} in a {placement.kind}: {task.check_command}"
+    with _LOCKS.setdefault(key, threading.Lock()):  # the parts of a batch begin together
+        if key in ran:
+            return True
+        touched, sandboxed = _changes(app, placement), clone is not None or placement.sandbox != NONE
+        verdict = evidence.run_task_check(app, task, placement.folder, sandboxed=sandboxed, clone=clone)
+        faults.refuse_unready(app, task, verdict, folder=placement.folder)
+        ran[key] = verdict.word
+    leases.heartbeat(app.database, key=task.key, fence=claim.fence)  # it may have taken long
+    if touched or not _changes(app, placement):
+        return True
+    _drop(app, placement)  # what the check left there is nobody's work
+    return False
+
+
+def _changes(app: App, placement: Placement) -> bool:
+    if placement.clone is None or placement.snapshot_store is None:
+        return False
+    return bool(task_work.changes(app, placement.snapshot_store, placement.clone).changed)
+
+
+def _drop(app: App, placement: Placement) -> None:
+    if placement.clone is not None:
+        workspaces.remove_workspace(app, name=placement.clone.name, snapshot_store=placement.snapshot_store)
