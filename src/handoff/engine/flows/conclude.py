@@ -13,7 +13,7 @@ from handoff.board.events import texts
 from handoff.board.sessions import leases
 from handoff.board.tasks import flows, outcomes, states, tasks
 from handoff.engine.fanout import views
-from handoff.engine.flows import documents, intent, judge, prompts
+from handoff.engine.flows import documents, intent, judge, preflight, prompts
 from handoff.engine.flows.state import FlowState, moving, now
 from handoff.engine.proof import faults
 from handoff.engine.safety import snapshots
@@ -186,7 +186,7 @@ def prepare(app: App, task: Task) -> str:
             restore(app, state, state.flow.head)
             documents.bring(app, state.flow)
             _forget_report(state)
-            ran = judge.try_out(app, state)
+            ran = preflight.try_out(app, state)
             with app.database.transaction() as transaction:
                 moved = flows.move(transaction, state.flow, data={**state.flow.facts, "prepared": mark, "ran": ran})
             state = state._replace(flow=moved)

@@ -27,8 +27,6 @@ NO_VERDICT, NO_CHECK, RED_CODE, NOTHING_PLANNED = "no-verdict", "no-check", "red
 _RERUNS = 2
 _LINKS = (".venv", "venv", "node_modules")  # what a command is lent when no suite says
 _TAIL = 3000
-_SUITES = "the suites"
-_BY_SUITES = ("red", "green", "refactor", "suite", "unbroken")
 
 
 class PhaseVerdict(Record):
@@ -69,7 +67,8 @@ def _known(state: FlowState) -> judge.Baseline:
     return judge.baseline_of(state.flow.facts.get("baseline", {}))
 
 
-def _run(app: App, state: FlowState, tree: str) -> tuple[Report, ...]:
+def run_suites(app: App, state: FlowState, tree: str) -> tuple[Report, ...]:
+    """The flow's suites on this tree; a suite that cannot be started is the ground's fault."""
     reports = test_runs.verdict(app, repository=state.flow.workspace, tree=tree, suites=state.suites)
     faults.refuse_unready_flow(app, state.flow, reports)
     return reports
@@ -130,9 +129,9 @@ def _judged(
 
 def _baseline(app: App, state: FlowState, left: PhaseWork) -> PhaseVerdict:
     """What is known before anything is changed; failures and wavering tests are said aloud and stay known."""
-    runs = [_run(app, state, state.flow.head)]
+    runs = [run_suites(app, state, state.flow.head)]
     while any(report.cases for report in runs[0]) and len(runs) <= _RERUNS:  # without tests nothing can waver
-        runs.append(_run(app, state, state.flow.head))
+        runs.append(run_suites(app, state, state.flow.head))
     known, findings = judge.baseline(runs)
     counts = {name: len(names) for name, names in known.record().items()}
     words = ", ".join(f"{number} {name}" for name, number in counts.items() if number) or "none yet"
@@ -174,7 +173,7 @@ def _unplanned(state: FlowState, faults: Sequence[PhaseFault], *, any_open: bool
 
 
 def _red(app: App, state: FlowState, left: PhaseWork) -> PhaseVerdict:
-    reports = _run(app, state, left.tree)
+    reports = run_suites(app, state, left.tree)
     judgement = judge.red(_known(state), reports, changes=_changes(app, state, left.tree))
     cases = [case for report in reports for case in report.cases if case.bad and case.id not in _known(state).failing]
     lines = [f"- `{name}`" for name in judgement.new] + [f"- it fails so: {_first(case.message)}" for case in cases[:3]]
@@ -185,7 +184,7 @@ def _red(app: App, state: FlowState, left: PhaseWork) -> PhaseVerdict:
 
 def _green(app: App, state: FlowState, left: PhaseWork) -> PhaseVerdict:
     """All pass. The box of the test is ticked here, because here it was seen to pass."""
-    reports = _run(app, state, left.tree)
+    reports = run_suites(app, state, left.tree)
     facts, test = state.flow.facts, str(state.flow.facts.get("test", ""))
     new = tuple(facts.get("new", ()))
     judgement = judge.green(_known(state), reports, changes=_changes(app, state, left.tree), new=new)
@@ -200,7 +199,7 @@ def _green(app: App, state: FlowState, left: PhaseWork) -> PhaseVerdict:
 def _refactor(app: App, state: FlowState, left: PhaseWork) -> PhaseVerdict:
     if not left.changed:  # nothing is a fine answer, and this very tree was green a moment ago
         return PhaseVerdict(outcome=OK, tree=left.tree, subject="nothing to tidy up")
-    reports = _run(app, state, left.tree)
+    reports = run_suites(app, state, left.tree)
     judgement = judge.refactor(_known(state), reports, changes=_changes(app, state, left.tree))
     known = judge.after(_known(state), reports)
     test = str(state.flow.facts.get("test", ""))
@@ -209,7 +208,7 @@ def _refactor(app: App, state: FlowState, left: PhaseWork) -> PhaseVerdict:
 
 
 def _suite(app: App, state: FlowState, left: PhaseWork) -> PhaseVerdict:
-    reports = _run(app, state, left.tree)
+    reports = run_suites(app, state, left.tree)
     judgement = judge.refactor(_known(state), reports, changes=())
     return _led(state, _judged(state, left, judgement, reports))
 
@@ -221,38 +220,18 @@ def _unbroken(app: App, state: FlowState, left: PhaseWork) -> PhaseVerdict:
 
 def _nothing_broken(app: App, state: FlowState, left: PhaseWork) -> PhaseVerdict:
     """All tests pass but those that failed before; only when something is red the tree before is asked whose fault it is."""
-    reports = _run(app, state, left.tree)
-    before = _run(app, state, state.flow.base) if unbroken.needs_the_past(reports) else ()
+    reports = run_suites(app, state, left.tree)
+    before = run_suites(app, state, state.flow.base) if unbroken.needs_the_past(reports) else ()
     judgement = unbroken.judge_unbroken(before, reports, changes=_changes(app, state, left.tree))
     failing = frozenset(case.id for report in before for case in report.cases if case.bad)
     return _judged(state, left, judgement, reports, known=judge.Baseline(failing=failing))
 
 
-def try_out(app: App, state: FlowState) -> list[str]:
-    """Before a session: what will judge its phase runs once on the last good tree, unless it is known to run by now.
-
-    Red is expected; a check that cannot be started is refused before anybody is paid.
-    """
-    ran = [str(name) for name in state.flow.facts.get("ran", ())]
-    command = state.phase.command if state.phase.check == "command" else ""
-    if state.phase.check == "step":
-        found = flow_documents.current_step(app, state.flow)
-        command = found[1] if found else ""
-    if command and command not in ran:
-        _by_command(app, state, PhaseWork(tree=state.flow.head, changed=()), command)
-        ran.append(command)
-    by_suites = state.phase.check in _BY_SUITES and bool(state.suites)
-    if by_suites and "baseline" not in state.flow.facts and _SUITES not in ran:
-        _run(app, state, state.flow.head)
-        ran.append(_SUITES)
-    return ran
-
-
 def _command(app: App, state: FlowState, left: PhaseWork) -> PhaseVerdict:
-    return _led(state, _by_command(app, state, left, state.phase.command))
+    return _led(state, by_command(app, state, left, state.phase.command))
 
 
-def _by_command(app: App, state: FlowState, left: PhaseWork, command: str) -> PhaseVerdict:
+def by_command(app: App, state: FlowState, left: PhaseWork, command: str) -> PhaseVerdict:
     """One line of shell on the exact tree; its exit code is the verdict."""
     links = tuple(dict.fromkeys(link for suite in state.suites for link in suite.links))
     line = Suite(
@@ -328,7 +307,7 @@ def _step(app: App, state: FlowState, left: PhaseWork) -> PhaseVerdict:
     if not command:
         said = f"Step {step.number} has no check, so nothing proves it: add '(check: command)' to it."
         return PhaseVerdict(outcome="open", tree=left.tree, faults=(PhaseFault(NO_CHECK, said),))
-    judged = _by_command(app, state, left, command)
+    judged = by_command(app, state, left, command)
     if judged.ok:
         whole = _nothing_broken(app, state, left)
         doubts = _doubts(app, state, left, command)
@@ -349,7 +328,7 @@ def _doubts(app: App, state: FlowState, left: PhaseWork, command: str) -> list[P
         words = f"The check runs {scripts[0]}, which asserts nothing that could fail: {command}"
         return [PhaseFault(flow_documents.PROVES_NOTHING, words)]
     try:
-        before = _by_command(app, state, left._replace(tree=state.flow.head), command)
+        before = by_command(app, state, left._replace(tree=state.flow.head), command)
     except faults.GroundFault:
         return []  # what it needs came with the work
     if not before.ok:

@@ -6,6 +6,8 @@ import re
 import shlex
 import threading
 
+from handoff.base.clock import stamp
+from handoff.base.errors import Refused
 from handoff.base.process import run
 from handoff.base.record import TYPE_CHECKING
 from handoff.board.sessions import holds, leases
@@ -13,7 +15,8 @@ from handoff.board.tasks import tasks
 from handoff.checks.commands import NOT_STARTED, Verdict
 from handoff.engine.proof import evidence, faults
 from handoff.engine.sessions.placement import NONE
-from handoff.engine.workspaces import task_work, workspaces
+from handoff.engine.tasks import kinds
+from handoff.engine.workspaces import task_clones, task_work, workspaces
 
 if TYPE_CHECKING:
     from handoff.board.sessions.leases import Claim
@@ -85,3 +88,23 @@ def _changes(app: App, placement: Placement) -> bool:
 def _drop(app: App, placement: Placement) -> None:
     if placement.clone is not None:
         workspaces.remove_workspace(app, name=placement.clone.name, snapshot_store=placement.snapshot_store)
+
+
+def refuse_held(app: App, agent: str) -> None:
+    """Its provider has just refused another session: nobody pays to hear that again, unless a person says that it is over."""
+    held = holds.of_agent(app.database, agent=agent, host=app.settings.host)
+    if held is not None and held.until > app.clock.now():
+        raise Refused(
+            f"Agent {agent} is to start later, after {stamp(held.until)}: {held.reason}",
+            f"Wait, or if that is over: {app.settings.program} agents retry {agent}",
+        )
+
+
+def is_only_to_judge(app: App, claim: Claim) -> bool:
+    """Whether a session made the work already and only its check could not run: then no second one is paid for that."""
+    task, held = claim.task, holds.of_task(app.database, key=claim.task.key, host=app.settings.host)
+    if held is None or not held.session:
+        return False
+    # What a sandboxed session wrote is judged inside a sandbox, and only its own clone or its flow's says that it must be.
+    apart = task.kind in kinds.BY_KIND or task_clones.of_task(app, task) is not None
+    return apart or not task_clones.is_sandboxed(app, project=task.project, session=held.session)

@@ -30,7 +30,7 @@ from handoff.engine.sessions.briefing import briefing
 from handoff.engine.sessions.placement import SHARED, Placement, check_sandbox, place
 from handoff.engine.tasks import kinds, spending
 from handoff.engine.tasks.report import claim_as
-from handoff.engine.workspaces import publish, running, task_clones
+from handoff.engine.workspaces import publish, running
 from handoff.engine.workspaces.transcripts import known_session
 
 if TYPE_CHECKING:
@@ -111,6 +111,7 @@ def _claim_and_begin(app: App, config: Config, request: StartRequest, client: Cl
     if request.sandbox:
         check_sandbox(app, sandbox=request.sandbox, workspace=project.workspace)
     spending.refuse_spent_up(app, config)
+    preflight.refuse_held(app, request.agent)
     who = sessions.SessionIdentity(
         id=new_id("session"),
         kind=sessions.AGENT,
@@ -359,16 +360,6 @@ def attach(app: App, *, session: str) -> RunningSession:
 def has_started(app: App, claim: Claim) -> bool:
     """Whether the session of a claim was ever started."""
     return folders.has_started(folders.place(app.settings.home, claim.task.project, claim.session.id))
-
-
-def is_only_to_judge(app: App, claim: Claim) -> bool:
-    """Whether a session made the work already and only its check could not run: then no second one is paid for that."""
-    task, held = claim.task, holds.of_task(app.database, key=claim.task.key, host=app.settings.host)
-    if held is None or not held.session or has_started(app, claim):
-        return False
-    # What a sandboxed session wrote is judged inside a sandbox, and only its own clone or its flow's says that it must be.
-    apart = task.kind in kinds.BY_KIND or task_clones.of_task(app, task) is not None
-    return apart or not task_clones.is_sandboxed(app, project=task.project, session=held.session)
 
 
 def attach_to(app: App, claim: Claim) -> RunningSession:

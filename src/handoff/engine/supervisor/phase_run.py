@@ -11,7 +11,7 @@ from handoff.board.tasks import states, tasks
 from handoff.engine.app import App
 from handoff.engine.flows.agent_args import fill_in
 from handoff.engine.proof.faults import GroundFault
-from handoff.engine.sessions import conclude, start
+from handoff.engine.sessions import conclude, preflight, start
 from handoff.engine.sessions.agent_programs import NotInstalled
 from handoff.engine.supervisor import durable
 from handoff.engine.workspaces import running
@@ -106,7 +106,7 @@ class Run:
         mine = task.fence == self.fence and task.held_by == self.session and task.state == states.RUNNING
         if not mine and not start.has_started(self.app, claim):
             return AgentOutcome(LOST, "the task went on without this session")._asdict()
-        if mine and start.is_only_to_judge(self.app, claim):
+        if mine and not start.has_started(self.app, claim) and preflight.is_only_to_judge(self.app, claim):
             return AgentOutcome(OK, "judged when its check could run")._asdict()
         try:
             started = start.start(self.app, request=self._request(task), claim=claim, versions=self.versions)
