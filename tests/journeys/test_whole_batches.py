@@ -114,3 +114,31 @@ def test_a_cancelled_part_is_agreed_on_and_asks_nothing(batch):
     batch.cli("cancel", "api")
     assert batch.states()["login-join"] == "ready"
     assert batch.cli("gates", "--json").json == []
+
+
+def test_a_batch_that_went_well_raises_no_incident_about_its_own_clean_up(batch):
+    batch.cli("workspace", "add", "beside")  # somebody else is at work, so everything is watched
+    for part in ("form", "api"):
+        batch.make(part)
+        assert batch.cli("incidents", "--json").json["incidents"] == []
+    batch.work("login-join", DONE)
+    assert set(batch.states().values()) == {"done"}
+    assert batch.repo.git("branch", "--list", "handoff/*") == "", "nothing is left"
+    assert batch.cli("incidents", "--json").json["incidents"] == []
+
+
+def test_the_clone_of_a_cancelled_part_goes_with_gc_after_all_it_held_is_kept_and_a_blocked_ones_stays(batch):
+    for part in ("form", "api"):
+        batch.work(
+            part, {"write": f"src/{part}/half.txt", "text": "half done"}, {"run": handoff("block", "no key")}, code=1
+        )
+    assert "0 workspaces" in batch.cli("gc").out
+    batch.cli("cancel", "form")
+    assert "its task was cancelled" in batch.cli("gc").out
+    assert "Removed 0 snapshots and 1 workspaces" in batch.cli("gc", "--apply").out
+    (left,) = batch.cli("workspace", "list", "--json").json
+    assert "api" in left["name"]
+    kept = batch.cli("snapshots", "--json").json["snapshots"]
+    snapshot = next(one for one in kept if "clean-up" in one["reason"])
+    batch.cli("restore", snapshot["id"][:10], "--into", str(batch.folder / "back"))
+    assert (batch.folder / "back" / "src" / "form" / "half.txt").read_text() == "half done"

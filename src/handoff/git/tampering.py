@@ -28,6 +28,7 @@ _NOTES = "refs/notes/handoff"  # our own records of what was verified
 # git and everyday commands write these themselves: `push -u`, `remote add`, `submodule init`, `gc`, our own guard.
 _EVERYDAY = ("branch.", "handoff.", "gc.", "maintenance.", "submodule.", "lfs.", "pull.", "push.", "extensions.")
 _REMOTE = "remote."
+DIRTY_BASE = "The working tree as it was when "  # what a clone began from, where the person had not committed
 _LOG_LINES = 30
 _LOG_COMMITS = 500
 _SHOWN = 20
@@ -108,8 +109,8 @@ def _ref(store: SnapshotRepo, source: Source, name: str, values: tuple[str, str]
     old, new = values
     if new and _is_ancestor(store, source, old, new) and not name.startswith("refs/tags/"):
         return []  # it grew
-    if not new and _reachable(store, source, old):
-        return []  # what a merged branch named is still there
+    if not new and (_reachable(store, source, old) or _is_contained(store, source, old)):
+        return []  # what a merged or landed branch named is still there
     log = logs(source).get(name, b"")
     good = _last_good(store, source, log, old) if new else old
     evidence = {"ref": name, "old": good, "new": new, "reflog": _lines(log)}
@@ -313,6 +314,30 @@ def _is_ancestor(store: SnapshotRepo, source: Source, old: str, new: str) -> boo
 def _reachable(store: SnapshotRepo, source: Source, commit: str) -> bool:
     answer = store.look(source, "rev-list", "-n1", commit, "--not", "--branches", "--tags", "--remotes", "--")
     return answer.code == 0 and not answer.out.strip()
+
+
+def _is_contained(store: SnapshotRepo, source: Source, commit: str) -> bool:
+    """Whether all that only this commit's branch held came into HEAD's history: the same contents, under whatever commits."""
+    words = ("log", "-z", "--raw", "--no-renames", "--no-abbrev", "--no-show-signature", "--format=%x01%s%x01")
+    alone = store.look(source, *words, commit, "--not", "--branches", "--tags", "--remotes", "--")
+    past = store.look(source, "merge-base", commit, "HEAD")
+    if alone.code or past.code:
+        return False
+    came = _contents(store.look(source, *words, f"{past.text.strip()}..HEAD", "--").text.split("\x01")[2::2])
+    told = alone.text.split("\x01")[1:]
+    wanted = [raw for subject, raw in zip(told[::2], told[1::2], strict=False) if not subject.startswith(DIRTY_BASE)]
+    return bool(wanted) and _contents(wanted) <= came
+
+
+def _contents(raw: Sequence[str]) -> set[tuple[str, str, str]]:
+    """What some commits left where: path, mode, object."""
+    parts = [part.lstrip("\n") for text in raw for part in text.split("\0") if part.strip("\n")]
+    return {(path, *_new(facts)) for facts, path in zip(parts[::2], parts[1::2], strict=False)}
+
+
+def _new(facts: str) -> tuple[str, str]:
+    words = facts.split(" ")
+    return words[1], words[3]
 
 
 def _keys(store: SnapshotRepo, source: Source) -> dict[str, str]:

@@ -351,6 +351,22 @@ def test_a_bare_commit_from_an_old_index_that_reverts_a_safe_commit_is_told_with
     assert look() == []
 
 
+def test_a_branch_whose_content_has_landed_may_go_and_one_that_holds_more_may_not(watched):
+    for name, text in (("handoff/landed-1", "landed\n"), ("handoff/lost-2", "nowhere else\n")):
+        watched.git("checkout", "-q", "-b", name, "main")
+        watched.write(f"{name[8:]}.txt", text)
+        watched.commit(f"Work of {name}")
+    watched.git("checkout", "-q", "main")
+    watched.write("landed-1.txt", "landed\n")
+    watched.commit("the same content, another commit")
+    look()
+    for name in ("handoff/landed-1", "handoff/lost-2"):
+        watched.git("branch", "-q", "-D", name)
+    found = only("ref-deleted")
+    assert found.evidence["ref"] == "refs/heads/handoff/lost-2"
+    fix(found)
+
+
 # --- a normal day --------------------------------------------------------------------------------------------
 
 

@@ -7,7 +7,9 @@ import os
 from handoff.base.errors import Refused, UserError
 from handoff.base.ids import slug
 from handoff.base.record import TYPE_CHECKING
+from handoff.board.sessions import sessions
 from handoff.board.tasks import states, tasks
+from handoff.engine.safety.incidents import has_board
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,6 +45,18 @@ def of_task(app: App, task: Task, *, unfinished: bool = False) -> Workspace | No
     found = read_workspace(folder)
     ready = found is not None and found.state == READY and os.path.isdir(found.tree)
     return found if ready or unfinished else None
+
+
+def of_cancelled(app: App, project: str) -> list[str]:
+    """The clones of tasks that were cancelled and whose sessions are over: nobody goes on in them.
+
+    A blocked task's clone is not among them: whoever tries it again goes on from there.
+    """
+    if not has_board(app):
+        return []
+    live = {one.task for one in sessions.listing(app.database)}
+    found = tasks.listing(app.database, project=project, state=states.CANCELLED)
+    return [name_of(one) for one in found if one.key not in live and of_task(app, one) is not None]
 
 
 def is_sandboxed(app: App, *, project: str, session: str) -> bool:

@@ -9,6 +9,7 @@ from handoff.base.settings import PROJECT_FOLDER
 from handoff.board.events import journal
 from handoff.board.tasks import states, tasks
 from handoff.engine.proof.evidence import Evidence, is_as_stamped, run_task_check, stamps_of
+from handoff.engine.safety import incidents
 from handoff.engine.safety.snapshots import keep as take_snapshot
 from handoff.engine.workspaces import landing, task_clones, workspaces
 from handoff.engine.workspaces.landing import target_of
@@ -253,17 +254,17 @@ def tidy(app: App, task: Task, *, running: Container[int]) -> None:
     snapshot_store = task_clones.snapshot_store_of_project(app, task)
     target = target_of(app, snapshot_store)
     for part in whole:
-        clone = task_clones.of_task(app, part)
-        if part.key in running or task_clones.kept_commit(snapshot_store, part) not in commits:
+        clone, kept = task_clones.of_task(app, part), task_clones.kept_commit(snapshot_store, part)
+        if part.key in running or kept not in commits:
             continue  # at work, or made after the landing: nothing else holds it
         try:
             if clone is not None:
                 workspaces.remove_workspace(app, name=clone.name, snapshot_store=snapshot_store)
         except HandoffError:
             continue
-        branch = f"refs/heads/handoff/{task_clones.name_of(part)}"
-        if target.tip(branch):
-            target.git("update-ref", "-d", branch)
+        # Only what landed: a branch somebody has put more upon stays.
+        target.git("update-ref", "-d", f"refs/heads/handoff/{task_clones.name_of(part)}", kept)
+        incidents.accept(app, folder=snapshot_store.place.source.top)
 
 
 def _landed_with(app: App, task: Task) -> tuple[list[Task], list[str]] | None:

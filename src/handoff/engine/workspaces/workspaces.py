@@ -18,6 +18,7 @@ from handoff.git.snapshots import restore as restoring
 from handoff.git.snapshots import retention
 from handoff.git.snapshots.location import MAIN, Location
 from handoff.git.snapshots.take import Snapshot, snapshots
+from handoff.git.tampering import DIRTY_BASE
 from handoff.git.workspaces.include import copy_included
 from handoff.git.workspaces.kinds import isolation
 from handoff.git.workspaces.scratch import drop_slot, idle_slots
@@ -43,6 +44,8 @@ from handoff.git.workspaces.workspaces import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from handoff.engine.app import App
 
 _LEFTOVER_FILES, _LEFTOVER_BYTES = 5000, 200 * 1024**2
@@ -67,7 +70,7 @@ class Row(NamedTuple):
 
 
 class Tidy(NamedTuple):
-    """What keeping house would remove: snapshots, workspaces that died half-made or half-removed, unused scratch trees."""
+    """What keeping house would remove: snapshots, workspaces nobody finished or needs any more, unused scratch trees."""
 
     snapshots: tuple[Snapshot, ...]
     workspaces: tuple[Workspace, ...]
@@ -147,7 +150,7 @@ def _dirty_base(snapshot_store: SnapshotStore, now: Snapshot, name: str) -> str:
     """The person's working tree as a commit on top of HEAD, in the store alone."""
     tree = restoring.tree_of(snapshot_store.store, now.sha)
     parents = [now.head] if now.head else []
-    message = f"The working tree as it was when {name} began\n"
+    message = f"{DIRTY_BASE}{name} began\n"
     return snapshot_store.store.write_commit(tree, parents, message, moment=int(now.time))
 
 
@@ -239,14 +242,26 @@ def _discard(app: App, snapshot_store: SnapshotStore, workspace: Workspace) -> N
 
 
 def tidy(
-    app: App, *, rules: retention.RetentionRules, snapshot_store: SnapshotStore | None = None, apply: bool = False
+    app: App,
+    *,
+    rules: retention.RetentionRules,
+    snapshot_store: SnapshotStore | None = None,
+    over: Collection[str] = (),
+    apply: bool = False,
 ) -> Tidy:
-    """Find (and on request remove) snapshots past their time and workspaces nobody finished making or removing."""
+    """Find (and on request remove) snapshots past their time and workspaces nobody finished making, or that are `over`.
+
+    All that a workspace holds is in a snapshot before it goes, or it stays.
+    """
     snapshot_store = snapshot_store or open_snapshot_store(app)
     found = snapshots(snapshot_store.store)
     going = retention.expendable(found, rules, now=app.clock.now())
     old = app.clock.now() - retention.HOUR  # a younger one may be in the making right now
-    dead = [one for one in all_workspaces(snapshot_store.place.project) if one.state != READY and one.created < old]
+    dead = [
+        one
+        for one in all_workspaces(snapshot_store.place.project)
+        if one.name in over or (one.state != READY and one.created < old)
+    ]
     unused = idle_slots(os.path.join(snapshot_store.place.project, "checks"), before=app.clock.now() - _SLOT_SECONDS)
     size = retention.size_of(snapshot_store.store) if snapshot_store.store.exists else 0
     result = Tidy(tuple(going), tuple(dead), size, tuple(unused))
@@ -256,17 +271,22 @@ def tidy(
         if one.state == READY and one.kind != SHARED and os.path.isdir(one.tree):
             with suppress(HandoffError):  # one that cannot be read now must not stop the rest; its snapshots stay
                 keep(app, snapshot_store_of(app, workspace=one), "before keeping house")
+    kept = []
     for one in dead:
-        remove_workspace(app, name=one.name, snapshot_store=snapshot_store)
+        try:
+            remove_workspace(app, name=one.name, snapshot_store=snapshot_store)
+        except Refused:
+            kept.append(one)
+    result = result._replace(workspaces=tuple(one for one in dead if one not in kept))
     for folder in unused:
         drop_slot(folder)
     if snapshot_store.store.exists:
         retention.drop(snapshot_store.store, going)
-        over = retention.size_of(snapshot_store.store) - rules.size
-        while over > 0 and (rest := retention.oldest(snapshots(snapshot_store.store), rules)):
+        too_much = retention.size_of(snapshot_store.store) - rules.size
+        while too_much > 0 and (rest := retention.oldest(snapshots(snapshot_store.store), rules)):
             retention.drop(snapshot_store.store, rest)
             going += rest
-            over = retention.size_of(snapshot_store.store) - rules.size
+            too_much = retention.size_of(snapshot_store.store) - rules.size
     return result._replace(snapshots=tuple(going))
 
 

@@ -6,9 +6,11 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from handoff.base.clock import age, stamp
+from handoff.engine.home import find_project
 from handoff.engine.workspaces import workspaces as engine
+from handoff.engine.workspaces.task_clones import of_cancelled
 from handoff.git.snapshots.retention import RetentionRules
-from handoff.git.workspaces.workspaces import CLONE, KINDS, WorkspaceRequest
+from handoff.git.workspaces.workspaces import CLONE, KINDS, READY, WorkspaceRequest
 from handoff.surfaces.cli.command import Command, flag, option, pick
 
 if TYPE_CHECKING:
@@ -144,7 +146,8 @@ def _gc_arguments(parser: Parser) -> None:
 
 def _gc(ctx: Context, arguments: argparse.Namespace) -> int:
     rules = RetentionRules(arguments.days, max(1, arguments.newest), arguments.size * _MB)
-    found = engine.tidy(ctx.app, rules=rules, apply=arguments.apply)
+    over = of_cancelled(ctx.app, find_project(ctx.app).name)
+    found = engine.tidy(ctx.app, rules=rules, over=over, apply=arguments.apply)
     ctx.out.data(
         {
             "applied": arguments.apply,
@@ -155,7 +158,14 @@ def _gc(ctx: Context, arguments: argparse.Namespace) -> int:
         }
     )
     verb = "Removed" if arguments.apply else "Would remove"
-    ctx.out.line(f"{verb} {len(found.snapshots)} snapshots and {len(found.workspaces)} unfinished workspaces.")
+    ctx.out.line(f"{verb} {len(found.snapshots)} snapshots and {len(found.workspaces)} workspaces.")
+    for one in found.workspaces:
+        why = (
+            "its task was cancelled; all it holds is kept"
+            if one.state == READY
+            else f"it was never finished: {one.state}"
+        )
+        ctx.out.line(f"  {one.name} ({why})")
     ctx.out.line(f"The snapshot store takes {found.size / _MB:.1f} MB (limit {arguments.size} MB).")
     if found.scratch:
         ctx.out.line(f"{verb} {len(found.scratch)} folders in which checks ran and that nobody has used for a day.")
