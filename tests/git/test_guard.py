@@ -61,7 +61,7 @@ CHANGING = [
     "git -c alias.a=b -c alias.b=commit b -am x", "git -c 'alias.z=!git commit -am x' z", "git commit -m --dry-run -a",
     "git commit -a -m -h", "git push . HEAD:other", "git push -o --dry-run . HEAD:refs/heads/new", "git rebase other",
     "git cherry-pick other", "git reset --hard", "git reset", "git revert HEAD", "git tag v1", "git tag -a v1 -m x",
-    "git am x", "git format-patch -1", "git merge other", "git pull . other", "git checkout -B main other",
+    "git am x", "git merge other", "git pull . other", "git checkout -B main other",
     "git checkout -- theirs", "git checkout .", "git switch -C main other", "git switch other", "git branch -f other",
     "git branch new", "git branch -D other", "git branch -v new", "git update-ref refs/heads/x HEAD", "git fast-import",
     "git filter-branch -f --msg-filter cat HEAD", "git stash", "git stash -u", "git stash drop", "git clean -fdx",
@@ -95,7 +95,7 @@ READING = [
     "git reflog", "git show HEAD:theirs", "git push --dry-run . HEAD:new", "git symbolic-ref HEAD", "git fetch .",
     "git ls-files", "git --version", "git add theirs", "git -c alias.s=status s", "git submodule status",
     "git notes list", "git config -f .git/config user.none; test $? = 1", "git init -q ../fresh", "git clean -fdn",
-    "git remote", "git remote show", "git branch -vv", "git tag -n", "git commit --dry-run -a", "git hash-object theirs", "git rev-parse HEAD", "git format-patch -1 --stdout",
+    "git remote", "git remote show", "git branch -vv", "git tag -n", "git commit --dry-run -a", "git hash-object theirs", "git rev-parse HEAD", "git format-patch -1 --stdout", "git format-patch -1 -o patches",
 ]  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from handoff.base.errors import Away, Conflict, UserError
 LOCK_PATIENCE_SECONDS = 30.0
 _LOCK_PAUSE_SECONDS = 0.02
 _POINTER_BYTES = 4096
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 SOURCES = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 """The folder our package lies in: what a program started without our settings must find on its path."""
 
@@ -229,7 +229,7 @@ def _lines(path: str) -> list[str]:
 def failure(what: str, error: OSError) -> UserError:
     """What the system refused, in a person's words; where only room is missing, it is `Away`."""
     words = f"{what}: {error.strerror}."
-    if error.errno in _FULL:
+    if error.errno in FULL:
         return Away(words, "The disk is full: free some space and run the command again. Nothing was changed.")
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return UserError(words, "Check who owns the folder and whether it may be written.")

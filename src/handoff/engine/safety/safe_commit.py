@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 
-from handoff.base.errors import HandoffError, UserError
+from handoff.base.errors import HandoffError
 from handoff.base.record import TYPE_CHECKING
 from handoff.git.commits.commit import CommitOptions, Landed, Repository, commit
 from handoff.git.commits.prepare import NotOwned
-from handoff.git.plumbing import find_top
+from handoff.git.plumbing import find_top, no_checkout
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -38,7 +38,7 @@ def safe_commit(
     cwd = cwd or os.getcwd()
     top = find_top(cwd)
     if top is None:
-        raise UserError("This is not a git repository.", "Go to your project, or use: handoff -C DIR …")
+        raise no_checkout(cwd)
     refuse_by_role(app, top)
     repo = Repository(top, app.git_environment)
     limit, wait = settings.get("HANDOFF_SAFE_COMMIT_RETRY_LIMIT"), settings.get("HANDOFF_SAFE_COMMIT_RETRY_WAIT")

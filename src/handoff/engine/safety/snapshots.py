@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from handoff.base.clock import parse_stamp
 from handoff.base.errors import HandoffError, UserError
-from handoff.git.plumbing import find_top, open_source, read_text
+from handoff.git.plumbing import find_top, no_checkout, open_source, read_text
 from handoff.git.plumbing.snapshot_repo import SnapshotRepo
 from handoff.git.plumbing.untrusted import check_clone, is_clone
 from handoff.git.snapshots import modes as rights
@@ -68,7 +68,7 @@ def open_snapshot_store(app: App, *, folder: str = ".", project: str = "") -> Sn
     """The snapshot store of the checkout that holds `folder`."""
     top = find_top(folder)
     if top is None:
-        raise UserError("This is not a git repository.", "Go to your project, or use: handoff -C DIR …")
+        raise no_checkout(folder)
     if is_clone(top):
         check_clone(top)
     place = find_place(top, home=app.settings.home, project=project or app.settings.get("HANDOFF_PROJECT"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from handoff.base.errors import UserError
+from handoff.git.plumbing import git_failure
 from handoff.git.plumbing.objects import LINK, POINTER, Entry, differences
 
 if TYPE_CHECKING:
@@ -137,7 +137,9 @@ def join(store: SnapshotRepo, ours: str, theirs: str) -> tuple[str, list[str]]:
     """Merge two commits in memory: the tree, and the paths git could not join."""
     answer = store.git("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", ours, theirs)
     if answer.code not in (0, 1):
-        raise UserError(f"git merge-tree failed: {answer.error_text}", "handoff needs git 2.38 or newer to land work.")
+        old = "unknown option" in answer.error_text or "usage:" in answer.error_text
+        hint = "handoff needs git 2.38 or newer to land work." if old else f"Look at {store.path}."
+        raise git_failure("git merge-tree failed", answer, hint)
     tree, *paths = answer.text.split("\0")
     return tree, [path for path in paths if path] if answer.code else []
 

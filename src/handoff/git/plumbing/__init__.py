@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import stat
 
-from handoff.base.errors import Refused, UserError
+from handoff.base.errors import Away, Refused, UserError
 from handoff.base.record import TYPE_CHECKING, Record
 
 if TYPE_CHECKING:
@@ -25,11 +25,20 @@ QUIET = (
     "advice.detachedHead=false",
     "log.showSignature=false",
 )
+_FULL = ("No space left on device", "Disk quota exceeded")
 # git's files that must be plain: a pipe or a device in their place would keep it waiting for ever.
 _PLAIN_FILES = (
     "HEAD config config.worktree index packed-refs commondir shallow info/exclude info/attributes info/grafts"
     " objects/info/alternates"
 ).split()
+
+
+def git_failure(what: str, answer: Completed, hint: str) -> UserError:
+    """git's own words as an error; where only room on a disk is missing, that is the hint."""
+    text = f"{what}: {answer.error_text or f'exit {answer.code}'}"
+    if any(words in text for words in _FULL):
+        return Away(text, "The disk is full: free some space and run the command again.")
+    return UserError(text, hint)
 
 
 class Git:
@@ -99,7 +108,7 @@ class Git:
         answer = self.git(*words, stdin=stdin, **more)
         if answer.code:
             place = more.get("top") or self.top or self._folder
-            raise UserError(f"git {words[0]} failed: {answer.error_text or f'exit {answer.code}'}", f"In {place}.")
+            raise git_failure(f"git {words[0]} failed", answer, f"In {place}.")
         return answer.out
 
     def ask(self, *words: str, stdin: bytes | None = None, **more: str) -> str:
@@ -153,6 +162,26 @@ def find_top(folder: str) -> str | None:
             return None
         at = above
     return at
+
+
+def no_checkout(folder: str, hint: str = "Go to your project, or use: handoff -C DIR …") -> UserError:
+    """Why nothing can be done where `find_top` finds nothing."""
+    if is_bare(folder):
+        what = "This is a bare repository: it has no files anybody could work on."
+        return UserError(what, "Clone it and go there: git clone THIS_FOLDER DIR")
+    return UserError("This is not a git repository.", hint)
+
+
+def is_bare(folder: str) -> bool:
+    """Whether a folder lies in a git folder that has no checkout around it."""
+    at, above = "", os.path.abspath(folder)
+    while at != above:
+        at, above = above, os.path.dirname(above)
+        if os.path.isfile(os.path.join(at, "HEAD")) and all(
+            os.path.isdir(os.path.join(at, name)) for name in ("objects", "refs")
+        ):
+            return True
+    return False
 
 
 def algorithm_of(folder: str) -> str:

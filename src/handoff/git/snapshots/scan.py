@@ -15,8 +15,8 @@ import stat
 from typing import TYPE_CHECKING
 
 from handoff.base.errors import UserError
-from handoff.base.files import remove
-from handoff.git.plumbing import read_plain
+from handoff.base.files import FULL, remove
+from handoff.git.plumbing import git_failure, read_plain
 from handoff.git.plumbing.beneath import Beneath
 from handoff.git.plumbing.objects import FILE, LINK, POINTER, PROGRAM, Entry
 
@@ -92,7 +92,7 @@ class Scan:
         self._add(present)
         answer = self._git("write-tree", *(("--missing-ok",) if self.seeded else ()))
         if answer.code:
-            raise UserError(f"Cannot write the snapshot's tree: {answer.error_text}", f"Look at {self.store.path}.")
+            raise git_failure("Cannot write the snapshot's tree", answer, f"Look at {self.store.path}.")
         self.left = []
         return answer.text.strip()
 
@@ -137,7 +137,9 @@ class Scan:
             for name in present:
                 try:
                     changes[os.fsencode(name)] = self._read(files, name)
-                except OSError:
+                except OSError as error:
+                    if error.errno in FULL:
+                        raise
                     self.unread.append(name)
         self.store.load(tree, changes)
         return self.store.graft(tree, changes)
@@ -318,7 +320,9 @@ class Scan:
                         opened[name] = files.file(name)
                 except (FileNotFoundError, NotADirectoryError):
                     lines.append(f"0 {'0' * 40}\t{name}\0")
-                except OSError:
+                except OSError as error:
+                    if error.errno in FULL:
+                        raise
                     self.unread.append(name)
             modes = [PROGRAM if os.fstat(fd).st_mode & stat.S_IXUSR else FILE for fd in opened.values()]
             shas = self._hash(list(opened.values()))
@@ -344,7 +348,7 @@ class Scan:
 
     def _must(self, answer: Completed) -> None:
         if answer.code:
-            raise UserError(f"Cannot read {self.source.top}: {answer.error_text}", f"Look at {self.store.path}.")
+            raise git_failure(f"Cannot keep {self.source.top}", answer, f"Look at {self.store.path}.")
 
 
 def _whole(fd: int) -> bytes:

@@ -25,15 +25,15 @@ def dispatch(words: list[str], rules: AllowList | None = None) -> int:
     try:
         code = _dispatch(words, app, out, rules)
     except HandoffError as error:
-        if out.json_wanted:
-            out.data({"error": error.message, "hint": error.hint, "exit_code": error.exit_code})
-        out.error(error.message, error.hint)
-        return error.exit_code
+        return _told(out, error)
     except (BrokenPipeError, KeyboardInterrupt):
         raise
     except Exception as error:  # noqa: BLE001 - the one place that may: a bug becomes a log, not a traceback
+        from handoff.base.files import FULL, failure
         from handoff.surfaces.cli.bug import BUG, report_bug
 
+        if isinstance(error, OSError) and error.errno in FULL:
+            return _told(out, failure(f"Cannot write {error.filename or settings.home}", error))
         path = report_bug(error, words, home=settings.home, now=app.clock.now())
         out.error(
             f"handoff stumbled over a fault of its own: {type(error).__name__}: {error}",
@@ -46,6 +46,13 @@ def dispatch(words: list[str], rules: AllowList | None = None) -> int:
     if out.trouble:
         out.error(f"The answer could not be written: {out.trouble}.", "What was asked for is done; see it elsewhere.")
     return code or (1 if out.trouble else 0)
+
+
+def _told(out: Output, error: HandoffError) -> int:
+    if out.json_wanted:
+        out.data({"error": error.message, "hint": error.hint, "exit_code": error.exit_code})
+    out.error(error.message, error.hint)
+    return error.exit_code
 
 
 def _dispatch(words: list[str], app: App, out: Output, rules: AllowList | None = None) -> int:

@@ -108,6 +108,9 @@ def _diff(ctx: Context, arguments: argparse.Namespace) -> int:
     ctx.out.data({"old": _record(old), "new": _record(new), "diff": text})
     if not ctx.out.json_wanted:
         ctx.out.raw(text)
+    if not text:
+        other = f"{new.short} ({new.reason})" if arguments.other else "what is there now"
+        ctx.out.note(f"Nothing differs between {old.short} ({old.reason}) and {other}.")
     return 0
 
 
