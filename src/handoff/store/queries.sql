@@ -220,6 +220,8 @@ SELECT 'gates', count(*) FROM gate JOIN task ON task.key = gate.task WHERE gate.
 UNION ALL
 SELECT 'flows', count(*) FROM flow WHERE project = :project AND ended_at IS NULL
 UNION ALL
+SELECT 'batches', count(*) FROM batch WHERE project = :project AND ended_at IS NULL
+UNION ALL
 SELECT 'incidents', count(*) FROM incident WHERE project = :project AND resolved_at IS NULL
 UNION ALL
 SELECT 'stops', count(*) FROM pause WHERE scope = 'all' OR project = :project

@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from handoff.feature.plan import lines
 from handoff.feature.plan.plan import BLOCKED, COMPLETE, EMPTY, INVALID, VALID, parse
+from handoff.feature.templates import packaged_template
 
 if TYPE_CHECKING:
     from handoff.feature.plan import plan as plans
@@ -217,3 +219,9 @@ def test_any_text_at_all_is_read_without_an_exception(text):
     assert plan.verdict in (VALID, COMPLETE, EMPTY, INVALID, BLOCKED)
     if plan.verdict == COMPLETE:
         assert all(mark in "x-" for _, mark, _ in plan.marks)
+
+
+def test_the_words_of_the_scaffold_are_known_without_a_pattern():
+    scaffold = packaged_template("default_state.md").splitlines()
+    assert set(scaffold) >= lines.SCAFFOLD
+    assert not [line for line in lines.SCAFFOLD if lines.step_like(line)]

@@ -175,7 +175,7 @@ def count_ready(store: Store, *, project: str = "") -> dict[str, int]:
 
 
 def counts(store: Store, *, project: str) -> dict[str, int]:
-    """How much a project has under way: tasks by state, `gates`, `flows`, `incidents` and `stops`."""
+    """How much a project has under way: tasks by state, `gates`, `flows`, `batches`, `incidents` and `stops`."""
     with store.transaction(write=False) as transaction:
         return {row["what"]: row["count"] for row in transaction.query("count_project", project=project)}
 

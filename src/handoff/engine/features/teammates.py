@@ -53,11 +53,9 @@ def under_way(app: App) -> tuple[dict[str, int], list[str]]:
     try:
         project = find_project(app).name
         found = {what: count for what, count in tasks.counts(app.database, project=project).items() if count}
-        batches = tasks.open_batches(app.database, project=project)
+        batches = tasks.open_batches(app.database, project=project) if "batches" in found else []
     except HandoffError as error:
         return {}, [f"Relay: it cannot be read: {error.message}"]
-    if batches:
-        found["batches"] = len(batches)
     return found, _sentences(app, found, batches)
 
 

@@ -167,6 +167,16 @@ class Regions:
                 )
 
 
+# What `init` writes below the heading of a plan. It is known to be no step: compiling the patterns to find that out takes
+# longer than all else that is done with a plan.
+SCAFFOLD = frozenset(
+    (
+        "One step a line, `- ` and a box first. The boxes: `[ ]` pending, `[>]` current (one at most), `[x]` done. With a reason:",
+        "blocked is `[!]` and `(blocked: why)`, dropped is `[-]` and `(dropped: why)`. A step may carry its proof: `(check: command)`.",
+    )
+)
+
+
 def has_box(line: str) -> bool:
     """A quick look: could there be anything like a box?"""
     return "[" in line or "(" in line or "<" in line or not line.isascii()

@@ -268,7 +268,7 @@ def _steps(
     problems: list[PlanProblem] = []
     legend: list[PlanProblem] = []
     add, covers = marks.append, regions.covers if regions else None
-    for number, line in numbered:
+    for number, line in [pair for pair in numbered if pair[1] not in look.SCAFFOLD]:
         step = re.match(_STEP, line) if "[" in line else None
         if step is not None:
             mark = step[1]
