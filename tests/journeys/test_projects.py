@@ -25,6 +25,25 @@ def test_two_checkouts_of_the_same_folder_name_are_two_projects(tmp_path):
     assert os.path.isdir(os.path.join(os.environ["HANDOFF_HOME"], name, "snapshots.git"))
 
 
+def test_two_checkouts_that_shared_a_name_before_keep_it_and_each_its_own_snapshots(tmp_path):
+    one, two = Cli(Repo.create(str(tmp_path / "a" / "shop")).path), Cli(Repo.create(str(tmp_path / "b" / "shop")).path)
+    home = os.environ["HANDOFF_HOME"]
+    one("snapshot")
+    two("snapshot")
+    (tmp_path / "b" / "shop" / "more.txt").write_text("more\n")
+    two("snapshot")
+    for cli in (one, two):  # as it was before checkouts were told apart
+        cli("dump", "--task", f"of-{os.path.basename(os.path.dirname(cli.folder))}", "--next", "x", "--project", "shop")
+    os.unlink(os.path.join(home, "shop", ".checkout"))
+    for cli in (one, two):
+        if os.path.exists(os.path.join(cli.folder, ".git", "handoff-project")):
+            os.unlink(os.path.join(cli.folder, ".git", "handoff-project"))
+    for cli, kept in ((one, 1), (two, 2)):
+        found = cli("queue", "--json").json
+        assert (found["project"], len(found["tasks"])) == ("shop", 2)
+        assert len(cli("snapshots", "--json").json["snapshots"]) == kept
+
+
 def test_a_moved_checkout_keeps_its_tasks_and_a_copy_does_not_get_them(tmp_path):
     repo = Repo.create(str(tmp_path / "shop"))
     cli = Cli(repo.path)

@@ -52,12 +52,17 @@ def project_folder(common: str, *, home: str, project: str = "") -> str:
         return os.path.join(home, check_id(project, "project"))
     real = os.path.realpath(common)
     known = project_of(real, home)
-    if known:
+    if known and _may_keep(os.path.join(home, known), real):
         return os.path.join(home, known)
     base = os.path.dirname(real) if os.path.basename(real) == ".git" else real
     name = slug(os.path.basename(base)) or "project"
     folder = os.path.join(home, name if len(name) > 1 else f"{name}-project")
-    owner = read_text(os.path.join(folder, STORE, "project")).rstrip("\n")
-    if os.path.realpath(owner) == real or not os.path.isdir(owner):
-        return folder  # ours, or the repository has moved here
+    if _may_keep(folder, real):
+        return folder
     return f"{folder}-{digest(os.fsencode(real))[:6]}"
+
+
+def _may_keep(folder: str, real: str) -> bool:
+    """Whether the store in a project's folder is of this repository, or of one that is gone because it has moved here."""
+    owner = read_text(os.path.join(folder, STORE, "project")).rstrip("\n")
+    return os.path.realpath(owner) == real or not os.path.isdir(owner)
