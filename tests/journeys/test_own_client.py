@@ -143,6 +143,14 @@ def test_a_client_that_lost_its_task_is_told_at_its_next_call_and_held_off_the_o
     assert tab.verdict("src/a.py") == ("", "")
 
 
+def test_a_relay_that_does_not_answer_is_in_nobodys_way_and_the_claim_is_kept(tab):
+    tab.cli.environment["HANDOFF_DATABASE_URL"] = "postgresql://nobody@127.0.0.1:1/none"
+    said = tab.hook(file_path="README.md")
+    assert (said.out, "could not answer" in said.err) == ("", True)
+    del tab.cli.environment["HANDOFF_DATABASE_URL"]
+    assert tab.verdict("README.md")[0] == "deny"
+
+
 def test_a_task_that_was_cancelled_is_told_once_and_forgotten(tab):
     tab.cli("cancel", "mine")
     assert "cancelled" in tab.verdict("src/a.py")[1]

@@ -6,7 +6,7 @@ import os
 from binascii import crc32
 
 from handoff.agents.dialects import EDIT, END, START, STOP, HookAnswer
-from handoff.base.errors import Conflict, UserError
+from handoff.base.errors import Conflict
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.settings import PROJECT_FOLDER
 from handoff.board.sessions import leases
@@ -56,12 +56,10 @@ def answer(app: App, call: Call) -> HookAnswer:
 def _alive(app: App, claim: LocalClaim) -> ClaimedTask | None:
     """A sign of life for the claim. Several claims of one folder that cannot be told apart are all kept alive: an idle
     one is held too long then, which is better than that one at work is lost."""
-    try:
-        with app.database.transaction(write=False) as transaction:
-            task, now = tasks.get(transaction, key=claim.key), transaction.lease_now()
-    except UserError:  # it ended so long ago that it was forgotten
-        claims.drop(app, claim.session)
-        return None
+    with app.database.transaction(write=False) as transaction:
+        task, now = tasks.look_up(transaction, key=claim.key), transaction.lease_now()
+    if task is None or (task.project, task.label) != (claim.project, claim.task):
+        return None  # forgotten long ago, or claimed in another database than the one this client is told of
     mine = task.state == states.RUNNING and task.fence == claim.fence and task.held_by == claim.session
     if mine and (task.lease_until or 0.0) - now > task.lease_seconds - min(_RENEW_SECONDS, task.lease_seconds / 4):
         return ClaimedTask(claim, task)
