@@ -106,8 +106,15 @@ def test_the_first_commit_of_all_and_an_amended_one_are_taken_back(tmp_path, cli
     cli("safe-commit", "--amend", "-m", "a better", "--", "a.txt", cwd=path)
     cli("undo", cwd=path)
     assert new.head() == first
-    made = next(one for one in cli("undo", "--list", "--json", cwd=path).json["operations"] if one["id"] == first)
-    assert "undo of commit" in made["what"]
+    listed = cli("undo", "--list", "--json", cwd=path).json["operations"]
+    assert [one["what"].rpartition(" on ")[0][:19] for one in listed] == [
+        "undo of safe commit",
+        *["safe commit " + one["id"][:7] for one in listed[1:]],
+    ]
+    new.git("checkout", "-q", "--detach")
+    said = cli("undo", cwd=path, code=3).err
+    assert "git checkout main" in said, "the newest was made elsewhere"
+    assert new.head() == first
 
 
 def test_a_landing_and_a_removal_are_taken_back_and_said_before(repo, cli):

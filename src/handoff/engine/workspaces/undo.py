@@ -15,7 +15,7 @@ from handoff.engine.safety.snapshots import RESTORE, UNDO, RestoreReport, Snapsh
 from handoff.engine.workspaces.landing import landings, undo_landing
 from handoff.engine.workspaces.workspaces import BY_HAND, revive_workspace
 from handoff.git.commits import undo as commits
-from handoff.git.commits.merge import UNDONE, BranchMove
+from handoff.git.commits.merge import BranchMove
 from handoff.git.landing.target import Landing
 from handoff.git.ownership.ownership import Ownership
 from handoff.git.plumbing.repository import Repository
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 COMMIT, LAND, REMOVE = "commit", "land", "remove"
 _SHORTEST_ID = 4
+_ID_LETTERS = 10
 
 
 class Operation(NamedTuple):
@@ -40,7 +41,7 @@ class Operation(NamedTuple):
 
     @property
     def short(self) -> str:
-        return self.id[:10]
+        return self.id if self.id.startswith("undo-") else self.id[:_ID_LETTERS]
 
 
 class TakenBack(NamedTuple):
@@ -62,9 +63,11 @@ def operations(app: App, *, snapshot_store: SnapshotStore) -> list[Operation]:
             found.append(Operation(REMOVE, one.sha, one.time, one.reason.removeprefix("before the "), one))
     repo = Repository(place.source.top, app.git_environment)
     for move in commits.moves(repo):
-        words = f"undo of commit {move.old[:10]}" if UNDONE in move.how else f"safe commit {move.new[:10]}"
+        back = commits.is_back(move)
+        words = f"undo of safe commit {move.old[:10]}" if back else f"safe commit {move.new[:10]}"
         branch = move.ref.removeprefix("refs/heads/") or "a detached HEAD"
-        found.append(Operation(COMMIT, move.new or move.old, move.time, f"{words} on {branch}", move))
+        name = f"undo-{move.old[:_ID_LETTERS]}" if back else move.new
+        found.append(Operation(COMMIT, name, move.time, f"{words} on {branch}", move))
     for landing in landings(app, snapshot_store=snapshot_store):
         words = f"landing of {', '.join(landing.members)} on {landing.target.removeprefix('refs/heads/')}"
         found.append(Operation(LAND, landing.new, landing.time, words, landing))
@@ -79,7 +82,7 @@ def choose_operation(app: App, *, snapshot_store: SnapshotStore, name: str = "")
     if not name:
         return found[0]
     matching = [one for one in found if len(name) >= _SHORTEST_ID and one.id.startswith(name)]
-    if len({one.id for one in matching}) != 1:
+    if len({one.id for one in matching}) != 1:  # the same once more is meant as it was done last
         many = "more than one operation" if matching else "no operation that can be taken back here"
         raise UserError(f"'{name}' means {many}.", "See the ids with: handoff undo --list")
     return matching[0]
@@ -130,7 +133,8 @@ def _undo_commit(app: App, snapshot_store: SnapshotStore, move: BranchMove, *, d
     where = move.ref.removeprefix("refs/heads/") or "HEAD"
     start, end = move.new[:10] or "nothing", move.old[:10] or "nothing"
     words = f"{verb} {where} from {start} to {end}; the files on the disk stay as they are."
-    return (*(f"  {'committed ' if UNDONE in move.how else 'uncommitted'} {path}" for path in paths), words)
+    label = "committed  " if commits.is_back(move) else "uncommitted"
+    return (*(f"  {label} {path}" for path in paths), words)
 
 
 def _undo_removal(app: App, snapshot_store: SnapshotStore, kept: Snapshot, *, dry_run: bool) -> tuple[str, ...]:

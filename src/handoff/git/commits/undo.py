@@ -32,6 +32,11 @@ def moves(repo: Repository) -> list[BranchMove]:
     return found
 
 
+def is_back(made: BranchMove) -> bool:
+    """Whether the move took a commit back; taken back once more, the commit is there again."""
+    return made.how.split(" ").count(UNDONE) % 2 == 1
+
+
 def check(repo: Repository, made: BranchMove) -> None:
     """Refuse where the branch no longer stands where that commit put it."""
     now = current(repo)
@@ -41,9 +46,11 @@ def check(repo: Repository, made: BranchMove) -> None:
             f"The commit {made.new[:10]} ended a merge.", f"Take it back with: git revert -m 1 {made.new[:10]}"
         )
     if now.ref != made.ref:
+        there = f"on {where}" if made.ref else "on a detached HEAD"
+        place = where if made.ref else f"--detach {made.new[:10]}"
         raise Refused(
-            f"The commit {made.new[:10]} is on {where}, and {now.branch or 'a detached HEAD'} is checked out.",
-            f"Go there first: git checkout {where}",
+            f"The newest commit of ours was made {there}, and {now.branch or 'a detached HEAD'} is checked out.",
+            f"Go there first: git checkout {place}. Or take back another operation: handoff undo --list",
         )
     if now.commit == made.new:
         return
