@@ -49,7 +49,6 @@ def test_a_stop_file_holds_addresses_and_open_and_a_removed_file_comes_back_when
     assert os.path.exists(_queue("first.uri"))
     assert os.path.exists(_queue("second.uri"))
     cli("pause", "--task", "second")
-    cli("queue")
     assert os.path.exists(_queue("first.uri"))
     assert not os.path.exists(_queue("second.uri"))
 

@@ -48,6 +48,7 @@ def test_status_and_handoff_alone_tell_what_the_relay_has_under_way(cli, repo, t
     assert "Only the first 2 of 4 are shown. All: handoff queue --limit 4" in cut.out
     assert cli("queue", "--limit", "2", "--json").json["in_all"] == 4
     assert "are shown" not in cli("queue", "--limit", "4").out
+    assert "No live tasks" not in cli("queue", "--limit", "0").out
 
 
 def _rows_say(ready_tasks: int, blocked: int) -> None:

@@ -83,6 +83,7 @@ def test_the_home_is_the_persons_alone_and_what_it_cannot_be_is_said(repo, tmp_p
 
 
 def test_unknown_names_are_errors_that_lead_on(cli, repo, tmp_path):
+    assert "Run: handoff init\n" in cli("--feature", "nope", "status", code=1).err
     cli("init", "login")
     assert "There is no task 'nope'" in cli("pause", "--task", "nope", code=1).err
     assert "There is no batch 'nope'" in cli("pause", "--batch", "nope", code=1).err

@@ -99,7 +99,7 @@ def _is_workspace(root: str, home: str) -> bool:
 
 def active(workspace: HandoffFolder | None, *, chosen: str, program: str) -> Feature:
     """The feature to work on: the one named by flag or environment, else the one `current` points at."""
-    none = f"No active feature found. Run: {program} init"
+    none = f"No active feature found. Run: {program.partition(' --feature ')[0]} init"
     if workspace is None:
         raise UserError(none, f"No {PROJECT_FOLDER}/ folder was found from here up to the top of the repository.")
     if chosen:
@@ -121,7 +121,7 @@ def existing(workspace: HandoffFolder, name: str, *, program: str, begin: bool =
         from difflib import get_close_matches
 
         close = get_close_matches(name, all_names(workspace), n=1)
-        plain = program.replace(f" --feature {name}", "")
+        plain = program.partition(" --feature ")[0]
         hint = f"Did you mean '{close[0]}'?" if close else f"See: {plain} list"
         raise UserError(f"Feature '{name}' not found." + (f" Run: {plain} init {name}" if begin else ""), hint)
     return Feature(name, path)

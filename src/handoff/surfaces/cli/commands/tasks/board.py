@@ -203,6 +203,12 @@ def _in_words(scope: dict[str, str]) -> str:
     )
 
 
+def _show_stop(ctx: Context, project: str) -> None:
+    """What is stopped has no address in its files, and has it again when it goes on."""
+    for name in [project] if project else admin.known_projects(ctx.app):
+        mend_files(ctx, name, [])
+
+
 def _pause(ctx: Context, arguments: argparse.Namespace) -> None:
     from handoff.engine.fanout import stop_files
 
@@ -214,6 +220,7 @@ def _pause(ctx: Context, arguments: argparse.Namespace) -> None:
 
         batches.find_batch(ctx.app, find_project(ctx.app, name=arguments.project), arguments.batch)
     fresh = stop_files.pause(ctx.app, **scope, reason=arguments.reason, by=admin.person(ctx.app))
+    _show_stop(ctx, scope["project"])
     ctx.out.data({**scope, "fresh": fresh})
     said = "is stopped" if fresh else "was stopped already"
     words = f"{_in_words(scope)} {said}: nothing new is taken. What runs may finish; new tasks and reports are kept."
@@ -225,6 +232,7 @@ def _resume(ctx: Context, arguments: argparse.Namespace) -> None:
 
     scope = _scope(ctx, arguments)
     gone = stop_files.resume(ctx.app, **scope)
+    _show_stop(ctx, scope["project"])
     ctx.out.data({**scope, "resumed": gone})
     ctx.out.line(f"{_in_words(scope)} {'goes on' if gone else 'was not stopped'}.".capitalize())
 

@@ -70,7 +70,7 @@ def _queue(ctx: Context, arguments: argparse.Namespace) -> None:
     if found.in_all > len(found.tasks):
         cut = f"Only the first {len(found.tasks)} of {found.in_all} are shown."
         ctx.out.line(f"{cut} All: {program} queue --limit {found.in_all}", "warn")
-    if not found.tasks:
+    if not found.in_all:
         scope = f"in project {project}" if project else "anywhere"
         ctx.out.line(
             f"No {arguments.state or ('' if arguments.include_ended else 'live')} tasks {scope}.".replace("  ", " ")
