@@ -225,6 +225,9 @@ UNION ALL
 SELECT 'incidents', count(*) FROM incident WHERE project = :project AND resolved_at IS NULL
 UNION ALL
 SELECT 'stops', count(*) FROM pause WHERE scope = 'all' OR project = :project
+UNION ALL
+SELECT 'held', count(*) FROM hold WHERE until > :now AND (kind = 'agent' OR EXISTS (
+    SELECT 1 FROM task WHERE task.state = 'ready' AND task.project = :project AND CAST(task.key AS TEXT) = hold.name))
 
 -- name: list_open_batches
 -- the names of the batches a project has under way

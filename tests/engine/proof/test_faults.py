@@ -22,6 +22,7 @@ def _verdict(code, tail):
         (127, "/usr/bin/env: 'node': No such file or directory", "node"),
         (1, "/usr/bin/python3: No module named pytest", "/usr/bin/python3 -m pytest"),
         (2, "/bin/sh: 1: pytest: not found\nmake: *** [Makefile:2: test] Error 127", "pytest"),
+        (2, "make: jest: No such file or directory\nmake: *** [Makefile:2: check] Error 127", "jest"),
         (127, "", ""),
     ],
 )

@@ -166,7 +166,7 @@ def test_a_batch_whose_check_cannot_run_in_a_clone_is_held_before_anybody_is_pai
     assert {task.attempt for task in ground.tasks().values()} == {1}
 
 
-def test_a_check_whose_program_is_missing_holds_its_task_before_a_session(file_ground, cli):
+def test_a_check_whose_program_is_missing_holds_its_task_before_a_session(file_ground, cli, monkeypatch):
     ground = file_ground
     ground.settings("back_off_seconds = 7200\n")
     ground.add("aa", check_command="no-such-tool --all")
@@ -175,6 +175,8 @@ def test_a_check_whose_program_is_missing_holds_its_task_before_a_session(file_g
     ground.until(lambda: ground.count("task.held") and ground.states()["bb"] == "blocked", "one is held, one was tried")
     assert (ground.started("aa"), ground.started("bb")) == (0, 1)
     assert "Put 'no-such-tool' where the check looks for it" in cli("show", "aa", *PROJECT).out
+    monkeypatch.setenv("HANDOFF_PROJECT", "demo")
+    assert "Held: 1 of agents and tasks cannot start for now. See: handoff queue" in cli().out
 
 
 def test_a_fan_in_whose_parts_do_not_join_waits_for_the_person_and_goes_on_after_the_merge(

@@ -177,7 +177,10 @@ def count_ready(store: Store, *, project: str = "") -> dict[str, int]:
 def counts(store: Store, *, project: str) -> dict[str, int]:
     """How much a project has under way: tasks by state, `gates`, `flows`, `batches`, `incidents` and `stops`."""
     with store.transaction(write=False) as transaction:
-        return {row["what"]: row["count"] for row in transaction.query("count_project", project=project)}
+        return {
+            row["what"]: row["count"]
+            for row in transaction.query("count_project", project=project, now=transaction.now())
+        }
 
 
 def open_batches(store: Store, *, project: str) -> list[str]:

@@ -77,6 +77,8 @@ def _sentences(app: App, found: Mapping[str, int], batches: list[str]) -> list[s
         lines.append(f"Gates: {found['gates']} {verb} for your answer. See: {program} gates")
     if "stops" in found:
         lines.append(f"Stopped: not everything may be taken. See: {program} queue")
+    if "held" in found:
+        lines.append(f"Held: {found['held']} of agents and tasks cannot start for now. See: {program} queue")
     if "incidents" in found:
         lines.append(f"Incidents: {found['incidents']} new. See: {program} incidents")
     return lines

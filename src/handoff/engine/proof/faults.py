@@ -26,7 +26,7 @@ AGENT, GROUND, PROVIDER = "agent", "ground", "provider"
 _DEPENDENCIES = (".venv", "venv", "node_modules", ".tox")  # folders no session makes
 _RUNNERS = frozenset("pytest tox nox coverage mypy ruff flake8 pylint black build pip nose2".split())
 _SHELL = re.compile(
-    r"^(?:\S*/)?(?:ba|da|z|k)?sh: (?:line )?(?:\d+: )?(?P<name>[^:\n]+): "
+    r"^(?:\S*/)?(?P<who>(?:ba|da|z|k)?sh|g?make(?:\[\d+\])?): (?:line )?(?:\d+: )?(?P<name>[^:\n]+): "
     r"(?P<why>not found|command not found|No such file or directory|[Pp]ermission denied|cannot execute\b.*)\s*$",
     re.MULTILINE,
 )
@@ -103,7 +103,7 @@ def missing_for(verdict: Verdict, *, owns: tuple[str, ...], folder: str) -> str 
         return None
     said = _SHELL.search(verdict.tail)
     if said is not None:
-        is_path = "/" in said["name"] or said["why"].startswith("No such")
+        is_path = "/" in said["name"] or (said["why"].startswith("No such") and "make" not in said["who"])
         return None if is_path and _may_make(said["name"], owns=owns, folder=folder) else str(said["name"])
     found = _ENV.search(verdict.tail)
     return str(found["name"]) if found is not None else ""
