@@ -79,6 +79,8 @@ def test_a_part_that_was_blocked_and_is_finished_after_the_fan_in_reopens_it_and
     batch.cli("approve", "login-join")
     batch.work("login-join", DONE)
     assert batch.repo.git("show", "HEAD:src/form/made.txt") == "by form"
+    assert batch.repo.git("log", "-1", "--format=%s").strip() == "form: Build form."
+    assert "Handoff-Task: login/form" in batch.repo.git("log", "-1", "--format=%B")
     assert batch.states()["login-join"] == "done"
     batch.cli("retry", "api")
     assert batch.states() == {"form": "done", "api": "ready", "login-join": "waiting"}

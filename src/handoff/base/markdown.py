@@ -11,11 +11,19 @@ if TYPE_CHECKING:
 _OPEN, _CLOSE = "{{", "}}"
 _SECTION = "\n## "
 _SCREEN = 200
+_SUBJECT = 100
 
 
 def number_of(count: int, noun: str) -> str:
     """A number with its noun: 1 cycle, 2 cycles."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def first_line(name: str, text: str) -> str:
+    """A subject: whose it is, and the first line of what was asked for."""
+    words = next((line for line in (one.strip("#*- \t\r") for one in text.splitlines()) if line), "")
+    line = " ".join(f"{name}: {words}".split()) if words else name
+    return line if len(line) <= _SUBJECT else line[: _SUBJECT - 1].rstrip() + "…"
 
 
 def render(text: str, values: Mapping[str, str]) -> str:

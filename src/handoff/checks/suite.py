@@ -50,6 +50,18 @@ def suite_of(values: Mapping[str, Any]) -> Suite:
     return Suite(**{**known, "environment": tuple(dict(values.get("environment") or {}).items())})
 
 
+def plain_command(command: str) -> str:
+    """The command as a person types it: without the places that only we fill in."""
+    words: list[str] = []
+    for word in command.replace("{ours}/unittest_results.py {results}", "-m unittest").split():
+        plain = word.replace("{python}", "python").replace("{folder}", ".")
+        if "{results}" not in plain and "{ours}" not in plain:
+            words.append(plain)
+        elif not word.startswith("-") and words and words[-1].startswith("-"):
+            words.pop()
+    return " ".join(words)
+
+
 class Folder:
     """One folder of the tree, with what the finders want to know of it."""
 

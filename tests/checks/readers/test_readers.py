@@ -257,6 +257,25 @@ def test_phpunits_nested_suites_are_read(tmp_path):
     }
 
 
+SCRIPTS = """<?xml version="1.0"?><testsuites name="jest tests"><testsuite name="calc" tests="3">
+<testcase classname="calc adds" name="calc adds" file="test/calc.test.js" time="0.01"/>
+<testcase classname="calc subtracts" name="calc subtracts" file="test/calc.test.js" time="0.01">
+<failure>TypeError: (0 , _calc.sub) is not a function
+    at Object.&lt;anonymous&gt; (TOP/test/calc.test.js:9:10)</failure></testcase>
+<testcase classname="calc waits" name="calc waits" file="test/calc.test.js" time="0.01">
+<failure>Error: thrown: "Exceeded timeout of 5000 ms for a test."</failure></testcase>
+<testcase classname="test.test_x" name="test_y" time="0.01">
+<failure message="AttributeError">Traceback (most recent call last)
+  File "test/test_x.py", line 3, in test_y
+AttributeError: module 'calc' has no attribute 'sub'</failure></testcase>
+</testsuite></testsuites>"""
+
+
+def test_junit_files_of_any_language_say_what_is_missing_in_its_own_words(tmp_path):
+    found = _cases(tmp_path, "junit", results=SCRIPTS.replace("TOP", str(tmp_path / "tree")))
+    assert list(found.values()) == [("passed", ""), ("failed", "missing"), ("failed", "timeout"), ("failed", "missing")]
+
+
 SUREFIRE = """<?xml version="1.0"?><testsuite name="shop.CalcTest" tests="4" time="0.1">
 <testcase name="adds" classname="shop.CalcTest" time="0.02"/>
 <testcase name="table(int)[1]" classname="shop.CalcTest" time="0.02"/>

@@ -529,3 +529,20 @@ def test_dependencies_of_the_persons_checkout_are_borrowed(repo):
             file.write(text)
     report = project.run()[0]
     assert report.green, (report.tail, report.cases)
+
+
+def test_a_tool_may_keep_its_cache_in_borrowed_node_modules_and_the_persons_stay_as_they_are(repo):
+    repo.write("package.json", "{}\n")
+    repo.write(".gitignore", "node_modules/\n")
+    repo.write(
+        ".handoff/config.toml",
+        '[checks.web]\ncommand = "mkdir -p node_modules/.cache/nyc && touch node_modules/.cache/nyc/a && grep -q 1 node_modules/tool/x"\n'
+        'links = ["node_modules"]\n',
+    )
+    repo.commit("a script project")
+    repo.write("node_modules/tool/x", "1\n")
+    repo.write("node_modules/.cache/nyc/mine", "")
+    made = Project(repo, {})
+    (report,) = made.run()
+    assert report.green, report.tail
+    assert os.listdir(os.path.join(repo.path, "node_modules", ".cache", "nyc")) == ["mine"]

@@ -108,7 +108,7 @@ def claim(
         task = tasks.get(transaction, key=key)
         _refuse_unready(transaction, task)
         requirements.refuse_lacking(transaction, key=key, name=task.label, labels=who.labels)
-        agent = task.agent or who.agent
+        agent = who.agent or task.agent  # whoever was started in its place is the one that works
         _refuse_over_limit(transaction, task, who._replace(agent=agent), limits)
         return _take(transaction, key=key, agent=agent, who=who, lease_seconds=lease_seconds)
 

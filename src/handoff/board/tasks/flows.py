@@ -127,11 +127,14 @@ def get(store: Store, *, key: int) -> Flow:
 
 
 def find(store: Store, *, project: str, id: str = "") -> Flow:
-    """The flow people mean: the live one of that id, else the latest; without an id the only live one."""
+    """The flow people mean: the live one of that id, else the latest; without an id the only live one, else the last that ended."""
     if not id:
         live = listing(store, project=project)
         if len(live) == 1:
             return live[0]
+        ended = [] if live else listing(store, project=project, include_ended=True, limit=1)
+        if ended:
+            return ended[0]
         if not live:
             raise UserError(
                 f"No flow is under way in project '{project}'.", "Begin one: handoff flow start tdd --request TEXT"

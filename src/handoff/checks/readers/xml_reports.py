@@ -8,7 +8,13 @@ import re
 from handoff.base.record import TYPE_CHECKING
 from handoff.checks import results
 from handoff.checks.readers.found import RunOutput, Unreadable
-from handoff.checks.readers.reasons import java_compile_errors, java_reason, plain_reason, python_reason
+from handoff.checks.readers.reasons import (
+    java_compile_errors,
+    java_reason,
+    plain_reason,
+    python_reason,
+    script_reason,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,6 +26,11 @@ _STATUS = {
     "error": results.ERROR,
     "skipped": results.SKIPPED,
 }
+_SCRIPT = re.compile(
+    r"\.[cm]?[jt]sx?(?::\d|\s|$)|is not a (?:function|constructor)\b|\bReferenceError\b|ERR_ASSERTION|node:internal/",
+    re.MULTILINE,
+)
+_PYTHON = re.compile(r"^Traceback \(most recent call last\)|^E {2,}\S", re.MULTILINE)
 _JAVA_SOURCE = ("src/test/java", "src/test/kotlin", "src/test/groovy", "src/test/scala", "src/test", "test", "")
 
 
@@ -96,11 +107,17 @@ def _pytest_words(text: str) -> str:
 
 
 def junit(found: RunOutput) -> list[results.Case]:
-    """JUnit XML of any framework."""
-    return [
-        _named(found, one, plain_reason(f"{one.kind}\n{one.message}\n{one.text}") if one.bad else "")
-        for one in _cases(found)
-    ]
+    """JUnit XML of any framework; the words of a failure show which language it speaks."""
+    return [_named(found, one, _any_reason(found, one) if one.bad else "") for one in _cases(found)]
+
+
+def _any_reason(found: RunOutput, one: _One) -> str:
+    text = f"{one.kind}\n{one.message}\n{one.text}"
+    if _SCRIPT.search(f"{one.file}\n{one.owner}\n{text}"):
+        return script_reason(text, loading=False, is_test=found.tests)
+    if _PYTHON.search(text):
+        return python_reason(one.text or one.message, loading=False, foreign=found.foreign, is_test=found.tests)
+    return plain_reason(text)
 
 
 def java(found: RunOutput) -> list[results.Case]:

@@ -47,8 +47,11 @@ def look(state: FlowState) -> tuple[PhaseWork, list[PhaseFault]]:
     tree = flow_checkout.whole_tree(head)
     mine = Ownership.parse(owned_patterns(state))
     changed = flow_checkout.changed(head, tree)
-    notes = [path for path in changed if path.startswith(DOCUMENTS) and not mine.covers(path)]
-    if notes:  # a session's own notes are no part of the work
+    shared = f"{DOCUMENTS}features/{state.flow.feature}/" if state.flow.feature else "\0"
+    notes = [
+        path for path in changed if path.startswith(shared) or (path.startswith(DOCUMENTS) and not mine.covers(path))
+    ]
+    if notes:  # a session's own notes are no part of the work, and a feature's documents are the person's own files
         tree = flow_checkout.tree_from(tree, head, notes)
         changed = flow_checkout.changed(head, tree)
     outside = [path for path in changed if not mine.covers(path)]
@@ -62,7 +65,8 @@ def look(state: FlowState) -> tuple[PhaseWork, list[PhaseFault]]:
     faults = []
     if phase.commit and not changed and phase.check in ("none", "unbroken", "red", "green"):
         faults = [PhaseFault(NOTHING_CHANGED, "The session ended without having changed anything.")]
-    return PhaseWork(tree, changed, report, bool(notes) or flow_checkout.tip != head), faults
+    more = any(not path.startswith(shared) for path in notes) or flow_checkout.tip != head
+    return PhaseWork(tree, changed, report, more), faults
 
 
 def _report(state: FlowState) -> str:

@@ -25,6 +25,7 @@ from handoff.engine.proof.test_runs import suites_of
 from handoff.engine.safety.snapshots import open_snapshot_store
 from handoff.engine.sessions import conclude as session_conclude
 from handoff.engine.sessions import start as session_start
+from handoff.engine.workspaces.landing import FLOW_MARK
 from handoff.engine.workspaces.workspaces import add_workspace, remove_workspace
 from handoff.git.commits.phases import FlowCheckout
 from handoff.git.workspaces.workspaces import WorkspaceRequest, read_workspace
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from handoff.workflows.model import Workflow
 
 PERSON = "person"
-_MARK = "flow:"
 _LEASE_BY_HAND = 86_400.0
 
 
@@ -159,10 +159,10 @@ def _workspace(app: App, name: str, base: str, folder: str) -> Any:
     """The flow's own clone. One that a killed start left without a flow is put aside (it is in a snapshot) and made anew."""
     snapshot_store = open_snapshot_store(app, folder=folder)
     left = read_workspace(os.path.join(snapshot_store.place.project, "workspaces", name))
-    if left is not None and left.session == _MARK + name:
+    if left is not None and left.session == FLOW_MARK + name:
         remove_workspace(app, name=name, snapshot_store=snapshot_store)
     return add_workspace(
-        app, order=WorkspaceRequest(name=name, base=base, session=_MARK + name), snapshot_store=snapshot_store
+        app, order=WorkspaceRequest(name=name, base=base, session=FLOW_MARK + name), snapshot_store=snapshot_store
     ).workspace
 
 

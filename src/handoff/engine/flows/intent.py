@@ -76,6 +76,11 @@ def _message(state: FlowState, judged: PhaseVerdict, task: Task | None) -> str:
         "Handoff-Cycle": state.flow.cycle,
         "Handoff-Attempt": task.attempt if task else 1,
     }
+    tested = evidence.tested_lines(judged.checks, judged.warnings)
+    if tested:
+        trailers["Handoff-Tested"] = " ".join("; ".join(tested).split())
+    if task is not None and task.held_agent:
+        trailers["Handoff-Agent"] = task.held_agent
     subject = prompts.subject(state, judged.subject or state.phase.title or state.phase.name)
     return f"{subject}\n\n" + "".join(f"{name}: {value}\n" for name, value in trailers.items())
 

@@ -9,6 +9,7 @@ from handoff.base.placeholders import fill
 from handoff.base.record import TYPE_CHECKING
 from handoff.base.settings import PROJECT_FOLDER
 from handoff.board import gates
+from handoff.checks.suite import plain_command
 from handoff.engine.flows import documents, evidence
 from handoff.engine.flows.state import NO_PATH, owned_patterns
 from handoff.engine.sessions.agent_programs import own_words
@@ -129,11 +130,10 @@ def _changes(app: App, state: FlowState) -> str:
 
 
 def _commands(app: App, state: FlowState) -> str:
-    lines = []
-    for suite in state.suites:
-        words = suite.command.replace("{python}", "python").split()
-        line = " ".join(word for word in words if "{" not in word)
-        lines.append(f"`{line}`" + (f" in `{suite.folder}`" if suite.folder else "") + f" ({suite.framework})")
+    lines = [
+        f"`{plain_command(suite.command)}`{f' in `{suite.folder}`' if suite.folder else ''} ({suite.framework})"
+        for suite in state.suites
+    ]
     return (
         bullets(lines) if lines else f"As the project's own documents say. `{app.settings.program} check` finds them."
     )

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from handoff.git.snapshots.location import Location
 
 CHECKS = "checks"
+_CACHES = (".cache", ".vite", ".vite-temp", ".vitest")
 
 
 def suites_of(app: App, *, folder: str, required: bool = True) -> tuple[Suite, ...]:
@@ -163,8 +164,19 @@ def _borrow(suites: Sequence[Suite], lender: str, tree: str) -> list[str]:
             continue
         visible.append(source)
         if not os.path.lexists(target) and os.path.isdir(os.path.dirname(target)):
-            os.symlink(source, target)
+            if os.path.basename(link) == "node_modules":
+                _borrow_packages(source, target)
+            else:
+                os.symlink(source, target)
     return visible
+
+
+def _borrow_packages(source: str, target: str) -> None:
+    """A folder of our own with a link for each package: tools such as nyc keep their cache inside node_modules."""
+    os.mkdir(target)
+    for entry in os.scandir(source):
+        if entry.name not in _CACHES:
+            os.symlink(entry.path, os.path.join(target, entry.name))
 
 
 def _include(app: App, lender: str, tree: str) -> None:

@@ -177,7 +177,7 @@ def _by_evidence(app: App, claim: Claim, task: Task, outcome: AgentOutcome) -> A
         return AgentOutcome(FAILED, _NOT_REPORTED)
     held = current.CurrentClaim(task, claim.fence, claim.session.id)
     try:
-        journey.finish(app, held, summary=outcome.reason or "judged by its check")
+        journey.finish(app, held, summary=outcome.reason or task_work.JUDGED)
     except faults.GroundFault as error:
         return AgentOutcome(GROUND, error.message, fix=error.hint)
     except (Refused, Conflict) as error:

@@ -7,6 +7,8 @@ import shutil
 from typing import TYPE_CHECKING, NamedTuple
 
 from handoff.base.errors import Refused, UserError
+from handoff.base.markdown import first_line
+from handoff.board.tasks import flows
 from handoff.checks.commands import Verdict, run_check
 from handoff.engine.proof import git_notes
 from handoff.engine.proof.sandboxes import sandbox_of_workspace
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
     from handoff.engine.app import App
 
 _UNDO = "undo "
+FLOW_MARK = "flow:"
+"""What the session of a flow's workspace begins with."""
+_FLOW = "Handoff-Flow"
 _CONVERSIONS = ("text", "eol", "filter", "ident", "working-tree-encoding")
 
 
@@ -221,7 +226,9 @@ def _members(
         workspace = (
             read_workspace(os.path.join(snapshot_store.place.project, "workspaces", name)) if "/" not in name else None
         )
-        if workspace is not None:
+        if workspace is not None and workspace.session.startswith(FLOW_MARK):
+            name = workspace.branch.removeprefix("refs/heads/")  # noqa: PLW2901 - a flow's verified commits are its work
+        elif workspace is not None:
             found.append(_from_workspace(app, snapshot_store, workspace, message))
             continue
         commit = refs.get(f"refs/heads/{name}")
@@ -234,9 +241,29 @@ def _members(
         snapshot_store.store, [(base, commit) for base, (_, _, commit) in zip(bases, branches, strict=True)]
     )
     for (at, name, commit), base, touched in zip(branches, bases, paths, strict=True):
-        words = message or f"Land {name}\n\nHandoff-Branch: {name}\n"
-        found[at] = member(name, base, commit, touched, words)
+        flow = _flow_of(snapshot_store, base, commit)
+        words = message or _branch_message(app, snapshot_store, name, flow)
+        found[at] = member(name, base, commit, touched, words)._replace(whole=bool(flow))
     return [one for one in found if one is not None]
+
+
+def _flow_of(snapshot_store: SnapshotStore, base: str, commit: str) -> str:
+    """The flow that made every commit of a branch; nothing where anybody else added one."""
+    told = snapshot_store.store.ask(
+        "log", f"--format=%P%x00%(trailers:key={_FLOW},valueonly,separator=%x2C)", f"{base}..{commit}"
+    )
+    lines = [line.partition("\0") for line in told.splitlines() if line]
+    names = {name.strip() for _, _, name in lines}
+    return names.pop() if len(names) == 1 and all(" " not in parents for parents, _, _ in lines) else ""
+
+
+def _branch_message(app: App, snapshot_store: SnapshotStore, name: str, flow: str) -> str:
+    """What a branch is landed as: a flow by what was asked for, anything else by its name."""
+    if not flow:
+        return f"Land {name}\n\nHandoff-Branch: {name}\n"
+    project = os.path.basename(snapshot_store.place.project)
+    known = [one for one in flows.listing(app.database, project=project, include_ended=True) if one.id == flow]
+    return f"{first_line(flow, known[0].request if known else name)}\n\nHandoff-Branch: {name}\n{_FLOW}: {flow}\n"
 
 
 def _bases(snapshot_store: SnapshotStore, commits: Sequence[str], tip: str) -> list[str]:

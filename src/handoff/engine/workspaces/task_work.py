@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from handoff.base.errors import Conflict, HandoffError, Refused
 from handoff.base.light_json import loads
+from handoff.base.markdown import first_line
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.settings import PROJECT_FOLDER
 from handoff.board.events import journal
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from handoff.board.tasks.tasks import Task
+    from handoff.checks.commands import Verdict
     from handoff.engine.app import App
     from handoff.engine.safety.snapshots import SnapshotStore
     from handoff.git.landing.merge import Member
@@ -33,6 +35,8 @@ _DOCUMENTS = PROJECT_FOLDER + "/"
 _TRIES = 2
 _LANDED = '"landed"'  # in the evidence a report left
 _SHOWN = 20
+JUDGED = "judged by its check"
+"""The summary of a client that cannot report."""
 _MOST = 200
 
 
@@ -80,7 +84,7 @@ def judge(app: App, task: Task, workspace: Workspace, *, summary: str = "") -> J
                 changed = now
                 continue
         tree = _tree(snapshot_store, member.commit)
-        words = _message(task, member, summary)
+        words = _message(task, member, summary, verdict)
         member = member._replace(
             commit=snapshot_store.store.write_commit(tree, [member.base], words, moment=0), message=words
         )
@@ -235,11 +239,14 @@ def _refuse_conflicts(task: Task, outcome: landing.LandingOutcome) -> None:
         )
 
 
-def _message(task: Task, member: Member, summary: str) -> str:
-    """The words of the session's own commits; without any, those of its report."""
-    if member.message.startswith("Land "):
-        return f"{summary.strip() or task.label}\n\nHandoff-Task: {task.label}\n"
-    return member.message
+def _message(task: Task, member: Member, summary: str, verdict: Verdict | None) -> str:
+    """What was asked for, then the words of the session's own commits or of its report; the evidence is in trailers."""
+    own, _, _ = member.message.rpartition("\n\nHandoff-Workspace:")
+    said = own if own and own != f"Land {member.name}" else summary
+    said = said.strip().removeprefix(f"Land {member.name}\n").strip()
+    check = f"Handoff-Check: {' '.join(verdict.command.split())} ({verdict.word})\n" if verdict is not None else ""
+    body = f"{said}\n\n" if said and said != JUDGED else ""
+    return f"{first_line(task.id, task.brief)}\n\n{body}Handoff-Task: {task.label}\n{check}"
 
 
 def tidy(app: App, task: Task, *, running: Container[int]) -> None:

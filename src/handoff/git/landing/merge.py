@@ -34,6 +34,8 @@ class Member(NamedTuple):
     touches: tuple[Touch, ...] = ()
     message: str = ""
     left_out: tuple[str, ...] = ()
+    whole: bool = False
+    """Whether its commits land as they are, with what was recorded about them."""
 
 
 class Conflicted(NamedTuple):
@@ -145,7 +147,10 @@ def join(store: SnapshotRepo, ours: str, theirs: str) -> tuple[str, list[str]]:
 
 
 def merge(store: SnapshotRepo, target: str, members: Sequence[Member], *, moment: int, person: str = "") -> Merged:
-    """Put the members on the target one after the other, each as one commit; stop collecting at conflicts, not at the first."""
+    """Put the members on the target one after the other, each as one commit; stop collecting at conflicts, not at the first.
+
+    A whole member's commits stay as they are: the target moves on to them, or is joined with them as `git merge` does.
+    """
     with store.gathered():
         return _merge(store, target, members, moment=moment, person=person)
 
@@ -161,7 +166,9 @@ def _merge(store: SnapshotRepo, target: str, members: Sequence[Member], *, momen
     apart = [os.fsencode(path) for member in members if member.base == target for path in member.paths]
     tree = store.load(target, apart)
     for member in members:
-        if member.base == target and member.touches and not _meets(member.paths, taken, folders):
+        if member.whole and member.base == tip and member.touches:
+            joined = store.load(member.commit, apart)
+        elif member.base == target and member.touches and not _meets(member.paths, taken, folders):
             # Nobody touched these paths: no merge is needed, the trees above them are rebuilt here.
             joined = store.graft(tree, _changes(member.touches))
         else:
@@ -179,7 +186,11 @@ def _merge(store: SnapshotRepo, target: str, members: Sequence[Member], *, momen
             store.load(joined, apart)
         tree = joined
         words = member.message or f"Land {member.name}\n"
-        tip = store.write_commit(tree, [tip], words, moment=moment, person=person)
+        if member.whole and member.base == tip:
+            tip = member.commit
+        else:
+            parents = [tip, member.commit] if member.whole else [tip]
+            tip = store.write_commit(tree, parents, words, moment=moment, person=person)
         steps.append(MergeStep(member.name, tip))
         landed.append(member)
         taken |= member.paths

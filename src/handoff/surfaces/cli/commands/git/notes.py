@@ -7,6 +7,7 @@ import os
 from handoff.base.clock import stamp
 from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING
+from handoff.checks.suite import plain_command
 from handoff.git.plumbing import find_top
 from handoff.surfaces.cli.command import Command, flag, option, optional_word, pick
 
@@ -168,7 +169,7 @@ def in_words(check: Check) -> str:
         if count
     ]
     where = f" in {check.folder}" if check.folder else ""
-    return f"{check.verdict}: {check.command}{where}" + (f" ({', '.join(counts)})" if counts else "")
+    return f"{check.verdict}: {plain_command(check.command)}{where}" + (f" ({', '.join(counts)})" if counts else "")
 
 
 def check_words(arguments: argparse.Namespace) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from handoff.agents.sandbox.sandbox import NOTHING
 from handoff.base.record import TYPE_CHECKING
+from handoff.checks.suite import plain_command
 from handoff.engine.proof import test_runs as engine
 from handoff.engine.proof.sandboxes import present_layer
 from handoff.surfaces.cli.command import Command, flag, option
@@ -61,7 +62,7 @@ def _check(ctx: Context, arguments: Namespace) -> int:
 def _list(ctx: Context, suites: Sequence[Suite]) -> None:
     for suite in suites:
         ctx.out.line(suite.name, "strong")
-        ctx.out.line(f"  in {suite.folder or '.'}: {suite.command}")
+        ctx.out.line(f"  in {suite.folder or '.'}: {plain_command(suite.command)}")
         how = "its exit code alone" if suite.results == "exit" else f"the reader '{suite.results}'"
         ctx.out.line(f"  judged by {how}; tests: {' '.join(suite.tests) or 'not known'}")
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _DONE, _RUNNING, _BLOCKED = "done", "running", "blocked"
 _STYLES = {"done": "good", "blocked": "bad", "gated": "warn", "paused": "warn", "cancelled": "dim"}
+_RECENT = 3
 _EPILOG = "Workflows: handoff workflow list. How it works: handoff help docs/howto/workflows.md"
 
 
@@ -161,6 +162,9 @@ def _shown(seen: FlowView) -> dict[str, Any]:
 def _list(ctx: Context, arguments: Namespace) -> int:
     project = find_project(ctx.app, name=arguments.project).name
     found = flows.listing(ctx.app, project=project, include_ended=arguments.include_ended)
+    resting = not found and not arguments.include_ended
+    if resting:  # what ended last is what one wants to know then
+        found = flows.listing(ctx.app, project=project, include_ended=True)[:_RECENT]
     ctx.out.data([_shown(seen) for seen in found])
     now = ctx.app.clock.now()
     for seen in found:
@@ -168,7 +172,7 @@ def _list(ctx: Context, arguments: Namespace) -> int:
             f"{seen.flow.id:<20} {seen.flow.workflow:<9} {age(now - seen.flow.created_at):>7}  {_where(seen)}",
             _STYLES.get(seen.state, ""),
         )
-    if not found:
+    if resting:
         ctx.out.line(f"No flow is under way. Begin one: {ctx.settings.program} flow start tdd --request TEXT")
     return 0
 
