@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 _UNDO = "undo "
 FLOW_MARK = "flow:"
 """What the session of a flow's workspace begins with."""
-_FLOW = "Handoff-Flow"
 _CONVERSIONS = ("text", "eol", "filter", "ident", "working-tree-encoding")
 
 
@@ -236,25 +235,15 @@ def _members(
             raise UserError(f"There is no workspace and no branch '{name}'.", "See: handoff workspace list")
         branches.append((len(found), name, commit))
         found.append(None)
-    bases = _bases(snapshot_store, [commit for _, _, commit in branches], tip)
+    bases = work.bases(snapshot_store.store, [commit for _, _, commit in branches], tip)
     paths = work.many_touches(
         snapshot_store.store, [(base, commit) for base, (_, _, commit) in zip(bases, branches, strict=True)]
     )
     for (at, name, commit), base, touched in zip(branches, bases, paths, strict=True):
-        flow = _flow_of(snapshot_store, base, commit)
+        flow = work.flow_of(snapshot_store.store, base, commit)
         words = message or _branch_message(app, snapshot_store, name, flow)
         found[at] = member(name, base, commit, touched, words)._replace(whole=bool(flow))
     return [one for one in found if one is not None]
-
-
-def _flow_of(snapshot_store: SnapshotStore, base: str, commit: str) -> str:
-    """The flow that made every commit of a branch; nothing where anybody else added one."""
-    told = snapshot_store.store.ask(
-        "log", f"--format=%P%x00%(trailers:key={_FLOW},valueonly,separator=%x2C)", f"{base}..{commit}"
-    )
-    lines = [line.partition("\0") for line in told.splitlines() if line]
-    names = {name.strip() for _, _, name in lines}
-    return names.pop() if len(names) == 1 and all(" " not in parents for parents, _, _ in lines) else ""
 
 
 def _branch_message(app: App, snapshot_store: SnapshotStore, name: str, flow: str) -> str:
@@ -263,25 +252,7 @@ def _branch_message(app: App, snapshot_store: SnapshotStore, name: str, flow: st
         return f"Land {name}\n\nHandoff-Branch: {name}\n"
     project = os.path.basename(snapshot_store.place.project)
     known = [one for one in flows.listing(app.database, project=project, include_ended=True) if one.id == flow]
-    return f"{first_line(flow, known[0].request if known else name)}\n\nHandoff-Branch: {name}\n{_FLOW}: {flow}\n"
-
-
-def _bases(snapshot_store: SnapshotStore, commits: Sequence[str], tip: str) -> list[str]:
-    """Where each branch left the target's history; one process for all that grew straight from the tip."""
-    if not commits:
-        return []
-    listed = snapshot_store.store.ask("rev-list", "--no-walk=unsorted", "--parents", *commits)
-    parents = dict(line.split(" ", 1) for line in listed.splitlines() if " " in line)
-    found = []
-    for commit in commits:
-        if parents.get(commit) == tip:
-            found.append(tip)
-            continue
-        answer = snapshot_store.store.git("merge-base", commit, tip)
-        if answer.code:
-            raise UserError(f"{commit[:10]} has no history in common with the target.", "Land it by hand.")
-        found.append(answer.text.strip())
-    return found
+    return f"{first_line(flow, known[0].request if known else name)}\n\nHandoff-Branch: {name}\n{work.FLOW}: {flow}\n"
 
 
 def _from_workspace(app: App, snapshot_store: SnapshotStore, workspace: Workspace, message: str) -> work.Member:

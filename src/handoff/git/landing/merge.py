@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
     from handoff.git.plumbing.snapshot_repo import SnapshotRepo
 
+FLOW = "Handoff-Flow"
+"""The trailer of a commit that a flow has made."""
 _NOTHING = "000000"
 
 
@@ -93,6 +95,32 @@ def many_touches(store: SnapshotRepo, pairs: Sequence[tuple[str, str]]) -> list[
             _, mode, _, sha, _ = (facts or word).split(" ")
             current.append(Touch(path, mode, sha))
     return [tuple(found.get(pair, ())) for pair in expected]
+
+
+def bases(store: SnapshotRepo, commits: Sequence[str], tip: str) -> list[str]:
+    """Where each branch left the target's history; one process for all that grew straight from the tip."""
+    if not commits:
+        return []
+    listed = store.ask("rev-list", "--no-walk=unsorted", "--parents", *commits)
+    parents = dict(line.split(" ", 1) for line in listed.splitlines() if " " in line)
+    found = []
+    for commit in commits:
+        if parents.get(commit) == tip:
+            found.append(tip)
+            continue
+        answer = store.git("merge-base", commit, tip)
+        if answer.code:
+            raise UserError(f"{commit[:10]} has no history in common with the target.", "Land it by hand.")
+        found.append(answer.text.strip())
+    return found
+
+
+def flow_of(store: SnapshotRepo, base: str, commit: str) -> str:
+    """The flow that made every commit of a branch; nothing where anybody else added one."""
+    told = store.ask("log", f"--format=%P%x00%(trailers:key={FLOW},valueonly,separator=%x2C)", f"{base}..{commit}")
+    lines = [line.partition("\0") for line in told.splitlines() if line]
+    names = {name.strip() for _, _, name in lines}
+    return names.pop() if len(names) == 1 and all(" " not in parents for parents, _, _ in lines) else ""
 
 
 def escapes(path: str, target: str) -> bool:
