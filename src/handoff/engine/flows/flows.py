@@ -8,7 +8,7 @@ from handoff.agents import catalog
 from handoff.agents.contract import OK, AgentOutcome
 from handoff.base.clock import boot_id
 from handoff.base.errors import Conflict, Refused, UserError
-from handoff.base.ids import new_id, slug
+from handoff.base.ids import check_id, new_id, slug
 from handoff.base.process import is_running, pass_through, start_of
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board import gates
@@ -91,6 +91,7 @@ def start(app: App, *, request: FlowRequest, tell: Callable[[str], None] = lambd
     place = settle(app, place)
     feature, wanted = _subject(app, request, workflow)
     name = request.id or _free_id(app, place.name, feature or workflow.name)
+    check_id(name, "flow")
     flows.refuse_live(app.database, project=place.name, id=name)
     suites = _suites(app, workflow, place.workspace)
     tell("Making the workspace and looking at the tests as they are now …" if suites else "Making the workspace …")

@@ -8,6 +8,7 @@ from handoff.checks.hollow import hollow_scripts
 from handoff.checks.suite import EXIT, Suite
 from handoff.engine.flows import documents as flow_documents
 from handoff.engine.flows import evidence
+from handoff.engine.flows.documents import PROVES_NOTHING
 from handoff.engine.flows.fence import NOTHING_CHANGED, PhaseFault, PhaseWork, look
 from handoff.engine.flows.prompts import next_test
 from handoff.engine.proof import faults, test_runs
@@ -326,7 +327,7 @@ def _doubts(app: App, state: FlowState, left: PhaseWork, command: str) -> list[P
     scripts = hollow_scripts(command, left.changed, lambda path: state.flow_checkout.read(left.tree, path))
     if scripts:
         words = f"The check runs {scripts[0]}, which asserts nothing that could fail: {command}"
-        return [PhaseFault(flow_documents.PROVES_NOTHING, words)]
+        return [PhaseFault(PROVES_NOTHING, words)]
     try:
         before = by_command(app, state, left._replace(tree=state.flow.head), command)
     except faults.GroundFault:

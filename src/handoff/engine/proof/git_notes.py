@@ -71,7 +71,15 @@ def record_finished(app: App, task: Task, evidence: Evidence, *, session: str, b
     verdict = evidence.verdict
     if verdict is None or not verdict.green or not evidence.tree:
         return ""
-    work = RecordedWork(
+    work = work_of(task, session=session)
+    return record_check(
+        app, evidence.workspace, verdict, commit=evidence.head, tree=evidence.tree, work=work, began=began
+    )
+
+
+def work_of(task: Task, *, session: str) -> RecordedWork:
+    """Whose work a record on a finished task's commit tells of."""
+    return RecordedWork(
         project=task.project,
         task=task.label,
         role=task.role,
@@ -79,9 +87,6 @@ def record_finished(app: App, task: Task, evidence: Evidence, *, session: str, b
         agent=task.held_agent,
         session=session,
         next="done",
-    )
-    return record_check(
-        app, evidence.workspace, verdict, commit=evidence.head, tree=evidence.tree, work=work, began=began
     )
 
 

@@ -9,6 +9,7 @@ from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.settings import PROJECT_FOLDER
 from handoff.board.events import journal
 from handoff.board.tasks import states, tasks
+from handoff.engine.proof import git_notes
 from handoff.engine.proof.evidence import Evidence, is_as_stamped, run_task_check, stamps_of
 from handoff.engine.safety import incidents
 from handoff.engine.safety.snapshots import keep as take_snapshot
@@ -193,6 +194,12 @@ def _land(app: App, snapshot_store: SnapshotStore, task: Task, judged: JudgedWor
             f" ({done.culprit}).\n{done.verdict.tail}",
             "Fix it and report again; nothing was changed.",
         )
+    verdict = judged.evidence.verdict
+    if exact and verdict is not None and verdict.green:
+        work = git_notes.work_of(task, session=str(task.held_by or ""))
+        top, tree = snapshot_store.place.source.top, judged.evidence.tree
+        began = task.started_at or app.clock.now()
+        git_notes.record_check(app, top, verdict, commit=done.merged.new, tree=tree, work=work, began=began)
     return done.merged.new, commits
 
 

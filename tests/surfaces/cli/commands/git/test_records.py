@@ -9,6 +9,7 @@ import subprocess
 import pytest
 
 from sandbox import Cli, Repo
+from scripts import write_script
 
 
 def finish(cli, name="login", check="test -f README.md"):
@@ -61,6 +62,27 @@ def test_a_repository_that_cannot_be_written_keeps_nobody_from_being_done(cli, r
     answer = cli("done")
     assert "could not be written" in answer.err
     assert cli("show", "login", "--json").json["state"] == "done"
+
+
+def test_the_record_of_work_made_in_a_clone_is_on_the_commit_that_landed(cli, repo, tmp_path):
+    cli(
+        "dump",
+        "--task",
+        "guide",
+        "--next",
+        "# Write the guide\n\nAll of it.",
+        "--owns",
+        "docs/",
+        "--check",
+        "test -s docs/a.md",
+    )
+    script = write_script(str(tmp_path / "script.toml"), {"write": "docs/a.md", "text": "hello"})
+    cli("session", "start", "guide", "--agent", "scripted", "--workspace", "clone", "--with", script)
+    (one,) = shown(cli, "HEAD~1..HEAD")
+    assert one["subject"] == "guide: Write the guide"
+    (record,) = one["records"]
+    assert (record["task"], record["agent"], record["exact"]) == ("guide", "scripted", True)
+    assert "Handoff-Check: test -s docs/a.md (green)" in repo.git("log", "-1", "--format=%B")
 
 
 def test_a_bare_clone_shows_the_same_and_two_clones_exchange_what_they_have(cli, repo, tmp_path):

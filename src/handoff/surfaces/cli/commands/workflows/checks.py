@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from handoff.agents.sandbox.sandbox import NOTHING
+from handoff.base.markdown import number_of
 from handoff.base.record import TYPE_CHECKING
 from handoff.checks.suite import plain_command
 from handoff.engine.proof import test_runs as engine
@@ -51,11 +52,11 @@ def _check(ctx: Context, arguments: Namespace) -> int:
     total = sum(len(report.cases) for report in reports)
     if green:
         ctx.out.line(
-            f"Green: {total} tests in {len(reports)} suites." if len(reports) > 1 else f"Green: {total} tests.", "good"
+            f"Green: {number_of(total, 'test')}" + (f" in {len(reports)} suites." if len(reports) > 1 else "."), "good"
         )
     else:
         bad = sum(case.bad for report in reports for case in report.cases)
-        ctx.out.line(f"Red: {bad} of {total} tests." if bad else "Red.", "bad")
+        ctx.out.line(f"Red: {bad} of {number_of(total, 'test')}." if bad else "Red.", "bad")
     return 0 if green else 1
 
 

@@ -266,6 +266,7 @@ def _show_step(ctx: Context, done: StepResult) -> int:
         unseen = done.phase in done.seen.flow.facts.get("untested", ())
         word, style = ("done, " + evidence.NOT_TESTED, "warn") if unseen else ("verified", "good")
         ctx.out.note(f"{done.phase}: {word} ({outcome.reason.partition(': ')[2] or outcome.reason})", style)
+        _warn(ctx, done)
         return 0
     if outcome.asked:
         ctx.out.note(f"{done.phase}: stopped, {outcome.reason}. It can be taken again; no attempt is used up.")
@@ -274,6 +275,14 @@ def _show_step(ctx: Context, done: StepResult) -> int:
     for line in outcome.reason.split("; "):
         ctx.out.note(f"  {line}")
     return 1
+
+
+def _warn(ctx: Context, done: StepResult) -> None:
+    """What is to be known about a phase that was let pass: tests it weakened, a check that was green before."""
+    events = [event for event in flows.history(ctx.app, done.seen.flow) if event.kind == "flow.verified"]
+    last = next((event for event in reversed(events) if event.body.get("phase") == done.phase), None)
+    for warning in last.body.get("warnings", ()) if last is not None else ():
+        ctx.out.warning(str(warning).partition(": ")[2] or str(warning))
 
 
 def _wants_more(ctx: Context, arguments: Namespace, done: StepResult) -> bool:

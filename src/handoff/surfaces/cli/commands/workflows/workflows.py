@@ -5,6 +5,7 @@ from __future__ import annotations
 from handoff.base.clock import age
 from handoff.base.errors import UsageError
 from handoff.base.files import write_atomic
+from handoff.base.markdown import number_of
 from handoff.base.record import TYPE_CHECKING
 from handoff.engine.home import find_project
 from handoff.surfaces.cli.command import Command, flag, option
@@ -62,7 +63,7 @@ def _list(ctx: Context, arguments: Namespace, root: str) -> int:
         )
     ctx.out.data(rows)
     for row in rows:
-        said = f"{row['problems']} problems" if row["problems"] else "packaged" if row["packaged"] else "yours"
+        said = number_of(row["problems"], "problem") if row["problems"] else "packaged" if row["packaged"] else "yours"
         ctx.out.line(f"{row['name']:<16} {said:<11} {row['title']}", "warn" if row["problems"] else "")
     return 0
 
@@ -84,7 +85,7 @@ def _show(ctx: Context, arguments: Namespace, root: str) -> int:
     values = workflow._asdict()
     ctx.out.data({**values, "phases": [phase._asdict() for phase in workflow.phases]})
     ctx.out.line(f"{workflow.name}: {workflow.title}", "title")
-    ctx.out.line(f"  {workflow.path}; at most {workflow.max_cycles} cycles")
+    ctx.out.line(f"  {workflow.path}; at most {number_of(workflow.max_cycles, 'cycle')}")
     for phase in workflow.phases:
         ctx.out.line()
         ctx.out.line(f"{phase.name}" + (f": {phase.title}" if phase.title else ""), "strong")
@@ -129,7 +130,7 @@ def _check(ctx: Context, arguments: Namespace, root: str) -> int:
         for problem in problems:
             ctx.out.line(f"{problem.path}:{problem.line}: {problem.fault} {problem.fix}".rstrip(), "bad")
         if not problems:
-            ctx.out.line(f"{name}: {len(workflow.phases)} phases, nothing wrong", "good")
+            ctx.out.line(f"{name}: {number_of(len(workflow.phases), 'phase')}, nothing wrong", "good")
     return 1 if any(problems for _, problems in found.values()) else 0
 
 
