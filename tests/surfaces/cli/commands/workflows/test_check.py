@@ -21,14 +21,14 @@ def cli(repo, monkeypatch):
 
 
 def test_green_and_red_are_told_by_name_and_by_the_exit_code(cli, repo):
-    assert "Green: 1 tests." in cli("check").out
+    assert "Green: 1 test." in cli("check").out
     repo.write("tests/test_new.py", "import calc\n\ndef test_subtracts():\n    assert calc.sub(2, 1) == 1\n")
     answer = cli("check", "--all", code=1)
     assert "passed tests/test_calc.py::test_adds" in answer.out
     assert "failed (missing) tests/test_new.py::test_subtracts" in answer.out
     assert "module 'calc' has no attribute 'sub'" in answer.out
     assert "Red: 1 of 2 tests." in answer.out
-    assert "Green: 1 tests." in cli("check", "--tree", "HEAD").out
+    assert "Green: 1 test." in cli("check", "--tree", "HEAD").out
     assert repo.git("status", "--porcelain") == "?? tests/test_new.py\n"
 
 

@@ -24,7 +24,7 @@ def test_check_names_the_lines_and_says_it_by_its_exit_code(cli, repo):
     answer = cli("workflow", "check", "mine", code=1)
     line = 1 + text.splitlines().index('next = { approved = "done", changes = "fix" }')
     assert f"mine.toml:{line}: there is no phase 'fixx'" in answer.out
-    assert "1 problems" in cli("workflow", "list").out
+    assert "1 problem " in cli("workflow", "list").out
     assert f"mine.toml:{line}:" in cli("workflow", "show", "mine", code=1).err
     assert "There is no workflow 'nine'" in cli("workflow", "show", "nine", code=1).err
 

@@ -63,7 +63,13 @@ def _list(ctx: Context, arguments: Namespace, root: str) -> int:
         )
     ctx.out.data(rows)
     for row in rows:
-        said = number_of(row["problems"], "problem") if row["problems"] else "packaged" if row["packaged"] else "yours"
+        said = (
+            number_of(int(str(row["problems"])), "problem")
+            if row["problems"]
+            else "packaged"
+            if row["packaged"]
+            else "yours"
+        )
         ctx.out.line(f"{row['name']:<16} {said:<11} {row['title']}", "warn" if row["problems"] else "")
     return 0
 
