@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
+from handoff.base.errors import UserError
 from handoff.git.plumbing import git_failure
 from handoff.git.plumbing.objects import LINK, POINTER, Entry, differences
 
