@@ -127,10 +127,11 @@ def install(repo: Repository, private: str) -> None:
     if not os.path.exists(private):
         return
     shared = repo.source.index_file
-    foreign = _identity(shared) != read_text(_installed(repo)).partition("\n")[0]
+    foreign = _identity(shared) != read_text(_installed(repo)).strip()
     os.rename(private, shared)
-    with open(_installed(repo), "w", encoding="ascii") as file:
-        file.write(_identity(shared) + "\n")
+    fd = os.open(_installed(repo), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    os.pwrite(fd, f"{_identity(shared):<79}\n".encode(), 0)  # always as long: a file cut first would wait for the disk
+    os.close(fd)
     if foreign:  # bare git writes here, too
         from handoff.git.commits.neighbours import outwait
 

@@ -9,6 +9,7 @@ from handoff.base.process import start_of
 
 _PAUSE_SECONDS = 0.001
 _LONGEST_SECONDS = 2.0
+_YOUNG = 4000  # so many processes are not started while one git is between its reading and its locking
 
 
 def outwait(top: str) -> int:
@@ -32,11 +33,15 @@ def _gits(top: str) -> dict[str, str]:
     try:
         with open("/proc/uptime", encoding="ascii") as file:
             oldest = (float(file.read().split()[0]) - _LONGEST_SECONDS) * os.sysconf("SC_CLK_TCK")
+        with open("/proc/loadavg", encoding="ascii") as file:
+            newest = int(file.read().split()[-1])
+        with open("/proc/sys/kernel/pid_max", encoding="ascii") as file:
+            numbers = int(file.read())
         names = os.listdir("/proc")
-    except OSError:
+    except (OSError, ValueError):
         return {}
-    for pid in names:
-        if pid.isdigit() and pid != own and _is_git(pid):
+    for pid in names:  # numbers are given in their order, and begin anew at the end
+        if pid.isdigit() and (newest - int(pid)) % numbers < _YOUNG and pid != own and _is_git(pid):
             try:
                 place = os.readlink(f"/proc/{pid}/cwd")
             except OSError:  # gone, or somebody else's
