@@ -12,7 +12,17 @@ if TYPE_CHECKING:
 
     from handoff.store.database import Store
 
-_TABLES = ("task", "batch", "session", "pause", "inbox", "measure", "flow", "incident", "expense")
+_RENAMES = (
+    "rename_project_in_task",
+    "rename_project_in_batch",
+    "rename_project_in_session",
+    "rename_project_in_pause",
+    "rename_project_in_inbox",
+    "rename_project_in_measure",
+    "rename_project_in_flow",
+    "rename_project_in_incident",
+    "rename_project_in_expense",
+)
 
 
 def workspaces(store: Store, *, project: str) -> list[str]:
@@ -40,6 +50,6 @@ def move(store: Store, *, project: str, old: Sequence[str], new: str) -> int:
 def rename(store: Store, *, old: str, new: str) -> None:
     """Every row of a project goes by another name; what the journal said before stays as it was said."""
     with store.transaction() as transaction:
-        for table in _TABLES:
-            transaction.execute(f"rename_project_in_{table}", old=old, new=new)
+        for query in _RENAMES:
+            transaction.execute(query, old=old, new=new)
         journal.append(transaction, "project.renamed", project=new, old=old)
