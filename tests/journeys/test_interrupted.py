@@ -15,6 +15,11 @@ from scripts import processes_with
 SLOW = '[[act]]\nrun = "exec sleep {seconds}"\n'
 
 
+def _in_front() -> None:
+    """A suite that runs in the background has Ctrl-C turned off, and so would all it starts."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.mark.parametrize("kind", ["session", "flow"])
 def test_an_interrupted_session_is_ended_with_a_word_and_its_task_is_free_again(cli, repo, folder, kind):
     clock = SystemClock()
@@ -25,10 +30,10 @@ def test_an_interrupted_session_is_ended_with_a_word_and_its_task_is_free_again(
         write_project(repo.path)
         repo.commit("first")
         cli("flow", "start", "tdd", "--id", "calc", "--agent", "scripted", "--request", "A calculator.")
-        process = cli.start("flow", "step", "calc", "--all", f"--with={script}")
+        process = cli.start("flow", "step", "calc", "--all", f"--with={script}", preexec_fn=_in_front)
     else:
         cli("dump", "--task", "slow", "--next", "sleep")
-        process = cli.start("session", "start", "slow", "--agent", "scripted", f"--with={script}")
+        process = cli.start("session", "start", "slow", "--agent", "scripted", f"--with={script}", preexec_fn=_in_front)
     while not processes_with(f"sleep\0{seconds}") and process.poll() is None:
         clock.sleep(0.05)
     process.send_signal(signal.SIGINT)
