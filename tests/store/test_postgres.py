@@ -8,7 +8,7 @@ import sys
 import psycopg
 import pytest
 
-from databases import Place, _empty
+from databases import Place, empty
 from handoff.base.clock import SystemClock
 from handoff.base.errors import UserError
 from handoff.board.tasks import tasks
@@ -19,7 +19,7 @@ from handoff.store.postgres import in_postgres_words
 @pytest.fixture
 def server(postgres_server):
     found = Place("postgres", postgres_server.url)
-    _empty(found.url)
+    empty(found.url)
     yield found
     found.close()
 

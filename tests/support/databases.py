@@ -93,7 +93,8 @@ def postgres_server():
         server.stop(signal.SIGQUIT)  # at once: nothing in it is worth a checkpoint
 
 
-def _empty(url: str) -> None:
+def empty(url: str) -> None:
+    """Take everything of ours out of a Postgres database."""
     import psycopg
 
     with psycopg.connect(url, autocommit=True) as connection:
@@ -113,7 +114,7 @@ def place(request):
             found = Place("sqlite", f"sqlite:///{folder}/home/handoff.db")
         else:
             found = Place("postgres", request.getfixturevalue("postgres_server").url)
-            _empty(found.url)
+            empty(found.url)
         yield found
         found.close()
 

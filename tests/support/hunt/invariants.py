@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from handoff.base.errors import Conflict, HandoffError, Refused
+from handoff.board import gates
+from hunt.killed import Killed
 from hunt.record import Hold, Record, owned
 from hunt.world import OTHER, PROJECT, Picture, World, blob
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from handoff.board.tasks.tasks import Task
 
 _OPEN = ("waiting", "ready", "running")
 _UNDO = re.compile(r"\bundo\b", re.IGNORECASE)
@@ -49,6 +54,19 @@ def what_was_reported_done_is_on_a_branch_that_is_named(world: World, record: Re
         _demand(not lost, "contained", "reported done and on no branch", lost)
 
 
+def what_was_reported_done_can_be_brought_back(world: World, record: Record) -> None:
+    held = world.anywhere()
+    lost = [why for work in record.promised.values() for name, why in work.items() if name not in held]
+    _demand(not lost, "contained", "taken back and in no snapshot", lost)
+
+
+def nobodys_document_is_overwritten(record: Record) -> None:
+    for path, text in record.foreign.items():
+        with open(path, encoding="utf-8") as file:
+            found = file.read()
+        _demand(found == text, "contained", f"{path} was somebody else's", found[:80])
+
+
 # --- whole ----------------------------------------------------------------------------------------------------
 
 
@@ -61,9 +79,11 @@ def a_fan_in_runs_only_when_all_parts_have_ended(now: Picture) -> None:
         _demand(not late, "whole", f"{fan_in.label} is {fan_in.state}", f"parts not ended: {late}")
 
 
-def a_batch_is_done_when_every_part_has_landed_or_a_person_agreed(world: World, record: Record, now: Picture) -> None:
+def a_batch_becomes_done_when_every_part_has_landed_or_a_person_agreed(
+    world: World, record: Record, before: Picture, now: Picture
+) -> None:
     for batch in now.batches.values():
-        if batch.state != "done":
+        if batch.state != "done" or (batch.key in before.batches and before.batches[batch.key].state == "done"):
             continue
         agreed = record.agreed.get(batch.key, set())
         for part in _parts(now, batch.key):
@@ -74,16 +94,14 @@ def a_batch_is_done_when_every_part_has_landed_or_a_person_agreed(world: World, 
             _demand(not lost, "whole", f"batch {batch.id} is done", "not on the target", lost)
 
 
-def _parts(now: Picture, batch: int) -> list:
+def _parts(now: Picture, batch: int) -> list[Task]:
     return [task for task in now.rows.values() if task.batch == batch and task.kind == "sub-task"]
 
 
 # --- own sins only --------------------------------------------------------------------------------------------
 
 
-def a_session_answers_only_for_what_it_changed(
-    record: Record, hold: Hold, now: Picture, error: HandoffError | None
-) -> None:
+def a_session_answers_only_for_what_it_changed(hold: Hold, now: Picture, error: HandoffError | None) -> None:
     if not isinstance(error, Refused):
         return
     said = _CHARGED.search(error.message)
@@ -99,8 +117,8 @@ def a_session_answers_only_for_what_it_changed(
         )
 
 
-def a_trespass_is_never_believed(hold: Hold, now: Picture, error: HandoffError | None) -> None:
-    if error is not None or not hold.area:
+def a_trespass_is_never_believed(hold: Hold, now: Picture) -> None:
+    if not hold.area:
         return
     here = now.files(hold.folder)
     theirs = [task.patterns for task in _neighbours(now, hold)] if hold.kind == "tab" else []
@@ -115,12 +133,15 @@ def a_trespass_is_never_believed(hold: Hold, now: Picture, error: HandoffError |
     _demand(not foreign, "no commit contains what its session does not own", f"{hold.session} was believed", foreign)
 
 
-def _neighbours(now: Picture, hold: Hold) -> Iterable:
+def _neighbours(now: Picture, hold: Hold) -> Iterable[Task]:
     """Other tasks that may write in the same checkout: alive, or ended since the claim."""
     return [
         task
         for task in now.rows.values()
-        if task.key != hold.key and task.patterns and (task.ended_at is None or task.ended_at >= hold.since)
+        if task.key != hold.key
+        and task.project == PROJECT
+        and task.patterns
+        and (task.ended_at is None or task.ended_at >= hold.since)
     ]
 
 
@@ -131,7 +152,8 @@ def only_the_session_with_the_fence_speaks(
     before: Picture, after: Picture, key: int, error: HandoffError | None
 ) -> None:
     """Called when somebody spoke for a task that another session holds."""
-    _demand(isinstance(error, Conflict), "fenced", f"{before.rows[key].label}: a stranger was answered with {error!r}")
+    told = isinstance(error, Conflict | Killed)
+    _demand(told, "fenced", f"{before.rows[key].label}: a stranger was answered with {error!r}")
     _demand(before.rows[key] == after.rows[key], "fenced", "a stranger changed the row", after.rows[key])
 
 
@@ -145,3 +167,81 @@ def a_command_touches_the_project_it_was_called_for(world: World, before: Pictur
             _demand(after.rows.get(key) == task, "scoped", f"{task.label} of the other project changed")
     strange = [task.label for task in after.rows.values() if task.project not in (PROJECT, OTHER)]
     _demand(not strange, "scoped", f"tasks of an unknown project: {strange}")
+
+
+# --- shown ----------------------------------------------------------------------------------------------------
+
+
+def no_file_contradicts_the_rows(world: World, now: Picture) -> None:
+    newest: dict[str, Task] = {}
+    for task in sorted(now.rows.values(), key=lambda one: (not one.ended, one.key)):
+        if task.project == PROJECT:
+            newest[task.id] = task
+    for id, task in newest.items():
+        base = os.path.join(world.home, PROJECT, "queue", id)
+        with open(f"{base}.md", encoding="utf-8") as file:
+            text = file.read()
+        _demand(task.brief.splitlines()[0] in text, "shown", f"{base}.md is not about {task.label}", text[:200])
+        for ending, state in ((".done", "done"), (".BLOCKED.md", "blocked"), (".uri", "ready")):
+            there = os.path.exists(base + ending)
+            _demand(there == (task.state == state), "shown", f"{task.label} is {task.state}", f"{ending}: {there}")
+
+
+def a_gate_waits_exactly_where_a_task_is_gated(world: World, now: Picture) -> None:
+    asked = sorted(one.gate.task for one in gates.listing(world.database))
+    gated = sorted(task.key for task in now.rows.values() if task.state == "gated")
+    _demand(asked == gated, "shown", f"open gates of {asked}", f"gated tasks {gated}")
+
+
+# --- what was asked for ---------------------------------------------------------------------------------------
+
+
+def what_is_stopped_is_not_claimed(record: Record, before: Picture, after: Picture) -> None:
+    for key, task in after.rows.items():
+        if task.project != PROJECT or task.state != "running" or before.rows[key].fence == task.fence:
+            continue
+        names = {"project": "", "batch": task.scope or task.id.removesuffix("-join"), "task": task.id}
+        stops = [one for one in record.stopped if names[one[0]] == one[1] and (one[0] != "batch" or task.batch)]
+        _demand(not stops, "stopped", f"{task.label} was claimed", stops)
+
+
+def a_lease_is_as_long_as_was_asked(task: Task, seconds: float) -> None:
+    _demand(task.lease_seconds == seconds, "fenced", f"asked for {seconds}", f"got {task.lease_seconds}")
+
+
+# --- reversible -----------------------------------------------------------------------------------------------
+
+
+def a_dry_run_changes_nothing(before: Picture, after: Picture) -> None:
+    for name in ("folders", "refs", "head"):
+        _demand(getattr(before, name) == getattr(after, name), "reversible", f"a dry run changed {name}")
+
+
+def a_dry_run_tells_what_the_real_run_does(planned: Any, done: Any) -> None:
+    if planned is not None and done is not None:
+        one, two = ([(change.kind, change.path) for change in run.changes] for run in (planned, done))
+        _demand(sorted(one) == sorted(two), "reversible", f"the dry run said {one}", f"the real one {two}")
+
+
+def what_was_taken_back_at_once_is_as_it_was(
+    before: Picture, after: Picture, folder: str, refused: HandoffError | None
+) -> None:
+    _demand(refused is None or isinstance(refused, Killed), "reversible", f"nothing came later, and yet: {refused!r}")
+    if refused is None:
+        _demand(before.files(folder) == after.files(folder), "reversible", "files", after.files(folder).keys())
+        _demand(before.refs.get(before.head) == after.refs.get(after.head), "reversible", "the branch is elsewhere")
+
+
+def taking_back_spares_what_came_later(
+    world: World, record: Record, time: float, before: Picture, after: Picture
+) -> None:
+    old, new = before.files(world.repo), after.files(world.repo)
+    taken = [
+        path
+        for (folder, path), when in record.touched.items()
+        if folder == world.repo and when > time and path in old and old[path] != new.get(path)
+    ]
+    _demand(not taken, "reversible", "work that came later was taken along", taken)
+    was, now = before.refs.get(before.head, ""), after.refs.get(after.head, "")
+    if record.committed > time and was != now:
+        _demand(was in world.reached([now]), "reversible", "a commit that came later was taken along", was)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from hunt.world import blob
+
 TAB, WORKER = "tab", "worker"
 
 
@@ -38,14 +40,24 @@ class Record:
         """Task → blob → (its name, the path): work that was reported done in a clone and believed."""
         self.agreed: dict[int, set[int]] = {}
         """Batch → parts a person agreed to go without."""
-        self.wrote_in: dict[str, set[str]] = {}
-        """Folder → every path a session ever wrote there."""
-        self.story: list[str] = []
+        self.wrote_in: dict[str, dict[str, bytes]] = {}
+        """Folder → every path a session wrote there, with what it wrote last."""
+        self.touched: dict[tuple[str, str], float] = {}
+        """(Folder, path) → when somebody last wrote it by hand."""
+        self.committed = 0.0
+        """When the person last moved a branch or HEAD."""
+        self.stopped: set[tuple[str, str]] = set()
+        self.foreign: dict[str, str] = {}
+        """Documents that are somebody else's."""
         self.numbers = 0
 
     def number(self) -> int:
         self.numbers += 1
         return self.numbers
+
+    def promise(self, key: int, label: str, wrote: dict[str, bytes]) -> None:
+        """This was reported done, made in a clone, and believed."""
+        self.promised[key] = {blob(data): (label, path) for path, data in wrote.items()}
 
     def took(self, hold: Hold) -> None:
         self.holds.append(hold)

@@ -14,7 +14,7 @@ import subprocess
 import tempfile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from databases import MovableClock, quick_folder
+from databases import MovableClock, empty, quick_folder
 from handoff.base.settings import from_environment
 from handoff.board.tasks import batches, tasks
 from handoff.engine.app import App
@@ -47,6 +47,18 @@ class Picture(NamedTuple):
         return self.folders.get(folder, {})
 
 
+class SharedApp(App):
+    """A composition whose database is the world's: sessions are told apart by their ids, not by their connections."""
+
+    def __init__(self, settings: Any, world: World) -> None:
+        super().__init__(settings, world.clock)
+        self._world = world
+
+    @property
+    def database(self) -> Any:
+        return self._world.database
+
+
 class World:
     """One repository with its neighbour, one home, one database."""
 
@@ -65,6 +77,8 @@ class World:
                 environment={**self._settings.environment, "HANDOFF_DATABASE_URL": url}
             )
         self._database: Any = None
+        if url:
+            empty(url)
         self._reached: dict[tuple[str, ...], set[str]] = {}
         self._number = 0
 
@@ -90,9 +104,7 @@ class World:
         settings = self._settings._replace(
             folder=folder or self.repo, environment={**self._settings.environment, **environment}
         )
-        found = App(settings, self.clock)
-        found._database = self.database
-        return found
+        return SharedApp(settings, self)
 
     # --- a person's hands -------------------------------------------------------------------------------------
 

@@ -6,9 +6,9 @@ import json
 import os
 
 from handoff.base.clock import age
-from handoff.base.errors import Conflict, Refused, UserError
+from handoff.base.errors import Conflict, UserError
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.board.tasks import batches, metrics, outcomes, states, tasks
+from handoff.board.tasks import batches, metrics, outcomes, tasks
 from handoff.engine.fanout import views
 from handoff.engine.fanout.tab_urls import Job, uri_for
 from handoff.engine.home import home_config, settle
@@ -189,12 +189,6 @@ def fan_in_of(app: App, batch: Batch) -> Task:
 def complete(app: App, batch: Batch, *, minutes: float | None, summary: str) -> Finished:
     """The fan-in is done and the batch with it; its figures are written once, however often this is said."""
     task = fan_in_of(app, batch)
-    missing = unfinished(app, batch)
-    if missing and not task.ended:
-        raise Refused(
-            f"Batch '{batch.id}' is not whole: {', '.join(missing[:20])} not finished.",
-            f"Wait for them, or take them out: {app.settings.program} cancel {batch.id}/{missing[0]}",
-        )
     held = current.find(app, task=task.label, project=batch.project)
 
     def figures(transaction: Transaction) -> None:
@@ -202,13 +196,6 @@ def complete(app: App, batch: Batch, *, minutes: float | None, summary: str) -> 
             metrics.record(transaction, batch=batch, summary=summary, session_minutes=minutes)
 
     return journey.finish(app, held, summary=summary, also=figures)
-
-
-def unfinished(app: App, batch: Batch) -> list[str]:
-    """The parts that are neither done nor blocked nor cancelled."""
-    return [
-        part.id for part in parts_of(app, batch) if part.state not in (states.DONE, states.BLOCKED, states.CANCELLED)
-    ]
 
 
 def parts_of(app: App, batch: Batch) -> list[Task]:

@@ -9,6 +9,7 @@ from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.events import journal
 from handoff.board.sessions import leases, sessions
 from handoff.board.tasks import outcomes, tasks
+from handoff.board.tasks.states import BLOCKED
 from handoff.engine.fanout import stop_files, views
 from handoff.engine.home import find_project, home_config, labels_of, project_name
 from handoff.engine.tasks import claims
@@ -134,6 +135,8 @@ def finish(
         task = _renew(app, task, held)
     if task.kind in BY_KIND and not task.ended:
         return _heard(app, task, held, summary)
+    if task.kind == tasks.FAN_IN and not task.ended:
+        _refuse_unfinished(app, task)
     began = app.clock.now()
     evidence, clone, judged = _judge(app, task, held, summary)
     record = evidence.record()
@@ -261,6 +264,17 @@ def _worked_in(app: App, task: Task, claimed_in: str) -> str:
         and project_name(app, claimed_in) == task.project
     )
     return claimed_in if own else task.workspace
+
+
+def _refuse_unfinished(app: App, task: Task) -> None:
+    """Nobody ends a batch while parts of it are still to be done, a person neither: they take them out first."""
+    parts = tasks.of_batch(app.database, batch=task.batch or 0)
+    missing = [part.label for part in parts if part.key != task.key and not (part.ended or part.state == BLOCKED)]
+    if missing:
+        raise Refused(
+            f"'{task.label}' is not done: its batch is not whole, {', '.join(missing[:_SHOWN])} not finished.",
+            f"Wait for them, or take them out: {app.settings.program} cancel {missing[0]}",
+        )
 
 
 def _refuse_not_landed(app: App, task: Task) -> None:
