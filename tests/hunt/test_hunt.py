@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import pytest
 
+from databases import empty
 from hunt.run import hunt
-
-SEEDS = (1, 2)
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize("number", SEEDS)
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("number", [1, 2])
 def test_no_journey_loses_work_or_calls_it_done_wrongly(number):
-    done = hunt(steps=1200, number=number)
-    assert done.steps >= 1000
+    assert hunt(steps=1000, number=number, shrink=False).steps >= 1000
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_nor_does_one_on_postgres(postgres_server):
+    assert hunt(steps=250, number=3, url=postgres_server.url, shrink=False).steps >= 250
+    empty(postgres_server.url)

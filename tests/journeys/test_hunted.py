@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
+from hunt.machine import Machine
 from relay import manifest
 from scripts import handoff, write_script
 
@@ -72,3 +75,59 @@ def test_a_part_that_ended_before_the_claim_is_no_excuse_for_writing_into_what_i
     cli("claim", "api", "--session", "two")
     repo.write("src/form/strange.txt", "by the second\n")
     assert "src/form/strange.txt" in cli("done", "--session", "two", code=3).err
+
+
+def test_a_person_does_not_end_a_batch_by_hand_while_a_part_is_to_be_done(cli, tmp_path):
+    cli("dump", "--open-batch", manifest(tmp_path / "m.json"))
+    said = cli("done", "login-join", "--summary", "enough", code=3)
+    assert "login/form, login/api not finished" in said.err
+    for part in ("login/form", "login/api"):
+        cli("cancel", part)
+    cli("done", "login-join", "--summary", "enough")
+
+
+def test_a_session_that_comes_back_takes_its_task_from_those_it_was_offered_to(cli, repo):
+    cli("dump", "--task", "t1", "--next", "x")
+    cli("claim", "t1", "--session", "bob", "--lease", "0.001")
+    cli("watchdog")
+    offered = os.path.join(os.environ["HANDOFF_HOME"], "repo", "queue", "t1.uri")
+    assert os.path.exists(offered)
+    cli("heartbeat", "--session", "bob", "--fence", "1")
+    assert cli("show", "t1", "--json").json["state"] == "running"
+    assert not os.path.exists(offered)
+
+
+def test_undo_takes_back_a_landing_that_came_after_a_restore_of_the_same_files(cli, repo):
+    cli("workspace", "add", "w1")
+    place = cli("workspace", "list", "--json").json[0]["tree"]
+    with open(os.path.join(place, "new.txt"), "w", encoding="utf-8") as file:
+        file.write("made there\n")
+    repo.write("README.md", "edited\n")
+    cli("snapshot", "-m", "one")
+    repo.write("README.md", "edited again\n")
+    cli("restore")
+    head = repo.head()
+    cli("land", "w1")
+    assert repo.head() != head
+    cli("undo")
+    assert repo.head() == head
+    assert repo.read("README.md") == "edited\n"
+
+
+@pytest.fixture
+def journey():
+    """The machine itself, to walk a journey again that no command line walks."""
+    machine = Machine()
+    yield machine
+    machine.teardown()
+
+
+def test_a_session_whose_clone_was_removed_is_not_believed_with_nothing(journey):
+    journey.begin(batch=True, count=2, chain=False)
+    hold = journey._claim_as_a_worker(journey.live("ready")[0])
+    journey._edit_owned(hold, again=False)
+    journey.a_workspace_is_removed(number=0)
+    error = journey._report_done(hold, named=True)
+    assert "workspace revive" in error.hint
+    journey.no_promise_is_broken()
+    assert journey.now.rows[hold.key].state == "running"

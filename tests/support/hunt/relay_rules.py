@@ -120,7 +120,7 @@ class RelayRules(Journey):
 
     def _took(self, kind: str, claim: Any, folder: str) -> Hold | None:
         hold = Hold(kind=kind, claim=claim, folder=folder, found=self.now.files(folder))
-        hold.since = self.world.clock.now() - 1.0
+        hold.since = self.world.clock.now()
         if claim.repeated:
             return None
         self.record.took(hold)
@@ -140,6 +140,13 @@ class RelayRules(Journey):
     @rule(number=pick, edits=st.booleans())
     def a_worker_does_a_part(self, number: int, edits: bool) -> None:
         self._do(number, tab=False, edits=edits, batch=True)
+
+    @precondition(lambda self: any(task.batch for task in self.live("ready")))
+    @rule(number=pick)
+    def a_part_is_blocked(self, number: int) -> None:
+        hold = self._claim_in_a_tab(self.of(number, [one for one in self.live("ready") if one.batch]))
+        if hold is not None:
+            self._say(hold, "block")
 
     def _do(self, number: int, *, tab: bool, edits: bool, batch: bool = False) -> None:
         """What mostly happens; left to chance step by step, hardly any journey would come to a fan-in."""
@@ -188,7 +195,7 @@ class RelayRules(Journey):
     def a_session_reports_done(self, number: int, named: bool) -> None:
         self._report_done(self.a_hold(number), named=named)
 
-    def _report_done(self, hold: Hold, *, named: bool) -> None:
+    def _report_done(self, hold: Hold, *, named: bool) -> HandoffError | None:
         app = self.world.app(hold.folder if os.path.isdir(hold.folder) else "")
         label = hold.label if named else ""
         before = self.now
@@ -203,6 +210,7 @@ class RelayRules(Journey):
         if before.rows[hold.key].state != "done" and self.now.rows[hold.key].state == "done":
             inv.a_trespass_is_never_believed(hold, before)
             self._believed(hold)
+        return error
 
     def _spoke(self, hold: Hold, before: Picture, error: HandoffError | None) -> None:
         """Whoever was replaced is told so, and changes nothing."""
@@ -220,7 +228,9 @@ class RelayRules(Journey):
     @precondition(lambda self: self.record.holds)
     @rule(number=pick, verb=st.sampled_from(("block", "release", "heartbeat")))
     def a_session_says(self, number: int, verb: str) -> None:
-        hold = self.a_hold(number)
+        self._say(self.a_hold(number), verb)
+
+    def _say(self, hold: Hold, verb: str) -> None:
         app = self.world.app(hold.folder if os.path.isdir(hold.folder) else "")
         before = self.now
 
@@ -239,7 +249,7 @@ class RelayRules(Journey):
             self.record.over(hold.key)
 
     @precondition(lambda self: self.record.holder)
-    @rule(number=pick, verb=st.sampled_from(("done", "block", "release", "heartbeat")), how=st.integers(0, 11))
+    @rule(number=pick, verb=st.sampled_from(("done", "block", "release", "heartbeat")), how=st.integers(0, 5))
     def a_stranger_speaks(self, number: int, verb: str, how: int) -> None:
         if how > 2:
             return

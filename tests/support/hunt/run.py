@@ -12,25 +12,24 @@ import time
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-STEPS_EACH = 50
+STEPS_EACH, JOURNEYS = 50, 20
 
 
 def hunt(*, steps: int, number: int, url: str = "", shrink: bool = True) -> type:
-    """Journeys of fifty steps until there were `steps`; the counter tells what became of them."""
+    """Journeys of fifty steps each until there were `steps`, every round with the next seed; the counter tells what came of them."""
     from hunt.machine import Counter, Machine
     from hunt.world import forget_template
 
     Counter.steps = Counter.journeys = 0
-    machine = seed(number)(type("Hunt", (Machine,), {"url": url}))
     phases = (Phase.generate, Phase.shrink) if shrink else (Phase.generate,)
+    wanted = settings(
+        max_examples=JOURNEYS, stateful_step_count=STEPS_EACH, deadline=None, database=None, phases=phases,
+        suppress_health_check=list(HealthCheck), print_blob=False,
+    )  # fmt: skip
     try:
-        run_state_machine_as_test(
-            machine,
-            settings=settings(
-                max_examples=max(1, steps // STEPS_EACH), stateful_step_count=STEPS_EACH, deadline=None, database=None,
-                suppress_health_check=list(HealthCheck), phases=phases, print_blob=False,
-            ),
-        )  # fmt: skip
+        while Counter.steps < steps:
+            run_state_machine_as_test(seed(number)(type("Hunt", (Machine,), {"url": url})), settings=wanted)
+            number += 1000
     finally:
         forget_template()
     return Counter
@@ -66,7 +65,10 @@ def main() -> int:
         if given.database == "postgres":
             from own_server import Server
 
-            server = Server(os.path.join(home, "pg"))
+            folder = os.path.join(home, "pg")
+            os.mkdir(folder)
+            os.chmod(home, 0o755)  # the server runs as somebody else where we are root
+            server = Server(folder)
             url = server.url
         try:
             hunt(steps=given.steps, number=given.seed, url=url, shrink=not given.no_shrink)

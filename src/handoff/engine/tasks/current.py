@@ -76,6 +76,10 @@ def beat(app: App, held: CurrentClaim, *, lease: float = 0.0) -> Task:
         raise UserError(f"Nobody here holds '{held.task.label}'.", f"Take it first: {app.settings.program} claim")
     with dropping_stale_claim(app, held):
         task = leases.heartbeat(app.database, key=held.task.key, fence=held.fence, lease_seconds=lease)
+    if task.state != held.task.state:  # thought dead, and back: its files offered the task to others
+        from handoff.engine.fanout import views
+
+        views.refresh(app, task.project)
     touch(document(app, task).removesuffix(".md") + ".heartbeat")
     return task
 

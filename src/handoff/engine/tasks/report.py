@@ -251,6 +251,12 @@ def _judge(
 
         judged = task_work.judge(app, task, clone, summary=summary)
         return judged.evidence, clone, judged
+    if clone is None and not task.ended and task_clones.has_lost_its_clone(app, task, session=held.session):
+        name, program = task_clones.name_of(task), app.settings.program
+        raise Refused(
+            f"'{task.label}' cannot be judged: the workspace {name} its session worked in is gone.",
+            f"Bring it back: {program} workspace revive {name}. Or give the task back: {program} release {task.label}",
+        )
     folder = _worked_in(app, task, held.workspace)
     sandboxed = task_clones.is_sandboxed(app, project=task.project, session=held.session)
     return evidence.gather(app, task, workspace=folder, sandboxed=sandboxed), None, None

@@ -72,7 +72,7 @@ def land(
     snapshot_store = snapshot_store or open_snapshot_store(app)
     target = target_of(app, snapshot_store)
     target.finish()
-    told = ", ".join((*(one.name for one in prepared), *names))
+    told, began = ", ".join((*(one.name for one in prepared), *names)), app.clock.now()
     before = keep(app, snapshot_store, f"before landing {told}")
     branch = _branch(snapshot_store, into)
     tip = target.tip(branch)
@@ -90,13 +90,13 @@ def land(
             return outcome._replace(culprit=_bisect(app, snapshot_store, merged, check, (timeout, sandboxed)))
     checkout = checkout_of(snapshot_store.place.source, branch)
     landing = Landing(
-        id=f"{int(before.time * 1000):015d}-{os.urandom(2).hex()}",
+        id=f"{int(began * 1000):015d}-{os.urandom(2).hex()}",
         target=branch,
         old=tip,
         new=merged.new,
         members=tuple(step.member for step in merged.steps),
         checkout=checkout.top if checkout else "",
-        time=before.time,
+        time=began,  # the snapshot may be an older one, when nothing has changed since
     )
     target.move(landing)
     return _recorded(app, snapshot_store, outcome._replace(landing=landing))

@@ -59,6 +59,16 @@ def of_cancelled(app: App, project: str) -> list[str]:
     return [name_of(one) for one in found if one.key not in live and of_task(app, one) is not None]
 
 
+def has_lost_its_clone(app: App, task: Task, *, session: str) -> bool:
+    """Whether a session worked in a clone of the task that is not there any more: what it made is in a snapshot alone."""
+    if not session or task.kind == tasks.PHASE:
+        return False
+    from handoff.git.workspaces.workspaces import read_copy
+
+    found = read_copy(os.path.join(app.settings.home, task.project), name_of(task))
+    return found is not None and found.session == session and not os.path.isdir(found.tree)
+
+
 def is_sandboxed(app: App, *, project: str, session: str) -> bool:
     """Whether a session of this machine runs inside a sandbox."""
     if not session or not project or not os.path.isdir(os.path.join(app.settings.home, project, "sessions", session)):
