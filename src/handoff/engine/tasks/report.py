@@ -183,7 +183,10 @@ def finish(
 
 def _renew(app: App, task: Task, held: CurrentClaim) -> Task:
     with dropping_stale_claim(app, held):
-        return leases.heartbeat(app.database, key=task.key, fence=held.fence or 0)
+        renewed = leases.heartbeat(app.database, key=task.key, fence=held.fence or 0)
+    if renewed.state != task.state:  # thought dead, and back: its files offered the task to others
+        views.refresh(app, task.project)
+    return renewed
 
 
 def _heard(app: App, task: Task, held: CurrentClaim, summary: str) -> Finished:
