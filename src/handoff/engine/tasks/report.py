@@ -135,8 +135,7 @@ def finish(
         task = _renew(app, task, held)
     if task.kind in BY_KIND and not task.ended:
         return _heard(app, task, held, summary)
-    if task.kind == tasks.FAN_IN and not task.ended:
-        _refuse_unfinished(app, task)
+    _refuse_unfinished(app, task)
     began = app.clock.now()
     evidence, clone, judged = _judge(app, task, held, summary)
     record = evidence.record()
@@ -277,6 +276,8 @@ def _worked_in(app: App, task: Task, claimed_in: str) -> str:
 
 def _refuse_unfinished(app: App, task: Task) -> None:
     """Nobody ends a batch while parts of it are still to be done, a person neither: they take them out first."""
+    if task.kind != tasks.FAN_IN or task.ended:
+        return
     parts = tasks.of_batch(app.database, batch=task.batch or 0)
     missing = [part.label for part in parts if part.key != task.key and not (part.ended or part.state == BLOCKED)]
     if missing:
