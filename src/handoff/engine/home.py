@@ -87,7 +87,9 @@ def _may_have(app: App, name: str, place: str) -> bool:
         return not owners or place in owners
     from handoff.board.tasks import projects
 
-    folders = projects.workspaces(app.database, project=name) if app.has_rows else []
+    # In a database of many machines the folders are other machines' too, and say nothing about ours.
+    alone = app.database_url.endswith(os.path.join(home, "handoff.db"))
+    folders = projects.workspaces(app.database, project=name) if alone and app.has_rows else []
     places = {git_home(folder) for folder in folders if os.path.isdir(folder)}
     if places and place not in places:
         return False

@@ -9,7 +9,6 @@ from handoff.base.ids import slug
 from handoff.base.record import TYPE_CHECKING
 from handoff.board.sessions import sessions
 from handoff.board.tasks import states, tasks
-from handoff.engine.safety.incidents import has_board
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,6 +51,8 @@ def of_cancelled(app: App, project: str) -> list[str]:
 
     A blocked task's clone is not among them: whoever tries it again goes on from there.
     """
+    from handoff.engine.safety.incidents import has_board  # `done` loads this file, and must not load all that is safe
+
     if not has_board(app):
         return []
     live = {one.task for one in sessions.listing(app.database)}
