@@ -62,11 +62,13 @@ def of_cancelled(app: App, project: str) -> list[str]:
 
 def has_lost_its_clone(app: App, task: Task, *, session: str) -> bool:
     """Whether a session worked in a clone of the task that is not there any more: what it made is in a snapshot alone."""
-    if not session or task.kind == tasks.PHASE:
-        return False
+    project = os.path.join(app.settings.home, task.project)
+    kept = os.path.join(project, "snapshots.git", "handoff", name_of(task))
+    if not session or task.kind == tasks.PHASE or not os.path.isdir(kept):
+        return False  # it never had one; looking closer would load all of git's room
     from handoff.git.workspaces.workspaces import read_copy
 
-    found = read_copy(os.path.join(app.settings.home, task.project), name_of(task))
+    found = read_copy(project, name_of(task))
     return found is not None and found.session == session and not os.path.isdir(found.tree)
 
 
