@@ -240,10 +240,12 @@ def taking_back_spares_what_came_later(
     old, new = before.files(world.repo), after.files(world.repo)
     taken = [
         path
-        for (folder, path), when in record.touched.items()
-        if folder == world.repo and when > time and path in old and old[path] != new.get(path)
+        for (folder, path), (when, wrote) in record.touched.items()
+        if folder == world.repo and when > time and old.get(path) == wrote and new.get(path) != wrote
     ]
     _demand(not taken, "reversible", "work that came later was taken along", taken)
     was, now = before.refs.get(before.head, ""), after.refs.get(after.head, "")
-    if record.committed > time and was != now:
-        _demand(was in world.reached([now]), "reversible", "a commit that came later was taken along", was)
+    if was != now:
+        later = {commit for commit, when in record.committed.items() if when > time} & world.reached([was])
+        lost = later - world.reached([now])
+        _demand(not lost, "reversible", "a commit that came later was taken along", lost)

@@ -30,17 +30,21 @@ class PersonRules(Journey):
     @rule(where=st.sampled_from((*AREAS, "own")))
     def the_person_edits(self, where: str) -> None:
         path = f"{where}/person.txt"
-        self.world.write(self.world.repo, path, self.world.token("person", path))
+        text = self.world.token("person", path)
+        self.world.write(self.world.repo, path, text)
         self.person()
-        self.record.touched[self.world.repo, path] = self.world.clock.now()
+        self.record.touched[self.world.repo, path] = (self.world.clock.now(), text)
 
     @rule(amend=st.booleans())
     def the_person_commits(self, amend: bool) -> None:
+        before = self.now.refs.get(self.now.head, "")
         self.world.git("add", "-A", check=False)
         how = ("--amend", "--no-edit") if amend else ("-m", "by hand")
         self.world.git("commit", "-q", "--allow-empty", *how, check=False)
         self.person()
-        self.record.committed = self.world.clock.now()
+        made = self.now.refs.get(self.now.head, "")
+        if made != before:
+            self.record.committed[made] = self.world.clock.now()
 
     @rule(back=st.booleans())
     def the_person_stashes(self, back: bool) -> None:
@@ -53,7 +57,6 @@ class PersonRules(Journey):
             self.world.git("branch", "side")
         self.world.git("switch", "-q", "side" if side else "main", check=False)
         self.person()
-        self.record.committed = self.world.clock.now()
 
     @rule()
     def an_older_tool_leaves_a_document(self) -> None:

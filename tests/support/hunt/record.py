@@ -42,10 +42,10 @@ class Record:
         """Batch → parts a person agreed to go without."""
         self.wrote_in: dict[str, dict[str, bytes]] = {}
         """Folder → every path a session wrote there, with what it wrote last."""
-        self.touched: dict[tuple[str, str], float] = {}
-        """(Folder, path) → when somebody last wrote it by hand."""
-        self.committed = 0.0
-        """When the person last moved a branch or HEAD."""
+        self.touched: dict[tuple[str, str], tuple[float, bytes]] = {}
+        """(Folder, path) → when somebody last wrote it by hand, and what."""
+        self.committed: dict[str, float] = {}
+        """Commit → when the person made it."""
         self.stopped: set[tuple[str, str]] = set()
         self.foreign: dict[str, str] = {}
         """Documents that are somebody else's."""
@@ -60,6 +60,9 @@ class Record:
         self.promised[key] = {blob(data): (label, path) for path, data in wrote.items()}
 
     def took(self, hold: Hold) -> None:
+        """A session begins with what it finds: what a person removed with the clone before it is not its to deliver."""
+        before = self.wrote_in.get(hold.folder, {})
+        self.wrote_in[hold.folder] = {path: data for path, data in before.items() if hold.found.get(path) == data}
         self.holds.append(hold)
         self.holder[hold.key] = hold
 

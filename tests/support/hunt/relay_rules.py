@@ -185,7 +185,7 @@ class RelayRules(Journey):
         self.world.write(hold.folder, path, data)
         hold.wrote[path] = data
         self.record.wrote_in.setdefault(hold.folder, {})[path] = data
-        self.record.touched[hold.folder, path] = self.world.clock.now()
+        self.record.touched[hold.folder, path] = (self.world.clock.now(), data)
         self.now = self.world.look()
 
     # --- reporting ------------------------------------------------------------------------------------------------
