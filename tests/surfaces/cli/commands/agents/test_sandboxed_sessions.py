@@ -134,7 +134,7 @@ def test_two_parts_work_side_by_side_and_the_fan_in_lands_them_on_the_persons_br
     )
     assert end["state"] == "done", batch.said(end)
     subjects = batch.repo.git("log", "--format=%s", f"{before}..HEAD").split("\n")
-    assert sorted(line for line in subjects if line) == ["the api", "the form"]
+    assert sorted(line for line in subjects if line) == ["api: Build api.", "form: Build form."]
     assert batch.repo.read("src/form/new.txt") == "form"
     assert batch.repo.read("src/api/b.txt") == "changed\n"
     assert batch.repo.read("secret.txt") == "dirty work of the person\n"

@@ -165,7 +165,7 @@ def test_a_part_is_judged_on_its_ownership_but_not_on_its_neighbours_work(cli, r
 
 def test_the_fan_in_is_completed_once_and_measured_once(cli, opened):
     early = cli("heartbeat", "complete", folder(), code=3)
-    assert "form, api not finished" in early.err
+    assert "login/form, login/api not finished" in early.err
     report(cli, "form-done")
     report(cli, "api-done")
     cli("heartbeat", "complete", folder(), "--actual-minutes", "30", "--summary", "joined")
