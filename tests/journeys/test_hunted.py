@@ -51,6 +51,19 @@ def test_a_fan_in_reported_in_the_checkout_is_done_when_its_parts_are_on_the_bra
     assert {task["state"] for task in cli("queue", "--all", "--json").json["tasks"]} == {"done"}
 
 
+def test_a_part_that_was_landed_half_made_counts_as_landed_only_with_the_rest_of_its_work(cli, repo, work):
+    work("form", {"write": "src/form/half.txt", "text": "the first half"}, code=None)
+    cli("land", cli("workspace", "list", "--json").json[0]["name"])
+    for part in ("form", "api"):
+        work(part, {"write": f"src/{part}/made.txt", "text": f"by {part}"}, DONE)
+    cli("claim", "login-join", "--session", "me")
+    names = cli("done", "--session", "me", code=3).err.partition("handoff land ")[2].partition(". Or")[0].split()
+    assert len(names) == 2
+    cli("land", *names)
+    assert repo.read("src/form/made.txt") == "by form"
+    cli("done", "--session", "me")
+
+
 def test_a_second_session_in_a_clone_is_not_charged_with_what_the_first_left_outside(cli, work):
     work("form", {"write": "foreign.txt", "text": "by the first"}, DONE, code=None)
     assert cli("show", "form", "--json").json["state"] == "ready"

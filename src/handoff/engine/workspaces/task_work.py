@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from handoff.engine.safety.snapshots import SnapshotStore
     from handoff.git.landing.merge import Member
     from handoff.git.landing.target import Target
+    from handoff.git.plumbing.snapshot_repo import SnapshotRepo
     from handoff.git.workspaces.workspaces import Workspace
 
 _DOCUMENTS = PROJECT_FOLDER + "/"
@@ -229,11 +230,15 @@ def _is_on(snapshot_store: SnapshotStore, target: Target, member: Member, tip: s
     seen = {(path, *facts.split(" ")[1:4:2]) for facts, path in zip(words[::2], words[1::2], strict=True)}
     if all((one.path, one.mode, one.sha) in seen for one in member.touches):
         return True
-    joined = merge(store, tip, [member], moment=0)
-    if not (joined.steps or joined.conflicts):
-        return True
     landings = [one.new for one in target.all() if one.state == "landed" and member.name in one.members]
-    return any(store.git("merge-base", "--is-ancestor", new, tip).code == 0 for new in landings)
+    held = (new for new in landings if store.git("merge-base", "--is-ancestor", new, tip).code == 0)
+    # A landing under its name may be an older one: it counts where the work, as it was reported, adds nothing to it.
+    return any(_adds_nothing(store, at, member) for at in (tip, *held))
+
+
+def _adds_nothing(store: SnapshotRepo, tip: str, member: Member) -> bool:
+    joined = merge(store, tip, [member], moment=0)
+    return not (joined.steps or joined.conflicts)
 
 
 def _refuse_conflicts(task: Task, outcome: landing.LandingOutcome) -> None:
