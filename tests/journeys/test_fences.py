@@ -24,6 +24,17 @@ def test_another_session_with_the_right_number_is_refused(held, verb):
     assert held("show", "t1", "--json").json["state"] == "running"
 
 
+@pytest.mark.parametrize("verb", ["done", "release"])
+def test_a_session_whose_own_task_has_ended_speaks_for_nobody_elses(held, verb):
+    held("dump", "--task", "t2", "--next", "y")
+    held("claim", "t2", "--session", "ann")
+    held("done", "--session", "ann")
+    assert "session bob" in held(verb, "t1", "--session", "ann", code=4).err
+    assert held("show", "t1", "--json").json["state"] == "running"
+    held("dump", "--task", "t3", "--next", "z")
+    assert "--fence N" in held(verb, "t3", "--session", "ann", code=1).err
+
+
 def test_another_session_cannot_block_it(held):
     held("block", "--task", "t1", "--session", "ann", "--fence", "1", "no", code=4)
     assert held("show", "t1", "--json").json["state"] == "running"

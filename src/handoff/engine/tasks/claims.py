@@ -97,15 +97,14 @@ def terminal() -> str:
 def find(
     app: App, *, session: str = "", fence: int | None = None, task: str = "", project: str = ""
 ) -> LocalClaim | None:
-    """The claim a command means: its options, else the environment, else the one claim made in this folder."""
+    """The claim a command means: its options, else the environment, else the one claim made in this folder.
+
+    A session that is named may be unknown here: then its claim has neither task nor fence.
+    """
     explicit = session or app.settings.get("HANDOFF_SESSION")
     if explicit:
         known = next((one for one in _all(app) if one.session == explicit), LocalClaim(session=explicit))
         number = fence if fence is not None else None if session else _fence_of_environment(app)
-        if number is None and not known.fence:
-            raise UserError(
-                f"The fence of session {explicit} is not known here.", "Give it: --fence N (claim printed it)."
-            )
         return known if number is None else known._replace(fence=number)
     mine = [one for one in _all(app) if one.task and not one.aside and (not project or one.project == project)]
     if task:  # a part of a batch may be called by its full name or, as `claim` allows, by its own

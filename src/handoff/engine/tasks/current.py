@@ -45,7 +45,12 @@ def find(app: App, *, task: str = "", project: str = "", session: str = "", fenc
                 )
             key = known.task
         found = tasks.get(app.database, key=key) if key else _named(app, task, project)
-        _refuse_stranger(found, local_claim.fence, local_claim.session)
+        _refuse_stranger(found, local_claim.fence or None, local_claim.session)
+        if not local_claim.fence:
+            raise UserError(
+                f"The fence of session {local_claim.session} is not known here.",
+                "Give it: --fence N (claim printed it).",
+            )
         return CurrentClaim(found, local_claim.fence, local_claim.session, local_claim.workspace)
     if not task:
         raise UserError(
@@ -58,7 +63,7 @@ def find(app: App, *, task: str = "", project: str = "", session: str = "", fenc
     return CurrentClaim(found, fence, session)
 
 
-def _refuse_stranger(task: Task, fence: int, session: str) -> None:
+def _refuse_stranger(task: Task, fence: int | None, session: str) -> None:
     """A fence belongs to the session it was given to: whoever else knows the number does not speak for the task."""
     if task.held_by and task.held_by != session:
         raise tasks.stale(task, fence)
