@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from handoff.base.ids import on_one_line
-from handoff.base.markdown import first_sentence
+from handoff.base.markdown import end_sentence, first_sentence
 
 
 def test_a_reason_never_ends_where_its_list_begins():
@@ -15,6 +15,12 @@ def test_a_reason_never_ends_where_its_list_begins():
         == "'a' is not done: `make` is red (exit 2)."
     )
     assert first_sentence("only this:") == "only this:"
+
+
+def test_what_another_sentence_follows_has_an_end_of_its_own():
+    assert end_sentence("Please run /login") == "Please run /login."
+    assert end_sentence("Really?") == "Really?"
+    assert end_sentence("") == ""
 
 
 def test_a_name_of_a_file_stays_on_its_line():

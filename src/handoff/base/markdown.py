@@ -109,6 +109,11 @@ def first_sentence(text: str) -> str:
     return one_line(text) if first.rstrip().endswith(":") and rest.strip() else first
 
 
+def end_sentence(text: str) -> str:
+    """The text with a full stop, where another sentence comes behind it and it has no end of its own."""
+    return text if text.rstrip()[-1:] in ("", *".!?:") else f"{text.rstrip()}."
+
+
 def one_line(text: str) -> str:
     """Text as one line of a list; a long one is cut and says so."""
     line = " ".join(text.split())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from handoff.base.clock import stamp
+from handoff.base.markdown import end_sentence
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.events import journal
 from handoff.store.database import fetch_all, fetch_one
@@ -41,7 +42,7 @@ class Hold(Record):
     def words(self) -> str:
         """Why and until when, and what to do about it."""
         when = "while one session tries it" if self.kind == AGENT and self.session else f"until {stamp(self.until)}"
-        return f"{when}: {self.reason}" + (f" {self.fix}" if self.fix else "")
+        return f"{when}: {end_sentence(self.reason)} {self.fix}" if self.fix else f"{when}: {self.reason}"
 
 
 def hold_agent(

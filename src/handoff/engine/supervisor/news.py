@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from handoff.base.light_json import loads
+from handoff.base.markdown import end_sentence
 from handoff.base.record import TYPE_CHECKING
 from handoff.board.events import journal
 from handoff.board.tasks import tasks
@@ -47,10 +48,10 @@ class News:
             self._told.discard(event.task)
             return f"{name}: to be tried again, attempt {body.get('attempt')}{why}"
         if event.kind == "agent.held":
-            return f"{body.get('what')} {reason} {body.get('fix', '')}".rstrip()
+            return f"{body.get('what')} {end_sentence(reason)} {body.get('fix', '')}".rstrip()
         words = {
             "task.blocked": f"blocked: {reason}",
-            "task.held": f"held until {body.get('until')}: {reason} {body.get('fix', '')}",
+            "task.held": f"held until {body.get('until')}: {end_sentence(reason)} {body.get('fix', '')}",
             "gate.opened": f"waits for your answer: {body.get('question')}",
             "flow.refused": f"refused: {'; '.join(str(one) for one in body.get('said', ()))[:_LONGEST]}",
             "flow.verified": f"verified {body.get('phase')}, next {body.get('next')}",
