@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from flow_ground import ADD, LIST, OLD, TEST_ADD, FlowGround, case, module
+from flow_ground import ADD, LIST, OLD, TEST_ADD, case, module
 from handoff.base.errors import Conflict, Refused, UserError
 from handoff.board.sessions import watchdog
 from handoff.board.tasks import flows as rows
@@ -15,20 +15,6 @@ from handoff.engine.flows import admin, flows
 from handoff.workflows import library
 
 pytestmark = pytest.mark.timeout(300)
-
-
-@pytest.fixture
-def ground(tmp_path):
-    before = os.getcwd()
-    yield FlowGround(str(tmp_path / "calc"), str(tmp_path / "scripts"))
-    os.chdir(before)
-
-
-@pytest.fixture
-def app(ground):
-    app = ground.app()
-    yield app
-    app.close()
 
 
 def patient(ground, attempts: int) -> None:

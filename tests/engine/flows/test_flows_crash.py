@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from flow_ground import ADD, LIST, TEST_ADD, FlowGround
+from flow_ground import ADD, LIST, TEST_ADD
 from handoff.board.tasks import flows as rows
 from handoff.engine.flows import flows
 from source import ROOT
@@ -25,13 +25,6 @@ POINTS = [
     "flows.intent._advance:call", "flows.intent._finish_task:return", "flows.intent.enter:return",
     "flows.intent._advance:return", "sessions.conclude._tell:return", "sessions.conclude.conclude:return",
 ]  # fmt: skip
-
-
-@pytest.fixture
-def ground(tmp_path):
-    before = os.getcwd()
-    yield FlowGround(str(tmp_path / "calc"), str(tmp_path / "scripts"))
-    os.chdir(before)
 
 
 def ran(ground) -> list[str]:

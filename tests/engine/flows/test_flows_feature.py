@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
-from flow_ground import FlowGround
 from handoff.engine.flows import admin, flows
 from sandbox import Cli
 
@@ -21,14 +18,6 @@ The greeting
 - [ ] It is loud (check: grep -q upper greet.py)
 """
 FOLDER = ".handoff/features/greet"
-
-
-@pytest.fixture
-def ground(tmp_path):
-    before = os.getcwd()
-    ground = FlowGround(str(tmp_path / "calc"), str(tmp_path / "scripts"))
-    yield ground
-    os.chdir(before)
 
 
 @pytest.fixture

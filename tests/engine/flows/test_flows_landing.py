@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
-from flow_ground import FlowGround
 from handoff.board.tasks import flows as rows
 from handoff.engine.flows import admin, flows
 from sandbox import Cli
@@ -14,20 +11,6 @@ from sandbox import Cli
 pytestmark = pytest.mark.timeout(300)
 FOLDER = ".handoff/features/greet"
 STATE = "# State\n\n# Execution Plan\n- [ ] It greets (check: grep -q greet greet.py)\n"
-
-
-@pytest.fixture
-def ground(tmp_path):
-    before = os.getcwd()
-    yield FlowGround(str(tmp_path / "calc"), str(tmp_path / "scripts"))
-    os.chdir(before)
-
-
-@pytest.fixture
-def app(ground):
-    app = ground.app()
-    yield app
-    app.close()
 
 
 def test_landing_a_flow_keeps_its_commits_with_their_records(ground, app):

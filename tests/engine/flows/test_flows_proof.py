@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
-from flow_ground import ADD, OLD, FlowGround
+from flow_ground import ADD, OLD
 from handoff.board import gates
 from handoff.board.tasks import flows as rows
 from handoff.engine.flows import admin, flows
@@ -15,20 +13,6 @@ from sandbox import Cli
 
 pytestmark = pytest.mark.timeout(300)
 TICKED = "# Tests\n\n- [x] names itself\n"
-
-
-@pytest.fixture
-def ground(tmp_path):
-    before = os.getcwd()
-    yield FlowGround(str(tmp_path / "calc"), str(tmp_path / "scripts"))
-    os.chdir(before)
-
-
-@pytest.fixture
-def app(ground):
-    app = ground.app()
-    yield app
-    app.close()
 
 
 def test_a_review_is_not_done_while_a_test_is_broken_and_its_gates_show_what_there_is_to_go_by(ground, app):
