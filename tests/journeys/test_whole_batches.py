@@ -57,7 +57,7 @@ def test_half_a_batch_waits_for_a_persons_word_before_anything_lands(batch):
     batch.block("api", "the key is missing")
     assert batch.states()["login-join"] == "gated"
     (gate,) = batch.cli("gates", "--json").json
-    assert "1 of 2 parts of batch 'login' are missing: api (the key is missing)" in gate["question"]
+    assert "1 of 2 parts of batch 'login' is missing: api (the key is missing)" in gate["question"]
     assert batch.repo.git("log", "--format=%s").count("\n") == 1, "nothing has landed"
     batch.cli("approve", "login-join")
     assert batch.states()["login-join"] == "ready"
@@ -77,13 +77,14 @@ def test_a_part_that_was_blocked_and_is_finished_after_the_fan_in_reopens_it_and
     batch.make("form")
     batch.block("api")
     batch.cli("approve", "login-join")
-    batch.work("login-join", DONE)
+    batch.work("login-join", {"run": handoff("done", "--summary", "joined")})
     assert batch.repo.git("show", "HEAD:src/form/made.txt") == "by form"
     assert batch.repo.git("log", "-1", "--format=%s").strip() == "form: Build form."
     assert "Handoff-Task: login/form" in batch.repo.git("log", "-1", "--format=%B")
     assert batch.states()["login-join"] == "done"
     batch.cli("retry", "api")
     assert batch.states() == {"form": "done", "api": "ready", "login-join": "waiting"}
+    assert "Bring the 2 parts" in batch.cli("queue").out, "what it said the first time is no longer its state"
     batch.make("api")
     branches = batch.repo.git("branch", "--list", "handoff/*")
     assert "api" in branches, "what was reported done is on a branch until it has landed"

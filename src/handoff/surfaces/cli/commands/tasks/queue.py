@@ -101,7 +101,7 @@ def _tell_tasks(ctx: Context, found: Board, held: dict[int, Hold], *, every: boo
     width = min(48, max((len(task.label) for task in found.tasks), default=0))
     for task in found.tasks:
         where = f"{task.project}  " if every else ""
-        line = " ".join((task.reason or task.result or task.brief).split())[:60]
+        line = " ".join((task.reason or (task.ended and task.result) or task.brief).split())[:60]
         word = task.state
         if task.key in held:  # here nothing is cut: it ends with what mends it
             word, line = "held", held[task.key].words
