@@ -52,9 +52,9 @@ def load(name: str, workspace: HandoffFolder | None, warn: Callable[[str], None]
     return Template(name, packaged_template(name))
 
 
-def render(template: Template, values: Mapping[str, str]) -> str:
-    """Fill the placeholders; a name we do not know is an error with its line, never an empty spot."""
-    text = fill(template.text, values, where=template.path or template.name)
+def render(template: Template, values: Mapping[str, str], warn: Callable[[str], None]) -> str:
+    """Fill the placeholders; a name that is not ours in a person's own template stays as it is, and is told."""
+    text = fill(template.text, values, where=template.path or template.name, warn=warn if template.path else None)
     if template.path and STATE_FIELD in values and values[STATE_FIELD] not in text:
         # An override written before the state was carried along still gets it, at the end.
         text = f"{text.rstrip()}\n\n{values[STATE_FIELD]}\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from handoff.base.record import TYPE_CHECKING
+from handoff.feature import documents as papers
 from handoff.feature.folder import DOCUMENTS
 
 if TYPE_CHECKING:
@@ -81,6 +82,62 @@ def artifact_status(readiness: dict[str, str]) -> str:
 
 def planning_rules() -> str:
     return f"## How the plan is written\n{_MARKS}\nA step may carry its proof: `(check: command)`."
+
+
+def is_unplanned(readiness: dict[str, str]) -> bool:
+    """Whether there is no plan to carry out yet."""
+    return readiness.get("STATE.md") in (papers.MISSING, papers.SCAFFOLD)
+
+
+def start_mode(readiness: dict[str, str]) -> str:
+    """What a starting session is for, by what is there already."""
+    if not is_unplanned(readiness):
+        return (
+            "The plan is made. This session carries it out, beginning with the current step. Carry it out as it is; plan "
+            "again only where it contradicts the code, and say so first."
+        )
+    if readiness.get("SPEC.md") == papers.READY:
+        return "The spec is written, the plan is not. This session makes the plan from the spec, then carries it out."
+    return "Nothing is planned yet. This session makes the plan first, then carries it out: one session, two parts."
+
+
+def starting_rules(folder: str, program: str, readiness: dict[str, str]) -> str:
+    """What a starting session does: it makes the documents that are missing, if any, and then works."""
+    work = working_rules(folder, program)
+    if not is_unplanned(readiness):
+        return work
+    written = [name for name in ("SPEC.md", "DESIGN.md") if readiness.get(name) == papers.READY]
+    steps = ["Read FEATURE.md: it is the person's wish. Keep its intent, do not edit it."]
+    if written:
+        there = (
+            "is there: it is the truth, do not write it"
+            if len(written) == 1
+            else "are there: they are the truth, do not write them"
+        )
+        steps.append(f"{' and '.join(written)} {there} anew.")
+    if "SPEC.md" not in written:
+        steps.append(
+            f"Write `{folder}/SPEC.md`: what must be true, each requirement numbered and testable. What FEATURE.md leaves "
+            "open goes under *Open Questions*, with the assumption you go on with."
+        )
+    if "DESIGN.md" not in written:
+        steps.append(
+            f"Write `{folder}/DESIGN.md` when the change touches more than one part of the system; otherwise one sentence "
+            "there saying why none is needed."
+        )
+    instead = f", in place of `{papers.UNWRITTEN_SENTINEL}`" if readiness["STATE.md"] != papers.MISSING else ""
+    steps.append(
+        f"Write the plan in `{folder}/STATE.md` below the heading `# Execution Plan`{instead}: small steps, each done in one "
+        "sitting and leaving the project working; `[>]` on the first."
+    )
+    steps.append(
+        "Then go on with part two at once. Stop here only for a question that nobody but the person can answer."
+    )
+    made = "\n".join(f"{number}. {step}" for number, step in enumerate(steps, 1))
+    return (
+        f"### Part one: make what is missing\n{made}\n\n{_MARKS} A step may carry its proof: `(check: command)`.\n\n"
+        f"### Part two: carry the plan out\n{work}"
+    )
 
 
 def working_rules(folder: str, program: str) -> str:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from handoff.base.errors import HandoffError, Refused, UserError
 from handoff.feature.plan import edit as plan_edit
 from handoff.feature.plan.plan import parse
+from handoff.feature.plan.sections import keep_in_step
 
 HEAD = "\ufeff# State\r\n\r\n# Current Step\r\nx \r\n\r\n# Execution Plan\r\n"
 TEXT = HEAD + "- [>] a  (check: true)\r\n  more about a\r\n* [ ] b\r\n\r\n# Risks\t\r\nNone"
@@ -122,3 +123,20 @@ def test_whatever_the_edits_no_finished_mark_is_ever_lost(steps, edits):
         kept = [after.step(i).text for i, (_, mark, _) in enumerate(after.marks) if mark == "x"]
         for name in set(done):
             assert kept.count(name) >= done.count(name)
+
+
+def test_the_lists_beside_the_plan_follow_it_and_other_words_stay():
+    text = (
+        "# Current Step\r\na\r\n\r\n# Execution Plan\r\n- [x] a\r\n- [>] b\r\n\r\n# Completed Steps\r\n\r\nFound on the way: x.\r\n"
+        "1. [x] gone\r\n\n# Remaining Steps\r\n- [ ] a\r\n- b\r\n# Risks\r\nNone"
+    )
+    after = keep_in_step(text)
+    assert after == text.replace("# Current Step\r\na", "# Current Step\r\nb").replace(
+        "1. [x] gone\r\n", "1. [x] gone\r\n- a\r\n"
+    ).replace("- [ ] a\r\n- b\r\n", "- b\r\n")
+    assert keep_in_step(after) == after
+    bare = "# Execution Plan\n- [x] a\n# Remaining Steps\n# Completed Steps"
+    assert keep_in_step(bare) == "# Execution Plan\n- [x] a\n# Remaining Steps\nNone\n# Completed Steps\n- a\n"
+    assert keep_in_step("# Execution Plan\n+ [ ] a\n# Remaining Steps\n- b\n").endswith("- b\n")
+    words = "# Current Step\nWaiting for Ann.\n# Execution Plan\n- [>] a\n"
+    assert keep_in_step(words) == words.replace("Waiting", "a\nWaiting")

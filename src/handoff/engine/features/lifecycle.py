@@ -28,13 +28,14 @@ EXCLUDE_LINE = PROJECT_FOLDER + "/"
 
 
 class InitResult(Record):
-    """What `init` did."""
+    """What `init` did; `before` is the feature that was active until then."""
 
     name: str
     path: str
     root: str
     written: tuple[str, ...]
     active: bool
+    before: str
     already: bool
     present: list[str]
     wanted: list[str]
@@ -58,7 +59,7 @@ def begin(app: App, *, name: str | None, force: bool, ask: Ask, warn: Warn) -> I
             name = os.path.basename(target)
             path = target
             written = _write_missing(workspace, path, name, warn)
-            return _started(workspace, name, path, written, active=True, already=True)
+            return _started(workspace, name, path, written, active=True, before=name, already=True)
     name = name or _name_here(workspace.root)
     path = os.path.join(workspace.features, name)
     already = os.path.isdir(path)
@@ -67,15 +68,14 @@ def begin(app: App, *, name: str | None, force: bool, ask: Ask, warn: Warn) -> I
         files.create_exclusive(workspace.config, DEFAULT_CONFIG)
     written = _write_missing(workspace, path, name, warn)
     target = folder.link_target(workspace)
+    before = os.path.basename(target) if target and os.path.isdir(target) else ""
     is_current = target is not None and os.path.realpath(target) == os.path.realpath(path)
     if not is_current:
-        free = not occupied or force or target is None or not os.path.isdir(target)
-        is_current = free or ask(
-            f"The active feature is '{os.path.basename(target or '')}'. Make '{name}' the active one?"
-        )
+        free = not occupied or force or not before
+        is_current = free or ask(f"The active feature is '{before}'. Make '{name}' the active one?")
         if is_current:
             folder.set_current(workspace, name)
-    return _started(workspace, name, path, written, active=is_current, already=already)
+    return _started(workspace, name, path, written, active=is_current, before=before, already=already)
 
 
 def _refuse_bare(start: str) -> str:
@@ -117,13 +117,13 @@ def _write_missing(workspace: HandoffFolder, path: str, name: str, warn: Warn) -
         if os.path.lexists(target):
             continue
         template = templates.load(f"default_{document.lower()}", workspace, warn)
-        if files.create_exclusive(target, templates.render(template, values)):
+        if files.create_exclusive(target, templates.render(template, values, warn)):
             written.append(document)
     return written
 
 
 def _started(
-    workspace: HandoffFolder, name: str, path: str, written: list[str], *, active: bool, already: bool
+    workspace: HandoffFolder, name: str, path: str, written: list[str], *, active: bool, before: str, already: bool
 ) -> InitResult:
     wanted, nice = words.missing_sources(workspace.root)
     present = words.present_sources(workspace.root)
@@ -133,6 +133,7 @@ def _started(
         root=workspace.root,
         written=tuple(written),
         active=active,
+        before=before,
         already=already,
         present=present,
         wanted=wanted,

@@ -121,11 +121,13 @@ def _chosen(view: View, number: int | None, program: str) -> plans.Step:
 
 
 def _edit_state(feature: folder.Feature, edit: Callable[[str], str]) -> plans.Plan:
-    """Change STATE.md under the feature's lock, from what it says at that moment."""
+    """Change STATE.md under the feature's lock, from what it says at that moment; its lists follow its plan."""
+    from handoff.feature.plan.sections import keep_in_step
+
     with feature.locked():
         data = files.read_bytes(feature.file("STATE.md"))
         files.read_text(feature.file("STATE.md"))  # a file that is not UTF-8 is refused with its line
-        text = edit(data.decode("utf-8"))
+        text = keep_in_step(edit(data.decode("utf-8")))
         files.write_atomic(feature.file("STATE.md"), text)
     return plans.parse(text)
 

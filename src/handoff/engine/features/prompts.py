@@ -8,7 +8,6 @@ from handoff.base import files
 from handoff.base.clock import stamp
 from handoff.base.errors import HandoffError, Refused, UserError
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.base.settings import PROJECT_FOLDER, project_config
 from handoff.engine.features import status, teammates
 from handoff.feature import budget, documents, excerpts, folder, history, templates, words
 from handoff.feature.budget import PromptPart
@@ -40,7 +39,7 @@ _TITLES = {
     "tasks": "Tasks prompt",
     "context": "Context prompt",
 }
-_READ = {
+READ = {
     "generate": folder.DOCUMENTS,
     "start": _SESSION_FIRST,
     "continue": _SESSION_FIRST,
@@ -67,7 +66,7 @@ class Prompt(Record):
 def for_run(app: App) -> str:
     """Which prompt fits where the feature stands; a state nothing can be continued from is refused."""
     view = status.look(app)
-    _refuse_scaffold(view, app.settings.program)
+    _refuse_scaffold(view, app.settings.program, "run")
     if view.plan.verdict == plans.EMPTY:
         _refuse_lost_progress(view)
         return "generate"
@@ -95,38 +94,22 @@ def build(app: App, *, kind: str, tokens: int | None = None, embed: bool = True,
 
 def _guarded_look(app: App, kind: str) -> View:
     """The feature, if it stands where a prompt of that kind can be made of it."""
-    if kind in _WORKING:
+    if kind == "continue":
         view = status.look(app)
         _guard(view, app.settings.program)
         return view
     view = status.lenient_look(app, needed=_NEEDED.get(kind, ("FEATURE.md",)))
-    if kind == "generate":
+    if kind == "start" and view.plan.verdict != plans.EMPTY:
+        _guard(view, app.settings.program)
+    elif kind == "start":
+        _refuse_scaffold(view, app.settings.program, kind)
+    if kind in ("generate", "start"):
         _refuse_lost_progress(view)
     return view
 
 
-def raw(app: App, *, kind: str) -> Prompt:
-    """Any prompt without guards and without state, also where no workspace is."""
-    warnings: list[str] = []
-    workspace = status.workspace_of(app)
-    root = workspace.root if workspace else app.settings.here
-    config = project_config(root)
-    name = app.settings.feature
-    path = os.path.join(root, PROJECT_FOLDER, "current")
-    if workspace is not None:
-        target = os.path.join(workspace.features, name) if name else folder.link_target(workspace)
-        if target and os.path.isdir(target):
-            name, path = os.path.basename(target), target
-    feature = folder.Feature(name or "current", path)
-    values = _values(app, root, feature, config, kind, {})
-    if not os.path.isdir(path):
-        values["read_files"] = words.bullets([f"`{PROJECT_FOLDER}/current/{doc}`" for doc in _READ[kind]])
-    template = templates.load(f"default_{kind}_prompt.md", workspace, warnings.append)
-    text = templates.render(template, {**values, templates.STATE_FIELD: ""})
-    return _prompt(kind, text)._replace(warnings=tuple(warnings))
-
-
-def _prompt(kind: str, text: str, focus: str = "", left_out: tuple[str, ...] = ()) -> Prompt:
+def prompt_of(kind: str, text: str, focus: str = "", left_out: tuple[str, ...] = ()) -> Prompt:
+    """A finished text as a prompt."""
     text = text.rstrip() + "\n"
     return Prompt(
         kind=kind,
@@ -149,9 +132,9 @@ def _compose(
     embed: bool,
     warn: Callable[[str], None],
 ) -> Prompt:
-    values = _values(app, view.workspace.root, view.feature, view.config, kind, view.readiness())
+    values = values_for(app, view.workspace.root, view.feature, view.config, kind, view.readiness())
     template = templates.load(f"default_{kind}_prompt.md", view.workspace, warn)
-    frame = templates.render(template, {**values, templates.STATE_FIELD: ""})
+    frame = templates.render(template, {**values, templates.STATE_FIELD: ""}, warn)
     left_out: tuple[str, ...] = ()
     text = frame
     if embed:
@@ -162,11 +145,11 @@ def _compose(
         state, taken = redact(_state_block(fitted, view.folder))
         if taken:
             warn(f"{taken} value(s) that look like secrets were replaced by [redacted] in the prompt.")
-        text = templates.render(template, {**values, templates.STATE_FIELD: state})
+        text = templates.render(template, {**values, templates.STATE_FIELD: state}, lambda _: None)
         if room < 0:
             size = budget.estimate(text)
             warn(f"The budget of {limit} tokens is too small for the state; the prompt has about {size}.")
-    return _prompt(kind, text, _focus(view), left_out)
+    return prompt_of(kind, text, _focus(view), left_out)
 
 
 def _focus(view: View) -> str:
@@ -185,9 +168,10 @@ def _state_block(fitted: budget.Fitted, where: str) -> str:
     return f"# Where things stand\n{told}\n\n{fitted.text}{rest}"
 
 
-def _values(
+def values_for(
     app: App, root: str, feature: folder.Feature, config: Config, kind: str, readiness: dict[str, str]
 ) -> dict[str, str]:
+    """What the placeholders of a prompt stand for."""
     where, language = os.path.relpath(feature.path, root), config.text("language")
     wanted, nice = words.missing_sources(root)
     present = words.bullets(words.present_sources(root))
@@ -202,19 +186,23 @@ def _values(
         "existing_context_sources": present,
         "missing_context_sources": gaps,
         "read_files": words.reading_list(root, feature, reading, extra),
-        "artifact_status": words.artifact_status(readiness) if readiness else "- not looked at",
-        "planning_mode": "Carry the plan out as it is. Plan again only where it contradicts the code, and say so first.",
-        "workflow_instructions": words.working_rules(where, app.settings.program)
-        if kind in _WORKING
-        else words.planning_rules(),
+        "artifact_status": words.artifact_status(readiness),
+        "planning_mode": words.start_mode(readiness),
+        "workflow_instructions": _instructions(kind, where, app.settings.program, readiness),
     }
+
+
+def _instructions(kind: str, where: str, program: str, readiness: dict[str, str]) -> str:
+    if kind == "start":
+        return words.starting_rules(where, program, readiness)
+    return words.working_rules(where, program) if kind == "continue" else words.planning_rules()
 
 
 def _worth_reading(kind: str, readiness: dict[str, str]) -> tuple[str, ...]:
     """The documents of a reading list; a working session is not sent to empty scaffolds."""
     if kind not in _WORKING:
-        return _READ[kind]
-    return tuple(name for name in _READ[kind] if readiness.get(name) not in (documents.SCAFFOLD, documents.MISSING))
+        return READ[kind]
+    return tuple(name for name in READ[kind] if readiness.get(name) not in (documents.SCAFFOLD, documents.MISSING))
 
 
 def _parts(app: App, view: View, kind: str, facts: checkout.CheckoutFacts | None, moved: Drift) -> list[PromptPart]:
@@ -359,7 +347,10 @@ def _guard(view: View, program: str) -> None:
     if not plan.guard:
         return
     if plan.verdict == plans.EMPTY:
-        raise UserError(f"{plan.guard} Run `{program} generate` first.", "It prints the prompt that makes the plan.")
+        raise UserError(
+            f"{plan.guard} Run `{program} start` first.",
+            f"It prints the prompt that makes the plan and begins; `{program} generate` only plans.",
+        )
     status.refuse_invalid(view, program)
     if plan.verdict == plans.BLOCKED:
         stuck = [plan.step(i) for i, (_, mark, _) in enumerate(plan.marks) if mark == plans.STUCK]
@@ -370,11 +361,11 @@ def _guard(view: View, program: str) -> None:
     )
 
 
-def _refuse_scaffold(view: View, program: str) -> None:
+def _refuse_scaffold(view: View, program: str, command: str) -> None:
     if view.plan.verdict != plans.INVALID and view.readiness()["FEATURE.md"] == documents.REVIEW:
         raise UserError(
             "FEATURE.md still contains scaffold content and needs review.",
-            f"Edit {view.folder}/FEATURE.md: replace the example sentences. Then: {program} run",
+            f"Edit {view.folder}/FEATURE.md: replace the example sentences. Then: {program} {command}",
         )
 
 

@@ -39,7 +39,8 @@ class View(Record):
         """Each document's state; STATE.md's is the plan's."""
         words = {plans.VALID: "planned", plans.EMPTY: documents.SCAFFOLD}
         found = {name: documents.readiness(name, self.texts[name]) for name in folder.DOCUMENTS}
-        found["STATE.md"] = words.get(self.plan.verdict, self.plan.verdict)
+        if self.texts["STATE.md"] is not None:
+            found["STATE.md"] = words.get(self.plan.verdict, self.plan.verdict)
         return found
 
 
@@ -123,6 +124,11 @@ def lenient_look(app: App, *, needed: tuple[str, ...]) -> View:
     workspace, feature = active_feature(app)
     for name in needed:
         folder.read_document(feature, name, program=app.settings.program)
+    return half_made(workspace, feature)
+
+
+def half_made(workspace: HandoffFolder, feature: Feature) -> View:
+    """A feature of which any document may be missing."""
     texts = {name: folder.optional_document(feature, name) for name in folder.DOCUMENTS}
     plan = plans.parse(texts["STATE.md"] or "# Execution Plan\nNot yet generated.\n")
     config = project_config(workspace.root)

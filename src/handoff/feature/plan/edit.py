@@ -6,10 +6,9 @@ import re
 
 from handoff.base.errors import Conflict, Refused, UserError
 from handoff.feature.plan import plan as plans
-from handoff.feature.plan.lines import closing
+from handoff.feature.plan.lines import ENDS, closing
 from handoff.feature.plan.plan import CURRENT, DONE, DROPPED, PENDING, STUCK, Plan, Step
 
-_ENDS = r"(\r\n|\n|\r)"
 _BOX = r"([ \t]*(?:[-*]|[0-9]+\.) +\[)([ >xX!-])(\])"
 _LEAD = r"([ \t]*)([-*]|[0-9]+\.)( +)\["
 
@@ -147,7 +146,7 @@ class _Document:
     """Lines with their own ends, so that only the changed line differs."""
 
     def __init__(self, text: str) -> None:
-        self._parts = re.split(_ENDS, text)
+        self._parts = re.split(ENDS, text)
 
     @property
     def count(self) -> int:

@@ -6,6 +6,7 @@ import re
 
 # Patterns are compiled when a line first needs them (`re` remembers): most plans never do, and start-up counts.
 _BREAK = r"\r\n|\n|\r"
+ENDS = f"({_BREAK})"
 _FENCE = r"[ \t>]*(`{3,}|~{3,})(.*)$"
 _WORDS = (
     "(?i:todo|done|wip|pending|current|next|blocked|dropped|doing|open|ok|in progress|skip|skipped|cancelled|canceled)"

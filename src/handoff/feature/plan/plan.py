@@ -154,6 +154,12 @@ def parse(text: str) -> Plan:
     return _judge(body, start, marks, every, asleep, problems, current_text, _risks(lines, spans))
 
 
+def sections(text: str) -> list[tuple[str, int, int]]:
+    """The top-level sections as (title, first line, end), the lines counted from 0 and the end not among them."""
+    lines = look.split(text)
+    return _sections(text, lines, look.Regions(text, lines))[0]
+
+
 def _judge(
     body: list[str],
     start: int,

@@ -22,7 +22,7 @@ _SECTIONS = {
     "Hand over": {
         "run": ("features.prompts", "print the prompt that fits where the feature stands"),
         "generate": ("features.prompts", "print the prompt that writes spec, design and plan"),
-        "start": ("features.prompts", "print the prompt for the first working session"),
+        "start": ("features.prompts", "print the prompt for the first working session; it makes what is missing"),
         "continue": ("features.prompts", "print the prompt for the next session, with everything it must know"),
         "spec": ("features.prompts", "print the prompt that writes SPEC.md"),
         "design": ("features.prompts", "print the prompt that writes DESIGN.md"),

@@ -86,9 +86,8 @@ def test_run_chooses_the_prompt_by_where_the_feature_stands(cli, repo):
 
 def test_guards_keep_their_sentences_and_name_a_command_that_works(cli, repo):
     ready(cli, repo, state="# Execution Plan\nNot yet generated.\n")
-    for command in ("continue", "start"):
-        assert "Execution plan not initialized. Run `handoff generate` first." in cli(command, code=1).err
-    cli("generate", "--raw")
+    assert "Execution plan not initialized. Run `handoff start` first." in cli("continue", code=1).err
+    cli("start", "--raw")
     put(repo.path, ".handoff/current/STATE.md", "# Execution Plan\n- [>] a\n- [>] b\n")
     error = cli("run", code=1).err
     assert error.startswith("Error: Invalid execution plan: multiple current steps ([>]) found.")
@@ -169,17 +168,13 @@ def test_every_planning_prompt_works_on_a_fresh_feature(cli, repo):
         assert "{{" not in cli(kind, "--raw").out
 
 
-def test_an_override_is_used_an_unknown_name_is_an_error_and_an_empty_one_is_said(cli, repo):
+def test_an_override_is_used_and_an_empty_one_is_said(cli, repo):
     ready(cli, repo)
     path = ".handoff/templates/default_continue_prompt.md"
     put(repo.path, path, "Mine for {{feature_name}}\n")
     prompt = cli("continue", "--raw").out
     assert prompt.startswith("Mine for login")
     assert "People can log in." in prompt
-    put(repo.path, path, "one\n{{ feature_nam }}\n")
-    error = cli("continue", code=1).err
-    assert "default_continue_prompt.md:2: unknown placeholder '{{feature_nam}}'" in error
-    assert "Did you mean '{{feature_name}}'?" in error
     put(repo.path, path, "")
     answer = cli("continue", "--raw")
     assert "is empty. The packaged one is used." in answer.err

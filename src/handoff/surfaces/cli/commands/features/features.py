@@ -29,16 +29,18 @@ def _init(ctx: Context, arguments: Namespace) -> None:
     program, out = ctx.settings.program, ctx.out
     where = os.path.relpath(done.path, done.root)
     out.data({**done._asdict(), "folder": where})
+    switched = done.active and done.before != done.name
     if done.already and not done.written:
-        out.line(
-            f"Feature '{done.name}' is there already; nothing was changed."
-            if done.active
-            else f"Feature '{done.name}' is there."
-        )
+        kept = "; nothing was changed" if done.active and not switched else "; its files stay as they are"
+        out.line(f"Feature '{done.name}' is there already{kept}.")
     elif done.already:
         out.line(f"Feature '{done.name}': wrote what was missing: {', '.join(done.written)}.")
     else:
         out.line(f"Initialized feature: {done.name}", "title")
+    if switched and done.before:
+        out.line(f"Active feature: {done.name} (before: {done.before}; back: {program} switch {done.before})")
+    elif switched and done.already:
+        out.line(f"Active feature: {done.name}")
     if not done.active:
         out.line(f"Another feature stays active. To work on this one: {program} switch {done.name}")
         out.line(f"Say what you want built: {os.path.join(done.path, 'FEATURE.md')}")
@@ -57,6 +59,7 @@ def _init(ctx: Context, arguments: Namespace) -> None:
     out.line("Next", "strong")
     out.line(f"1. Say what you want built: {where}/FEATURE.md")
     out.line(f"2. {program} run --copy       the prompt that writes the plan; paste it into your assistant")
+    out.line(f"   {program} start --copy     the same and the work, in one session")
     out.line(f"3. {program} run --copy       in each new session: goes on where the last one stopped")
     out.line(f"4. {program} status           where things stand, at any time")
 

@@ -74,7 +74,9 @@ def _prompt_arguments(parser: Parser) -> None:
 
 
 def _prompt(ctx: Context, arguments: Namespace) -> None:
-    _show(ctx, arguments, prompts.raw(ctx.app, kind=arguments.kind))
+    from handoff.engine.features.plain_prompts import plain
+
+    _show(ctx, arguments, plain(ctx.app, kind=arguments.kind))
 
 
 def _show(ctx: Context, arguments: Namespace, prompt: Prompt) -> None:
