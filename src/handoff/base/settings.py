@@ -233,6 +233,12 @@ HOME_KEYS: dict[str, Key] = {
         "auto",
     ),
     "session_caches": Key("list", "folders that sessions may write inside their sandbox, for example ~/.cargo", []),
+    "session_defaults": Key(
+        "yes-or-no", "whether a session may say itself what counts when nobody answers its question in time", False
+    ),
+    "check_variables": Key(
+        "list", "names of variables that checks inside a sandbox may see beside PATH, HOME and their like", []
+    ),
     "session_minutes": Key("number", "minutes a session of an agent may take when it is not told otherwise", 240),
     "reading_list": Key(
         "list",

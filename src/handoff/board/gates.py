@@ -101,7 +101,8 @@ def approve(store: Store, *, key: int, answered_by: str = "", reason: str = "", 
         gate, task = _answer(transaction, key, state=APPROVED, answered_by=answered_by, reason=reason, answer=answer)
         if gate.on_yes == states.DONE:
             return outcomes.finish(transaction, key=key, summary=task.result or gate.asked, session=answered_by)
-        return outcomes.Outcome(outcomes.let_go(transaction, task, state=states.READY, fence=None))
+        after = states.WAITING if task.open_needs > 0 else states.READY  # what it comes after may still be under way
+        return outcomes.Outcome(outcomes.let_go(transaction, task, state=after, fence=None))
 
 
 def reject(store: Store, *, key: int, reason: str, answered_by: str = "") -> outcomes.Outcome:

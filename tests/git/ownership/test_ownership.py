@@ -309,3 +309,23 @@ def test_thousands_of_patterns_stay_quick_to_ask():
     assert owned.covers("src/m4999/a/b_4999.py")
     assert owned.covers("x/y/deep_17.txt")
     assert not owned.covers("x/y/deep_17.py")
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "beyond"),
+    [
+        (["src/a/"], ["src/"], False),
+        (["src/*.py", "docs/x.md"], ["src/", "docs/"], False),
+        (["src/**", "!src/secret/"], ["src/", "!src/secret/"], False),
+        (["src/"], ["src/", "!src/secret/"], True),
+        (["src/", "other/b.txt"], ["src/"], True),
+        (["**"], ["src/"], True),
+        (["src/*"], ["src/*.py"], True),
+        (["src/a.py"], ["src/[ab].py"], False),
+    ],
+)
+def test_what_one_owns_beyond_another_is_found_on_the_patterns_alone(mine, theirs, beyond):
+    mine, theirs = Ownership.parse(mine), Ownership.parse(theirs)
+    path = mine.beyond(theirs)
+    assert bool(path) == beyond, path
+    assert not path or (mine.covers(path) and not theirs.covers(path))

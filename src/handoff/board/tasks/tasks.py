@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from handoff.store.database import Row, Store, Transaction
 
+WRITTEN_INSIDE = "written_inside"  # in a baseline
 TASK, SUB_TASK, FAN_IN, PHASE = "task", "sub-task", "fan-in", "phase"
 MAX_ATTEMPTS = 3
 LIMIT = 1000
@@ -81,6 +82,11 @@ class Task(Record):
         return dict(texts.read(self.baseline, {}))
 
     @property
+    def is_from_inside(self) -> bool:
+        """Whether a sandboxed session wrote it: then it is worked on and checked inside a sandbox, whoever takes it."""
+        return WRITTEN_INSIDE in self.baseline_facts
+
+    @property
     def ended(self) -> bool:
         return self.ended_at is not None
 
@@ -105,8 +111,12 @@ def add(
     max_attempts: int = MAX_ATTEMPTS,
     labels: Sequence[str] = (),
     session: str = "",
+    gated: bool = False,
 ) -> Task:
-    """Write a task. It is ready at once unless it comes `after` tasks that are not done."""
+    """Write a task. It is ready at once unless it comes `after` tasks that are not done.
+
+    `gated` is for whoever asks a person about it in the same transaction.
+    """
     check_id(project, "project")
     check_id(id, "task")
     check_fields(id=id, brief=brief, title=title, max_attempts=max_attempts, estimate_minutes=estimate_minutes)
@@ -122,7 +132,7 @@ def add(
             project=project, id=id, brief=brief, title=title, role=role, agent=agent, workspace=workspace,
             owns=owns, check_command=check_command, baseline=baseline, priority=priority, not_before=not_before,
             estimate_minutes=estimate_minutes, max_attempts=max_attempts,
-            state=states.WAITING if unmet else states.READY, open_needs=len(unmet),
+            state=states.GATED if gated else states.WAITING if unmet else states.READY, open_needs=len(unmet),
             generation=next_generation(transaction, project=project, id=id), now=transaction.now(),
         )  # fmt: skip
         task = Task(**_only(transaction.query("add_task", **values)))

@@ -8,18 +8,17 @@ import os
 from handoff.base.clock import span
 from handoff.base.errors import Refused, UserError
 from handoff.base.record import TYPE_CHECKING
-from handoff.board.tasks import tasks
+from handoff.board.tasks import states, tasks
 from handoff.engine.fanout import paths
 from handoff.engine.home import find_project
 from handoff.engine.proof import evidence
-from handoff.engine.sessions import hooks, requests
-from handoff.engine.tasks import admin, batches, create, current
+from handoff.engine.sessions import hooks, inside, requests
+from handoff.engine.tasks import admin, create, current
 from handoff.engine.tasks import report as journey
 from handoff.engine.workspaces import task_clones
 
 if TYPE_CHECKING:
     from handoff.engine.app import App
-    from handoff.engine.home import Project
     from handoff.engine.tasks.current import CurrentClaim
 
 
@@ -71,8 +70,10 @@ def block(app: App, reason: str) -> str:
 def ask_human(
     app: App, question: str = "", text: str = "", within: str = "", default: str = "", code: str = "", answer: str = ""
 ) -> str:
-    """Ask a person about your task: yes, no, or `text` as they want it. You let the task go; a later session has the answer. After `within` (2h, 30m) without one, `default` (yes or no) counts. Or pass on what a person answered: `code` from their notification, `answer` yes, no or edit, `text` the reason or the edited text."""
+    """Ask a person about your task: yes, no, or `text` as they want it. You let the task go; a later session has the answer. `within` (2h, 30m) is how long you can wait, `default` (yes or no) what you would take then: they are shown to the person. Or pass on what a person answered: `code` from their notification, `answer` yes, no or edit, `text` the reason or the edited text."""
     if code or answer:
+        if hooks.read_permissions(app) is not None:
+            raise Refused("Gates are a person's to answer.", "Ask your own question with `question`.")
         outcome = admin.answer(app, code=code, word=answer, text=text)
         return f"Answered: task '{outcome.task.label}' is {outcome.task.state}."
     if not question.strip():
@@ -106,7 +107,11 @@ def checks(app: App) -> str:
     if not held.check_command:
         return "This task has no check."
     clone = task_clones.of_task(app, held)
-    sandboxed = clone is not None or task_clones.is_sandboxed(app, project=held.project, session=current_claim.session)
+    sandboxed = (
+        clone is not None
+        or held.is_from_inside
+        or task_clones.is_sandboxed(app, project=held.project, session=current_claim.session)
+    )
     folder = clone.tree if clone else held.workspace
     verdict = evidence.run_task_check(app, held, folder, sandboxed=sandboxed, clone=clone)
     return f"`{verdict.command}` is {verdict.word}." + (f"\n{verdict.tail}" if verdict.tail else "")
@@ -123,7 +128,6 @@ def handoff(
     priority: int = 0,
 ) -> str:
     """Write the next task down for another session: a short name, what to do, which paths it owns, how it is checked, after which tasks it may start, which agent is to do it, its priority (higher first)."""
-    project = _place(app, check)
     request = create.Request(
         task=name,
         brief=brief,
@@ -133,7 +137,9 @@ def handoff(
         agent=agent,
         priority=priority,
     )
-    made = create.write_down(app, project, request)
+    made = inside.write_down(app, request)
+    if made.state == states.GATED:
+        return f"Task '{made.label}' is written down. It goes beyond what you have yourself, so it waits for a person's yes."
     return f"Task '{made.label}' is written down and {made.state}."
 
 
@@ -141,7 +147,6 @@ def open_batch(
     app: App, name: str, parts: list[dict[str, object]], why: str = "", check: str = "", agent: str = ""
 ) -> str:
     """Split work into parts that sessions do side by side, and a task `NAME-join` that brings them together; `check` is run then. Each part: `id`, `brief`, `owns` (paths; a folder ends with /; no path may have two owners), and if needed `after` (ids of parts that must be done first), `check`, `agent`. `agent` is for parts without one."""
-    project = _place(app, check or next((str(part["check"]) for part in parts if part.get("check")), ""))
     manifest = {
         "schema_version": 2,
         "batch_id": name,
@@ -151,7 +156,7 @@ def open_batch(
         **({"agent": agent} if agent else {}),
         "sub_tasks": [_part(part) for part in parts],
     }
-    opened = batches.open_batch(app, project, "parts", json.dumps(manifest, indent=1))
+    opened = inside.open_batch(app, json.dumps(manifest, indent=1))
     left = f" Not understood and passed over: {', '.join(opened.unknown_keys)}." if opened.unknown_keys else ""
     return f"Batch '{name}' is open: {opened.batch.total} parts, ready now: {', '.join(opened.ready)}.{left}"
 
@@ -170,17 +175,6 @@ def _kind(pattern: str) -> str:
     if any(sign in pattern for sign in "*?["):
         return "glob"
     return "prefix" if pattern.endswith("/") else "exact"
-
-
-def _place(app: App, check: str) -> Project:
-    """The project new tasks are for; a sandboxed session does not choose what is run outside of its sandbox."""
-    project = find_project(app, name=app.settings.get("HANDOFF_PROJECT"))
-    if check and task_clones.is_sandboxed(app, project=project.name, session=app.settings.get("HANDOFF_SESSION")):
-        raise Refused(
-            "A session inside a sandbox does not choose what is run outside of it.",
-            "Leave `check` out; say it in the brief.",
-        )
-    return project
 
 
 def _project(app: App) -> str:

@@ -230,17 +230,27 @@ def run_task_check(app: App, task: Task, folder: str, *, sandboxed: bool, clone:
     What a sandboxed session wrote is run here, so the sandbox stands around it as well; its time is what the person's own
     settings say, because those in its workspace are the session's to write.
     """
-    from handoff.checks.commands import run_check
+    from handoff.checks.commands import inside_environment, outside_environment, run_check
 
-    wrap = None
+    wrap, environment = None, outside_environment(app.settings.environment)
     if sandboxed:
         from handoff.engine.proof.sandboxes import sandbox_of_folder
 
-        wrap = sandbox_of_folder(app, folder=folder, caches=home_config(app).texts("session_caches")).wrap
+        config = home_config(app)
+        sandbox = sandbox_of_folder(app, folder=folder, caches=config.texts("session_caches"))
+        if task.is_from_inside and sandbox.layer == "none":
+            from handoff.engine.proof.faults import GroundFault
+
+            raise GroundFault(
+                f"The check cannot run: '{task.label}' was written inside a sandbox, and this machine has none for its check.",
+                "Install bubblewrap (apt install bubblewrap), or write the task anew yourself.",
+            )
+        environment = inside_environment(app.settings.environment, also=config.texts("check_variables"))
+        wrap = sandbox.wrap
     return run_check(
         task.check_command,
         folder=folder,
-        environment={**app.settings.environment, **(clone.environment() if clone else {})},
+        environment={**environment, **(clone.environment() if clone else {})},
         timeout=project_config(task.workspace if sandboxed else folder).number("check_timeout"),
         clock=app.clock,
         wrap=wrap,

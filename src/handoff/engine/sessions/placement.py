@@ -70,6 +70,8 @@ def place(app: App, config: Config, *, task: Task, session: str, workspace: str 
     """
     wanted = _setting(config, "session_workspace", workspace, WORKSPACES)
     behind = _setting(config, "session_sandbox", sandbox, SANDBOXES)
+    if task.is_from_inside:  # whoever wrote it could not choose to be outside
+        wanted, behind = CLONE, WORKSPACE if behind in (AUTO, NONE) else behind
     found = _folder(app, task, session, clone=_wants_clone(app, task) if wanted == AUTO else wanted == CLONE)
     found = found._replace(owned=_owned(found))
     auto = behind == AUTO
@@ -79,7 +81,7 @@ def place(app: App, config: Config, *, task: Task, session: str, workspace: str 
     if behind == NONE:
         return found
     layer, policy = _sandbox(app, found, config.texts("session_caches"))
-    if layer == NOTHING and sandbox in ("", AUTO):
+    if layer == NOTHING and sandbox in ("", AUTO) and not task.is_from_inside:
         return found._replace(words=f"No sandbox: {WORDS[NOTHING]}. {ADVICE}")
     documents = all(path.startswith(PROJECT_FOLDER + "/") for path in found.reach)
     if auto and task.kind == tasks.PHASE and documents and layer == BUBBLEWRAP:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from handoff.base.clock import age
 from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING
 from handoff.board import gates
 from handoff.board.events import inbox, journal
+from handoff.board.sessions import sessions
 from handoff.board.tasks import tasks
 from handoff.engine.fanout import views
+from handoff.engine.home import home_config
 from handoff.engine.tasks import current
 
 if TYPE_CHECKING:
@@ -21,10 +24,16 @@ def ask_human(
 ) -> Gate:
     """Put the task behind a gate with the question; the session lets it go and a later one goes on with the answer.
 
-    `subject` is a text the person may change; after `within` seconds without an answer `fallback` counts.
+    `subject` is a text the person may change. After `within` seconds without an answer `fallback` counts, where a person
+    asks; what a session that we started would take is shown to them and nothing more, unless their settings say otherwise.
     """
     if not question.strip():
         raise UserError("Say what you want to know.", "For example: handoff ask 'May I drop the old table?'")
+    if fallback and within is not None and not _may_answer_itself(app, held.session):
+        question = (
+            f"{question.strip()}\nThe session would take '{fallback}' after {age(within)}. Nothing counts without you."
+        )
+        fallback = ""
     gate = gates.ask(
         app.database,
         key=held.task.key,
@@ -37,6 +46,12 @@ def ask_human(
     current.forget(app, held)
     views.refresh_or_tell(app, held.task.project, f"Task {held.task.label} waits for a person")
     return gate
+
+
+def _may_answer_itself(app: App, session: str) -> bool:
+    """Whether a default of the asker counts: a person's own tab may agree with itself, an agent's session may not."""
+    known = sessions.get(app.database, id=session) if session else None
+    return known is None or known.kind != sessions.AGENT or bool(home_config(app).values["session_defaults"])
 
 
 def request_path(app: App, held: CurrentClaim, *, path: str, reason: str) -> str:

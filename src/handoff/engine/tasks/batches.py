@@ -20,6 +20,9 @@ from handoff.engine.tasks.manifest_fields import Fault
 from handoff.git.ownership.ownership import Ownership, overlaps
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
     from handoff.board.tasks.batches import Batch
     from handoff.board.tasks.metrics import Calibration
     from handoff.board.tasks.tasks import Task
@@ -76,10 +79,24 @@ def read_checked(path: str, text: str = "") -> Manifest:
     return manifest
 
 
-def open_batch(app: App, project: Project, path: str, text: str = "") -> OpenedBatch:
-    """Write a batch, its parts and its waiting fan-in, all or nothing; nothing waits in the foreground."""
+def open_batch(
+    app: App,
+    project: Project,
+    path: str,
+    text: str = "",
+    *,
+    bound: Callable[[Manifest], None] | None = None,
+    mark: Mapping[str, Any] | None = None,
+    owns: tuple[str, ...] = (),
+) -> OpenedBatch:
+    """Write a batch, its parts and its waiting fan-in, all or nothing; nothing waits in the foreground.
+
+    Where a session writes it, `bound` refuses what goes beyond it, each task carries its `mark`, and the fan-in `owns` no more.
+    """
     config = home_config(app)
     manifest = read_checked(path, text)
+    if bound is not None:
+        bound(manifest)
     workspace = manifest.workspace or project.workspace
     project = settle(app, project)
     uri_for(config, Job(project.name, manifest.batch_id, workspace, ""))
@@ -98,6 +115,7 @@ def open_batch(app: App, project: Project, path: str, text: str = "") -> OpenedB
         estimate_minutes=manifest.serial_minutes,
         max_attempts=attempts,
         labels=manifest.labels,
+        owns=owns,
     )
     batch = batches.open_batch(
         app.database,
@@ -112,7 +130,7 @@ def open_batch(app: App, project: Project, path: str, text: str = "") -> OpenedB
         serial_minutes=manifest.serial_minutes,
         timeout_hours=manifest.timeout_hours,
         manifest=json.dumps({"timeout_hours": manifest.timeout_hours, **manifest.raw}, ensure_ascii=False),
-        baseline=take_baseline(app, workspace, stamps=True),
+        baseline={**take_baseline(app, workspace, stamps=True), **(mark or {})},
     )
     views.refresh_or_tell(app, project.name, f"Batch {batch.id} is recorded")
     ready = tuple(sub.id for sub in manifest.sub_tasks if not sub.depends_on)

@@ -13,7 +13,7 @@ from handoff.board.tasks.requirements import check_labels
 from handoff.engine.fanout import views
 from handoff.engine.fanout.paths import is_stopped
 from handoff.engine.fanout.tab_urls import Job, uri_for
-from handoff.engine.home import home_config, settle
+from handoff.engine.home import find_project, home_config, settle
 from handoff.engine.proof.baseline import take_baseline
 
 if TYPE_CHECKING:
@@ -73,12 +73,35 @@ def prepare(app: App, project: Project, request: Request) -> dict[str, Any]:
     }
 
 
-def write_down(app: App, project: Project, request: Request) -> Task:
-    """Record a task and write its files; a live task of that id is not overwritten."""
+def project_of_caller(app: App, *, name: str = "", workspace: str = "") -> Project:
+    """The project new tasks are for. A session in a clone of its own writes them for the checkout it was made from."""
+    project = find_project(app, name=name, workspace=workspace)
+    checkout = "" if workspace else str(session_facts(app).get("checkout", ""))
+    return project._replace(workspace=checkout) if os.path.isdir(checkout) else project
+
+
+def session_facts(app: App) -> dict[str, Any]:
+    """What was written down of the session that calls when it was started here; nothing for everybody else."""
+    session, project = app.settings.get("HANDOFF_SESSION"), app.settings.get("HANDOFF_PROJECT")
+    if not session or not project or "/" in session + project:
+        return {}
+    from handoff.agents import folder as folders
+
+    return dict(folders.get(folders.place(app.settings.home, project, session), folders.FACTS))
+
+
+def checked(app: App, project: Project, request: Request) -> tuple[dict[str, Any], Project]:
+    """The values of a new task's row, and its project as it is known from now on."""
     values = prepare(app, project, request)
     project = settle(app, project)
     values["project"] = project.name
     _refuse_foreign_file(app, project, request.task)
+    return values, project
+
+
+def write_down(app: App, project: Project, request: Request) -> Task:
+    """Record a task and write its files; a live task of that id is not overwritten."""
+    values, project = checked(app, project, request)
     task = tasks.add(app.database, **values, after=request.after, labels=request.labels)
     views.refresh_or_tell(app, project.name, f"Task {task.label} is recorded")
     return task

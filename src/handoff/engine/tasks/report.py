@@ -260,7 +260,7 @@ def _judge(
             f"Bring it back: {program} workspace revive {name}. Or give the task back: {program} release {task.label}",
         )
     folder = _worked_in(app, task, held.workspace)
-    sandboxed = task_clones.is_sandboxed(app, project=task.project, session=held.session)
+    sandboxed = task.is_from_inside or task_clones.is_sandboxed(app, project=task.project, session=held.session)
     return evidence.gather(app, task, workspace=folder, sandboxed=sandboxed), None, None
 
 

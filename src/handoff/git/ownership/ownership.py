@@ -140,6 +140,19 @@ class Ownership:
             return not self._excluded.rules and self._owned.holds_folder(name) is not None
         return self._owned.find(name) is not None and self._excluded.find(name) is None
 
+    def beyond(self, other: Ownership) -> str:
+        """A path that this one owns and the other does not, perhaps one that does not exist yet; empty where there is none."""
+        from handoff.git.ownership.intersection import meeting
+
+        anything = Ownership.parse(["**"]).rules[-1]
+        for rule in self.rules:
+            found = meeting(rule, anything, (*self.exclusions, *other.rules))
+            for taken_out in () if found is not None else other.exclusions:
+                found = found or meeting(rule, taken_out, self.exclusions)
+            if found is not None:
+                return os.fsdecode(found)
+        return ""
+
     def _name(self, path: str | bytes) -> bytes | None:
         raw = to_bytes(path)
         if raw.startswith(b"/") or not raw or b"\0" in raw:

@@ -9,7 +9,7 @@ import sys
 from handoff.base.errors import UsageError, UserError
 from handoff.base.record import TYPE_CHECKING
 from handoff.engine.fanout.paths import document
-from handoff.engine.home import find_project, home_config
+from handoff.engine.home import home_config
 from handoff.engine.tasks import create
 from handoff.surfaces.cli.command import Command, flag, option, pick, project_option
 
@@ -75,7 +75,7 @@ def _dump(ctx: Context, arguments: argparse.Namespace) -> None:
         _open_batch(ctx, arguments)
     else:
         _check_words(ctx, arguments)
-        project = find_project(ctx.app, name=arguments.project, workspace=arguments.workspace)
+        project = create.project_of_caller(ctx.app, name=arguments.project, workspace=arguments.workspace)
         if arguments.batch_done or arguments.batch_blocked:
             _report_part(ctx, arguments, project)
         elif arguments.status != "active":
@@ -211,7 +211,7 @@ def _report(ctx: Context, arguments: argparse.Namespace, project: Project) -> No
 def _open_batch(ctx: Context, arguments: argparse.Namespace) -> None:
     from handoff.engine.tasks import batches
 
-    project = find_project(ctx.app, name=arguments.project, workspace=arguments.workspace)
+    project = create.project_of_caller(ctx.app, name=arguments.project, workspace=arguments.workspace)
     if arguments.dry_run:
         manifest = batches.read_checked(arguments.open_batch)
         ctx.out.data({"dry_run": True, "batch": manifest.batch_id, "sub_tasks": [sub.id for sub in manifest.sub_tasks]})
