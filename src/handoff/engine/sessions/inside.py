@@ -61,7 +61,7 @@ def write_down(app: App, request: Request) -> Task:
         return create.write_down(app, project, request)
     request = request._replace(owns=request.owns or writer.task.patterns)
     beyond = _beyond(writer, request)
-    values, project = create.checked(app, project, request)
+    values, project = create.values_of_new(app, project, request)
     values["baseline"] = {**values["baseline"], **writer.mark}
     with app.database.transaction() as transaction:
         task = tasks.add(

@@ -90,7 +90,7 @@ def session_facts(app: App) -> dict[str, Any]:
     return dict(folders.get(folders.place(app.settings.home, project, session), folders.FACTS))
 
 
-def checked(app: App, project: Project, request: Request) -> tuple[dict[str, Any], Project]:
+def values_of_new(app: App, project: Project, request: Request) -> tuple[dict[str, Any], Project]:
     """The values of a new task's row, and its project as it is known from now on."""
     values = prepare(app, project, request)
     project = settle(app, project)
@@ -101,7 +101,7 @@ def checked(app: App, project: Project, request: Request) -> tuple[dict[str, Any
 
 def write_down(app: App, project: Project, request: Request) -> Task:
     """Record a task and write its files; a live task of that id is not overwritten."""
-    values, project = checked(app, project, request)
+    values, project = values_of_new(app, project, request)
     task = tasks.add(app.database, **values, after=request.after, labels=request.labels)
     views.refresh_or_tell(app, project.name, f"Task {task.label} is recorded")
     return task
