@@ -75,6 +75,23 @@ def test_a_fan_in_whose_session_is_lost_has_not_started_and_old_scripts_beat_its
     assert not os.path.exists(os.path.join(folder, "_fan_in_started"))
 
 
+def test_what_a_launcher_took_away_is_tidied_with_its_task(cli):
+    cli("dump", "--task", "first", "--next", "x")
+    folder = os.path.join(os.environ["HANDOFF_HOME"], "repo", "launched")
+    os.makedirs(folder)
+    taken, strange = (os.path.join(folder, f"{name}-1700000000000000000.txt") for name in ("first", "nobody"))
+    for path in (taken, strange):
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("WORKSPACE=/x\nURI=y\n")
+    found = cli("dump", "--cleanup-orphan", "--apply", "--json").json["orphans"]
+    assert [one["task"] for one in found] == ["nobody"]
+    assert os.path.exists(taken)
+    assert not os.path.exists(strange)
+    cli("cancel", "first")
+    cli("prune", "--execute")
+    assert not os.path.exists(taken)
+
+
 def test_tests_that_could_not_run_are_not_called_red(cli, repo, tmp_path):
     repo.write("tests/test_x.py", "def test_x(): pass\n")
     folder = tmp_path / "bin"

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from handoff.engine.app import App
 
 RESERVED = frozenset("sessions logs locks backups done config guard hooks snapshots workspaces endpoints".split())
+APART = "relay"
 _LEAST_NAME = 2
 _LONGEST_LABEL = 60
 
@@ -37,7 +38,14 @@ class Project(Record):
     folder: str
 
     def batch_folder(self, batch_id: str) -> str:
-        return os.path.join(self.folder, "batches", batch_id)
+        return os.path.join(files_folder(os.path.dirname(self.folder), self.name), "batches", batch_id)
+
+
+def files_folder(home: str, project: str) -> str:
+    """Where the files about a project's tasks lie: its folder, or one apart inside it where an older tool keeps files too."""
+    folder = os.path.join(home, project)
+    apart = os.path.join(folder, APART)
+    return apart if os.path.isdir(apart) else folder
 
 
 def find_project(app: App, *, name: str = "", workspace: str = "") -> Project:

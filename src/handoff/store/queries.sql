@@ -339,6 +339,13 @@ VALUES (:project, :id, :workspace, 'open', :total, :total, :next_task, :rational
         :serial_minutes, :manifest, :now, :due_at)
 RETURNING *
 
+-- name: add_ended_batch
+-- a batch that another tool has brought to its end; it stands for its figures
+INSERT INTO batch (project, id, workspace, state, total, remaining, next_task, rationale, estimated_speedup,
+                   serial_minutes, manifest, created_at, joined_at, ended_at)
+VALUES (:project, :id, '', 'done', :total, 0, '', '', 0, 0, '{}', :at, :at, :at)
+RETURNING *
+
 -- name: set_fan_in
 -- which task brings the batch together
 UPDATE batch SET fan_in = :fan_in WHERE key = :key RETURNING *

@@ -18,7 +18,7 @@ from handoff.engine.safety import incidents, snapshots
 from handoff.engine.supervisor import watchdog
 from handoff.engine.workspaces import landing, workspaces
 from handoff.git.workspaces.workspaces import WorkspaceRequest
-from relay import app, here
+from relay import app, here, manifest
 from snapshot_archive import tree_facts
 
 
@@ -209,22 +209,26 @@ def test_a_worktree_that_vanished_is_made_again_on_its_own_branch(watched):
     assert tree_facts(place.tree) == before
 
 
-def test_wiped_files_of_the_home_are_noticed(watched):
+def test_wiped_files_of_the_home_are_noticed(watched, tmp_path):
     here("dump", "--task", "form", "--next", "Build it.")
+    here("dump", "--open-batch", manifest(tmp_path / "m.json", batch="split", parts=("one", "two")))
     here("git-guard", "env", "--role", "sub-task")
     look()
     home = os.environ["HANDOFF_HOME"]
     shutil.rmtree(os.path.join(home, "repo", "queue"))
     shutil.rmtree(os.path.join(home, "guard", "sub-task"))
+    shutil.rmtree(os.path.join(home, "repo", "batches", "split"))
     found = look()
     assert {one.kind for one in found} == {"home-wiped"}
-    assert len(found) == 2
+    assert len(found) == 3
+    assert any("batch split is gone" in one.what for one in found)
     for one in found:
         subprocess.run(["sh", "-c", one.fix], check=True, capture_output=True)
     assert os.path.exists(os.path.join(home, "repo", "queue", "form.md"))
     assert os.path.exists(os.path.join(home, "guard", "sub-task", "git"))
+    assert os.path.exists(os.path.join(home, "repo", "batches", "split", "one.env"))
     assert look() == []
-    assert [incidents.find(app(), id=one.id).resolved for one in found] == ["fixed", "fixed"]
+    assert [incidents.find(app(), id=one.id).resolved for one in found] == ["fixed", "fixed", "fixed"]
 
 
 def test_a_commit_that_takes_in_what_a_session_is_at_work_on_is_noticed(watched):

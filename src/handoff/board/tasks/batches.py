@@ -218,6 +218,11 @@ def find(store: Store, *, project: str, id: str) -> Batch:
     return found
 
 
+def is_known(store: Store, *, project: str, id: str) -> bool:
+    """Whether a batch of that id was ever opened, live or ended."""
+    return fetch_one(store, Batch, "find_batch", project=project, id=id) is not None
+
+
 def get(store: Store, *, key: int) -> Batch:
     """The batch with that key."""
     found = fetch_one(store, Batch, "get_batch", key=key)

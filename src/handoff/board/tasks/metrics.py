@@ -62,6 +62,38 @@ def record(transaction: Transaction, *, batch: Batch, summary: str = "", session
     )
 
 
+def take_in(
+    store: Store,
+    *,
+    project: str,
+    batch: str,
+    sub_tasks: int,
+    estimated_minutes: float,
+    session_minutes: float,
+    estimated_speedup: float,
+    speedup: float,
+    summary: str,
+    at: float,
+) -> None:
+    """The figures of a batch that another tool has brought to its end, so that the estimates go on."""
+    with store.transaction() as transaction:
+        (row,) = transaction.query("add_ended_batch", project=project, id=batch, total=sub_tasks, at=at)
+        transaction.execute(
+            "add_measure",
+            batch=row["key"],
+            project=project,
+            sub_tasks=sub_tasks,
+            estimated_minutes=estimated_minutes,
+            session_minutes=session_minutes,
+            wall_minutes=0.0,
+            estimated_speedup=estimated_speedup,
+            speedup=speedup,
+            serial_share=None,
+            summary=summary[:200],
+            now=at,
+        )
+
+
 def serial_share(speedup: float, workers: int) -> float | None:
     """The part that did not run side by side, by Amdahl's law: speed-up = 1 / (s + (1 - s) / workers)."""
     if workers < 2 or speedup <= 0:  # noqa: PLR2004 - one worker has nobody beside it

@@ -9,6 +9,7 @@ from handoff.base.record import TYPE_CHECKING
 from handoff.board.sessions import pauses
 from handoff.engine.fanout.markers import RECORDED
 from handoff.engine.fanout.paths import stop_places
+from handoff.engine.home import files_folder
 
 if TYPE_CHECKING:
     from handoff.board.sessions.pauses import Pause
@@ -39,7 +40,7 @@ def read_files(app: App, project: str) -> list[Pause]:
 
 def _files(app: App, project: str) -> dict[tuple[str, str, str], str]:
     home = app.settings.home
-    folder = os.path.join(home, project, "batches")
+    folder = os.path.join(files_folder(home, project), "batches")
     batches = os.listdir(folder) if os.path.isdir(folder) else []
     wanted = {
         (pauses.ALL, "", ""): stop_places(home),

@@ -16,7 +16,7 @@ from handoff.board.tasks import states, tasks
 from handoff.engine.fanout import markers
 from handoff.engine.fanout.paths import document, is_stopped
 from handoff.engine.fanout.tab_urls import Job, uri_for
-from handoff.engine.home import home_config
+from handoff.engine.home import APART, files_folder, home_config
 from handoff.engine.workspaces import baton
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from handoff.board.tasks.tasks import Task
     from handoff.engine.app import App
 
-_STAMP = ".views"
+STAMP = ".views"
 _MANY = 40  # from here on one sync of the disk is cheaper than one for each file
 _EVENTS = 1000
 _MEASURES = 1000
@@ -36,13 +36,13 @@ Files = dict[str, "str | None"]
 
 def refresh(app: App, project: str, *, whole: bool = False) -> int:
     """Bring a project's files up to date with its rows; how many files were written or removed."""
-    folder = os.path.join(app.settings.home, project)
+    folder = files_folder(app.settings.home, project)
     newest = journal.last(app.database, project=project, limit=1)
     top = newest[-1].seq if newest else 0
     if not whole and (top == 0 or (_seen(app, folder), _seen_stops(folder)) == (top, _stops(app, project))):
         return 0
     make_folder(os.path.join(folder, "queue"))
-    with locked(os.path.join(folder, _STAMP + ".lock"), what=f"the files of project {project}"):
+    with locked(os.path.join(folder, STAMP + ".lock"), what=f"the files of project {project}"):
         return _refresh(app, project, folder, whole=whole)
 
 
@@ -81,6 +81,34 @@ def refresh_or_tell(app: App, project: str, done: str) -> None:
         raise UserError(
             f"{done}, but its files are not: {error.message}", f"Fix that, then: {app.settings.program} sync-files"
         ) from error
+
+
+def keep_apart(app: App, project: str) -> None:
+    """From now on our files of a project lie in a folder of their own; those of ours beside another tool's are taken away."""
+    folder = os.path.join(app.settings.home, project)
+    apart = os.path.join(folder, APART)
+    if os.path.isdir(apart):
+        return
+    mine = _all(app, project).files if app.has_rows else {}
+    make_folder(apart)
+    for path, text in mine.items():
+        if text is not None and _content(path) == text.encode("utf-8", "surrogateescape"):
+            remove(path)
+    remove(os.path.join(folder, STAMP))
+    if mine:
+        refresh(app, project, whole=True)
+
+
+def _all(app: App, project: str) -> _Writer:
+    """Every file of a project's live batches and tasks."""
+    from handoff.board.tasks import batches
+
+    writer = _Writer(app, _stops(app, project))
+    for batch in batches.listing(app.database, project=project, limit=1_000_000):
+        writer.add_batch(batch.key)
+    for task in tasks.listing(app.database, project=project, limit=1_000_000):
+        writer.add_task(task)
+    return writer
 
 
 def _refresh(app: App, project: str, folder: str, *, whole: bool) -> int:
@@ -148,7 +176,7 @@ class _Writer:
         return self._batches[key]
 
     def folder(self, batch: Batch) -> str:
-        return os.path.join(self.app.settings.home, batch.project, "batches", batch.id)
+        return os.path.join(files_folder(self.app.settings.home, batch.project), "batches", batch.id)
 
     def guarded(self, role: str, batch: Batch) -> dict[str, str]:
         """Where the guarded git of a role is, and in which repository it guards."""
@@ -224,10 +252,11 @@ class _Writer:
             from handoff.board.tasks import batches, metrics
 
             rows = metrics.listing(self.app.database, project=batch.project, limit=_MEASURES)
-            lines = [
-                markers.measure_line(row, batches.get(self.app.database, key=row.batch).id) for row in reversed(rows)
-            ]
-            path = os.path.join(self.app.settings.home, batch.project, "metrics.jsonl")
+            known = {
+                one.key: one.id for one in batches.listing(self.app.database, project=batch.project, include_ended=True)
+            }
+            lines = [markers.measure_line(row, known.get(row.batch, f"batch-{row.batch}")) for row in reversed(rows)]
+            path = os.path.join(files_folder(self.app.settings.home, batch.project), "metrics.jsonl")
             self.files[path] = "".join(lines)
 
 
@@ -288,19 +317,19 @@ def _content(path: str) -> bytes | None:
 
 def _seen(app: App, folder: str) -> int:
     """Up to which line of the journal the files are true; -1 when that is not known or was another database."""
-    there = _content(os.path.join(folder, _STAMP))
+    there = _content(os.path.join(folder, STAMP))
     number, _, place = (there or b"").decode("utf-8", "replace").partition("\n")[0].strip().partition(" ")
     return int(number) if number.isdigit() and place == app.database.place else -1
 
 
 def _seen_stops(folder: str) -> set[str]:
     """The stops that the files know."""
-    return set((_content(os.path.join(folder, _STAMP)) or b"").decode("utf-8", "replace").split("\n")[1:]) - {""}
+    return set((_content(os.path.join(folder, STAMP)) or b"").decode("utf-8", "replace").split("\n")[1:]) - {""}
 
 
 def _remember(app: App, folder: str, seq: int, stops: set[str]) -> None:
     # Not synced: if it is lost in a power cut, the files are rebuilt once.
-    path = os.path.join(folder, _STAMP)
+    path = os.path.join(folder, STAMP)
     temp = f"{path}.{os.getpid()}.tmp"
     try:
         with open(temp, "w", encoding="utf-8") as file:

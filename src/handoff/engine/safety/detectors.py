@@ -10,6 +10,7 @@ from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.settings import PROJECT_FOLDER
 from handoff.board.sessions import sessions
 from handoff.board.tasks import states, tasks
+from handoff.engine.home import files_folder
 from handoff.engine.safety.snapshots import SnapshotStore
 from handoff.engine.safety.snapshots import keep as keep_snapshot
 from handoff.git import tampering
@@ -161,6 +162,7 @@ def facts(app: App, watched: WatchedRepository, before: dict[str, Any]) -> dict[
         "documents": _documents(watched.source.top),
         "store": watched.store.exists,
         "queue": os.path.isdir(os.path.join(watched.project, "queue")),
+        "batches": _batch_folders(app, watched),
         "shims": [role for role in ROLES if os.path.exists(os.path.join(guard, role, "git"))],
         "workspaces": {one.name: _tip(one) for one in watched.workspaces if os.path.lexists(one.tree)},
         "snapshot": before.get("snapshot", ""),
@@ -278,6 +280,12 @@ def _wiped_home(app: App, watched: WatchedRepository, before: dict[str, Any], no
     if before.get("queue") and not now["queue"]:
         queue = os.path.join(watched.project, "queue")
         gone.append(("queue", queue, f"{queue} is gone.", ("sync-files",)))
+    for name, path in before.get("batches", {}).items():
+        if name not in now["batches"] and name in tasks.open_batches(app.database, project=watched.name):
+            what = (
+                f"The folder of batch {name} is gone: {path}. Tabs that source their .env there run without the guard."
+            )
+            gone.append((f"batch/{name}", path, what, ("sync-files",)))
     for role in sorted(set(before.get("shims", [])) - set(now["shims"])):
         path = os.path.join(app.settings.home, "guard", role, "git")
         what = f"The guarded git for the role {role} is gone: {path}."
@@ -293,6 +301,13 @@ def _wiped_home(app: App, watched: WatchedRepository, before: dict[str, Any], no
         )
         for subject, path, what, words in gone
     ]
+
+
+def _batch_folders(app: App, watched: WatchedRepository) -> dict[str, str]:
+    """The folders of the open batches that are there."""
+    folder = os.path.join(files_folder(app.settings.home, watched.name), "batches")
+    found = {name: os.path.join(folder, name) for name in tasks.open_batches(app.database, project=watched.name)}
+    return {name: path for name, path in found.items() if os.path.isdir(path)}
 
 
 def _wiped_documents(watched: WatchedRepository, before: dict[str, Any], now: dict[str, Any]) -> list[Tampering]:

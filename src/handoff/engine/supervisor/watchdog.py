@@ -14,7 +14,8 @@ from handoff.board.sessions import watchdog
 from handoff.board.tasks import batches, tasks
 from handoff.engine.fanout import stop_files, views
 from handoff.engine.fanout.markers import RECORDED
-from handoff.engine.home import RESERVED
+from handoff.engine.fanout.paths import launched_task
+from handoff.engine.home import RESERVED, files_folder
 from handoff.engine.safety import incidents
 from handoff.engine.tasks import current
 from handoff.engine.tasks import report as journey
@@ -136,9 +137,9 @@ def _take_in(app: App, marker: Marker, taken_in: list[str], refused: list[str]) 
 
 def _touched(home: str, project: str, since: float) -> Iterator[Marker]:
     """Markers we did not write. Only folders and files that changed since the last look are opened."""
-    queue = os.path.join(home, project, "queue")
+    queue = os.path.join(files_folder(home, project), "queue")
     yield from _markers_in(queue, project, "", since)
-    folder = os.path.join(home, project, "batches")
+    folder = os.path.join(files_folder(home, project), "batches")
     try:
         with os.scandir(folder) as entries:
             found = [entry.path for entry in entries if entry.is_dir() and entry.stat().st_mtime >= since]
@@ -224,7 +225,8 @@ def orphans(app: App, *, project: str = "") -> list[Orphan]:
         files: dict[str, list[str]] = {}
         for folder in ("queue", "ack", "launched"):
             for path in _plain_files(os.path.join(app.settings.home, name, folder)):
-                files.setdefault(os.path.basename(path).lstrip(".").partition(".")[0], []).append(path)
+                file = os.path.basename(path)
+                files.setdefault(launched_task(file) or file.lstrip(".").partition(".")[0], []).append(path)
         known = {task.id for task in tasks.listing(app.database, project=name, include_ended=True, limit=1_000_000)}
         for task, paths in sorted(files.items()):
             newest = max(os.lstat(path).st_mtime for path in paths)

@@ -11,7 +11,7 @@ from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.tasks import batches, metrics, outcomes, tasks
 from handoff.engine.fanout import views
 from handoff.engine.fanout.tab_urls import Job, uri_for
-from handoff.engine.home import home_config, settle
+from handoff.engine.home import APART, home_config, settle
 from handoff.engine.proof.baseline import take_baseline
 from handoff.engine.tasks import current
 from handoff.engine.tasks import report as journey
@@ -170,7 +170,8 @@ def find_batch(app: App, project: Project, name: str) -> Batch:
     folder, last = os.path.split(os.path.normpath(name))
     owner = project.name
     if os.path.basename(folder) == "batches":
-        owner = os.path.basename(os.path.dirname(os.path.abspath(folder)))
+        above = os.path.dirname(os.path.abspath(folder))
+        owner = os.path.basename(os.path.dirname(above) if os.path.basename(above) == APART else above)
     return batches.find(app.database, project=owner, id=last)
 
 

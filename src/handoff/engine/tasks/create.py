@@ -13,7 +13,7 @@ from handoff.board.tasks.requirements import check_labels
 from handoff.engine.fanout import views
 from handoff.engine.fanout.paths import is_stopped
 from handoff.engine.fanout.tab_urls import Job, uri_for
-from handoff.engine.home import find_project, home_config, settle
+from handoff.engine.home import files_folder, find_project, home_config, settle
 from handoff.engine.proof.baseline import take_baseline
 
 if TYPE_CHECKING:
@@ -109,13 +109,23 @@ def write_down(app: App, project: Project, request: Request) -> Task:
 
 def _refuse_foreign_file(app: App, project: Project, task: str) -> None:
     """A document that no row of ours stands for is somebody else's, perhaps of handoff-fanout: its words are nowhere else."""
-    path = os.path.join(project.folder, "queue", f"{task}.md")
+    path = os.path.join(files_folder(app.settings.home, project.name), "queue", f"{task}.md")
     if not os.path.lexists(path) or tasks.is_known(app.database, project=project.name, id=task):
         return
     if not read_text(path).startswith(f"# Task `{task}` of project "):  # so begins a baton, perhaps of another database
         raise Refused(
             f"{path} is there, and no task of handoff wrote it.", "Use another id, or put that file aside first."
         )
+
+
+def is_older(app: App, project: Project) -> bool:
+    """Whether the home is handoff-fanout's too: settings of its kind, or a queue of this project that we have not written yet."""
+    home = app.settings.home
+    theirs = os.path.exists(os.path.join(home, "config.json")) and not os.path.exists(os.path.join(home, "config.toml"))
+    folder = files_folder(home, project.name)
+    return theirs or (
+        os.path.isdir(os.path.join(folder, "queue")) and not os.path.exists(os.path.join(folder, views.STAMP))
+    )
 
 
 def preview(app: App, project: Project, request: Request) -> Task:

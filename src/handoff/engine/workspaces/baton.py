@@ -10,6 +10,7 @@ from handoff.base.record import TYPE_CHECKING
 from handoff.board import answers
 from handoff.board.events import journal, texts
 from handoff.board.tasks import tasks
+from handoff.engine.home import files_folder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -197,7 +198,7 @@ def _report(app: App, task: Task, batch: Batch | None, clone: str) -> str:
         lines.append(f"export HANDOFF_HOME={quoted(app.settings.home)}")
     if batch is not None and not clone:
         role = "fan-in" if task.kind == "fan-in" else task.id
-        env = os.path.join(app.settings.home, task.project, "batches", batch.id, f"{role}.env")
+        env = os.path.join(files_folder(app.settings.home, task.project), "batches", batch.id, f"{role}.env")
         lines.append(f". {quoted(env)}")
     if task.state == "running":
         target += f" --session {task.held_by} --fence {task.fence}"

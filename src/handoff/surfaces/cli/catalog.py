@@ -75,6 +75,7 @@ _SECTIONS = {
         "migrate-database": ("supervisor.database", "move the relay to another database, for example to Postgres"),
         "watchdog": ("supervisor.watchdog", "find silent sessions and due fan-ins, once or again and again"),
         "notify": ("supervisor.notify", "tell your chat, phone or program what happens: status, test, deliver"),
+        "import": ("tool.imports", "move over from handoff-fanout: its live tasks, batches, measures and settings"),
         "project": ("tasks.projects", "list the projects of this machine; take one over that moved, or rename it"),
         "sync-files": ("tasks.board", "rebuild the files under the home from the relay's rows"),
         "install": ("supervisor.watchdog", "set up the supervisor or the watchdog as a service of your system"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 
 from handoff.base.errors import UsageError, UserError
@@ -132,6 +131,7 @@ def _write(ctx: Context, arguments: argparse.Namespace, project: Project) -> Non
         ctx.out.note(f"Dry run: nothing is written. The document would be {document(ctx.app, task)}")
         ctx.out.line(baton(ctx.app, home_config(ctx.app), task))
         return
+    older = create.is_older(ctx.app, project)
     task = create.write_down(ctx.app, project, request)
     program = ctx.settings.program
     ctx.out.data(_as_data(ctx, task))
@@ -146,7 +146,8 @@ def _write(ctx: Context, arguments: argparse.Namespace, project: Project) -> Non
         ctx.out.warning(f"{project.workspace} is not in a git repository: what the session changes cannot be judged.")
     _tell_unpushed(ctx, project)
     _tell_stops(ctx, project)
-    _tell_old_settings(ctx)
+    if older:
+        tell_older(ctx)
     if arguments.open_now:
         from handoff.surfaces.cli.commands.tasks.board import open_and_tell
 
@@ -165,10 +166,12 @@ def _tell_unpushed(ctx: Context, project: Project) -> None:
         ctx.out.warning(f"{trouble} Other machines cannot take it until that worked; `handoff work` here tries again.")
 
 
-def _tell_old_settings(ctx: Context) -> None:
-    home = ctx.settings.home
-    if os.path.exists(os.path.join(home, "config.json")) and not os.path.exists(os.path.join(home, "config.toml")):
-        ctx.out.note(f"{home}/config.json is the older tool's and not read; the settings are in config.toml there.")
+def tell_older(ctx: Context) -> None:
+    """There is work of the older tool in this home, which is not on the board."""
+    ctx.out.note(
+        f"{ctx.settings.home} also holds work or settings of handoff-fanout. To see and take them over: "
+        f"{ctx.settings.program} import fanout"
+    )
 
 
 def _tell_stops(ctx: Context, project: Project) -> None:

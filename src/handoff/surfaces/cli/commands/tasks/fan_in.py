@@ -8,7 +8,7 @@ from handoff.base.clock import age
 from handoff.base.errors import Conflict, UserError
 from handoff.base.ids import check_id
 from handoff.base.record import TYPE_CHECKING
-from handoff.engine.home import find_project
+from handoff.engine.home import files_folder, find_project
 from handoff.engine.tasks import batches, current, report
 from handoff.surfaces.cli.commands.tasks.reports import show_finished
 
@@ -60,7 +60,8 @@ def keep_alive(ctx: Context, arguments: Namespace, batch: Batch) -> int:
             return 0
         try:
             current.beat(ctx.app, current_claim)
-            current.touch(os.path.join(ctx.settings.home, batch.project, "batches", batch.id, "_fan_in_heartbeat"))
+            folder = files_folder(ctx.settings.home, batch.project)
+            current.touch(os.path.join(folder, "batches", batch.id, "_fan_in_heartbeat"))
         except Conflict:
             if batches.fan_in_of(ctx.app, batch).ended:
                 return 0

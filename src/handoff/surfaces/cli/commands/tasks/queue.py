@@ -76,9 +76,19 @@ def _queue(ctx: Context, arguments: argparse.Namespace) -> None:
             f"No {arguments.state or ('' if arguments.include_ended else 'live')} tasks {scope}.".replace("  ", " ")
         )
         ctx.out.line(f"Write one down: {program} dump --task ID --next 'what to do'")
+    _tell_older(ctx)
     if found.gates:
         waits = "1 gate waits" if found.gates == 1 else f"{found.gates} gates wait"
         ctx.out.line(f"{waits} for your answer: {program} gates", "warn")
+
+
+def _tell_older(ctx: Context) -> None:
+    from handoff.engine.supervisor.handoff_fanout.take_in import older_projects
+
+    if older_projects(ctx.settings.home):
+        from handoff.surfaces.cli.commands.tasks.dump import tell_older
+
+        tell_older(ctx)
 
 
 def _take_in(ctx: Context, project: str) -> None:

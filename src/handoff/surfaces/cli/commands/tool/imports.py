@@ -1,0 +1,67 @@
+"""`import`: move over from another tool."""
+
+from __future__ import annotations
+
+from handoff.base.record import TYPE_CHECKING
+from handoff.engine.supervisor.handoff_fanout import take_in
+from handoff.surfaces.cli.command import Command, flag, number_of, option, optional_word
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from handoff.surfaces.cli.command import Context, Parser
+
+_EPILOG = """Of handoff-fanout's home are taken in: live and blocked tasks, open batches with what their parts have said, measures
+(the calibration goes on), stops and config.json. Its files are only read; in a home that both tools share, handoff's own files
+go to a folder 'relay' beside them. Saying it twice takes in what is new."""
+_SHOWN = {take_in.NEW: "good", take_in.KNOWN: "dim", take_in.REFUSED: "bad"}
+_KIND = {take_in.MEASURE: "measure of batch"}
+
+
+def _arguments(parser: Parser) -> None:
+    text = "Open here what is live in a home of handoff-fanout (a dry run unless --execute)."
+    verb = parser.verb("fanout", "move over from handoff-fanout", text)
+    optional_word(
+        verb, "folder", "DIR", "its home (default: where one is found: this home, ~/.handoff, ~/.claude-handoff)"
+    )
+    option(verb, "--project NAME", "only this project of the old home")
+    option(verb, "--workspace DIR", "where the checkout is now, if the one it names is gone")
+    flag(verb, "--execute", "do it; without this it is only shown")
+
+
+def _import(ctx: Context, arguments: Namespace) -> int:
+    folder = arguments.folder or take_in.default_home(ctx.app)
+    plan = take_in.import_home(
+        ctx.app,
+        path=folder,
+        project=arguments.project,
+        workspace=arguments.workspace,
+        execute=arguments.execute,
+    )
+    out, program = ctx.out, ctx.settings.program
+    out.data({**plan._asdict(), "items": [item._asdict() for item in plan.items], "executed": arguments.execute})
+    out.line(f"The home of handoff-fanout: {plan.home}", "strong")
+    words = {take_in.NEW: "taken in" if arguments.execute else "would be taken in", take_in.KNOWN: "stays as it is"}
+    for item in plan.items:
+        where = f"{item.project}/" if item.project not in ("", "*", item.name) else ""
+        fate = words.get(item.fate, "NOT taken in")
+        out.line(f"  {_KIND.get(item.kind, item.kind)} {where}{item.name}: {fate} ({item.words})", _SHOWN[item.fate])
+    for fault in plan.faults:
+        out.warning(fault)
+    refused = plan.count(take_in.REFUSED)
+    if not plan.items:
+        out.line("Nothing of handoff-fanout that is live was found there.")
+    elif not plan.count(take_in.NEW):
+        out.line("Nothing is new." if not refused else "Nothing could be taken in.")
+    elif not arguments.execute:
+        again = f"{program} import fanout{' ' + arguments.folder if arguments.folder else ''} --execute"
+        out.line(f"Nothing was changed. To take in {number_of(plan.count(take_in.NEW), 'thing')}: {again}")
+    else:
+        ended = f"; {number_of(plan.ended, 'finished thing')} stay there as history" if plan.ended else ""
+        out.line(
+            f"Taken in: {plan.count(take_in.NEW)}. Its files are as they were{ended}. See: {program} queue --all-projects"
+        )
+    return 1 if refused else 0
+
+
+COMMANDS = {"import": Command(_arguments, _import, epilog=_EPILOG)}
