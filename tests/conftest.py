@@ -10,7 +10,7 @@ import pytest
 from databases import database, place, postgres_server  # noqa: F401 - fixtures, here once: one server for all files
 from outside import Watch
 from real_clients import FOLDER
-from sandbox import ALL_REQUIRED, REQUIRE_ALL, Cli, Repo, hermetic_environment
+from sandbox import ALL_REQUIRED, REQUIRE_ALL, WARM, Cli, Repo, hermetic_environment
 
 WATCH = Watch()
 TABLE = os.environ.get("HANDOFF_TEST_CLIENTS_TABLE", FOLDER)
@@ -56,6 +56,7 @@ def _home_of_what_is_shared(tmp_path_factory):
     """What several tests share is made before any of them has its home."""
     with pytest.MonkeyPatch.context() as patch:
         yield _move_to(tmp_path_factory.mktemp("shared"), patch)
+        WARM.close()
 
 
 @pytest.fixture(autouse=True)

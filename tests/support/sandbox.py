@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from typing import Any, NamedTuple, NoReturn
 
+from warm import COMMAND, Call, Warm
+
 TIMEOUT_SECONDS = 100
+WARM = Warm()
 REQUIRE_ALL = "HANDOFF_TEST_REQUIRE_ALL"
 ALL_REQUIRED = bool(os.environ.get(REQUIRE_ALL))  # read now: inside a test the environment is its own
 
@@ -65,27 +67,17 @@ class Cli:
         self.environment = environment
 
     def command(self, *words: str) -> list[str]:
-        return [sys.executable, "-m", "handoff.surfaces.cli.main", *words]
+        return [*COMMAND, *words]
 
     def full_environment(self) -> dict[str, str]:
         return {**os.environ, **self.environment}
 
     def __call__(self, *words: str, stdin: str | None = None, code: int | None = 0, cwd: str | None = None) -> Answer:
         """Run it and compare the exit code (None accepts any)."""
-        done = subprocess.run(
-            self.command(*words),
-            cwd=cwd or self.folder,
-            env=self.full_environment(),
-            input=stdin.encode() if stdin is not None else None,
-            stdin=subprocess.DEVNULL if stdin is None else None,
-            capture_output=True,
-            timeout=self.seconds,
-            check=False,
-        )
+        call = Call(words, cwd or self.folder, self.full_environment())
+        said = WARM.run(call, stdin.encode() if stdin is not None else None, self.seconds)
         answer = Answer(
-            done.returncode,
-            done.stdout.decode("utf-8", "surrogateescape"),
-            done.stderr.decode("utf-8", "surrogateescape"),
+            said.code, said.out.decode("utf-8", "surrogateescape"), said.err.decode("utf-8", "surrogateescape")
         )
         assert "Traceback" not in answer.err, answer.err
         assert code is None or answer.code == code, f"{words}: exit {answer.code}\n{answer.out}\n{answer.err}"
