@@ -4,6 +4,9 @@ from __future__ import annotations
 
 INTERRUPTED = 130
 """The exit code of a command that a person interrupted."""
+PACKAGE = "handoff-relay"
+"""What we are called where packages come from."""
+UV_TOOL, PIPX, UV_PIP, PIP = "uv tool", "pipx", "uv pip", "pip"
 
 
 class HandoffError(Exception):
@@ -29,6 +32,13 @@ class Away(UserError):
     """The database or the room on a disk is away for now: the same request will be granted later."""
 
 
+class NotInstalled(UserError):
+    """A package is missing; the hint is the command of the very installer that put handoff here."""
+
+    def __init__(self, message: str, package: str = PACKAGE) -> None:
+        super().__init__(message, f"Run: {install_command(package)}")
+
+
 class UsageError(HandoffError):
     """The command line itself is wrong."""
 
@@ -45,3 +55,34 @@ class Conflict(HandoffError):
     """Somebody else holds it, or the caller's fence is old."""
 
     exit_code = 4
+
+
+def installer() -> str:
+    """What this copy was installed with, by the marks each installer leaves."""
+    import os
+    import sys
+    from importlib import metadata
+
+    if os.path.exists(os.path.join(sys.prefix, "uv-receipt.toml")):
+        return UV_TOOL
+    if os.path.exists(os.path.join(sys.prefix, "pipx_metadata.json")):
+        return PIPX
+    try:
+        by = metadata.distribution(PACKAGE).read_text("INSTALLER") or ""
+    except metadata.PackageNotFoundError:
+        by = ""
+    return UV_PIP if by.strip() == "uv" else PIP
+
+
+def install_command(package: str = PACKAGE) -> str:
+    """The command a person runs to have a package beside handoff, or handoff with one of its extras."""
+    import shlex
+    import sys
+
+    name, ours, by = shlex.quote(package), package.startswith(PACKAGE), installer()
+    if by == UV_TOOL:
+        return f"uv tool install --force {name}" if ours else f"uv tool install --force {PACKAGE} --with {name}"
+    if by == PIPX:
+        return f"pipx install --force {name}" if ours else f"pipx inject {PACKAGE} {name}"
+    python = shlex.quote(sys.executable)
+    return f"uv pip install --python {python} {name}" if by == UV_PIP else f"{python} -m pip install {name}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from handoff.base.errors import UserError
+from handoff.base.errors import PACKAGE, NotInstalled, UserError
 from handoff.base.record import TYPE_CHECKING
 from handoff.notify.events import text, title
 from handoff.notify.webhooks import AGAIN, SENT, Sent
@@ -17,10 +17,7 @@ def send(channel: Channel, event: NotifiedEvent, *, program: str) -> Sent:
     try:
         import apprise
     except ImportError:
-        raise UserError(
-            f"The channel '{channel.name}' needs the package 'apprise'.",
-            "Install it: pip install 'handoff-relay[notify]'",
-        ) from None
+        raise NotInstalled(f"The channel '{channel.name}' needs the package 'apprise'.", f"{PACKAGE}[notify]") from None
     apprise.logger.disabled = True
     place = apprise.Apprise()
     if not place.add(channel.address):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from handoff.base.errors import Away, HandoffError, UserError
+from handoff.base.errors import PACKAGE, Away, HandoffError, NotInstalled, UserError
 from handoff.store import addresses, migrate
 from handoff.store.database import (
     PATIENCE_SECONDS,
@@ -23,9 +23,8 @@ try:
     from psycopg import errors
     from psycopg.rows import dict_row
 except ImportError as missing:
-    raise UserError(
-        "HANDOFF_DATABASE_URL names a Postgres database, but its driver is not installed.",
-        "Run: pip install 'handoff-relay[postgres]'",
+    raise NotInstalled(
+        "HANDOFF_DATABASE_URL names a Postgres database, but its driver is not installed.", f"{PACKAGE}[postgres]"
     ) from missing
 
 if TYPE_CHECKING:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 
 import pytest
 
@@ -149,8 +150,8 @@ def test_the_continue_prompt_is_offered_when_the_plan_is_ready(talk, cli, repo):
     assert "Step 1: build it" in json.dumps(said)
 
 
-def test_without_the_extra_the_command_says_what_to_install(cli, tmp_path):
+def test_a_broken_installation_is_told_with_the_command_that_mends_it(cli, tmp_path):
     (tmp_path / "mcp").mkdir()
     (tmp_path / "mcp" / "__init__.py").write_text("raise ImportError('not here')\n")
     cli.environment["PYTHONPATH"] = str(tmp_path) + os.pathsep + os.environ.get("PYTHONPATH", "")
-    assert "handoff-relay[mcp]" in cli("mcp", code=1).err
+    assert f"Run: {sys.executable} -m pip install handoff-relay" in cli("mcp", code=1).err

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from importlib import metadata
 
+from handoff.base.errors import PACKAGE, PIPX, UV_PIP, UV_TOOL, installer
 from handoff.base.process import find, pass_through
 from handoff.base.record import TYPE_CHECKING, Record
 
 if TYPE_CHECKING:
     from handoff.engine.app import App
-
-NAME = "handoff-relay"
 
 
 class Installation(Record):
@@ -25,20 +23,21 @@ class Installation(Record):
 
 def installation(app: App) -> Installation:
     """Look at where we run from and at the installer's own marks."""
-    prefix = os.path.realpath(sys.prefix)
     try:
-        about = metadata.distribution(NAME)
+        about = metadata.distribution(PACKAGE)
     except metadata.PackageNotFoundError:
         return Installation("source", (), "It runs from a source tree: update that with git.")
     if '"editable": true' in (about.read_text("direct_url.json") or "").replace('"editable":true', '"editable": true'):
         return Installation("source", (), "It is installed in development mode: update its source tree with git.")
-    if os.path.exists(os.path.join(prefix, "uv-receipt.toml")):
-        return _with("uv tool", ("uv", "tool", "upgrade", NAME), app)
-    if os.path.exists(os.path.join(prefix, "pipx_metadata.json")):
-        return _with("pipx", ("pipx", "upgrade", NAME), app)
-    if (about.read_text("INSTALLER") or "").strip() == "uv":
-        return _with("uv pip", ("uv", "pip", "install", "--python", sys.executable, "--upgrade", NAME), app)
-    return Installation("pip", (sys.executable, "-m", "pip", "install", "--upgrade", NAME))
+    by = installer()
+    commands = {
+        UV_TOOL: ("uv", "tool", "upgrade", PACKAGE),
+        PIPX: ("pipx", "upgrade", PACKAGE),
+        UV_PIP: ("uv", "pip", "install", "--python", sys.executable, "--upgrade", PACKAGE),
+    }
+    if by in commands:
+        return _with(by, commands[by], app)
+    return Installation(by, (sys.executable, "-m", "pip", "install", "--upgrade", PACKAGE))
 
 
 def _with(by: str, command: tuple[str, ...], app: App) -> Installation:

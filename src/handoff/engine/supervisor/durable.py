@@ -16,7 +16,7 @@ from importlib.metadata import version
 
 from handoff.base import files
 from handoff.base.clock import SystemClock
-from handoff.base.errors import UserError
+from handoff.base.errors import NotInstalled, UserError
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.store import sqlite
 
@@ -26,9 +26,7 @@ try:
     from dbos import _core, _dbos, _sys_db  # noqa: F401 - private names are looked up in them, see PRIVATE
     from sqlalchemy import pool
 except ImportError as missing:
-    raise UserError(
-        "The supervisor's engine is not installed.", "Run: pip install 'handoff-relay[supervisor]'"
-    ) from missing
+    raise NotInstalled("The supervisor's engine, the package 'dbos', is not installed.") from missing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -78,9 +76,9 @@ def refuse_changed(names: Mapping[str, str] = PRIVATE) -> None:
     """A dbos that is different where nobody promised anything is refused before it touches a row."""
     changed = find_changed(names)
     if changed:
-        raise UserError(
+        raise NotInstalled(
             f"dbos {version('dbos')} is not one the supervisor knows: it has changed {', '.join(changed)}.",
-            f"Install the tested version: pip install 'dbos=={TESTED}'",
+            f"dbos=={TESTED}",
         )
 
 

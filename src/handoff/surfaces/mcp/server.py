@@ -6,7 +6,7 @@ from contextvars import ContextVar
 from functools import wraps
 
 from handoff import __version__
-from handoff.base.errors import HandoffError, UserError
+from handoff.base.errors import HandoffError, NotInstalled
 from handoff.base.record import TYPE_CHECKING
 from handoff.engine.app import App
 from handoff.engine.clients import tools
@@ -38,13 +38,11 @@ INSTRUCTIONS = "Call `task` first: it says what you hold and what you may change
 
 
 def need() -> None:
-    """The extra, or an error that says how to get it."""
+    """The library, or an error that says how to get it."""
     try:
-        import mcp.server  # noqa: F401 - an extra, and a second of importing
+        import mcp.server  # noqa: F401 - a second of importing
     except ImportError:
-        raise UserError(
-            "The MCP server needs the package 'mcp'.", "Install it: pip install 'handoff-relay[mcp]'"
-        ) from None
+        raise NotInstalled("The MCP server needs the package 'mcp'.") from None
 
 
 def build(settings: Settings) -> Any:

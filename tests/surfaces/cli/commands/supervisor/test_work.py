@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 
 import psutil
 import pytest
@@ -39,6 +40,16 @@ def test_a_supervisor_needs_an_agent_it_knows(cli):
     assert "There is no agent 'nobody'" in cli("work", "--agent", "nobody", code=1).err
     assert "'nowhere-to-be-found'" in cli("work", "--agent", "gone", code=1).err
     assert "--max must be" in cli("work", "--agent", "scripted", "--max", "-1", code=1).err
+
+
+def test_it_says_what_it_is_going_to_do_before_the_engine_is_loaded(cli, tmp_path):
+    (tmp_path / "dbos").mkdir()
+    (tmp_path / "dbos" / "__init__.py").write_text("raise ImportError('not here')\n")
+    cli.environment["PYTHONPATH"] = str(tmp_path) + os.pathsep + os.environ.get("PYTHONPATH", "")
+    answer = cli("work", "--agent", "scripted", code=1)
+    assert answer.out.startswith("Working for project repo with scripted.")
+    assert "'dbos', is not installed" in answer.err
+    assert f"Run: {sys.executable} -m pip install handoff-relay" in answer.err
 
 
 def test_a_service_is_written_for_a_workers_that_could_work_and_removed_again(cli):

@@ -106,8 +106,19 @@ def installed(tmp_path, marks: dict[str, str], installer: str = "pip") -> tuple[
         ({"pipx_metadata.json": "{}"}, "pip", "pipx upgrade handoff-relay"),
     ],
 )
-def test_upgrade_runs_the_tool_that_installed_it(tmp_path, marks, installer, said):
+def test_upgrade_runs_the_tool_that_installed_it_and_what_is_missing_comes_by_it(tmp_path, marks, installer, said):
     python, environment = installed(tmp_path, marks, installer)
+    lacking = subprocess.run(
+        [python, "-m", "handoff.surfaces.cli.main", "queue"],
+        env={**environment, "HANDOFF_DATABASE_URL": "postgresql://nobody@127.0.0.1:1/none"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (
+        f"Hint: Run: {said.replace('upgrade', 'install --force').replace('relay', 'relay[postgres]')}"
+        in lacking.stderr.replace("'", "")
+    )
     command = [python, "-m", "handoff.surfaces.cli.main", "upgrade"]
     dry = subprocess.run([*command, "--dry-run"], env=environment, capture_output=True, text=True, check=True)
     assert said in dry.stdout
