@@ -5,7 +5,13 @@ from __future__ import annotations
 import os
 import sqlite3
 
-from relay import manifest
+from handoff.board.sessions.leases import claim
+from handoff.board.sessions.sessions import SessionIdentity
+from handoff.board.tasks import outcomes, tasks
+from handoff.surfaces.cli.overview import columns
+from handoff.surfaces.vocabulary import bar, cells, tally
+from relay import app, manifest
+from screen import Screen
 from workspaces import ready
 
 
@@ -21,27 +27,38 @@ def test_status_and_handoff_alone_tell_what_the_relay_has_under_way(cli, repo, t
     cli("claim", "login/form", "--session", "one")
     cli("block", "--session", "one", "no key")
     cli("claim", "login/api", "--session", "two")
-    cli("block", "--session", "two", "no key either")  # now the fan-in asks at a gate
+    cli("block", "--session", "two", "no key")  # now the fan-in asks at a gate
     wanted = (
-        "Tasks: 1 ready, 1 gated, 2 blocked. See: handoff queue", "Batches: login. See: handoff heartbeat status login",
-        "Gates: 1 waits for your answer. See: handoff gates",
+        "? login-join", "handoff approve login-join", "✗ login/form, login/api", "no key  handoff retry login/form",
+        "batch login  ××××××××××××××××  2 blocked of 2", "○ alone",
     )  # fmt: skip
     for words in ((), ("status",)):
         said = cli(*words).out
         assert all(line in said for line in wanted), said
     assert cli("heartbeat", "status", "login").out
-    assert cli("status", "--json").json["relay"] == {"ready": 1, "gated": 1, "blocked": 2, "gates": 1, "batches": 1}
+    found = cli("status", "--json").json
+    assert found["relay"] == {"ready": 1, "gated": 1, "blocked": 2, "gates": 1, "batches": 1}
+    alone = cli("--json").json
+    assert [item["state"] for item in alone["needs_you"]] == ["asks you", "blocked", "blocked"]
+    assert [item["address"] for item in alone["coming"]] == ["alone"]
 
     ready(cli, repo)
     cli("pause", "--project", "repo")
     cli("claim", "alone", code=3)
     said = cli("status").out
     assert "Feature: login" in said
-    assert all(line in said for line in (*wanted, "Stopped: not everything may be taken. See: handoff queue"))
+    assert all(
+        line in said for line in (*wanted[:4], "‖ project repo", "handoff resume --project repo", "‖ alone (paused)")
+    )
     assert len(said.splitlines()) < 24  # one screen
+    alone = cli().out
+    assert "Plan  ✓●○  1 of 3 steps done" in alone
+    assert "Now  Write the form  handoff run --copy" in alone
+    cli("resume", "--project", "repo")
 
     os.makedirs(os.path.join(repo.path, "empty"))
-    assert "Tasks: 1 ready" in cli("status", cwd=os.path.join(repo.path, "empty")).out
+    assert "○ alone" in cli("status", cwd=os.path.join(repo.path, "empty")).out
+    assert "○ repo/alone" in cli(cwd=str(tmp_path)).out  # outside a repository it tells of every project
     assert "1 gate waits for your answer" in cli("queue").out
     _rows_say(1, 2)
     cut = cli("queue", "--limit", "2")
@@ -58,3 +75,58 @@ def _rows_say(ready_tasks: int, blocked: int) -> None:
     finally:
         connection.close()
     assert (found["ready"], found["blocked"]) == (ready_tasks, blocked)
+
+
+def test_it_stays_one_screen_says_what_it_cuts_and_knows_what_is_new(cli, repo, tmp_path):
+    ready(cli, repo)
+    board = app()
+    made = [tasks.add(board.database, project="repo", id=f"task-{number:02}", brief="Work.") for number in range(40)]
+    for number, task in enumerate(made[:30]):
+        claim(board.database, key=task.key, who=SessionIdentity(f"s-{number}", project="repo", agent="scripted"))
+        if number < 10:
+            outcomes.block(
+                board.database, key=task.key, fence=1, reason=f"red: test_{number} of many that all have long names"
+            )
+        elif number < 20:
+            outcomes.finish(board.database, key=task.key, fence=1, summary="done")
+    cli("dump", "--open-batch", manifest(tmp_path / "m.json"))
+    board.close()
+    cli.environment["COLUMNS"] = "60"
+    said = cli().out
+    assert len(said.splitlines()) <= 24, said
+    assert all(columns(line) <= 60 for line in said.splitlines()), said
+    assert "and 7 more: handoff queue" in said
+    assert "and 6 more: handoff queue --state running" in said
+    assert "✓ task-19" in said
+    assert "✓ task-19" in cli().out, "what no person saw is still new"
+
+    screen = Screen(cli.command(), columns=100, env=cli.full_environment(), cwd=repo.path)
+    try:
+        assert "✓ task-19" in screen.until("More:")
+        assert screen.process.wait(timeout=60) == 0
+    finally:
+        screen.close()
+    assert "✓ task-19" not in cli().out
+    cli.environment["LC_ALL"] = "C"
+    plain = cli()
+    assert plain.out.isascii()
+    assert "* task-20" in plain.out
+    assert "x task-00" in plain.out
+    assert "\x1b" not in plain.out
+    cli.environment.update(FORCE_COLOR="1", NO_COLOR="")
+    assert "\x1b[31mx\x1b[0m task-00" in cli().out
+    cli.environment["NO_COLOR"] = "1"
+    assert "\x1b" not in cli().out
+
+
+def test_a_bar_shows_every_kind_and_fills_exactly_its_cells():
+    assert cells({"landed": 499, "blocked": 1}, 10) == {"landed": 9, "blocked": 1}
+    assert bar({"green": 3, "running": 1, "rest": 4}, 8, ascii_only=False) == "▓▓▓▒····"
+    assert (
+        bar({"landed": 1, "green": 1, "running": 1, "blocked": 1, "gated": 1, "rest": 1}, 6, ascii_only=True)
+        == "#=>x?."
+    )
+    assert cells({}, 10) == {}
+    for red in range(1, 60):
+        assert sum(cells({"landed": 60 - red, "blocked": red, "gated": 1, "running": 200}, 13).values()) == 13
+    assert tally({"landed": 6, "blocked": 1, "rest": 1}) == "6 landed, 1 blocked, 1 waiting of 8"

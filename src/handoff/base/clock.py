@@ -47,6 +47,11 @@ def stamp(seconds: float) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
 
 
+def time_of_day(seconds: float) -> str:
+    """A moment as the clock on the person's wall shows it: 14:02."""
+    return time.strftime("%H:%M", time.localtime(seconds))
+
+
 def parse_stamp(text: str) -> float | None:
     """The moment a `stamp` text means, or None if it is not one."""
     try:

@@ -49,6 +49,7 @@ VARIABLES = {
     "HANDOFF_PROGRAM": "the `handoff` the guard calls for a snapshot; set by `handoff git-guard env`",
     "HANDOFF_NO_SNAPSHOT": "when set, the guard takes no snapshot before commands that destroy",
     "HANDOFF_SAFE_COMMIT": "set for hooks that run inside a safe commit",
+    "HANDOFF_GLYPHS": "`ascii` or `unicode` marks, when the terminal is not what its language says",
     "NO_COLOR": "no colours, whatever the terminal can do",
     "FORCE_COLOR": "colours also where no terminal is, unless it is 0; NO_COLOR wins",
     "CLICOLOR_FORCE": "colours also where the output is not a terminal",

@@ -61,6 +61,38 @@ SELECT * FROM task WHERE batch = :batch ORDER BY key
 -- what key each task of a batch was given
 SELECT key, id, scope FROM task WHERE batch = :batch
 
+-- name: list_cards
+-- what a board shows of each task: the live ones, and those that ended since a moment; of one state or of all
+SELECT task.key, task.project, task.scope, task.id, task.kind, task.batch, task.state,
+       CASE WHEN task.title <> '' THEN task.title ELSE substr(task.brief, 1, 200) END AS title,
+       substr(task.reason, 1, 2000) AS reason, task.attempt, task.max_attempts, task.priority, task.not_before, task.agent,
+       task.held_by, task.held_agent, task.lease_seconds, task.seen_at, task.changed_at, task.ended_at,
+       CASE WHEN task.state <> 'done' THEN ''
+            WHEN task.evidence LIKE '%"landed"%' OR EXISTS (SELECT 1 FROM batch JOIN task joiner ON joiner.key = batch.fan_in
+                 WHERE batch.key = task.batch AND joiner.state = 'done' AND joiner.evidence LIKE '%"landed"%') THEN 'landed'
+            WHEN task.evidence LIKE '%"commit"%' OR task.kind = 'phase' THEN 'green'
+            ELSE 'done' END AS outcome,
+       coalesce(expense.money, 0) AS money
+FROM task LEFT JOIN expense ON expense.session = task.held_by
+WHERE (task.ended_at IS NULL OR task.ended_at >= :since) AND (:project = '' OR task.project = :project)
+  AND (:state = '' OR task.state = :state)
+ORDER BY task.key LIMIT :limit
+
+-- name: get_card
+-- the same of one task
+SELECT task.key, task.project, task.scope, task.id, task.kind, task.batch, task.state,
+       CASE WHEN task.title <> '' THEN task.title ELSE substr(task.brief, 1, 200) END AS title,
+       substr(task.reason, 1, 2000) AS reason, task.attempt, task.max_attempts, task.priority, task.not_before, task.agent,
+       task.held_by, task.held_agent, task.lease_seconds, task.seen_at, task.changed_at, task.ended_at,
+       CASE WHEN task.state <> 'done' THEN ''
+            WHEN task.evidence LIKE '%"landed"%' OR EXISTS (SELECT 1 FROM batch JOIN task joiner ON joiner.key = batch.fan_in
+                 WHERE batch.key = task.batch AND joiner.state = 'done' AND joiner.evidence LIKE '%"landed"%') THEN 'landed'
+            WHEN task.evidence LIKE '%"commit"%' OR task.kind = 'phase' THEN 'green'
+            ELSE 'done' END AS outcome,
+       coalesce(expense.money, 0) AS money
+FROM task LEFT JOIN expense ON expense.session = task.held_by
+WHERE task.key = :key
+
 -- name: list_projects
 -- projects that have tasks
 SELECT project, count(*) AS tasks, sum(CASE WHEN ended_at IS NULL THEN 1 ELSE 0 END) AS live
@@ -229,10 +261,6 @@ UNION ALL
 SELECT 'held', count(*) FROM hold WHERE until > :now AND (kind = 'agent' OR EXISTS (
     SELECT 1 FROM task WHERE task.state = 'ready' AND task.project = :project AND CAST(task.key AS TEXT) = hold.name))
 
--- name: list_open_batches
--- the names of the batches a project has under way
-SELECT id FROM batch WHERE project = :project AND ended_at IS NULL ORDER BY key
-
 -- name: renew_lease
 -- a sign of life from the session that holds the fence
 UPDATE task SET lease_until = :lease_now + CASE WHEN :lease_seconds > 0 THEN :lease_seconds ELSE lease_seconds END,
@@ -369,6 +397,13 @@ SELECT task.batch AS batch, sum(CASE WHEN task.state = 'done' THEN 1 ELSE 0 END)
        sum(CASE WHEN task.state = 'blocked' THEN 1 ELSE 0 END) AS blocked
 FROM task JOIN batch ON batch.key = task.batch
 WHERE task.kind = 'sub-task' AND batch.ended_at IS NULL GROUP BY task.batch
+
+-- name: count_batch_states
+-- how many parts of each open batch are in which state
+SELECT batch.key AS batch, batch.project AS project, batch.id AS id, task.state AS state, count(*) AS count
+FROM batch JOIN task ON task.batch = batch.key AND task.kind = 'sub-task'
+WHERE batch.ended_at IS NULL AND (:project = '' OR batch.project = :project)
+GROUP BY batch.key, batch.project, batch.id, task.state ORDER BY batch.key
 
 -- name: count_out
 -- one sub-task less; who brings it to 0 opens the fan-in

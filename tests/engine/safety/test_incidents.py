@@ -427,7 +427,7 @@ def test_the_command_shows_them_and_status_says_that_there_are_some(watched, cli
     said = cli("incidents").out
     assert "stash-lost" in said
     assert "Fix: handoff -C" in said
-    assert "Incidents: 1 new" in cli("status").out
+    assert "handoff incidents show i-" in cli("status").out
     (one,) = cli("incidents", "--json").json["incidents"]
     assert one["evidence"]["lost"]
     assert one["fix"] in cli("incidents", "show", one["id"][:8]).out

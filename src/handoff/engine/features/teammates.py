@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from handoff.engine.app import App
 
 _SHOWN = 10
-_NAMED = 3
 
 
 def at_work(app: App) -> list[str]:
@@ -43,45 +42,18 @@ def at_work(app: App) -> list[str]:
     ]
 
 
-def under_way(app: App) -> tuple[dict[str, int], list[str]]:
-    """How much the relay has under way in this project: as numbers, and in at most one line each with what shows it."""
+def under_way(app: App) -> dict[str, int]:
+    """How much the relay has under way in this project, as numbers; nothing where it cannot be read."""
     if not app.has_rows:
-        return {}, []
+        return {}
     from handoff.board.tasks import tasks
     from handoff.engine.home import find_project
 
     try:
         project = find_project(app).name
-        found = {what: count for what, count in tasks.counts(app.database, project=project).items() if count}
-        batches = tasks.open_batches(app.database, project=project) if "batches" in found else []
-    except HandoffError as error:
-        return {}, [f"Relay: it cannot be read: {error.message}"]
-    return found, _sentences(app, found, batches)
-
-
-def _sentences(app: App, found: Mapping[str, int], batches: list[str]) -> list[str]:
-    from handoff.board.tasks import states
-
-    program = app.settings.program
-    lines = []
-    by_state = ", ".join(f"{found[state]} {state}" for state in states.LIVE if state in found)
-    if by_state:
-        lines.append(f"Tasks: {by_state}. See: {program} queue")
-    if batches:
-        which = ", ".join(batches[:_NAMED]) + (f" and {len(batches) - _NAMED} more" if len(batches) > _NAMED else "")
-        lines.append(f"Batches: {which}. See: {program} heartbeat status {batches[0]}")
-    if "flows" in found:
-        lines.append(f"Flows: {found['flows']} under way. See: {program} flow status")
-    if "gates" in found:
-        verb = "waits" if found["gates"] == 1 else "wait"
-        lines.append(f"Gates: {found['gates']} {verb} for your answer. See: {program} gates")
-    if "stops" in found:
-        lines.append(f"Stopped: not everything may be taken. See: {program} queue")
-    if "held" in found:
-        lines.append(f"Held: {found['held']} of agents and tasks cannot start for now. See: {program} queue")
-    if "incidents" in found:
-        lines.append(f"Incidents: {found['incidents']} new. See: {program} incidents")
-    return lines
+        return {what: count for what, count in tasks.counts(app.database, project=project).items() if count}
+    except HandoffError:
+        return {}
 
 
 def _place_of(app: App, task: Task) -> str:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from handoff.engine.app import App
 
 _SHORTEST_SECRET = 6
+_LAST = 8000
 
 
 def known_session(app: App, session: str) -> tuple[sessions.Session, str]:
@@ -60,9 +61,24 @@ def running(app: App, *, project: str = "") -> list[WorkingSession]:
 def transcript(app: App, *, session: str, raw: bool = False, limit: int = 400_000) -> list[str]:
     """What a session said, line by line; values of secrets in our own environment are blanked."""
     known, path = known_session(app, session)
-    config = home_config(app)
-    adapter = catalog.adapter(known.agent, commands=config.values["agents"], where=config.path)
+    return _said(app, path, known.agent, raw=raw, limit=limit)
+
+
+def last_words(app: App, *, project: str, session: str, agent: str) -> str:
+    """The last thing a session of this machine said, in one line; nothing where it is not known."""
+    try:
+        said = _said(app, folders.place(app.settings.home, project, session), agent, raw=False, limit=_LAST)
+    except UserError:
+        return ""  # a person's tab, or an agent the settings know no more
+    return next((" ".join(line.partition(": ")[2].split()) for line in reversed(said) if ": " in line), "")
+
+
+def _said(app: App, path: str, agent: str, *, raw: bool, limit: int) -> list[str]:
     text = folders.tail(path, EVENTS, limit)
+    if not text:
+        return []
+    config = home_config(app)
+    adapter = catalog.adapter(agent, commands=config.values["agents"], where=config.path)
     for name in adapter.secrets:
         value = app.settings.get(name)
         if len(value) >= _SHORTEST_SECRET:

@@ -64,14 +64,14 @@ def _dispatch(words: list[str], app: App, out: Output, rules: AllowList | None =
     if given.get("feature") is not None:
         app = app.with_feature(str(given["feature"]), said=True)
     if chosen in ("-h", "--help", "help"):
-        from handoff.surfaces.cli import overview
+        from handoff.surfaces.cli import manual
 
         if chosen == "help" and rest and rest[0].startswith("docs"):
-            out.raw(overview.page(rest[0], app.settings.program))
+            out.raw(manual.page(rest[0], app.settings.program))
             return 0
         if chosen == "help" and rest:
             return _dispatch([rest[0], "--help"], app, out)
-        out.raw(overview.help_text(app.settings.program))
+        out.raw(manual.help_text(app.settings.program))
         return 0
     if not chosen:
         from handoff.surfaces.cli import overview

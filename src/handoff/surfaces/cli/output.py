@@ -20,6 +20,7 @@ _STYLES = {
     "bad": "31",
     "dim": "2",
     "strong": "1",
+    "moving": "36",
 }
 
 
@@ -71,7 +72,7 @@ class Output:
 
     def style(self, text: str, style: str) -> str:
         """Text for a line, marked with how it is to look; what a line is told by others cannot be marked so."""
-        return f"{_MARKS[style]}{text}{_END}" if self.colour and text else text
+        return f"{_MARKS[style]}{text}{_END}" if self.colour and text and style else text
 
     def line(self, text: str = "", style: str = "") -> None:
         """One line of the answer; silent under --json, where `data` is the answer."""

@@ -1,105 +1,336 @@
-"""The help of the whole command, and what `handoff` alone answers: what to do next in this folder."""
+"""What `handoff` alone answers, at most one screen: what needs you, what runs, what landed, what is next, each with its command."""
 
 from __future__ import annotations
 
-import os
+import unicodedata
 
-from handoff.base.errors import HandoffError, UserError
+from handoff.base.clock import age, stamp, time_of_day
+from handoff.base.errors import HandoffError
 from handoff.base.record import TYPE_CHECKING
-from handoff.surfaces.cli.catalog import CATALOG
+from handoff.base.settings import terminal_width
+from handoff.engine.features import status
+from handoff.feature.plan import plan as plans
+from handoff.surfaces.vocabulary import BAR as CELLS
+from handoff.surfaces.vocabulary import BAR_STYLES, LOOKS, cells, clock_of, tally, wants_ascii
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from handoff.engine.features.overview import BatchProgress, Overview, OverviewItem
+    from handoff.engine.features.status import View
     from handoff.surfaces.cli.command import Context
 
-
-def help_text(program: str) -> str:
-    """Every command with its line, shelf by shelf."""
-    lines = [
-        f"usage: {program} [-C DIR] [--feature NAME] COMMAND ...",
-        "",
-        "The relay between AI coding sessions: nothing lost, nobody's work swept up, done means checked.",
-    ]
-    for section in dict.fromkeys(entry.section for entry in CATALOG.values()):
-        lines += ["", f"{section}:"]
-        lines += [f"  {name:<14} {entry.help}" for name, entry in CATALOG.items() if entry.section == section]
-    lines += [
-        "",
-        "Everywhere:",
-        "  -C DIR         work as if started in DIR",
-        "  --feature NAME use this feature instead of the active one (env: HANDOFF_FEATURE)",
-        "  --version      print the version",
-        "",
-        f"Help for one command: {program} COMMAND --help. The pages of the manual: {program} help docs",
-        "",
-    ]
-    return "\n".join(lines)
-
-
-def page(name: str, program: str) -> str:
-    """A page of the manual that came with the package, or the list of them."""
-    import handoff
-
-    inside = os.path.join(os.path.dirname(handoff.__file__), "docs")
-    root = inside if os.path.isdir(inside) else os.path.abspath(os.path.join(inside, "..", "..", "..", "docs"))
-    pages = sorted(
-        f"docs/{os.path.relpath(os.path.join(place, file), root)}"
-        for place, _, names in os.walk(root)
-        for file in names
-        if file.endswith(".md")
-    )
-    if name.rstrip("/") == "docs":
-        return "".join(f"{program} help {found}\n" for found in pages)
-    if name not in pages:
-        raise UserError(f"There is no page {name}.", f"See: {program} help docs")
-    with open(os.path.join(root, name.removeprefix("docs/")), encoding="utf-8") as file:
-        return file.read()
+_UNCUT = 10_000
+_NEEDS, _RUNS, _BATCHES, _NAMED = 6, 4, 2, 6
+_BAR = 16
+_LONGEST_ADDRESS = 28
+_LEAST_WORDS = 24
+_FOLDED = 3
+_PLAN_CELLS = 40
 
 
 def what_now(ctx: Context) -> int:
-    """Tell what to do next in this folder."""
-    from handoff.engine.features import status, teammates
-
-    program, out = ctx.settings.program, ctx.out
-    found, relay = teammates.under_way(ctx.app)
-    if status.workspace_of(ctx.app) is None:
-        out.data({"feature": None, "relay": found, "next": {"command": f"{program} init my-feature"}})
-        out.line("No feature is kept here yet.", "title")
-        out.lines(*(f"  {line}" for line in relay))
-        out.line()
-        out.line(f"  {program} init my-feature     keep a feature's goal, plan and notes between sessions")
-        out.line(f"  {program} demo                see it work in a scratch repository")
-        out.line(f"  {program} --help              every command")
-        return 0
-    try:
-        view = status.look(ctx.app)
-    except HandoffError as error:
-        out.data({"feature": None, "relay": found, "error": error.message, "hint": error.hint})
-        out.line(error.message)
-        if error.hint:
-            out.line(error.hint)
-        out.lines(*(f"  {line}" for line in relay))
-        out.line(f"Every command: {program} --help")
-        return 0
-    advice = status.advise(view, program)
-    plan = view.plan
-    out.data(
+    """Tell what needs a person in this folder, and what comes next."""
+    view, fault = _feature(ctx)
+    found = relay_of(ctx)
+    advice = status.advise(view, ctx.settings.program) if view else None
+    ctx.out.data(
         {
-            "feature": view.feature.name,
-            "status": advice.status,
-            "blocked": advice.blocked,
-            "relay": found,
-            "next": {"command": advice.command, "focus": advice.focus},
+            "feature": view.feature.name if view else None,
+            **({"status": advice.status, "blocked": advice.blocked} if advice else {}),
+            **({"error": fault.message, "hint": fault.hint} if fault else {}),
+            "next": {"command": advice.command, "focus": advice.focus}
+            if advice
+            else {"command": f"{ctx.settings.program} init my-feature"},
+            **as_data(found),
         }
     )
-    out.line(
-        f"{view.feature.name}: {advice.status}"
-        + (f", {plan.done} of {len(plan.marks)} steps done" if plan.marks else ""),
-        "title",
+    ctx.out.line(_head(ctx, view, found), "title")
+    if fault:
+        ctx.out.line(fault.message, "warn")
+        ctx.out.line(fault.hint)
+    if found is not None:
+        tell_relay(ctx, found)
+    if view and advice:
+        _tell_plan(ctx, view)
+        ctx.out.line(_row(ctx, f"{ctx.out.style('Now', 'strong')}  {advice.blocked or advice.focus}", advice.command))
+    elif not fault:
+        _tell_beginning(ctx, found)
+    ctx.out.line(
+        f"More: {ctx.settings.program} status, {ctx.settings.program} board, {ctx.settings.program} --help", "dim"
     )
-    if advice.blocked:
-        out.line(f"  Why blocked: {advice.blocked}", "warn")
-    out.line(f"  Next:  {advice.command}")
-    out.line(f"  About: {advice.focus}")
-    out.lines(*(f"  {line}" for line in relay))
-    out.line(f"  More:  {program} status, {program} --help")
+    if found is not None and ctx.out.person and not ctx.out.json_wanted:
+        from handoff.engine.features import overview as engine
+
+        engine.note_look(ctx.app, found)
     return 0
+
+
+def _feature(ctx: Context) -> tuple[View | None, HandoffError | None]:
+    if status.is_without_feature(ctx.app):
+        return None, None
+    try:
+        return status.look(ctx.app), None
+    except HandoffError as error:
+        return None, error
+
+
+def relay_of(ctx: Context) -> Overview | None:
+    """The rows of this project, or of every one outside a repository; nothing where the relay was never used."""
+    if not ctx.app.has_rows:
+        return None
+    from handoff.engine.features import overview as engine
+    from handoff.engine.home import find_project
+    from handoff.git.plumbing import find_top
+
+    try:
+        inside = find_top(ctx.settings.here) or ctx.settings.get("HANDOFF_PROJECT")
+        return engine.look(ctx.app, project=find_project(ctx.app).name if inside else "")
+    except HandoffError as error:
+        ctx.out.warning(f"the relay cannot be read: {error.message}")
+        return None
+
+
+def as_data(found: Overview | None) -> dict[str, Any]:
+    """The same for programs."""
+    from handoff.engine.features.overview import SECTIONS
+
+    if found is None:
+        return {"needs_you": [], "running": [], "landed": [], "coming": [], "batches": [], "supervisors": 0}
+    names = dict(zip(("needs_you", "running", "landed", "coming"), SECTIONS, strict=True))
+    return {
+        "project": found.project,
+        "since": stamp(found.since),
+        **{name: [_item_data(item) for item in found.of(section)] for name, section in names.items()},
+        "batches": [{"project": one.project, "batch": one.id, "parts": one.counts} for one in found.batches],
+        "supervisors": found.supervisors,
+        "spent": round(found.spent, 4),
+    }
+
+
+def _item_data(item: OverviewItem) -> dict[str, Any]:
+    return {
+        "address": item.address,
+        "state": LOOKS[item.look].word,
+        "at": stamp(item.at),
+        "words": item.words,
+        "command": item.command,
+        "agent": item.agent,
+        "attempt": item.attempt,
+        "money": item.money,
+    }
+
+
+def _head(ctx: Context, view: View | None, found: Overview | None) -> str:
+    import os
+
+    name = found.project if found and found.project else os.path.basename(ctx.settings.here) or "/"
+    parts = [name if found is None or found.project else "every project"]
+    if view:
+        total = len(view.plan.marks)
+        parts.append(f"{view.feature.name} {view.plan.done}/{total}" if total else view.feature.name)
+    if found and found.supervisors:
+        parts.append("1 supervisor" if found.supervisors == 1 else f"{found.supervisors} supervisors")
+    if found and (found.spent or found.allowed):
+        parts.append(money(found.spent, found.allowed))
+    clock = time_of_day(ctx.app.clock.now())
+    text = " · ".join(parts) if not wants_ascii(ctx.settings) else " - ".join(parts)
+    gap = _width(ctx) - columns(text) - len(clock)
+    return f"{text}{' ' * min(gap, 60)}{clock}" if ctx.out.person and gap > 1 else text
+
+
+def money(spent: float, allowed: float = 0.0) -> str:
+    """Dollars as people write them."""
+    return f"${spent:.2f}" + (f" of ${allowed:g}" if allowed else "")
+
+
+def tell_relay(ctx: Context, found: Overview, coming_word: str = "Next") -> None:
+    """The four sections, in the order of a person's questions, each line with its command."""
+    needs, running, landed, coming = (found.of(section) for section in ("needs you", "running", "landed", "next"))
+    if needs:
+        ctx.out.line("Needs you", "warn")
+        folded = fold(needs)
+        wide, left = _widest([_group_names(group) for group in folded[:_NEEDS]]), _NEEDS
+        for group in folded:
+            text = _item_text(ctx, found, group, wide)
+            left -= 1 + text.count("\n")
+            if left < 0:
+                break
+            ctx.out.lines(*text.split("\n"))
+            needs = needs[len(group) :]
+        _tell_more(ctx, len(needs), "gates" if needs and needs[0].look == "gated" else "queue")
+    if running:
+        ctx.out.line("Running", "strong")
+        wide = _widest([item.address for item in running[:_RUNS]])
+        for item in running[:_RUNS]:
+            _tell_running(ctx, found, item, wide)
+        _tell_more(ctx, len(running) - _RUNS, "queue --state running")
+    for batch in found.batches[:_BATCHES]:
+        ctx.out.line(_row(ctx, f"  {batch_words(ctx, batch, every=not found.project)}", ""))
+    _tell_more(ctx, len(found.batches) - _BATCHES, "board")
+    if landed:
+        ctx.out.line(_names(ctx, f"{ctx.out.style('Landed', 'good')} since {_moment(found)} ", landed))
+    if coming:
+        ctx.out.line(_names(ctx, f"{ctx.out.style(coming_word, 'strong')} ", coming))
+        if not found.supervisors and not running and any(item.look == "ready" for item in coming):
+            ctx.out.line(_row(ctx, "  Nobody works on it.", f"{ctx.settings.program} work --agent NAME"))
+    if not (needs or running or coming):
+        ctx.out.line("Nothing waits, nothing runs.", "dim")
+
+
+def _moment(found: Overview) -> str:
+    if found.at - found.since < 20 * 3600:
+        return time_of_day(found.since)
+    return f"{age(found.at - found.since)} ago"
+
+
+def fold(items: Sequence[OverviewItem]) -> list[list[OverviewItem]]:
+    """What has one cause stands in one line: blocked tasks whose reason is the same but for their names."""
+    groups: dict[tuple[str, str], list[OverviewItem]] = {}
+    for item in items:
+        alike = item.words.replace(item.address, "it") if item.look == "blocked" else item.address
+        groups.setdefault((item.look, alike), []).append(item)
+    return list(groups.values())
+
+
+def _widest(names: Sequence[str]) -> int:
+    return min(_LONGEST_ADDRESS, max(map(columns, names)))
+
+
+def _group_names(group: list[OverviewItem]) -> str:
+    more = len(group) - _FOLDED
+    return ", ".join(one.address for one in group[:_FOLDED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _item_text(ctx: Context, found: Overview, group: list[OverviewItem], wide: int) -> str:
+    item = group[0]
+    look = LOOKS[item.look]
+    mark = ctx.out.style(look.mark(ascii_only=wants_ascii(ctx.settings)), look.style)
+    text = f"  {mark} {_group_names(group):<{wide}}  {age(found.at - item.at):>6}  {item.words or look.word}"
+    return _row(ctx, text, item.command, below=True)
+
+
+def _tell_running(ctx: Context, found: Overview, item: OverviewItem, wide: int) -> None:
+    look = LOOKS[item.look]
+    mark = ctx.out.style(look.mark(ascii_only=wants_ascii(ctx.settings)), look.style)
+    parts = [f"  {mark} {item.address:<{wide}}  {clock_of(found.at - item.at):>6}", item.agent or "a session"]
+    parts += [f"try {item.attempt}"] if item.attempt > 1 else []
+    parts += [money(item.money)] if item.money else []
+    parts += [words] if (words := item.words or _last_words(ctx, item)) else []
+    ctx.out.line(_row(ctx, "  ".join(parts), ""))
+
+
+def _last_words(ctx: Context, item: OverviewItem) -> str:
+    from handoff.engine.workspaces import transcripts
+
+    return transcripts.last_words(ctx.app, project=item.project, session=item.session, agent=item.agent)
+
+
+def batch_words(ctx: Context, batch: BatchProgress, *, every: bool) -> str:
+    """A batch with its bar, which tells green from red, and its counts."""
+    counts = bar_counts(batch.counts)
+    ascii_only = wants_ascii(ctx.settings)
+    drawn = "".join(
+        ctx.out.style(CELLS[kind][ascii_only] * number, BAR_STYLES[kind])
+        for kind, number in cells(counts, _BAR).items()
+    )
+    name = f"{batch.project}/{batch.id}" if every else batch.id
+    return f"batch {name}  {drawn}  {tally(counts)}"
+
+
+def bar_counts(parts: dict[str, int]) -> dict[str, int]:
+    """States of parts as kinds of a bar; a part is green until its batch lands."""
+    kinds = {"done": "green", "running": "running", "blocked": "blocked", "gated": "gated"}
+    counts: dict[str, int] = {}
+    for state, number in parts.items():
+        kind = kinds.get(state, "rest")
+        counts[kind] = counts.get(kind, 0) + number
+    return counts
+
+
+def _names(ctx: Context, begin: str, items: Sequence[OverviewItem]) -> str:
+    """As many names as the line holds, and how many it does not."""
+    ascii_only, line = wants_ascii(ctx.settings), begin
+    room = _width(ctx) - len("  and 1000 more") if len(items) > 1 else _width(ctx)
+    for number, item in enumerate(items):
+        look = LOOKS[item.look]
+        beside = f" ({look.word})" if item.look in ("green", "paused") else ""
+        name = f"  {ctx.out.style(look.mark(ascii_only=ascii_only), look.style)} {item.address}{beside}"
+        if number and (number >= _NAMED or columns(line + name) > room):
+            return f"{line}  and {len(items) - number} more"
+        line += name
+    return fit(line, _width(ctx))
+
+
+def _tell_more(ctx: Context, more: int, command: str) -> None:
+    if more > 0:
+        ctx.out.line(f"  and {more} more: {ctx.settings.program} {command}", "dim")
+
+
+def _tell_plan(ctx: Context, view: View) -> None:
+    marks = {plans.DONE: "done", plans.CURRENT: "running", plans.STUCK: "blocked", plans.DROPPED: "cancelled"}
+    steps = [LOOKS[marks.get(mark, "ready")] for _, mark, _ in view.plan.marks]
+    if not steps or view.plan.verdict == plans.INVALID:
+        return
+    ascii_only = wants_ascii(ctx.settings)
+    drawn = "".join(ctx.out.style(look.mark(ascii_only=ascii_only), look.style) for look in steps[:_PLAN_CELLS])
+    more = "" if len(steps) <= _PLAN_CELLS else "…" if not ascii_only else "..."
+    ctx.out.line(f"{ctx.out.style('Plan', 'strong')}  {drawn}{more}  {view.plan.done} of {len(steps)} steps done")
+
+
+def _tell_beginning(ctx: Context, found: Overview | None) -> None:
+    program, say = ctx.settings.program, ctx.out.line
+    if found is None or not found.items:
+        say("No feature is kept here yet.")
+        say(_row(ctx, "  Keep a feature's goal, plan and notes between sessions", f"{program} init my-feature"))
+        say(_row(ctx, "  See it work in a scratch repository", f"{program} demo"))
+    if found is None or not found.of("next"):
+        say(_row(ctx, "  Write a task down for a session", f"{program} dump --task ID --next 'what to do'"))
+
+
+def _row(ctx: Context, text: str, command: str, *, below: bool = False) -> str:
+    """Words and the command they lead to; what does not fit is cut, the command never."""
+    width, shown = _width(ctx), ctx.out.style(command, "dim")
+    if not command:
+        return fit(text, width)
+    room = width - columns(command) - 2
+    if width == _UNCUT or columns(text) <= room:
+        return f"{text}  {shown}"
+    if room >= _LEAST_WORDS + columns(text.partition("  ")[0]) and not below:
+        return f"{fit(text, room)}  {shown}"
+    return f"{fit(text, width)}\n      {shown}"
+
+
+def _width(ctx: Context) -> int:
+    return max(40, terminal_width(ctx.settings)) if ctx.out.person or ctx.settings.get("COLUMNS") else _UNCUT
+
+
+def columns(text: str) -> int:
+    """How many columns a terminal needs for it: wide characters take two, combining ones and our own styles none."""
+    return sum(map(_columns, text))
+
+
+def fit(text: str, room: int) -> str:
+    """Cut to what a terminal can show; a style that is cut is ended."""
+    if columns(text) <= room:
+        return text
+    used, kept, cut = 0, "", False
+    for character in text:
+        size = _columns(character)
+        if size and (cut or used + size > room - 3):
+            cut = True
+            continue  # only what ends a style is still taken
+        used += size
+        kept += character
+    return kept + "..."[: max(0, room - used)]
+
+
+def _columns(character: str) -> int:
+    if character.isascii():
+        return int(character >= " ")
+    if 0xFDD0 <= ord(character) <= 0xFDEF or unicodedata.combining(character):  # noqa: PLR2004 - marks of our styles
+        return 0
+    if unicodedata.category(character) in ("Cf", "Cc"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in ("W", "F") else 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 from contextlib import suppress
 
 from handoff.base.errors import HandoffError
@@ -10,6 +9,7 @@ from handoff.base.record import TYPE_CHECKING
 from handoff.base.settings import terminal_width
 from handoff.engine.features import status
 from handoff.feature.plan import plan as plans
+from handoff.surfaces.cli.overview import fit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,28 +67,6 @@ def _line(view: View, width: int) -> str:
     else:
         text = plan.guard
     return fit(f"[{bar}] {plan.done}/{total}  {text}", width - 1)
-
-
-def fit(text: str, columns: int) -> str:
-    """Cut to what a terminal can show: wide characters take two columns, combining ones none."""
-    used = 0
-    kept = ""
-    for character in text:
-        size = _columns(character)
-        if used + size > columns:
-            while kept and used + 3 > columns:
-                used -= _columns(kept[-1])
-                kept = kept[:-1]
-            return kept + "..."[: max(0, columns - used)]
-        used += size
-        kept += character
-    return kept
-
-
-def _columns(character: str) -> int:
-    if unicodedata.combining(character) or unicodedata.category(character) in ("Cf", "Cc"):
-        return 0
-    return 2 if unicodedata.east_asian_width(character) in ("W", "F") else 1
 
 
 def _draw(ctx: Context, before: str, line: str) -> None:

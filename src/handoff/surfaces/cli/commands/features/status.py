@@ -81,15 +81,14 @@ def show_folder(ctx: Context) -> None:
     out, program = ctx.out, ctx.settings.program
     facts = status.git_facts(ctx.app)
     features = [item.name for item in lifecycle.listing(ctx.app) if not item.archived]
-    found, relay = teammates.under_way(ctx.app)
+    found = teammates.under_way(ctx.app)
     begin = f"{program} switch {features[0]}" if features else f"{program} init NAME"
     out.data(
         {"feature": None, "features": features, "git": _git_data(facts), "relay": found, "next": {"command": begin}}
     )
     out.line("No feature is active here.", "title")
     _git_line(ctx, facts)
-    for line in relay:
-        out.line(f"  {line}", _relay_style(line))
+    _tell_relay(ctx, found)
     out.line("Next", "strong")
     if features:
         out.line(f"  Choose a feature: {begin}   (there is: {', '.join(features[:_SHOWN_FEATURES])})")
@@ -98,8 +97,15 @@ def show_folder(ctx: Context) -> None:
     out.line(f"  Write a task down for a session: {program} dump --task ID --next 'what to do'")
 
 
-def _relay_style(line: str) -> str:
-    return "warn" if line.startswith(("Gates", "Incidents", "Stopped", "Relay")) or " blocked" in line else ""
+def _tell_relay(ctx: Context, found: dict[str, int]) -> None:
+    """What the relay has under way here, as `handoff` alone tells it; nothing is loaded where it has nothing."""
+    if not ctx.app.has_rows or (ctx.app.is_open and not found):
+        return
+    from handoff.surfaces.cli import overview
+
+    relay = overview.relay_of(ctx)
+    if relay is not None:
+        overview.tell_relay(ctx, relay, "Tasks")
 
 
 def _git_data(facts: CheckoutFacts | None) -> dict[str, Any] | None:
@@ -117,7 +123,7 @@ def show(ctx: Context, view: View) -> None:
     out, plan = ctx.out, view.plan
     git_facts = status.begin_git_facts(ctx.app)
     advice = status.advise(view, ctx.settings.program)
-    found, relay = teammates.under_way(ctx.app)
+    found = teammates.under_way(ctx.app)
     at_work = teammates.at_work(ctx.app) if "running" in found else []
     facts = git_facts()
     moved = status.drift(ctx.app, view, facts)
@@ -153,14 +159,11 @@ def show(ctx: Context, view: View) -> None:
     unready = [f"{name} {word}" for name, word in readiness.items() if word not in ("ready", "planned", plans.COMPLETE)]
     if unready:
         out.line(f"  Documents: {', '.join(unready)}")
-    for line in at_work:
-        out.line(f"  Also here: {line}")
-    for line in relay:
-        out.line(f"  {line}", _relay_style(line))
     for risk in plan.risks:
         out.line(f"  Risk: {risk}")
     if advice.blocked:
         out.line(f"  Why blocked: {advice.blocked}", "warn")
+    _tell_relay(ctx, found)
     out.line("Next", "strong")
     out.line(f"  Command: {advice.command}")
     out.line(f"  Focus: {advice.focus}")

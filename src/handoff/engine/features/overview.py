@@ -1,0 +1,282 @@
+"""What a person asks first: what needs me, what runs, what landed since I looked, what is next. Every surface shows this."""
+
+from __future__ import annotations
+
+import os
+
+from handoff.base.clock import age
+from handoff.base.errors import HandoffError
+from handoff.base.files import read_text, write_atomic
+from handoff.base.record import TYPE_CHECKING, Record
+from handoff.board import gates
+from handoff.board.events import incidents
+from handoff.board.sessions import executors, expenses, holds, pauses
+from handoff.board.tasks import batches, cards, flows, states
+from handoff.board.tasks.tasks import PHASE
+from handoff.engine.home import home_config
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from handoff.board.events.incidents import Incident
+    from handoff.board.gates import Gate
+    from handoff.board.sessions.holds import Hold
+    from handoff.board.sessions.pauses import Pause
+    from handoff.board.tasks.cards import Card
+    from handoff.board.tasks.flows import Flow
+    from handoff.engine.app import App
+
+SECTIONS = NEEDS, RUNNING, LANDED, NEXT = ("needs you", "running", "landed", "next")
+OVER = "over"
+"""The section of what was cancelled: nobody is shown it."""
+QUIET, HELD, PAUSED, INCIDENT = "quiet", "held", "paused", "incident"
+_DAY_SECONDS = 86_400.0
+_ENDED_FLOWS = 20
+_URGENCY = {states.GATED: 0, INCIDENT: 1, states.BLOCKED: 2, HELD: 3, PAUSED: 4}
+
+
+class OverviewItem(Record):
+    """One line: whose it is, how it stands, since when, in which words, and the command that answers it."""
+
+    section: str
+    look: str
+    """A state of a task, or quiet, held, paused, incident; a done one may be green or landed."""
+    address: str
+    at: float
+    words: str
+    command: str
+    project: str = ""
+    key: int = 0
+    """The task, where it is one."""
+    agent: str = ""
+    attempt: int = 1
+    attempts: int = 0
+    money: float = 0.0
+    session: str = ""
+    rank: tuple[float, ...] = ()
+    """Its place within the section."""
+
+
+class BatchProgress(Record):
+    """How far a batch under way is, part by part."""
+
+    key: int
+    project: str
+    id: str
+    counts: dict[str, int]
+
+
+class Overview(Record):
+    """The rows of one moment, for one project or for all."""
+
+    at: float
+    project: str
+    since: float
+    items: list[OverviewItem]
+    batches: list[BatchProgress]
+    supervisors: int
+    spent: float
+    allowed: float
+    """US dollars of the last 24 hours, and how many a day may cost; 0 is no limit."""
+
+    def of(self, section: str) -> list[OverviewItem]:
+        """The lines of a section in their order."""
+        return sorted((item for item in self.items if item.section == section), key=lambda item: item.rank)
+
+
+def look(app: App, *, project: str = "", since: float | None = None) -> Overview:
+    """Everything at one moment; `since` is when the person looked last."""
+    began = last_look(app, project=project) if since is None else since
+    with app.database.transaction(write=False) as transaction:
+        now = transaction.now()
+        facts = Facts(
+            now=now,
+            program=app.settings.program,
+            every=not project,
+            gates={one.gate.task: one.gate for one in gates.listing(transaction, project=project)},
+            holds=holds.listing(transaction),
+            stops=[
+                one for one in pauses.listing(transaction) if one.scope == pauses.ALL or project in ("", one.project)
+            ],
+            incidents=incidents.listing(transaction, project=project),
+            flows=flows.listing(transaction, project=project, include_ended=True, limit=_ENDED_FLOWS),
+        )
+        shown = cards.listing(transaction, project=project, since=began)
+        found = [facts.item(card) for card in shown]
+        found += facts.others({(card.project, card.scope) for card in shown if card.kind == PHASE})
+        found += [facts.flow(one) for one in facts.flows if (one.ended_at or 0.0) >= began and one.state == flows.DONE]
+        alive = [one for one in executors.listing(transaction) if one.state == executors.ALIVE and one.lease_left > 0]
+        progress = [BatchProgress(*row) for row in batches.states_of_parts(transaction, project=project)]
+    limit = home_config(app).number("max_cost_per_day")
+    return Overview(
+        at=now,
+        project=project,
+        since=began,
+        items=found,
+        batches=progress,
+        supervisors=len(alive),
+        spent=expenses.of_a_day(app.database),
+        allowed=limit,
+    )
+
+
+class Facts(Record):
+    """What is known beside the cards, to say of each what it means for a person."""
+
+    now: float
+    program: str
+    every: bool
+    gates: dict[int, Gate]
+    holds: list[Hold]
+    stops: list[Pause]
+    incidents: list[Incident]
+    flows: list[Flow]
+
+    def item(self, card: Card) -> OverviewItem:
+        """A task as a line."""
+        section, shown, at, words, command = self._meaning(card)
+        urgency = float(_URGENCY.get(shown, 0))
+        rank: tuple[float, ...] = (float(card.key),)
+        if section == NEEDS:
+            rank = (urgency, at)
+        elif section == LANDED:
+            rank = (-at,)
+        elif section == NEXT:
+            rank = (float(card.state == states.WAITING), -float(card.priority), float(card.key))
+        return OverviewItem(
+            section=section,
+            look=shown,
+            address=self.address(card.project, card.label),
+            at=at,
+            words=" ".join(words.split()),
+            command=command,
+            project=card.project,
+            key=card.key,
+            agent=card.held_agent if card.state in (states.RUNNING, *states.ENDED) else card.agent,
+            attempt=card.attempt,
+            attempts=card.max_attempts,
+            money=card.money,
+            session=card.held_by or "",
+            rank=rank,
+        )
+
+    def _meaning(self, card: Card) -> tuple[str, str, float, str, str]:
+        name = card.label
+        gate = self.gates.get(card.key)
+        if card.state == states.GATED and gate is not None:
+            return NEEDS, states.GATED, gate.opened_at, self.question(gate), self.run("approve", name, card.project)
+        if card.state in (states.GATED, states.BLOCKED):
+            verb = f"flow retry {card.scope}" if card.kind == PHASE else f"retry {name}"
+            return NEEDS, states.BLOCKED, card.changed_at, card.reason, self.run(verb, "", card.project)
+        if card.state == states.RUNNING:
+            silent = self.now - (card.seen_at or card.changed_at)
+            if card.lease_seconds and silent > card.lease_seconds / 2:
+                left = max(0.0, card.lease_seconds - silent)
+                words = f"quiet {age(silent)}, given up in {age(left)}"
+                return RUNNING, QUIET, card.changed_at, words, self.run("show", name, card.project)
+            return RUNNING, states.RUNNING, card.changed_at, "", self.run("show", name, card.project)
+        if card.ended_at is not None:
+            shown = card.outcome or card.state
+            section = LANDED if card.state == states.DONE else OVER
+            return section, shown, card.ended_at, card.title, self.run("show", name, card.project)
+        held = next((one for one in self.holds if one.kind == holds.TASK and one.name == str(card.key)), None)
+        if card.state == states.READY and held is not None:
+            return NEEDS, HELD, held.at, held.words, self.run("retry", name, card.project)
+        stopped = card.state == states.READY and any(self._stops(stop, card) for stop in self.stops)
+        return (
+            NEXT,
+            PAUSED if stopped else card.state,
+            card.changed_at,
+            card.title,
+            self.run("show", name, card.project),
+        )
+
+    def question(self, gate: Gate) -> str:
+        """What is asked, until when, and what counts if nobody answers."""
+        if gate.due_at is None:
+            return gate.asked
+        left = gate.due_at - self.now
+        limit = f"within {age(left)}" if left > 0 else "its time is up"
+        return f"{gate.asked} ({limit}{f', else {gate.fallback}' if gate.fallback else ''})"
+
+    def _stops(self, stop: Pause, card: Card) -> bool:
+        if stop.scope == pauses.ALL or (stop.scope == pauses.PROJECT and stop.project == card.project):
+            return True
+        names = {pauses.TASK: (card.id, card.label), pauses.BATCH: (card.scope,)}.get(stop.scope, ())
+        return stop.project == card.project and stop.name in names
+
+    def others(self, phases: set[tuple[str, str]]) -> list[OverviewItem]:
+        """What is no task and needs a person: incidents, agents that are held, what is paused, flows that stand still."""
+        found = [
+            self._plain(INCIDENT, one.id, one.at, one.what, self.run("incidents show", one.id, ""), one.project)
+            for one in self.incidents
+        ]
+        found += [
+            self._plain(HELD, one.name, one.at, one.words, self.run("agents retry", one.name, ""))
+            for one in self.holds
+            if one.kind == holds.AGENT
+        ]
+        for stop in self.stops:
+            by = f"by {stop.paused_by}" if stop.paused_by else "by a stop file"
+            words = f"nothing new starts, {by}" + (f": {stop.reason}" if stop.reason else "")
+            back = stop.way_back.replace("handoff", self.program, 1)
+            found.append(self._plain(PAUSED, stop.words.replace("'", ""), stop.at, words, back, stop.project))
+        for flow in self.flows:
+            if flow.ended_at is None and flow.state in (flows.BLOCKED, flows.PAUSED):
+                found += self._standing(flow, phases)
+        return found
+
+    def _standing(self, flow: Flow, phases: Iterable[tuple[str, str]]) -> list[OverviewItem]:
+        shown, verb = (states.BLOCKED, "flow retry") if flow.state == flows.BLOCKED else (PAUSED, "flow resume")
+        if shown == states.BLOCKED and (flow.project, flow.id) in phases:
+            return []  # its phase says so itself
+        command = self.run(verb, flow.id, flow.project)
+        return [self._plain(shown, self.address(flow.project, flow.id), flow.changed_at, flow.reason, command)]
+
+    def flow(self, flow: Flow) -> OverviewItem:
+        """A flow that is over."""
+        at = flow.ended_at or flow.changed_at
+        command = self.run("flow status", flow.id, flow.project)
+        item = self._plain(cards.GREEN, self.address(flow.project, flow.id), at, flow.request, command, flow.project)
+        return item._replace(section=LANDED, rank=(-at,))
+
+    def _plain(self, shown: str, address: str, at: float, words: str, command: str, project: str = "") -> OverviewItem:
+        return OverviewItem(
+            section=NEEDS,
+            look=shown,
+            address=address,
+            at=at,
+            words=" ".join(words.split()),
+            command=command,
+            project=project,
+            rank=(float(_URGENCY.get(shown, 0)), at),
+        )
+
+    def address(self, project: str, label: str) -> str:
+        return f"{project}/{label}" if self.every else label
+
+    def run(self, verb: str, name: str, project: str) -> str:
+        """The command for a person who stands in the project, or anywhere."""
+        where = f"--project {project}" if self.every and project else ""
+        return " ".join(word for word in (self.program, verb, name, where) if word)
+
+
+def last_look(app: App, *, project: str) -> float:
+    """When a person looked last; a day ago if nobody ever did."""
+    path = _looked(app, project)
+    try:
+        return float(read_text(path))
+    except (HandoffError, ValueError):
+        return app.clock.now() - _DAY_SECONDS
+
+
+def note_look(app: App, overview: Overview) -> None:
+    """A person has seen it: what landed before is not new any more."""
+    try:
+        write_atomic(_looked(app, overview.project), f"{overview.at:.3f}\n", sync=False)
+    except HandoffError:
+        return  # a home that may not be written: then it stays new
+
+
+def _looked(app: App, project: str) -> str:
+    return os.path.join(app.settings.home, project, ".looked")
