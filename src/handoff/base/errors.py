@@ -32,7 +32,7 @@ class Away(UserError):
     """The database or the room on a disk is away for now: the same request will be granted later."""
 
 
-class NotInstalled(UserError):
+class MissingPackage(UserError):
     """A package is missing; the hint is the command of the very installer that put handoff here."""
 
     def __init__(self, message: str, package: str = PACKAGE) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from handoff.base.errors import PACKAGE, NotInstalled, UserError
+from handoff.base.errors import PACKAGE, MissingPackage, UserError
 from handoff.base.record import TYPE_CHECKING
 from handoff.notify.events import text, title
 from handoff.notify.webhooks import AGAIN, SENT, Sent
@@ -17,7 +17,9 @@ def send(channel: Channel, event: NotifiedEvent, *, program: str) -> Sent:
     try:
         import apprise
     except ImportError:
-        raise NotInstalled(f"The channel '{channel.name}' needs the package 'apprise'.", f"{PACKAGE}[notify]") from None
+        raise MissingPackage(
+            f"The channel '{channel.name}' needs the package 'apprise'.", f"{PACKAGE}[notify]"
+        ) from None
     apprise.logger.disabled = True
     place = apprise.Apprise()
     if not place.add(channel.address):

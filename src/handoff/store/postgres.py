@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from handoff.base.errors import PACKAGE, Away, HandoffError, NotInstalled, UserError
+from handoff.base.errors import PACKAGE, Away, HandoffError, MissingPackage, UserError
 from handoff.store import addresses, migrate
 from handoff.store.database import (
     PATIENCE_SECONDS,
@@ -23,7 +23,7 @@ try:
     from psycopg import errors
     from psycopg.rows import dict_row
 except ImportError as missing:
-    raise NotInstalled(
+    raise MissingPackage(
         "HANDOFF_DATABASE_URL names a Postgres database, but its driver is not installed.", f"{PACKAGE}[postgres]"
     ) from missing
 

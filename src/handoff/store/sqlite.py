@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from handoff.base.clock import boot_id, stamp
-from handoff.base.errors import Away, NotInstalled, UserError
+from handoff.base.errors import Away, MissingPackage, UserError
 from handoff.base.files import locked, make_folder, sync_folder
 from handoff.base.record import TYPE_CHECKING
 from handoff.store import migrate
@@ -116,7 +116,9 @@ class SqliteDatabase:
         self._version = steps[-1].number if steps else migrate.VERSION
         self._queries = load_queries()
         if VERSION_INFO < _OLDEST:
-            raise NotInstalled(f"SQLite {driver.sqlite_version} is too old: handoff needs 3.35 or newer.", "pysqlite3")
+            raise MissingPackage(
+                f"SQLite {driver.sqlite_version} is too old: handoff needs 3.35 or newer.", "pysqlite3"
+            )
         make_folder(os.path.dirname(path) or ".")
         _make_private(path)
         try:
@@ -140,7 +142,7 @@ class SqliteDatabase:
                 self._bring_up_to_date()
             mode = self._pragma("journal_mode")
             if mode == "wal" and not has_fixed_wal(VERSION_INFO):
-                raise NotInstalled(
+                raise MissingPackage(
                     f"{self.place} is in WAL mode, and SQLite {driver.sqlite_version} can damage such a file;"
                     " the package pysqlite3, or a Python with SQLite 3.51.3 or newer, does not.",
                     "pysqlite3>=0.6.1",

@@ -16,7 +16,7 @@ from importlib.metadata import version
 
 from handoff.base import files
 from handoff.base.clock import SystemClock
-from handoff.base.errors import NotInstalled, UserError
+from handoff.base.errors import MissingPackage, UserError
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.store import sqlite
 
@@ -26,7 +26,7 @@ try:
     from dbos import _core, _dbos, _sys_db  # noqa: F401 - private names are looked up in them, see PRIVATE
     from sqlalchemy import pool
 except ImportError as missing:
-    raise NotInstalled("The supervisor's engine, the package 'dbos', is not installed.") from missing
+    raise MissingPackage("The supervisor's engine, the package 'dbos', is not installed.") from missing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -76,7 +76,7 @@ def refuse_changed(names: Mapping[str, str] = PRIVATE) -> None:
     """A dbos that is different where nobody promised anything is refused before it touches a row."""
     changed = find_changed(names)
     if changed:
-        raise NotInstalled(
+        raise MissingPackage(
             f"dbos {version('dbos')} is not one the supervisor knows: it has changed {', '.join(changed)}.",
             f"dbos=={TESTED}",
         )

@@ -6,7 +6,7 @@ from contextvars import ContextVar
 from functools import wraps
 
 from handoff import __version__
-from handoff.base.errors import HandoffError, NotInstalled
+from handoff.base.errors import HandoffError, MissingPackage
 from handoff.base.record import TYPE_CHECKING
 from handoff.engine.app import App
 from handoff.engine.clients import tools
@@ -42,7 +42,7 @@ def need() -> None:
     try:
         import mcp.server  # noqa: F401 - a second of importing
     except ImportError:
-        raise NotInstalled("The MCP server needs the package 'mcp'.") from None
+        raise MissingPackage("The MCP server needs the package 'mcp'.") from None
 
 
 def build(settings: Settings) -> Any:
