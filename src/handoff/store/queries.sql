@@ -261,6 +261,10 @@ UNION ALL
 SELECT 'held', count(*) FROM hold WHERE until > :now AND (kind = 'agent' OR EXISTS (
     SELECT 1 FROM task WHERE task.state = 'ready' AND task.project = :project AND CAST(task.key AS TEXT) = hold.name))
 
+-- name: list_open_batches
+-- the names of the batches a project has under way
+SELECT id FROM batch WHERE project = :project AND ended_at IS NULL ORDER BY key
+
 -- name: renew_lease
 -- a sign of life from the session that holds the fence
 UPDATE task SET lease_until = :lease_now + CASE WHEN :lease_seconds > 0 THEN :lease_seconds ELSE lease_seconds END,

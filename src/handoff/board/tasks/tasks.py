@@ -193,6 +193,12 @@ def counts(store: Store, *, project: str) -> dict[str, int]:
         }
 
 
+def open_batches(store: Store, *, project: str) -> list[str]:
+    """The names of the batches a project has under way."""
+    with store.transaction(write=False) as transaction:
+        return [row["id"] for row in transaction.query("list_open_batches", project=project)]
+
+
 def is_any_paused(store: Store) -> bool:
     """Whether claims are paused anywhere; `sessions.pauses` says which. Light: every new task asks."""
     with store.transaction(write=False) as transaction:
