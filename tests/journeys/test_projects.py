@@ -73,6 +73,8 @@ def test_a_project_of_before_is_taken_over_by_hand_after_a_dry_run(tmp_path):
     assert "There is no project 'nope'" in new("project", "move", "nope", code=1).err
     shutil.rmtree(old.folder)
     assert "its folder is gone" in new("project", "list").out
+    clone = Cli(Repo.create(str(tmp_path / "again" / "shop")).path)
+    assert "If this is its new place: handoff project move shop" in clone("queue").out
     assert "Would change: project shop with 1 task (1 live)" in new("project", "move", "shop").out
     assert not new("queue", "--json").json["tasks"]
     new("project", "move", "shop", "--execute")

@@ -49,6 +49,16 @@ def listing(app: App) -> list[KnownProject]:
     return found
 
 
+def left_behind(app: App, folder: str) -> list[KnownProject]:
+    """Projects with live tasks whose checkout is gone and had the name of this folder: it may have been cloned anew."""
+    name = os.path.basename(folder)
+    return [
+        one
+        for one in listing(app)
+        if one.live and not one.folders and any(os.path.basename(place) == name for place in one.gone)
+    ]
+
+
 def _places(app: App, name: str) -> list[str]:
     """The checkouts of a project: as written down, else as its tasks say."""
     owners = files.project_owners(app.settings.home, name)

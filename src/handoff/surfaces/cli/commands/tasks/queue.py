@@ -76,10 +76,22 @@ def _queue(ctx: Context, arguments: argparse.Namespace) -> None:
             f"No {arguments.state or ('' if arguments.include_ended else 'live')} tasks {scope}.".replace("  ", " ")
         )
         ctx.out.line(f"Write one down: {program} dump --task ID --next 'what to do'")
+        _tell_left_behind(ctx)
     _tell_older(ctx)
     if found.gates:
         waits = "1 gate waits" if found.gates == 1 else f"{found.gates} gates wait"
         ctx.out.line(f"{waits} for your answer: {program} gates", "warn")
+
+
+def _tell_left_behind(ctx: Context) -> None:
+    from handoff.engine.home import find_project
+    from handoff.engine.workspaces import projects
+
+    for one in projects.left_behind(ctx.app, find_project(ctx.app).workspace):
+        words = (
+            f"Project {one.name} has {one.live} live, and its checkout {one.gone[0]} is gone. If this is its new place:"
+        )
+        ctx.out.line(f"{words} {ctx.settings.program} project move {one.name}", "warn")
 
 
 def _tell_older(ctx: Context) -> None:
