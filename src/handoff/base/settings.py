@@ -211,7 +211,16 @@ HOME_KEYS: dict[str, Key] = {
         60,
     ),
     "max_attempts": Key("number", "how often a task is handed out again before it is blocked", 3),
-    "opener": Key("text", "how a task is opened: auto, uri, tmux, terminal, clipboard or print", "auto"),
+    "opener": Key(
+        "text",
+        "how a task is opened: auto, uri, tmux, terminal, clipboard, print, or an editor or terminal by name",
+        "auto",
+    ),
+    "auto_open": Key(
+        "text",
+        "open a tab by itself when a task becomes ready: auto, or a way as for opener; empty: no. `handoff install` asks",
+        "",
+    ),
     "uri_template": Key("text", "address that opens a tab; {prompt}, {workspace}, {task}, {project} are filled in", ""),
     "agent_command": Key("list", "program a tmux window or terminal runs; {prompt} is filled in", []),
     "terminal_command": Key("list", "program that opens a terminal; {command} is the agent_command", []),

@@ -671,6 +671,25 @@ DELETE FROM session WHERE ended_at < :before
 -- forget messages taken before a moment
 DELETE FROM inbox WHERE taken_at < :before
 
+-- name: list_without_tab
+-- ready tasks of which no tab was opened since they became ready
+SELECT task.* FROM task WHERE state = 'ready' AND kind <> 'phase' AND not_before <= :now
+  AND NOT EXISTS (SELECT 1 FROM tab WHERE tab.task = task.key AND tab.fence = task.fence)
+ORDER BY priority DESC, key LIMIT :limit
+
+-- name: count_tabs
+-- tabs of a host whose task waits to be taken there, or is held
+SELECT count(*) AS count FROM tab JOIN task ON task.key = tab.task
+WHERE tab.host = :host AND (task.state = 'running' OR (task.state = 'ready' AND tab.fence = task.fence))
+
+-- name: add_tab
+-- a tab is about to be opened; who comes second opens none
+INSERT INTO tab (task, fence, host, at) VALUES (:task, :fence, :host, :now) ON CONFLICT (task, fence) DO NOTHING
+
+-- name: prune_tabs
+-- forget the tabs of tasks that are forgotten
+DELETE FROM tab WHERE NOT EXISTS (SELECT 1 FROM task WHERE task.key = tab.task)
+
 -- name: put_executor
 -- a supervisor begins
 INSERT INTO executor (id, host, boot, pid, process_start, state, lease_until, started_at, seen_at)

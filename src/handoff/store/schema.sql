@@ -304,6 +304,15 @@ CREATE TABLE expense (
 );
 CREATE INDEX expense_at ON expense (at);
 
+-- Which tasks had a tab opened by itself: once for each time a task became ready.
+CREATE TABLE tab (
+    task BIGINT NOT NULL,
+    fence BIGINT NOT NULL,
+    host TEXT NOT NULL,
+    at DOUBLE PRECISION NOT NULL,
+    PRIMARY KEY (task, fence)
+);
+
 -- What is not started for a while for no fault of an agent: an agent its provider refuses, or a task its ground is not ready for.
 CREATE TABLE hold (
     kind TEXT NOT NULL,

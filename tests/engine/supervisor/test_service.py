@@ -56,6 +56,27 @@ def test_install_writes_two_units_switches_them_on_and_says_so(app, tmp_path):
     assert all(step.done for step in steps)
 
 
+def test_a_watchdog_that_opens_tabs_is_one_long_lived_service_and_there_is_never_a_second(app, tmp_path):
+    systemctl(tmp_path)
+    service.install_watchdog(app, opening=False)
+    unit, timer = plan(app, system="linux").files
+    service.install_watchdog(app, opening=True)
+    assert not os.path.exists(timer)
+    with open(unit, encoding="utf-8") as file:
+        assert '"watchdog" "--watch"' in file.read()
+    service.install_watchdog(app, opening=False)
+    assert os.path.exists(timer)
+    assert (tmp_path / "called").read_text().splitlines() == [
+        "--user daemon-reload", "--user enable --now handoff-watchdog.timer",
+        "--user disable --now handoff-watchdog.timer", "--user daemon-reload", "--user enable --now handoff-watchdog.service",
+        "--user disable --now handoff-watchdog.service", "--user daemon-reload", "--user enable --now handoff-watchdog.timer",
+    ]  # fmt: skip
+    service.uninstall_watchdog(app)
+    assert not os.path.exists(unit)
+    app.open_home()
+    assert service.set_auto_open(app).startswith('Wrote auto_open = "auto"')
+
+
 def test_a_second_install_writes_nothing(app, tmp_path):
     systemctl(tmp_path)
     install(app)

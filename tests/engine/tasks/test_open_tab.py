@@ -12,7 +12,7 @@ import pytest
 from handoff.base.errors import ConfigError, UserError
 from handoff.base.settings import from_environment
 from handoff.engine.app import App
-from handoff.engine.fanout.tab_urls import Job, uri_for
+from handoff.engine.fanout.tab_urls import Job, percent, uri_for
 from handoff.engine.home import home_config
 from handoff.engine.tasks.open_tab import open_task
 from sandbox import absent
@@ -28,7 +28,14 @@ class Machine:
         self.log = str(folder / "log")
         os.makedirs(self.bin)
         monkeypatch.setenv("PATH", f"{self.bin}:/usr/bin:/bin")
-        for name in ("DISPLAY", "WAYLAND_DISPLAY", "TMUX"):
+        for name in (
+            "DISPLAY",
+            "WAYLAND_DISPLAY",
+            "TMUX",
+            "TERM_PROGRAM",
+            "VSCODE_IPC_HOOK_CLI",
+            "VSCODE_GIT_ASKPASS_MAIN",
+        ):
             monkeypatch.delenv(name, raising=False)
         self.monkeypatch = monkeypatch
 
@@ -149,6 +156,68 @@ def test_an_installed_agent_is_found_without_settings(machine):
     machine.set("TMUX", "/tmp/x,1,0")
     machine.open()
     assert machine.called[-3:] == ["env", "claude", JOB.prompt]
+
+
+PROMPT = JOB.prompt
+
+
+@pytest.mark.parametrize(
+    ("sign", "program", "way", "called"),
+    [
+        (
+            "KITTY_LISTEN_ON=unix:/x",
+            "kitty",
+            "kitty",
+            "kitty|@|launch|--type=tab|--cwd=/tmp|--tab-title=form|agent|{p}",
+        ),
+        ("KITTY_WINDOW_ID=1", "kitty", "kitty-window", "kitty|--detach|--directory=/tmp|--title=form|agent|{p}"),
+        ("WEZTERM_PANE=1", "wezterm", "wezterm", "wezterm|cli|spawn|--cwd|/tmp|--|agent|{p}"),
+        (
+            "GNOME_TERMINAL_SCREEN=/s",
+            "gnome-terminal",
+            "gnome-terminal",
+            "gnome-terminal|--tab|--title=form|--working-directory=/tmp|--|agent|{p}",
+        ),
+        ("KONSOLE_VERSION=1", "konsole", "konsole", "konsole|--new-tab|--workdir|/tmp|-e|agent|{p}"),
+        (
+            "TERM_PROGRAM=Apple_Terminal",
+            "osascript",
+            "terminal-app",
+            (
+                'osascript|-e|on run argv|-e|tell application "Terminal" to do script (item 1 of argv)|-e|end run|--|'
+                "cd /tmp && exec agent '{p}'"
+            ),
+        ),
+        (
+            "TERM_PROGRAM=iTerm.app",
+            "osascript",
+            "iterm",
+            (
+                'osascript|-e|on run argv|-e|tell application "iTerm" to tell current window to create tab with default profile'
+                " command (item 1 of argv)|-e|end run|--|cd /tmp && exec agent '{p}'"
+            ),
+        ),
+        (
+            "TERM_PROGRAM=vscode",
+            "code",
+            "vscode",
+            "code|--open-url|vscode://file/tmp/|code|--open-url|vscode://anthropic.claude-code/open?prompt={e}",
+        ),
+        (
+            "VSCODE_IPC_HOOK_CLI=/run/cursor/x",
+            "cursor",
+            "cursor",
+            "cursor|--open-url|cursor://file/tmp/|cursor|--open-url|cursor://anysphere.cursor-deeplink/prompt?text={e}",
+        ),
+        ("VSCODE_IPC_HOOK_CLI=/run/windsurf/x", "windsurf", "windsurf", "windsurf|--open-url|windsurf://file/tmp/"),
+    ],
+)
+def test_what_the_person_works_in_is_told_from_the_environment_and_asked_for_a_tab(machine, sign, program, way, called):
+    machine.program(program)
+    machine.set(*sign.split("="))
+    machine.settings('agent_command = ["agent", "{prompt}"]\n')
+    assert machine.open().way == way
+    assert machine.called == called.replace("{p}", PROMPT).replace("{e}", percent(PROMPT)).split("|")
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,8 @@ from handoff.base.files import make_folder, read_bytes, remove, write_atomic
 from handoff.base.process import find, run
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.settings import HOME_CONFIG
+from handoff.engine.home import home_config
+from handoff.engine.tasks.open_tab import AUTO, way_here
 from handoff.store.addresses import password_of
 
 if TYPE_CHECKING:
@@ -47,6 +49,11 @@ def watchdog() -> Service:
     return Service(
         WATCHDOG, "handoff watchdog: expired leases, due fan-ins, overdue gates", ("watchdog", "--once"), timer=True
     )
+
+
+def tab_opener() -> Service:
+    """The watchdog as one long-lived process, because a tab is to open within a second."""
+    return Service(WATCHDOG, "handoff watchdog: opens tabs, finds silent sessions", ("watchdog", "--watch"))
 
 
 def supervisor(words: tuple[str, ...] = ()) -> Service:
@@ -92,6 +99,34 @@ def install(app: App, service: Service) -> list[ServiceStep]:
         write_atomic(path, text)
         steps.append(ServiceStep(f"Wrote {path}."))
     return [*steps, *_run_all(app, wanted.switch_on)]
+
+
+def install_watchdog(app: App, *, opening: bool) -> list[ServiceStep]:
+    """The watchdog as it is wanted; the other form of it, if it is there, goes first: there is one watcher."""
+    other, wanted = (watchdog(), tab_opener()) if opening else (tab_opener(), watchdog())
+    fresh = plan(app, wanted).files
+    there = [
+        path
+        for path, text in plan(app, other).files.items()
+        if fresh.get(path) != text and os.path.exists(path) and read_bytes(path) == text.encode()
+    ]
+    return [*(uninstall(app, other) if there else []), *install(app, wanted)]
+
+
+def uninstall_watchdog(app: App) -> list[ServiceStep]:
+    """Remove the watchdog in whichever form it is there."""
+    timer = any(path.endswith(".timer") and os.path.lexists(path) for path in plan(app, watchdog()).files)
+    return uninstall(app, watchdog() if timer or sys.platform == "darwin" else tab_opener())
+
+
+def set_auto_open(app: App) -> str:
+    """Write what the person works in into the home's settings, above what is there; a service cannot see that by itself."""
+    path = os.path.join(app.settings.home, HOME_CONFIG)
+    app.open_home()
+    old = read_bytes(path).decode("utf-8") if os.path.exists(path) else ""
+    way = {"": AUTO, "kitty": "kitty-window"}.get(found := way_here(app, home_config(app)), found)
+    write_atomic(path, f'auto_open = "{way}"\n{old}')
+    return f'Wrote auto_open = "{way}" into {path}.'
 
 
 def uninstall(app: App, service: Service) -> list[ServiceStep]:

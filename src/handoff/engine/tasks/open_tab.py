@@ -9,13 +9,25 @@ from handoff.base.markdown import fill
 from handoff.base.process import find, launch, run
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.engine.fanout.tab_urls import Job, uri_for
+from handoff.engine.fanout.terminals import (
+    EDITORS,
+    TERMINALS,
+    Editor,
+    Terminal,
+    addresses,
+    editor_here,
+    named,
+    tab_words,
+    terminal_here,
+)
 from handoff.engine.features import clipboard
 
 if TYPE_CHECKING:
     from handoff.base.settings import Config
     from handoff.engine.app import App
 
-AUTO, URI, TMUX, TERMINAL, CLIPBOARD, PRINT = WAYS = ("auto", "uri", "tmux", "terminal", "clipboard", "print")
+AUTO, URI, TMUX, TERMINAL, CLIPBOARD, PRINT = _WAYS = ("auto", "uri", "tmux", "terminal", "clipboard", "print")
+WAYS = (*_WAYS, *(one.name for one in (*EDITORS, *TERMINALS)))
 _AGENT_COMMANDS = {
     "claude": ["claude", "{prompt}"],
     "codex": ["codex", "{prompt}"],
@@ -47,6 +59,10 @@ def open_task(app: App, config: Config, job: Job, *, way: str = "") -> OpenedTab
         words = _open_tmux(app, config, job)
     elif chosen == TERMINAL:
         words = _open_terminal(app, config, job)
+    elif isinstance(known := named(chosen), Editor):
+        words = _open_editor(app, known, job)
+    elif isinstance(known, Terminal):
+        words = _start_terminal(app, config, job, known)
     elif chosen == CLIPBOARD:
         words = _copy(app, config, job.prompt)
     else:
@@ -55,13 +71,25 @@ def open_task(app: App, config: Config, job: Job, *, way: str = "") -> OpenedTab
 
 
 def _first_that_works(app: App, config: Config) -> str:
-    if app.settings.get("TMUX") and _has(app, "tmux") and _agent_words(app, config, ""):
+    return way_here(app, config) or (CLIPBOARD if _clipboard_words(app, config) else PRINT)
+
+
+def way_here(app: App, config: Config) -> str:
+    """How a tab really opens on this machine: what the settings name, else what the person works in; empty if nothing does."""
+    agent = bool(_agent_words(app, config, ""))
+    if app.settings.get("TMUX") and _has(app, "tmux") and agent:
         return TMUX
     if config.text("uri_template") and _uri_program(app):
         return URI
     if config.texts("terminal_command"):
         return TERMINAL
-    return CLIPBOARD if _clipboard_words(app, config) else PRINT
+    editor = editor_here(app.settings.get)
+    if editor is not None and _address_words(app, editor):
+        return editor.name
+    terminal = terminal_here(app.settings.get, lambda program: _has(app, program))
+    if terminal is not None and agent:
+        return terminal.name
+    return TMUX if agent and _has(app, "tmux") and not _on_screen(app) else ""
 
 
 def _has(app: App, program: str) -> bool:
@@ -75,6 +103,29 @@ def _on_screen(app: App) -> bool:
 def _uri_program(app: App) -> str:
     program = "open" if sys.platform == "darwin" else "xdg-open"
     return program if _on_screen(app) and _has(app, program) else ""
+
+
+def _address_words(app: App, editor: Editor) -> list[str]:
+    """What opens an address of an editor: its own program, else the desktop's."""
+    if _has(app, editor.program):
+        return [editor.program, "--open-url"]
+    program = _uri_program(app)
+    return [program] if program else []
+
+
+def _open_editor(app: App, editor: Editor, job: Job) -> str:
+    words = _address_words(app, editor)
+    if not words:
+        raise UserError(
+            f"{editor.program} is not installed, and no program here opens an address.", "Use --with tmux or print."
+        )
+    found = addresses(editor, folder=job.workspace, prompt=job.prompt)
+    for address in found:
+        code = launch([*words, address], environment=app.settings.environment)
+        if code:
+            raise UserError(f"{words[0]} could not open {address} (exit {code}).", "Is the editor installed?")
+    told = "" if len(found) > 1 else f"; it takes no prompt from outside, so paste this: {job.prompt}"
+    return f"Asked {words[0]} to open {job.workspace}{told}"
 
 
 def _open_uri(app: App, uri: str) -> str:
@@ -138,6 +189,9 @@ def open_window(app: App, *, name: str, folder: str, project: str, command: list
 
 def _open_terminal(app: App, config: Config, job: Job) -> str:
     words = config.texts("terminal_command")
+    known = terminal_here(app.settings.get, lambda program: _has(app, program))
+    if not words and known is not None:
+        return _start_terminal(app, config, job, known)
     if not words:
         raise UserError(
             "terminal_command is not set.",
@@ -151,13 +205,22 @@ def _open_terminal(app: App, config: Config, job: Job) -> str:
             argv.extend(command)
         else:
             argv.append(fill(word, values, where=f"{config.path}: terminal_command"))
+    return _start(app, argv, command[0], job)
+
+
+def _start_terminal(app: App, config: Config, job: Job, terminal: Terminal) -> str:
+    command = _agent_command(app, config, job)
+    return _start(app, tab_words(terminal, folder=job.workspace, title=job.task, command=command), command[0], job)
+
+
+def _start(app: App, argv: list[str], agent: str, job: Job) -> str:
     code = launch(argv, environment=app.settings.environment, cwd=job.workspace)
     if code:
         raise UserError(
             f"{argv[0]} ended at once with exit {code}.",
             "Try the command by hand; see terminal_command in config.toml.",
         )
-    return f"Started {argv[0]} running {command[0]}"
+    return f"Started {argv[0]} running {agent}"
 
 
 def _clipboard_words(app: App, config: Config) -> list[str]:

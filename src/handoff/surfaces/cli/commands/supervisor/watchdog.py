@@ -35,8 +35,24 @@ def _watchdog(ctx: Context, arguments: argparse.Namespace) -> None:
             _tell(ctx, found)
         first = False
         if not arguments.watch:
+            _open_tabs(ctx, 0.0)
             return
-        ctx.app.clock.sleep(max(0.1, arguments.every))
+        _open_tabs(ctx, max(0.1, arguments.every))
+
+
+def _open_tabs(ctx: Context, seconds: float) -> None:
+    """Wait until the next look; meanwhile tabs open by themselves, if the person asked for that."""
+    from handoff.engine.supervisor import tabs
+
+    if not tabs.is_wanted(ctx.app):
+        ctx.app.clock.sleep(seconds)
+        return
+    for tab in tabs.watch(ctx.app, seconds):
+        name = f"{tab.project}/{tab.task}"
+        if tab.opened:
+            ctx.out.line(f"{name}: {tab.words}")
+        else:
+            ctx.out.warning(f"{name}: no tab was opened: {tab.words} By hand: {ctx.settings.program} open {tab.task}")
 
 
 def _tell(ctx: Context, found: Round) -> None:
@@ -117,6 +133,11 @@ def _install_arguments(parser: Parser) -> None:
     from handoff.surfaces.cli.commands.supervisor.work import worker_arguments
 
     _what(parser)
+    flag(
+        parser,
+        "--auto-open",
+        "the watchdog also opens a tab by itself when a task becomes ready (it asks if you leave it out)",
+    )
     worker_arguments(parser)
 
 
@@ -126,7 +147,7 @@ def _install(ctx: Context, arguments: argparse.Namespace) -> int:
     if arguments.what == service.WATCHDOG:
         if arguments.agent or arguments.max or arguments.labels or arguments.words:
             raise UsageError("The watchdog has no agents.", f"Did you mean: {ctx.settings.program} install work …?")
-        return _show_steps(ctx, service.install(ctx.app, service.watchdog()))
+        return _show_steps(ctx, service.install_watchdog(ctx.app, opening=_choose_auto_open(ctx, arguments)))
     from handoff.engine.supervisor import process
     from handoff.surfaces.cli.commands.supervisor.work import worker_settings_of
 
@@ -138,8 +159,22 @@ def _install(ctx: Context, arguments: argparse.Namespace) -> int:
 def _uninstall(ctx: Context, arguments: argparse.Namespace) -> int:
     from handoff.engine.supervisor import service
 
-    wanted = service.watchdog() if arguments.what == service.WATCHDOG else service.supervisor()
-    return _show_steps(ctx, service.uninstall(ctx.app, wanted))
+    if arguments.what == service.WATCHDOG:
+        return _show_steps(ctx, service.uninstall_watchdog(ctx.app))
+    return _show_steps(ctx, service.uninstall(ctx.app, service.supervisor()))
+
+
+def _choose_auto_open(ctx: Context, arguments: argparse.Namespace) -> bool:
+    """Whether tabs open by themselves: as it is set, else as the person says; asked once."""
+    from handoff.engine.supervisor import service, tabs
+
+    if tabs.is_wanted(ctx.app):
+        return True
+    question = "Open a tab by itself when a task becomes ready (editor, tmux or terminal)?"
+    if not (arguments.auto_open or ctx.out.ask(question)):
+        return False
+    ctx.out.line(service.set_auto_open(ctx.app))
+    return True
 
 
 def _show_steps(ctx: Context, steps: list[ServiceStep]) -> int:

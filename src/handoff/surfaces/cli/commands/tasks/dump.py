@@ -15,8 +15,10 @@ from handoff.surfaces.cli.command import Command, flag, option, pick, project_op
 if TYPE_CHECKING:
     from handoff.board.tasks.tasks import Task
     from handoff.engine.home import Project
+    from handoff.engine.tasks.batches import OpenedBatch
     from handoff.surfaces.cli.command import Context, Parser
 
+_STAGGER_SECONDS = 0.3
 EXAMPLES = """examples:
   handoff dump --task login-form --next 'Build the login form; tests in tests/login.'
   handoff dump --task login-api --next - --owns src/api/ --check 'make test' < brief.md
@@ -45,7 +47,12 @@ def _dump_arguments(parser: Parser) -> None:
     option(parser, "--priority N", "higher is taken first (default: 0)", 0)
     flag(parser, "--from-step", "take the task from the current step of the feature's plan")
     flag(parser, "--dry-run", "show what would be written; write nothing")
-    flag(parser, "--open", "open the task in a tab at once (see: handoff open)", dest="open_now")
+    flag(
+        parser,
+        "--open",
+        "open the task, or every ready part of the batch, in a tab at once (see: handoff open)",
+        dest="open_now",
+    )
     _batch_arguments(parser)
 
 
@@ -241,7 +248,21 @@ def _open_batch(ctx: Context, arguments: argparse.Namespace) -> None:
     ctx.out.line(f"  {project.batch_folder(batch.id)}")
     _tell_unpushed(ctx, project)
     _tell_stops(ctx, project)
+    if arguments.open_now:
+        _open_parts(ctx, opened)
+        return
     ctx.out.line(f"Take one with: {ctx.settings.program} claim --task {batch.id}/{opened.ready[0]}")
+
+
+def _open_parts(ctx: Context, opened: OpenedBatch) -> None:
+    """A tab for every part that can begin, a moment apart: an editor that gets two addresses at once may lose one."""
+    from handoff.engine.tasks import batches
+    from handoff.surfaces.cli.commands.tasks.board import open_and_tell
+
+    for number, part in enumerate(opened.ready):
+        if number:
+            ctx.app.clock.sleep(_STAGGER_SECONDS)
+        open_and_tell(ctx, batches.part_of(ctx.app, opened.batch, part))
 
 
 def _report_part(ctx: Context, arguments: argparse.Namespace, project: Project) -> None:
