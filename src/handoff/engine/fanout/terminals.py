@@ -82,7 +82,7 @@ def editor_here(variable: Callable[[str], str]) -> Editor | None:
     return next(one for one in EDITORS if one.sign in told)
 
 
-def named(name: str) -> Terminal | Editor | None:
+def by_name(name: str) -> Terminal | Editor | None:
     """A terminal or an editor by its name."""
     return next((one for one in (*TERMINALS, *EDITORS) if one.name == name), None)
 

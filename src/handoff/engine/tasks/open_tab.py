@@ -15,8 +15,8 @@ from handoff.engine.fanout.terminals import (
     Editor,
     Terminal,
     addresses,
+    by_name,
     editor_here,
-    named,
     tab_words,
     terminal_here,
 )
@@ -59,7 +59,7 @@ def open_task(app: App, config: Config, job: Job, *, way: str = "") -> OpenedTab
         words = _open_tmux(app, config, job)
     elif chosen == TERMINAL:
         words = _open_terminal(app, config, job)
-    elif isinstance(known := named(chosen), Editor):
+    elif isinstance(known := by_name(chosen), Editor):
         words = _open_editor(app, known, job)
     elif isinstance(known, Terminal):
         words = _start_terminal(app, config, job, known)
