@@ -22,6 +22,28 @@ _UNDO = re.compile(r"\bundo\b", re.IGNORECASE)
 _CHARGED = re.compile(r"that it does not own: (.*)$", re.MULTILINE)
 
 
+# What the journal said last about a task → the states it may then be in. A fan-in that waits for a part again is told by its
+# batch (batch.reopened), a task that was retried while it lacks something waits.
+_TOLD = {
+    "": ("ready", "waiting"),  # a part: its batch was opened
+    "task.added": ("ready", "waiting"),
+    "task.readied": ("ready", "waiting"),
+    "task.claimed": ("running",),
+    "task.revived": ("running",),
+    "task.released": ("ready", "waiting"),
+    "task.expired": ("ready", "waiting"),
+    "task.retried": ("ready", "waiting"),
+    "task.blocked": ("blocked",),
+    "task.cancelled": ("cancelled",),
+    "task.finished": ("done", "waiting"),
+    "gate.opened": ("gated", "waiting"),
+    "gate.approved": ("ready", "waiting"),
+    "gate.rejected": ("blocked",),
+    "gate.withdrawn": ("waiting",),
+}
+TELLING = frozenset(_TOLD)
+
+
 class Breach(AssertionError):
     """An invariant does not hold."""
 
@@ -145,6 +167,19 @@ def _neighbours(now: Picture, hold: Hold) -> Iterable[Task]:
     ]
 
 
+# --- derived --------------------------------------------------------------------------------------------------
+
+
+def checked_file(task: Task) -> str:
+    """The file that a task's check looks for."""
+    return task.check_command.rpartition(" ")[2]
+
+
+def done_is_what_its_check_says(task: Task, files: dict[str, bytes]) -> None:
+    if task.check_command:
+        _demand(checked_file(task) in files, "done is derived", f"{task.label} is done", f"red: {task.check_command}")
+
+
 # --- fenced ---------------------------------------------------------------------------------------------------
 
 
@@ -193,6 +228,20 @@ def a_gate_waits_exactly_where_a_task_is_gated(world: World, now: Picture) -> No
     asked = sorted(one.gate.task for one in gates.listing(world.database))
     gated = sorted(task.key for task in now.rows.values() if task.state == "gated")
     _demand(asked == gated, "shown", f"open gates of {asked}", f"gated tasks {gated}")
+
+
+def the_journal_tells_what_the_rows_say(now: Picture, told: dict[int, str]) -> None:
+    """`told`: what the journal said last about each task's state."""
+    for key, task in now.rows.items():
+        states = _TOLD.get(told.get(key, ""), ())
+        _demand(task.state in states, "shown", f"{task.label} is {task.state}", f"the journal: {told.get(key)}")
+
+
+def a_list_shows_what_the_rows_say(now: Picture, shown: dict[str, Any]) -> None:
+    """`shown`: what `queue --all --json` printed."""
+    rows = {(task.label, task.state, task.held_by) for task in now.rows.values() if task.project == PROJECT}
+    lines = {(one["task"], one["state"], one["held_by"]) for one in shown["tasks"]}
+    _demand(rows == lines, "shown", "queue and rows differ", rows ^ lines)
 
 
 # --- what was asked for ---------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from hypothesis.stateful import RuleBasedStateMachine
 
 from handoff.base.errors import HandoffError
+from handoff.board.events import journal
 from handoff.engine.home import find_project
 from hunt import invariants as inv
 from hunt.killed import Killed
@@ -55,6 +56,9 @@ class Journey(RuleBasedStateMachine):
         self.behind = False
         """A verb was killed: files about tasks may be behind their rows until the watchdog's next round."""
         self.now: Picture = self.world.look()
+        self.told: dict[int, str] = {}
+        """What the journal said last about the state of each task."""
+        self._read = 0
 
     def teardown(self) -> None:
         self.world.close()
@@ -123,6 +127,14 @@ class Journey(RuleBasedStateMachine):
                 Counter.seen[f"batch {batch.state}"] += 1
         if before.refs.get(before.head) != self.now.refs.get(self.now.head):
             Counter.seen["landed or taken back"] += 1
+
+    def read_journal(self) -> dict[int, str]:
+        """The journal read on from where it was read last."""
+        for event in journal.since(self.world.database, seq=self._read):
+            self._read = event.seq
+            if event.task is not None and event.kind in inv.TELLING:
+                self.told[event.task] = event.kind
+        return self.told
 
     def person(self) -> None:
         """The person did something by hand: what they took away themselves is not charged to anybody."""

@@ -34,5 +34,6 @@ class Machine(RelayRules, PersonRules):
         inv.a_fan_in_runs_only_when_all_parts_have_ended(self.now)
         inv.a_gate_waits_exactly_where_a_task_is_gated(self.world, self.now)
         inv.nobodys_document_is_overwritten(self.record)
+        inv.the_journal_tells_what_the_rows_say(self.now, self.read_journal())
         if not self.behind:
             inv.no_file_contradicts_the_rows(self.world, self.now)

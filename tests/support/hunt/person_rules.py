@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import json
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +14,9 @@ from hypothesis.stateful import precondition, rule
 from handoff.engine.safety import snapshots
 from handoff.engine.workspaces import landing, undo, workspaces
 from handoff.git.snapshots.retention import RetentionRules
+from handoff.surfaces.cli import dispatch
+from handoff.surfaces.cli.command import Context
+from handoff.surfaces.cli.output import Output
 from hunt import invariants as inv
 from hunt.journey import Journey
 from hunt.relay_rules import pick
@@ -68,6 +74,21 @@ class PersonRules(Journey):
             file.write("the only words there are\n")
         self.record.foreign[path] = "the only words there are\n"
         self.person()
+
+    @rule()
+    def the_person_looks(self) -> None:
+        printed = io.StringIO()
+
+        def queue() -> Any:
+            command, parser = dispatch.load("queue", "handoff")
+            with contextlib.redirect_stdout(printed):
+                out = Output(self.app.settings, json_wanted=True)
+                return command.run(Context(self.app, out), parser.parse_args(["--all", "--limit", "1000", "--json"]))
+
+        _, error = self.act(queue)
+        if error is None:
+            inv.a_list_shows_what_the_rows_say(self.now, json.loads(printed.getvalue()))
+            self.behind = False  # whoever looks mends the files
 
     # --- by handoff -----------------------------------------------------------------------------------------------
 

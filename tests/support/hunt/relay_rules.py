@@ -47,7 +47,8 @@ class RelayRules(Journey):
         needs = (self.of(number, others).label,) if after and others else ()
         labels = ("elsewhere",) if number == REPLACED else ()
         brief = f"do {name} as number {self.record.number()} asks"
-        request = create.Request(task=name, brief=brief, owns=(f"{where}/**",), after=needs, labels=labels)
+        check = f"test -f {where}/ready.txt" if number % 4 == 1 else ""
+        request = create.Request(task=name, brief=brief, owns=(f"{where}/**",), after=needs, labels=labels, check=check)
         self.act(lambda: create.write_down(self.app, self.project(), request))
 
     @precondition(lambda self: not any(task.batch for task in self.live()))
@@ -171,6 +172,12 @@ class RelayRules(Journey):
         folder = hold.area[0].rstrip("*") if hold.area else "x/"
         self._edit(hold, f"{folder}{'same' if again else hold.session}.txt")
 
+    @precondition(lambda self: any(hold.claim.task.check_command for hold in self.record.holds))
+    @rule(number=pick)
+    def a_session_makes_its_check_green(self, number: int) -> None:
+        hold = self.of(number, [hold for hold in self.record.holds if hold.claim.task.check_command])
+        self._edit(hold, inv.checked_file(hold.claim.task))
+
     @precondition(lambda self: self.record.holds)
     @rule(number=pick, where=st.sampled_from((*AREAS, "foreign")))
     def a_session_edits_what_is_foreign(self, number: int, where: str) -> None:
@@ -209,6 +216,7 @@ class RelayRules(Journey):
         inv.a_session_answers_only_for_what_it_changed(hold, before, error)
         if before.rows[hold.key].state != "done" and self.now.rows[hold.key].state == "done":
             inv.a_trespass_is_never_believed(hold, before)
+            inv.done_is_what_its_check_says(before.rows[hold.key], before.files(hold.folder))
             self._believed(hold)
         return error
 
