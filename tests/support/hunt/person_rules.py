@@ -64,6 +64,15 @@ class PersonRules(Journey):
         self.world.git("switch", "-q", "side" if side else "main", check=False)
         self.person()
 
+    @precondition(lambda self: any(task.project == PROJECT for task in self.now.rows.values()))
+    @rule(rarely=st.integers(0, 2))
+    def the_person_moves_the_folder(self, rarely: int) -> None:
+        if rarely:
+            return
+        old, new = self.world.move()
+        self.record.moved(old, new)
+        self.person()
+
     @rule()
     def an_older_tool_leaves_a_document(self) -> None:
         path = os.path.join(self.world.home, PROJECT, "queue", "t2.md")

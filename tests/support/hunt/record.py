@@ -70,5 +70,15 @@ class Record:
         """Nobody speaks for the task any more."""
         self.holder.pop(key, None)
 
+    def moved(self, old: str, new: str) -> None:
+        """The person's folder has another name now; whoever works in it goes on there."""
+        for hold in self.holds:
+            hold.folder = new if hold.folder == old else hold.folder
+        if old in self.wrote_in:
+            self.wrote_in[new] = self.wrote_in.pop(old)
+        self.touched = {
+            (new if folder == old else folder, path): found for (folder, path), found in self.touched.items()
+        }
+
     def holds_now(self, hold: Hold) -> bool:
         return self.holder.get(hold.key) is hold

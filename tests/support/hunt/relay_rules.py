@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
 from handoff.agents.contract import OK, AgentOutcome
-from handoff.base.errors import Conflict, HandoffError
+from handoff.base.errors import Conflict, HandoffError, UserError
 from handoff.board.sessions import leases, sessions
 from handoff.engine.fanout import stop_files, views
 from handoff.engine.home import home_config, labels_of
@@ -108,6 +108,8 @@ class RelayRules(Journey):
         config = home_config(app)
         claim = report.claim_as(app, config, who, task=task)
         try:
+            if not os.path.isdir(claim.task.workspace):
+                raise UserError("its folder is gone", "say something in its new place")
             where = placement.place(app, config, task=claim.task, session=who.id, sandbox=placement.NONE)
         except HandoffError:
             leases.release(app.database, key=claim.task.key, fence=claim.fence, reason="it could not be started")

@@ -127,6 +127,14 @@ class World:
         with open(full, "wb") as file:
             file.write(data)
 
+    def move(self) -> tuple[str, str]:
+        """The person gives the folder of the project another name, or its old one again."""
+        old = self.repo
+        self.repo = os.path.join(self.folder, PROJECT if os.path.basename(old) != PROJECT else "moved")
+        os.rename(old, self.repo)
+        self._reached.clear()
+        return old, self.repo
+
     def manifest(self, name: str, parts: dict[str, tuple[str, tuple[str, ...]]]) -> str:
         """A manifest of parts: id → (area it owns, parts it comes after)."""
         value = {

@@ -135,8 +135,7 @@ def retry(store: Store, *, key: int, session: str = "") -> Outcome:
                 f"See: handoff show {task.label}",
             )
         needs.waive_cancelled(transaction, task)
-        task = _unblock(transaction, task)
-        journal.append(transaction, "task.retried", task=task, session=session)
+        task = _unblock(transaction, task, session=session)
         return Outcome(task, woken=tuple(_restore_stranded(transaction, task)))
 
 
@@ -183,10 +182,11 @@ def _move(transaction: Transaction, task: Task, *, state: str, reason: str, ende
     return Task(**row)
 
 
-def _unblock(transaction: Transaction, task: Task) -> Task:
+def _unblock(transaction: Transaction, task: Task, **told: str) -> Task:
     counted = 0 if batches.count_in(transaction, task) else task.counted
     (row,) = transaction.query("retry_task", key=task.key, counted=counted, now=transaction.now())
     found = Task(**row)
+    journal.append(transaction, "task.retried", task=found, **told)
     return batches.ask_about_missing(transaction, found) if found.kind == FAN_IN else found
 
 
@@ -196,8 +196,7 @@ def _restore_stranded(transaction: Transaction, task: Task) -> list[Task]:
     for victim in needs.stranded_by(transaction, task):
         if victim.batch is not None and batches.get(transaction, key=victim.batch).state != batches.OPEN:
             continue
-        restored.append(_unblock(transaction, victim))
-        journal.append(transaction, "task.retried", task=restored[-1], needed=task.label)
+        restored.append(_unblock(transaction, victim, needed=task.label))
     return restored
 
 

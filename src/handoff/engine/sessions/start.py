@@ -155,7 +155,8 @@ def _begin(
     claim = claim._replace(task=task)
     if not os.path.isdir(task.workspace):
         raise UserError(
-            f"The workspace of '{task.label}' is gone: {task.workspace}.", "Bring it back, or cancel the task."
+            f"The folder of '{task.label}' is gone: {task.workspace}.",
+            f"If you moved it, say {app.settings.program} status once in its new place; else bring it back, or cancel the task.",
         )
     running.end_superseded(app, task, except_=name)
     incidents.look(app)  # how everything is before it begins
