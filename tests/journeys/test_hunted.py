@@ -99,6 +99,19 @@ def test_a_person_does_not_end_a_batch_by_hand_while_a_part_is_to_be_done(cli, t
     cli("done", "login-join", "--summary", "enough")
 
 
+def test_the_journal_of_a_fan_in_that_is_tried_again_ends_with_its_question(cli, tmp_path):
+    cli("dump", "--open-batch", manifest(tmp_path / "m.json"))
+    for part in ("form", "api"):
+        fence = cli("claim", part, "--session", part, "--json").json["fence"]
+        cli("block", "--task", part, "--session", part, "--fence", str(fence), "no key")
+    cli("reject", "login-join", "wait")
+    cli("retry", "login-join")
+    assert [line["kind"] for line in cli("show", "login-join", "--json").json["events"]][-2:] == [
+        "task.retried",
+        "gate.opened",
+    ]
+
+
 def test_a_session_that_comes_back_takes_its_task_from_those_it_was_offered_to(cli, repo):
     cli("dump", "--task", "t1", "--next", "x")
     cli("claim", "t1", "--session", "bob", "--lease", "0.001")
