@@ -62,6 +62,18 @@ def test_a_moved_checkout_keeps_its_tasks_and_a_copy_does_not_get_them(tmp_path)
     moved("done", "--summary", "made where it is now")
 
 
+def test_a_moved_checkout_finds_its_snapshots_though_it_never_had_a_task(tmp_path):
+    repo = Repo.create(str(tmp_path / "shop"))
+    repo.write("draft.txt", "an hour of work\n")
+    Cli(repo.path)("snapshot")
+    os.rename(repo.path, tmp_path / "store")
+    moved = Cli(str(tmp_path / "store"))
+    (tmp_path / "store" / "draft.txt").unlink()
+    assert len(moved("snapshots", "--json").json["snapshots"]) == 1
+    moved("restore", "--all")
+    assert (tmp_path / "store" / "draft.txt").read_text() == "an hour of work\n"
+
+
 def test_a_project_of_before_is_taken_over_by_hand_after_a_dry_run(tmp_path):
     old = Cli(Repo.create(str(tmp_path / "old" / "shop")).path)
     old("dump", "--task", "first", "--next", "x")

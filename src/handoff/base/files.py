@@ -206,6 +206,13 @@ def project_of(place: str, home: str) -> str:
     return name if name and place in project_owners(home, name) else ""
 
 
+def kept_project(place: str, home: str) -> str:
+    """The same, also for a git folder that was moved: it says so, and of the folders the home knows none is there any more."""
+    name = told_project(place, home)
+    owners = project_owners(home, name) if name else []
+    return name if place in owners or (owners and not any(map(os.path.exists, owners))) else ""
+
+
 def told_project(place: str, home: str) -> str:
     """Which project of this home a git folder says it is; a copy of the folder says so too."""
     here = os.path.realpath(home)

@@ -8,12 +8,12 @@ from handoff.base.errors import ConfigError, UserError
 from handoff.base.files import (
     create_exclusive,
     git_home,
+    kept_project,
     main_checkout,
     make_folder,
     project_of,
     project_owners,
     read_text,
-    told_project,
     write_atomic,
 )
 from handoff.base.ids import check_id, slug
@@ -74,11 +74,10 @@ def project_name(app: App, top: str) -> str:
     known = project_of(place, home)
     if known or place.startswith(os.path.realpath(home) + os.sep):
         return known or name_of(top)  # a workspace of ours is known by other means
-    told = told_project(place, home)
-    owners = project_owners(home, told) if told else []
-    if owners and not any(map(os.path.exists, owners)):
-        take_over(app, told, place)
-        return told
+    moved = kept_project(place, home)
+    if moved:
+        take_over(app, moved, place)
+        return moved
     name = name_of(top)
     if _may_have(app, name, place):
         return name

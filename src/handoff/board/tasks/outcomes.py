@@ -182,11 +182,11 @@ def _move(transaction: Transaction, task: Task, *, state: str, reason: str, ende
     return Task(**row)
 
 
-def _unblock(transaction: Transaction, task: Task, **told: str) -> Task:
+def _unblock(transaction: Transaction, task: Task, *, session: str = "", needed: str = "") -> Task:
     counted = 0 if batches.count_in(transaction, task) else task.counted
     (row,) = transaction.query("retry_task", key=task.key, counted=counted, now=transaction.now())
     found = Task(**row)
-    journal.append(transaction, "task.retried", task=found, **told)
+    journal.append(transaction, "task.retried", task=found, session=session, needed=needed)
     return batches.ask_about_missing(transaction, found) if found.kind == FAN_IN else found
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from handoff.base.clock import parse_stamp
 from handoff.base.errors import HandoffError, UserError
+from handoff.engine.home import find_project, settle
 from handoff.git.plumbing import find_top, no_checkout, open_source, read_text
 from handoff.git.plumbing.snapshot_repo import SnapshotRepo
 from handoff.git.plumbing.untrusted import check_clone, is_clone
@@ -80,6 +81,8 @@ def snapshot(app: App, *, snapshot_store: SnapshotStore, request: SnapshotReques
     if not request.session:
         request = request._replace(session=app.settings.get("HANDOFF_SESSION"))
     store, place = snapshot_store.store, snapshot_store.place
+    if not os.path.isdir(place.store):  # the first: a checkout that is moved later is to find it again
+        settle(app, find_project(app, workspace=place.source.top))
     ignore_files = _ignore_files(app, place.source)
     return take(store, place.source, place.workspace, request, now=app.clock.now(), ignore_files=ignore_files)
 

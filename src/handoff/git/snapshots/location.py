@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
-from handoff.base.files import project_of
+from handoff.base.files import kept_project
 from handoff.base.ids import check_id, slug
 from handoff.git.plumbing import Source, open_source, read_text
 from handoff.git.snapshots.parts import digest
@@ -51,7 +51,7 @@ def project_folder(common: str, *, home: str, project: str = "") -> str:
     if project:
         return os.path.join(home, check_id(project, "project"))
     real = os.path.realpath(common)
-    known = project_of(real, home)
+    known = kept_project(real, home)
     if known and _may_keep(os.path.join(home, known), real):
         return os.path.join(home, known)
     base = os.path.dirname(real) if os.path.basename(real) == ".git" else real
