@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handoff.checks import judge
+from handoff.checks.findings import FLAKY, NO_RESULTS, FileChange, baseline_of
 from handoff.checks.results import Report, case
 
 
@@ -36,7 +37,7 @@ def _known(*lines):
 
 
 def _test(path, before, after):
-    return judge.FileChange(path, True, before, after)
+    return FileChange(path, True, before, after)
 
 
 OLD = "def test_a():\n    assert f()\n"
@@ -83,10 +84,10 @@ def test_a_report_without_results_is_never_good():
     broken = [_report(trouble="it hung")]
     for judged in (
         judge.red(_known(), broken, changes=[]),
-        judge.green(_known(), broken, changes=[judge.FileChange("a.py", False)], new=()),
+        judge.green(_known(), broken, changes=[FileChange("a.py", False)], new=()),
         judge.refactor(_known(), broken, changes=[]),
     ):
-        assert _codes(judged) == [judge.NO_RESULTS]
+        assert _codes(judged) == [NO_RESULTS]
         assert "it hung" in judged.findings[0].message
 
 
@@ -118,10 +119,10 @@ def test_a_java_test_that_does_not_compile_for_want_of_a_symbol_is_red_and_excus
 def test_a_new_test_read_from_its_text_is_found_again_under_its_frameworks_name(new, ran):
     file, _, name = ran.partition("::")
     report = Report("s", "run", 0, 0.1, "", (case("s", file=file, name=name.replace("_", " "), status="passed"),))
-    judged = judge.green(_known(), [report], changes=[judge.FileChange("a.rb", False)], new=(new,))
+    judged = judge.green(_known(), [report], changes=[FileChange("a.rb", False)], new=(new,))
     assert judged.ok, judged.findings
     other = Report("s", "run", 0, 0.1, "", (case("s", file=file, name="subtracts", status="passed"),))
-    judged = judge.green(_known(), [other], changes=[judge.FileChange("a.rb", False)], new=(new,))
+    judged = judge.green(_known(), [other], changes=[FileChange("a.rb", False)], new=(new,))
     assert _codes(judged) == [judge.NEW_NOT_RUN]
 
 
@@ -140,9 +141,9 @@ def test_a_wavering_test_is_told_and_not_counted():
     ]
     known, findings = judge.baseline(runs)
     assert known.flaky == {"s:t.py::test_w"}
-    assert [finding.code for finding in findings] == [judge.FLAKY]
+    assert [finding.code for finding in findings] == [FLAKY]
     judged = judge.refactor(known, [_report("t.py::test_a passed", "t.py::test_w failed assertion")], changes=[])
-    assert (judged.ok, _codes(judged)) == (True, [judge.FLAKY])
+    assert (judged.ok, _codes(judged)) == (True, [FLAKY])
     assert judged.warnings
     assert not judged.faults
     assert judge.after(known, [_report("t.py::test_a passed", "t.py::test_w passed")]) == known
@@ -184,9 +185,9 @@ def test_no_test_that_passed_can_be_lost_whatever_the_run_says(before, now):
     fresh = {name for name, state in now.items() if state.startswith("failed") and name not in before}
     for judged in (
         judge.refactor(known, reports, changes=[]),
-        judge.green(known, reports, changes=[judge.FileChange("a.py", False)], new=()),
+        judge.green(known, reports, changes=[FileChange("a.py", False)], new=()),
     ):
         assert judged.ok is not bool(lost | fresh)
         named = {name.rpartition("::")[2] for finding in judged.faults for name in finding.names}
         assert named == lost | fresh
-    assert judge.baseline_of(json.loads(json.dumps(known.record()))) == known
+    assert baseline_of(json.loads(json.dumps(known.record()))) == known

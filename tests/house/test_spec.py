@@ -8,6 +8,7 @@ import re
 from handoff.base import light_json
 from handoff.checks import judge
 from handoff.checks.assertions import assertions
+from handoff.checks.runs import sealed
 from handoff.engine.flows import documents as flow_documents
 from handoff.engine.flows import fence as flow_fence
 from handoff.engine.flows import judge as flow_judge
@@ -80,7 +81,7 @@ def test_every_check_is_explained():
 def test_every_finding_has_its_cheat_and_no_code_is_made_up():
     known = {
         value
-        for module in (judge, assertions, flow_documents, flow_judge, flow_fence)
+        for module in (judge, sealed, assertions, flow_documents, flow_judge, flow_fence)
         for name, value in vars(module).items()
         if name.isupper() and isinstance(value, str) and CODE.match(value)
     }

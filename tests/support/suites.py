@@ -9,6 +9,7 @@ import textwrap
 
 from handoff.base.settings import from_environment
 from handoff.checks import judge
+from handoff.checks.findings import Baseline
 from handoff.engine.app import App
 from handoff.engine.proof import test_runs as engine
 
@@ -105,7 +106,7 @@ class Project:
         self.app = App(from_environment("handoff"))
         self.tree = self.write(files)
         self.suites = engine.suites_of(self.app, folder=repo.path)
-        self.known = judge.Baseline()
+        self.known = Baseline()
 
     def write(self, files) -> str:
         """Change some files (None removes one) and return the tree they make."""

@@ -318,16 +318,17 @@ def spawn(
     err: str = os.devnull,
     talk: bool = False,
     here: bool = False,
+    keep: Sequence[int] | None = None,
 ) -> Child:
     """Start a program in a session of its own, with nothing to read or print to; its errors are added to a file only we can read.
 
     With `talk` its input and output are pipes, for clients that are spoken to line by line; with `here` it has our
-    terminal, as we have it.
+    terminal, as we have it. With `keep` it keeps these open files, and its errors go where its output goes.
     """
     import subprocess
 
     stream = None if here else subprocess.PIPE if talk else subprocess.DEVNULL
-    errors = None if here else os.open(err, _ADDED | os.O_CLOEXEC, 0o600)
+    errors = None if here or keep is not None else os.open(err, _ADDED | os.O_CLOEXEC, 0o600)
     try:
         popen = subprocess.Popen(
             list(argv),
@@ -335,8 +336,9 @@ def spawn(
             env=dict(environment),
             stdin=stream,
             stdout=stream,
-            stderr=errors,
+            stderr=errors if keep is None else subprocess.STDOUT,
             start_new_session=not here,
+            pass_fds=keep or (),
         )
     except OSError as error:
         raise _not_started(argv, error) from None

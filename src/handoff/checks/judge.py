@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
-from handoff.base.record import TYPE_CHECKING, Record
+from handoff.base.record import TYPE_CHECKING
 from handoff.checks.assertions.assertions import find_hollow, find_weakened, read_tests
+from handoff.checks.findings import (
+    FLAKY,
+    KNOWN_FAILURE,
+    NO_RESULTS,
+    Baseline,
+    Finding,
+    Judgement,
+    first_line,
+    flaws_of,
+    named_finding,
+    no_result,
+    run_faults,
+)
 from handoff.checks.results import ASSERTION, MISSING, PASSED, RAISED, SKIPPED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
+    from handoff.checks.findings import FileChange
     from handoff.checks.results import Case, Report
 
-NO_RESULTS = "no-results"
 PASSES_AT_ONCE, NOTHING_NEW, SEVERAL_NEW, WRONG_REASON = "passes-at-once", "nothing-new", "several-new", "wrong-reason"
 UNRELATED_BROKEN, NOT_A_TEST, NEW_SKIPPED = "unrelated-broken", "not-a-test", "new-test-skipped"
 NEW_EMPTY = "new-test-empty"
@@ -23,79 +36,8 @@ TEST_CHANGED, STILL_RED, NEW_NOT_RUN, NOTHING_CHANGED = (
     "nothing-changed",
 )
 BROKEN, DID_NOT_RUN, NOW_SKIPPED = "broken", "did-not-run", "now-skipped"
-FLAKY, KNOWN_FAILURE = "flaky", "known-failure"
-WARNINGS = frozenset({FLAKY, KNOWN_FAILURE, "not-tested"})
 _GOOD_REASONS = (ASSERTION, MISSING, RAISED)
-_NAMED = 10
 _COMPILED = (".java", ".kt", ".go", ".rs", ".cs", ".fs", ".scala", ".groovy")
-
-
-class Finding(Record):
-    """One thing that is wrong (or, for a warning, to be known): a stable code, a sentence, the tests or files meant."""
-
-    code: str
-    message: str
-    names: tuple[str, ...] = ()
-    noted: bool = False
-    """To be known, whatever the code: nobody is refused for it here."""
-
-    @property
-    def warning(self) -> bool:
-        return self.noted or self.code in WARNINGS
-
-
-class FileChange(Record):
-    """One file a phase changed. The texts are needed of tests only; None where the file does not exist on that side."""
-
-    path: str
-    is_test: bool
-    before: str | None = None
-    after: str | None = None
-
-
-class Baseline(Record):
-    """What is known of the tests before a phase: ids that pass, that fail already, that are skipped, that waver."""
-
-    passing: frozenset[str] = frozenset()
-    failing: frozenset[str] = frozenset()
-    skipped: frozenset[str] = frozenset()
-    flaky: frozenset[str] = frozenset()
-
-    @property
-    def known(self) -> frozenset[str]:
-        return self.passing | self.failing | self.skipped | self.flaky
-
-    def record(self) -> dict[str, list[str]]:
-        """The baseline as plain values."""
-        return {name: sorted(value) for name, value in self._asdict().items()}
-
-
-def baseline_of(values: Mapping[str, Any]) -> Baseline:
-    """The baseline that `record` wrote down."""
-    return Baseline(**{name: frozenset(values.get(name, ())) for name in Baseline._fields})
-
-
-class Judgement(Record):
-    """What was decided, why, and which tests are new."""
-
-    ok: bool
-    findings: tuple[Finding, ...] = ()
-    new: tuple[str, ...] = ()
-
-    @property
-    def faults(self) -> tuple[Finding, ...]:
-        return tuple(finding for finding in self.findings if not finding.warning)
-
-    @property
-    def warnings(self) -> tuple[Finding, ...]:
-        return tuple(finding for finding in self.findings if finding.warning)
-
-    def record(self) -> dict[str, Any]:
-        """The judgement as plain values."""
-        found = [
-            {**finding._asdict(), "names": list(finding.names), "warning": finding.warning} for finding in self.findings
-        ]
-        return {"ok": self.ok, "new": list(self.new), "findings": found}
 
 
 def baseline(runs: Sequence[Sequence[Report]]) -> tuple[Baseline, tuple[Finding, ...]]:
@@ -111,8 +53,9 @@ def baseline(runs: Sequence[Sequence[Report]]) -> tuple[Baseline, tuple[Finding,
         frozenset(name for name, state in steady.items() if state == "bad"),
         frozenset(name for name, state in steady.items() if state == SKIPPED),
         frozenset(flaky),
+        flaws_of(report for reports in runs for report in reports),
     )
-    findings = [_trouble(report) for reports in runs[-1:] for report in reports if report.trouble]
+    findings = [no_result(report) for reports in runs[-1:] for report in reports if report.trouble]
     if found.failing:
         findings.append(named_finding(KNOWN_FAILURE, "already failed before anything was changed", found.failing))
     if found.flaky:
@@ -125,7 +68,7 @@ def baseline(runs: Sequence[Sequence[Report]]) -> tuple[Baseline, tuple[Finding,
 def red(known: Baseline, reports: Sequence[Report], *, changes: Sequence[FileChange]) -> Judgement:
     """All known tests pass and exactly one new test fails, because of an assertion or a missing symbol."""
     cases = {case.id: case for case in _cases(reports)}
-    findings = [_trouble(report) for report in reports if report.trouble]
+    findings = run_faults(known, reports)
     findings += _foreign_files(changes)
     findings += [_weak(one) for one in (*find_weakened(_texts(changes)), *find_hollow(_texts(changes)))]
     unloaded = {case.file: case for case in cases.values() if not case.name and case.bad}
@@ -166,7 +109,7 @@ def green(
 ) -> Judgement:
     """All tests pass, no test file was changed, and the new test really ran."""
     cases = {case.id: case for case in _cases(reports)}
-    findings = [_trouble(report) for report in reports if report.trouble]
+    findings = run_faults(known, reports)
     touched = tuple(change.path for change in changes if change.is_test)
     if touched:
         findings.append(named_finding(TEST_CHANGED, "is a test; the implementation must leave tests alone", touched))
@@ -181,7 +124,7 @@ def green(
 def refactor(known: Baseline, reports: Sequence[Report], *, changes: Sequence[FileChange]) -> Judgement:
     """All tests pass, and none was removed, skipped or weakened."""
     cases = {case.id: case for case in _cases(reports)}
-    findings = [_trouble(report) for report in reports if report.trouble]
+    findings = run_faults(known, reports)
     findings += [_weak(one) for one in find_weakened(_texts(changes))]
     findings += _rest(known, cases, waived=_moved(known, cases), code=BROKEN)
     findings += _others(known, cases, ())
@@ -193,7 +136,7 @@ def after(known: Baseline, reports: Sequence[Report]) -> Baseline:
     cases = {case.id: case for case in _cases(reports)}
     passing = frozenset(name for name, case in cases.items() if case.status == PASSED and name not in known.flaky)
     skipped = frozenset(name for name, case in cases.items() if case.status == SKIPPED and name not in known.flaky)
-    return Baseline(passing, known.failing - passing - skipped, skipped, known.flaky)
+    return Baseline(passing, known.failing - passing - skipped, skipped, known.flaky, known.flaws | flaws_of(reports))
 
 
 # --- parts ----------------------------------------------------------------------------------------
@@ -246,11 +189,13 @@ def _loading(unloaded: Sequence[Case], written: Mapping[str, tuple[str, ...]]) -
     for case in unloaded:
         if case.reason != MISSING:
             findings.append(
-                Finding(WRONG_REASON, f"{case.file} does not load ({case.reason}): {_first(case.message)}", (case.id,))
+                Finding(
+                    WRONG_REASON, f"{case.file} does not load ({case.reason}): {first_line(case.message)}", (case.id,)
+                )
             )
         elif not written.get(case.file):
             findings.append(
-                Finding(UNRELATED_BROKEN, f"{case.file} no longer loads: {_first(case.message)}", (case.id,))
+                Finding(UNRELATED_BROKEN, f"{case.file} no longer loads: {first_line(case.message)}", (case.id,))
             )
     return findings
 
@@ -291,7 +236,7 @@ def _rest(known: Baseline, cases: Mapping[str, Case], *, waived: frozenset[str],
     findings = []
     broken = [name for name in sorted(known.passing) if name in cases and cases[name].bad]
     if broken:
-        why = _first(cases[broken[0]].message)
+        why = first_line(cases[broken[0]].message)
         findings.append(
             named_finding(code, f"passed before and fail{'s' if len(broken) == 1 else ''} now: {why}", broken)
         )
@@ -307,7 +252,7 @@ def _rest(known: Baseline, cases: Mapping[str, Case], *, waived: frozenset[str],
 def _others(known: Baseline, cases: Mapping[str, Case], new: Sequence[str]) -> list[Finding]:
     """Tests nobody knew that fail, beside the new one."""
     bad = [case.id for case in cases.values() if case.bad and case.id not in known.known and case.plain not in new]
-    return [named_finding(BROKEN, "fails: " + _first(cases[bad[0]].message), bad)] if bad else []
+    return [named_finding(BROKEN, "fails: " + first_line(cases[bad[0]].message), bad)] if bad else []
 
 
 def _new_ran(cases: Mapping[str, Case], new: Sequence[str]) -> list[Finding]:
@@ -317,7 +262,9 @@ def _new_ran(cases: Mapping[str, Case], new: Sequence[str]) -> list[Finding]:
         if not ran:
             findings.append(Finding(NEW_NOT_RUN, f"The new test {name} did not run.", (name,)))
         elif bad := [case for case in ran if case.bad]:
-            findings.append(Finding(STILL_RED, f"The new test {name} still fails: {_first(bad[0].message)}", (name,)))
+            findings.append(
+                Finding(STILL_RED, f"The new test {name} still fails: {first_line(bad[0].message)}", (name,))
+            )
         elif all(case.status == SKIPPED for case in ran):
             findings.append(Finding(NEW_SKIPPED, f"The new test {name} is skipped.", (name,)))
     return findings
@@ -340,7 +287,9 @@ def _alike(cases: Mapping[str, Case], name: str) -> list[Case]:
 
 def _reasons(cases: Iterable[Case]) -> list[Finding]:
     return [
-        Finding(WRONG_REASON, f"{case.id} fails for a wrong reason ({case.reason}): {_first(case.message)}", (case.id,))
+        Finding(
+            WRONG_REASON, f"{case.id} fails for a wrong reason ({case.reason}): {first_line(case.message)}", (case.id,)
+        )
         for case in cases
         if case.reason not in _GOOD_REASONS
     ]
@@ -353,21 +302,6 @@ def _foreign_files(changes: Sequence[FileChange]) -> list[Finding]:
 
 def _weak(one: Any) -> Finding:
     return Finding(one.code, one.message, (f"{one.path}::{one.test}",))
-
-
-def _trouble(report: Report) -> Finding:
-    return Finding(NO_RESULTS, f"{report.suite} has no results to trust: {report.trouble}.", (report.suite,))
-
-
-def named_finding(code: str, words: str, names: Iterable[str]) -> Finding:
-    """A sentence that names the tests or files; when there are many, the first of them and their number."""
-    listed = tuple(names) if isinstance(names, (tuple, list)) else tuple(sorted(names))
-    shown = ", ".join(listed[:_NAMED]) + (f" and {len(listed) - _NAMED} more" if len(listed) > _NAMED else "")
-    return Finding(code, f"{shown}: {words}.", listed)
-
-
-def _first(text: str) -> str:
-    return next((line.strip() for line in text.splitlines() if line.strip()), "no message")[:200]
 
 
 def _judged(findings: list[Finding], known: Baseline, cases: Mapping[str, Case], new: tuple[str, ...]) -> Judgement:

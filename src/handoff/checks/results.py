@@ -39,8 +39,23 @@ class Case(Record):
         return head + (name.partition("/")[0] if self.file.endswith(".go") else name)
 
 
+class Flaw(Record):
+    """Something about a run that is not as it must be: its name, where, and a sentence. One that was there before counts no more."""
+
+    code: str
+    where: str
+    words: str
+
+    @property
+    def id(self) -> str:
+        return f"{self.code}:{self.where}"
+
+
 class Report(Record):
-    """One suite, run once. `trouble` says why there are no results to trust; empty when there are."""
+    """One suite, run once. `trouble` says why there are no results to trust; empty when there are.
+
+    `fault` is the trouble's name where it has one. `sealed` tells that the results came line by line from the runner itself.
+    """
 
     suite: str
     command: str
@@ -51,6 +66,9 @@ class Report(Record):
     trouble: str = ""
     timed_out: bool = False
     tests: tuple[str, ...] = ()
+    fault: str = ""
+    sealed: bool = False
+    flaws: tuple[Flaw, ...] = ()
 
     @property
     def green(self) -> bool:
@@ -65,7 +83,8 @@ class Report(Record):
 
     def record(self) -> dict[str, Any]:
         """The report as plain values, for rows, notes and --json."""
-        return {**self._asdict(), "tests": list(self.tests), "cases": [case._asdict() for case in self.cases]}
+        lists = {"cases": [case._asdict() for case in self.cases], "flaws": [flaw._asdict() for flaw in self.flaws]}
+        return {**self._asdict(), "tests": list(self.tests), **lists}
 
 
 def case(

@@ -5,12 +5,12 @@ from __future__ import annotations
 from handoff.base.record import TYPE_CHECKING
 from handoff.checks import judge
 from handoff.checks.assertions.assertions import find_hollow, find_weakened
-from handoff.checks.judge import Finding
+from handoff.checks.findings import KNOWN_FAILURE, Baseline, Finding, Judgement, flaws_of, named_finding
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from handoff.checks.judge import FileChange, Judgement
+    from handoff.checks.findings import FileChange
     from handoff.checks.results import Report
 
 NOT_TESTED = "not-tested"
@@ -19,7 +19,7 @@ NO_SUITE = "not tested: no test suite was found, and .handoff/config.toml names 
 
 def needs_the_past(reports: Sequence[Report]) -> bool:
     """Whether a run on the tree before is needed to say whose fault it is."""
-    return any(not report.green for report in reports)
+    return any(not report.green or report.flaws for report in reports)
 
 
 def judge_unbroken(before: Sequence[Report], reports: Sequence[Report], *, changes: Sequence[FileChange]) -> Judgement:
@@ -28,10 +28,10 @@ def judge_unbroken(before: Sequence[Report], reports: Sequence[Report], *, chang
     silent = [report for report in reports if report.trouble and report.suite in past]
     ran = [report for report in reports if report not in silent]
     failing = frozenset(case.id for report in before for case in report.cases if case.bad)
-    findings = list(judge.refactor(judge.Baseline(failing=failing), ran, changes=()).findings)
+    findings = list(judge.refactor(Baseline(failing=failing, flaws=flaws_of(before)), ran, changes=()).findings)
     known = sorted(case.id for report in ran for case in report.cases if case.bad and case.id in failing)
     if known:
-        findings.append(judge.named_finding(judge.KNOWN_FAILURE, "failed before anything was changed", known))
+        findings.append(named_finding(KNOWN_FAILURE, "failed before anything was changed", known))
     findings += [
         Finding(
             NOT_TESTED, f"not tested: {report.suite} gave no result to trust, before the work as now: {report.trouble}."
@@ -41,7 +41,7 @@ def judge_unbroken(before: Sequence[Report], reports: Sequence[Report], *, chang
     if not reports:
         findings.append(Finding(NOT_TESTED, NO_SUITE))
     findings += note_lost(changes)
-    return judge.Judgement(all(one.warning for one in findings), tuple(findings))
+    return Judgement(all(one.warning for one in findings), tuple(findings))
 
 
 def note_lost(changes: Sequence[FileChange]) -> list[Finding]:

@@ -11,6 +11,7 @@ import pytest
 
 from handoff.base.errors import UserError
 from handoff.checks import judge
+from handoff.checks.findings import FLAKY, KNOWN_FAILURE
 from handoff.engine.proof import test_runs as engine
 from sandbox import absent
 from suites import JAVA, JUNIT_JARS, NODE, PYTHON, RUST, UNITTEST, Project, codes, use_this_python
@@ -273,7 +274,7 @@ def test_a_conftest_that_deselects_the_new_test_is_caught(project):
     red = project.phase("red", project.add(TESTS, NEW_TEST))
     hook = "def pytest_collection_modifyitems(items):\n    items[:] = [i for i in items if 'multi' not in i.name]\n"
     judged = project.phase("green", {"conftest.py": hook}, new=red.new)
-    assert codes(judged) == [judge.TEST_CHANGED, judge.NEW_NOT_RUN]
+    assert codes(judged) == ["hook-added", judge.TEST_CHANGED, judge.NEW_NOT_RUN]
 
 
 def test_a_module_that_python_loads_by_itself_counts_as_a_test(project):
@@ -336,7 +337,7 @@ def test_known_failures_stay_known_and_a_wavering_test_is_put_aside_with_a_warni
     findings = project.know(reruns=1)
     assert project.known.flaky == {"pytest:tests/test_old.py::test_wavers"}
     assert project.known.failing == {"pytest:tests/test_old.py::test_always_fails"}
-    assert [finding.code for finding in findings] == [judge.KNOWN_FAILURE, judge.FLAKY]
+    assert [finding.code for finding in findings] == [KNOWN_FAILURE, FLAKY]
     assert all(finding.warning for finding in findings)
     red = project.phase("red", project.add(TESTS, NEW_TEST))
     assert (red.ok, red.new) == (True, (NEW,)), red.findings
@@ -448,7 +449,8 @@ def test_a_runner_that_dies_without_results_is_not_green(project):
     gone = project.write({"conftest.py": "import os\nos._exit(0)\n"})
     report = project.run(gone)[0]
     assert not report.green
-    assert "wrote no results" in report.trouble
+    assert (report.fault, report.sealed) == ("run-cut-short", False)
+    assert report.trouble == "the run ended without the runner's last word (exit 0)"
 
 
 def test_several_suites_of_a_monorepo_have_a_report_each(repo):

@@ -89,7 +89,7 @@ def pytest(found: RunOutput) -> list[results.Case]:
         name = "" if loading else _pytest_name(one, file)
         if one.status == results.SKIPPED and not one.owner:
             name = ""  # a whole file skipped itself
-        message = _pytest_words(text) if one.bad else one.message
+        message = pytest_words(text) if one.bad else one.message
         cases.append(found.case(file, name, one.status, reason, message, one.seconds))
     return cases
 
@@ -101,7 +101,8 @@ def _pytest_name(one: _One, file: str) -> str:
     return "::".join([*(part for part in inner.split(".") if part), one.name])
 
 
-def _pytest_words(text: str) -> str:
+def pytest_words(text: str) -> str:
+    """The lines pytest marks with an E; all of it where there are none."""
     marked = [line[1:].strip() for line in text.splitlines() if line.startswith("E ")]
     return "\n".join(marked[:12]) or text
 

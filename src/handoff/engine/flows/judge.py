@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.checks import judge, unbroken
+from handoff.checks.findings import Baseline, baseline_of
 from handoff.checks.hollow import hollow_scripts
 from handoff.checks.suite import EXIT, Suite
 from handoff.engine.flows import documents as flow_documents
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from typing import Any
 
+    from handoff.checks.findings import FileChange, Finding, Judgement
     from handoff.checks.results import Report
     from handoff.engine.app import App
     from handoff.engine.flows.state import FlowState
@@ -64,26 +66,28 @@ def judge_phase(app: App, state: FlowState) -> PhaseVerdict:
     return found._replace(changed=bool(left.changed) or found.tree != left.tree, more=left.more, facts=facts)
 
 
-def _known(state: FlowState) -> judge.Baseline:
-    return judge.baseline_of(state.flow.facts.get("baseline", {}))
+def _known(state: FlowState) -> Baseline:
+    return baseline_of(state.flow.facts.get("baseline", {}))
 
 
 def run_suites(app: App, state: FlowState, tree: str) -> tuple[Report, ...]:
     """The flow's suites on this tree; a suite that cannot be started is the ground's fault."""
-    reports = test_runs.verdict(app, repository=state.flow.workspace, tree=tree, suites=state.suites)
+    reports = test_runs.verdict(
+        app, repository=state.flow.workspace, tree=tree, suites=state.suites, before=state.flow.head
+    )
     faults.refuse_unready_flow(app, state.flow, reports)
     return reports
 
 
-def _changes(app: App, state: FlowState, tree: str) -> tuple[judge.FileChange, ...]:
+def _changes(app: App, state: FlowState, tree: str) -> tuple[FileChange, ...]:
     return test_runs.changes(app, repository=state.flow.workspace, old=state.flow.head, new=tree, suites=state.suites)
 
 
-def _said(findings: Iterable[judge.Finding], *, warning: bool) -> tuple[PhaseFault, ...]:
+def _said(findings: Iterable[Finding], *, warning: bool) -> tuple[PhaseFault, ...]:
     return tuple(PhaseFault(one.code, one.message) for one in findings if one.warning == warning)
 
 
-def _checks_of(state: FlowState, reports: Sequence[Report], known: judge.Baseline) -> tuple[Check, ...]:
+def _checks_of(state: FlowState, reports: Sequence[Report], known: Baseline) -> tuple[Check, ...]:
     """The runs as the record keeps them."""
     folders = {suite.name: suite.folder for suite in state.suites}
     found = []
@@ -114,7 +118,7 @@ def _tail(reports: Sequence[Report]) -> str:
 
 
 def _judged(
-    state: FlowState, left: PhaseWork, judgement: judge.Judgement, reports: Sequence[Report], **more: Any
+    state: FlowState, left: PhaseWork, judgement: Judgement, reports: Sequence[Report], **more: Any
 ) -> PhaseVerdict:
     known = more.pop("known", None) or _known(state)
     return PhaseVerdict(
@@ -134,7 +138,7 @@ def _baseline(app: App, state: FlowState, left: PhaseWork) -> PhaseVerdict:
     while any(report.cases for report in runs[0]) and len(runs) <= _RERUNS:  # without tests nothing can waver
         runs.append(run_suites(app, state, state.flow.head))
     known, findings = judge.baseline(runs)
-    counts = {name: len(names) for name, names in known.record().items()}
+    counts = {name: len(names) for name, names in known.record().items() if name != "flaws"}
     words = ", ".join(f"{number} {name}" for name, number in counts.items() if number) or "none yet"
     return PhaseVerdict(
         outcome=OK,
@@ -225,7 +229,7 @@ def _nothing_broken(app: App, state: FlowState, left: PhaseWork) -> PhaseVerdict
     before = run_suites(app, state, state.flow.base) if unbroken.needs_the_past(reports) else ()
     judgement = unbroken.judge_unbroken(before, reports, changes=_changes(app, state, left.tree))
     failing = frozenset(case.id for report in before for case in report.cases if case.bad)
-    return _judged(state, left, judgement, reports, known=judge.Baseline(failing=failing))
+    return _judged(state, left, judgement, reports, known=Baseline(failing=failing))
 
 
 def _command(app: App, state: FlowState, left: PhaseWork) -> PhaseVerdict:

@@ -8,10 +8,11 @@ from handoff.agents.sandbox.sandbox import NOTHING
 from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING
 from handoff.base.settings import PROJECT_FOLDER, project_config
-from handoff.checks import judge
 from handoff.checks.commands import inside_environment
+from handoff.checks.findings import FileChange
 from handoff.checks.frameworks.frameworks import find_suites, need_suites
-from handoff.checks.runs import RunFolders, run_suite
+from handoff.checks.runs.owned import files_below, owned_names
+from handoff.checks.runs.run import RunFolders, run_suite
 from handoff.engine.home import home_config
 from handoff.engine.proof.sandboxes import checkouts_of, sandbox_of_workspace
 from handoff.engine.safety.snapshots import keep, open_snapshot_store
@@ -63,11 +64,13 @@ def verdict(
     timeout: float = 0.0,
     sandboxed: bool = True,
     dependencies: str = "",
+    before: str = "",
 ) -> tuple[Report, ...]:
     """Run the suites on exactly this tree (or commit) of the repository or of its snapshots. No checkout is touched.
 
     `dependencies` is the checkout whose node_modules, .venv and the like are borrowed: the person's, unless told
-    otherwise, because what a session can write must not decide about its own work.
+    otherwise, because what a session can write must not decide about its own work. `before` is the tree the work began
+    from: a name that is new since then may not stand in for a library.
     """
     place = find_place(repository, home=app.settings.home, project=app.settings.get("HANDOFF_PROJECT"))
     lender = dependencies or _lender(place)
@@ -87,8 +90,16 @@ def verdict(
             is_test=lambda _path: False,
             wrap=wrap,
         )
+        owned = {} if not before else Changed(repository, app.settings.environment).listing(before)
         return tuple(
-            run_suite(suite, folders=folders._replace(is_test=is_test(suite)), clock=app.clock) for suite in suites
+            run_suite(
+                suite,
+                folders=folders._replace(
+                    is_test=is_test(suite), owned=owned_names(owned or files_below(scratch.tree), suite)
+                ),
+                clock=app.clock,
+            )
+            for suite in suites
         )
 
 
@@ -121,7 +132,7 @@ def chosen(suites: Sequence[Suite], names: Sequence[str]) -> tuple[Suite, ...]:
     return tuple(known[name] for name in names) if names else tuple(suites)
 
 
-def changes(app: App, *, repository: str, old: str, new: str, suites: Sequence[Suite]) -> tuple[judge.FileChange, ...]:
+def changes(app: App, *, repository: str, old: str, new: str, suites: Sequence[Suite]) -> tuple[FileChange, ...]:
     """What differs between two trees or commits, with the texts of the tests among it: what the judge wants to see."""
     differing = Changed(repository, app.settings.environment)
     found = differing.paths(old, new)
@@ -129,8 +140,7 @@ def changes(app: App, *, repository: str, old: str, new: str, suites: Sequence[S
     tests = {path for path in found if owned.covers(path)}
     texts = differing.texts([sha for path in tests for sha in found[path]])
     return tuple(
-        judge.FileChange(path, path in tests, texts.get(before), texts.get(after))
-        for path, (before, after) in found.items()
+        FileChange(path, path in tests, texts.get(before), texts.get(after)) for path, (before, after) in found.items()
     )
 
 

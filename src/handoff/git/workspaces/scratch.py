@@ -173,3 +173,9 @@ class Changed:
         wanted = [sha for sha in dict.fromkeys(objects) if sha]
         found = fetch(self._git, wanted) if wanted else []
         return {one.sha: one.data.decode("utf-8", "replace") for one in found if one.kind == "blob"}
+
+    def listing(self, tree: str) -> dict[str, str]:
+        """Every file of a tree or commit, with its object; links and what belongs to submodules too."""
+        lines = self._git.ask("ls-tree", "-r", "-z", tree).split("\0")
+        entries = (line.partition("\t") for line in lines if line)
+        return {path: head.split(" ")[2] for head, _, path in entries}

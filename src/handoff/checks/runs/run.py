@@ -7,28 +7,35 @@ import re
 import shlex
 from glob import iglob
 
-from handoff.base.process import find, run
+from handoff.base.limited import run_limited
+from handoff.base.process import find
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.checks.commands import TAIL_LINES
 from handoff.checks.frameworks.table import BY_NAME, BY_READER
 from handoff.checks.readers.found import RunOutput, Unreadable
 from handoff.checks.results import Report
+from handoff.checks.runs import sealed
 from handoff.checks.suite import EXIT, text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from handoff.base.clock import Clock
     from handoff.checks.results import Case
     from handoff.checks.suite import Suite
 
-OURS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "reporters")
+OURS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "reporters")
+MOST_BYTES = 64 * 1024 * 1024
+MOST_CASES = 200_000
 _TAIL_CHARS = 6000
 _VIRTUAL = (".venv", "venv")
 
 
 class RunFolders(Record):
-    """Where suites run: the tree, a private folder for results, and the checkout whose dependencies are borrowed."""
+    """Where suites run: the tree, a private folder for results, and the checkout whose dependencies are borrowed.
+
+    `owned` are the top-level Python names the project had before the work: only these may be found in the tree first.
+    """
 
     top: str
     scratch: str
@@ -37,6 +44,7 @@ class RunFolders(Record):
     timeout: float
     is_test: Callable[[str], bool]
     wrap: Callable[[Sequence[str], Mapping[str, str]], tuple[Sequence[str], Mapping[str, str]]] | None = None
+    owned: tuple[str, ...] = ()
 
 
 def run_suite(suite: Suite, *, folders: RunFolders, clock: Clock) -> Report:
@@ -48,34 +56,120 @@ def run_suite(suite: Suite, *, folders: RunFolders, clock: Clock) -> Report:
     target = os.path.join(folders.scratch, f"results-{os.urandom(4).hex()}")
     named = {"{results}": target, "{folder}": folder, "{ours}": OURS, "{python}": _python(suite, folders)}
     environment = {**folders.environment, **{key: _filled(value, named) for key, value in suite.environment}}
+    words = sealed.runner_words(suite)
+    if words is not None and (python := _interpreter(suite, folders, named["{python}"])):
+        given = [_filled(word, named) for word in words]
+        return _run_sealed(suite, report, folders, folder, _Start(python, given, environment), clock)
     line = _filled(suite.command, named, quoted=True)
-    # a sandbox begins at the top
-    argv: Sequence[str] = ["/bin/sh", "-c", f"cd {shlex.quote(folder)} || exit 1\n{line}"]
-    if folders.wrap is not None:
-        argv, inside = folders.wrap(argv, environment)
-        environment = dict(inside)
-    began = clock.monotonic()
-    done = run(argv, environment=environment, cwd=folder, timeout=suite.timeout or folders.timeout, merge=True)
-    seconds = clock.monotonic() - began
-    output = done.out.decode("utf-8", "replace")
-    shown = output.replace(folders.top + os.sep, "")  # the scratch's own place says nothing to a reader
-    report = report._replace(code=done.code, seconds=round(seconds, 4), tail=_tail(shown), timed_out=done.timed_out)
-    if suite.results == EXIT:
-        words = f"{suite.command} ended with {done.code}" if done.code else ""
-        return report._replace(trouble=_late(report, folders, suite) or words)
+    report, output = _run(["/bin/sh", "-c", line], report, folders, folder, environment, clock, suite)[:2]
+    if report.trouble or suite.results == EXIT:
+        words_of_exit = f"{suite.command} ended with {report.code}" if report.code else ""
+        return report._replace(trouble=report.trouble or words_of_exit)
     files = tuple(_written(target)) + tuple(_placed(folder, suite.files))
+    size = sum(os.path.getsize(path) for path in files)
+    if size > MOST_BYTES:
+        return _too_big(report, f"its result files have {size >> 20} MiB")
     found = RunOutput(
         suite=suite, top=folders.top, files=files, output=output, is_test=folders.is_test, foreign=_declared(folder)
     )
     try:
         cases = read(found)
     except Unreadable as error:
-        trouble = _late(report, folders, suite) or (
-            "" if _is_empty(suite, done.code) else f"{error} (exit {done.code})"
-        )
-        return report._replace(trouble=trouble)
-    cases = tuple(case._replace(message=case.message.replace(folders.top + os.sep, "")) for case in cases)
-    return report._replace(cases=cases, trouble=_late(report, folders, suite) or _reject(suite, done.code, cases))
+        return report._replace(trouble="" if _is_empty(suite, report.code) else f"{error} (exit {report.code})")
+    if len(cases) > MOST_CASES:
+        return _too_big(report, f"it names {len(cases)} tests")
+    return report._replace(cases=_shown(cases, folders), trouble=_reject(suite, report.code, cases))
+
+
+class _Start(Record):
+    """How the launcher is started: with which Python, words for the runner, environment."""
+
+    python: str
+    words: list[str]
+    environment: dict[str, str]
+
+
+def _run(
+    argv: Sequence[str],
+    report: Report,
+    folders: RunFolders,
+    folder: str,
+    environment: Mapping[str, str],
+    clock: Clock,
+    suite: Suite,
+    job: bytes = b"",
+) -> tuple[Report, str, bytes]:
+    """Run inside the sandbox where there is one; the report so far, what was printed, and what came by the channel."""
+    # a sandbox begins at the top
+    words: Sequence[str] = ["/bin/sh", "-c", f'cd {shlex.quote(folder)} || exit 1\nexec "$@"', "sh", *argv]
+    if folders.wrap is not None:
+        words, environment = folders.wrap(words, environment)
+    began, limit = clock.monotonic(), suite.timeout or folders.timeout
+    channel = sealed.CHANNEL if job else ""
+    ran = run_limited(
+        words, environment=environment, cwd=folder, timeout=limit, most=MOST_BYTES, stdin=job, channel=channel
+    )
+    done = ran.completed
+    output = done.out.decode("utf-8", "replace")
+    shown = output.replace(folders.top + os.sep, "")  # the scratch's own place says nothing to a reader
+    report = report._replace(
+        code=done.code, seconds=round(clock.monotonic() - began, 4), tail=_tail(shown), timed_out=done.timed_out
+    )
+    if ran.too_much:
+        report = _too_big(report, f"it said more than {MOST_BYTES >> 20} MiB")
+    elif done.timed_out:
+        report = report._replace(trouble=f"no answer within {limit:.0f} s")
+    return report, output, ran.said
+
+
+def _run_sealed(suite: Suite, report: Report, folders: RunFolders, folder: str, start: _Start, clock: Clock) -> Report:
+    """The runner under our launcher; whatever is not under its seal, or not complete, is no result."""
+    job = sealed.prepare(
+        start.words,
+        folder=folder,
+        top=folders.top,
+        scratch=folders.scratch,
+        lender=folders.dependencies,
+        owned=folders.owned,
+    )
+    argv = [start.python, "-I", "-B", os.path.join(OURS, "launch.py"), sealed.CHANNEL]
+    report, output, said = _run(argv, report, folders, folder, start.environment, clock, suite, job.line())
+    if report.trouble:
+        return report
+    found = RunOutput(
+        suite=suite, top=folders.top, files=(), output=output, is_test=folders.is_test, foreign=_declared(folder)
+    )
+    try:
+        bodies = sealed.unsealed(said, job, report.code)
+        listed, flaws = sealed.read_sealed(bodies, job, found)
+    except sealed.Broken as error:
+        return report._replace(trouble=str(error), fault=error.code)
+    code = report.code
+    if code == 1 and not any(case.bad for case in listed):
+        code = 0  # a canary of ours is always wrong
+    cases = _shown(_unique(listed), folders)
+    trouble = _reject(suite, code, cases)
+    return report._replace(code=code, cases=cases, flaws=tuple(flaws), sealed=True, trouble=trouble)
+
+
+def _too_big(report: Report, words: str) -> Report:
+    return report._replace(trouble=f"{words}, more than is read", fault=sealed.TOO_BIG)
+
+
+def _shown(cases: Sequence[Case], folders: RunFolders) -> tuple[Case, ...]:
+    return tuple(case._replace(message=case.message.replace(folders.top + os.sep, "")) for case in cases)
+
+
+def _interpreter(suite: Suite, folders: RunFolders, python: str) -> str:
+    """The Python a suite's line calls; nothing where the program pytest does not say."""
+    first = suite.command.split()[0]
+    if first != "pytest":
+        return python if first == "{python}" else first
+    path = folders.environment.get("PATH", os.defpath)
+    program = find("pytest", path=os.path.dirname(python) + os.pathsep + path if "/" in python else path)
+    head = text_of(program).partition("\n")[0] if program else ""
+    words = head.removeprefix("#!").split()
+    return words[0] if head.startswith("#!/") and len(words) == 1 and "python" in words[0] else ""
 
 
 def read(found: RunOutput) -> tuple[Case, ...]:
@@ -84,15 +178,19 @@ def read(found: RunOutput) -> tuple[Case, ...]:
     reader = row.reader if found.files and row.reader else row.silence
     try:
         listed = reader(found)
-    except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
+    except (KeyError, TypeError, AttributeError, ValueError, IndexError, RecursionError) as error:
         # What runs the tests writes the results: whatever stands there must not stop whoever judges them.
         raise Unreadable(f"the results of {found.suite.framework} have a shape of their own: {error!r}") from None
+    return _unique(listed)
+
+
+def _unique(listed: Iterable[Case]) -> tuple[Case, ...]:
+    """Each id once: of two tests of one name the second is told apart by its place."""
     cases: dict[str, Case] = {}
+    times: dict[str, int] = {}
     for case in listed:
-        name, number = case.id, 1
-        while name in cases:  # two tests of one name: the second is told apart by its place
-            number += 1
-            name = f"{case.id}#{number}"
+        times[case.id] = number = times.get(case.id, 0) + 1
+        name = case.id if number == 1 else f"{case.id}#{number}"
         cases[name] = case._replace(id=name)
     return tuple(cases.values())
 
@@ -101,10 +199,6 @@ def _is_empty(suite: Suite, code: int) -> bool:
     """Whether the exit code says that there is no test at all."""
     row = BY_NAME.get(suite.framework)
     return row is not None and code == row.no_tests
-
-
-def _late(report: Report, folders: RunFolders, suite: Suite) -> str:
-    return f"no answer within {suite.timeout or folders.timeout:.0f} s" if report.timed_out else ""
 
 
 def _reject(suite: Suite, code: int, cases: Sequence[Case]) -> str:

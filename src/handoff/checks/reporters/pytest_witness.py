@@ -1,0 +1,172 @@
+"""What pytest does, seen from inside it: raw outcomes, reports, hooks of the tree, and whether the runner stayed itself."""
+
+from __future__ import annotations
+
+import builtins
+import hashlib
+import importlib
+import os
+import sys
+
+import pytest
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+_LONGEST = 40_000
+_RUNNER = (
+    "_pytest.runner _pytest.reports _pytest.python _pytest.main _pytest.config _pytest.unittest _pytest.skipping _pytest.nodes"
+    " _pytest.outcomes _pytest.fixtures _pytest.assertion.util _pytest.assertion.rewrite _pytest._code.code _pytest.python_api"
+    " _pytest.raises _pytest.terminal pluggy._callers pluggy._hooks pluggy._manager pluggy._result unittest.case unittest.suite"
+).split()
+_BUILTINS = "AssertionError BaseException Exception isinstance issubclass len getattr type repr any all sorted".split()
+# Hooks by which a result can become another one, or a test can go missing.
+_RESULT_HOOKS = frozenset(
+    """pytest_runtest_makereport pytest_pyfunc_call pytest_runtest_call pytest_runtest_protocol pytest_runtest_setup
+    pytest_runtest_teardown pytest_runtest_logreport pytest_runtestloop pytest_collection_modifyitems pytest_ignore_collect
+    pytest_collect_file pytest_pycollect_makeitem pytest_pycollect_makemodule pytest_make_collect_report pytest_itemcollected
+    pytest_deselected pytest_sessionfinish pytest_report_teststatus pytest_exception_interact pytest_fixture_setup
+    pytest_assertion_pass pytest_generate_tests pytest_collection pytest_cmdline_main pytest_report_from_serializable""".split()
+)
+
+
+def code_of(value: Any) -> Any:
+    """The code behind a function, method or property."""
+    for name in ("__func__", "fget"):
+        value = getattr(value, name, value)
+    return getattr(value, "__code__", None)
+
+
+def fingerprints() -> dict[str, Any]:
+    """The code of every function of the runner, by name; whoever changes one is seen."""
+    found: dict[str, Any] = {f"builtins.{name}": getattr(builtins, name) for name in _BUILTINS}
+    for name in _RUNNER:
+        module = sys.modules.get(name)
+        if module is None:
+            try:
+                module = importlib.import_module(name)
+            except ImportError:
+                continue
+        for label, value in list(vars(module).items()):
+            if isinstance(value, type) and value.__module__ == name:
+                for inner, member in list(vars(value).items()):
+                    if (code := code_of(member)) is not None:
+                        found[f"{name}.{label}.{inner}"] = code
+            elif (code := code_of(value)) is not None:
+                found[f"{name}.{label}"] = code
+    return found
+
+
+def patched(before: dict[str, Any]) -> list[str]:
+    """Which of them are others now."""
+    now = fingerprints()
+    return sorted(name for name, value in before.items() if now.get(name) is not value)
+
+
+def digest(code: Any) -> str:
+    """What a function does, whatever lines it stands on."""
+    seen = hashlib.sha256()
+    queue = [code]
+    while queue:
+        one = queue.pop(0)
+        seen.update(one.co_code)
+        seen.update(repr((one.co_names, one.co_varnames, one.co_freevars)).encode("utf-8", "replace"))
+        for value in one.co_consts:
+            if hasattr(value, "co_code"):
+                queue.append(value)
+            else:
+                text = sorted(map(repr, value)) if isinstance(value, frozenset) else repr(value)
+                seen.update(repr(text).encode("utf-8", "replace"))
+    return seen.hexdigest()[:12]
+
+
+class Witness:
+    """Says what happens, as it happens."""
+
+    def __init__(self, say: Callable[[dict[str, Any]], None], job: dict[str, Any]) -> None:
+        self._say, self._top = say, os.path.realpath(job["tree"]) + os.sep
+        self._raw: dict[str, str] = {}
+        self._before: dict[str, Any] = {}
+        self.opened: Callable[[], object] = bool
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_load_initial_conftests(self) -> None:
+        self.opened()
+        self._before = fingerprints()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_cmdline_main(self, config: Any) -> None:
+        """One process: what another one tells of its tests could be anybody's word."""
+        if hasattr(config.option, "numprocesses"):
+            config.option.numprocesses, config.option.dist, config.option.tx = 0, "no", []
+
+    def pytest_collection_finish(self, session: Any) -> None:
+        self._say({"t": "collected", "ids": [item.nodeid for item in session.items]})
+
+    @pytest.hookimpl(hookwrapper=True, trylast=True)
+    def pytest_pyfunc_call(self, pyfuncitem: Any) -> Iterator[None]:
+        outcome: Any = yield
+        error = outcome.excinfo
+        self._raw[pyfuncitem.nodeid] = error[0].__name__ if error else ""
+
+    def pytest_collectreport(self, report: Any) -> None:
+        if report.outcome != "passed":
+            words = {"t": "load", "id": report.nodeid, "outcome": report.outcome, "text": _text(report)}
+            self._say(words)
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        if report.when == "call" or report.outcome != "passed":
+            self._say(
+                {
+                    "t": "case",
+                    "id": report.nodeid,
+                    "when": report.when,
+                    "outcome": report.outcome,
+                    "expected": hasattr(report, "wasxfail"),
+                    "raw": self._raw.get(report.nodeid, "") if report.when == "call" else "",
+                    "text": "" if report.outcome == "passed" else _text(report),
+                    "seconds": round(float(getattr(report, "duration", 0.0)), 5),
+                }
+            )
+
+    def pytest_internalerror(self, excrepr: Any) -> None:
+        self._say({"t": "fault", "text": str(excrepr)[-_LONGEST:]})
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: Any) -> None:
+        self._say({"t": "hooks", "names": self._hooks(session.config)})
+
+    def _hooks(self, config: Any) -> list[str]:
+        """The tree's own hooks that decide about results, each with what it does."""
+        found = set()
+        for name in _RESULT_HOOKS:
+            caller = getattr(config.hook, name, None)
+            for one in caller.get_hookimpls() if caller is not None else ():
+                code = code_of(one.function)
+                file = os.path.realpath(code.co_filename) if code is not None else ""
+                if file.startswith(self._top):
+                    found.add(f"{file[len(self._top) :]}:{name}:{digest(code)}")
+        return sorted(found)
+
+    def last(self) -> None:
+        """Whether the runner is the one it was before anything of the tree was loaded."""
+        self._say({"t": "patched", "names": patched(self._before)})
+
+
+def _text(report: Any) -> str:
+    """What a report says of a failure, or why it was skipped."""
+    said = report.longrepr
+    text = str(said[2]) if isinstance(said, tuple) and len(said) == 3 else report.longreprtext  # noqa: PLR2004 - file, line, reason
+    return text if len(text) <= _LONGEST else text[: _LONGEST // 4] + "\n…\n" + text[-_LONGEST // 4 * 3 :]
+
+
+def run(say: Callable[[dict[str, Any]], None], job: dict[str, Any], open_tree: Callable[[], Callable[[], None]]) -> int:
+    """pytest as the project has it; the exit code."""
+    witness = Witness(say, job)
+    words = [*job["words"], "-o", f"cache_dir={job['cache']}", "-o", "enable_assertion_pass_hook=true"]
+    witness.opened = open_tree()
+    code = int(pytest.main(words, plugins=[witness]))
+    witness.last()
+    return code

@@ -1,0 +1,70 @@
+"""Canaries: in every folder with tests one test that must pass and one that must fail, under names nobody can know."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+
+from handoff.base.record import TYPE_CHECKING, Record
+from handoff.checks.suite import is_entered
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_MOST = 60
+_TEST = re.compile(r"^(?:(test_)[^/]*|[^/]*(_test))\.py$")
+_LETTERS = "abcdefghiklmnoprstuvwz"
+
+
+class Canary(Record):
+    """One file of ours among the tests: the path from the suite's folder, the test that is right and the one that is wrong."""
+
+    path: str
+    right: str
+    wrong: str
+
+    @property
+    def folder(self) -> str:
+        return os.path.dirname(self.path)
+
+
+def place_canaries(folder: str) -> list[Canary]:
+    """Write them beside the tests below `folder`, named as the tests there are."""
+    chance = random.SystemRandom()
+    found = []
+    for at, before, after in _test_folders(folder):
+        word = _word(chance)
+        canary = Canary(os.path.join(at, f"{before}{word}{after}.py"), f"test_{_word(chance)}", f"test_{_word(chance)}")
+        path = os.path.join(folder, canary.path)
+        if not os.path.lexists(path):
+            with open(path, "x", encoding="utf-8") as file:
+                file.write(_text(canary, chance))
+            found.append(canary)
+        if len(found) == _MOST:
+            break
+    return found
+
+
+def _test_folders(top: str) -> Iterator[tuple[str, str, str]]:
+    """Folders with test files, and how those are named: what stands before and after the word."""
+    for at, folders, names in os.walk(top):
+        folders[:] = sorted(name for name in folders if is_entered(name) and not os.path.islink(os.path.join(at, name)))
+        match = next((match for name in sorted(names) if (match := _TEST.match(name))), None)
+        if match is not None:
+            inside = os.path.relpath(at, top)
+            yield "" if inside == "." else inside, match[1] or "", match[2] or ""
+
+
+def _word(chance: random.SystemRandom) -> str:
+    return "".join(chance.choices(_LETTERS, k=9))
+
+
+def _text(canary: Canary, chance: random.SystemRandom) -> str:
+    """Ordinary sums; of the two tests, in any order, one is wrong."""
+    parts = []
+    for name, off in ((canary.right, 0), (canary.wrong, chance.randint(1, 9))):
+        one, two = chance.randint(10, 99), chance.randint(10, 99)
+        parts.append(f"def {name}():\n    total = sum([{one}, {two}])\n    assert total == {one + two + off}\n")
+    chance.shuffle(parts)
+    return "\n\n".join(parts)

@@ -1,0 +1,211 @@
+"""A sealed run: the runner started clean by our launcher, its results line by line under a key, complete only with its last mark."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+import shlex
+
+from handoff.base.record import TYPE_CHECKING, Record
+from handoff.checks import results
+from handoff.checks.readers.reasons import python_reason
+from handoff.checks.readers.xml_reports import pytest_words
+from handoff.checks.results import Flaw
+from handoff.checks.runs.canaries import place_canaries
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any
+
+    from handoff.checks.readers.found import RunOutput
+    from handoff.checks.results import Case
+    from handoff.checks.runs.canaries import Canary
+    from handoff.checks.suite import Suite
+
+FORGED, CUT_SHORT, TOO_BIG = "results-forged", "run-cut-short", "results-too-big"
+PATCHED, ALTERED, FORGIVEN, KILLED, HOOK = (
+    "runner-patched",
+    "result-altered",
+    "canary-forgiven",
+    "canary-killed",
+    "hook-added",
+)
+CHANNEL = "{channel}"
+_SEAL = 64
+_PYTHONS = ("{python}", "python", "python3")
+_SHELL = frozenset(";&|<>$`(){}*?\n") - {"{", "}"}
+_OWN = ("--junitxml", "--junit-xml")
+
+
+class Broken(Exception):
+    """The lines are not what our launcher wrote, or not all of it; the code says which."""
+
+    def __init__(self, code: str, words: str) -> None:
+        super().__init__(words)
+        self.code = code
+
+
+class SealedJob(Record):
+    """One sealed run: what the launcher is told, and the canaries it will meet."""
+
+    key: bytes
+    told: Mapping[str, Any]
+    canaries: tuple[Canary, ...]
+
+    def line(self) -> bytes:
+        """What the launcher reads from its standard input."""
+        return json.dumps({**self.told, "key": self.key.hex()}).encode("ascii") + b"\n"
+
+
+def runner_words(suite: Suite) -> list[str] | None:
+    """The words for pytest where the suite's line is nothing but a call of it; None where it cannot be sealed."""
+    if suite.results != "pytest" or set(suite.command.replace("{python}", "").replace("{results}", "")) & _SHELL:
+        return None
+    try:
+        words = shlex.split(suite.command)
+    except ValueError:
+        return None
+    if words[1:3] == ["-m", "pytest"] and words[0] in _PYTHONS:
+        words = words[3:]
+    elif words[:1] == ["pytest"]:
+        words = words[1:]
+    else:
+        return None
+    kept: list[str] = []
+    for word in words:
+        if word.startswith(_OWN):
+            continue
+        if word.startswith("junit_family=") and kept[-1:] == ["-o"]:
+            kept.pop()
+            continue
+        kept.append(word)
+    return kept if "{results}" not in " ".join(kept) else None
+
+
+def prepare(
+    words: Sequence[str], *, folder: str, top: str, scratch: str, lender: str, owned: Sequence[str]
+) -> SealedJob:
+    """Canaries in their places, a fresh key, and what the launcher has to know."""
+    source = os.path.join(folder, "src")
+    told = {
+        "runner": "pytest",
+        "tree": top,
+        "lender": lender,
+        "words": list(words),
+        "owned": list(owned),
+        "path": [source, folder] if os.path.isdir(source) else [folder],
+        "cache": os.path.join(scratch, f"cache-{os.urandom(4).hex()}"),
+    }
+    return SealedJob(os.urandom(32), told, tuple(place_canaries(folder)))
+
+
+def unsealed(said: bytes, job: SealedJob, code: int) -> list[dict[str, Any]]:
+    """The bodies of the lines, each under its seal and in its order, up to the runner's closing mark."""
+    *whole, rest = said.split(b"\n")
+    bodies: list[dict[str, Any]] = []
+    for number, line in enumerate(whole):
+        text = line[_SEAL + 1 :]
+        seal = hmac.new(job.key, text, hashlib.sha256).hexdigest().encode("ascii")
+        if not hmac.compare_digest(seal, line[:_SEAL]):
+            raise Broken(FORGED, "something else than the runner wrote into its results")
+        counted, body = json.loads(text)
+        if counted != number:
+            raise Broken(FORGED, "lines of the results are missing or stand there twice")
+        bodies.append(body)
+    last = bodies[-1] if bodies else {}
+    if last.get("t") != "end" or rest:
+        where = next((body["id"] for body in reversed(bodies) if body["t"] == "case"), "")
+        after = f" after {where}" if where else ""
+        raise Broken(CUT_SHORT, f"the run ended{after} without the runner's last word (exit {code})")
+    if last["exit"] != code:
+        raise Broken(FORGED, f"the runner ended with {last['exit']}, its process with {code}")
+    return bodies
+
+
+class _Seen:
+    """The lines about one test, brought together."""
+
+    def __init__(self) -> None:
+        self.status, self.text, self.raw, self.seconds, self.expected = "", "", "", 0.0, False
+
+    def take(self, body: Mapping[str, Any]) -> None:
+        self.seconds += float(body["seconds"])
+        outcome, when = body["outcome"], body["when"]
+        status = results.PASSED if outcome == "passed" else results.SKIPPED if outcome == "skipped" else results.FAILED
+        if status == results.FAILED and when != "call":
+            status = results.ERROR
+        if _WEIGHT[status] >= _WEIGHT.get(self.status, -1):
+            self.status, self.text = status, str(body["text"])
+        if when == "call":
+            self.raw = str(body["raw"])
+
+
+_WEIGHT = {results.PASSED: 0, results.SKIPPED: 1, results.FAILED: 2, results.ERROR: 2}
+
+
+def read_sealed(bodies: Iterable[Mapping[str, Any]], job: SealedJob, found: RunOutput) -> tuple[list[Case], list[Flaw]]:
+    """The cases without our canaries, and what about the run is not as it must be."""
+    seen: dict[str, _Seen] = {}
+    loads: list[Mapping[str, Any]] = []
+    flaws: list[Flaw] = []
+    for body in bodies:
+        if body["t"] == "case":
+            seen.setdefault(body["id"], _Seen()).take(body)
+        elif body["t"] == "load":
+            loads.append(body)
+        elif body["t"] == "hooks":
+            flaws += [_hook(name) for name in body["names"]]
+        elif body["t"] == "patched":
+            flaws += [
+                Flaw(PATCHED, name, f"{name} of the test runner was replaced while the tests ran")
+                for name in body["names"]
+            ]
+        elif body["t"] == "fault":
+            raise Broken(CUT_SHORT, "the runner broke: " + str(body["text"]).strip().rpartition("\n")[2])
+    flaws += _canary_flaws(job.canaries, seen)
+    ours = {canary.path.replace(os.sep, "/") for canary in job.canaries}
+    cases = [_loaded(found, body) for body in loads if body["id"] not in ours]
+    for name, one in seen.items():
+        file, _, inner = name.partition("::")
+        if file in ours:
+            continue
+        if one.status == results.PASSED and one.raw:
+            flaws.append(Flaw(ALTERED, name, f"{name} raised {one.raw} and was reported as passed"))
+        bad = one.status in (results.FAILED, results.ERROR)
+        reason = python_reason(one.text, loading=False, foreign=found.foreign, is_test=found.tests) if bad else ""
+        message = pytest_words(one.text) if bad else one.text
+        cases.append(found.case(found.path(file), inner, one.status, reason, message, one.seconds))
+    return cases, flaws
+
+
+def _loaded(found: RunOutput, body: Mapping[str, Any]) -> Case:
+    """A file, or a class in it, that did not load or skipped itself."""
+    file, text = str(body["id"]).partition("::")[0], str(body["text"])
+    if body["outcome"] == "skipped":
+        return found.case(found.path(file), "", results.SKIPPED, message=text)
+    reason = python_reason(text, loading=True, foreign=found.foreign, is_test=found.tests)
+    return found.case(found.path(file), "", results.ERROR, reason, pytest_words(text))
+
+
+def _hook(name: str) -> Flaw:
+    file, hook, _ = name.rsplit(":", 2)
+    return Flaw(HOOK, name, f"{file} has the hook {hook}, which decides what becomes of results")
+
+
+def _canary_flaws(canaries: Sequence[Canary], seen: Mapping[str, _Seen]) -> list[Flaw]:
+    """A wrong test that was not called wrong, and canaries that vanished where other tests of their folder ran."""
+    flaws = []
+    ours = {canary.path.replace(os.sep, "/") for canary in canaries}
+    alive = {os.path.dirname(name.partition("::")[0]) for name in seen if name.partition("::")[0] not in ours}
+    for canary in canaries:
+        at = canary.folder.replace(os.sep, "/")
+        path = canary.path.replace(os.sep, "/")
+        right, wrong = seen.get(f"{path}::{canary.right}"), seen.get(f"{path}::{canary.wrong}")
+        place = at or "the top folder"
+        if wrong is not None and wrong.status != results.FAILED:
+            flaws.append(Flaw(FORGIVEN, at, f"a test of ours in {place} that is wrong was called {wrong.status}"))
+        elif at in alive and (wrong is None or right is None or right.status != results.PASSED):
+            flaws.append(Flaw(KILLED, at, f"a test of ours in {place} did not run as it must"))
+    return flaws
