@@ -41,7 +41,7 @@ CHEATS = {
         ["hook-added", "result-altered", "canary-forgiven"],
     ),
     "a talker without end": (
-        {"calc.py": FORGER.replace("os.write(", "while True:\n  os.write(").replace("0\" * 64", "0\" * 65536")},
+        {"calc.py": FORGER.replace("os.write(", "while True:\n  os.write(").replace('0" * 64', '0" * 65536')},
         ["results-too-big", "did-not-run"],
     ),
 }
