@@ -17,7 +17,7 @@ with open("/proc/self/cmdline", "rb") as file:
 os.write(fd, b"0" * 64 + b' [0,{"t":"end","exit":0}]\\n')
 os._exit(0)
 """
-PLUGIN = "import pytest\n\n@pytest.hookimpl(hookwrapper=True)\ndef pytest_runtest_makereport():\n    out = yield\n    out.get_result().outcome = 'passed'\n"
+PLUGIN = "import pytest\n\ndef pytest_runtest_makereport():\n    out = yield\n    out.get_result().outcome = 'passed'\n\npytest_runtest_makereport = pytest.hookimpl(hookwrapper=True)(pytest_runtest_makereport)\n"
 PATCH = "import _pytest.runner as r\nr.check_interactive_exception = lambda *a: False\n"
 CHEATS = {
     "the code ends the run": ({"calc.py": "import os\nos._exit(0)\n"}, ["run-cut-short", "did-not-run"]),
@@ -79,10 +79,10 @@ def test_a_project_that_has_hooks_and_options_of_its_own_is_judged_by_them(repo,
         "src/shop/types.py": "PRICE = 3\n",
         "src/shop/__init__.py": "",
         "tests/conftest.py": hook,
-        "tests/unit/conftest.py": "import pytest\n\n@pytest.fixture\ndef price():\n    from shop.types import PRICE\n    return PRICE\n",
+        "tests/unit/conftest.py": "from shop.types import PRICE\nfrom pytest import fixture\n\nprice = fixture(lambda: PRICE, name='price')\n",
         "tests/unit/test_price.py": "import unittest\n\ndef test_price(price):\n    assert price == 3\n\nclass T(unittest.TestCase):\n    def test_two(self):\n        self.assertEqual(1 + 1, 2)\n",
         "tests/unit/names.py": "NAME = 'x'\n",
-        "tests/unit/test_names.py": "import pytest\nfrom names import NAME\n\n@pytest.mark.parametrize('n', [1, 2])\ndef test_name(n):\n    assert NAME == 'x'\n\n@pytest.mark.xfail\ndef test_not_yet():\n    assert NAME == 'y'\n",
+        "tests/unit/test_names.py": "from pytest import mark\nfrom names import NAME\n\nboth, later = mark.parametrize('n', [1, 2]), mark.xfail\n\n@both\ndef test_name(n):\n    assert NAME == 'x'\n\n@later\ndef test_not_yet():\n    assert NAME == 'y'\n",
     }
     project = Project(repo, files)
     project.know()

@@ -15,6 +15,7 @@ import importlib.metadata
 import importlib.util
 import json
 import os
+import site
 import sys
 
 TYPE_CHECKING = False
@@ -87,8 +88,6 @@ def clean_path(job: dict[str, Any]) -> list[str]:
 
 def user_site() -> list[str]:
     """Where `pip install --user` puts things: -I leaves it out, and the runner may be there."""
-    import site
-
     if sys.prefix != sys.base_prefix:
         return []
     folder = site.getusersitepackages()

@@ -59,7 +59,7 @@ def fingerprints() -> dict[str, Any]:
     return found
 
 
-def patched(before: dict[str, Any]) -> list[str]:
+def changed_parts(before: dict[str, Any]) -> list[str]:
     """Which of them are others now."""
     now = fingerprints()
     return sorted(name for name, value in before.items() if now.get(name) is not value)
@@ -152,7 +152,7 @@ class Witness:
 
     def last(self) -> None:
         """Whether the runner is the one it was before anything of the tree was loaded."""
-        self._say({"t": "patched", "names": patched(self._before)})
+        self._say({"t": "patched", "names": changed_parts(self._before)})
 
 
 def _text(report: Any) -> str:

@@ -7,7 +7,6 @@ import re
 import shlex
 from glob import iglob
 
-from handoff.base.limited import run_limited
 from handoff.base.process import find
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.checks.commands import TAIL_LINES
@@ -15,6 +14,7 @@ from handoff.checks.frameworks.table import BY_NAME, BY_READER
 from handoff.checks.readers.found import RunOutput, Unreadable
 from handoff.checks.results import Report
 from handoff.checks.runs import sealed
+from handoff.checks.runs.limited import run_limited
 from handoff.checks.suite import EXIT, text_of
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def _run_sealed(suite: Suite, report: Report, folders: RunFolders, folder: str, 
         suite=suite, top=folders.top, files=(), output=output, is_test=folders.is_test, foreign=_declared(folder)
     )
     try:
-        bodies = sealed.unsealed(said, job, report.code)
+        bodies = sealed.open_lines(said, job, report.code)
         listed, flaws = sealed.read_sealed(bodies, job, found)
     except sealed.Broken as error:
         return report._replace(trouble=str(error), fault=error.code)

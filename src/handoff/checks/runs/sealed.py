@@ -101,7 +101,7 @@ def prepare(
     return SealedJob(os.urandom(32), told, tuple(place_canaries(folder)))
 
 
-def unsealed(said: bytes, job: SealedJob, code: int) -> list[dict[str, Any]]:
+def open_lines(said: bytes, job: SealedJob, code: int) -> list[dict[str, Any]]:
     """The bodies of the lines, each under its seal and in its order, up to the runner's closing mark."""
     *whole, rest = said.split(b"\n")
     bodies: list[dict[str, Any]] = []
