@@ -1,3 +1,3 @@
 """What the engine's tests share: a relay on each database, and one where the database plays no part."""
 
-from relay_ground import file_ground, ground  # noqa: F401 - fixtures
+from relay_ground import file_ground, ground, nursery  # noqa: F401 - fixtures

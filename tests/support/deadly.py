@@ -1,7 +1,7 @@
 """Points at which a process is to die: `package.module.function:call` or `:return`, each met once by whoever comes first.
 
-Nothing of ours is replaced: the interpreter's own profiler tells where a process is. The one that makes a point's marker
-dies by SIGKILL at that very place.
+Nothing of ours is replaced: the interpreter's own tracer tells where a process is. The one that makes a point's marker dies
+by SIGKILL at that very place.
 """
 
 from __future__ import annotations
@@ -19,15 +19,28 @@ _MUST_RETURN = {"supervisor.supervisor._claim"}  # an idle look that claims noth
 def arm(points: list[str], folder: str, *, with_sessions_of: str = "") -> None:
     """Die at these points; with a home named, every process of its sessions dies first, as when a whole host goes."""
     left = {tuple(point.rsplit(":", 1)) for point in points}
+    functions = {name.rpartition(".")[2] for name, _ in left}
 
-    def look(frame: Any, event: str, argument: Any) -> None:
+    def entered(frame: Any, _event: str, _argument: Any) -> Any:
         code = frame.f_code
-        if "handoff" not in code.co_filename:
-            return
+        if code.co_name not in functions or "handoff" not in code.co_filename:  # asked at every call: names first
+            return None
         place = code.co_filename.removesuffix(".py").split(os.sep)[-2:]
         name = ".".join([*place, code.co_name])
-        if (name, event) not in left or (event == "return" and argument is None and name in _MUST_RETURN):
-            return
+        if (name, "call") in left:
+            meet(name, "call")
+        if (name, "return") not in left:
+            return None
+        frame.f_trace_lines = False
+
+        def inside(_frame: Any, event: str, argument: Any) -> Any:
+            if event == "return" and not (argument is None and name in _MUST_RETURN):
+                meet(name, "return")
+            return inside
+
+        return inside
+
+    def meet(name: str, event: str) -> None:
         try:
             os.close(os.open(os.path.join(folder, f"{name}-{event}"), os.O_CREAT | os.O_EXCL | os.O_WRONLY))
         except FileExistsError:
@@ -39,8 +52,8 @@ def arm(points: list[str], folder: str, *, with_sessions_of: str = "") -> None:
                     os.kill(pid, signal.SIGKILL)
         os.kill(os.getpid(), signal.SIGKILL)
 
-    threading.setprofile(look)
-    sys.setprofile(look)
+    threading.settrace(entered)
+    sys.settrace(entered)
 
 
 def session_processes(home: str) -> list[int]:

@@ -24,6 +24,33 @@ PATIENCE = 100.0
 PACE = {"lease": 20.0, "reap": 0.3, "watchdog": 0.5, "stops": 0.2, "retention": 3600.0}
 
 
+class Nursery:
+    """The process from which supervisors are forked: one for all tests of this process, because it takes long to start."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[str] | None = None
+
+    def fork(self, plan: str) -> None:
+        """One more supervisor, which finds in its plan what it is to be."""
+        if self._process is None:
+            # What is planted for the processes of one test is not for it: the plan has its own environment.
+            clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "DEADLY_"))}
+            words = [sys.executable, os.path.join(HERE, "supervise.py")]
+            self._process = subprocess.Popen(words, stdin=subprocess.PIPE, text=True, cwd="/", env=clean)
+        assert self._process.stdin is not None
+        self._process.stdin.write(plan + "\n")
+        self._process.stdin.flush()
+
+    def close(self) -> None:
+        """Let it end."""
+        if self._process is not None:
+            self._process.communicate()
+            self._process = None
+
+
+NURSERY = Nursery()
+
+
 class Supervisor:
     """A supervisor in a process of its own, forked from the nursery, which tells how it ended."""
 
@@ -76,7 +103,6 @@ class Ground:
         self.app = App(from_environment())
         self.clock = SystemClock()
         self.supervisors: list[Supervisor] = []
-        self._nursery: subprocess.Popen[str] | None = None
         with open(self.traces, "w", encoding="utf-8"):
             pass
 
@@ -129,10 +155,6 @@ class Ground:
         self, *points: str, limit: int = 0, agent: str = "scripted", host: bool = False, **pace: float
     ) -> Supervisor:
         """One more supervisor, killed at these points; with `host` all sessions die with it."""
-        if self._nursery is None:
-            self._nursery = subprocess.Popen(
-                [sys.executable, os.path.join(HERE, "supervise.py")], stdin=subprocess.PIPE, text=True, cwd=self.folder
-            )
         number = len(self.supervisors)
         plan = os.path.join(self.folder, f"plan-{number}.json")
         with open(plan, "w", encoding="utf-8") as file:
@@ -144,9 +166,7 @@ class Ground:
             )  # fmt: skip
         with open(os.path.join(self.folder, f"supervisor-{number}.log"), "w", encoding="utf-8"):
             pass  # it is read before the supervisor says its first word
-        assert self._nursery.stdin is not None
-        self._nursery.stdin.write(plan + "\n")
-        self._nursery.stdin.flush()
+        NURSERY.fork(plan)
         process = Supervisor(plan, self.clock)
         self.supervisors.append(process)
         return process
@@ -161,8 +181,6 @@ class Ground:
         for process in self.supervisors:
             process.kill()
             process.wait()
-        if self._nursery is not None:
-            self._nursery.communicate()
         while left := self.agents():
             for pid in left:
                 with contextlib.suppress(OSError):
@@ -230,6 +248,13 @@ class Ground:
             with contextlib.suppress(OSError), open(f"/proc/{pid}/environ", encoding="utf-8") as file:
                 found |= {word for word in file.read().split("\0") if word.startswith("HANDOFF_SESSION=")}
         return found
+
+
+@pytest.fixture(scope="session", autouse=True)
+def nursery():
+    """Ends with the last test."""
+    yield NURSERY
+    NURSERY.close()
 
 
 @pytest.fixture

@@ -46,7 +46,7 @@ def nursery() -> None:
     children: dict[int, str] = {}
     started = set(threading.enumerate())
     while True:
-        ready, _, _ = select.select([0], [], [], 0.02)
+        ready, _, _ = select.select([0], [], [], 0.02 if children else None)
         while children:
             pid, status = os.waitpid(-1, os.WNOHANG)
             if not pid:

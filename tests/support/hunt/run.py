@@ -23,11 +23,13 @@ def hunt(*, steps: int, number: int, url: str = "", shrink: bool = True) -> type
     Counter.steps = Counter.journeys = 0
     phases = (Phase.generate, Phase.shrink) if shrink else (Phase.generate,)
     wanted = settings(
-        max_examples=JOURNEYS, stateful_step_count=STEPS_EACH, deadline=None, database=None, phases=phases,
-        suppress_health_check=list(HealthCheck), print_blob=False,
+        stateful_step_count=STEPS_EACH, deadline=None, database=None, phases=phases, print_blob=False,
+        suppress_health_check=list(HealthCheck),
     )  # fmt: skip
     try:
         while Counter.steps < steps:
+            journeys = min(JOURNEYS, -(-(steps - Counter.steps) // STEPS_EACH))
+            wanted = settings(wanted, max_examples=journeys)
             run_state_machine_as_test(seed(number)(type("Hunt", (Machine,), {"url": url})), settings=wanted)
             number += 1000
     finally:
