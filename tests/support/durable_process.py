@@ -1,5 +1,7 @@
 """A process that runs durable work for the tests: `URL FOLDER [recover=ID] [again=ID] [die=STEP] [hold=STEP] [enqueue=ID,…] [queue=NAME] [stay=1]`.
 
+With times=N the same is done by N processes at one moment, each with its number behind the names of work and queue.
+
 Each step adds a line to FOLDER/steps; with die=STEP the process kills itself inside that step, once.
 """
 
@@ -69,5 +71,18 @@ def main(url: str, folder: str, *words: str) -> None:
     os._exit(0)  # as the supervisor ends: nothing waits for a run in the middle
 
 
+def at_once(count: int, *words: str) -> int:
+    """Fork so many, so that none has a start before the others; the worst exit code."""
+    children = []
+    for number in range(count):
+        child = os.fork()
+        if not child:
+            main(*(f"{word}{number}" if word.startswith(("enqueue=", "queue=")) else word for word in words))
+        children.append(child)
+    return max(abs(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])) for child in children)
+
+
 if __name__ == "__main__":
+    if sys.argv[-1].startswith("times="):
+        sys.exit(at_once(int(sys.argv[-1].removeprefix("times=")), *sys.argv[1:-1]))
     main(*sys.argv[1:])

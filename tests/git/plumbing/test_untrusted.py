@@ -64,7 +64,7 @@ TRAPS = {
     "file names that look like options": 'mkdir -p src && echo x > "src/--exec=$(basename "$EVIL")" && echo x > "src/-c" && '
     'printf x > "$(printf "src/a\\nb")" && echo x > "src/:(top)"',
     "case twins": "echo one > src/Twin && echo two > src/twin && echo three > src/TWIN",
-    "a large file": "truncate -s 300M src/large",
+    "a large file": "truncate -s 210M src/large",
     "a trusted-looking environment": 'printf "GIT_DIR=/nowhere\\n" > .env && export GIT_EXEC_PATH="$PWD" GIT_SSH="$EVIL"',
 }  # fmt: skip
 

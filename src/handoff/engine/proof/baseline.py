@@ -20,16 +20,17 @@ def take_baseline(
 
     `stamps` also notes every file that is changed already, so that it is not held against the session later.
     """
-    from handoff.git.plumbing.checkout import commits, facts
+    from handoff.git.plumbing.checkout import begin_commits, begin_facts
 
-    state = facts(workspace, environment=app.git_environment)
+    state_of = begin_facts(workspace, environment=app.git_environment)
+    commits_of = begin_commits(workspace, "HEAD", environment=app.git_environment, limit=_LAST_COMMITS)
+    state, last = state_of(), commits_of() or ()  # both were asked before the first was waited for
     found: dict[str, Any] = {"at": app.clock.now(), "workspace": workspace, "host": app.settings.host}
     if state is not None:
         found.update(
             head=state.head, branch=state.branch, dirty=list(state.dirty[:_SHOWN_DIRTY]), dirty_count=len(state.dirty)
         )
         if state.head:
-            last = commits(workspace, "HEAD", environment=app.git_environment, limit=_LAST_COMMITS) or ()
             found["commits"] = [f"{commit.sha[:10]} {commit.subject}" for commit in last]
         if stamps and state.dirty:
             from handoff.engine.proof.evidence import already_changed

@@ -134,7 +134,7 @@ def _parse_status(top: str, text: str) -> CheckoutFacts:
 
 
 def commits(top: str, revisions: str, *, environment: Mapping[str, str], limit: int = 20) -> tuple[Commit, ...] | None:
-    """The commits a range names, newest first; None when git does not know the range."""
+    """The commits a range names, newest first; None when git does not know the range, or is not there."""
     return begin_commits(top, revisions, environment=environment, limit=limit)()
 
 
@@ -143,7 +143,10 @@ def begin_commits(
 ) -> Callable[[], tuple[Commit, ...] | None]:
     """The same, asked while we go on with something else."""
     words = ("log", f"--max-count={limit}", "-z", "--no-show-signature", "--format=%H %ct %s", revisions, "--")
-    wait = begin(top, *words, environment=environment)
+    try:
+        wait = begin(top, *words, environment=environment)
+    except UserError:
+        return lambda: None
 
     def answer() -> tuple[Commit, ...] | None:
         done = wait()
