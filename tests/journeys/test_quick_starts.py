@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from urllib.parse import unquote
 
+from sandbox import Cli, Repo
 from workspaces import put
 
 GOAL = "# Feature: my-feature\n\n## Goal\nVisitors can sort the list by price.\n"
@@ -91,6 +93,38 @@ def test_the_quick_start_of_the_rust_tool(cli, repo, tmp_path):
     assert state.endswith("- Add the arrow\n\n# Remaining Steps\nNone\n")
     cli("archive", "my-feature")
     assert not os.path.lexists(f"{repo.path}/.handoff/current")
+
+
+def test_the_quick_start_of_handoff_fanout(tmp_path):
+    repo = Repo.create(str(tmp_path / "Projects" / "my-repo"))
+    repo.write("tests/test_discount.py", "def test_discount(): assert True\n")
+    tool = tmp_path / "bin" / "code"
+    tool.parent.mkdir()
+    tool.write_text(f'#!/bin/sh\nprintf "%s\\n" "$2" >> {tmp_path}/opened\n')
+    tool.chmod(0o755)
+    home = os.environ["HANDOFF_HOME"]
+    cli = Cli(
+        repo.path, PATH=f"{tool.parent}:{os.environ['PATH']}", TERM_PROGRAM="vscode", TMUX="", HANDOFF_NO_PBCOPY="1"
+    )
+    cli("install", "--auto-open", code=None)  # what it can set up depends on the system; that tabs open is written down
+    cli(
+        "dump", "--task", "fix-bug-123", "--next", "Fix the off-by-one in the discount calculation.", "--status", "active",
+        "--tests", "tests/test_discount.py",
+    )  # fmt: skip
+    document = os.path.join(home, "my-repo", "queue", "fix-bug-123.md")
+    with open(document, encoding="utf-8") as file:
+        assert "Fix the off-by-one in the discount calculation." in file.read()
+    cli("watchdog")
+    cli("watchdog")
+    folder, chat = (tmp_path / "opened").read_text().splitlines()
+    assert folder == f"vscode://file{repo.path}/"
+    assert document in unquote(chat)
+    for words, code in ((("heartbeat", "calibration", "my-repo"), 0), (("git-guard", "status"), 0), (("prune",), 0)):
+        cli(*words, code=code)
+    repo.write("src/discount.py", "rate = 2\n")
+    cli("safe-commit", "-m", "Fix the discount", "--", "src/discount.py")
+    cli("dump", "--task", "fix-bug-123", "--next", "It is fixed.", "--status", "done")
+    assert os.path.exists(document.removesuffix(".md") + ".done")
 
 
 def test_force_says_what_it_did_and_a_word_of_ones_own_stays(cli, repo):

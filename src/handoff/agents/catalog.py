@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 GROUP = "handoff.agents"
-OURS = {name: name for name in "claude codex gemini copilot opencode aider acp scripted person".split()}
+OURS = {name: name for name in "claude codex gemini copilot opencode cursor aider acp scripted person".split()}
 """The name people say, and the module's name."""
 
 

@@ -34,7 +34,7 @@ OUTCOMES: dict[str, tuple[str, ...]] = {
     "none": (OK,),
 }
 CHECKS_MEANING: dict[str, str] = {
-    "baseline": "the suites run once; what fails now stays known",
+    "baseline": "the suites run three times; what fails each time stays known, and what wavers",
     "test-list": "the list of tests is whole: nothing open vanished, nothing was ticked without proof",
     "red": "all known tests pass and exactly the new one fails, for an assertion or a missing symbol",
     "green": "all tests pass and no test file was changed",

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 
 from handoff.base.markdown import bullets, fenced, shell_line
 from handoff.base.placeholders import fill
+from handoff.base.process import find
 from handoff.base.record import TYPE_CHECKING
 from handoff.base.settings import PROJECT_FOLDER
 from handoff.board import gates
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from handoff.board.gates import Gate
     from handoff.board.tasks.flows import Flow
     from handoff.board.tasks.tasks import Task
+    from handoff.checks.suite import Suite
     from handoff.engine.app import App
     from handoff.engine.flows.state import FlowState
 
@@ -122,21 +125,37 @@ def _new_test(app: App, state: FlowState) -> str:
 
 
 def _changes(app: App, state: FlowState) -> str:
-    """What this cycle changed; a reviewer sees all of it."""
+    """What this cycle changed; a reviewer sees all of it, others no list that they are not told."""
     del app
-    whole = state.phase.check == "review" or not state.flow.facts.get("cycle_base")
-    text = state.flow_checkout.diff(state.flow.base if whole else str(state.flow.facts["cycle_base"]), state.flow.head)
+    reviewed = state.phase.check == "review"
+    base = "" if reviewed else str(state.flow.facts.get("cycle_base", ""))
+    hidden = "" if reviewed or "test_list" in state.phase.told else state.workflow.test_list
+    text = state.flow_checkout.diff(base or state.flow.base, state.flow.head, without=hidden)
     return fenced(text, "diff") if text else ""
 
 
 def _commands(app: App, state: FlowState) -> str:
     lines = [
-        f"`{plain_command(suite.command)}`{f' in `{suite.folder}`' if suite.folder else ''} ({suite.framework})"
+        f"`{_typed(app, state, suite)}`{f' in `{suite.folder}`' if suite.folder else ''} ({suite.framework})"
         for suite in state.suites
     ]
     return (
         bullets(lines) if lines else f"As the project's own documents say. `{app.settings.program} check` finds them."
     )
+
+
+def _typed(app: App, state: FlowState, suite: Suite) -> str:
+    """A suite's command as it can be typed here: with a Python that is there, and with the folders unittest does not find itself."""
+    command = plain_command(suite.command)
+    if suite.framework == "unittest":
+        top = os.path.join(state.flow_checkout.tree, suite.folder)
+        apart = [name for name in ("tests", "test") if _is_bare(os.path.join(top, name))]
+        command = " && ".join(f"{command} discover -s {name}" for name in apart) or command
+    return command if find("python", path=app.settings.path) else re.sub(r"(^|&& )python ", r"\1python3 ", command)
+
+
+def _is_bare(folder: str) -> bool:
+    return os.path.isdir(folder) and not os.path.exists(os.path.join(folder, "__init__.py"))
 
 
 def _document(name: str) -> Callable[[App, FlowState], str]:

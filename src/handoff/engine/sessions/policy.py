@@ -10,6 +10,7 @@ from handoff.agents.sandbox.sandbox import wrap
 from handoff.base.files import make_folder
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.settings import PROJECT_FOLDER, without_guard
+from handoff.board.tasks import batches, tasks
 from handoff.engine.sessions.placement import OWNED
 from handoff.git import guard
 
@@ -92,9 +93,18 @@ def _environment(app: App, placement: Placement, task: Task, client: Client, req
         "HANDOFF_PROJECT": task.project,
         "HANDOFF_TASK": task.label,
         "HANDOFF_FENCE": str(task.fence),
+        **_batch_of(app, task),
         "HANDOFF_TOKEN": request.token,
         **({"HANDOFF_HOOKS": "own"} if request.hook else {}),
     }
+
+
+def _batch_of(app: App, task: Task) -> dict[str, str]:
+    """Which batch the session works for, and which part of it, as scripts of handoff-fanout read it."""
+    if task.batch is None:
+        return {}
+    part = {"HANDOFF_SUB_TASK_ID": task.id} if task.kind == tasks.SUB_TASK else {}
+    return {"HANDOFF_BATCH_ID": batches.get(app.database, key=task.batch).id, **part}
 
 
 def _policy(

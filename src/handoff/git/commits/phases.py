@@ -78,19 +78,20 @@ class FlowCheckout(Git):
         text = self.ask("diff-tree", "-r", "-z", "--name-only", "--no-renames", old, new)
         return tuple(path for path in text.split("\0") if path)
 
-    def diff(self, old: str, new: str, *, limit: int = 12_000) -> str:
-        """What changed between two trees, cut where it gets too long for a prompt; the summary is always whole."""
-        summary = self.stat(old, new)
-        text = self.ask("diff", *_DIFF, old, new, "--")
+    def diff(self, old: str, new: str, *, limit: int = 12_000, without: str = "") -> str:
+        """What changed between two trees, but for one file, cut where it gets too long for a prompt; the summary is always whole."""
+        where = (".", f":(exclude,top,literal){without}") if without else ()
+        summary = self.stat(old, new, *where)
+        text = self.ask("diff", *_DIFF, old, new, "--", *where)
         if len(text) > limit:
             text = (
                 text[:limit].rpartition("\n")[0] + f"\n(cut: {len(text)} characters in all; see git diff {old[:10]})\n"
             )
         return f"{summary}\n\n{text}".strip() if text else ""
 
-    def stat(self, old: str, new: str) -> str:
+    def stat(self, old: str, new: str, *where: str) -> str:
         """How many lines of which files changed between two trees."""
-        return self.ask("diff", "--stat=100", *_DIFF, old, new, "--").rstrip()
+        return self.ask("diff", "--stat=100", *_DIFF, old, new, "--", *where).rstrip()
 
     def log(self, base: str, head: str, *, limit: int = 200) -> str:
         """The commits of the flow, oldest first, one line each."""
