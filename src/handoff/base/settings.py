@@ -222,6 +222,11 @@ HOME_KEYS: dict[str, Key] = {
         "",
     ),
     "uri_template": Key("text", "address that opens a tab; {prompt}, {workspace}, {task}, {project} are filled in", ""),
+    "batch_guard": Key(
+        "text",
+        "the guard's hooks come with a repository's first open batch and go with its last one: auto, or no",
+        "auto",
+    ),
     "agent_command": Key("list", "program a tmux window or terminal runs; {prompt} is filled in", []),
     "terminal_command": Key("list", "program that opens a terminal; {command} is the agent_command", []),
     "clipboard_command": Key("list", "program that takes text for the clipboard on its standard input", []),

@@ -146,6 +146,10 @@ def _refresh(app: App, project: str, folder: str, *, whole: bool) -> int:
         if task is not None:
             writer.add_task(task)
     count = _put(writer.files)
+    if opened or joined:
+        from handoff.engine.workspaces import batch_guard
+
+        batch_guard.settle(app, {writer.batch(key).workspace for key in (*opened, *joined)})
     _remember(app, folder, seen, stops)
     return count
 
