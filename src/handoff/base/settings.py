@@ -40,6 +40,7 @@ VARIABLES = {
     "HANDOFF_OWNS": "patterns of the paths the present session may commit, one on a line",
     "HANDOFF_ROLE": "role of the present session in a batch; a sub-task may not do everything a main session may",
     "HANDOFF_BATCH_ID": "batch the present session works for",
+    "HANDOFF_SUB_TASK_ID": "part of that batch the present session works on",
     "HANDOFF_EXPECTED_FILES": "file that lists the paths of the commit being made; set for the pre-commit hook",
     "HANDOFF_SAFE_COMMIT_LOCK": "lock file at which safe commits stand in line; one in the repository when unset",
     "HANDOFF_SAFE_COMMIT_RETRY_LIMIT": "tries a safe commit has at its lock; with the wait below it says how long it stands in line",
