@@ -9,9 +9,12 @@ from handoff.base import light_json
 from handoff.checks import judge
 from handoff.checks.assertions import assertions
 from handoff.checks.runs import sealed
+from handoff.checks.support import planted, twins
+from handoff.checks.support import two_way as both_ways
 from handoff.engine.flows import documents as flow_documents
 from handoff.engine.flows import fence as flow_fence
 from handoff.engine.flows import judge as flow_judge
+from handoff.engine.proof import two_way
 from handoff.git.notes import record
 from handoff.workflows import library
 from handoff.workflows.model import CHECKS_MEANING, FACTS
@@ -81,11 +84,23 @@ def test_every_check_is_explained():
 def test_every_finding_has_its_cheat_and_no_code_is_made_up():
     known = {
         value
-        for module in (judge, sealed, assertions, flow_documents, flow_judge, flow_fence)
+        for module in (
+            judge,
+            sealed,
+            planted,
+            twins,
+            both_ways,
+            two_way,
+            assertions,
+            flow_documents,
+            flow_judge,
+            flow_fence,
+        )
         for name, value in vars(module).items()
         if name.isupper() and isinstance(value, str) and CODE.match(value)
     }
-    known -= {judge.FLAKY, judge.KNOWN_FAILURE}  # warnings
+    known -= {judge.FLAKY, judge.KNOWN_FAILURE, both_ways.INTERFACE, two_way.NOT_PROBED}  # warnings
+    known -= {both_ways.COLLECTION}
     known -= {
         value for name, value in vars(judge).items() if name in ("ASSERTION", "MISSING", "PASSED", "RAISED", "SKIPPED")
     }

@@ -12,6 +12,8 @@ from handoff.checks import judge
 from handoff.checks.findings import Baseline
 from handoff.engine.app import App
 from handoff.engine.proof import test_runs as engine
+from handoff.engine.proof import two_way
+from handoff.git.commits.phases import FlowCheckout
 
 JUNIT_JARS = "/usr/share/java"
 # By name, and with one compiler: a machine that has hundreds of jars there opens all of them in each run otherwise.
@@ -145,6 +147,27 @@ class Project:
     def know(self, *, reruns=0):
         self.known, findings = judge.baseline([self.run() for _ in range(1 + reruns)])
         return findings
+
+    def weighed(self, kind, files, *, new=(), began="", test="a test", stay=False):
+        """The same with every rule a flow has: further runs, twins, what tests stand on; `stay` tries it out only."""
+        tree = self.write(files)
+        checkout = FlowCheckout(self.repo.path, "refs/heads/main", self.app.git_environment)
+        change = two_way.look_at(self.app, checkout=checkout, head=self.tree, tree=tree, suites=self.suites)
+        reports = self.run(tree, before=self.tree)
+        probe = two_way.probe_of(self.app, change, self.suites, reports)
+        named = {"new": new} if kind == "green" else {}
+        found = getattr(judge, kind)(self.known, reports, changes=change.changes, **named)
+        if kind == "red":
+            found = two_way.weigh_red(change, found, test=test)
+        elif kind == "green":
+            found = two_way.weigh_green(change, found, probe=probe, began=began, new=new)
+        else:
+            found = two_way.weigh_refactor(change, found, probe=probe, known=self.known)
+        if stay:
+            self._git("read-tree", "--reset", "-u", self.tree)
+        elif found.ok:
+            self.tree, self.known = tree, self.known if kind == "red" else judge.after(self.known, reports)
+        return found
 
     def phase(self, kind, files, **more):
         """Change files as one phase does, and judge it; what is right becomes the present tree."""

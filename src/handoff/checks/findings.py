@@ -5,7 +5,7 @@ from __future__ import annotations
 from handoff.base.record import TYPE_CHECKING, Record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
     from handoff.checks.results import Flaw, Report
@@ -31,7 +31,7 @@ class Finding(Record):
 
 
 class FileChange(Record):
-    """One file a phase changed. The texts are needed of tests only; None where the file does not exist on that side."""
+    """One file a phase changed. The texts are those of tests, code and settings; None where the file does not exist on that side."""
 
     path: str
     is_test: bool
@@ -77,6 +77,15 @@ class Judgement(Record):
     @property
     def warnings(self) -> tuple[Finding, ...]:
         return tuple(finding for finding in self.findings if finding.warning)
+
+    def adding(self, more: Sequence[Finding]) -> Judgement:
+        """The same with more findings."""
+        return self._replace(ok=self.ok and all(one.warning for one in more), findings=(*self.findings, *more))
+
+    def without(self, answered: Sequence[Finding]) -> Judgement:
+        """The same without findings that something else has answered."""
+        kept = tuple(one for one in self.findings if one not in answered)
+        return self._replace(ok=all(one.warning for one in kept), findings=kept)
 
     def record(self) -> dict[str, Any]:
         """The judgement as plain values."""

@@ -26,6 +26,8 @@ class Case(Record):
     reason: str = ""
     message: str = ""
     seconds: float = 0.0
+    held: int = 0
+    """How many assertions were seen to hold in it; only a sealed run can tell."""
 
     @property
     def bad(self) -> bool:

@@ -89,11 +89,15 @@ class Witness:
         self._say, self._top = say, os.path.realpath(job["tree"]) + os.sep
         self._raw: dict[str, str] = {}
         self._before: dict[str, Any] = {}
+        self._held: dict[str, int] = {}
+        self._support = job["support"]
         self.opened: Callable[[], object] = bool
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_load_initial_conftests(self) -> None:
         self.opened()
+        fresh = [name for name in self._support if name not in sys.modules]
+        pytest.register_assert_rewrite(*fresh)
         self._before = fingerprints()
 
     @pytest.hookimpl(tryfirst=True)
@@ -111,6 +115,12 @@ class Witness:
         error = outcome.excinfo
         self._raw[pyfuncitem.nodeid] = error[0].__name__ if error else ""
 
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        self._held[nodeid] = 0
+
+    def pytest_assertion_pass(self, item: Any) -> None:
+        self._held[item.nodeid] = self._held.get(item.nodeid, 0) + 1
+
     def pytest_collectreport(self, report: Any) -> None:
         if report.outcome != "passed":
             words = {"t": "load", "id": report.nodeid, "outcome": report.outcome, "text": _text(report)}
@@ -126,6 +136,7 @@ class Witness:
                     "outcome": report.outcome,
                     "expected": hasattr(report, "wasxfail"),
                     "raw": self._raw.get(report.nodeid, "") if report.when == "call" else "",
+                    "held": self._held.get(report.nodeid, 0),
                     "text": "" if report.outcome == "passed" else _text(report),
                     "seconds": round(float(getattr(report, "duration", 0.0)), 5),
                 }

@@ -14,6 +14,7 @@ from handoff.checks.readers.reasons import python_reason
 from handoff.checks.readers.xml_reports import pytest_words
 from handoff.checks.results import Flaw
 from handoff.checks.runs.canaries import place_canaries
+from handoff.checks.support.owned import files_below, helper_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -96,6 +97,7 @@ def prepare(
         "words": list(words),
         "owned": list(owned),
         "path": [source, folder] if os.path.isdir(source) else [folder],
+        "support": helper_names(files_below(folder)),
         "cache": os.path.join(scratch, f"cache-{os.urandom(4).hex()}"),
     }
     return SealedJob(os.urandom(32), told, tuple(place_canaries(folder)))
@@ -128,7 +130,7 @@ class _Seen:
     """The lines about one test, brought together."""
 
     def __init__(self) -> None:
-        self.status, self.text, self.raw, self.seconds, self.expected = "", "", "", 0.0, False
+        self.status, self.text, self.raw, self.seconds, self.held = "", "", "", 0.0, 0
 
     def take(self, body: Mapping[str, Any]) -> None:
         self.seconds += float(body["seconds"])
@@ -139,7 +141,7 @@ class _Seen:
         if _WEIGHT[status] >= _WEIGHT.get(self.status, -1):
             self.status, self.text = status, str(body["text"])
         if when == "call":
-            self.raw = str(body["raw"])
+            self.raw, self.held = str(body["raw"]), int(body["held"])
 
 
 _WEIGHT = {results.PASSED: 0, results.SKIPPED: 1, results.FAILED: 2, results.ERROR: 2}
@@ -176,7 +178,8 @@ def read_sealed(bodies: Iterable[Mapping[str, Any]], job: SealedJob, found: RunO
         bad = one.status in (results.FAILED, results.ERROR)
         reason = python_reason(one.text, loading=False, foreign=found.foreign, is_test=found.tests) if bad else ""
         message = pytest_words(one.text) if bad else one.text
-        cases.append(found.case(found.path(file), inner, one.status, reason, message, one.seconds))
+        case = found.case(found.path(file), inner, one.status, reason, message, one.seconds)
+        cases.append(case._replace(held=one.held))
     return cases, flaws
 
 

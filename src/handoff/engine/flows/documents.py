@@ -9,7 +9,7 @@ from handoff.base.clock import stamp
 from handoff.base.errors import HandoffError
 from handoff.base.record import TYPE_CHECKING
 from handoff.base.settings import PROJECT_FOLDER, project_config
-from handoff.checks.hollow import asks_nothing
+from handoff.checks.assertions.hollow import asks_nothing
 from handoff.feature import documents, folder
 from handoff.feature.plan import edit
 from handoff.feature.plan import plan as plans

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.checks import judge, unbroken
+from handoff.checks.assertions.hollow import hollow_scripts
 from handoff.checks.findings import Baseline, baseline_of
-from handoff.checks.hollow import hollow_scripts
 from handoff.checks.suite import EXIT, Suite
 from handoff.engine.flows import documents as flow_documents
 from handoff.engine.flows import evidence
 from handoff.engine.flows.documents import PROVES_NOTHING
 from handoff.engine.flows.fence import NOTHING_CHANGED, PhaseFault, PhaseWork, look
 from handoff.engine.flows.prompts import next_test
-from handoff.engine.proof import faults, test_runs
+from handoff.engine.proof import faults, test_runs, two_way
 from handoff.git.notes.record import GREEN, MOST_NAMES, RED, Check
 from handoff.workflows import test_list
 from handoff.workflows.model import FAILED, OK
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from typing import Any
 
-    from handoff.checks.findings import FileChange, Finding, Judgement
+    from handoff.checks.findings import Finding, Judgement
     from handoff.checks.results import Report
     from handoff.engine.app import App
     from handoff.engine.flows.state import FlowState
@@ -79,8 +79,8 @@ def run_suites(app: App, state: FlowState, tree: str) -> tuple[Report, ...]:
     return reports
 
 
-def _changes(app: App, state: FlowState, tree: str) -> tuple[FileChange, ...]:
-    return test_runs.changes(app, repository=state.flow.workspace, old=state.flow.head, new=tree, suites=state.suites)
+def _look(app: App, state: FlowState, tree: str) -> two_way.JudgedChange:
+    return two_way.look_at(app, checkout=state.flow_checkout, head=state.flow.head, tree=tree, suites=state.suites)
 
 
 def _said(findings: Iterable[Finding], *, warning: bool) -> tuple[PhaseFault, ...]:
@@ -179,12 +179,14 @@ def _unplanned(state: FlowState, faults: Sequence[PhaseFault], *, any_open: bool
 
 def _red(app: App, state: FlowState, left: PhaseWork) -> PhaseVerdict:
     reports = run_suites(app, state, left.tree)
-    judgement = judge.red(_known(state), reports, changes=_changes(app, state, left.tree))
+    change, test = _look(app, state, left.tree), str(state.flow.facts.get("test", ""))
+    judgement = judge.red(_known(state), reports, changes=change.changes)
+    judgement = two_way.weigh_red(change, judgement, test=test)
     cases = [case for report in reports for case in report.cases if case.bad and case.id not in _known(state).failing]
     lines = [f"- `{name}`" for name in judgement.new] + [f"- it fails so: {_first(case.message)}" for case in cases[:3]]
     lines += [f"- in `{path}`" for path in left.changed]
-    facts = {"new": list(judgement.new), "new_test": "\n".join(lines)}
-    return _judged(state, left, judgement, reports, subject=str(state.flow.facts.get("test", "")), facts=facts)
+    facts = {"new": list(judgement.new), "new_test": "\n".join(lines), "before_red": state.flow.head}
+    return _judged(state, left, judgement, reports, subject=test, facts=facts)
 
 
 def _green(app: App, state: FlowState, left: PhaseWork) -> PhaseVerdict:
@@ -192,7 +194,10 @@ def _green(app: App, state: FlowState, left: PhaseWork) -> PhaseVerdict:
     reports = run_suites(app, state, left.tree)
     facts, test = state.flow.facts, str(state.flow.facts.get("test", ""))
     new = tuple(facts.get("new", ()))
-    judgement = judge.green(_known(state), reports, changes=_changes(app, state, left.tree), new=new)
+    change = _look(app, state, left.tree)
+    judgement = judge.green(_known(state), reports, changes=change.changes, new=new)
+    began, probe = str(facts.get("before_red", "")), two_way.probe_of(app, change, state.suites, reports)
+    judgement = two_way.weigh_green(change, judgement, probe=probe, began=began, new=new)
     tree = left.tree
     text = state.flow_checkout.read(tree, state.workflow.test_list) if state.keeps_list else None
     if judgement.ok and text is not None:
@@ -205,7 +210,11 @@ def _refactor(app: App, state: FlowState, left: PhaseWork) -> PhaseVerdict:
     if not left.changed:  # nothing is a fine answer, and this very tree was green a moment ago
         return PhaseVerdict(outcome=OK, tree=left.tree, subject="nothing to tidy up")
     reports = run_suites(app, state, left.tree)
-    judgement = judge.refactor(_known(state), reports, changes=_changes(app, state, left.tree))
+    change = _look(app, state, left.tree)
+    judgement = judge.refactor(_known(state), reports, changes=change.changes)
+    judgement = two_way.weigh_refactor(
+        change, judgement, probe=two_way.probe_of(app, change, state.suites, reports), known=_known(state)
+    )
     known = judge.after(_known(state), reports)
     test = str(state.flow.facts.get("test", ""))
     subject = f"tidy up after: {test}" if test else "tidy up"
@@ -227,7 +236,7 @@ def _nothing_broken(app: App, state: FlowState, left: PhaseWork) -> PhaseVerdict
     """All tests pass but those that failed before; only when something is red the tree before is asked whose fault it is."""
     reports = run_suites(app, state, left.tree)
     before = run_suites(app, state, state.flow.base) if unbroken.needs_the_past(reports) else ()
-    judgement = unbroken.judge_unbroken(before, reports, changes=_changes(app, state, left.tree))
+    judgement = unbroken.judge_unbroken(before, reports, changes=_look(app, state, left.tree).changes)
     failing = frozenset(case.id for report in before for case in report.cases if case.bad)
     return _judged(state, left, judgement, reports, known=Baseline(failing=failing))
 

@@ -11,8 +11,8 @@ from handoff.base.settings import PROJECT_FOLDER, project_config
 from handoff.checks.commands import inside_environment
 from handoff.checks.findings import FileChange
 from handoff.checks.frameworks.frameworks import find_suites, need_suites
-from handoff.checks.runs.owned import files_below, owned_names
 from handoff.checks.runs.run import RunFolders, run_suite
+from handoff.checks.support.owned import files_below, owned_names
 from handoff.engine.home import home_config
 from handoff.engine.proof.sandboxes import checkouts_of, sandbox_of_workspace
 from handoff.engine.safety.snapshots import keep, open_snapshot_store
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from handoff.git.snapshots.location import Location
 
 CHECKS = "checks"
+_READ = (".py", ".toml", ".ini", ".cfg", ".json", ".pth")  # files in which code or settings of a runner can stand
 _CACHES = (".cache", ".vite", ".vite-temp", ".vitest")
 
 
@@ -138,7 +139,8 @@ def changes(app: App, *, repository: str, old: str, new: str, suites: Sequence[S
     found = differing.paths(old, new)
     owned = tests_of(suites)
     tests = {path for path in found if owned.covers(path)}
-    texts = differing.texts([sha for path in tests for sha in found[path]])
+    read = (path for path in found if path in tests or path.endswith(_READ))
+    texts = differing.texts([sha for path in read for sha in found[path]])
     return tuple(
         FileChange(path, path in tests, texts.get(before), texts.get(after)) for path, (before, after) in found.items()
     )

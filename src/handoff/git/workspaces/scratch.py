@@ -168,6 +168,10 @@ class Changed:
         listed = differences(self._git, old, new)
         return {one.path: (one.old.strip("0") and one.old, one.sha.strip("0") and one.sha) for one in listed}
 
+    def modes(self, old: str, new: str) -> dict[str, str]:
+        """By path that differs its new mode."""
+        return {one.path: one.mode for one in differences(self._git, old, new)}
+
     def texts(self, objects: Sequence[str]) -> dict[str, str]:
         """The texts of some objects, in one git process."""
         wanted = [sha for sha in dict.fromkeys(objects) if sha]

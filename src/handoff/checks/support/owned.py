@@ -41,3 +41,16 @@ def files_below(top: str) -> list[str]:
         inside = os.path.relpath(at, top)
         found += names if inside == "." else [f"{inside}/{name}" for name in names]
     return found
+
+
+def helper_names(paths: Iterable[str]) -> list[str]:
+    """Modules beside tests that are none themselves, by every name a test may import them: pytest shall watch their assertions."""
+    listed = [path for path in paths if path.endswith(".py")]
+    roots = {os.path.dirname(path) for path in listed if _TEST.search(path)} - {""}
+    found: set[str] = set()
+    for path in listed:
+        at = os.path.dirname(path)
+        if at in roots and not _TEST.search(path) and not path.endswith("__init__.py"):
+            name = os.path.basename(path).removesuffix(".py")
+            found |= {name, f"{at}/{name}".removeprefix("src/").replace("/", ".")}
+    return sorted(found)

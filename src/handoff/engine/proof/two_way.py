@@ -1,0 +1,221 @@
+"""A phase from both sides: what its tests stand on, the old tests on the new code, the new tests on the old code."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+
+from handoff.base.record import TYPE_CHECKING, Record
+from handoff.checks.assertions.assertions import FEWER
+from handoff.checks.findings import Finding, named_finding
+from handoff.checks.runs.sealed import runner_words
+from handoff.checks.support import planted, two_way
+from handoff.checks.support.stands_on import Standing, find_standing
+from handoff.checks.support.twins import MOST_TESTS, judge_twins, make_twins
+from handoff.engine.proof import test_runs
+from handoff.git.workspaces.scratch import Changed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from handoff.checks.findings import Baseline, FileChange, Judgement
+    from handoff.checks.results import Report
+    from handoff.checks.suite import Suite
+    from handoff.checks.support.twins import TwinFile
+    from handoff.engine.app import App
+    from handoff.git.commits.phases import FlowCheckout
+
+SUPPORT, GOLDEN, NOT_RUN, NOT_PROBED = "support-changed", "golden-changed", "assertion-not-run", "not-probed"
+PROBE_SECONDS = 60.0
+_TEST_FILE = re.compile(r"(?:^|/)(?:test_[^/]*|[^/]*_test)\.py$|\.(?:test|spec)\.[^/]*$")
+_LINK = "120000"
+
+
+class JudgedChange(Record):
+    """What a phase changed since the last good tree, and how trees of it are run."""
+
+    checkout: FlowCheckout
+    head: str
+    tree: str
+    changes: tuple[FileChange, ...]
+    standing: Standing
+    before: tuple[str, ...]
+    links: tuple[str, ...]
+
+    @property
+    def support(self) -> list[str]:
+        """The changed paths that are test, or that tests stand on."""
+        stood = self.standing.helpers | self.standing.golden
+        return [change.path for change in self.changes if change.is_test or change.path in stood]
+
+    @property
+    def code(self) -> list[str]:
+        """The changed paths that are neither."""
+        support = set(self.support)
+        return [change.path for change in self.changes if change.path not in support]
+
+
+def look_at(app: App, *, checkout: FlowCheckout, head: str, tree: str, suites: Sequence[Suite]) -> JudgedChange:
+    """Read what differs, and of the last good tree what its tests stand on."""
+    repository = checkout.tree
+    differing = Changed(repository, app.settings.environment)
+    listed = differing.listing(head)
+    changes = test_runs.changes(app, repository=repository, old=head, new=tree, suites=suites)
+    owned = test_runs.tests_of(suites)
+    touched = [change.path for change in changes if change.path in listed]
+    standing = Standing()
+    if any(not change.is_test for change in changes) and touched:
+        sources = {path: sha for path, sha in listed.items() if path.endswith(".py")}
+        texts = differing.texts(list(sources.values()))
+        standing = find_standing({path: texts.get(sha, "") for path, sha in sources.items()}, touched, owned.covers)
+    links = tuple(path for path, mode in differing.modes(head, tree).items() if mode == _LINK)
+    return JudgedChange(
+        checkout=checkout,
+        head=head,
+        tree=tree,
+        changes=changes,
+        standing=standing,
+        before=tuple(listed),
+        links=links,
+    )
+
+
+def weigh_red(change: JudgedChange, judgement: Judgement, *, test: str) -> Judgement:
+    """Red, and nothing else: no neighbour was changed, nothing was planted."""
+    return judgement.adding([*_ground(change), *two_way.find_neighbours(change.changes, test)])
+
+
+def weigh_green(
+    change: JudgedChange, judgement: Judgement, *, probe: Probe, began: str, new: Sequence[str]
+) -> Judgement:
+    """Green, and what the new test stands on is as it was; it passes for what it asks, and not for its name."""
+    judgement = judgement.adding([*_ground(change), *_held(change, new, probe.reports), *_stood(change)])
+    if not judgement.ok:
+        return judgement
+    if began:
+        judgement = judgement.adding(_without_support(change, began, new, probe))
+    return judgement.adding(_twins(change, new, probe)) if judgement.ok else judgement
+
+
+def weigh_refactor(change: JudgedChange, judgement: Judgement, *, probe: Probe, known: Baseline) -> Judgement:
+    """Refactored: old tests hold on the new code and new tests on the old, wherever both were touched."""
+    judgement = judgement.adding([*_ground(change), *_kept(change)])
+    support = change.support
+    if not support or any(one.code != FEWER for one in judgement.faults):
+        return judgement
+    old = probe.run(change.checkout.tree_from(change.tree, change.head, support), probe.suites)
+    added = two_way.judge_old_tests(known, old) if change.code else []
+    if change.code:
+        new = probe.run(change.checkout.tree_from(change.head, change.tree, support), probe.suites)
+        added += two_way.judge_new_tests(known, new)
+        if any(one.code == two_way.INTERFACE for one in added):
+            added += two_way.find_lost_constants(change.changes)
+    before, after = two_way.held_by_test(old), two_way.held_by_test(probe.reports)
+    marks = tuple(f":{path}::" for path in support)
+    added += two_way.find_fewer(
+        {name: held for name, held in before.items() if any(mark in name for mark in marks)}, after
+    )
+    seen = [
+        one
+        for one in judgement.findings
+        if one.code == FEWER and all(_held_all(name, before, after) for name in one.names)
+    ]
+    return judgement.without(seen).adding(added)
+
+
+class Probe(Record):
+    """The run of the phase's tree, the suites, and how another tree is run."""
+
+    reports: tuple[Report, ...]
+    suites: tuple[Suite, ...]
+    run: Callable[[str, Sequence[Suite]], Sequence[Report]]
+
+
+def probe_of(app: App, change: JudgedChange, suites: tuple[Suite, ...], reports: tuple[Report, ...]) -> Probe:
+    """Further trees are run as the phase's own was."""
+
+    def run(tree: str, chosen: Sequence[Suite]) -> tuple[Report, ...]:
+        return test_runs.verdict(app, repository=change.checkout.tree, tree=tree, suites=chosen, before=change.head)
+
+    return Probe(reports, suites, run)
+
+
+def _ground(change: JudgedChange) -> list[Finding]:
+    return planted.find_planted(change.changes, change.links, change.before)
+
+
+def _kept(change: JudgedChange) -> list[Finding]:
+    """What also a refactoring leaves alone."""
+    golden = sorted(change.standing.golden)
+    found = [named_finding(GOLDEN, "holds what tests compare with", golden)] if golden else []
+    return [*found, *planted.find_settings(change.changes), *planted.find_knowing(change.changes, change.before)]
+
+
+def _stood(change: JudgedChange) -> list[Finding]:
+    helpers = sorted(change.standing.helpers)
+    words = "is made for tests and used by them alone; the implementation must leave it as it is"
+    return [*([named_finding(SUPPORT, words, helpers)] if helpers else []), *_kept(change)]
+
+
+def _held(change: JudgedChange, new: Sequence[str], reports: Sequence[Report]) -> list[Finding]:
+    """A new test with assertions in its text of which none was seen to hold."""
+    held = two_way.held_by_test(report for report in reports if report.sealed)
+    idle = [name for name in new if held.get(name) == 0 and _asserts(change, name)]
+    return [named_finding(NOT_RUN, "passed without one of its assertions having run", idle)] if idle else []
+
+
+def _asserts(change: JudgedChange, name: str) -> bool:
+    path, test = split_id(name)
+    return two_way.asserts_plainly(change.checkout.read(change.tree, path) or "", test)
+
+
+def split_id(name: str) -> tuple[str, str]:
+    """File and test of a test's id."""
+    place, _, test = name.partition("::")
+    return place.partition(":")[2], test
+
+
+def _held_all(name: str, before: dict[str, int], after: dict[str, int]) -> bool:
+    """Whether a test whose text asserts less was seen to assert as much as before."""
+    return any(whole.endswith(f":{name}") and 0 < number <= after.get(whole, 0) for whole, number in before.items())
+
+
+def _without_support(change: JudgedChange, began: str, new: Sequence[str], probe: Probe) -> list[Finding]:
+    """After a red that also wrote helpers: does the new test pass without them?"""
+    owned = test_runs.tests_of(probe.suites)
+    written = [path for path in change.checkout.changed(began, change.head) if owned.covers(path)]
+    helpers = [path for path in written if not _TEST_FILE.search(path) and not path.endswith("__init__.py")]
+    if not helpers:
+        return []
+    return two_way.judge_without(new, probe.run(change.checkout.tree_from(change.tree, began, helpers), probe.suites))
+
+
+def _twins(change: JudgedChange, new: Sequence[str], probe: Probe) -> list[Finding]:
+    """Copies of the new tests that ask for something else; in one short run for each suite that can be sealed."""
+    found: list[Finding] = []
+    for suite in probe.suites:
+        mine = [name for name in new if name.startswith(f"{suite.name}:")] if runner_words(suite) is not None else []
+        made: dict[str, tuple[str, TwinFile]] = {}
+        files: dict[str, str] = {}
+        for name in mine[:MOST_TESTS]:
+            path, test = split_id(name)
+            text = change.checkout.read(change.tree, path)
+            twins = make_twins(text or "", test) if path.endswith(".py") else None
+            if twins is not None:
+                beside = f"{os.path.dirname(path)}/".lstrip("/") + f"test_{os.urandom(5).hex()}.py"
+                files[beside], made[name] = twins.text, (beside, twins)
+        if not made:
+            continue
+        inside = len(suite.folder) + 1 if suite.folder else 0
+        ids = [f"{path[inside:]}::{test}" for path, twins in made.values() for test in (twins.same, *twins.others)]
+        line = suite._replace(command=f"{suite.command} {shlex.join(ids)}", timeout=PROBE_SECONDS)
+        reports = probe.run(change.checkout.tree_with(change.tree, dict(files)), [line])
+        for name, (path, twins) in made.items():
+            said = judge_twins(name, path, twins, reports)
+            found += (
+                said
+                if said is not None
+                else [Finding(NOT_PROBED, f"{name} was not probed: its copies gave no result.", (name,), noted=True)]
+            )
+    return found
