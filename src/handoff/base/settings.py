@@ -241,8 +241,11 @@ HOME_KEYS: dict[str, Key] = {
         "table", "channels by name that are told what happens: see `handoff help docs/howto/notifications.md`", {}
     ),
     "session_workspace": Key(
-        "text", "where sessions work: auto (a part of a batch in a clone, else your checkout), clone or shared", "auto"
+        "text",
+        "where sessions work: auto (in a clone where there is a commit to clone), clone or shared (your checkout)",
+        "auto",
     ),
+    "session_workspace_project": Key("table", 'the same for single projects, for example { shop = "shared" }', {}),
     "session_sandbox": Key(
         "text",
         "sandbox around sessions: auto (around clones, if this machine has one), none, workspace or owned",

@@ -9,6 +9,7 @@ from handoff.board.tasks import outcomes, questions, states, tasks
 from handoff.store.database import fetch_all, fetch_one
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
     from handoff.board.tasks.tasks import Task
@@ -93,14 +94,27 @@ def ask(
         return Gate(**row)
 
 
-def approve(store: Store, *, key: int, answered_by: str = "", reason: str = "", answer: str = "") -> outcomes.Outcome:
-    """Yes, to the gate the task `key` waits at, perhaps with the text as it should be. The second answer is refused."""
+def approve(
+    store: Store,
+    *,
+    key: int,
+    answered_by: str = "",
+    reason: str = "",
+    answer: str = "",
+    summary: str = "",
+    evidence: Mapping[str, Any] | None = None,
+) -> outcomes.Outcome:
+    """Yes, to the gate the task `key` waits at, perhaps with the text as it should be. The second answer is refused.
+
+    `summary` and `evidence` are those of a task that a yes ends.
+    """
     texts.check(reason, "reason")
     texts.check(answer, "text")
     with store.transaction() as transaction:
         gate, task = _answer(transaction, key, state=APPROVED, answered_by=answered_by, reason=reason, answer=answer)
         if gate.on_yes == states.DONE:
-            return outcomes.finish(transaction, key=key, summary=task.result or gate.asked, session=answered_by)
+            said = summary or task.result or gate.asked
+            return outcomes.finish(transaction, key=key, summary=said, evidence=evidence, session=answered_by)
         after = states.WAITING if task.open_needs > 0 else states.READY  # what it comes after may still be under way
         return outcomes.Outcome(outcomes.let_go(transaction, task, state=after, fence=None))
 

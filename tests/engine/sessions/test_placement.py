@@ -35,7 +35,7 @@ class Ground:
         return place(self.app, home_config(self.app), task=self.task(*owns), session="session-1", **wishes)
 
     def owned(self, *owns):
-        found = self.place(*owns)
+        found = self.place(*owns, workspace=SHARED)
         return [os.path.relpath(path, found.folder) for path in found.owned]
 
     def set(self, text):
@@ -80,15 +80,15 @@ def test_a_place_that_is_not_there_yet_is_reached_by_its_folder_which_is_made(gr
     assert ground.repo.git("status", "--porcelain") == ""
 
 
-def test_an_ordinary_task_works_in_the_persons_checkout_without_a_sandbox(ground):
-    found = ground.place("src/")
+def test_a_task_for_the_persons_checkout_works_there_without_a_sandbox(ground):
+    found = ground.place("src/", workspace=SHARED)
     assert (found.folder, found.kind, found.sandbox, found.layer) == (ground.repo.path, SHARED, NONE, "none")
     assert (found.clone, found.workspace, found.policy) == (None, None, None)
     assert found.shared_git == os.path.join(ground.repo.path, ".git")
 
 
 def test_a_clone_is_known_with_its_workspace_and_the_git_folder_it_was_made_from(ground, bubblewrap):
-    found = ground.place("src/", workspace=CLONE)
+    found = ground.place("src/")
     assert found.kind == CLONE
     assert found.clone is not None
     assert found.clone == found.workspace
@@ -146,14 +146,14 @@ def test_a_setting_nobody_knows_is_an_error_that_names_it(ground):
 
 def test_the_hook_is_told_what_is_owned_whole_and_no_more(ground):
     task = ground.task("src/", "*.md", r"app/\[id]/page.tsx", "docs/**")
-    found = place(ground.app, home_config(ground.app), task=task, session="session-1", sandbox=NONE)
+    found = place(ground.app, home_config(ground.app), task=task, session="session-1", workspace=SHARED, sandbox=NONE)
     head, _, whole = permissions_text(task, found).partition("\n\n")
     assert head.split("\n")[3:] == [ground.repo.path, "src/", "*.md", r"app/\[id]/page.tsx", "docs/**"]
     assert whole.split() == ["src/", "app/[id]/page.tsx", "docs/"]
 
 
 def test_the_owned_sandbox_is_a_policy_and_not_a_change_of_words(ground, bubblewrap):
-    found = ground.place("src/", sandbox=OWNED)
+    found = ground.place("src/", workspace=SHARED, sandbox=OWNED)
     assert found.sandbox == OWNED
     assert found.policy.owned is None, "what the client needs is added before anything is wrapped"
     assert found.owned == (os.path.join(ground.repo.path, "src"),)

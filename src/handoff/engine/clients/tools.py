@@ -57,6 +57,8 @@ def note(app: App, text: str) -> str:
 def finish(app: App, summary: str) -> str:
     """Report your task done. Its check is run and your changes are held against what you own; a no says why."""
     done = journey.finish(app, _hold(app), summary=summary)
+    if done.waits:
+        return f"Your work is judged and kept. It waits for a person before it lands: {done.waits} You may stop."
     green = f" `{done.evidence.verdict.command}` is green." if done.evidence.verdict else ""
     return f"Task '{done.outcome.task.label}' is done.{green} You may stop."
 

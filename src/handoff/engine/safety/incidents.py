@@ -162,6 +162,13 @@ def listing(app: App, *, project: str = "", session: str = "", include_ended: bo
     return incidents.listing(app.database, project=project, session=session, include_ended=include_ended)
 
 
+def of_session(app: App, *, session: str) -> list[Incident]:
+    """What nobody has resolved and this session did, or what happened while it was at work; what a guard refused did no harm."""
+    found = incidents.listing(app.database)
+    mine = [one for one in found if session == one.session or session in one.evidence.get("at_work", ())]
+    return [one for one in mine if one.kind != incidents.REFUSED]
+
+
 def see(app: App, *, ids: Sequence[str]) -> list[Incident]:
     """A person has taken note of these."""
     found = [incidents.find(app.database, id=one) for one in ids]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
+
 from handoff.agents import folder as folders
 from handoff.agents.contract import FAILED, GROUND, OK, AgentOutcome
 from handoff.base.clock import stamp
@@ -14,7 +17,8 @@ from handoff.board.tasks import states, tasks
 from handoff.engine.fanout import views
 from handoff.engine.home import home_config
 from handoff.engine.proof import evidence, faults
-from handoff.engine.safety import incidents
+from handoff.engine.safety import incidents, uncommitted
+from handoff.engine.sessions.placement import SHARED
 from handoff.engine.tasks import current, kinds
 from handoff.engine.tasks import report as journey
 from handoff.engine.workspaces import running, task_clones, task_work
@@ -40,7 +44,8 @@ class ConcludedSession(Record):
     def words(self) -> str:
         why = f" ({self.outcome.reason})" if self.outcome.reason else ""
         wait = f", to go on at {stamp(self.outcome.until)}" if self.outcome.until else ""
-        return f"Session {self.session}: {self.outcome.kind}{why}{wait}. Task '{self.task.label}' is {self.task.state}."
+        asked = " A person is asked: see `handoff gates`." if self.task.state == states.GATED else ""
+        return f"Session {self.session}: {self.outcome.kind}{why}{wait}. Task '{self.task.label}' is {self.task.state}.{asked}"
 
 
 def conclude(app: App, *, claim: Claim, outcome: AgentOutcome) -> ConcludedSession:
@@ -50,7 +55,8 @@ def conclude(app: App, *, claim: Claim, outcome: AgentOutcome) -> ConcludedSessi
     """
     session, path = claim.session.id, folders.place(app.settings.home, claim.task.project, claim.session.id)
     task, mine = _as_it_is(app, claim)
-    workspace = str(folders.get(path, folders.FACTS).get("workspace") or task.workspace)
+    facts = folders.get(path, folders.FACTS)
+    workspace = str(facts.get("workspace") or task.workspace)
     ended = kinds.EndedSession(
         task=task, fence=claim.fence, session=session, workspace=workspace, outcome=outcome, holds=mine
     )
@@ -66,6 +72,9 @@ def conclude(app: App, *, claim: Claim, outcome: AgentOutcome) -> ConcludedSessi
         outcome = _reported(task, claim, outcome)
     outside = () if decide else _out_of_scope(app, task)  # who decides has looked at the fence
     incidents.look(app)  # while the session still counts as at work
+    if facts.get("kind") == SHARED and os.path.lexists(os.path.join(workspace, ".git")):
+        with suppress(HandoffError):  # a checkout that cannot be read now is looked at by whoever comes next
+            uncommitted.look(app, task=task, session=session, workspace=workspace)
     with app.database.transaction() as transaction:
         sessions.end(transaction, id=session, ending=outcome.kind)
         _tell(transaction, task, session, outcome, outside)

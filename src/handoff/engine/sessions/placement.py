@@ -62,24 +62,33 @@ class Placement(Record):
     """What a person should be told: that no sandbox stands around it, for example."""
 
 
-def place(app: App, config: Config, *, task: Task, session: str, workspace: str = "", sandbox: str = "") -> Placement:
-    """The folder and the sandbox of a new session: as wished, else as the settings say, else by the kind of its task.
+def place(
+    app: App,
+    config: Config,
+    *,
+    task: Task,
+    session: str,
+    workspace: str = "",
+    sandbox: str = "",
+    attended: bool = False,
+) -> Placement:
+    """The folder and the sandbox of a new session: as wished, else as the settings say, else a clone inside a sandbox.
 
-    A part of a batch works in a clone inside a sandbox; so does the fan-in that brings clones together. Everybody else works
-    in the person's own checkout.
+    Where nothing can be cloned, and where a person sits before it (`attended`), a task is worked on in their own checkout.
     """
-    wanted = _setting(config, "session_workspace", workspace, WORKSPACES)
+    wanted = _setting(config, "session_workspace", workspace or _of_project(config, task.project), WORKSPACES)
     behind = _setting(config, "session_sandbox", sandbox, SANDBOXES)
     if task.is_from_inside:  # whoever wrote it could not choose to be outside
         wanted, behind = CLONE, WORKSPACE if behind in (AUTO, NONE) else behind
-    found = _folder(app, task, session, clone=_wants_clone(app, task) if wanted == AUTO else wanted == CLONE)
+    found = _folder(app, task, session, clone=_wants_clone(app, task, attended) if wanted == AUTO else wanted == CLONE)
     found = found._replace(owned=_owned(found))
     auto = behind == AUTO
     if auto:
         apart = found.kind == CLONE or (_is_brought(app, task) and task.kind in (tasks.SUB_TASK, tasks.FAN_IN))
         behind = WORKSPACE if apart or task.kind == tasks.PHASE else NONE
     if behind == NONE:
-        return found
+        bare = found.kind == SHARED and wanted != SHARED and not attended and task.kind == tasks.TASK
+        return found._replace(words=_no_clone(found)) if bare else found
     layer, policy = _sandbox(app, found, config.texts("session_caches"))
     if layer == NOTHING and sandbox in ("", AUTO) and not task.is_from_inside:
         return found._replace(words=f"No sandbox: {WORDS[NOTHING]}. {ADVICE}")
@@ -117,9 +126,20 @@ def _setting(config: Config, key: str, said: str, known: tuple[str, ...]) -> str
     return value
 
 
-def _wants_clone(app: App, task: Task) -> bool:
+def _of_project(config: Config, project: str) -> str:
+    return str(config.values["session_workspace_project"].get(project, ""))
+
+
+def _no_clone(found: Placement) -> str:
+    why = "its repository has no commit yet" if found.shared_git else f"{found.folder} is not a git repository"
+    return f"No clone: {why}. The session works in the folder itself, and nothing keeps it inside."
+
+
+def _wants_clone(app: App, task: Task, attended: bool) -> bool:
     if task.kind == tasks.SUB_TASK:
         return bool(task.patterns)
+    if task.kind == tasks.TASK:
+        return not attended
     return task.kind == tasks.FAN_IN and any(task_clones.of_task(app, part) for part in task_clones.parts(app, task))
 
 

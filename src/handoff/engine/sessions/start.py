@@ -161,7 +161,7 @@ def _begin(
     running.end_superseded(app, task, except_=name)
     incidents.look(app)  # how everything is before it begins
     prepared = kinds.prepare(app, task)
-    wished = {"workspace": request.workspace, "sandbox": request.sandbox}
+    wished: dict[str, Any] = {"workspace": request.workspace, "sandbox": request.sandbox, "attended": request.terminal}
     placement = place(app, config, task=task, session=name, **wished)
     if not preflight.leaves_ready(app, claim, placement, {} if known is None else known):
         placement = place(app, config, task=task, session=name, **wished)

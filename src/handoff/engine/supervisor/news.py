@@ -47,12 +47,14 @@ class News:
             why = "" if event.task in self._told else f": {reason}"
             self._told.discard(event.task)
             return f"{name}: to be tried again, attempt {body.get('attempt')}{why}"
+        if event.kind.startswith("incident.") and body.get("what"):
+            return f"{event.project}: {body['what']} To bring it back: {body.get('fix') or 'nothing is needed'}"
         if event.kind == "agent.held":
             return f"{body.get('what')} {end_sentence(reason)} {body.get('fix', '')}".rstrip()
         words = {
             "task.blocked": f"blocked: {reason}",
             "task.held": f"held until {body.get('until')}: {end_sentence(reason)} {body.get('fix', '')}",
-            "gate.opened": f"waits for your answer: {body.get('question')}",
+            "gate.opened": f"waits for your answer: {str(body.get('question')).partition(chr(10))[0]}",
             "flow.refused": f"refused: {'; '.join(str(one) for one in body.get('said', ()))[:_LONGEST]}",
             "flow.verified": f"verified {body.get('phase')}, next {body.get('next')}",
             "flow.blocked": f"blocked: {reason}",

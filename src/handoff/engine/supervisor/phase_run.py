@@ -37,6 +37,8 @@ class WorkerSettings(Record):
     labels: tuple[str, ...] = ()
     project: str = ""
     """The only project it serves; empty: all of the machine."""
+    workspace: str = ""
+    """Where its sessions work; empty: as the settings say."""
 
 
 def id_of(task: Task) -> str:
@@ -48,9 +50,12 @@ def runner(settings: Settings, worker_settings: WorkerSettings) -> Callable[...,
     """The durable run of one phase. It composes its own App: a database belongs to a thread."""
     versions: dict[str, str] = {}
 
-    def run_phase(key: int, fence: int, session: str, agent: str, words: Sequence[str] | None = None) -> str:
-        # Who claimed it said with which words: supervisors of one machine share what is enqueued.
+    def run_phase(
+        key: int, fence: int, session: str, agent: str, words: Sequence[str] | None = None, workspace: str | None = None
+    ) -> str:
+        # Who claimed it said with which words, and where: supervisors of one machine share what is enqueued.
         mine = worker_settings if words is None else worker_settings._replace(words=tuple(words))
+        mine = mine if workspace is None else mine._replace(workspace=workspace)
         app = App(settings)
         try:
             run = Run(app, mine, versions, key, fence, session, agent)
@@ -135,5 +140,9 @@ class Run:
 
     def _request(self, task: Task) -> start.StartRequest:
         return start.StartRequest(
-            agent=self.agent, task=task.label, project=task.project, words=fill_in(self.worker_settings.words, task)
+            agent=self.agent,
+            task=task.label,
+            project=task.project,
+            words=fill_in(self.worker_settings.words, task),
+            workspace=self.worker_settings.workspace,
         )

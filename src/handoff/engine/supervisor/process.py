@@ -73,7 +73,13 @@ class SupervisorStatus(Record):
 
 
 def worker_settings(
-    app: App, *, agents: Sequence[str], words: Sequence[str], labels: str = "", project: str = ""
+    app: App,
+    *,
+    agents: Sequence[str],
+    words: Sequence[str],
+    labels: str = "",
+    project: str = "",
+    in_checkout: bool = False,
 ) -> WorkerSettings:
     """The agents by name; an unknown one is an error before anything is started."""
     from handoff.engine.supervisor.phase_run import WorkerSettings
@@ -86,7 +92,8 @@ def worker_settings(
                 f"{adapter.title} is not installed: no '{adapter.programs[0]}' on the PATH.",
                 f"Install it, or let this machine work with another: {app.settings.program} agents",
             )
-    return WorkerSettings(tuple(dict.fromkeys(agents)), tuple(words), labels_of(app, said=labels), project)
+    workspace = "shared" if in_checkout else ""
+    return WorkerSettings(tuple(dict.fromkeys(agents)), tuple(words), labels_of(app, said=labels), project, workspace)
 
 
 def run(app: App, worker_settings: WorkerSettings, *, limit: int, drain: bool, tell: Callable[[str], None]) -> str:
@@ -139,6 +146,7 @@ def words_of(worker_settings: WorkerSettings, *, limit: int = 0, drain: bool = F
     options += ["--drain"] if drain else []
     options += ["--labels", ",".join(worker_settings.labels)] if worker_settings.labels else []
     options += ["--project", worker_settings.project] if worker_settings.project else ["--all-projects"]
+    options += ["--in-checkout"] if worker_settings.workspace else []
     return (*options, *(("--", *worker_settings.words) if worker_settings.words else ()))
 
 

@@ -280,7 +280,14 @@ class Supervisor:
                 transaction,
                 name=phase_run.NAME,
                 id=phase_run.id_of(claim.task),
-                values=(claim.task.key, claim.fence, who.id, agent, list(self.worker_settings.words)),
+                values=(
+                    claim.task.key,
+                    claim.fence,
+                    who.id,
+                    agent,
+                    list(self.worker_settings.words),
+                    self.worker_settings.workspace,
+                ),
             )
         self._tell(f"{claim.task.project}/{claim.task.label}: started with {agent} (fence {claim.fence})")
         return claim

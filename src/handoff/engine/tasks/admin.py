@@ -17,6 +17,7 @@ from handoff.engine.fanout.tab_urls import Job
 from handoff.engine.home import find_project, home_config
 from handoff.engine.tasks import claims, kinds
 from handoff.engine.tasks.open_tab import open_task
+from handoff.engine.tasks.report import JUDGED
 
 if TYPE_CHECKING:
     from typing import Any
@@ -51,11 +52,36 @@ def known_projects(app: App) -> list[str]:
 
 
 def approve(app: App, task: Task, *, reason: str = "", answer: str = "", by: str = "") -> Outcome:
-    """Yes, to the gate the task waits at; `answer` is the text as the next session is to have it."""
-    outcome = gates.approve(app.database, key=task.key, answered_by=by or person(app), reason=reason, answer=answer)
+    """Yes, to the gate the task waits at; `answer` is the text as the next session is to have it.
+
+    Where finished work could not land, a yes tries again first: what is still in the way leaves the gate as it was.
+    """
+    who = by or person(app)
+    found = _landed_now(app, task)
+    outcome = gates.approve(app.database, key=task.key, answered_by=who, reason=reason, answer=answer, **found)
+    if found:
+        from handoff.engine.workspaces import running, task_work
+
+        task_work.tidy(app, outcome.task, running={one.key for one in running.listing(app)})
     kinds.answer(app, task)
     views.refresh_or_tell(app, task.project, f"The gate of {task.label} is approved")
     return outcome
+
+
+def _landed_now(app: App, task: Task) -> dict[str, Any]:
+    """The summary and the evidence of judged work that waited to land, once it has; nothing for every other gate."""
+    gate = gates.of_task(app.database, key=task.key)
+    if gate is None or gate.state != gates.OPEN or gate.on_yes != states.DONE or task.kind in kinds.BY_KIND:
+        return {}
+    judged = [one for one in journal.of_task(app.database, key=task.key) if one.kind == JUDGED]
+    if not judged:
+        return {}
+    from handoff.engine.workspaces import arrival
+
+    body = dict(judged[-1].body)
+    record = {name: value for name, value in body.items() if name not in ("summary", "onto")}
+    landed = arrival.land_kept(app, task, onto=str(body.get("onto", "")))
+    return {"summary": str(body.get("summary", "")), "evidence": {**record, **landed}}
 
 
 def reject(app: App, task: Task, *, reason: str, by: str = "") -> Outcome:

@@ -18,6 +18,7 @@ from handoff.engine.tasks.kinds import BY_KIND
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
     from handoff.base.settings import Config
     from handoff.board.sessions.leases import Claim
@@ -26,11 +27,12 @@ if TYPE_CHECKING:
     from handoff.engine.app import App
     from handoff.engine.proof.evidence import Evidence
     from handoff.engine.tasks.current import CurrentClaim
-    from handoff.engine.workspaces.task_work import JudgedWork
+    from handoff.engine.workspaces.arrival import JudgedWork
     from handoff.git.workspaces.workspaces import Workspace
     from handoff.store.database import Transaction
 
 _SHOWN = 20
+JUDGED = "task.judged"  # in the journal: believed and kept, but not landed yet
 
 
 # --- taking --------------------------------------------------------------------------------------------
@@ -116,6 +118,8 @@ class Finished(Record):
     evidence: Evidence
     trouble: str = ""
     """Why the record in git could not be written; the task is done all the same."""
+    waits: str = ""
+    """What keeps the work from landing: it is judged and kept, and a person is asked."""
 
 
 def finish(
@@ -151,12 +155,8 @@ def finish(
         raise _refusal(app, task, evidence, refused)
     if clone is None and task.kind == tasks.FAN_IN and not task.ended:
         _refuse_not_landed(app, task)
-    if clone is not None and judged is not None:
-        from handoff.engine.workspaces import task_work
-
-        if held.fence is not None and not task.ended:
-            _renew(app, task, held)  # a check may take long: whoever was replaced lands nothing
-        record.update(task_work.keep(app, task, clone, judged))
+    if clone is not None and judged is not None and (waits := _keep(app, task, held, clone, judged, record, summary)):
+        return Finished(outcomes.Outcome(tasks.get(app.database, key=task.key)), evidence, waits=waits)
     trouble = _put_on_record(app, task, evidence, held.session, began)
     _publish(app, task, held, clone)
     with dropping_stale_claim(app, held), app.database.transaction() as transaction:
@@ -178,6 +178,34 @@ def finish(
     forget(app, held)
     views.refresh_or_tell(app, task.project, f"Task {task.label} is done")
     return Finished(outcome, evidence, trouble)
+
+
+def _keep(
+    app: App, task: Task, held: CurrentClaim, clone: Workspace, judged: JudgedWork, record: dict[str, Any], summary: str
+) -> str:
+    """Put the judged work where it belongs. What keeps it from landing is told, and asked of a person: no session can move that."""
+    from handoff.engine.workspaces import arrival, task_work
+
+    if held.fence is not None and not task.ended:
+        _renew(app, task, held)  # a check may take long: whoever was replaced lands nothing
+    try:
+        record.update(task_work.keep(app, task, clone, judged))
+    except arrival.NotLanded as error:
+        if held.fence is None:
+            raise
+        from handoff.board import gates
+        from handoff.board.tasks.states import DONE
+
+        with dropping_stale_claim(app, held), app.database.transaction() as transaction:
+            journal.append(
+                transaction, JUDGED, task=task, session=held.session, summary=summary, onto=clone.target, **record
+            )
+            question = f"{error.message}\n{error.hint}"
+            gates.ask(transaction, key=task.key, question=question, fence=held.fence, on_yes=DONE)
+        forget(app, held)
+        views.refresh_or_tell(app, task.project, f"Task {task.label} waits for a person")
+        return error.message
+    return ""
 
 
 def _renew(app: App, task: Task, held: CurrentClaim) -> Task:

@@ -14,6 +14,7 @@ from handoff.engine.home import home_config
 from handoff.engine.proof import git_notes
 from handoff.engine.proof.sandboxes import sandbox_of_workspace
 from handoff.engine.safety.snapshots import SnapshotStore, keep, listing, open_snapshot_store
+from handoff.engine.workspaces.documents import FEATURES
 from handoff.engine.workspaces.workspaces import snapshot_store_of
 from handoff.git.landing import merge as work
 from handoff.git.landing.target import Landing, Target, checkout_of
@@ -130,9 +131,12 @@ def member(name: str, base: str, commit: str, touched: tuple[work.Touch, ...], m
 
 
 def member_of(app: App, *, snapshot_store: SnapshotStore, workspace: Workspace) -> work.Member:
-    """What a workspace holds now inside its ownership, as one commit on its base; the same work gives the same commit."""
+    """What a workspace holds now inside its ownership, as one commit on its base; the same work gives the same commit.
+
+    A feature's documents are files of the person: they come home by another way.
+    """
     snapshot_store.store.create(snapshot_store.place.source.common)
-    return _from_workspace(app, snapshot_store, workspace, "")
+    return _from_workspace(app, snapshot_store, workspace, "", without=FEATURES + "/")
 
 
 def find_collisions(app: App, *, snapshot_store: SnapshotStore | None = None) -> Collisions:
@@ -256,7 +260,9 @@ def _branch_message(app: App, snapshot_store: SnapshotStore, name: str, flow: st
     return f"{first_line(flow, known[0].request if known else name)}\n\nHandoff-Branch: {name}\n{work.FLOW}: {flow}\n"
 
 
-def _from_workspace(app: App, snapshot_store: SnapshotStore, workspace: Workspace, message: str) -> work.Member:
+def _from_workspace(
+    app: App, snapshot_store: SnapshotStore, workspace: Workspace, message: str, *, without: str = ""
+) -> work.Member:
     """What a session changed since its start, inside its ownership, as one commit on its base."""
     if workspace.kind == SHARED or workspace.state != READY:
         raise UserError(f"The workspace '{workspace.name}' cannot be landed.", "It is your own checkout, or not ready.")
@@ -274,6 +280,8 @@ def _from_workspace(app: App, snapshot_store: SnapshotStore, workspace: Workspac
     if workspace.owns:
         owned = Ownership.parse(workspace.owns)
         left.update({one.path: "not owned" for one in touched if not owned.covers(one.path)})
+    if without:
+        left.update({one.path: "a document" for one in touched if one.path.startswith(without)})
     taken = [one for one in touched if one.path not in left]
     taken = _cleaned(app, snapshot_store, own, taken)
     tree = work.apply(snapshot_store.store, workspace.base, taken)

@@ -6,6 +6,7 @@ import os
 
 from handoff.base.errors import Refused, UserError
 from handoff.base.ids import slug
+from handoff.base.light_json import loads
 from handoff.base.record import TYPE_CHECKING
 from handoff.board.sessions import sessions
 from handoff.board.tasks import states, tasks
@@ -131,6 +132,7 @@ def ready(
 
     `strays` is what earlier sessions left outside the ownership. None where there is no commit yet: then nothing can be cloned.
     """
+    from handoff.engine.workspaces import documents
     from handoff.engine.workspaces.workspaces import add_workspace, remove_workspace
     from handoff.git.plumbing.checkout import facts
     from handoff.git.workspaces.workspaces import WorkspaceRequest, write_workspace
@@ -145,10 +147,29 @@ def ready(
     state = facts(snapshot_store.place.source.top, environment=app.git_environment)
     if state is not None and not state.head:
         return None
-    base = _base(app, snapshot_store, task, dirty=state is not None and bool(state.dirty))
-    order = WorkspaceRequest(name=name_of(task), base=base, session=session, owns=task.patterns)
+    base, target = _ground(app, snapshot_store, task, dirty=state is not None and bool(state.dirty))
+    order = WorkspaceRequest(name=name_of(task), base=base, session=session, owns=task.patterns, target=target)
     setup = app.settings.get("HANDOFF_WORKSPACE_SETUP")
-    return add_workspace(app, order=order, snapshot_store=snapshot_store, setup=setup).workspace
+    made = add_workspace(app, order=order, snapshot_store=snapshot_store, setup=setup).workspace
+    if task.kind != tasks.SUB_TASK:
+        documents.bring(task.workspace, made)
+    return made
+
+
+def _ground(app: App, snapshot_store: SnapshotStore, task: Task, *, dirty: bool) -> tuple[str, str]:
+    """What a clone begins with and the branch its work is for: what the person has now, or where the task before it landed."""
+    from handoff.git.plumbing.refs import head, refs
+
+    source = snapshot_store.place.source
+    now = head(source)
+    for need in tasks.needs_of(app.database, key=task.key) if task.kind == tasks.TASK else ():
+        evidence = loads(tasks.get(app.database, key=need.key).evidence or "{}")
+        landed, onto = str(evidence.get("landed", "")), str(evidence.get("onto", ""))
+        if not landed or not onto or onto == now.ref:
+            continue
+        if snapshot_store.store.look(source, "merge-base", "--is-ancestor", landed, now.commit).code:
+            return refs(source).get(onto, landed), onto  # the person has gone to another branch meanwhile
+    return _base(app, snapshot_store, task, dirty=dirty), now.ref
 
 
 def _base(app: App, snapshot_store: SnapshotStore, task: Task, *, dirty: bool) -> str:
@@ -182,17 +203,21 @@ def kept_commit(snapshot_store: SnapshotStore, task: Task) -> str:
 
 def kept_parts(app: App, snapshot_store: SnapshotStore, task: Task) -> list[Member]:
     """The kept work of the parts a task builds on, in the order they were finished."""
-    from handoff.engine.workspaces.landing import member
-    from handoff.git.landing.merge import touches
-
     found = []
     for part in parts(app, task):
         snapshot_store.store.create(snapshot_store.place.source.common)
-        name, commit = name_of(part), kept_commit(snapshot_store, part)
-        if not commit:
-            continue  # done in the person's own checkout: it is there already
-        base = snapshot_store.store.ask("rev-parse", f"{commit}^").strip()
-        touched = tuple(touches(snapshot_store.store, base, commit))
-        words = snapshot_store.store.read(commit).partition(b"\n\n")[2].decode("utf-8", "surrogateescape")
-        found.append(member(name, base, commit, touched, words))
+        commit = kept_commit(snapshot_store, part)
+        if commit:  # else done in the person's own checkout: it is there already
+            found.append(kept_member(snapshot_store, name_of(part), commit))
     return found
+
+
+def kept_member(snapshot_store: SnapshotStore, name: str, commit: str) -> Member:
+    """Work that was judged and kept, as it lands."""
+    from handoff.engine.workspaces.landing import member
+    from handoff.git.landing.merge import touches
+
+    base = snapshot_store.store.ask("rev-parse", f"{commit}^").strip()
+    touched = tuple(touches(snapshot_store.store, base, commit))
+    words = snapshot_store.store.read(commit).partition(b"\n\n")[2].decode("utf-8", "surrogateescape")
+    return member(name, base, commit, touched, words)

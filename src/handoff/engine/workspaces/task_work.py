@@ -9,13 +9,12 @@ from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.settings import PROJECT_FOLDER
 from handoff.board.events import journal
 from handoff.board.tasks import states, tasks
-from handoff.engine.proof import git_notes
 from handoff.engine.proof.evidence import Evidence, is_as_stamped, run_task_check, stamps_of
 from handoff.engine.safety import incidents
 from handoff.engine.safety.snapshots import keep as take_snapshot
-from handoff.engine.workspaces import landing, task_clones, workspaces
+from handoff.engine.workspaces import arrival, documents, landing, task_clones, workspaces
+from handoff.engine.workspaces.arrival import JudgedWork
 from handoff.engine.workspaces.landing import target_of
-from handoff.git.landing.merge import merge
 from handoff.git.plumbing import find_top
 from handoff.git.plumbing.refs import head
 from handoff.git.snapshots.restore import give_objects, tree_of
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
     from handoff.engine.app import App
     from handoff.engine.safety.snapshots import SnapshotStore
     from handoff.git.landing.merge import Member
-    from handoff.git.landing.target import Target
-    from handoff.git.plumbing.snapshot_repo import SnapshotRepo
     from handoff.git.workspaces.workspaces import Workspace
 
 _DOCUMENTS = PROJECT_FOLDER + "/"
@@ -40,13 +37,6 @@ _SHOWN = 20
 JUDGED = "judged by its check"
 """The summary of a client that cannot report."""
 _MOST = 200
-
-
-class JudgedWork(Record):
-    """A session's work as it was judged: the evidence, and the commit that holds exactly what was checked."""
-
-    evidence: Evidence
-    member: Member
 
 
 def begin(app: App, snapshot_store: SnapshotStore, task: Task, *, session: str) -> Workspace | None:
@@ -158,7 +148,8 @@ def keep(app: App, task: Task, workspace: Workspace, judged: JudgedWork) -> dict
     found: dict[str, Any] = {"commit": member.commit, "branch": _short(workspace)}
     _put_branch(app, snapshot_store, workspace, member.commit)
     if task.kind != tasks.SUB_TASK:
-        found["landed"], found["parts"] = _land(app, snapshot_store, task, judged)
+        found.update(arrival.land(app, snapshot_store, task, judged, onto=workspace.target))
+        found["documents"] = documents.take_home(snapshot_store.store, task.workspace, workspace)
     return found
 
 
@@ -172,36 +163,6 @@ def _put_branch(app: App, snapshot_store: SnapshotStore, workspace: Workspace, c
     old = target.tip(workspace.branch)
     if old != commit and not target.swap(workspace.branch, old or "0" * len(commit), commit):
         raise Conflict(f"The branch {_short(workspace)} could not be moved.", "Look at it, then report again.")
-
-
-def _land(app: App, snapshot_store: SnapshotStore, task: Task, judged: JudgedWork) -> tuple[str, list[str]]:
-    """All finished parts and then the task's own work on the person's branch: all of it or nothing.
-
-    Told are the branch's new tip and the commits it holds now: only their clones and branches may go.
-    """
-    members = [*task_clones.kept_parts(app, snapshot_store, task), *([judged.member] if judged.member.touches else [])]
-    commits = [member.commit for member in (*members, judged.member)]
-    planned = landing.land(app, names=(), prepared=members, snapshot_store=snapshot_store, dry_run=True)
-    _refuse_conflicts(task, planned)
-    if not planned.merged.steps:
-        return planned.merged.old, commits  # nothing was changed, or a report that was killed had landed it
-    exact = _tree(snapshot_store, planned.merged.new) == _tree(snapshot_store, judged.member.commit)
-    check = "" if exact else task.check_command  # the branch has moved on: what would be there now is checked anew
-    done = landing.land(app, names=(), prepared=members, snapshot_store=snapshot_store, check=check)
-    _refuse_conflicts(task, done)
-    if done.verdict is not None and not done.verdict.green:
-        raise Refused(
-            f"'{task.label}' is not done: joined with the branch as it is now, `{check}` is {done.verdict.word}"
-            f" ({done.culprit}).\n{done.verdict.tail}",
-            "Fix it and report again; nothing was changed.",
-        )
-    verdict = judged.evidence.verdict
-    if exact and verdict is not None and verdict.green:
-        work = git_notes.work_of(task, session=str(task.held_by or ""))
-        top, tree = snapshot_store.place.source.top, judged.evidence.tree
-        began = task.started_at or app.clock.now()
-        git_notes.record_check(app, top, verdict, commit=done.merged.new, tree=tree, work=work, began=began)
-    return done.merged.new, commits
 
 
 def not_landed(app: App, task: Task) -> list[str]:
@@ -218,37 +179,8 @@ def not_landed(app: App, task: Task) -> list[str]:
     return [
         member.name
         for member in task_clones.kept_parts(app, snapshot_store, task)
-        if member.touches and not _is_on(snapshot_store, target, member, tip)
+        if member.touches and not arrival.is_on(snapshot_store.store, target, member, tip)
     ]
-
-
-def _is_on(snapshot_store: SnapshotStore, target: Target, member: Member, tip: str) -> bool:
-    """By what came since its base, by a merge that adds nothing, or by a landing of ours: it may have been edited since."""
-    store = snapshot_store.store
-    came = store.ask("log", "--format=", "--raw", "-z", "--no-renames", "--no-abbrev", f"{member.base}..{tip}")
-    words = [word for word in came.split("\0") if word]
-    seen = {(path, *facts.split(" ")[1:4:2]) for facts, path in zip(words[::2], words[1::2], strict=True)}
-    if all((one.path, one.mode, one.sha) in seen for one in member.touches):
-        return True
-    landings = [one.new for one in target.all() if one.state == "landed" and member.name in one.members]
-    held = (new for new in landings if store.git("merge-base", "--is-ancestor", new, tip).code == 0)
-    # A landing under its name may be an older one: it counts where the work, as it was reported, adds nothing to it.
-    return any(_adds_nothing(store, at, member) for at in (tip, *held))
-
-
-def _adds_nothing(store: SnapshotRepo, tip: str, member: Member) -> bool:
-    joined = merge(store, tip, [member], moment=0)
-    return not (joined.steps or joined.conflicts)
-
-
-def _refuse_conflicts(task: Task, outcome: landing.LandingOutcome) -> None:
-    conflicts = outcome.merged.conflicts
-    if conflicts:
-        shown = "\n".join(f"  {one.path}: {one.first} and {one.second}" for one in conflicts[:_SHOWN])
-        raise Refused(
-            f"'{task.label}' cannot land: git cannot join these files:\n{shown}",
-            "Fix them in your workspace and report again, or block the task.",
-        )
 
 
 def _message(task: Task, member: Member, summary: str, verdict: Verdict | None) -> str:
@@ -258,7 +190,7 @@ def _message(task: Task, member: Member, summary: str, verdict: Verdict | None) 
     said = said.strip().removeprefix(f"Land {member.name}\n").strip()
     check = f"Handoff-Check: {' '.join(verdict.command.split())} ({verdict.word})\n" if verdict is not None else ""
     body = f"{said}\n\n" if said and said != JUDGED else ""
-    return f"{first_line(task.id, task.brief)}\n\n{body}Handoff-Task: {task.label}\n{check}"
+    return f"{first_line(task.id, task.brief)}\n\n{body}{arrival.TRAILER}: {task.label}\n{check}"
 
 
 def tidy(app: App, task: Task, *, running: Container[int]) -> None:

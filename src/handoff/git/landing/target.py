@@ -42,6 +42,14 @@ class Landing(NamedTuple):
     state: str = "moving"  # moving, landed, undone
 
 
+class InTheWay(Refused):
+    """Files of the checkout that a landing would change are dirty there."""
+
+    def __init__(self, message: str, hint: str, *, checkout: str, paths: Sequence[str]) -> None:
+        super().__init__(message, hint)
+        self.checkout, self.paths = checkout, tuple(paths)
+
+
 def checkout_of(source: Source, target: str) -> Source | None:
     """The checkout that has the target branch checked out, if any: the person's own or a linked worktree."""
     candidates = [source.top]
@@ -168,9 +176,11 @@ class Target(Git):
         blocked = self.in_the_way(open_source(landing.checkout), landing.old, landing.new) if landing.checkout else []
         if blocked:
             count = f"{len(blocked)} files that would change are" if len(blocked) > 1 else "1 file that would change is"
-            raise Refused(
+            raise InTheWay(
                 f"{count} dirty in {landing.checkout}: {', '.join(blocked[:_SHOWN])}",
                 "Commit, stash or move them; nothing was changed.",
+                checkout=landing.checkout,
+                paths=blocked,
             )
 
     def swap(self, target: str, old: str, new: str, message: str = "handoff land") -> bool:

@@ -42,6 +42,8 @@ class Workspace(NamedTuple):
     owns: tuple[str, ...] = ()
     sparse: tuple[str, ...] = ()
     snapshot: str = ""
+    target: str = ""
+    """The branch its work is for; empty: whichever is checked out when it lands."""
     strays: Mapping[str, str] = {}
     """What lay changed outside the ownership when its session began, each with a stamp: earlier ones left it."""
 
@@ -71,6 +73,7 @@ class WorkspaceRequest(NamedTuple):
     session: str = ""
     owns: tuple[str, ...] = ()
     sparse: tuple[str, ...] = ()
+    target: str = ""
 
 
 class Isolation(Protocol):
@@ -160,6 +163,7 @@ def reserve(home: str, place: Location, order: WorkspaceRequest, *, now: float) 
             port=_free_port(home),
             owns=tuple(order.owns),
             sparse=tuple(order.sparse),
+            target=order.target,
             branch=f"refs/heads/handoff/{order.name}",
         )
         write_workspace(workspace)

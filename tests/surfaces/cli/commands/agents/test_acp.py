@@ -23,7 +23,16 @@ def run(repo, cli):
             json.dump(turns, file)
         words = [sys.executable, acp_agent.__file__, script]
         end = cli(
-            "session", "start", "demo", "--agent", "acp", *[f"--with={word}" for word in words], "--json", code=code
+            "session",
+            "start",
+            "demo",
+            "--agent",
+            "acp",
+            *[f"--with={word}" for word in words],
+            "--json",
+            "--workspace",
+            "shared",
+            code=code,
         ).json
         return end, "\n".join(cli("session", "log", end["session"], "--json").json["lines"])
 

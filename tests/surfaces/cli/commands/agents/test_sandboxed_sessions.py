@@ -240,14 +240,6 @@ def test_what_an_attempt_wrote_outside_by_shell_is_not_left_for_the_next_one(bat
     assert (batch.tmp / "kept/secret.txt").read_text() == "mine\n", kept
 
 
-def test_a_main_task_stays_in_the_persons_checkout(batch):
-    batch.cli("dump", "--task", "demo", "--next", "do it", "--owns", "src/")
-    end = batch.run("demo", {"run": "pwd"}, {"write": "src/new.txt"}, {"run": handoff("done")})
-    assert end["state"] == "done"
-    assert batch.repo.path in batch.said(end)
-    assert os.path.exists(os.path.join(batch.repo.path, "src/new.txt"))
-
-
 def test_how_a_session_is_fenced_is_shown_while_it_works(batch):
     batch.cli("init", "demo")
     batch.open()

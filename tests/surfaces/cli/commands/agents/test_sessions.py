@@ -13,6 +13,8 @@ import pytest
 from sandbox import absent
 from scripts import DETACHED, handoff, processes_with, write_script
 
+HERE = ("--workspace", "shared")  # the person's own checkout, where no sandbox ends what a session leaves behind
+
 
 @pytest.fixture
 def project(repo, cli, tmp_path):
@@ -79,11 +81,13 @@ def test_a_write_outside_the_ownership_is_found_after_the_end(project):
 
 def test_a_crash_uses_up_an_attempt_and_says_by_which_signal(project):
     project.task()
-    end = project.run({"crash": True}, code=1)
+    end = project.run({"crash": True}, words=HERE, code=1)
     assert end["outcome"] == "killed"
     assert "signal 9" in end["reason"]
     assert end["state"] == "ready"
-    baton = project.run({"expect": "What came before"}, {"expect": "signal 9"}, {"run": handoff("block", "enough")})
+    baton = project.run(
+        {"expect": "What came before"}, {"expect": "signal 9"}, {"run": handoff("block", "enough")}, words=HERE
+    )
     assert baton["reason"] == "blocked: enough"
 
 
@@ -109,7 +113,7 @@ def test_no_process_survives_its_session(project, line):
     mark = f"600.{os.getpid()}{int(time.monotonic() * 1000) % 100000}"
     project.task("--check", "true")
     end = project.run(
-        {"run": line.format(mark=mark, away=DETACHED)}, {"run": f"sleep 0.2; pgrep -f {mark} >seen; true"}
+        {"run": line.format(mark=mark, away=DETACHED)}, {"run": f"sleep 0.2; pgrep -f {mark} >seen; true"}, words=HERE
     )
     assert processes_with(mark) == []
     with open(os.path.join(project.folder(end["session"]), "exit.json"), encoding="utf-8") as file:
@@ -137,7 +141,7 @@ def test_a_killed_supervisor_leaves_the_agent_working_and_another_takes_it_up(pr
         {"run": f"while [ ! -e {go} ]; do sleep 0.05; done"}, {"write": "src/a.txt", "text": "x"},
         {"run": handoff("done", "--summary", "late")},
     )  # fmt: skip
-    process = project.cli.start("session", "start", "demo", "--agent", "scripted", "--with", script, "--json")
+    process = project.cli.start("session", "start", "demo", "--agent", "scripted", "--with", script, "--json", *HERE)
     session = _wait_for(lambda: _session_of(project, go))
     process.send_signal(signal.SIGKILL)
     process.communicate()
@@ -297,7 +301,7 @@ def test_a_session_has_the_guarded_git_and_may_not_sweep_up_others_work(project)
     project.task("--check", "test -f src/a.txt")
     end = project.run(
         {"write": "src/a.txt", "text": "x"}, {"run": "git stash -u", "may_fail": True}, {"run": "git add -A", "may_fail": True},
-        {"run": "git status --short"}, {"run": handoff("done", "--summary", "guarded")}, code=0,
+        {"run": "git status --short"}, {"run": handoff("done", "--summary", "guarded")}, words=HERE, code=0,
     )  # fmt: skip
     assert end["reason"] == "guarded"
     assert project.repo.read("theirs.txt") == "unsaved work of somebody else"

@@ -100,14 +100,14 @@ def test_in_the_background_it_works_is_seen_stops_and_attaches_again(cli, tmp_pa
 run = "echo x >> {starts}; while ! test -e {go}; do sleep 0.1; done"
 """)
     cli("dump", "--task", "first", "--next", "do it", "--check", f"test -e {go}")
-    started = cli("work", "--agent", "scripted", "--detach", "--json", "--", str(script)).json
+    started = cli("work", "--agent", "scripted", "--in-checkout", "--detach", "--json", "--", str(script)).json
     until(starts.exists)
     shown = cli("work", "--status", "--json").json
     assert [one["id"] for one in shown["supervisors"]] == [started["supervisor"]]
     assert [task["id"] for task in shown["running"]] == ["first"]
     assert started["supervisor"] in cli("work", "--stop").out
     assert not psutil.pid_exists(started["pid"]) or psutil.Process(started["pid"]).status() == "zombie"
-    again = cli("work", "--agent", "scripted", "--detach", "--json", "--", str(script)).json
+    again = cli("work", "--agent", "scripted", "--in-checkout", "--detach", "--json", "--", str(script)).json
     assert again["supervisor"] != started["supervisor"]
     go.write_text("")
     until(lambda: "done" in cli("show", "first").out)
@@ -131,7 +131,7 @@ run = "while ! test -e {go}; do sleep 0.05; done"
     repo.write(".handoff/features/login/STATE.md", PLAN)
     cli("dump", "--task", "first", "--next", "do it", "--check", "true", "--priority", "9")
     cli("dump", "--open-batch", manifest(tmp_path / "m.json", batch="night"))
-    words = cli.command("work", "--agent", "scripted", "--max", "1", "--", str(script))
+    words = cli.command("work", "--agent", "scripted", "--max", "1", "--in-checkout", "--", str(script))
     screen = Screen(words, cwd=repo.path, env={**cli.full_environment(), "TERM": "xterm-256color"})
     try:
         seen = screen.until("1 running", "repo/first", "plan of login", "1/3", "repo/night", "0/2", "started with")

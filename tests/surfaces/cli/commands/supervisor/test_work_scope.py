@@ -85,13 +85,13 @@ def test_all_projects_are_served_when_asked_for_and_what_goes_on_is_told_at_the_
     other("dump", "--task", "theirs", "--next", "x", "--check", "true")
     script = tmp_path / "agent.toml"
     script.write_text(f'[[act]]\nrun = "touch {began}; while ! test -e {go}; do sleep 0.05; done"\n')
-    process = _work(cli, script, "--all-projects")
+    process = _work(cli, script, "--all-projects", "--in-checkout")
     until(began.exists)
     out = _end(process)
     assert out.startswith("Working for every project of this machine with scripted.")
     assert "1 session goes on: other/theirs. The next `handoff work` attaches to them" in out.splitlines()[-1]
     assert "ended, what it started goes on" in cli("work", "--status").out
-    process = _work(cli, script, "--all-projects")
+    process = _work(cli, script, "--all-projects", "--in-checkout")
     go.write_text("")
     until(lambda: _states(cli) == {"theirs": "done"})
     _end(process)

@@ -12,6 +12,7 @@ from handoff.base.clock import age, span
 from handoff.base.errors import INTERRUPTED, UsageError, UserError
 from handoff.base.record import TYPE_CHECKING
 from handoff.engine.home import find_project
+from handoff.engine.safety import incidents
 from handoff.engine.sessions import placement, requests
 from handoff.engine.sessions import start as session_start
 from handoff.engine.tasks import current
@@ -203,6 +204,8 @@ def _tell(ctx: Context, concluded: ConcludedSession) -> int:
     ctx.out.line(concluded.words)
     for path in concluded.outside[:20]:
         ctx.out.warning(f"changed outside of what the task owns: {path}")
+    for one in incidents.of_session(ctx.app, session=concluded.session):
+        ctx.out.warning(f"{one.what} To bring it back: {one.fix}" if one.fix else one.what)
     if concluded.outcome.reason == session_start.INTERRUPTED:
         return INTERRUPTED
     return 0 if concluded.outcome.kind == OK else 1

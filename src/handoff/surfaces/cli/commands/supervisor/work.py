@@ -19,6 +19,7 @@ EXAMPLES = """examples:
   handoff work --agent claude            claim what is ready in this project and run it, until Ctrl-C
   handoff work --agent claude --all-projects    the same for every project of this machine
   handoff work --agent claude --detach   the same in the background
+  handoff work --agent claude --in-checkout    in your own checkout instead of clones behind the sandbox
   handoff work --agent codex --labels gpu    also take tasks that demand a host with the label gpu
   handoff work --status                  who works, on what
   handoff work --stop                    end the supervisors of this machine; agents go on
@@ -41,6 +42,7 @@ def worker_arguments(parser: Parser) -> None:
     option(parser, "--max N", "most sessions at once on this machine", 0)
     option(parser, "--project NAME", "serve this project alone (default: the one this checkout belongs to)")
     flag(parser, "--all-projects", "serve every project of this machine")
+    flag(parser, "--in-checkout", "let sessions work in your own checkout instead of clones behind the sandbox")
     option(parser, "--labels NAME,…", "what this machine has besides, for tasks that demand it: gpu,macos")
     parser.add_argument(
         "words", nargs="*", metavar="-- WORD", help="words for every agent; {task} is the task, a part as BATCH/PART"
@@ -63,7 +65,7 @@ def worker_settings_of(ctx: Context, arguments: argparse.Namespace, *, project: 
 
     check_words(ctx, arguments)
     said = {"agents": arguments.agent, "words": arguments.words, "labels": arguments.labels}
-    return process.worker_settings(ctx.app, **said, project=project)
+    return process.worker_settings(ctx.app, **said, project=project, in_checkout=arguments.in_checkout)
 
 
 def _work(ctx: Context, arguments: argparse.Namespace) -> int:

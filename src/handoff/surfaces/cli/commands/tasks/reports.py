@@ -29,6 +29,12 @@ def show_finished(ctx: Context, finished: Finished) -> None:
     if outcome.repeated:
         ctx.out.line(f"{task.label} was done already.")
         return
+    if finished.waits:
+        ctx.out.line(
+            f"{task.label} is judged and kept. It waits for a person before it lands: {finished.waits}", "warn"
+        )
+        ctx.out.line("You may stop; nothing more is asked of you.")
+        return
     if not task.ended:
         ctx.out.line(f"Noted. {task.label} is judged when this session ends.")
         return

@@ -1,0 +1,135 @@
+"""What a session in the person's own checkout did to work that lay there uncommitted: told, with the command that brings it back."""
+
+from __future__ import annotations
+
+import shlex
+
+from handoff.base.record import TYPE_CHECKING
+from handoff.board.events import incidents
+from handoff.engine.safety.snapshots import SnapshotStore, keep, listing, open_snapshot_store
+from handoff.git.ownership.ownership import Ownership
+from handoff.git.snapshots.restore import changes
+
+if TYPE_CHECKING:
+    from handoff.board.events.incidents import IncidentReport
+    from handoff.board.tasks.tasks import Task
+    from handoff.engine.app import App
+    from handoff.git.snapshots.take import Snapshot
+
+WORK_CHANGED, UNSTAGED = "work-changed", "unstaged"
+_SHOWN = 20
+_NAMED = 5
+
+
+def look(app: App, *, task: Task, session: str, workspace: str) -> int:
+    """Compare the checkout with how it was when the session began; how many incidents are new.
+
+    What the task owns its session may change; told is what became of edits, new files and staged content that were not its own, and of its
+    own where they were only thrown away.
+    """
+    snapshot_store = open_snapshot_store(app, folder=workspace, project=task.project)
+    began = [one for one in listing(app, snapshot_store=snapshot_store, session=session) if one.operation == "start"]
+    if not began:
+        return 0
+    start, now = began[-1], keep(app, snapshot_store, "phase", session=session)
+    reports = [
+        *_files(snapshot_store, task, session, start, now),
+        *_index(snapshot_store, task, session, start, now),
+    ]
+    if not reports:
+        return 0
+    with app.database.transaction() as transaction:
+        return incidents.tell(transaction, reports)
+
+
+def _files(
+    snapshot_store: SnapshotStore, task: Task, session: str, start: Snapshot, now: Snapshot
+) -> list[IncidentReport]:
+    store, head = snapshot_store.store, start.head or _empty(snapshot_store)
+    uncommitted = {one.path for one in changes(store, head, start.sha)}
+    if not uncommitted:
+        return []
+    unlike_head = {one.path for one in changes(store, head, now.sha)}
+    owned = Ownership.parse(task.patterns)
+    found = [
+        one
+        for one in changes(store, start.sha, now.sha)
+        if one.path in uncommitted
+        and (one.kind == "delete" or one.path not in unlike_head or not owned.covers(one.path))
+        and not _is_committed(snapshot_store, start, one.path)
+    ]
+    if not found:
+        return []
+    words = [word for one in found[:_SHOWN] for word in ("--path", one.path)]
+    gone = sum(one.kind == "delete" for one in found)
+    what = f"While '{task.label}' was worked on in your checkout, work you had not committed was changed" + (
+        f" ({gone} of {len(found)} deleted)" if gone else ""
+    )
+    names = [one.path for one in found]
+    fix = ("handoff", "-C", snapshot_store.source.top, "restore", start.sha, *words)
+    return [_report(snapshot_store, task, session, WORK_CHANGED, what, names, fix)]
+
+
+def _index(
+    snapshot_store: SnapshotStore, task: Task, session: str, start: Snapshot, now: Snapshot
+) -> list[IncidentReport]:
+    """What was staged and is not any more, and was not committed either."""
+    store = snapshot_store.store
+    then, here = _staged(snapshot_store, start), _staged(snapshot_store, now)
+    if not then:
+        return []
+    head = start.head or _empty(snapshot_store)
+    staged = {one.path for one in changes(store, head, then)}
+    moved = {one.path for one in changes(store, then, here or _empty(snapshot_store))}
+    lost = sorted(path for path in staged & moved if not _has(snapshot_store, now.head, then, path))
+    if not lost:
+        return []
+    what = f"While '{task.label}' was worked on in your checkout, what you had staged was changed or unstaged"
+    fix = ("handoff", "-C", snapshot_store.source.top, "restore", start.sha, "--index")
+    return [_report(snapshot_store, task, session, UNSTAGED, what, lost, fix)]
+
+
+def _report(
+    snapshot_store: SnapshotStore,
+    task: Task,
+    session: str,
+    kind: str,
+    what: str,
+    names: list[str],
+    fix: tuple[str, ...],
+) -> IncidentReport:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return incidents.IncidentReport(
+        mark=f"{snapshot_store.source.common}\0{session}\0{kind}",
+        kind=kind,
+        what=f"{what}: {', '.join(names[:_NAMED])}{more}.",
+        fix=shlex.join(fix),
+        project=task.project,
+        session=session,
+        evidence={"paths": names[:_SHOWN], "task": task.label, "subject": session},
+    )
+
+
+def _empty(snapshot_store: SnapshotStore) -> str:
+    """The tree that holds nothing."""
+    return snapshot_store.store.ask("hash-object", "-t", "tree", "-w", "--stdin").strip()
+
+
+def _staged(snapshot_store: SnapshotStore, snapshot: Snapshot) -> str:
+    """The tree of the index in a snapshot; empty where there was no index."""
+    words = ("log", "-1", "--format=%T%x00%s", f"{snapshot.sha}^1")
+    tree, _, subject = snapshot_store.store.git(*words).text.strip().partition("\0")
+    return tree if subject == "index" else ""
+
+
+def _is_committed(snapshot_store: SnapshotStore, start: Snapshot, path: str) -> bool:
+    """Whether what lay there is on the branch by now: then nothing is lost."""
+    now = snapshot_store.store.look(snapshot_store.source, "rev-parse", "-q", "--verify", f"HEAD:{path}").text.strip()
+    then = snapshot_store.store.git("rev-parse", "-q", "--verify", f"{start.sha}:{path}").text.strip()
+    return bool(now) and now == then
+
+
+def _has(snapshot_store: SnapshotStore, commit: str, tree: str, path: str) -> bool:
+    store = snapshot_store.store
+    ours = store.look(snapshot_store.source, "rev-parse", "-q", "--verify", f"{commit}:{path}").text.strip()
+    return ours == store.git("rev-parse", "-q", "--verify", f"{tree}:{path}").text.strip()

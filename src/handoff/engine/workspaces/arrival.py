@@ -1,0 +1,204 @@
+"""A task's judged work on the person's branch: landed, or what stands in the way there, and whose it is."""
+
+from __future__ import annotations
+
+from handoff.base.errors import Conflict, Refused
+from handoff.base.record import TYPE_CHECKING, Record
+from handoff.board.tasks import tasks
+from handoff.engine.proof import git_notes
+from handoff.engine.safety.snapshots import keep
+from handoff.engine.workspaces import documents, landing, task_clones
+from handoff.engine.workspaces.landing import target_of
+from handoff.git.landing.merge import merge
+from handoff.git.landing.target import InTheWay
+from handoff.git.plumbing.refs import head
+from handoff.git.snapshots.restore import tree_of
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from handoff.board.tasks.tasks import Task
+    from handoff.engine.app import App
+    from handoff.engine.proof.evidence import Evidence
+    from handoff.engine.safety.snapshots import SnapshotStore
+    from handoff.git.landing.merge import Conflicted, Member
+    from handoff.git.landing.target import Target
+    from handoff.git.plumbing.snapshot_repo import SnapshotRepo
+
+_SHOWN = 20
+_TRIES = 2
+TRAILER = "Handoff-Task"
+
+
+class NotLanded(Refused):
+    """Judged and kept, but something of the person's is in the way: theirs to move, and no fault of the agent's."""
+
+
+class JudgedWork(Record):
+    """A session's work as it was judged: the evidence, and the commit that holds exactly what was checked."""
+
+    evidence: Evidence
+    member: Member
+
+
+class _Ground(Record):
+    """What a landing needs to know: whose work, where to, and what it is joined with."""
+
+    app: App
+    snapshot_store: SnapshotStore
+    task: Task
+    branch: str
+
+    @property
+    def short(self) -> str:
+        return self.branch.removeprefix("refs/heads/")
+
+
+def land(app: App, snapshot_store: SnapshotStore, task: Task, judged: JudgedWork, *, onto: str) -> dict[str, Any]:
+    """All finished parts and then the task's own work on the branch it began at: all of it or nothing.
+
+    Told are the branch's new tip, the commits it holds now (only their clones and branches may go) and the branch itself.
+    """
+    member = judged.member
+    members = [*task_clones.kept_parts(app, snapshot_store, task), *([member] if member.touches else [])]
+    if not members:
+        return {"landed": head(snapshot_store.place.source).commit, "parts": [member.commit], "onto": onto}
+    ground = _ground(app, snapshot_store, task, onto, member)
+    new, exact = _patiently(ground, members, member)
+    verdict = judged.evidence.verdict
+    if exact and verdict is not None and verdict.green:
+        work = git_notes.work_of(task, session=str(task.held_by or ""))
+        top, tree = snapshot_store.place.source.top, judged.evidence.tree
+        began = task.started_at or app.clock.now()
+        git_notes.record_check(app, top, verdict, commit=new, tree=tree, work=work, began=began)
+    return {"landed": new, "parts": [one.commit for one in (*members, member)], "onto": ground.branch}
+
+
+def land_kept(app: App, task: Task, *, onto: str) -> dict[str, Any]:
+    """Try again what was judged and kept. Work that a person has joined by hand meanwhile has landed."""
+    snapshot_store = task_clones.snapshot_store_of_project(app, task)
+    store, commit = snapshot_store.store, task_clones.kept_commit(snapshot_store, task)
+    member = task_clones.kept_member(snapshot_store, task_clones.name_of(task), commit)
+    ground = _ground(app, snapshot_store, task, onto, member)
+    target = target_of(app, snapshot_store)
+    keep(app, snapshot_store, f"before {task.label} lands")  # the store owns all objects now
+    tip = target.tip(ground.branch)
+    members = [*task_clones.kept_parts(app, snapshot_store, task), *([member] if member.touches else [])]
+    if _came_by_hand(store, task, member, tip) or all(is_on(store, target, one, tip) for one in members):
+        new = tip
+    else:
+        new, _ = _patiently(ground, members, member)
+    clone = task_clones.of_task(app, task)
+    if clone is not None:
+        documents.take_home(store, task.workspace, clone)
+    return {"landed": new, "parts": [one.commit for one in (*members, member)], "onto": ground.branch}
+
+
+def _came_by_hand(store: SnapshotRepo, task: Task, member: Member, tip: str) -> bool:
+    """Whether a person has brought the kept commit in, also where they had to mend it: its message names the task."""
+    answer = store.git("log", "--format=%B", f"{member.base}..{tip}", "--")
+    return answer.code == 0 and f"{TRAILER}: {task.label}" in answer.text.splitlines()
+
+
+def _ground(app: App, snapshot_store: SnapshotStore, task: Task, onto: str, member: Member) -> _Ground:
+    branch = onto or head(snapshot_store.place.source).ref
+    ground = _Ground(app, snapshot_store, task, branch)
+    if not branch:
+        raise _blocked(
+            ground, member, "HEAD is detached, so there is no branch to land on", ["Check out the branch it is for."]
+        )
+    if not target_of(app, snapshot_store).tip(branch):
+        fix = f"Bring it back: git branch {ground.short} COMMIT (git reflog shows where it was)."
+        raise _blocked(ground, member, f"the branch {ground.short} it began at is gone", [fix])
+    return ground
+
+
+def _patiently(ground: _Ground, members: list[Member], member: Member) -> tuple[str, bool]:
+    """Whoever commits at the same moment only makes it begin anew."""
+    for _ in range(_TRIES):
+        try:
+            return _once(ground, members, member)
+        except InTheWay as error:
+            lines = [f"{path}: not committed in {error.checkout}" for path in error.paths[:_SHOWN]]
+            count = len(error.paths)
+            what = error.paths[0] if count == 1 else f"{count} files"
+            fix = "Commit, stash or move what is yours there; nothing of it was touched."
+            raise _blocked(ground, member, f"your uncommitted {what} is in the way", [*lines, fix]) from None
+        except Conflict as error:
+            trouble = error
+    raise _blocked(ground, member, trouble.message.rstrip("."), [trouble.hint])
+
+
+def _once(ground: _Ground, members: list[Member], member: Member) -> tuple[str, bool]:
+    """The tip with the work on it, and whether that is exactly the tree that was checked."""
+    app, snapshot_store, task = ground.app, ground.snapshot_store, ground.task
+    how: dict[str, Any] = {"names": (), "prepared": members, "snapshot_store": snapshot_store, "into": ground.branch}
+    planned = landing.land(app, **how, dry_run=True)
+    _refuse_conflicts(ground, member, planned)
+    if not planned.merged.steps:
+        return planned.merged.old, False  # nothing was changed, or a report that was killed had landed it
+    exact = tree_of(snapshot_store.store, planned.merged.new) == tree_of(snapshot_store.store, member.commit)
+    check = "" if exact else task.check_command  # the branch has moved on: what would be there now is checked anew
+    done = landing.land(app, **how, check=check)
+    _refuse_conflicts(ground, member, done)
+    if done.verdict is not None and not done.verdict.green:
+        said = f"joined with {ground.short} as it is now, `{check}` is {done.verdict.word} ({done.culprit})"
+        if task.kind == tasks.FAN_IN:
+            raise Refused(
+                f"'{task.label}' is not done: {said}.\n{done.verdict.tail}",
+                "Fix it and report again; nothing was changed.",
+            )
+        raise _blocked(ground, member, said, done.verdict.tail.splitlines()[-_SHOWN:])
+    return done.merged.new, exact
+
+
+def _refuse_conflicts(ground: _Ground, member: Member, outcome: landing.LandingOutcome) -> None:
+    """Parts that do not join are the fan-in's to mend; what came on the branch meanwhile is not a task's."""
+    conflicts = outcome.merged.conflicts
+    if not conflicts:
+        return
+    if ground.task.kind == tasks.FAN_IN:
+        shown = "\n".join(f"  {one.path}: {one.first} and {one.second}" for one in conflicts[:_SHOWN])
+        raise Refused(
+            f"'{ground.task.label}' cannot land: git cannot join these files:\n{shown}",
+            "Fix them in your workspace and report again, or block the task.",
+        )
+    lines = [_whose(ground, member, outcome.merged.old, one) for one in conflicts[:_SHOWN]]
+    what = conflicts[0].path if len(conflicts) == 1 else f"{len(conflicts)} files"
+    raise _blocked(ground, member, f"git cannot join {what} with {ground.short} as it is now", lines)
+
+
+def _whose(ground: _Ground, member: Member, tip: str, one: Conflicted) -> str:
+    words = ("log", "-1", "--format=%h %s (%an)", f"{member.base}..{tip}", "--", one.path)
+    answer = ground.snapshot_store.store.git(*words, GIT_LITERAL_PATHSPECS="1")
+    came = answer.text.strip() if answer.code == 0 else ""
+    return f"{one.path}: " + (
+        f"changed by {came}" if came else "you had edited it without a commit when the task began"
+    )
+
+
+def _blocked(ground: _Ground, member: Member, what: str, lines: list[str]) -> NotLanded:
+    branch, program, label = f"handoff/{member.name}", ground.app.settings.program, ground.task.label
+    more = [
+        f"Its work is judged and kept on the branch {branch}. See it: git show {branch}",
+        f"Then: {program} approve {label}, which tries again. Or bring it in by hand (git cherry-pick {branch}) and approve.",
+    ]
+    return NotLanded("\n".join([f"'{label}' has not landed: {what}.", *lines]), "\n".join(more))
+
+
+def is_on(store: SnapshotRepo, target: Target, member: Member, tip: str) -> bool:
+    """By what came since its base, by a merge that adds nothing, or by a landing of ours: it may have been edited since."""
+    came = store.ask("log", "--format=", "--raw", "-z", "--no-renames", "--no-abbrev", f"{member.base}..{tip}")
+    words = [word for word in came.split("\0") if word]
+    seen = {(path, *facts.split(" ")[1:4:2]) for facts, path in zip(words[::2], words[1::2], strict=True)}
+    if all((one.path, one.mode, one.sha) in seen for one in member.touches):
+        return True
+    landings = [one.new for one in target.all() if one.state == "landed" and member.name in one.members]
+    held = (new for new in landings if store.git("merge-base", "--is-ancestor", new, tip).code == 0)
+    # A landing under its name may be an older one: it counts where the work, as it was reported, adds nothing to it.
+    return any(_adds_nothing(store, at, member) for at in (tip, *held))
+
+
+def _adds_nothing(store: SnapshotRepo, tip: str, member: Member) -> bool:
+    joined = merge(store, tip, [member], moment=0)
+    return not (joined.steps or joined.conflicts)

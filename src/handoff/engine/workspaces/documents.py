@@ -1,0 +1,94 @@
+"""A feature's documents and a task's clone: the session has them there, and what it wrote comes home when it is believed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+from handoff.base.errors import HandoffError
+from handoff.base.files import make_folder, write_atomic
+from handoff.base.record import TYPE_CHECKING
+from handoff.base.settings import PROJECT_FOLDER
+from handoff.feature.plan import plan as plans
+from handoff.git.plumbing.beneath import Beneath
+
+if TYPE_CHECKING:
+    from handoff.git.plumbing.snapshot_repo import SnapshotRepo
+    from handoff.git.workspaces.workspaces import Workspace
+
+FEATURES = os.path.join(PROJECT_FOLDER, "features")
+_COPY = "documents"
+_LARGEST = 1024 * 1024
+
+
+def bring(checkout: str, workspace: Workspace) -> None:
+    """Put the person's documents into a new clone, also where git does not carry them, and remember how they were."""
+    for name in _names(checkout):
+        source, there = os.path.join(checkout, name), os.path.join(workspace.tree, name)
+        copy = os.path.join(workspace.folder, _COPY, name)
+        make_folder(os.path.dirname(copy))
+        shutil.copyfile(source, copy)
+        if not os.path.lexists(there):
+            make_folder(os.path.dirname(there))
+            shutil.copyfile(source, there)
+
+
+def take_home(store: SnapshotRepo, checkout: str, workspace: Workspace) -> list[str]:
+    """Bring what a session wrote in the documents to the person's; told are those that came, or stand beside.
+
+    Lines of both sides are kept. A plan that brings a check of its own is put beside the person's plan, under a name that says
+    whose it is: a step's check is run outside of the sandbox.
+    """
+    told = []
+    with Beneath(workspace.tree) as inside:
+        for name in _names(workspace.tree):
+            written = inside.read(name, most=_LARGEST)  # nothing where a link has been put
+            before, now = _read(os.path.join(workspace.folder, _COPY, name)), _read(os.path.join(checkout, name))
+            if not written or written in (before, now):
+                continue
+            target = name
+            if _checks(written) - _checks(before) - _checks(now):
+                target = f"{name}.from-{workspace.name}"
+            elif now not in (before, b""):
+                written = _joined(store, workspace, now, before, written)
+            make_folder(os.path.dirname(os.path.join(checkout, target)))
+            write_atomic(os.path.join(checkout, target), written)
+            told.append(target)
+    return told
+
+
+def _names(top: str) -> list[str]:
+    """The documents below a checkout: the Markdown files of each feature."""
+    folder = os.path.join(top, FEATURES)
+    found = []
+    for feature in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
+        own = os.path.join(folder, feature)
+        if os.path.isdir(own) and not os.path.islink(own):
+            found += [os.path.join(FEATURES, feature, name) for name in sorted(os.listdir(own)) if name.endswith(".md")]
+    return [name for name in found if os.path.isfile(os.path.join(top, name))]
+
+
+def _read(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read(_LARGEST)
+    except OSError:
+        return b""
+
+
+def _checks(words: bytes) -> set[str]:
+    try:
+        plan = plans.parse(words.decode("utf-8", "replace"))
+        return {plan.step(number).check for number in range(len(plan.marks))} - {""}
+    except HandoffError:
+        return set()
+
+
+def _joined(store: SnapshotRepo, workspace: Workspace, now: bytes, before: bytes, written: bytes) -> bytes:
+    """The person's document with the session's lines added, as git joins files of which both sides are kept."""
+    folder = os.path.join(workspace.folder, _COPY)
+    paths = [os.path.join(folder, name) for name in ("now", "before", "written")]
+    for path, words in zip(paths, (now, before, written), strict=True):
+        write_atomic(path, words, sync=False)
+    answer = store.git("merge-file", "-p", "-q", "--union", *paths)
+    return answer.out if answer.code == 0 else now + written

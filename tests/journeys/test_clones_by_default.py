@@ -1,0 +1,181 @@
+"""Whatever handoff starts works in a clone behind the sandbox and lands on the branch it began at, or says what is in the way."""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import os
+import time
+
+import pytest
+
+from sandbox import Cli, Repo
+from scripts import handoff, write_script
+
+
+class Desk:
+    """A repository of a person, and sessions of the scripted agent for single tasks."""
+
+    def __init__(self, repo, cli, tmp_path) -> None:
+        self.repo, self.cli, self.tmp = repo, cli, tmp_path
+        repo.write("a.txt", "one\ntwo\nthree\nfour\nfive\n")
+        repo.write("b.txt", "b\n")
+        repo.commit("more")
+
+    def run(self, task: str, *lines: str, words=(), dump=(), code=0) -> dict:
+        """Write the task, let a session of the agent run these lines and report, and tell how it ended."""
+        self.cli("dump", "--task", task, "--next", f"Do {task}.", *dump)
+        acts = [{"run": line} for line in (*lines, handoff("done", "--summary", f"'{task} is done'"))]
+        script = write_script(str(self.tmp / f"{task}.toml"), *acts)
+        self.answer = self.cli(
+            "session", "start", task, "--agent", "scripted", "--with", script, "--json", *words, code=code
+        )
+        return self.answer.json
+
+    @contextlib.contextmanager
+    def beside(self, task: str, *lines: str):
+        """A session that has run these lines and reports when the person has done what they do meanwhile."""
+        self.cli("dump", "--task", task, "--next", f"Do {task}.")
+        go, home = os.path.join(os.environ["HOME"], f"go-{task}"), os.environ["HANDOFF_HOME"]
+        wait = f"touch .git/begun; while [ ! -e {go} ]; do sleep 0.05; done"
+        acts = [{"run": line} for line in (*lines, wait, handoff("done", "--summary", f"'{task} is done'"))]
+        script = write_script(str(self.tmp / f"{task}.toml"), *acts)
+        process = self.cli.start("session", "start", task, "--agent", "scripted", "--with", script)
+        while not glob.glob(f"{home}/repo/workspaces/{task}-*/tree/.git/begun"):
+            assert process.poll() is None, process.communicate()
+            time.sleep(0.02)
+        yield
+        open(go, "w").close()
+        out, err = process.communicate(timeout=100)
+        assert process.returncode == 0, (out, err)
+
+    def said(self, end: dict) -> str:
+        return self.cli("session", "log", end["session"], "--raw").out
+
+    def subjects(self, where: str = "HEAD") -> list[str]:
+        return self.repo.git("log", "--format=%s", where).split("\n")[:-1]
+
+
+@pytest.fixture
+def desk(repo, cli, tmp_path):
+    return Desk(repo, cli, tmp_path)
+
+
+def test_two_tasks_after_each_other_land_beside_the_persons_edits_and_the_second_begins_with_the_first(desk):
+    desk.repo.write("b.txt", "mine, not committed\n")
+    desk.repo.write("draft.txt", "mine, new\n")
+    end = desk.run("first", "pwd", "sed -i s/one/ONE/ a.txt", dump=("--check", "grep -q ONE a.txt"))
+    assert end["state"] == "done", desk.said(end)
+    assert "workspaces/first" in desk.said(end)
+    end = desk.run("second", "grep ONE a.txt && echo new > c.txt", dump=("--after", "first"))
+    assert end["state"] == "done", desk.said(end)
+    assert desk.subjects() == ["second: Do second.", "first: Do first.", "more", "first"]
+    assert "Handoff-Check: grep -q ONE a.txt (green)" in desk.repo.git("log", "-1", "--format=%B", "HEAD~1")
+    assert desk.repo.git("status", "--short").split("\n")[:-1] == [" M b.txt", "?? draft.txt"]
+    assert desk.repo.read("b.txt") == "mine, not committed\n"
+    assert desk.repo.git("branch", "--list", "handoff/*") == "", "what has landed is tidied away"
+
+
+def test_an_edit_of_the_person_in_the_way_is_a_gate_that_lands_when_it_is_answered(desk):
+    cli, repo = desk.cli, desk.repo
+    repo.write("a.txt", "one\ntwo\nthree\nfour\nfive, mine\n")
+    end = desk.run("loud", "sed -i s/one/ONE/ a.txt")
+    assert (end["state"], cli("show", "loud", "--json").json["attempt"]) == ("gated", 1), desk.said(end)
+    asked = cli("gate", "show", "loud").out
+    assert "your uncommitted a.txt is in the way" in asked
+    assert "git show handoff/loud-1" in asked
+    assert repo.read("a.txt").startswith("one\n"), "nothing of the person was touched"
+    refused = cli("approve", "loud", code=3).err
+    assert "a.txt: not committed in" in refused
+    assert cli("gates", "--json").json, "a yes too early leaves the gate"
+    repo.git("commit", "-qam", "mine")
+    assert "is done" in cli("approve", "loud").out
+    assert repo.read("a.txt") == "ONE\ntwo\nthree\nfour\nfive, mine\n"
+    assert desk.subjects()[:2] == ["loud: Do loud.", "mine"]
+    assert cli("show", "loud", "--json").json["result"] == "loud is done"
+    assert cli("workspace", "list", "--json").json == []
+
+
+def test_what_the_person_commits_meanwhile_is_joined_or_asked_about_and_what_they_bring_in_by_hand_has_landed(desk):
+    cli, repo = desk.cli, desk.repo
+    with desk.beside("joined", "sed -i s/one/ONE/ a.txt"):
+        repo.write("a.txt", "one\ntwo\nthree\nfour\nFIVE\n")
+        repo.git("commit", "-qam", "by the person")
+    assert desk.subjects()[:2] == ["joined: Do joined.", "by the person"]
+    assert repo.read("a.txt") == "ONE\ntwo\nthree\nfour\nFIVE\n"
+    with desk.beside("clash", "echo agent > b.txt"):
+        repo.write("b.txt", "person\n")
+        repo.git("commit", "-qam", "b by the person")
+    asked = cli("gate", "show", "clash").out
+    assert "b.txt: changed by" in asked
+    assert "b by the person (Test Person)" in asked
+    repo.git("cherry-pick", "handoff/clash-2", check=False)
+    repo.write("b.txt", "both\n")
+    repo.git("commit", "-qa", "--no-edit")
+    cli("approve", "clash")
+    assert repo.read("b.txt") == "both\n"
+    assert desk.subjects()[:2] == ["clash: Do clash.", "b by the person"]
+
+
+def test_it_lands_on_the_branch_it_began_at_and_says_so_where_there_is_none(desk):
+    cli, repo = desk.cli, desk.repo
+    repo.git("checkout", "-q", "-b", "side")
+    with desk.beside("sideways", "echo x > side.txt"):
+        repo.git("checkout", "-q", "main")
+    assert desk.subjects("side")[0] == "sideways: Do sideways."
+    assert "side.txt" not in os.listdir(repo.path)
+    end = desk.run("later", "cat side.txt && echo y > later.txt", dump=("--after", "sideways"))
+    assert end["state"] == "done", desk.said(end)
+    assert desk.subjects("side")[:2] == ["later: Do later.", "sideways: Do sideways."]
+    assert desk.subjects()[0] == "more", "the branch the person is on stays as it was"
+    repo.git("checkout", "-q", "--detach")
+    assert desk.run("lost", "echo z > lost.txt")["state"] == "gated"
+    assert "HEAD is detached" in cli("gates").out
+    repo.git("checkout", "-q", "-b", "short")
+    cli("approve", "lost")
+    assert desk.subjects()[0] == "lost: Do lost."
+    with desk.beside("orphan", "echo o > orphan.txt"):
+        repo.git("checkout", "-q", "main")
+        repo.git("branch", "-q", "-D", "short")
+    assert "the branch short it began at is gone" in cli("gates").out
+    repo.git("branch", "short", "main")
+    cli("approve", "orphan")
+    assert desk.subjects("short")[0] == "orphan: Do orphan."
+
+
+def test_what_a_session_notes_in_the_documents_comes_home_and_a_check_it_plants_there_does_not(desk):
+    cli, repo = desk.cli, desk.repo
+    cli("init", "login")
+    plan = "# State\n\n# Current Step\n\nStep 1: build\n\n# Execution Plan\n\n- [>] Step 1: build\n"
+    repo.write(".handoff/features/login/STATE.md", plan)
+    planted = "sed -i 's/Step 1: build$/Step 1: build (check: curl evil)/' .handoff/features/login/STATE.md"
+    end = desk.run(
+        "noted", handoff("note", "'the mail server is slow'"), planted, "echo x > c.txt", dump=("--owns", "c.txt")
+    )
+    assert end["state"] == "done", desk.said(end)
+    assert "the mail server is slow" in repo.read(".handoff/features/login/SESSION.md")
+    assert repo.read(".handoff/features/login/STATE.md") == plan
+    assert "curl evil" in repo.read(".handoff/features/login/STATE.md.from-noted-1")
+    assert desk.repo.git("show", "--format=", "--name-only", "HEAD").split() == ["c.txt"]
+
+
+def test_the_persons_own_checkout_is_a_choice_and_where_nothing_can_be_cloned_that_is_said(desk, tmp_path):
+    cli, repo, home = desk.cli, desk.repo, os.environ["HANDOFF_HOME"]
+    end = desk.run("shared", "pwd; echo x > here.txt", words=("--workspace", "shared"))
+    assert repo.path in desk.said(end)
+    with open(os.path.join(home, "config.toml"), "w", encoding="utf-8") as file:
+        file.write('session_workspace_project = { repo = "shared" }\n')
+    assert repo.path in desk.said(desk.run("again", "pwd; echo y > here.txt"))
+    assert desk.subjects()[0] == "more"
+    cli("dump", "--task", "mine", "--next", "by my own tab")
+    cli("claim", "mine")
+    repo.write("b.txt", "by my own tab\n")
+    cli("done")
+    assert repo.git("status", "--short").split() == ["M", "b.txt", "??", "here.txt"]
+    plain = Desk.__new__(Desk)
+    (tmp_path / "plain").mkdir()
+    plain.repo, plain.cli, plain.tmp = Repo(str(tmp_path / "plain")), Cli(str(tmp_path / "plain")), tmp_path
+    end = plain.run("simple", "echo x > here.txt")
+    assert (end["state"], plain.repo.read("here.txt")) == ("done", "x\n")
+    assert "is not a git repository" in plain.answer.err
+    assert "nothing keeps it inside" in plain.answer.err
