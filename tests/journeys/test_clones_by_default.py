@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import glob
 import os
+import shlex
+import shutil
 import time
 
 import pytest
@@ -179,3 +181,28 @@ def test_the_persons_own_checkout_is_a_choice_and_where_nothing_can_be_cloned_th
     assert (end["state"], plain.repo.read("here.txt")) == ("done", "x\n")
     assert "is not a git repository" in plain.answer.err
     assert "nothing keeps it inside" in plain.answer.err
+
+
+def test_in_the_persons_checkout_what_a_session_did_to_uncommitted_work_is_told_with_the_command_that_brings_it_back(
+    desk,
+):
+    cli, repo = desk.cli, desk.repo
+    repo.write("a.txt", "mine\n")
+    repo.write("b.txt", "staged\n")
+    repo.git("add", "b.txt")
+    repo.write("draft.txt", "never added\n")
+    before = repo.git("status", "--short")
+    real = shutil.which("git")
+    end = desk.run(
+        "bull", f"{real} reset -q --hard; {real} clean -fdq; echo x > own.txt", words=("--workspace", "shared"),
+        dump=("--owns", "own.txt"),
+    )  # fmt: skip
+    assert end["state"] == "done", desk.said(end)
+    assert repo.git("status", "--short").split() == ["??", "own.txt"]
+    told = cli("incidents", "--json").json
+    assert {one["kind"] for one in told} == {"work-changed", "unstaged"}
+    for one in told:
+        assert one["fix"] in desk.answer.err, "the session's end tells it too"
+        cli(*shlex.split(one["fix"])[1:])
+    assert repo.git("status", "--short") == before + "?? own.txt\n"
+    assert [repo.read(name) for name in ("a.txt", "b.txt", "draft.txt")] == ["mine\n", "staged\n", "never added\n"]

@@ -144,10 +144,11 @@ class Ground:
             self.app.database, project="demo", id="night", sub_tasks=parts[:-1], fan_in=parts[-1], workspace=self.repo
         ).key  # fmt: skip
 
-    def settings(self, text: str) -> None:
-        os.makedirs(self.app.settings.home, exist_ok=True)
+    def settings(self, text: str = "") -> None:
+        """The settings of the home; tasks of the ground work in its checkout, so that their agents can leave traces."""
+        os.makedirs(self.app.settings.home, exist_ok=True, mode=0o700)
         with open(os.path.join(self.app.settings.home, "config.toml"), "w", encoding="utf-8") as file:
-            file.write(text)
+            file.write('session_workspace_project = { demo = "shared" }\n' + text)
 
     # --- supervisors -----------------------------------------------------------------------------------------
 
@@ -155,6 +156,8 @@ class Ground:
         self, *points: str, limit: int = 0, agent: str = "scripted", host: bool = False, **pace: float
     ) -> Supervisor:
         """One more supervisor, killed at these points; with `host` all sessions die with it."""
+        if not os.path.exists(os.path.join(self.app.settings.home, "config.toml")):
+            self.settings()
         number = len(self.supervisors)
         plan = os.path.join(self.folder, f"plan-{number}.json")
         with open(plan, "w", encoding="utf-8") as file:
