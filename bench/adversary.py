@@ -83,12 +83,34 @@ def remaining(results: dict[str, list]) -> str:
     return "\n".join(lines)
 
 
+def in_checkout(*, each: bool) -> str:
+    """The same techniques by a main session in the person's own checkout, which no sandbox holds: what is told of them."""
+    _suite()
+    from adversary import checkout, techniques
+
+    found = []
+    with tempfile.TemporaryDirectory(prefix="handoff-arena-") as root:
+        place = checkout.Checkout(root)
+        for one in techniques.TECHNIQUES:
+            found.append(place.attempt(one))
+            if each:
+                last = found[-1]
+                print(f"{one.kind}\t{one.name}\t{last.verdict}\t{', '.join(last.changed)}", flush=True)
+    counts = Counter(one.verdict for one in found)
+    lines = ["| in your own checkout | of " + str(len(found)) + " |", "|---|---|"]
+    return "\n".join(lines + [f"| {word} | {counts[word]} |" for word in checkout.VERDICTS])
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.adversary", description=__doc__)
     parser.add_argument("--write", action="store_true", help="put the table into docs/git-safety.md")
     parser.add_argument("--only", action="append", metavar="PROTECTION", help="only this protection (may be repeated)")
     parser.add_argument("--each", action="store_true", help="one line for every trial")
+    parser.add_argument("--checkout", action="store_true", help="only a main session in the person's own checkout")
     options = parser.parse_args()
+    if options.checkout:
+        print(in_checkout(each=options.each))
+        return 0
     results = {}
     for name in options.only or protections():
         results[name] = trials(name)

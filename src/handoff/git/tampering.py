@@ -130,12 +130,12 @@ def _ref(store: SnapshotRepo, source: Source, name: str, values: tuple[str, str]
 
 def _last_good(store: SnapshotRepo, source: Source, log: bytes, old: str) -> str:
     """The newest value the ref had before it went astray: commits made since our last look are not lost either."""
-    good, seen = old, False
-    for line in log.decode("utf-8", "surrogateescape").split("\n")[-_LOG_LINES:]:
-        was, _, rest = line.partition(" ")
-        became = rest.partition(" ")[0]
-        seen = seen or was == old
-        if seen and became and became != good:
+    good, lines = old, log.decode("utf-8", "surrogateescape").split("\n")[-_LOG_LINES:]
+    # It may have stood there before: what it went on to then is not what happened now.
+    since = max((at for at, line in enumerate(lines) if line.startswith(old + " ")), default=len(lines))
+    for line in lines[since:]:
+        became = line.partition(" ")[2].partition(" ")[0]
+        if became and became != good:
             if not _is_ancestor(store, source, good, became):
                 break
             good = became

@@ -207,7 +207,7 @@ def our_moves(watched: WatchedRepository, before: dict[str, Any], now: dict[str,
     ours: set[tuple[str, str]] = set()
     for landing in _landings(watched):
         ours |= {(landing.target, landing.new), (landing.target, landing.old)}
-    made = _made(watched.source.common)
+    made = made_by_handoff(watched.source.common)
     ours |= {(name, value) for name, value in now["refs"].items() if value in made}
     gone = before.get("workspaces", {}).keys() - now["workspaces"].keys()
     known = {one.name for one in watched.workspaces}
@@ -222,7 +222,7 @@ def strange_commits(watched: WatchedRepository, before: dict[str, Any], now: dic
     found: list[Tampering] = []
     branch = now["head"]
     values = (before["refs"].get(branch, ""), now["refs"].get(branch, ""))
-    if all(values) and values[0] != values[1] and (safe := _made(source.common)):
+    if all(values) and values[0] != values[1] and (safe := made_by_handoff(source.common)):
         found += tampering.reverted_commits(store, source, branch, values, safe)
     for task in watched.held:
         branch = now["head"]
@@ -230,7 +230,7 @@ def strange_commits(watched: WatchedRepository, before: dict[str, Any], now: dic
         if not task.patterns or not all(values) or values[0] == values[1]:
             continue
         if made is None:
-            made = {sha: who for sha, who in _made(source.common).items() if who} | _landed(watched)
+            made = {sha: who for sha, who in made_by_handoff(source.common).items() if who} | _landed(watched)
         work = BranchOwner(str(task.held_by), branch, Ownership.parse(task.patterns).covers, own=False)
         found += tampering.foreign_commits(store, source, work, values, made)
     for one in watched.workspaces:
@@ -364,7 +364,7 @@ def is_fixed(watched: WatchedRepository, fixed: dict[str, Any], now: dict[str, A
 # --- who made what -------------------------------------------------------------------------------------------
 
 
-def _made(common: str) -> dict[str, str]:
+def made_by_handoff(common: str) -> dict[str, str]:
     """Where a safe commit or its undoing moved a branch to, and which session did it; empty for a person."""
     lines = read_text(os.path.join(common, "handoff", "made")).splitlines()
     return dict(line.partition("\t")[0].split(" ", 1) for line in lines if " " in line)

@@ -6,8 +6,11 @@ import shlex
 
 from handoff.base.record import TYPE_CHECKING
 from handoff.board.events import incidents
+from handoff.engine.safety.detectors import made_by_handoff
 from handoff.engine.safety.snapshots import SnapshotStore, keep, listing, open_snapshot_store
+from handoff.git import tampering
 from handoff.git.ownership.ownership import Ownership
+from handoff.git.plumbing.refs import head
 from handoff.git.snapshots.restore import changes
 
 if TYPE_CHECKING:
@@ -16,7 +19,7 @@ if TYPE_CHECKING:
     from handoff.engine.app import App
     from handoff.git.snapshots.take import Snapshot
 
-WORK_CHANGED, UNSTAGED = "work-changed", "unstaged"
+WORK_CHANGED, UNSTAGED, SWEPT = "work-changed", "unstaged", "swept"
 _SHOWN = 20
 _NAMED = 5
 
@@ -35,6 +38,7 @@ def look(app: App, *, task: Task, session: str, workspace: str) -> int:
     reports = [
         *_files(snapshot_store, task, session, start, now),
         *_index(snapshot_store, task, session, start, now),
+        *_commits(app, snapshot_store, task, session, start),
     ]
     if not reports:
         return 0
@@ -45,11 +49,11 @@ def look(app: App, *, task: Task, session: str, workspace: str) -> int:
 def _files(
     snapshot_store: SnapshotStore, task: Task, session: str, start: Snapshot, now: Snapshot
 ) -> list[IncidentReport]:
-    store, head = snapshot_store.store, start.head or _empty(snapshot_store)
-    uncommitted = {one.path for one in changes(store, head, start.sha)}
+    store, base = snapshot_store.store, start.head or _empty(snapshot_store)
+    uncommitted = {one.path for one in changes(store, base, start.sha)}
     if not uncommitted:
         return []
-    unlike_head = {one.path for one in changes(store, head, now.sha)}
+    unlike_head = {one.path for one in changes(store, base, now.sha)}
     owned = Ownership.parse(task.patterns)
     found = [
         one
@@ -78,8 +82,8 @@ def _index(
     then, here = _staged(snapshot_store, start), _staged(snapshot_store, now)
     if not then:
         return []
-    head = start.head or _empty(snapshot_store)
-    staged = {one.path for one in changes(store, head, then)}
+    base = start.head or _empty(snapshot_store)
+    staged = {one.path for one in changes(store, base, then)}
     moved = {one.path for one in changes(store, then, here or _empty(snapshot_store))}
     lost = sorted(path for path in staged & moved if not _has(snapshot_store, now.head, then, path))
     if not lost:
@@ -87,6 +91,31 @@ def _index(
     what = f"While '{task.label}' was worked on in your checkout, what you had staged was changed or unstaged"
     fix = ("handoff", "-C", snapshot_store.source.top, "restore", start.sha, "--index")
     return [_report(snapshot_store, task, session, UNSTAGED, what, lost, fix)]
+
+
+def _commits(
+    app: App, snapshot_store: SnapshotStore, task: Task, session: str, start: Snapshot
+) -> list[IncidentReport]:
+    """Commits that took in what the task does not own and the person had not committed; landings and safe commits do not."""
+    store, source = snapshot_store.store, snapshot_store.source
+    tip = head(source).commit
+    told = incidents.listing(app.database, project=task.project)
+    if not start.head or tip in ("", start.head) or any(one.kind == tampering.FOREIGN_COMMIT for one in told):
+        return []
+    uncommitted = {one.path for one in changes(store, start.head, start.sha)}
+    owned, made = Ownership.parse(task.patterns), made_by_handoff(source.common)
+    names: dict[str, None] = {}
+    for commit in store.look(source, "rev-list", f"{start.head}..{tip}", "--").text.split():
+        if commit not in made:
+            came = store.look(source, "diff-tree", "-r", "-z", "--root", "--no-commit-id", "--name-only", commit).text
+            names.update(
+                dict.fromkeys(path for path in came.split("\0") if path in uncommitted and not owned.covers(path))
+            )
+    if not names:
+        return []
+    what = f"While '{task.label}' was worked on in your checkout, work you had not committed was committed"
+    fix = ("git", "-C", source.top, "reset", "-q", "--soft", start.head)
+    return [_report(snapshot_store, task, session, SWEPT, what, list(names), fix)]
 
 
 def _report(
