@@ -7,8 +7,14 @@ import pytest
 from adversary.checkout import LOST, UNSAID, Checkout
 from adversary.techniques import TECHNIQUES
 
-# What a main session may do to history; its report is refused, and the person is told the paths, not a command.
-OF_HISTORY = {"write the ref by hand", "cherry-pick", "merge a branch", "apply a mailed patch"}
+# What a main session may do to history, or to where HEAD stands: files come back by what is told, the branch does not by itself.
+OF_HISTORY = {
+    "write the ref by hand",
+    "cherry-pick",
+    "merge a branch",
+    "apply a mailed patch",
+    "checkout -f another branch",
+}
 
 
 @pytest.mark.slow
