@@ -199,7 +199,7 @@ def test_in_the_persons_checkout_what_a_session_did_to_uncommitted_work_is_told_
     )  # fmt: skip
     assert end["state"] == "done", desk.said(end)
     assert repo.git("status", "--short").split() == ["??", "own.txt"]
-    told = cli("incidents", "--json").json
+    told = cli("incidents", "--json").json["incidents"]
     assert {one["kind"] for one in told} == {"work-changed", "unstaged"}
     for one in told:
         assert one["fix"] in desk.answer.err, "the session's end tells it too"

@@ -18,6 +18,7 @@ from handoff.engine.home import find_project, home_config
 from handoff.engine.tasks import claims, kinds
 from handoff.engine.tasks.open_tab import open_task
 from handoff.engine.tasks.report import JUDGED
+from handoff.engine.workspaces import arrival, running, task_work
 
 if TYPE_CHECKING:
     from typing import Any
@@ -60,8 +61,6 @@ def approve(app: App, task: Task, *, reason: str = "", answer: str = "", by: str
     found = _landed_now(app, task)
     outcome = gates.approve(app.database, key=task.key, answered_by=who, reason=reason, answer=answer, **found)
     if found:
-        from handoff.engine.workspaces import running, task_work
-
         task_work.tidy(app, outcome.task, running={one.key for one in running.listing(app)})
     kinds.answer(app, task)
     views.refresh_or_tell(app, task.project, f"The gate of {task.label} is approved")
@@ -76,8 +75,6 @@ def _landed_now(app: App, task: Task) -> dict[str, Any]:
     judged = [one for one in journal.of_task(app.database, key=task.key) if one.kind == JUDGED]
     if not judged:
         return {}
-    from handoff.engine.workspaces import arrival
-
     body = dict(judged[-1].body)
     record = {name: value for name, value in body.items() if name not in ("summary", "onto")}
     landed = arrival.land_kept(app, task, onto=str(body.get("onto", "")))
