@@ -5,9 +5,10 @@ from __future__ import annotations
 from handoff.base.errors import Conflict, Refused
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.tasks import tasks
+from handoff.engine.features import brought_home
 from handoff.engine.proof import git_notes
 from handoff.engine.safety.snapshots import keep
-from handoff.engine.workspaces import documents, landing, task_clones
+from handoff.engine.workspaces import landing, task_clones
 from handoff.engine.workspaces.landing import target_of
 from handoff.git.landing.merge import merge
 from handoff.git.landing.target import InTheWay
@@ -90,7 +91,7 @@ def land_kept(app: App, task: Task, *, onto: str) -> dict[str, Any]:
         new, _ = _patiently(ground, members, member)
     clone = task_clones.of_task(app, task)
     if clone is not None:
-        documents.take_home(store, task.workspace, clone)
+        brought_home.take_home(store, task.workspace, clone)
     return {"landed": new, "parts": [one.commit for one in (*members, member)], "onto": ground.branch}
 
 

@@ -10,11 +10,11 @@ from handoff.base.errors import Refused, UserError
 from handoff.base.markdown import first_line
 from handoff.board.tasks import flows
 from handoff.checks.commands import Verdict, inside_environment, outside_environment, run_check
+from handoff.engine.features.brought_home import FEATURES
 from handoff.engine.home import home_config
 from handoff.engine.proof import git_notes
 from handoff.engine.proof.sandboxes import sandbox_of_workspace
 from handoff.engine.safety.snapshots import SnapshotStore, keep, listing, open_snapshot_store
-from handoff.engine.workspaces.documents import FEATURES
 from handoff.engine.workspaces.workspaces import snapshot_store_of
 from handoff.git.landing import merge as work
 from handoff.git.landing.target import Landing, Target, checkout_of

@@ -132,7 +132,7 @@ def ready(
 
     `strays` is what earlier sessions left outside the ownership. None where there is no commit yet: then nothing can be cloned.
     """
-    from handoff.engine.workspaces import documents
+    from handoff.engine.features import brought_home
     from handoff.engine.workspaces.workspaces import add_workspace, remove_workspace
     from handoff.git.plumbing.checkout import facts
     from handoff.git.workspaces.workspaces import WorkspaceRequest, write_workspace
@@ -152,7 +152,7 @@ def ready(
     setup = app.settings.get("HANDOFF_WORKSPACE_SETUP")
     made = add_workspace(app, order=order, snapshot_store=snapshot_store, setup=setup).workspace
     if task.kind != tasks.SUB_TASK:
-        documents.bring(task.workspace, made)
+        brought_home.bring(task.workspace, made)
     return made
 
 

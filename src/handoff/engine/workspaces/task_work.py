@@ -9,10 +9,11 @@ from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.settings import PROJECT_FOLDER
 from handoff.board.events import journal
 from handoff.board.tasks import states, tasks
+from handoff.engine.features import brought_home
 from handoff.engine.proof.evidence import Evidence, is_as_stamped, run_task_check, stamps_of
 from handoff.engine.safety import incidents
 from handoff.engine.safety.snapshots import keep as take_snapshot
-from handoff.engine.workspaces import arrival, documents, landing, task_clones, workspaces
+from handoff.engine.workspaces import arrival, landing, task_clones, workspaces
 from handoff.engine.workspaces.arrival import JudgedWork
 from handoff.engine.workspaces.landing import target_of
 from handoff.git.plumbing import find_top
@@ -149,7 +150,7 @@ def keep(app: App, task: Task, workspace: Workspace, judged: JudgedWork) -> dict
     _put_branch(app, snapshot_store, workspace, member.commit)
     if task.kind != tasks.SUB_TASK:
         found.update(arrival.land(app, snapshot_store, task, judged, onto=workspace.target))
-        found["documents"] = documents.take_home(snapshot_store.store, task.workspace, workspace)
+        found["documents"] = brought_home.take_home(snapshot_store.store, task.workspace, workspace)
     return found
 
 
