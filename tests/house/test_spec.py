@@ -9,7 +9,7 @@ from handoff.base import light_json
 from handoff.checks import judge
 from handoff.checks.assertions import assertions
 from handoff.checks.runs import sealed
-from handoff.checks.support import planted, twins
+from handoff.checks.support import opinions, planted, twins
 from handoff.checks.support import two_way as both_ways
 from handoff.engine.flows import documents as flow_documents
 from handoff.engine.flows import fence as flow_fence
@@ -89,6 +89,7 @@ def test_every_finding_has_its_cheat_and_no_code_is_made_up():
             sealed,
             planted,
             twins,
+            opinions,
             both_ways,
             two_way,
             assertions,

@@ -38,10 +38,14 @@ class Suite(Record):
     links: tuple[str, ...] = ()
     keep: tuple[str, ...] = ()
     timeout: float = 0.0
+    plain: tuple[tuple[str, str, str], ...] = ()
+    """Instead of a command: test functions to be run as plain code, each with its id, its file's text and its name there."""
+    later: bool = False
 
     def record(self) -> dict[str, Any]:
         """The suite as plain values, so that a running flow keeps the suites it began with."""
-        return {**self._asdict(), "environment": dict(self.environment)}
+        kept = {name: value for name, value in self._asdict().items() if name not in ("plain", "later")}
+        return {**kept, "environment": dict(self.environment)}
 
 
 def suite_of(values: Mapping[str, Any]) -> Suite:

@@ -36,6 +36,10 @@ GREEN_CHEATS = {
     "name-shadows": {"argparse.py": ""},
     "runner-planted": {"extra.pth": "import calc\n"},
     "code-knows-tests": {"calc.py": FILES["calc.py"] + '\nimport sys\n\nBUSY = "pytest" in sys.modules\n' + DOUBLE},
+    "right-only-under-test": {
+        "calc.py": FILES["calc.py"]
+        + "\nimport os\n\ndef double(a):\n    return 2 * a if os.path.isdir('tests') else 0\n"
+    },
     "insensitive-test": {
         "calc.py": FILES["calc.py"]
         + "\nclass Any:\n    def __eq__(self, other):\n        return True\n    __hash__ = None\n\ndef double(a):\n    return Any()\n"

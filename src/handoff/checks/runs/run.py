@@ -56,6 +56,10 @@ def run_suite(suite: Suite, *, folders: RunFolders, clock: Clock) -> Report:
     target = os.path.join(folders.scratch, f"results-{os.urandom(4).hex()}")
     named = {"{results}": target, "{folder}": folder, "{ours}": OURS, "{python}": _python(suite, folders)}
     environment = {**folders.environment, **{key: _filled(value, named) for key, value in suite.environment}}
+    if suite.plain:
+        quiet = {key: value for key, value in environment.items() if not key.startswith(("PYTEST_", "PYTHON"))}
+        start = _Start(named["{python}"], [], quiet)
+        return _run_sealed(suite, report, folders, folder, start, clock)
     words = sealed.runner_words(suite)
     if words is not None and (python := _interpreter(suite, folders, named["{python}"])):
         given = [_filled(word, named) for word in words]
@@ -132,6 +136,8 @@ def _run_sealed(suite: Suite, report: Report, folders: RunFolders, folder: str, 
         lender=folders.dependencies,
         owned=folders.owned,
     )
+    if suite.plain:
+        job = sealed.prepare_plain(suite, job)
     argv = [start.python, "-I", "-B", os.path.join(OURS, "launch.py"), sealed.CHANNEL]
     report, output, said = _run(argv, report, folders, folder, start.environment, clock, suite, job.line())
     if report.trouble:

@@ -103,6 +103,14 @@ def prepare(
     return SealedJob(os.urandom(32), told, tuple(place_canaries(folder)))
 
 
+def prepare_plain(suite: Suite, job: SealedJob) -> SealedJob:
+    """The same start for functions that are to run without a runner: no canaries, no words."""
+    for canary in job.canaries:
+        os.unlink(os.path.join(str(job.told["path"][-1]), canary.path))
+    told = {**job.told, "runner": "plain", "plain": [list(one) for one in suite.plain], "later": suite.later}
+    return job._replace(told=told, canaries=())
+
+
 def open_lines(said: bytes, job: SealedJob, code: int) -> list[dict[str, Any]]:
     """The bodies of the lines, each under its seal and in its order, up to the runner's closing mark."""
     *whole, rest = said.split(b"\n")
@@ -152,9 +160,22 @@ def read_sealed(bodies: Iterable[Mapping[str, Any]], job: SealedJob, found: RunO
     seen: dict[str, _Seen] = {}
     loads: list[Mapping[str, Any]] = []
     flaws: list[Flaw] = []
+    opinions: list[Case] = []
     for body in bodies:
         if body["t"] == "case":
             seen.setdefault(body["id"], _Seen()).take(body)
+        elif body["t"] == "opinion":
+            status = results.FAILED if body["kind"] else results.PASSED
+            opinions.append(
+                results.Case(
+                    id=str(body["id"]),
+                    file="",
+                    name="",
+                    status=status,
+                    reason=str(body["kind"]),
+                    message=str(body["text"]),
+                )
+            )
         elif body["t"] == "load":
             loads.append(body)
         elif body["t"] == "hooks":
@@ -180,7 +201,7 @@ def read_sealed(bodies: Iterable[Mapping[str, Any]], job: SealedJob, found: RunO
         message = pytest_words(one.text) if bad else one.text
         case = found.case(found.path(file), inner, one.status, reason, message, one.seconds)
         cases.append(case._replace(held=one.held))
-    return cases, flaws
+    return [*cases, *opinions], flaws
 
 
 def _loaded(found: RunOutput, body: Mapping[str, Any]) -> Case:

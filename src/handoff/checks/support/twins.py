@@ -10,7 +10,7 @@ from handoff.base.record import TYPE_CHECKING, Record
 from handoff.checks.findings import named_finding
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from handoff.checks.findings import Finding
     from handoff.checks.results import Case, Report
@@ -57,7 +57,7 @@ def make_twins(text: str, test: str) -> TwinFile | None:
         return None
     original = body[at]
     assert isinstance(original, _Function)  # noqa: S101 - found as one just now
-    variants = list(_variants(original))[:MOST_TWINS]
+    variants = (list(_variants(original, _changes_of)) or list(_variants(original, _opposite_of)))[:MOST_TWINS]
     if not variants:
         return None
     copies, names = [], []
@@ -74,10 +74,10 @@ def _word() -> str:
     return "".join(random.SystemRandom().choices(_LETTERS, k=10))
 
 
-def _variants(function: _Function) -> Iterator[_Function]:
+def _variants(function: _Function, changes: Callable[[ast.AST], Iterator[_Change]]) -> Iterator[_Function]:
     """The function again and again, each time with one assertion that asks for something else."""
     for number, node in enumerate(ast.walk(function)):
-        for change in _changes_of(node):
+        for change in changes(node):
             twin = copy.deepcopy(function)
             other = next(one for count, one in enumerate(ast.walk(twin)) if count == number)
             change(other)
@@ -85,11 +85,11 @@ def _variants(function: _Function) -> Iterator[_Function]:
 
 
 def _changes_of(node: ast.AST) -> Iterator[_Change]:
-    if isinstance(node, ast.Assert):
+    if isinstance(node, ast.Assert) and not _asks_for_a_difference(node.test):
         for number, inner in enumerate(ast.walk(node.test)):
             if isinstance(inner, ast.Constant) and _otherwise(inner.value) is not None:
                 yield _Change("test", number)
-        if isinstance(node.test, ast.Compare) and len(node.test.ops) == 1:
+        if isinstance(node.test, ast.Compare) and isinstance(node.test.ops[0], (ast.Eq, ast.Is, ast.IsNot, ast.In)):
             yield _Change("right", 0)
     elif isinstance(node, ast.Call):
         last = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
@@ -97,6 +97,17 @@ def _changes_of(node: ast.AST) -> Iterator[_Change]:
             yield _Change("second", 0)
         elif last in _RAISES and node.args:
             yield _Change("first", 0)
+
+
+def _asks_for_a_difference(test: ast.expr) -> bool:
+    """`a != b` holds for nearly every other b, and is right to."""
+    return isinstance(test, ast.Compare) and isinstance(test.ops[0], (ast.NotEq, ast.NotIn))
+
+
+def _opposite_of(node: ast.AST) -> Iterator[_Change]:
+    """Where nothing in an assertion can be asked otherwise, its opposite."""
+    if isinstance(node, ast.Assert):
+        yield _Change("opposite", 0)
 
 
 class _Change:
@@ -110,8 +121,10 @@ class _Change:
             inner = next(one for count, one in enumerate(ast.walk(node.test)) if count == self._number)
             if isinstance(inner, ast.Constant):
                 inner.value = _otherwise(inner.value)
+        elif isinstance(node, ast.Assert) and self._where == "opposite":
+            node.test = ast.UnaryOp(ast.Not(), node.test)
         elif isinstance(node, ast.Assert) and isinstance(node.test, ast.Compare):
-            node.test.comparators = [_fresh("[object()]" if isinstance(node.test.ops[0], ast.In) else "object()")]
+            node.test.comparators[-1:] = [_fresh("[object()]" if isinstance(node.test.ops[0], ast.In) else "object()")]
         elif isinstance(node, ast.Call) and self._where == "second":
             listed = isinstance(node.func, ast.Attribute) and node.func.attr == "assertIn"
             node.args[1] = _fresh("[object()]" if listed else "object()")

@@ -11,6 +11,7 @@ from handoff.checks.assertions.assertions import FEWER
 from handoff.checks.findings import Finding, named_finding
 from handoff.checks.runs.sealed import runner_words
 from handoff.checks.support import planted, two_way
+from handoff.checks.support.opinions import judge_opinions, plain_test
 from handoff.checks.support.stands_on import Standing, find_standing
 from handoff.checks.support.twins import MOST_TESTS, judge_twins, make_twins
 from handoff.engine.proof import test_runs
@@ -95,7 +96,9 @@ def weigh_green(
         return judgement
     if began:
         judgement = judgement.adding(_without_support(change, began, new, probe))
-    return judgement.adding(_twins(change, new, probe)) if judgement.ok else judgement
+    if judgement.ok:
+        judgement = judgement.adding(_twins(change, new, probe))
+    return judgement.adding(_opinions(change, new, probe)) if judgement.ok else judgement
 
 
 def weigh_refactor(change: JudgedChange, judgement: Judgement, *, probe: Probe, known: Baseline) -> Judgement:
@@ -122,6 +125,40 @@ def weigh_refactor(change: JudgedChange, judgement: Judgement, *, probe: Probe, 
         if one.code == FEWER and all(_held_all(name, before, after) for name in one.names)
     ]
     return judgement.without(seen).adding(added)
+
+
+def _opinions(change: JudgedChange, new: Sequence[str], probe: Probe) -> list[Finding]:
+    """The new tests as plain code, in a tree without tests; those that need a runner are named."""
+    found: list[Finding] = []
+    owned = test_runs.tests_of(probe.suites)
+    for suite in probe.suites:
+        mine = [name for name in new if name.startswith(f"{suite.name}:")] if runner_words(suite) is not None else []
+        asked, left = [], []
+        for name in mine[:MOST_TESTS]:
+            path, test = split_id(name)
+            text = change.checkout.read(change.tree, path) or ""
+            plain = plain_test(text, test)
+            if plain is None:
+                left.append(name)
+            else:
+                asked.append((name, *plain, text))
+        if left:
+            words = "not probed by a second opinion: it needs its runner (fixtures, tables or a class)"
+            found.append(named_finding(NOT_PROBED, words, left)._replace(noted=True))
+        if not asked:
+            continue
+        tests = [path for path in change.checkout.paths(change.tree) if owned.covers(path)]
+        dated = any("time" in text for *_, text in asked) or any(
+            "datetime" in (one.after or "") for one in change.changes
+        )
+        line = suite._replace(
+            plain=tuple((name, text, function) for name, text, function, _ in asked),
+            later=not dated,
+            timeout=PROBE_SECONDS,
+        )
+        reports = probe.run(change.checkout.tree_with(change.tree, dict.fromkeys(tests)), [line])
+        found += judge_opinions([name for name, *_ in asked], reports)
+    return found
 
 
 class Probe(Record):

@@ -73,6 +73,10 @@ class FlowCheckout(Git):
         done = self.git("cat-file", "blob", f"{tree}:{path}")
         return done.text if done.code == 0 else None
 
+    def paths(self, tree: str) -> tuple[str, ...]:
+        """Every file of a tree or commit."""
+        return tuple(path for path in self.ask("ls-tree", "-r", "-z", "--name-only", tree).split("\0") if path)
+
     def changed(self, old: str, new: str) -> tuple[str, ...]:
         """Paths that differ between two trees or commits."""
         text = self.ask("diff-tree", "-r", "-z", "--name-only", "--no-renames", old, new)
