@@ -81,6 +81,10 @@ class Launch(Record):
     argv: tuple[str, ...]
     environment: Mapping[str, str] = {}
     files: Mapping[str, str] = {}
+    reads: tuple[str, ...] = ()
+    """What of the person's home the client reads inside a sandbox, beside its logins."""
+    variables: tuple[str, ...] = ()
+    """Names of variables that the person's settings of the client lead to."""
 
 
 class AgentEvent(Record):
@@ -137,6 +141,8 @@ class Adapter(Record):
     secrets: tuple[str, ...] = ()
     logins: tuple[tuple[str, str, bool], ...] = ()
     """Files of the person's home a sandboxed client needs: where each is, where in its own folder it looks, whether it renews it."""
+    variables: tuple[str, ...] = ()
+    """Names of variables the client is set up by (`CLAUDE_*`), which a sandboxed one sees; `secrets` it sees anyway."""
     settings: tuple[str, str] = ("", "")
     """The client's settings below the person's home, and the variable that moves their folder: what of them holds is read by `launch`."""
     interactive: Start | None = None

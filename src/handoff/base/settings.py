@@ -258,6 +258,16 @@ HOME_KEYS: dict[str, Key] = {
     "check_variables": Key(
         "list", "names of variables that checks inside a sandbox may see beside PATH, HOME and their like", []
     ),
+    "session_files": Key(
+        "list",
+        "files and folders of your home that programs inside a sandbox may read beside toolchains, for example ~/.m2",
+        [],
+    ),
+    "session_variables": Key(
+        "list",
+        "names of variables that sessions may see beside PATH, HOME and their like; MY_* for all that begin so",
+        [],
+    ),
     "session_minutes": Key("number", "minutes a session of an agent may take when it is not told otherwise", 240),
     "reading_list": Key(
         "list",

@@ -19,6 +19,16 @@ if TYPE_CHECKING:
     from handoff.agents.contract import LaunchRequest
 
 TALK = "acp.json"
+_SETTINGS = {
+    "gemini": (".gemini",),
+    "qwen": (".qwen",),
+    "claude-code-acp": (".claude", ".claude.json"),
+    "codex-acp": (".codex",),
+    "opencode": (".config/opencode", ".local/share/opencode"),
+    "copilot": (".copilot",),
+    "goose": (".config/goose",),
+}
+"""Where the agents that are known keep settings and login; each sees its own."""
 
 
 def abilities(version: str) -> Abilities:
@@ -44,7 +54,9 @@ def launch(order: LaunchRequest) -> Launch:
     }
     # opencode is the one known agent that does not ask unless it is told to.
     asking = {"OPENCODE_PERMISSION": dumps({"edit": "ask"})}
-    return Launch((sys.executable, "-m", "handoff.agents.acp_driver", order.folder), asking, {path: dumps(talk)})
+    argv = (sys.executable, "-m", "handoff.agents.acp_driver", order.folder)
+    reads = _SETTINGS.get(os.path.basename(order.words[0]), ())
+    return Launch(argv, asking, {path: dumps(talk)}, reads=reads)
 
 
 def read(line: str) -> tuple[AgentEvent, ...]:
@@ -67,6 +79,17 @@ ADAPTER = Adapter(
     read=read,
     dialect="acp",
     version_words=(),
+    variables=(
+        "ANTHROPIC_*",
+        "CLAUDE_*",
+        "OPENAI_*",
+        "CODEX_*",
+        "GEMINI_*",
+        "GOOGLE_*",
+        "COPILOT_*",
+        "OPENCODE_*",
+        "QWEN_*",
+    ),
     secrets=tuple(
         """ANTHROPIC_API_KEY OPENAI_API_KEY GEMINI_API_KEY GOOGLE_API_KEY COPILOT_PROVIDER_API_KEY GH_TOKEN GITHUB_TOKEN
         COPILOT_GITHUB_TOKEN""".split()

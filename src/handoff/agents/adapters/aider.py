@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 _ALONE = """--yes-always --no-auto-commits --no-dirty-commits --no-gitignore --no-pretty --no-fancy-input --analytics-disable
     --no-check-update --no-show-release-notes --no-detect-urls --no-suggest-shell-commands --map-tokens 0""".split()
+_SETTINGS = (".aider.conf.yml", ".aider.model.settings.yml", ".aider.model.metadata.json", ".aider")
 _TROUBLES = (
     *("litellm.", "servers are down", "api provider", "retrying in"),
     *("authenticationerror", "ratelimiterror", "badrequesterror", "internalservererror", "apiconnectionerror"),
@@ -30,7 +31,7 @@ def launch(order: LaunchRequest) -> Launch:
     chat = os.path.join(order.folder, "aider-chat.md")
     files = ("--message-file", prompt, "--input-history-file", os.devnull, "--chat-history-file", chat)
     argv = (order.program, *files, *_ALONE, *model(order), *order.words, *named)
-    return Launch(argv, {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}, {prompt: order.prompt})
+    return Launch(argv, {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}, {prompt: order.prompt}, reads=_SETTINGS)
 
 
 def read(line: str) -> tuple[AgentEvent, ...]:
@@ -51,5 +52,13 @@ ADAPTER = Adapter(
     abilities=no_abilities,
     launch=launch,
     read=read,
+    variables=(
+        "AIDER_*",
+        "OPENAI_*",
+        "ANTHROPIC_*",
+        "GEMINI_*",
+        "OPENROUTER_*",
+        "LITELLM_*",
+    ),
     secrets=("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY"),
 )

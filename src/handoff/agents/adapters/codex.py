@@ -7,6 +7,7 @@ that say which model is asked and how it is reached; their sandbox, hooks and se
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 
 from handoff.agents.adapters.pieces import as_program, event, model, our_server, part, with_hooks
@@ -64,7 +65,8 @@ def resume(order: LaunchRequest) -> Launch:
 def _launch(order: LaunchRequest, verb: tuple[str, ...], rest: tuple[str, ...]) -> Launch:
     kept, secrets = _persons(order.settings)
     home, files = _home(order)
-    return Launch((order.program, "exec", *verb, *kept, *_options(order), *rest), {**home, **secrets}, files)
+    argv = (order.program, "exec", *verb, *kept, *_options(order), *rest)
+    return Launch(argv, {**home, **secrets}, files, variables=_named(kept + order.words))
 
 
 def _persons(path: str) -> tuple[tuple[str, ...], dict[str, str]]:
@@ -102,6 +104,11 @@ def _without_secrets(providers: Any, secrets: dict[str, str]) -> Any:
             headers = {header: variable(value) for header, value in told[name].pop(_HEADERS).items()}
             told[name]["env_http_headers"] = {**told[name].get("env_http_headers", {}), **headers}
     return told
+
+
+def _named(words: tuple[str, ...]) -> tuple[str, ...]:
+    """The variables that providers take their keys and headers from."""
+    return tuple(name for word in words for name in re.findall(r"""env_key"?\s*=\s*["']([A-Za-z0-9_]+)""", word))
 
 
 def _home(order: LaunchRequest) -> tuple[dict[str, str], dict[str, str]]:
@@ -173,6 +180,10 @@ ADAPTER = Adapter(
     resume=resume,
     dialect="codex",
     floor=_FLOOR,
+    variables=(
+        "OPENAI_*",
+        "CODEX_*",
+    ),
     secrets=("OPENAI_API_KEY", "CODEX_API_KEY"),
     logins=((".codex/auth.json", "codex/auth.json", True),),
     settings=(".codex/config.toml", "CODEX_HOME"),

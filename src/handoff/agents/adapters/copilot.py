@@ -78,5 +78,9 @@ ADAPTER = Adapter(
     resume=resume,
     dialect="copilot",
     floor=_FLOOR,
+    variables=(
+        "COPILOT_*",
+        "GH_HOST",
+    ),
     secrets=("COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN", "COPILOT_PROVIDER_API_KEY"),
 )

@@ -120,6 +120,10 @@ ADAPTER = Adapter(
     outcome=outcome,
     dialect="gemini",
     floor=_FLOOR,
+    variables=(
+        "GEMINI_*",
+        "GOOGLE_*",
+    ),
     secrets=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
     logins=(
         (".gemini/settings.json", "gemini/.gemini/settings.json", False),

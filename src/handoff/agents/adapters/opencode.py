@@ -111,6 +111,13 @@ ADAPTER = Adapter(
     resume=resume,
     dialect="opencode",
     floor=_FLOOR,
+    variables=(
+        "OPENCODE_*",
+        "ANTHROPIC_*",
+        "OPENAI_*",
+        "GEMINI_*",
+        "OPENROUTER_*",
+    ),
     secrets=("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY"),
     logins=(
         (".local/share/opencode/auth.json", "opencode/share/opencode/auth.json", True),

@@ -7,6 +7,7 @@ import stat
 import sys
 from typing import TYPE_CHECKING, NoReturn
 
+from handoff.agents.sandbox.policy import ALL
 from handoff.base.files import SOURCES
 from handoff.base.process import replace
 
@@ -40,13 +41,13 @@ def version() -> int:
     return max(0, int(ctypes.CDLL(None, use_errno=True).syscall(_CREATE, None, 0, 1)))
 
 
-def launcher_words(policy: Policy, secrets: Sequence[str]) -> list[str]:
+def launcher_words(policy: Policy) -> list[str]:
     """How to start a command under Landlock: Python, this file, and the policy in words."""
     words = [sys.executable, "-I", "-c", _LAUNCH, SOURCES, f"--in={policy.workspace}"]
     words += [f"--write={path}" for path in (policy.workspace, policy.temp, *policy.writable)]
-    words += [f"--hide={path}" for path in (*policy.hidden, *secrets)]
+    words += [f"--hide={path}" for path in policy.hidden]
     words += [f"--read={path}" for path in policy.visible]
-    return words + ([] if policy.network else ["--offline"])
+    return words + ([] if policy.network == ALL else ["--offline"])
 
 
 def main(words: Sequence[str]) -> NoReturn:

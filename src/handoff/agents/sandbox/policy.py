@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+ALL, PROVIDERS, NONE = "all", "providers", "none"
+NETWORKS = (ALL, PROVIDERS, NONE)
+"""How far the network reaches, the widest first."""
+
 
 class Policy(NamedTuple):
-    """What a session may touch. Everything else on the disk can be read, not written; `hidden` cannot even be read."""
+    """What a session may touch.
+
+    The disk can be read, not written; `hidden` and the person's home cannot even be read, but for toolchains and `visible`.
+    """
 
     workspace: str
     temp: str
@@ -17,5 +24,11 @@ class Policy(NamedTuple):
     hidden: tuple[str, ...] = ()
     visible: tuple[str, ...] = ()
     frozen: tuple[str, ...] = ()
-    network: bool = True
+    variables: tuple[str, ...] = ()
+    """Names of variables that are there inside beside those every program needs; a `*` at the end stands for many."""
+    git_settings: str = ""
+    """The person's own git settings without secrets, as a file; they stand in for those of the home."""
+    network: str = ALL
+    hosts: tuple[str, ...] = ()
+    """What is reached where the network is `providers`: `name`, `*.name`, or with `:port`."""
     terminal: bool = False

@@ -8,11 +8,11 @@ from handoff.base import files
 from handoff.base.clock import stamp
 from handoff.base.errors import HandoffError, Refused, UserError
 from handoff.base.record import TYPE_CHECKING, Record
+from handoff.base.redaction import redact
 from handoff.engine.features import status, teammates
 from handoff.feature import budget, documents, excerpts, folder, history, templates, words
 from handoff.feature.budget import PromptPart
 from handoff.feature.plan import plan as plans
-from handoff.feature.redaction import redact
 from handoff.git.plumbing import checkout
 
 if TYPE_CHECKING:

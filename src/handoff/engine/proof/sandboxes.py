@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from handoff.agents.sandbox.policy import Policy
+from handoff.agents.sandbox.policy import ALL, NONE, Policy
 from handoff.agents.sandbox.sandbox import NOTHING, Wrapped, layer, wrap
 from handoff.base.errors import UserError
+from handoff.engine.home import home_config
+from handoff.engine.proof.allowances import with_allowances
 from handoff.git.plumbing import find_top, open_source
 from handoff.git.snapshots.location import STORE, find_place
 from handoff.git.workspaces.workspaces import CLONE, SHARED, Workspace, read_workspace
@@ -52,10 +54,11 @@ def sandbox_of_workspace(
         hidden=tuple(hidden),
         visible=(os.path.join(workspace.project, STORE, "objects"),),
         frozen=tuple(os.path.join(git, name) for name in frozen),
-        network=network,
+        network=ALL if network else NONE,
         terminal=terminal,
     )
-    return Sandbox(present_layer(app), policy)
+    checkout = next(iter(checkouts_of(workspace.project)), "") if workspace.kind == CLONE else workspace.tree
+    return Sandbox(present_layer(app), with_allowances(app, policy, checkout=checkout))
 
 
 def sandbox_of_folder(
@@ -87,6 +90,15 @@ def present_layer(app: App) -> str:
     """What this machine has; the wanted one can be named by HANDOFF_SANDBOX."""
     wanted = app.settings.get("HANDOFF_SANDBOX")
     return NOTHING if wanted == NOTHING else layer(app.settings.environment, wanted=wanted)
+
+
+def allowed(app: App) -> dict[str, list[str]]:
+    """What the settings allow beside the usual."""
+    config = home_config(app)
+    return {
+        what: config.texts(key)
+        for what, key in (("files", "session_files"), ("caches", "session_caches"), ("variables", "session_variables"))
+    }
 
 
 def checkouts_of(project: str) -> list[str]:

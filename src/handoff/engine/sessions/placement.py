@@ -10,7 +10,7 @@ from handoff.base.files import make_folder
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.settings import PROJECT_FOLDER
 from handoff.board.tasks import tasks
-from handoff.engine.proof.sandboxes import sandbox_of_folder, sandbox_of_workspace, workspace_at
+from handoff.engine.proof.sandboxes import present_layer, sandbox_of_folder, sandbox_of_workspace, workspace_at
 from handoff.engine.safety import snapshots
 from handoff.engine.workspaces import task_clones, task_work
 from handoff.git.ownership.ownership import Ownership
@@ -105,10 +105,10 @@ def _sandbox(app: App, found: Placement, caches: Sequence[str]) -> Sandbox:
     return sandbox_of_folder(app, folder=found.folder, caches=caches)
 
 
-def check_sandbox(app: App, *, sandbox: str, workspace: str) -> None:
+def check_sandbox(app: App, *, sandbox: str) -> None:
     """Refuse a sandbox this machine cannot build, before anything is claimed."""
     if sandbox in (WORKSPACE, OWNED):
-        _refuse_missing(sandbox, sandbox_of_folder(app, folder=workspace).layer)
+        _refuse_missing(sandbox, present_layer(app))
 
 
 def _refuse_missing(sandbox: str, layer: str) -> None:

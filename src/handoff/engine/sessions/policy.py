@@ -15,8 +15,6 @@ from handoff.engine.sessions.placement import OWNED
 from handoff.git import guard
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from handoff.agents.contract import Launch, LaunchRequest
     from handoff.agents.sandbox.policy import Policy
     from handoff.board.tasks.tasks import Task
@@ -50,12 +48,10 @@ def command(
     if placement.policy is None:
         return ClientCommand(environment, {"argv": list(launch.argv)})
     socket = os.path.join(folder, folders.BROKER)
-    policy = _policy(placement, placement.policy, client, launch.argv, request, folder)
+    policy = _policy(placement, placement.policy, client, launch, request, folder)
     inside = wrap(policy, launch.argv, environment, by=placement.layer)
     mine = {name: value for name, value in inside.environment.items() if name != "HANDOFF_HOME"}
-    mine.update(
-        {name: environment[name] for name in client.adapter.secrets if name in environment}, HANDOFF_BROKER=socket
-    )
+    mine["HANDOFF_BROKER"] = socket
     outer = {name: value for name, value in environment.items() if name not in _INSIDE}
     outer["PATH"] = without_guard(environment.get("PATH", os.defpath))
     order: dict[str, object] = {
@@ -108,7 +104,7 @@ def _batch_of(app: App, task: Task) -> dict[str, str]:
 
 
 def _policy(
-    placement: Placement, policy: Policy, client: Client, argv: Sequence[str], request: LaunchRequest, folder: str
+    placement: Placement, policy: Policy, client: Client, launch: Launch, request: LaunchRequest, folder: str
 ) -> Policy:
     """The policy of the workspace with what this client and this task need: whole before anything is wrapped."""
     broker = os.path.dirname(os.path.join(folder, folders.BROKER))
@@ -117,24 +113,21 @@ def _policy(
     for path in (broker, own, state):
         make_folder(path, mode=0o700)
     owned = (*placement.owned, os.path.join(policy.workspace, PROJECT_FOLDER)) if placement.sandbox == OWNED else None
+    adapter = client.adapter
+    seen, renewed = _logins(policy.home, state, client)
+    seen += [os.path.join(policy.home, name) for name in launch.reads]
     return policy._replace(
         owned=owned,
-        writable=(*policy.writable, own, state, *_logins(policy.home, state, client)),
-        visible=(*policy.visible, broker, os.path.join(folder, folders.BATON), *_program(argv)),
+        writable=(*policy.writable, own, state, *renewed),
+        visible=(*policy.visible, broker, os.path.join(folder, folders.BATON), *seen),
+        variables=(*policy.variables, *adapter.secrets, *adapter.variables, *launch.environment, *launch.variables),
     )
 
 
-def _program(argv: Sequence[str]) -> tuple[str, ...]:
-    """The program the person chose, wherever it lies: in a folder that is hidden inside, it alone is seen.
-
-    Without links on the way, because nothing can be mounted on a link.
-    """
-    return (os.path.realpath(argv[0]),) if os.path.isabs(argv[0]) and os.path.isfile(argv[0]) else ()
-
-
-def _logins(home: str, folder: str, client: Client) -> list[str]:
-    """The person's logins that exist, seen from the client's own folder; only those a client must renew can be written."""
-    writable = []
+def _logins(home: str, folder: str, client: Client) -> tuple[list[str], list[str]]:
+    """The person's logins that exist, seen from the client's own folder, and those that it must be able to renew."""
+    seen: list[str] = []
+    writable: list[str] = []
     for theirs, ours, renewed in client.adapter.logins:
         path, link = os.path.join(home, theirs), os.path.join(folder, ours)
         if not os.path.isfile(path):
@@ -143,5 +136,5 @@ def _logins(home: str, folder: str, client: Client) -> list[str]:
         make_folder(os.path.dirname(link), mode=0o700)
         if not os.path.lexists(link):
             os.symlink(path, link)
-        writable += [path] if renewed else []
-    return writable
+        (writable if renewed else seen).append(path)
+    return seen, writable

@@ -109,7 +109,7 @@ def start(
 def _claim_and_begin(app: App, config: Config, request: StartRequest, client: Client) -> RunningSession:
     project = find_project(app, name=request.project)
     if request.sandbox:
-        check_sandbox(app, sandbox=request.sandbox, workspace=project.workspace)
+        check_sandbox(app, sandbox=request.sandbox)
     spending.refuse_spent_up(app, config)
     preflight.refuse_held(app, request.agent)
     who = sessions.SessionIdentity(

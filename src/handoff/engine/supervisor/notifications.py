@@ -6,13 +6,13 @@ import os
 
 from handoff.base.errors import ConfigError, HandoffError, UserError
 from handoff.base.record import TYPE_CHECKING, Record
+from handoff.base.redaction import redact
 from handoff.base.settings import HOME_CONFIG
 from handoff.board import gates
 from handoff.board.events import channels as rows
 from handoff.board.events import journal
 from handoff.engine.app import App
 from handoff.engine.home import home_config
-from handoff.feature.redaction import redact
 from handoff.notify import apprise_sender, webhooks
 from handoff.notify.channels import APPRISE, Channel, read_channels
 from handoff.notify.events import NotifiedEvent, class_of

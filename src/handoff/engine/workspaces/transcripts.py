@@ -7,11 +7,11 @@ from handoff.agents import folder as folders
 from handoff.agents.monitor import EVENTS
 from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING, Record
+from handoff.base.redaction import redact
 from handoff.board.sessions import sessions
 from handoff.board.tasks import tasks
 from handoff.engine.features.teammates import fence_words
 from handoff.engine.home import home_config
-from handoff.feature.redaction import redact
 
 if TYPE_CHECKING:
     from handoff.engine.app import App

@@ -243,14 +243,13 @@ def test_what_an_attempt_wrote_outside_by_shell_is_not_left_for_the_next_one(bat
 def test_how_a_session_is_fenced_is_shown_while_it_works(batch):
     batch.cli("init", "demo")
     batch.open()
-    go = os.path.join(os.environ["HOME"], "go")
     process = batch.start(
-        "login/form", {"run": f"while [ ! -e {go} ]; do sleep 0.05; done"}, {"run": handoff("block", "x")}
+        "login/form", {"run": "while [ ! -e go ]; do sleep 0.05; done; rm go"}, {"run": handoff("block", "x")}
     )
     _until(lambda: [one for one in batch.sessions() if os.path.exists(os.path.join(batch.folder(one), "process.json"))])
     assert "in a clone of its own inside bubblewrap" in batch.cli("session", "list").out
     assert "in a clone of its own inside bubblewrap" in batch.cli("status").out
-    open(go, "w").close()
+    open(os.path.join(batch.clone("login-form"), "go"), "w").close()
     process.communicate(timeout=60)
     assert "a clone inside bubblewrap" in batch.cli("agents").out
 

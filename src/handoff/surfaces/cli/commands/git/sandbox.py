@@ -25,8 +25,11 @@ def _sandbox_arguments(parser: Parser) -> None:
 def _sandbox(ctx: Context, arguments: argparse.Namespace) -> int:
     if arguments.status:
         name = engine.present_layer(ctx.app)
-        ctx.out.data({"layer": name, "holds": WORDS[name], "advice": ADVICE if name == NOTHING else ""})
+        allowed = engine.allowed(ctx.app)
+        ctx.out.data({"layer": name, "holds": WORDS[name], "advice": ADVICE if name == NOTHING else "", **allowed})
         ctx.out.line(f"{name}: {WORDS[name]}.")
+        for what, names in allowed.items():
+            ctx.out.line(f"  {what} you allow: {', '.join(names) or 'none'}")
         if name == NOTHING:
             ctx.out.line(ADVICE)
         return 0

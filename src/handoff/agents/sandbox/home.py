@@ -1,0 +1,140 @@
+"""What of a person's home is there inside the sandbox: toolchains and what is allowed by name. Everything else is not."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from handoff.base.files import SOURCES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from handoff.agents.sandbox.policy import Policy
+
+TOOLS = tuple(
+    """.local/bin .local/lib .local/pipx .local/share/pipx .local/share/uv .local/share/mise .local/share/rtx .local/share/fnm
+    .local/share/nvm .local/share/pnpm .local/share/virtualenvs .local/share/claude .local/share/hatch .local/share/rustup
+    .local/share/gem .local/share/coursier .local/share/pdm .local/state/fnm_multishells
+    bin .cargo/bin .cargo/env .cargo/registry .cargo/git .rustup .nvm .fnm .volta .nodenv .n .npm-global .yarn/bin
+    .config/yarn/global .bun/bin .bun/install .deno/bin .pyenv .virtualenvs .venvs .venv .conda/envs .conda/pkgs miniconda3
+    anaconda3 miniforge3 mambaforge .pixi/bin .pixi/envs .micromamba .rye .asdf .mise .rbenv .rvm .gem/ruby .chruby .goenv go/bin
+    go/pkg .go sdk .jenv .jdks .sdkman .jabba .m2/repository .m2/wrapper .gradle/caches .gradle/wrapper .ivy2/cache .sbt/boot
+    .coursier .cabal/bin .cabal/store .cabal/packages .ghcup .stack/programs .stack/snapshots .opam .elan .juliaup .julia/juliaup
+    .julia/packages .julia/artifacts .julia/registries .julia/compiled .nix-profile .nix-defexpr .dotnet .nuget/packages
+    .pub-cache/bin .pub-cache/hosted .composer/vendor .config/composer/vendor .luarocks .perl5 perl5 .plenv .swiftly .zvm
+    .cache/ms-playwright .cache/puppeteer .cache/Cypress .cache/pypoetry/virtualenvs .cache/pre-commit .cache/node
+    .cache/bazelisk .cache/electron .cache/prisma .claude/local .opencode/bin""".split()
+)
+"""Toolchains and their caches, where people and installers put them. Settings, where tokens stand, are not among them."""
+_NAMED_BY = tuple(
+    """VIRTUAL_ENV CONDA_PREFIX PYENV_ROOT UV_PYTHON_INSTALL_DIR NVM_DIR NVM_BIN VOLTA_HOME PNPM_HOME N_PREFIX BUN_INSTALL RUSTUP_HOME
+    GOROOT GOBIN GOMODCACHE JAVA_HOME JDK_HOME SDKMAN_DIR MAVEN_HOME M2_HOME GRADLE_HOME ASDF_DIR ASDF_DATA_DIR MISE_DATA_DIR RBENV_ROOT
+    GEM_HOME ANDROID_HOME ANDROID_SDK_ROOT DOTNET_ROOT FLUTTER_ROOT PLAYWRIGHT_BROWSERS_PATH SSL_CERT_FILE SSL_CERT_DIR
+    REQUESTS_CA_BUNDLE CURL_CA_BUNDLE NODE_EXTRA_CA_CERTS GIT_SSL_CAINFO PIP_CERT CARGO_HOME/bin CARGO_HOME/registry CARGO_HOME/git
+    GOPATH/bin GOPATH/pkg""".split()
+)
+"""Variables that name a toolchain or certificates in a place of the person's own."""
+_BESIDE = ("lib", "lib64", "libexec", "include")
+_PROGRAM_FOLDERS = ("bin", "sbin")
+_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/etc", "/dev", "/proc", "/sys", "/boot")
+_MOST_FOLDERS = 100
+_SHORTEST_ROOT = 3
+
+
+def homes(policy: Policy) -> list[str]:
+    """The person's home as HOME names it and as the system knows it; none for users whose home is a part of the system."""
+    found = [policy.home, os.path.expanduser(f"~{_user()}")]
+    real = dict.fromkeys(os.path.realpath(path) for path in found if path)
+    return [
+        path for path in real if path.count("/") and not inside(path, _SYSTEM) and path != "/" and os.path.isdir(path)
+    ]
+
+
+def _user() -> str:
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # a container's made-up user
+        return ""
+
+
+def allowed(policy: Policy, covered: Sequence[str], environment: Mapping[str, str]) -> list[str]:
+    """What is shown of the folders that are covered inside: toolchains of the home, and what PATH and variables lead to."""
+    found = [os.path.join(home, name) for home in homes(policy) for name in TOOLS]
+    for name in _NAMED_BY:
+        variable, _, below = name.partition("/")
+        if value := environment.get(variable, ""):
+            found.append(os.path.join(value, below) if below else value)
+    for folder in environment.get("PATH", "").split(os.pathsep)[:_MOST_FOLDERS]:
+        if folder.startswith("/") and inside(folder, covered):
+            found += _around(folder.rstrip("/"), covered)
+    for root in (sys.prefix, sys.base_prefix):
+        found += [root, *_base_of(root)]
+    found.append(SOURCES)
+    own = [policy.temp, policy.workspace, *policy.writable]
+    return [
+        path
+        for path in dict.fromkeys(found)
+        if inside(path, covered) and not inside(path, own) and _is_narrow(path, covered) and os.path.exists(path)
+    ]
+
+
+def of_program(program: str, covered: Sequence[str] = ()) -> list[str]:
+    """What a program needs to run, wherever it lies: itself, the package it is a part of, the interpreter it names."""
+    if not os.path.isabs(program) or not os.path.isfile(program):
+        return []
+    real = os.path.realpath(program)
+    found = [real]
+    for path in dict.fromkeys((real, os.path.realpath(_interpreter(real)) if _interpreter(real) else "")):
+        if "/node_modules/" in path:
+            found.append(path[: path.index("/node_modules/") + len("/node_modules")])
+        elif path:
+            found += [place for place in _around(os.path.dirname(path), covered) if place != os.path.dirname(path)]
+            found.append(path)
+    return [path for path in dict.fromkeys(found) if os.path.exists(path)]
+
+
+def _around(folder: str, covered: Sequence[str]) -> list[str]:
+    """A folder of programs with what belongs to them beside it: a whole virtual environment, else its libraries."""
+    root = os.path.dirname(folder)
+    if os.path.basename(folder) == ".bin":  # of node_modules
+        return [root]
+    if os.path.basename(folder) not in _PROGRAM_FOLDERS or root in covered:
+        return [folder]
+    if os.path.exists(os.path.join(root, "pyvenv.cfg")) or os.path.isdir(os.path.join(root, "conda-meta")):
+        return [root, *_base_of(root)]
+    return [folder, *(os.path.join(root, name) for name in _BESIDE)]
+
+
+def _base_of(root: str) -> list[str]:
+    """Where the Python of a virtual environment lives that it was made from."""
+    try:
+        with open(os.path.join(root, "pyvenv.cfg"), encoding="utf-8", errors="replace") as file:
+            lines = [line.partition("=") for line in file]
+    except OSError:
+        return []
+    found = [value.strip() for key, _, value in lines if key.strip() == "home"]
+    return [os.path.dirname(path) for one in found for path in dict.fromkeys((one, os.path.realpath(one)))]
+
+
+def _interpreter(path: str) -> str:
+    """The program that a script names in its first line."""
+    try:
+        with open(path, "rb") as file:
+            first = file.readline(512)
+    except OSError:
+        return ""
+    return os.fsdecode(first[2:].split()[0]) if first.startswith(b"#!/") else ""
+
+
+def _is_narrow(path: str, covered: Sequence[str]) -> bool:
+    """Whether showing it does not show a whole covered folder, or half the disk."""
+    return len(path.split("/")) >= _SHORTEST_ROOT and not any(inside(one, (path,)) for one in covered)
+
+
+def inside(path: str, folders: Iterable[str]) -> bool:
+    """Whether a path is one of the folders or lies in one."""
+    return any(path == folder or path.startswith(folder.rstrip("/") + "/") for folder in folders)
