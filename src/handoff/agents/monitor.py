@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any, TypeVar
 
+    from handoff.agents.reading.recording import Recording
+
     _Written = TypeVar("_Written")
 
 MONITOR, LAUNCH, PROCESS, EXIT = "monitor.json", "launch.json", "process.json", "exit.json"
@@ -54,24 +56,25 @@ def main(folder: str) -> int:
     if here:  # what a person types is for the client, which has the same terminal
         signal.signal(signal.SIGINT, lambda *_: None)
     adopt_orphans()
+    from handoff.agents.reading.recording import Recording  # what everybody loads who reads a session's folder stays small
+
+    recording = Recording()
     try:
         environment, broker = _inside(folder, order)
         os.chdir(order["cwd"])
-        pid = detach(
-            order["argv"],
-            environment=environment,
-            out=os.path.join(folder, EVENTS),
-            err=os.path.join(folder, ERRORS),
-            here=here,
-        )
+        ends = [recording.pipe(os.path.join(folder, name)) for name in (EVENTS, ERRORS) if not here]
+        streams = {} if here else {"out": ends[0], "err": ends[1]}
+        pid = detach(order["argv"], environment=environment, here=here, **streams)
     except (HandoffError, OSError) as error:
         _tell(folder, {"code": CANNOT_START, "error": str(error), "stragglers": 0, "stopped": False})
         return 1
     _write(folder, PROCESS, {"pid": pid, "start": start_of(pid), "monitor": os.getpid()})
-    code = _wait(pid, stopping, here=here)
+    recording.begin({**from_environment().environment, **environment}, *ends)
+    code = _wait(pid, stopping, recording, here=here)
     if broker:
         _signal_group(broker, signal.SIGKILL)  # what it was still answering had nobody left to answer
     stragglers = clean_up(from_environment().get("HANDOFF_SESSION"))
+    recording.finish()
     _tell(folder, {"code": code, "error": "", "stragglers": stragglers, "stopped": bool(stopping)})
     return 0
 
@@ -98,7 +101,7 @@ def adopt_orphans() -> None:
     ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
 
 
-def _wait(pid: int, stopping: list[int], *, here: bool = False) -> int:
+def _wait(pid: int, stopping: list[int], recording: Recording, *, here: bool = False) -> int:
     """Reap until the client itself is over. Told to stop, it is asked first and forced after a while."""
     asked_at = 0.0
     while True:
@@ -115,7 +118,7 @@ def _wait(pid: int, stopping: list[int], *, here: bool = False) -> int:
         elif asked_at and time.monotonic() - asked_at > GRACE_SECONDS:
             _signal_group(pid, signal.SIGKILL)
             end([Running(pid, start_of(pid))])
-        time.sleep(_PAUSE)
+        recording.take(_PAUSE)
 
 
 def clean_up(session: str) -> int:

@@ -356,17 +356,16 @@ def detach(
     argv: Sequence[str],
     *,
     environment: Mapping[str, str],
-    out: str = os.devnull,
-    err: str = os.devnull,
+    out: str | int = os.devnull,
+    err: str | int = os.devnull,
     here: bool = False,
 ) -> int:
     """Start a program in a session of its own that outlives us; its number. It gets none of our streams: what it says is
-    added to files only we can read. With `here` it has our terminal instead."""
-    streams = [
-        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-        (os.POSIX_SPAWN_OPEN, 1, out, _ADDED, 0o600),
-        (os.POSIX_SPAWN_OPEN, 2, err, _ADDED, 0o600),
-    ]
+    added to files only we can read, or goes into pipes. With `here` it has our terminal instead."""
+    streams: list[Any] = [(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)]
+    for number, place in ((1, out), (2, err)):
+        file = (os.POSIX_SPAWN_OPEN, number, place, _ADDED, 0o600)
+        streams.append((os.POSIX_SPAWN_DUP2, place, number) if isinstance(place, int) else file)
     try:
         return os.posix_spawnp(argv[0], list(argv), environment, file_actions=() if here else streams, setsid=not here)
     except OSError as error:

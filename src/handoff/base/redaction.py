@@ -77,6 +77,11 @@ def secret_values(environment: Mapping[str, str], names: Iterable[str] = ()) -> 
     return tuple(sorted((value for value in found if len(value) >= SHORTEST), key=lambda one: (-len(one), one)))
 
 
+def without_secrets(text: str, environment: Mapping[str, str], names: Iterable[str] = ()) -> str:
+    """The text without the secrets of an environment and without what looks like one."""
+    return redact(text, secret_values(environment, names))[0]
+
+
 class RedactedStream:
     """What a program says, piece by piece, without secrets: whole lines are given on, a key of several lines as a whole."""
 

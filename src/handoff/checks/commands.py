@@ -78,7 +78,9 @@ def run_check(
     wrap: Wrap | None = None,
 ) -> Verdict:
     """Run one line of shell in `folder`, inside the sandbox that `wrap` puts around it; what it started ends with it."""
-    line = command
+    from handoff.base.redaction import without_secrets
+
+    line, given = command, environment
     if wrap is not None:
         from handoff.base.markdown import shell_line
 
@@ -88,4 +90,5 @@ def run_check(
     done = shell(line, environment=environment, cwd=folder, timeout=timeout)
     text = done.out.decode("utf-8", "replace")
     tail = "\n".join(text.rstrip().splitlines()[-TAIL_LINES:])[-_TAIL_CHARS:]
+    tail = without_secrets(tail, given)
     return Verdict(command, done.code, clock.monotonic() - begin, tail, done.timed_out)

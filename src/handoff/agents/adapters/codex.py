@@ -91,7 +91,7 @@ def _without_secrets(providers: Any, secrets: dict[str, str]) -> Any:
     """Providers that take their tokens and headers from variables: anybody on the machine reads a program's words."""
 
     def variable(value: Any) -> str:
-        name = f"CODEX_HANDOFF_{len(secrets) + 1}"
+        name = f"CODEX_HANDOFF_KEY_{len(secrets) + 1}"
         secrets[name] = str(value)
         return name
 

@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from handoff.agents.contract import Abilities, Adapter, AgentOutcome, Start
-    from handoff.base.settings import Config
+    from handoff.base.redaction import without_secrets
+from handoff.base.settings import Config
     from handoff.board.sessions.leases import Claim
     from handoff.board.tasks.tasks import Task
     from handoff.engine.app import App
@@ -168,7 +169,7 @@ def _begin(
     if placement.kind == SHARED:
         evidence.note_claim(app, task, workspace=task.workspace)
         _keep_start(app, task.workspace, name)
-    baton = prepared or briefing(app, config, task, client, placement)
+    baton = without_secrets(prepared or briefing(app, config, task, client, placement), app.settings.environment)
     folder, token = folders.make(app.settings.home, task.project, name)
     order = _order(app, request, client, task, placement, folder, baton)._replace(token=token)
     launch = _starter(request, client.adapter)(order)

@@ -134,7 +134,7 @@ def finish(
 
     `also` is written in the same transaction.
     """
-    task = held.task
+    task, summary = held.task, _clean(app, summary)
     if held.fence is not None and not task.ended:
         task = _renew(app, task, held)
     if task.kind in BY_KIND and not task.ended:
@@ -241,6 +241,7 @@ def _put_on_record(app: App, task: Task, evidence: Evidence, session: str, began
 
 def block(app: App, held: CurrentClaim, *, reason: str) -> Outcome:
     """It cannot go on: the reason is kept for whoever helps."""
+    reason = _clean(app, reason)
     with dropping_stale_claim(app, held):
         outcome = outcomes.block(app.database, key=held.task.key, reason=reason, fence=held.fence, session=held.session)
     forget(app, held)
@@ -248,8 +249,18 @@ def block(app: App, held: CurrentClaim, *, reason: str) -> Outcome:
     return outcome
 
 
+def _clean(app: App, text: str) -> str:
+    """A report without secrets: it is kept, shown and handed on."""
+    if not text:
+        return text
+    from handoff.base.redaction import without_secrets
+
+    return without_secrets(text, app.settings.environment)
+
+
 def release(app: App, held: CurrentClaim, *, reason: str = "") -> Task:
     """Give the task back unfinished."""
+    reason = _clean(app, reason)
     if held.fence is None:
         raise UserError(f"Nobody here holds '{held.task.label}'.", "Nothing was changed.")
     with dropping_stale_claim(app, held):

@@ -7,7 +7,7 @@ from handoff.agents import folder as folders
 from handoff.agents.monitor import EVENTS
 from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.base.redaction import redact
+from handoff.base.redaction import without_secrets
 from handoff.board.sessions import sessions
 from handoff.board.tasks import tasks
 from handoff.engine.features.teammates import fence_words
@@ -16,7 +16,6 @@ from handoff.engine.home import home_config
 if TYPE_CHECKING:
     from handoff.engine.app import App
 
-_SHORTEST_SECRET = 6
 _LAST = 8000
 
 
@@ -79,11 +78,7 @@ def _said(app: App, path: str, agent: str, *, raw: bool, limit: int) -> list[str
         return []
     config = home_config(app)
     adapter = catalog.adapter(agent, commands=config.values["agents"], where=config.path)
-    for name in adapter.secrets:
-        value = app.settings.get(name)
-        if len(value) >= _SHORTEST_SECRET:
-            text = text.replace(value, f"<{name}>")
-    text, _ = redact(text)
+    text = without_secrets(text, app.settings.environment, adapter.secrets)  # of older ones; newer are written without
     lines = [line for line in text.split("\n") if line.strip()]
     if raw:
         return lines
