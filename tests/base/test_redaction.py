@@ -15,7 +15,13 @@ def test_names_that_say_secret_are_known_and_others_are_not():
 
 
 def test_values_are_known_by_name_or_by_being_a_password_in_an_address_and_short_ones_are_left_alone(tmp_path):
-    environment = {"A_KEY": "12345678", "B_KEY": "1234567", "C": "postgres://me:pass-word@db/x", "D_KEY": 'with"quote', "E_KEY": str(tmp_path)}
+    environment = {
+        "A_KEY": "12345678",
+        "B_KEY": "1234567",
+        "C": "postgres://me:pass-word@db/x",
+        "D_KEY": 'with"quote',
+        "E_KEY": str(tmp_path),
+    }
     values = secret_values(environment)
     assert set(values) == {"12345678", "pass-word", 'with"quote', 'with\\"quote'}
     assert redact('say "with\\"quote" and 1234567', values) == (f'say "{MASK}" and 1234567', 1)
@@ -27,7 +33,11 @@ def test_tokens_are_known_by_their_shape_and_ordinary_words_stay():
         "eyJ" + "a" * 20 + "." + "b" * 20 + "." + "c" * 20, KEY, KEY.replace("\n", "\\n"),
     ):  # fmt: skip
         assert redact(f'x "{token}" y')[0] == f'x "{MASK}" y', token
-    for words in ("task-login-form-and-its-many-parts", "risk-of-a-very-long-sentence-here", "https://example.invalid:80/a@b"):
+    for words in (
+        "task-login-form-and-its-many-parts",
+        "risk-of-a-very-long-sentence-here",
+        "https://example.invalid:80/a@b",
+    ):
         assert redact(words) == (words, 0)
 
 

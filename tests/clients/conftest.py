@@ -129,9 +129,9 @@ class Stage:
         self.client = client
         os.symlink(program(client) or "", os.path.join(self.root, "bin", client))
 
-    def serve(self, *acts: tuple[Any, ...]) -> ModelServer:
+    def serve(self, *acts: tuple[Any, ...], host: str = "127.0.0.1") -> ModelServer:
         """The scripted model, and the client told to speak to it."""
-        server = ModelServer(*acts, toolless=self.client == "aider")
+        server = ModelServer(*acts, toolless=self.client == "aider", host=host)
         self.servers.append(server)
         self.environment.update(self._endpoint(server.url))
         return server

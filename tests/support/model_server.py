@@ -24,7 +24,7 @@ SHELL = ("Bash", "run_shell_command", "bash", "exec_command", "shell_command", "
 class ModelServer:
     """Start it, give its `url` to a client, look at `requests` afterwards."""
 
-    def __init__(self, *acts: tuple[Any, ...], toolless: bool = False) -> None:
+    def __init__(self, *acts: tuple[Any, ...], toolless: bool = False, host: str = "127.0.0.1") -> None:
         self.acts = list(acts)
         self.toolless = toolless
         self.closing = threading.Event()
@@ -49,11 +49,11 @@ class ModelServer:
                 raw = self.rfile.read(length) if length else _chunked(self.rfile)
                 owner.answer(self, json.loads(raw or b"{}"))
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Talk)
+        self._server = ThreadingHTTPServer((host, 0), Talk)
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
         self._thread.start()
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        self.url = f"http://{host}:{self._server.server_port}"
 
     def close(self) -> None:
         self.closing.set()

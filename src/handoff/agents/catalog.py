@@ -45,6 +45,13 @@ def arguments(name: str, *, commands: Mapping[str, Any] | None = None, where: st
     return _said(name, commands, where)[1]
 
 
+def network(name: str, *, commands: Mapping[str, Any] | None = None, where: str = "config.toml") -> str:
+    """How far the network reaches for this agent, if the settings say so."""
+    _said(name, commands, where)
+    said = (commands or {}).get(name)
+    return str(said.get("network", "")) if isinstance(said, dict) else ""
+
+
 def names(*, commands: Mapping[str, Any] | None = None) -> list[str]:
     """Every agent that can be named, ours first."""
     return list(dict.fromkeys([*OURS, *sorted(commands or {}), *sorted(point.name for point in _points())]))
@@ -57,8 +64,10 @@ def _said(name: str, commands: Mapping[str, Any] | None, where: str) -> tuple[li
         return None, ()
     parts = said if isinstance(said, dict) else {"command": said}
     for key, words in parts.items():
-        if key not in ("command", "arguments"):
-            raise ConfigError(f"{where}: agents.{name}.{key} is not known.", "Known are: command, arguments.")
+        if key not in ("command", "arguments", "network"):
+            raise ConfigError(f"{where}: agents.{name}.{key} is not known.", "Known are: command, arguments, network.")
+        if key == "network":
+            continue
         if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
             raise ConfigError(
                 f"{where}: agents.{name} must be a list of texts, not {words!r}.",

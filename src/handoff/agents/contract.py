@@ -143,6 +143,8 @@ class Adapter(Record):
     """Files of the person's home a sandboxed client needs: where each is, where in its own folder it looks, whether it renews it."""
     variables: tuple[str, ...] = ()
     """Names of variables the client is set up by (`CLAUDE_*`), which a sandboxed one sees; `secrets` it sees anyway."""
+    hosts: tuple[str, ...] = ()
+    """Its provider's hosts: all that a session of it reaches where the network is kept to a list."""
     settings: tuple[str, str] = ("", "")
     """The client's settings below the person's home, and the variable that moves their folder: what of them holds is read by `launch`."""
     interactive: Start | None = None

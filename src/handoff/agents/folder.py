@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 BROKER, CLIENT = os.path.join("broker", "socket"), "client"
 FACTS, BATON, PERMISSIONS, TOKEN = "session.json", "baton.md", "permissions", "token"
+REFUSED = "refused-hosts"
 HELLO, MCP_HELLO, CALLS, STOP, STOPPED, OUTCOME = "hello", "hello-mcp", "calls", "stop", "stopped", "outcome.json"
 _NAMES = "abcdefghijklmnopqrstuvwxyz0123456789-"
 

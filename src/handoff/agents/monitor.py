@@ -56,7 +56,9 @@ def main(folder: str) -> int:
     if here:  # what a person types is for the client, which has the same terminal
         signal.signal(signal.SIGINT, lambda *_: None)
     adopt_orphans()
-    from handoff.agents.reading.recording import Recording  # what everybody loads who reads a session's folder stays small
+    from handoff.agents.reading.recording import (
+        Recording,
+    )  # what everybody loads who reads a session's folder stays small
 
     recording = Recording()
     try:

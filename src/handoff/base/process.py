@@ -230,10 +230,12 @@ def parents_of(pid: int) -> list[str]:
     return found
 
 
-def replace(argv: Sequence[str]) -> NoReturn:
-    """Become another program, with the environment as it is."""
+def replace(argv: Sequence[str], environment: Mapping[str, str] | None = None) -> NoReturn:
+    """Become another program, with the environment as it is or another one."""
     try:
-        os.execvp(argv[0], list(argv))  # noqa: S606 - a shell would only stand between
+        if environment is not None:
+            os.execvpe(argv[0], list(argv), environment)  # noqa: S606 - a shell would only stand between
+        os.execvp(argv[0], list(argv))  # noqa: S606 - the same
     except FileNotFoundError:
         raise UserError(f"'{argv[0]}' was not found.", "Install it or fix PATH.") from None
     except OSError as error:

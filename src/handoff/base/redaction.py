@@ -96,16 +96,16 @@ class RedactedStream:
         if not whole and len(self._held) > _LONGEST_LINE:
             whole = len(self._held) - _OVERLAP
         key = self._held.rfind(_BEGIN, 0, whole)
-        if key >= 0 and self._is_open(key):
+        if key >= 0 and self._is_open(key, whole):
             whole = key
         ready, self._held = self._held[:whole], self._held[whole:]
         return self._clean(ready)
 
-    def _is_open(self, key: int) -> bool:
+    def _is_open(self, key: int, whole: int) -> bool:
         """Whether a private key of several lines begins here and has not ended."""
         line = self._held[self._held.rfind(b"\n", 0, key) + 1 : key]
         begins = not line.strip() and b"PRIVATE KEY-----" in self._held[key : key + 64]
-        return begins and self._held.find(_END, key) < 0 and len(self._held) - key < _LONGEST_KEY
+        return begins and self._held.find(_END, key, whole) < 0 and len(self._held) - key < _LONGEST_KEY
 
     def rest(self) -> bytes:
         """What is left when the program is over."""

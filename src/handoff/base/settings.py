@@ -268,6 +268,17 @@ HOME_KEYS: dict[str, Key] = {
         "names of variables that sessions may see beside PATH, HOME and their like; MY_* for all that begin so",
         [],
     ),
+    "session_network": Key(
+        "text",
+        "what sandboxed sessions and checks reach: all, providers (the agent's own and session_hosts) or none",
+        "all",
+    ),
+    "session_network_project": Key(
+        "table", 'the same by project, for example { shop = "providers" }; the strictest holds', {}
+    ),
+    "session_hosts": Key(
+        "list", 'hosts that are reached beside the agent\'s own, for example ["pypi.org", "*.pythonhosted.org"]', []
+    ),
     "session_minutes": Key("number", "minutes a session of an agent may take when it is not told otherwise", 240),
     "reading_list": Key(
         "list",

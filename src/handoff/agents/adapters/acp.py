@@ -90,6 +90,17 @@ ADAPTER = Adapter(
         "OPENCODE_*",
         "QWEN_*",
     ),
+    hosts=(
+        "api.anthropic.com",
+        "api.openai.com",
+        "chatgpt.com",
+        "generativelanguage.googleapis.com",
+        "cloudcode-pa.googleapis.com",
+        "oauth2.googleapis.com",
+        "api.github.com",
+        "*.githubcopilot.com",
+        "openrouter.ai",
+    ),
     secrets=tuple(
         """ANTHROPIC_API_KEY OPENAI_API_KEY GEMINI_API_KEY GOOGLE_API_KEY COPILOT_PROVIDER_API_KEY GH_TOKEN GITHUB_TOKEN
         COPILOT_GITHUB_TOKEN""".split()

@@ -60,5 +60,11 @@ ADAPTER = Adapter(
         "OPENROUTER_*",
         "LITELLM_*",
     ),
+    hosts=(
+        "api.anthropic.com",
+        "api.openai.com",
+        "generativelanguage.googleapis.com",
+        "openrouter.ai",
+    ),
     secrets=("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY"),
 )

@@ -138,6 +138,11 @@ ADAPTER = Adapter(
         "BASH_*",
         "MCP_*",
     ),
+    hosts=(
+        "api.anthropic.com",
+        "platform.claude.com",
+        "console.anthropic.com",
+    ),
     secrets=("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"),
     logins=((".claude/.credentials.json", "claude/.credentials.json", True),),
     interactive=interactive,

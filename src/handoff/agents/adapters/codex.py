@@ -184,6 +184,11 @@ ADAPTER = Adapter(
         "OPENAI_*",
         "CODEX_*",
     ),
+    hosts=(
+        "api.openai.com",
+        "chatgpt.com",
+        "auth.openai.com",
+    ),
     secrets=("OPENAI_API_KEY", "CODEX_API_KEY"),
     logins=((".codex/auth.json", "codex/auth.json", True),),
     settings=(".codex/config.toml", "CODEX_HOME"),

@@ -82,5 +82,9 @@ ADAPTER = Adapter(
         "COPILOT_*",
         "GH_HOST",
     ),
+    hosts=(
+        "api.github.com",
+        "*.githubcopilot.com",
+    ),
     secrets=("COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN", "COPILOT_PROVIDER_API_KEY"),
 )

@@ -124,6 +124,12 @@ ADAPTER = Adapter(
         "GEMINI_*",
         "GOOGLE_*",
     ),
+    hosts=(
+        "generativelanguage.googleapis.com",
+        "cloudcode-pa.googleapis.com",
+        "oauth2.googleapis.com",
+        "aiplatform.googleapis.com",
+    ),
     secrets=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
     logins=(
         (".gemini/settings.json", "gemini/.gemini/settings.json", False),

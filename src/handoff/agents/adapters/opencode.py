@@ -118,6 +118,13 @@ ADAPTER = Adapter(
         "GEMINI_*",
         "OPENROUTER_*",
     ),
+    hosts=(
+        "api.anthropic.com",
+        "api.openai.com",
+        "generativelanguage.googleapis.com",
+        "openrouter.ai",
+        "opencode.ai",
+    ),
     secrets=("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY"),
     logins=(
         (".local/share/opencode/auth.json", "opencode/share/opencode/auth.json", True),

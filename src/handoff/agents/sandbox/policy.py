@@ -31,4 +31,6 @@ class Policy(NamedTuple):
     network: str = ALL
     hosts: tuple[str, ...] = ()
     """What is reached where the network is `providers`: `name`, `*.name`, or with `:port`."""
+    refused: str = ""
+    """The file in which hosts are written down that were asked for and are not on that list."""
     terminal: bool = False

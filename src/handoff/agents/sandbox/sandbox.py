@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from handoff.agents.sandbox.home import allowed, homes, inside, of_program
 from handoff.agents.sandbox.landlock import OLDEST, launcher_words, version
-from handoff.agents.sandbox.policy import ALL
+from handoff.agents.sandbox.policy import ALL, PROVIDERS
+from handoff.agents.sandbox.proxy import inner_words, outer_words
 from handoff.agents.sandbox.variables import inside_environment
 from handoff.base.process import capture, find
 
@@ -74,7 +75,10 @@ def wrap(policy: Policy, argv: Sequence[str], environment: Mapping[str, str], *,
     if by == BUBBLEWRAP:
         program = find("bwrap", path=environment.get("PATH", os.defpath)) or "bwrap"
         within["TMPDIR"] = _TMP  # a folder of its own, bound there
-        return Wrapped([program, *bubblewrap_words(policy), "--", *argv], within)
+        words = [program, *bubblewrap_words(policy), "--"]
+        if policy.network == PROVIDERS:
+            words = [*outer_words(policy.hosts, policy.refused), *words, *inner_words(policy.hosts)]
+        return Wrapped([*words, *argv], within)
     if by == LANDLOCK:
         return Wrapped([*launcher_words(policy), "--", *argv], within)
     if by == SEATBELT:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from handoff.agents.sandbox.policy import ALL, NETWORKS
 from handoff.agents.sandbox.sockets import sockets
+from handoff.base.errors import ConfigError
 from handoff.base.files import make_folder, write_atomic
 from handoff.base.redaction import has_credentials, redact, says_secret
 from handoff.engine.home import home_config
@@ -13,6 +15,7 @@ from handoff.git.plumbing import Git
 
 if TYPE_CHECKING:
     from handoff.agents.sandbox.policy import Policy
+    from handoff.base.settings import Config
     from handoff.engine.app import App
 
 GIT_SETTINGS = "gitconfig"
@@ -31,7 +34,15 @@ _HTTP = frozenset("http.sslcainfo http.sslverify http.proxy http.version http.po
 _NAME_FILES = frozenset("core.excludesfile core.attributesfile commit.template http.sslcainfo".split())
 
 
-def with_allowances(app: App, policy: Policy, *, checkout: str) -> Policy:
+def network_of(config: Config, *said: str) -> str:
+    """How far the network reaches: the strictest of what is said holds."""
+    for one in said:
+        if one not in NETWORKS:
+            raise ConfigError(f"{config.path}: the network is '{one}'.", f"Use one of: {', '.join(NETWORKS)}.")
+    return max(said, key=NETWORKS.index)
+
+
+def with_allowances(app: App, policy: Policy, *, checkout: str, project: str) -> Policy:
     """The policy of a workspace with what the settings allow and without what this machine must not show.
 
     The git settings are those that hold in the person's own `checkout`: who one is may depend on the folder.
@@ -47,6 +58,13 @@ def with_allowances(app: App, policy: Policy, *, checkout: str) -> Policy:
         visible=(*policy.visible, *files, *named),
         variables=(*config.texts("session_variables"), *config.texts("check_variables")),
         git_settings=settings,
+        network=network_of(
+            config,
+            policy.network,
+            config.text("session_network"),
+            str(config.values["session_network_project"].get(project, ALL)),
+        ),
+        hosts=tuple(config.texts("session_hosts")),
     )
 
 

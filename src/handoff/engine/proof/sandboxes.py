@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from handoff.agents.sandbox.policy import ALL, NONE, Policy
-from handoff.agents.sandbox.sandbox import NOTHING, Wrapped, layer, wrap
-from handoff.base.errors import UserError
+from handoff.agents.sandbox.policy import ALL, NONE, PROVIDERS, Policy
+from handoff.agents.sandbox.sandbox import BUBBLEWRAP, NOTHING, Wrapped, layer, wrap
+from handoff.base.errors import Refused, UserError
 from handoff.engine.home import home_config
 from handoff.engine.proof.allowances import with_allowances
 from handoff.git.plumbing import find_top, open_source
@@ -28,7 +28,17 @@ class Sandbox(NamedTuple):
 
     def wrap(self, argv: Sequence[str], environment: Mapping[str, str]) -> Wrapped:
         """The command as it must be started to run inside. The policy is whole by now: nothing is added to the words."""
+        refuse_open_network(self.policy, self.layer)
         return wrap(self.policy, argv, environment, by=self.layer)
+
+
+def refuse_open_network(policy: Policy, layer: str) -> None:
+    """A list of hosts that this machine's sandbox cannot hold is refused, not forgotten."""
+    if policy.network == PROVIDERS and layer not in (BUBBLEWRAP, NOTHING):
+        raise Refused(
+            f"The network is to be kept to a list of hosts, and {layer} cannot do that.",
+            'Install bubblewrap (apt install bubblewrap), or set session_network to "all" or "none".',
+        )
 
 
 def sandbox_of_workspace(
@@ -58,7 +68,8 @@ def sandbox_of_workspace(
         terminal=terminal,
     )
     checkout = next(iter(checkouts_of(workspace.project)), "") if workspace.kind == CLONE else workspace.tree
-    return Sandbox(present_layer(app), with_allowances(app, policy, checkout=checkout))
+    policy = with_allowances(app, policy, checkout=checkout, project=os.path.basename(workspace.project))
+    return Sandbox(present_layer(app), policy)
 
 
 def sandbox_of_folder(
@@ -95,10 +106,8 @@ def present_layer(app: App) -> str:
 def allowed(app: App) -> dict[str, list[str]]:
     """What the settings allow beside the usual."""
     config = home_config(app)
-    return {
-        what: config.texts(key)
-        for what, key in (("files", "session_files"), ("caches", "session_caches"), ("variables", "session_variables"))
-    }
+    names = {what: f"session_{what}" for what in ("files", "caches", "variables", "hosts")}
+    return {"network": [config.text("session_network")], **{what: config.texts(key) for what, key in names.items()}}
 
 
 def checkouts_of(project: str) -> list[str]:

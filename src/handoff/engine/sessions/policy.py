@@ -5,16 +5,24 @@ from __future__ import annotations
 import os
 import sys
 
+from handoff.agents import catalog
 from handoff.agents import folder as folders
+from handoff.agents.sandbox.hosts import hosts_in
 from handoff.agents.sandbox.sandbox import wrap
+from handoff.agents.sandbox.variables import matches
 from handoff.base.files import make_folder
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.settings import PROJECT_FOLDER, without_guard
 from handoff.board.tasks import batches, tasks
+from handoff.engine.home import home_config
+from handoff.engine.proof.allowances import network_of
+from handoff.engine.proof.sandboxes import refuse_open_network
 from handoff.engine.sessions.placement import OWNED
 from handoff.git import guard
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from handoff.agents.contract import Launch, LaunchRequest
     from handoff.agents.sandbox.policy import Policy
     from handoff.board.tasks.tasks import Task
@@ -49,6 +57,10 @@ def command(
         return ClientCommand(environment, {"argv": list(launch.argv)})
     socket = os.path.join(folder, folders.BROKER)
     policy = _policy(placement, placement.policy, client, launch, request, folder)
+    policy = _with_network(app, policy, client, launch, request, environment)._replace(
+        refused=os.path.join(folder, folders.REFUSED)
+    )
+    refuse_open_network(policy, placement.layer)
     inside = wrap(policy, launch.argv, environment, by=placement.layer)
     mine = {name: value for name, value in inside.environment.items() if name != "HANDOFF_HOME"}
     mine["HANDOFF_BROKER"] = socket
@@ -122,6 +134,18 @@ def _policy(
         visible=(*policy.visible, broker, os.path.join(folder, folders.BATON), *seen),
         variables=(*policy.variables, *adapter.secrets, *adapter.variables, *launch.environment, *launch.variables),
     )
+
+
+def _with_network(
+    app: App, policy: Policy, client: Client, launch: Launch, request: LaunchRequest, environment: Mapping[str, str]
+) -> Policy:
+    """What the client reaches where the network is by list: its provider, also where the person's own settings name another."""
+    config = home_config(app)
+    said = catalog.network(client.adapter.name, commands=config.values["agents"], where=config.path) or policy.network
+    values = [value for name, value in environment.items() if matches(name, policy.variables)]
+    words = [word for word in launch.argv if word != request.prompt]  # a brief may name anything
+    hosts = (*policy.hosts, *client.adapter.hosts, *hosts_in((*values, *words)))
+    return policy._replace(network=network_of(config, policy.network, said), hosts=tuple(dict.fromkeys(hosts)))
 
 
 def _logins(home: str, folder: str, client: Client) -> tuple[list[str], list[str]]:

@@ -18,6 +18,7 @@ from handoff.base.light_json import dumps
 from handoff.base.markdown import shell_line
 from handoff.base.process import start_of
 from handoff.base.record import TYPE_CHECKING, Record
+from handoff.base.redaction import without_secrets
 from handoff.board.sessions import holds, leases, sessions
 from handoff.board.tasks import tasks
 from handoff.engine.fanout import views
@@ -38,8 +39,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from handoff.agents.contract import Abilities, Adapter, AgentOutcome, Start
-    from handoff.base.redaction import without_secrets
-from handoff.base.settings import Config
+    from handoff.base.settings import Config
     from handoff.board.sessions.leases import Claim
     from handoff.board.tasks.tasks import Task
     from handoff.engine.app import App
@@ -326,6 +326,7 @@ def wait(app: App, started: RunningSession) -> AgentOutcome:
     """Stay until nothing of the session runs any more; signs of life renew the lease."""
     look = running.SessionWatch(app, started.claim, started.session)
     outcome = supervise(started.session, look=look)
+    look.note_refused()
     look.note_money()  # most clients tell their bill with their last word
     return outcome
 

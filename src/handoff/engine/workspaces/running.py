@@ -11,6 +11,7 @@ from handoff.base.files import make_folder, remove, write_atomic
 from handoff.base.marked import end as end_processes
 from handoff.base.marked import is_alive, of_session
 from handoff.base.record import TYPE_CHECKING, Record
+from handoff.board.events import journal
 from handoff.board.sessions import expenses, holds, leases
 from handoff.board.tasks import states, tasks
 from handoff.engine.workspaces.transcripts import known_session
@@ -136,6 +137,7 @@ class SessionWatch:
         self._beaten = now if not claim.repeated else now - self._every
         self._left_at: float | None = None
         self._money = 0.0
+        self._refused = 0
         self._proved = False
         if claim.repeated:
             self._row_at -= ROW_SECONDS
@@ -152,6 +154,7 @@ class SessionWatch:
 
     def _look(self, now: float) -> None:
         self.note_money()
+        self.note_refused()
         if self._session.seen.tools and not self._proved:  # its provider serves it: others need not wait for its end
             self._proved = holds.prove(self._app.database, self._claim.session) or True
         task, fence = tasks.get(self._app.database, key=self._claim.task.key), self._claim.fence
@@ -167,6 +170,20 @@ class SessionWatch:
                 self._session.stop("it had reported and did not end")
         else:
             self._session.stop("the task was taken from this session")
+
+    def note_refused(self) -> None:
+        """Hosts it asked for that are not on its list: a person sees them, and may add one."""
+        hosts = folders.text_of(self._session.folder, folders.REFUSED).split()
+        if len(hosts) > self._refused:
+            new, self._refused = hosts[self._refused :], len(hosts)
+            with self._app.database.transaction() as transaction:
+                journal.append(
+                    transaction,
+                    "session.host_refused",
+                    task=self._claim.task,
+                    session=self._session.name,
+                    hosts=", ".join(new),
+                )
 
     def note_money(self) -> None:
         """What it has cost so far counts at once: a day's limit must not be overrun by sessions that still run."""

@@ -1,0 +1,60 @@
+"""What a session says, is told and reports is on the disk without secrets, and a refused host is an event."""
+
+from __future__ import annotations
+
+import os
+
+from handoff.agents.sandbox.sandbox import BUBBLEWRAP, layer
+from sandbox import absent
+from scripts import handoff, write_script
+
+SECRET = "correct-horse-battery"
+
+
+def _holding(folder: str, text: str) -> list[str]:
+    found = []
+    for top, _, names in os.walk(folder):
+        for name in names:
+            path = os.path.join(top, name)
+            if os.path.isfile(path):
+                with open(path, "rb") as file:
+                    found += [path] if text.encode() in file.read() else []
+    return found
+
+
+def _start(cli, tmp_path, *acts) -> dict:
+    script = write_script(str(tmp_path / "script.toml"), *acts)
+    return cli("session", "start", "demo", "--agent", "scripted", "--with", script, "--json", code=None).json
+
+
+def test_a_secret_is_never_written_down(repo, cli, tmp_path):
+    cli.environment["MY_SERVICE_TOKEN"] = SECRET
+    cli("dump", "--task", "demo", "--next", "Say it.", "--check", "echo checked $MY_SERVICE_TOKEN; test -f a.txt")
+    say = 'echo "said $MY_SERVICE_TOKEN and ghp_' + "a" * 36 + '"; echo "wrong $MY_SERVICE_TOKEN" >&2'
+    end = _start(
+        cli,
+        tmp_path,
+        {"run": say},
+        {"run": "touch a.txt"},
+        {"run": handoff("done", "--summary", '"with $MY_SERVICE_TOKEN"')},
+    )
+    folder = os.path.join(os.environ["HANDOFF_HOME"], "repo", "sessions", end["session"])
+    said = cli("session", "log", end["session"], "--raw").out
+    assert "said [redacted] and [redacted]" in said
+    assert end["state"] == "done", said
+    assert "with [redacted]" in cli("show", "demo").out
+    assert _holding(folder, SECRET) == []
+    assert _holding(os.environ["HANDOFF_HOME"], SECRET) == []
+
+
+def test_a_host_that_was_refused_is_told(repo, cli, tmp_path):
+    if layer(os.environ, wanted=BUBBLEWRAP) != BUBBLEWRAP:
+        absent(BUBBLEWRAP)
+    cli("dump", "--task", "demo", "--next", "Fetch it.")
+    with open(os.path.join(os.environ["HANDOFF_HOME"], "config.toml"), "w", encoding="utf-8") as file:
+        file.write('session_workspace = "clone"\n[agents.scripted]\nnetwork = "providers"\n')
+    fetch = "python3 -c \"import urllib.request; urllib.request.urlopen('http://example.invalid/x')\""
+    end = _start(cli, tmp_path, {"run": fetch, "may_fail": True}, {"run": handoff("done")})
+    assert "does not let this session reach example.invalid:80" in cli("session", "log", end["session"], "--raw").out
+    assert "example.invalid:80" in cli("log").out
+    assert end["state"] == "done"
