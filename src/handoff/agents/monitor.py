@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     from handoff.agents.reading.recording import Recording
+    from handoff.base.redaction import RedactedStream
 
     _Written = TypeVar("_Written")
 
@@ -71,7 +72,7 @@ def main(folder: str) -> int:
         _tell(folder, {"code": CANNOT_START, "error": str(error), "stragglers": 0, "stopped": False})
         return 1
     _write(folder, PROCESS, {"pid": pid, "start": start_of(pid), "monitor": os.getpid()})
-    recording.begin({**from_environment().environment, **environment}, *ends)
+    recording.begin(ends, _streams({**from_environment().environment, **environment}, len(ends)))
     code = _wait(pid, stopping, recording, here=here)
     if broker:
         _signal_group(broker, signal.SIGKILL)  # what it was still answering had nobody left to answer
@@ -79,6 +80,13 @@ def main(folder: str) -> int:
     recording.finish()
     _tell(folder, {"code": code, "error": "", "stragglers": stragglers, "stopped": bool(stopping)})
     return 0
+
+
+def _streams(environment: dict[str, str], count: int) -> list[RedactedStream]:
+    from handoff.base.redaction import RedactedStream, secret_values  # the client runs by now, and need not wait for it
+
+    values = secret_values(environment)
+    return [RedactedStream(values) for _ in range(count)]
 
 
 def _inside(folder: str, order: dict[str, Any]) -> tuple[dict[str, str], int]:

@@ -23,6 +23,7 @@ from handoff.git.workspaces.workspaces import WorkspaceRequest
 from sandbox import absent
 from snapshot_archive import SnapshotArchive
 
+ANOTHER, METADATA = "127.0.0.2", "169.254.169.254"
 LOOK = """
 import json, socket, sys, urllib.error, urllib.request
 asked = json.load(open("asked.json"))
@@ -105,11 +106,11 @@ def test_what_is_on_the_list_is_reached_and_everything_else_is_refused_by_name(r
     asked = {
         "urls": {
             "own server": f"http://127.0.0.1:{here}/a",
-            "listed": f"http://127.0.0.2:{other}/b",
-            "wrong port": f"http://127.0.0.2:{here}/c",
+            "listed": f"http://{ANOTHER}:{other}/b",
+            "wrong port": f"http://{ANOTHER}:{here}/c",
             "not listed": "http://example.invalid/d",
             "by https": "https://example.invalid/e",
-            "metadata": "http://169.254.169.254/latest",
+            "metadata": f"http://{METADATA}/latest",
         },
         "sockets": {
             "straight": ["AF_INET", ["127.0.0.2", other]],
@@ -154,8 +155,8 @@ def test_hosts_are_matched_by_name_and_port():
     assert not hosts.has("pypi.org.evil.com", 443)
     assert not hosts.has("pythonhosted.org", 443)
     assert not hosts.has("model.local", 443)
-    assert hosts_in(['base_url="http://127.0.0.1:1234/v1"', "https://API.example.com/v1 x"]) == (
+    assert hosts_in(['base_url="http://127.0.0.1:1234/v1"', "https://API.example.test/v1 x"]) == (
         "127.0.0.1:1234",
-        "api.example.com:443",
+        "api.example.test:443",
     )
     assert loopback_ports(["localhost:1", "127.0.0.1:2", "[::1]:3", "a:4", "localhost"]) == [1, 2, 3]

@@ -8,7 +8,7 @@ import select
 from handoff.base.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Sequence
 
     from handoff.base.redaction import RedactedStream
 
@@ -32,15 +32,12 @@ class Recording:
         self._files[read] = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         return write
 
-    def begin(self, environment: Mapping[str, str], *ends: int) -> None:
-        """The client has its ends now: ours are closed, and what is secret in its environment is known."""
-        from handoff.base.redaction import RedactedStream, secret_values
-
+    def begin(self, ends: Sequence[int], streams: Sequence[RedactedStream]) -> None:
+        """The client has its ends now: ours are closed, and it is known what is secret."""
         for end in ends:
             os.close(end)
-        values = secret_values(environment)
-        for read in self._files:
-            self._streams[read] = RedactedStream(values)
+        for read, stream in zip(self._files, streams, strict=True):
+            self._streams[read] = stream
             self._poll.register(read, select.POLLIN)
 
     def take(self, seconds: float) -> None:

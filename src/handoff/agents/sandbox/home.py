@@ -61,7 +61,7 @@ def _user() -> str:
         return ""
 
 
-def allowed(policy: Policy, covered: Sequence[str], environment: Mapping[str, str]) -> list[str]:
+def shown_places(policy: Policy, covered: Sequence[str], environment: Mapping[str, str]) -> list[str]:
     """What is shown of the folders that are covered inside: toolchains of the home, and what PATH and variables lead to."""
     found = [os.path.join(home, name) for home in homes(policy) for name in TOOLS]
     for name in _NAMED_BY:

@@ -6,7 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, NamedTuple
 
-from handoff.agents.sandbox.home import allowed, homes, inside, of_program
+from handoff.agents.sandbox.home import homes, inside, of_program, shown_places
 from handoff.agents.sandbox.landlock import OLDEST, launcher_words, version
 from handoff.agents.sandbox.policy import ALL, PROVIDERS
 from handoff.agents.sandbox.proxy import inner_words, outer_words
@@ -105,7 +105,7 @@ def _with_places(policy: Policy, argv: Sequence[str], environment: Mapping[str, 
     shown = [*policy.visible, policy.git_settings, *of_program(argv[0], covered)]
     return policy._replace(
         hidden=tuple(dict.fromkeys(hidden)),
-        visible=(*_placed(policy, shown), *allowed(policy, covered, environment)),
+        visible=(*_placed(policy, shown), *shown_places(policy, covered, environment)),
         writable=tuple(_placed(policy, policy.writable)),
     )
 

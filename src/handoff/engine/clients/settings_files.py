@@ -7,9 +7,10 @@ import os
 
 from handoff.agents.dialects import INSTALLED
 from handoff.agents.hook_entries import flat, group_hooks
-from handoff.base import files, json_edit
+from handoff.base import files
 from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING, Record
+from handoff.engine.clients import json_edit
 from handoff.engine.sessions.agent_programs import own_words
 from handoff.git.plumbing import find_top
 

@@ -103,7 +103,7 @@ def present_layer(app: App) -> str:
     return NOTHING if wanted == NOTHING else layer(app.settings.environment, wanted=wanted)
 
 
-def allowed(app: App) -> dict[str, list[str]]:
+def allowances(app: App) -> dict[str, list[str]]:
     """What the settings allow beside the usual."""
     config = home_config(app)
     names = {what: f"session_{what}" for what in ("files", "caches", "variables", "hosts")}

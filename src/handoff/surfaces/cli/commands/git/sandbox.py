@@ -25,7 +25,7 @@ def _sandbox_arguments(parser: Parser) -> None:
 def _sandbox(ctx: Context, arguments: argparse.Namespace) -> int:
     if arguments.status:
         name = engine.present_layer(ctx.app)
-        allowed = engine.allowed(ctx.app)
+        allowed = engine.allowances(ctx.app)
         ctx.out.data({"layer": name, "holds": WORDS[name], "advice": ADVICE if name == NOTHING else "", **allowed})
         ctx.out.line(f"{name}: {WORDS[name]}.")
         for what, names in allowed.items():
