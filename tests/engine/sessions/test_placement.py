@@ -124,8 +124,8 @@ def test_a_machine_without_a_sandbox_says_so_unless_one_was_demanded(ground, mon
     assert (found.kind, found.sandbox, found.policy) == (CLONE, NONE, None)
     assert found.words.startswith("No sandbox: ")
     with pytest.raises(Refused, match="no sandbox of the kind 'workspace'"):
-        check_sandbox(ground.app, sandbox=WORKSPACE, workspace=ground.repo.path)
-    check_sandbox(ground.app, sandbox=NONE, workspace=ground.repo.path)
+        check_sandbox(ground.app, sandbox=WORKSPACE)
+    check_sandbox(ground.app, sandbox=NONE)
 
 
 def test_a_layer_that_cannot_tell_files_apart_refuses_what_only_bubblewrap_can(ground, monkeypatch):
