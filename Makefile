@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-fast test-clients hunt lint format bench docs clean
+.PHONY: help demo test test-fast test-unsandboxed test-clients hunt lint format bench docs clean
 
 help:                       ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## */\1|/p' Makefile | while IFS='|' read -r name text; do printf '  make %-10s %s\n' "$$name" "$$text"; done
@@ -43,6 +43,11 @@ test: $(VENV)/.dev          ## the whole suite
 
 test-fast: $(VENV)/.dev     ## the suite without the slow tests
 	$(PYTEST) -m "not slow and not clients"
+
+# For a machine whose PATH has no bubblewrap: what starts sessions and checks, and says what it does without.
+test-unsandboxed: $(VENV)/.dev
+	$(PYTEST) -m "not slow and not clients" tests/agents tests/engine/proof tests/engine/sessions tests/engine/flows \
+	  tests/surfaces/cli/commands/agents tests/surfaces/cli/commands/workflows
 
 test-clients: $(VENV)/.dev  ## real agent clients against a scripted model; CLIENTS="claude codex" for some of them
 	$(BIN)/python tests/support/real_clients.py install $(CLIENTS)
