@@ -13,7 +13,9 @@ from typing import Any
 
 from handoff.base.clock import SystemClock
 
-_WORD = re.compile(r"\x1b\[([?0-9;]*)([A-Za-z])|\x1b[()][A-Z0-9]|\r|\n|[^\x1b\r\n]+|\x1b")
+_WORD = re.compile(
+    r"\x1b\[([?<=>0-9;$]*)([A-Za-z])|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[()][A-Z0-9]|\r|\n|[^\x1b\r\n]+|\x1b"
+)
 
 
 class Screen:
@@ -59,6 +61,10 @@ class Screen:
                 self.lines += [""] * (self._row + 1 - len(self.lines))
             elif word.group(2) == "A":
                 self._row = max(0, self._row - int(amount or 1))
+            elif word.group(2) == "H":
+                row, _, column = amount.partition(";")
+                self._row, self._column = int(row or 1) - 1, int(column or 1) - 1
+                self.lines += [""] * (self._row + 1 - len(self.lines))
             elif word.group(2) == "K":
                 self.lines[self._row] = ""
             elif amount.startswith("?25"):
@@ -67,6 +73,10 @@ class Screen:
                 line = self.lines[self._row].ljust(self._column)
                 self.lines[self._row] = line[: self._column] + whole + line[self._column + len(whole) :]
                 self._column += len(whole)
+
+    def type(self, text: str) -> None:
+        """As if a person typed it."""
+        os.write(self._ours, text.encode())
 
     def close(self) -> None:
         if self.process.poll() is None:

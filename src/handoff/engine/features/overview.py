@@ -16,8 +16,6 @@ from handoff.board.tasks.tasks import PHASE
 from handoff.engine.home import home_config
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from handoff.board.events.incidents import Incident
     from handoff.board.gates import Gate
     from handoff.board.sessions.holds import Hold
@@ -25,6 +23,7 @@ if TYPE_CHECKING:
     from handoff.board.tasks.cards import Card
     from handoff.board.tasks.flows import Flow
     from handoff.engine.app import App
+    from handoff.store.database import Store
 
 SECTIONS = NEEDS, RUNNING, LANDED, NEXT = ("needs you", "running", "landed", "next")
 OVER = "over"
@@ -88,10 +87,29 @@ def look(app: App, *, project: str = "", since: float | None = None) -> Overview
     """Everything at one moment; `since` is when the person looked last."""
     began = last_look(app, project=project) if since is None else since
     with app.database.transaction(write=False) as transaction:
-        now = transaction.now()
-        facts = Facts(
-            now=now,
-            program=app.settings.program,
+        facts = facts_of(transaction, project=project, program=app.settings.program)
+        shown = cards.listing(transaction, project=project, since=began)
+        found = [facts.item(card) for card in shown] + facts.others(since=began)
+        progress = [BatchProgress(*row) for row in batches.states_of_parts(transaction, project=project)]
+    return Overview(
+        at=facts.now,
+        project=project,
+        since=began,
+        items=found,
+        batches=progress,
+        supervisors=facts.supervisors,
+        spent=expenses.of_a_day(app.database),
+        allowed=home_config(app).number("max_cost_per_day"),
+    )
+
+
+def facts_of(store: Store, *, project: str, program: str) -> Facts:
+    """What there is beside the tasks, at one moment."""
+    with store.transaction(write=False) as transaction:
+        alive = [one for one in executors.listing(transaction) if one.state == executors.ALIVE and one.lease_left > 0]
+        return Facts(
+            now=transaction.now(),
+            program=program,
             every=not project,
             gates={one.gate.task: one.gate for one in gates.listing(transaction, project=project)},
             holds=holds.listing(transaction),
@@ -100,24 +118,8 @@ def look(app: App, *, project: str = "", since: float | None = None) -> Overview
             ],
             incidents=incidents.listing(transaction, project=project),
             flows=flows.listing(transaction, project=project, include_ended=True, limit=_ENDED_FLOWS),
+            supervisors=len(alive),
         )
-        shown = cards.listing(transaction, project=project, since=began)
-        found = [facts.item(card) for card in shown]
-        found += facts.others({(card.project, card.scope) for card in shown if card.kind == PHASE})
-        found += [facts.flow(one) for one in facts.flows if (one.ended_at or 0.0) >= began and one.state == flows.DONE]
-        alive = [one for one in executors.listing(transaction) if one.state == executors.ALIVE and one.lease_left > 0]
-        progress = [BatchProgress(*row) for row in batches.states_of_parts(transaction, project=project)]
-    limit = home_config(app).number("max_cost_per_day")
-    return Overview(
-        at=now,
-        project=project,
-        since=began,
-        items=found,
-        batches=progress,
-        supervisors=len(alive),
-        spent=expenses.of_a_day(app.database),
-        allowed=limit,
-    )
 
 
 class Facts(Record):
@@ -131,6 +133,7 @@ class Facts(Record):
     stops: list[Pause]
     incidents: list[Incident]
     flows: list[Flow]
+    supervisors: int
 
     def item(self, card: Card) -> OverviewItem:
         """A task as a line."""
@@ -205,8 +208,8 @@ class Facts(Record):
         names = {pauses.TASK: (card.id, card.label), pauses.BATCH: (card.scope,)}.get(stop.scope, ())
         return stop.project == card.project and stop.name in names
 
-    def others(self, phases: set[tuple[str, str]]) -> list[OverviewItem]:
-        """What is no task and needs a person: incidents, agents that are held, what is paused, flows that stand still."""
+    def others(self, *, since: float) -> list[OverviewItem]:
+        """What is no task: incidents, agents that are held, what is paused, flows that stand still or have ended."""
         found = [
             self._plain(INCIDENT, one.id, one.at, one.what, self.run("incidents show", one.id, ""), one.project)
             for one in self.incidents
@@ -223,18 +226,19 @@ class Facts(Record):
             found.append(self._plain(PAUSED, stop.words.replace("'", ""), stop.at, words, back, stop.project))
         for flow in self.flows:
             if flow.ended_at is None and flow.state in (flows.BLOCKED, flows.PAUSED):
-                found += self._standing(flow, phases)
+                found += self._standing(flow)
+            elif flow.state == flows.DONE and (flow.ended_at or 0.0) >= since:
+                found.append(self._ended(flow))
         return found
 
-    def _standing(self, flow: Flow, phases: Iterable[tuple[str, str]]) -> list[OverviewItem]:
+    def _standing(self, flow: Flow) -> list[OverviewItem]:
         shown, verb = (states.BLOCKED, "flow retry") if flow.state == flows.BLOCKED else (PAUSED, "flow resume")
-        if shown == states.BLOCKED and (flow.project, flow.id) in phases:
+        if shown == states.BLOCKED and flow.task is not None:
             return []  # its phase says so itself
         command = self.run(verb, flow.id, flow.project)
         return [self._plain(shown, self.address(flow.project, flow.id), flow.changed_at, flow.reason, command)]
 
-    def flow(self, flow: Flow) -> OverviewItem:
-        """A flow that is over."""
+    def _ended(self, flow: Flow) -> OverviewItem:
         at = flow.ended_at or flow.changed_at
         command = self.run("flow status", flow.id, flow.project)
         item = self._plain(cards.GREEN, self.address(flow.project, flow.id), at, flow.request, command, flow.project)

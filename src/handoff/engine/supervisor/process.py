@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from handoff.board.tasks.tasks import Task
     from handoff.engine.app import App
     from handoff.engine.supervisor.phase_run import WorkerSettings
+    from handoff.engine.supervisor.supervisor import Supervisor
 
 _START_SECONDS = 60.0
 _STOP_SECONDS = 30.0
@@ -96,17 +97,30 @@ def worker_settings(
     return WorkerSettings(tuple(dict.fromkeys(agents)), tuple(words), labels_of(app, said=labels), project, workspace)
 
 
-def run(app: App, worker_settings: WorkerSettings, *, limit: int, drain: bool, tell: Callable[[str], None]) -> str:
-    """Be a supervisor until a signal says stop; agents go on and the next supervisor attaches to them. `end` comes next.
+def leave_on_signals(supervisor: Supervisor) -> None:
+    """A signal ends the supervisor, and another one lets it end when what runs has ended."""
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda *_: supervisor.leave())
+    signal.signal(signal.SIGUSR1, lambda *_: supervisor.drain())
+
+
+def run(
+    app: App,
+    worker_settings: WorkerSettings,
+    *,
+    limit: int,
+    drain: bool,
+    tell: Callable[[str], None],
+    begin: Callable[[Supervisor], None] = leave_on_signals,
+) -> str:
+    """Be a supervisor until `begin` has it leave; agents go on and the next supervisor attaches to them. `end` comes next.
 
     What is told last is the answer: what goes on, and what to do about it.
     """
     from handoff.engine.supervisor.supervisor import Supervisor
 
     supervisor = Supervisor(app, worker_settings, limit=limit, tell=tell)
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, lambda *_: supervisor.leave())
-    signal.signal(signal.SIGUSR1, lambda *_: supervisor.drain())
+    begin(supervisor)
     if drain:
         supervisor.drain()
     supervisor.run()

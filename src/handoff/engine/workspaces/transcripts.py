@@ -65,11 +65,24 @@ def transcript(app: App, *, session: str, raw: bool = False, limit: int = 400_00
 
 def last_words(app: App, *, project: str, session: str, agent: str) -> str:
     """The last thing a session of this machine said, in one line; nothing where it is not known."""
+    found = said(app, project=project, session=session, agent=agent)
+    return next((" ".join(line.partition(": ")[2].split()) for line in reversed(found) if ": " in line), "")
+
+
+def said_so_far(app: App, *, project: str, session: str) -> int:
+    """How many bytes a session of this machine has said, to see whether there is more; 0 where it is not known."""
     try:
-        said = _said(app, folders.place(app.settings.home, project, session), agent, raw=False, limit=_LAST)
+        return folders.size_of(folders.place(app.settings.home, project, session), EVENTS)
     except UserError:
-        return ""  # a person's tab, or an agent the settings know no more
-    return next((" ".join(line.partition(": ")[2].split()) for line in reversed(said) if ": " in line), "")
+        return 0
+
+
+def said(app: App, *, project: str, session: str, agent: str) -> list[str]:
+    """What a session of this machine said lately, line by line; nothing where it is not known."""
+    try:
+        return _said(app, folders.place(app.settings.home, project, session), agent, raw=False, limit=_LAST)
+    except UserError:
+        return []  # a person's tab, or an agent the settings know no more
 
 
 def _said(app: App, path: str, agent: str, *, raw: bool, limit: int) -> list[str]:

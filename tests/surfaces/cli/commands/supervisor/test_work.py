@@ -121,7 +121,7 @@ run = "echo x >> {starts}; while ! test -e {go}; do sleep 0.1; done"
     assert os.path.dirname(started["log"]).endswith("logs")
 
 
-def test_a_person_sees_what_runs_and_how_far_plan_and_batches_are(cli, repo, tmp_path):
+def test_a_person_sees_the_board_while_it_works_and_leaves_it_with_ctrl_c(cli, repo, tmp_path):
     go, script = tmp_path / "go", tmp_path / "agent.toml"
     script.write_text(f"""
 [[act]]
@@ -134,16 +134,15 @@ run = "while ! test -e {go}; do sleep 0.05; done"
     words = cli.command("work", "--agent", "scripted", "--max", "1", "--in-checkout", "--", str(script))
     screen = Screen(words, cwd=repo.path, env={**cli.full_environment(), "TERM": "xterm-256color"})
     try:
-        seen = screen.until("1 running", "repo/first", "plan of login", "1/3", "repo/night", "0/2", "started with")
-        assert "scripted" in next(line for line in seen.splitlines() if line.startswith("repo/first"))
-        assert "━" in next(line for line in seen.splitlines() if "plan of login" in line), "a bar"
+        seen = screen.until("●1 running", "● first", "night  ", "2 waiting of 2", "NEXT 3")
+        assert "scripted" in next(line for line in seen.splitlines() if "● first" in line)
         assert not screen.cursor_shown
         cli("pause")
         go.write_text("")
-        screen.until("0 running", "paused: project 'repo'")
-        screen.process.send_signal(signal.SIGINT)
+        screen.until("●0 running", "‖ project repo", "✓ first")
+        screen.type("\x03")  # Ctrl-C means the same as everywhere
         assert screen.process.wait(timeout=60) == 0
-        screen.look()
+        assert "has ended; nothing it started runs on." in screen.look()
         assert screen.cursor_shown, "the terminal is left as it was found"
     finally:
         screen.close()

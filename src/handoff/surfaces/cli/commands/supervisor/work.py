@@ -10,8 +10,10 @@ from handoff.surfaces.cli.command import Command, flag, option
 
 if TYPE_CHECKING:
     import argparse
-    from typing import NoReturn
+    from collections.abc import Callable
+    from typing import Any, NoReturn
 
+    from handoff.engine.app import App
     from handoff.engine.supervisor.phase_run import WorkerSettings
     from handoff.surfaces.cli.command import Context, Parser
 
@@ -32,6 +34,7 @@ def _arguments(parser: Parser) -> None:
     flag(what, "--detach", "work in the background; the log is in the home")
     flag(what, "--stop", "end the supervisors of this machine; their agents go on")
     flag(what, "--status", "show the supervisors and what runs")
+    flag(parser, "--plain", "one line for each thing that happens, also where the board could be shown")
     flag(parser, "--drain", "start nothing more and end when what runs has ended")
     worker_arguments(parser)
 
@@ -102,14 +105,19 @@ def _warn_of_listeners(ctx: Context) -> None:
 
 def _run(ctx: Context, arguments: argparse.Namespace, worker_settings: WorkerSettings) -> NoReturn:
     from handoff.engine.supervisor import process
-    from handoff.surfaces.cli.commands.supervisor.work_view import line_of, view_of
+    from handoff.surfaces.cli.commands.board.board import can_show
+    from handoff.surfaces.cli.commands.supervisor.work_view import on_board, teller
     from handoff.surfaces.mcp import http
 
-    with view_of(ctx) as tell:
+    def work(tell: Callable[[str], None], begin: Callable[[Any], None], app: App) -> str:
         http.start_beside(ctx.settings, tell=tell)
-        last = process.run(ctx.app, worker_settings, limit=arguments.max, drain=arguments.drain, tell=tell)
-    with line_of(ctx) as tell:  # the picture is gone: this stays
-        tell(last)
+        return process.run(app, worker_settings, limit=arguments.max, drain=arguments.drain, tell=tell, begin=begin)
+
+    if can_show(ctx) and not arguments.plain:
+        last = on_board(ctx, worker_settings.project, work)
+    else:
+        last = work(teller(ctx), process.leave_on_signals, ctx.app)
+    teller(ctx)(last)
     process.end()
 
 

@@ -1,35 +1,28 @@
-"""What a person sees while the supervisor works: plain lines, or a live picture on a terminal."""
+"""What a person sees while the supervisor works: the board on a terminal, plain lines everywhere else."""
 
 from __future__ import annotations
 
+import signal
 import threading
-from collections import deque
-from contextlib import contextmanager
 
 from handoff.base.clock import stamp
 from handoff.base.record import TYPE_CHECKING
-from handoff.surfaces.cli.commands.tasks.holds import AGENT
+from handoff.engine.app import App
+from handoff.surfaces.cli.commands.board.board import made
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from typing import Any
 
-    from handoff.engine.supervisor.process import SupervisorStatus
     from handoff.surfaces.cli.command import Context
+    from handoff.surfaces.cli.commands.board.view import BoardApp
 
-_LINES = 8
-_EVERY_SECONDS = 0.5
+    Work = Callable[[Callable[[str], None], Callable[[Any], None], App], str]
 
-
-@contextmanager
-def view_of(ctx: Context) -> Iterator[Callable[[str], None]]:
-    """How the supervisor tells what it does: a picture for a person, lines for everything else."""
-    with _live(ctx) if ctx.out.person and not ctx.out.json_wanted else line_of(ctx) as tell:
-        yield tell
+_NOBODY = "The supervisor ended before it began."
 
 
-@contextmanager
-def line_of(ctx: Context) -> Iterator[Callable[[str], None]]:
+def teller(ctx: Context) -> Callable[[str], None]:
     """One plain line for each thing; one object for each under --json."""
 
     def line(text: str) -> None:
@@ -38,74 +31,60 @@ def line_of(ctx: Context) -> Iterator[Callable[[str], None]]:
         else:
             ctx.out.line(f"{stamp(ctx.app.clock.now())} {text}")
 
-    yield line
+    return line
 
 
-@contextmanager
-def _live(ctx: Context) -> Iterator[Callable[[str], None]]:
-    from rich.live import Live
+def on_board(ctx: Context, project: str, work: Work) -> str:
+    """The supervisor in a thread of its own and the board before it; what was told last is the answer.
 
-    from handoff.engine.app import App
-    from handoff.engine.supervisor import process
+    Whoever leaves the board lets the supervisor leave too, and the board stays until it has; agents go on.
+    """
+    board = made(ctx, project)
+    supervisor = _Worker(ctx, board, work)
+    board.leaving = supervisor.leave
+    signal.signal(signal.SIGUSR1, lambda *_: supervisor.drain())
+    supervisor.start()
+    board.run()
+    supervisor.leave()
+    supervisor.join()
+    if supervisor.fault is not None:
+        raise supervisor.fault
+    return supervisor.last
 
-    told: deque[str] = deque(maxlen=_LINES)
-    over = threading.Event()
 
-    def draw() -> None:
-        app = App(ctx.settings)
-        while not over.wait(_EVERY_SECONDS):
-            live.update(picture(process.status(app), list(told)))
+class _Worker(threading.Thread):
+    """The supervisor behind the board. Its rows are its own: a database belongs to the thread that opened it."""
 
-    with Live(refresh_per_second=2, transient=True) as live:
-        thread = threading.Thread(target=draw, name="view", daemon=True)
-        thread.start()
+    def __init__(self, ctx: Context, board: BoardApp, work: Work) -> None:
+        super().__init__(name="supervisor", daemon=True)
+        self._settings, self._board, self._work = ctx.settings, board, work
+        self._supervisor: Any = None
+        self._left = threading.Event()
+        self.last = _NOBODY
+        self.fault: BaseException | None = None
+
+    def run(self) -> None:
         try:
-            yield told.append
+            self.last = self._work(self._tell, self._begin, App(self._settings))
+        except BaseException as fault:  # noqa: BLE001 - told by the thread that speaks to the person
+            self.fault = fault
         finally:
-            over.set()
-            thread.join(2.0)
+            self._board.leaving = None
+            self._board.over = True
 
+    def _begin(self, supervisor: Any) -> None:
+        self._supervisor = supervisor
+        if self._left.is_set():
+            supervisor.leave()
 
-def picture(found: SupervisorStatus, told: list[str]) -> Any:
-    """Supervisors, running tasks, batches with their bars, the last words."""
-    from rich.console import Group
-    from rich.progress_bar import ProgressBar
-    from rich.table import Column, Table
-    from rich.text import Text
+    def _tell(self, text: str) -> None:
+        self._board.state.tell(text)
 
-    head = Text(
-        f"{_many(len(found.supervisors), 'supervisor')}   {found.ready} ready   {len(found.running)} running   "
-        f"{_many(found.gates, 'gate')}"
-    )
-    hosts = len({task.held_host for task in found.running}) > 1
-    running = Table(
-        Column("task", overflow="fold"), "agent", *(["host"] if hosts else []), "attempt", box=None, pad_edge=False
-    )
-    for task in found.running:
-        where = [task.held_host] if hosts else []
-        running.add_row(f"{task.project}/{task.label}", task.held_agent, *where, f"{task.attempt}/{task.max_attempts}")
-    bars = Table.grid(padding=(0, 1))
-    for name, done, total, more in _progress(found):
-        bars.add_row(name, ProgressBar(total, done, width=30), f"{done}/{total}{more}")
-    stops = [Text(f"paused: {stop}", style="yellow") for stop in found.stops]
-    stops += [
-        Text(f"{held.kind} {held.name} is held {held.words}", style="yellow")
-        for held in found.holds
-        if held.kind == AGENT
-    ]
-    if found.spent_up:
-        stops.append(Text(f"nothing is started: {found.spent_up}", style="yellow"))
-    return Group(head, *stops, running, bars, *(Text(line, style="dim") for line in told))
+    def leave(self) -> None:
+        self._left.set()
+        if self._supervisor is not None:
+            self._supervisor.leave()
 
-
-def _progress(found: SupervisorStatus) -> Iterator[tuple[str, int, int, str]]:
-    """What has a bar: the plan of this folder's feature, then each open batch. Only what is done fills it."""
-    if found.plan:
-        yield f"plan of {found.plan['feature']}", found.plan["done"], found.plan["total"], ""
-    for batch in found.batches:
-        more = f", {batch['blocked']} blocked" if batch["blocked"] else ""
-        yield f"{batch['project']}/{batch['id']}", batch["done"], batch["total"], more
-
-
-def _many(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
+    def drain(self) -> None:
+        if self._supervisor is not None:
+            self._supervisor.drain()

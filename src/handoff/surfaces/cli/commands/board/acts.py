@@ -1,0 +1,353 @@
+"""What each key does. Whatever changes something is one of our own commands, run as a person would run it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import tempfile
+
+from handoff.base.clock import time_of_day
+from handoff.base.process import pass_through, run
+from handoff.base.record import TYPE_CHECKING
+from handoff.engine.features.overview import RUNNING
+from handoff.engine.sessions.agent_programs import own_words
+from handoff.engine.workspaces import review
+from handoff.surfaces.cli.commands.board import keys
+from handoff.surfaces.cli.commands.board.state import LinePrompt, TextPage
+from handoff.surfaces.cli.commands.board.text import clean
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from handoff.base.settings import Settings
+    from handoff.engine.features.overview import OverviewItem
+    from handoff.engine.workspaces.review import TaskReview
+    from handoff.surfaces.cli.commands.board.state import BoardState
+    from handoff.surfaces.cli.commands.board.view import BoardApp
+
+_PAGE = 10
+_SECONDS = 600.0
+_DIFF_STYLES = {"+": "good", "-": "bad", "@": "moving"}
+
+
+def run_own(settings: Settings, words: list[str]) -> tuple[int, str]:
+    """One of our own commands, as a person would type it here."""
+    environment = {**settings.environment, "NO_COLOR": "1"}
+    done = run([*own_words(), *words], environment=environment, cwd=settings.here, timeout=_SECONDS, merge=True)
+    return done.code, done.text
+
+
+def tell_result(state: BoardState, code: int, text: str, shown: str, page: str) -> None:
+    """What a command said: its first line, or all of it on a page."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    if page or len(lines) > _PAGE:
+        state.page = TextPage(page or shown, [(clean(line), "") for line in text.splitlines()])
+        state.tell("")
+    else:
+        hint = next((line for line in lines if line.startswith("Hint: ")), "")
+        first = lines[0] if lines else "done"
+        state.tell(clean(f"{first} {hint}".strip()), "bad" if code else "good")
+
+
+def _words(state: BoardState, item: OverviewItem, *verb: str) -> list[str]:
+    where = ["--project", item.project] if item.project else []
+    return [*verb, state.label(item), *where]
+
+
+def _with_task(act: Callable[[BoardApp, OverviewItem], None]) -> Callable[[BoardApp], None]:
+    """For acts on a task; on another line they say so."""
+
+    def chosen(app: BoardApp) -> None:
+        item = app.state.item()
+        if item is None or not item.key:
+            app.state.tell("This line is no task." if item else "Nothing is chosen.", "warn")
+        else:
+            act(app, item)
+
+    return chosen
+
+
+def _move(by: int, *, pages: bool = False) -> Callable[[BoardApp], None]:
+    def act(app: BoardApp) -> None:
+        page = app.state.page
+        if page is None:
+            app.state.move(by * (max(1, app.size.height // 2) if pages else 1))
+            app.state.listen()
+        elif pages:
+            page.page(by)
+        else:
+            page.move(by)
+
+    return act
+
+
+def _ends(*, last: bool) -> Callable[[BoardApp], None]:
+    def act(app: BoardApp) -> None:
+        if app.state.page is None:
+            app.state.move(10**9 if last else -(10**9))
+        else:
+            app.state.page.ends(last=last)
+
+    return act
+
+
+def _open(app: BoardApp) -> None:
+    item = app.state.item()
+    if item is None:
+        return
+    if item.look == "gated":
+        _review(app, item, answers=True)
+    elif item.section == RUNNING:
+        _log(app, item)
+    else:
+        app.run_words(
+            _command_words(app.state, item) if not item.key else _words(app.state, item, "show"), page=item.address
+        )
+
+
+def _command_words(state: BoardState, item: OverviewItem) -> list[str]:
+    """The words of the command a line names."""
+    program = shlex.split(state.feed.app.settings.program)
+    return shlex.split(item.command)[len(program) :]
+
+
+def _answer(app: BoardApp) -> None:
+    item = app.state.item()
+    if item is not None and item.look == "gated":
+        _review(app, item, answers=True)
+    else:
+        app.state.tell("Nothing is asked here.", "warn")
+
+
+def _review(app: BoardApp, item: OverviewItem, *, answers: bool = False) -> None:
+    found = review.review(app.state.feed.app, key=item.key)
+    page = TextPage(
+        f"{item.address} · what you decide on" if answers else f"{item.address} · what it changed", [], item=item
+    )
+    page.lines, page.files = review_lines(found, app.state.feed.facts.question(found.gate) if found.gate else "")
+    page.answers = answers
+    app.state.page = page
+
+
+def review_lines(found: TaskReview, question: str) -> tuple[list[tuple[str, str]], list[int]]:
+    """A review as lines, and where each file begins: what speaks against it comes first."""
+    lines: list[tuple[str, str]] = []
+    if found.gate is not None:
+        lines += [(f" {clean(question)}", "strong")]
+        lines += [(f" {clean(line)}", "") for line in found.gate.question.splitlines()[1:]]
+        lines += (
+            [("", ""), *((f"   {clean(line)}", "") for line in found.gate.subject.splitlines())]
+            if found.gate.subject
+            else []
+        )
+        if found.gate.state != "open":
+            lines.append((f" It was {found.gate.state} by {found.gate.answered_by or 'somebody'}.", "warn"))
+    lines += [("", ""), (" CHECKS", "strong")]
+    lines += [(f"   {clean(line)}", "good" if line.startswith("green") else "bad") for line in found.checks]
+    lines += [] if found.checks else [("   none was run for it yet", "dim")]
+    if found.weakened:
+        lines += [("", ""), (f" WEAKENED, SKIPPED OR REMOVED TESTS {len(found.weakened)}", "bad")]
+        lines += [(f"   {clean(line)}", "bad") for line in found.weakened]
+    lines += [("", ""), (f" FILES {len(found.files)}", "strong")]
+    lines += [(f"   {found.trouble}", "warn")] if found.trouble else []
+    lines += [(f"   {clean(one.path)}  +{one.added} -{one.removed}", "") for one in found.files]
+    starts = []
+    for one in found.files:
+        starts.append(len(lines) + 1)
+        lines += [("", ""), (f" {clean(one.path)}  +{one.added} -{one.removed}", "title")]
+        lines += [(f" {clean(line)}", _DIFF_STYLES.get(line[:1], "")) for line in one.lines]
+    return lines, starts
+
+
+def _yes(app: BoardApp) -> None:
+    page = app.state.page
+    if page is not None and page.item is not None:
+        app.state.page = None
+        app.run_words(_words(app.state, page.item, "approve"))
+
+
+def _no(app: BoardApp) -> None:
+    page = app.state.page
+    if page is None or page.item is None:
+        return
+    item = page.item
+
+    def done(reason: str) -> None:
+        if reason:
+            app.state.page = None
+            where = ["--project", item.project] if item.project else []
+            app.run_words(["reject", app.state.label(item), reason, *where])
+
+    app.state.prompt = LinePrompt("Why not? (empty: back)", done)
+
+
+def _edit(app: BoardApp) -> None:
+    page, settings = app.state.page, app.state.feed.app.settings
+    editor = settings.get("VISUAL") or settings.get("EDITOR")
+    if page is None or page.item is None or not editor:
+        app.state.tell("No editor is set: set EDITOR, or answer with approve --text.", "warn")
+        return
+    gate = review.review(app.state.feed.app, key=page.item.key).gate
+    with tempfile.TemporaryDirectory(prefix="handoff-") as folder:
+        path = os.path.join(folder, "answer.md")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(gate.subject if gate else "")
+        with app.suspend():
+            code = pass_through([*shlex.split(editor), path], environment=settings.environment)
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+    if code or not text.strip():
+        app.state.tell("The editor left no text; the gate is as it was.", "warn")
+        return
+    app.state.page = None
+    app.run_words([*_words(app.state, page.item, "approve"), "--text", text])
+
+
+def _retry_words(state: BoardState, item: OverviewItem) -> list[str]:
+    return _command_words(state, item) if "retry" in item.command else []
+
+
+def _retry(app: BoardApp) -> None:
+    item = app.state.item()
+    words = _retry_words(app.state, item) if item else []
+    if words:
+        app.run_words(words)
+    else:
+        app.state.tell("Nothing to retry here: it is not blocked.", "warn")
+
+
+def _retry_all(app: BoardApp) -> None:
+    row = app.state.row()
+    found = [words for item in (row.items if row else ()) if (words := _retry_words(app.state, item))]
+    for words in found:
+        app.run_words(words)
+    if not found:
+        app.state.tell("Nothing to retry here: it is not blocked.", "warn")
+
+
+def _pause(app: BoardApp, item: OverviewItem) -> None:
+    where = ["--project", item.project] if item.project else []
+    verb = "resume" if item.look == "paused" else "pause"
+    app.run_words([verb, "--task", app.state.label(item), *where])
+
+
+def _cancel(app: BoardApp, item: OverviewItem) -> None:
+    words = _words(app.state, item, "cancel")
+    app.state.confirm = (f"cancel {item.address}", lambda: app.run_words(words))
+    app.state.tell(f"Take {item.address} back? y, any other key leaves it.", "warn")
+
+
+def _log(app: BoardApp, item: OverviewItem) -> None:
+    def again() -> list[tuple[str, str]]:
+        return [(f" {clean(line)}", "") for line in app.state.said_by(item)]
+
+    page = TextPage(f"{item.address} · {item.agent or 'its session'}", again(), follows=True, item=item)
+    page.again = again
+    app.state.page = page
+
+
+def _journal(app: BoardApp) -> None:
+    def again() -> list[tuple[str, str]]:
+        return [
+            (f" {time_of_day(event.at)}  {event.kind:<18} {clean(event.task_id or event.project)}", "")
+            for event in app.state.feed.events
+        ]
+
+    page = TextPage("journal", again(), follows=True)
+    page.again = again
+    app.state.page = page
+
+
+def _copy(app: BoardApp) -> None:
+    item = app.state.item()
+    if item is not None:
+        app.copy_to_clipboard(item.command)
+        app.state.tell(f"Copied: {item.command}")
+
+
+def _filter(app: BoardApp) -> None:
+    def done(text: str) -> None:
+        app.state.filter = text
+        app.state.gather()
+
+    app.state.prompt = LinePrompt("Show only lines with:", done, app.state.filter)
+
+
+def _command(app: BoardApp) -> None:
+    def done(text: str) -> None:
+        try:
+            words = shlex.split(text)
+        except ValueError as error:
+            app.state.tell(f"That is no command line: {error}.", "bad")
+            return
+        if words:
+            app.run_words(words, page=text)
+
+    app.state.prompt = LinePrompt(f"{app.state.feed.app.settings.program}", done)
+
+
+def _keys(app: BoardApp) -> None:
+    lines = [("", "")]
+    for title, where in (("In the list", keys.LIST), ("At a gate", keys.GATE)):
+        lines.append((f" {title}", "strong"))
+        lines += [
+            (f"   {keys.shown(one.key, ascii_only=app.state.ascii_only):<6} {one.meaning}", "")
+            for one in keys.KEYS
+            if where in one.where and (where == keys.LIST or keys.LIST not in one.where)
+        ]
+        lines.append(("", ""))
+    app.state.page = TextPage("keys", lines)
+
+
+def _back(app: BoardApp) -> None:
+    if app.state.page is not None:
+        app.state.page = None
+    elif app.state.filter:
+        app.state.filter = ""
+        app.state.gather()
+
+
+def _next_file(app: BoardApp) -> None:
+    page = app.state.page
+    if page is not None and page.files:
+        page.top = next((start for start in page.files if start > page.top), page.files[0])
+
+
+def _choose(act: Callable[[BoardState], None]) -> Callable[[BoardApp], None]:
+    def chosen(app: BoardApp) -> None:
+        act(app.state)
+        app.state.listen()
+
+    return chosen
+
+
+ACTS: dict[str, Callable[[BoardApp], None]] = {
+    "open": _open,
+    "answer": _answer,
+    "retry": _retry,
+    "retry_all": _retry_all,
+    "pause": _with_task(_pause),
+    "log": _with_task(_log),
+    "diff": _with_task(_review),
+    "cancel": _with_task(_cancel),
+    "undo": lambda app: app.run_words(["undo", "--list"], page="what can be taken back"),
+    "next": _choose(lambda state: state.next_need()),
+    "journal": _journal,
+    "copy": _copy,
+    "filter": _filter,
+    "command": _command,
+    "down": _move(1),
+    "up": _move(-1),
+    "top": _ends(last=False),
+    "end": _ends(last=True),
+    "page_down": _move(1, pages=True),
+    "page_up": _move(-1, pages=True),
+    "column": _choose(lambda state: state.next_section()),
+    "yes": _yes,
+    "no": _no,
+    "edit": _edit,
+    "next_file": _next_file,
+    "back": _back,
+    "keys": _keys,
+    "quit": lambda app: app.leave(),
+}

@@ -1,0 +1,73 @@
+"""The keys of the board: one table, from which the footer, the page of keys and the documentation come."""
+
+from __future__ import annotations
+
+from handoff.base.record import Record
+
+LIST, PAGE, GATE = "list", "page", "gate"
+"""Where a key works: in the list, on a page of text, at a gate."""
+
+
+class BoardKey(Record):
+    """One key: what is typed, what it does, its word in the footer (if it stands there), and the same in a sentence."""
+
+    key: str
+    act: str
+    word: str
+    meaning: str
+    where: tuple[str, ...] = (LIST,)
+
+
+KEYS = (
+    BoardKey("enter", "open", "open", "open what is chosen: a gate, an agent's words, or the task with its history"),
+    BoardKey("a", "answer", "answer", "answer a gate: see the question, checks, weakened tests and the diff first"),
+    BoardKey("r", "retry", "retry", "let what is blocked or held try again"),
+    BoardKey("R", "retry_all", "", "the same for everything that is blocked for the same cause"),
+    BoardKey("p", "pause", "pause", "let a task wait, or go on: nothing that runs is stopped"),
+    BoardKey("l", "log", "log", "what its agent says, followed while you are at the end"),
+    BoardKey("d", "diff", "diff", "what it has changed so far, tests first"),
+    BoardKey("x", "cancel", "", "take a task back; asks for y"),
+    BoardKey("u", "undo", "undo", "what can be taken back, with the command for each"),
+    BoardKey("n", "next", "", "the next line that needs you"),
+    BoardKey("L", "journal", "", "the journal, followed"),
+    BoardKey("c", "copy", "", "copy the command that belongs to the line"),
+    BoardKey("/", "filter", "filter", "show only lines with these words; esc shows all again"),
+    BoardKey(":", "command", "", "run any handoff command"),
+    BoardKey("j", "down", "", "one line down, also the arrow", (LIST, PAGE, GATE)),
+    BoardKey("k", "up", "", "one line up, also the arrow", (LIST, PAGE, GATE)),
+    BoardKey("g", "top", "", "the first line", (LIST, PAGE, GATE)),
+    BoardKey("G", "end", "", "the last line; on a page it follows again", (LIST, PAGE, GATE)),
+    BoardKey("pagedown", "page_down", "", "a page down, also space on a page", (LIST, PAGE, GATE)),
+    BoardKey("pageup", "page_up", "", "a page up", (LIST, PAGE, GATE)),
+    BoardKey("tab", "column", "", "the next section"),
+    BoardKey("y", "yes", "yes", "say yes", (GATE,)),
+    BoardKey("n", "no", "no", "say no; asks for the reason, nothing is back", (GATE,)),
+    BoardKey("e", "edit", "edit", "say yes with the text as you change it in your editor", (GATE,)),
+    BoardKey("]", "next_file", "next file", "the next file of the diff", (GATE,)),
+    BoardKey("escape", "back", "back", "back, or away with the filter", (LIST, PAGE, GATE)),
+    BoardKey("?", "keys", "keys", "this page", (LIST, PAGE, GATE)),
+    BoardKey("q", "quit", "quit", "leave; agents go on", (LIST, PAGE, GATE)),
+)
+SHOWN = {"enter": "⏎", "escape": "esc", "pagedown": "PgDn", "pageup": "PgUp"}
+_OTHERS = {"down": "j", "up": "k", "home": "g", "end": "G", "space": "pagedown", "ctrl+c": "q"}
+
+
+def shown(key: str, *, ascii_only: bool = False) -> str:
+    """A key as it is printed on a keyboard."""
+    return "enter" if ascii_only and key == "enter" else SHOWN.get(key, key)
+
+
+def act_of(key: str, character: str | None, where: str) -> str:
+    """What a key does here; nothing for one that does nothing."""
+    typed = key if len(key) > 1 and key in (*_OTHERS, "enter", "escape", "pagedown", "pageup", "tab") else character
+    typed = _OTHERS.get(key, typed)
+    return next((one.act for one in KEYS if one.key == typed and where in one.where), "")
+
+
+def footer(where: str, *, ascii_only: bool) -> list[tuple[str, str]]:
+    """The keys worth a place in the footer, with their words."""
+    found = [(shown(one.key, ascii_only=ascii_only), one.word) for one in KEYS if one.word and where in one.where]
+    if where != LIST:
+        return found
+    last = ("?", "q")
+    return [*(pair for pair in found if pair[0] not in (*last, "esc")), *(pair for pair in found if pair[0] in last)]

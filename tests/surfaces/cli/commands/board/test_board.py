@@ -1,0 +1,138 @@
+"""The board, driven by Textual's pilot and on a real pseudo-terminal."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+import pytest
+
+from handoff.board.sessions.leases import claim
+from handoff.board.sessions.sessions import SessionIdentity
+from handoff.board.tasks import outcomes, tasks
+from handoff.engine.features.following import OverviewFeed
+from handoff.surfaces.cli.commands.board import acts, keys
+from handoff.surfaces.cli.commands.board.state import BoardState
+from handoff.surfaces.cli.commands.board.view import BoardApp
+from relay import app
+from screen import Screen
+from source import read
+
+OLD = "def test_sum():\n    assert total([1, 2]) == 3\n    assert total([]) == 0\n"
+NEW = "def test_sum():\n    assert total([1, 2]) == 3\n"
+
+
+def seen(board: BoardApp) -> str:
+    return "\n".join("".join(piece.text for piece in board.view.render_line(y)) for y in range(board.size.height))
+
+
+async def until(pilot, board: BoardApp, *texts: str) -> str:
+    for _ in range(400):
+        if all(text in (shown := seen(board)) for text in texts):
+            return shown
+        await pilot.pause(0.05)
+    raise AssertionError(f"never seen: {texts}\n{shown}")
+
+
+@pytest.fixture
+def busy(cli, repo, monkeypatch):
+    """A gate over weakened tests, a task that is blocked, one that runs and speaks, and 2,000 that wait."""
+    repo.write("test_cart.py", OLD)
+    repo.commit("tests")
+    cli("dump", "--task", "cart", "--next", "Fill the cart.")
+    cli("claim", "cart", "--session", "one")
+    repo.write("test_cart.py", NEW)
+    cli("ask", "Land cart.py?", "--session", "one")
+    board = app()
+    with board.database.transaction() as rows:
+        made = [tasks.add(rows, project="repo", id=f"task-{number:04}", brief="Work.") for number in range(2000)]
+    for number, task in enumerate(made[:3]):
+        claim(board.database, key=task.key, who=SessionIdentity(f"s-{number}", project="repo", agent="scripted"))
+    for task in made[:2]:
+        outcomes.block(board.database, key=task.key, fence=1, reason="agent: pytest red, 3 of 3")
+    board.close()
+    place = os.path.join(os.environ["HANDOFF_HOME"], "repo", "sessions", "s-2")
+    os.makedirs(place)
+    monkeypatch.chdir(repo.path)
+    return os.path.join(place, "events.jsonl")
+
+
+def test_a_gate_is_answered_a_task_retried_a_log_followed_and_2000_tasks_scrolled(busy, repo, cli):
+    def say(words: str) -> None:
+        with open(busy, "a", encoding="utf-8") as file:
+            file.write(words + "\n")
+
+    async def drive() -> None:
+        board = BoardApp(BoardState(OverviewFeed(app(), project="repo")), colour=False)
+        async with board.run_test(size=(100, 30)) as pilot:
+            first = await until(
+                pilot, board, "3 need you", "●1 running", "? cart", "✗ task-0000 and 1 more", "NEXT 1997"
+            )
+            assert "handoff approve cart" in first
+
+            await pilot.press("a")
+            shown = await until(pilot, board, "Land cart.py?", "WEAKENED, SKIPPED OR REMOVED TESTS 1", "FILES 1")
+            assert "-    assert total([]) == 0" in shown
+            await pilot.press("n", "enter")  # a no without a reason is none
+            assert "y yes" in seen(board)
+            await pilot.press("n", *"too thin", "enter")
+            await until(pilot, board, "✗ cart", "rejected: too thin")
+
+            await pilot.press("g", "R")  # both that have the one cause
+            await until(pilot, board, "NEEDS YOU 1", "NEXT 1999")
+
+            await pilot.press("slash", *"task-0002", "enter", "l")
+            say("editing routes.py")
+            await until(pilot, board, "editing routes.py", "following")
+            for number in range(60):
+                say(f"line {number}")
+            await until(pilot, board, "line 59")
+            await pilot.press("g")
+            say("a last word")
+            await until(pilot, board, "editing routes.py", "1 new, G")
+            await pilot.press("G")
+            await until(pilot, board, "a last word", "following")
+
+            await pilot.press("escape", "escape", "G")
+            assert "task-1999" in await until(pilot, board, "task-1999")
+            for width, text in ((60, "✗ cart"), (160, "│ RUNNING 1")):
+                await pilot.resize_terminal(width, 24)
+                await pilot.press("g")
+                await until(pilot, board, text)
+            await pilot.press("question_mark", "G")
+            await until(pilot, board, "At a gate")
+
+    asyncio.run(drive())
+    assert cli("show", "cart", "--json").json["reason"] == "rejected: too thin"
+
+
+def test_on_a_real_terminal_it_says_yes_shows_control_characters_and_leaves_everything_running(busy, repo, cli):
+    environment = {**cli.full_environment(), "TERM": "xterm-256color"}
+    screen = Screen(cli.command("board"), columns=100, lines=30, cwd=repo.path, env=environment)
+    try:
+        screen.until("? cart", "NEXT 1997")
+        with open(busy, "a", encoding="utf-8") as file:
+            file.write("red \x1b[31malarm\n")
+        screen.until("\\x1b[31malarm")
+        screen.type("a")
+        screen.until("WEAKENED")
+        screen.type("y")
+        screen.until("Approved: cart is ready.")
+        screen.type(":queue --state running\r")
+        screen.until("task-0002", "end")
+        screen.type("q")
+        assert screen.process.wait(timeout=60) == 0
+        assert "You left the board; nothing was stopped. Running: 1 goes on." in screen.look()
+    finally:
+        screen.close()
+    cli.environment["TERM"] = "dumb"
+    assert "The board needs a terminal." in cli("board", code=1).err
+
+
+def test_every_key_has_an_act_and_stands_in_the_manual():
+    page = read("docs/howto/board.md")
+    assert {one.act for one in keys.KEYS} == set(acts.ACTS)
+    missing = [one.key for one in keys.KEYS if f"| `{keys.shown(one.key)}` | {one.meaning} |" not in page]
+    assert not missing, missing
+    assert keys.act_of("n", "n", keys.GATE) == "no"
+    assert keys.act_of("n", "n", keys.LIST) == "next"
