@@ -1,4 +1,4 @@
-"""Write what the code can say better than a person: the reference pages and the terminal picture."""
+"""Write what the code can say better than a person: the reference pages and the pictures."""
 
 from __future__ import annotations
 
@@ -286,9 +286,11 @@ def run() -> int:
             write(os.path.join(os.pardir, name), readme_with_table(name))
     if what in ("picture", "all"):
         sys.path.insert(0, DOCS)
+        import board_picture
         import picture
 
         write("picture.svg", picture.draw())
+        write("board.svg", board_picture.draw())
     return 0
 
 

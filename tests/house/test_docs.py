@@ -146,7 +146,7 @@ def test_the_first_screen_shows_the_product_and_the_two_commands(name):
     screen = "\n".join(text.splitlines()[:30])
     assert "make demo" in screen
     assert "make test" in screen
-    assert "docs/picture.svg" in screen
+    assert screen.index("docs/board.svg") < screen.index("docs/picture.svg")
     assert len(text.splitlines()) <= 150
 
 
@@ -161,8 +161,9 @@ def test_the_page_for_agents_fits_on_one_screen():
     assert len(read("AGENTS.md").splitlines()) <= 60
 
 
-def test_the_picture_fetches_nothing():
-    picture = read("docs/picture.svg")
+@pytest.mark.parametrize("name", ["docs/picture.svg", "docs/board.svg"])
+def test_a_picture_fetches_nothing(name):
+    picture = read(name)
     assert "@font-face" not in picture
     assert "url(http" not in picture
     assert "<image" not in picture

@@ -8,6 +8,7 @@ import subprocess
 
 import pytest
 
+from handoff.surfaces.cli.catalog import CATALOG
 from relay import manifest
 from sandbox import Cli, Repo
 
@@ -121,3 +122,19 @@ def test_small_things_are_said_well_and_the_manual_is_there(cli, tmp_path):
     assert "handoff help docs/howto/workflows.md\n" in pages
     assert cli("help", "docs/howto/workflows.md").out.startswith("# ")
     assert "There is no page" in cli("help", "docs/../pyproject.toml", code=1).err
+
+
+def test_the_first_page_of_help_can_be_held_in_the_head_and_leads_to_the_rest(cli):
+    first = cli("--help").out
+    assert cli("help").out == first
+    lines = first.splitlines()
+    assert len(lines) <= 40
+    assert max(map(len, lines)) <= 100
+    named = [line.split()[0] for line in lines if line.startswith("  ")][1:]
+    assert len(named) == 20
+    every = cli("help", "--all").out
+    assert all(f"\n  {name} " in every for name in (*named, *CATALOG))
+    assert f"20 of {len(CATALOG)} commands. All: handoff help --all" in first
+    assert cli("help", "fan-out").out.startswith("# ")
+    assert cli("help", "board").out.startswith("usage: handoff board")
+    assert "Did you mean: gates" in cli("help", "gatess", code=2).err

@@ -90,6 +90,7 @@ _SECTIONS = {
     },
     "The tool itself": {
         "completion": ("tool.tool", "print the completion script for your shell"),
+        "doctor": ("tool.doctor", "look for what is wrong on this machine and here, and name what fixes it"),
         "upgrade": ("tool.tool", "upgrade with the tool that installed handoff"),
         "version": ("tool.tool", "print the version"),
         "scripted": ("tool.scripted", "run the scripted agent in this folder: no model, no cost"),

@@ -66,12 +66,10 @@ def _dispatch(words: list[str], app: App, out: Output, rules: AllowList | None =
     if chosen in ("-h", "--help", "help"):
         from handoff.surfaces.cli import manual
 
-        if chosen == "help" and rest and rest[0].startswith("docs"):
-            out.raw(manual.page(rest[0], app.settings.program))
-            return 0
-        if chosen == "help" and rest:
+        text = manual.answer(rest if chosen == "help" else [], app.settings.program)
+        if not text:
             return _dispatch([rest[0], "--help"], app, out)
-        out.raw(manual.help_text(app.settings.program))
+        out.raw(text)
         return 0
     if not chosen:
         from handoff.surfaces.cli import overview
@@ -155,4 +153,4 @@ def _did_you_mean(name: str, program: str) -> str:
     from difflib import get_close_matches
 
     close = get_close_matches(name, CATALOG, n=2)
-    return (f"Did you mean: {', '.join(close)}? " if close else "") + f"All commands: {program} --help"
+    return (f"Did you mean: {', '.join(close)}? " if close else "") + f"All commands: {program} help --all"

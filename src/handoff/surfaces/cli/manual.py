@@ -1,14 +1,70 @@
-"""The help of the whole command, and the pages of the manual that came with the package."""
+"""The first page of help, the list of every command, and the pages of the manual that came with the package."""
 
 from __future__ import annotations
 
 import os
 
-from handoff.base.errors import UserError
+from handoff.base.errors import UsageError, UserError
 from handoff.surfaces.cli.catalog import CATALOG
+
+FIRST = {
+    "Look": {
+        "board": "the same, live, with keys",
+        "status": "where the feature, its tasks, flows and batches stand",
+        "show TASK": "one task with its history",
+        "log [TASK]": "what happened; -f follows",
+    },
+    "Decide": {
+        "gates": "what waits for your answer",
+        "approve TASK": "say yes to it; reject TASK REASON says no",
+        "retry TASK": "let what is blocked try again",
+        "pause": "start nothing new; resume goes on",
+        "undo": "take back a landing, restore, commit or removal",
+    },
+    "Hand over": {
+        "init NAME": "begin a feature: goal, spec, plan",
+        "continue": "print the prompt for the next session",
+        "dump": "write a task down, or open a batch of them",
+        "claim": "take a task; done reports it, and its check decides",
+        "land BRANCH": "merge finished work, checked, into your branch",
+    },
+    "Let agents work": {
+        "work": "start agents on what is ready",
+        "flow": "plan, red, green, refactor: each step checked",
+        "session": "one agent on one task: start, log, stop",
+    },
+    "Keep in order": {
+        "safe-commit PATH": "commit only your own paths",
+        "snapshot": "keep all files as they are; restore brings them back",
+        "doctor": "what is wrong, and the command that fixes it",
+    },
+}
+"""The commands of the first page, by what a person needs."""
 
 
 def help_text(program: str) -> str:
+    """The first page: the commands a person begins with."""
+    lines = [
+        f"{program}: the relay between AI coding sessions",
+        "",
+        f"  {program:<17} what needs you, what runs, what landed, what is next",
+        "",
+    ]
+    for group, commands in FIRST.items():
+        lines += [group, *(f"  {name:<17} {text}" for name, text in commands.items())]
+    shown = sum(map(len, FIRST.values()))
+    return "\n".join(
+        [
+            *lines,
+            "",
+            f"{shown} of {len(CATALOG)} commands. All: {program} help --all   One: {program} help NAME",
+            f"Pages of the manual: {program} help docs   One: {program} help TOPIC, for example {program} help fan-out",
+            "",
+        ]
+    )
+
+
+def every_command(program: str) -> str:
     """Every command with its line, shelf by shelf."""
     lines = [
         f"usage: {program} [-C DIR] [--feature NAME] COMMAND ...",
@@ -17,13 +73,13 @@ def help_text(program: str) -> str:
     ]
     for section in dict.fromkeys(entry.section for entry in CATALOG.values()):
         lines += ["", f"{section}:"]
-        lines += [f"  {name:<14} {entry.help}" for name, entry in CATALOG.items() if entry.section == section]
+        lines += [f"  {name:<16} {entry.help}" for name, entry in CATALOG.items() if entry.section == section]
     lines += [
         "",
         "Everywhere:",
-        "  -C DIR         work as if started in DIR",
-        "  --feature NAME use this feature instead of the active one (env: HANDOFF_FEATURE)",
-        "  --version      print the version",
+        "  -C DIR           work as if started in DIR",
+        "  --feature NAME   use this feature instead of the active one (env: HANDOFF_FEATURE)",
+        "  --version        print the version",
         "",
         f"Help for one command: {program} COMMAND --help. The pages of the manual: {program} help docs",
         "",
@@ -31,21 +87,53 @@ def help_text(program: str) -> str:
     return "\n".join(lines)
 
 
-def page(name: str, program: str) -> str:
-    """A page of the manual that came with the package, or the list of them."""
+def answer(words: list[str], program: str) -> str:
+    """What `help` says to these words; nothing when they name a command, whose own help is the answer."""
+    if not words:
+        return help_text(program)
+    topic = words[0]
+    if topic == "--all":
+        return every_command(program)
+    if topic.startswith("docs"):
+        return page(topic, program)
+    if topic in CATALOG:
+        return ""
+    found = [name for name in _pages() if os.path.basename(name) in (f"{topic}.md", topic)]
+    if not found:
+        from difflib import get_close_matches
+
+        known = dict.fromkeys([*CATALOG, *(os.path.basename(name).removesuffix(".md") for name in _pages())])
+        close = get_close_matches(topic, known, n=2)
+        hint = f"Did you mean: {', '.join(close)}? " if close else ""
+        raise UsageError(
+            f"There is no command and no page '{topic}'.", f"{hint}See: {program} help --all, or {program} help docs"
+        )
+    return page(found[0], program)
+
+
+def _root() -> str:
     import handoff
 
     inside = os.path.join(os.path.dirname(handoff.__file__), "docs")
-    root = inside if os.path.isdir(inside) else os.path.abspath(os.path.join(inside, "..", "..", "..", "docs"))
-    pages = sorted(
+    return inside if os.path.isdir(inside) else os.path.abspath(os.path.join(inside, "..", "..", "..", "docs"))
+
+
+def _pages() -> list[str]:
+    root = _root()
+    return sorted(
         f"docs/{os.path.relpath(os.path.join(place, file), root)}"
         for place, _, names in os.walk(root)
         for file in names
         if file.endswith(".md")
     )
+
+
+def page(name: str, program: str) -> str:
+    """A page of the manual that came with the package, or the list of them."""
+    pages = _pages()
     if name.rstrip("/") == "docs":
         return "".join(f"{program} help {found}\n" for found in pages)
     if name not in pages:
         raise UserError(f"There is no page {name}.", f"See: {program} help docs")
-    with open(os.path.join(root, name.removeprefix("docs/")), encoding="utf-8") as file:
+    with open(os.path.join(_root(), name.removeprefix("docs/")), encoding="utf-8") as file:
         return file.read()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -16,7 +18,7 @@ from handoff.surfaces.cli.commands.board.state import BoardState
 from handoff.surfaces.cli.commands.board.view import BoardApp
 from relay import app
 from screen import Screen
-from source import read
+from source import ROOT, read
 
 OLD = "def test_sum():\n    assert total([1, 2]) == 3\n    assert total([]) == 0\n"
 NEW = "def test_sum():\n    assert total([1, 2]) == 3\n"
@@ -127,6 +129,17 @@ def test_on_a_real_terminal_it_says_yes_shows_control_characters_and_leaves_ever
         screen.close()
     cli.environment["TERM"] = "dumb"
     assert "The board needs a terminal." in cli("board", code=1).err
+
+
+def test_the_picture_of_the_readme_is_the_board_as_it_is_drawn_today():
+    done = subprocess.run(
+        [sys.executable, "-c", "import board_picture; print(board_picture.draw(), end='')"],
+        cwd=os.path.join(ROOT, "docs"),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == read("docs/board.svg"), "run `make docs`"
 
 
 def test_every_key_has_an_act_and_stands_in_the_manual():
