@@ -53,6 +53,7 @@ class StandingClock:
 def draw() -> str:
     """The board as SVG; nothing in it is fetched from anywhere."""
     os.environ["TZ"] = "UTC"
+    os.environ.pop("NO_COLOR", None)  # a picture has colours, whoever draws it
     time.tzset()
     with tempfile.TemporaryDirectory(prefix="handoff-picture-") as folder:
         environment = {"LC_ALL": "C.UTF-8", "HOME": folder, "PATH": os.defpath}

@@ -67,11 +67,14 @@ def examine(app: App) -> Iterator[Finding]:
         "mcp": _mcp,
         "supervisor": _supervisor,
     }
+    told = set()
     for name, look in looks.items():
         try:
             yield from look(app)
         except HandoffError as error:
-            yield Finding(name, FAULT, error.message, error.hint)
+            if error.message not in told:  # one cause is one fault, however many meet it
+                yield Finding(name, FAULT, error.message, error.hint)
+            told.add(error.message)
         except OSError as error:
             yield Finding(name, FAULT, f"{error.filename or name}: {error.strerror or error}.")
 

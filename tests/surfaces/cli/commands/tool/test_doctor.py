@@ -18,7 +18,6 @@ def test_the_doctor_finds_nothing_wrong_makes_nothing_and_tells_each_fault_with_
 
     cli("dump", "--task", "first", "--next", "x")
     os.chmod(os.environ["HANDOFF_HOME"], 0o755)
-    (tmp_path / "textual.py").write_text("")
     (tmp_path / "empty").mkdir()
     with open(os.path.join(os.environ["HANDOFF_HOME"], "config.toml"), "w", encoding="utf-8") as file:
         file.write("max_runing = 3\n")
