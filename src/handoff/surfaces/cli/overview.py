@@ -81,15 +81,21 @@ def relay_of(ctx: Context) -> Overview | None:
     if not ctx.app.has_rows:
         return None
     from handoff.engine.features import overview as engine
-    from handoff.engine.home import find_project
-    from handoff.git.plumbing import find_top
 
     try:
-        inside = find_top(ctx.settings.here) or ctx.settings.get("HANDOFF_PROJECT")
-        return engine.look(ctx.app, project=find_project(ctx.app).name if inside else "")
+        return engine.look(ctx.app, project=project_here(ctx))
     except HandoffError as error:
         ctx.out.warning(f"the relay cannot be read: {error.message}")
         return None
+
+
+def project_here(ctx: Context, name: str = "") -> str:
+    """The project that is said, else the one of this repository; outside of one it is every project."""
+    from handoff.engine.home import find_project
+    from handoff.git.plumbing import find_top
+
+    inside = name or find_top(ctx.settings.here) or ctx.settings.get("HANDOFF_PROJECT")
+    return find_project(ctx.app, name=name).name if inside else ""
 
 
 def as_data(found: Overview | None) -> dict[str, Any]:

@@ -122,7 +122,7 @@ def _answer(app: BoardApp) -> None:
 def _review(app: BoardApp, item: OverviewItem, *, answers: bool = False) -> None:
     found = review.review(app.state.feed.app, key=item.key)
     page = TextPage(
-        f"{item.address} · what you decide on" if answers else f"{item.address} · what it changed", [], item=item
+        f"{item.address}: what you decide on" if answers else f"{item.address}: what it changed", [], item=item
     )
     page.lines, page.files = review_lines(found, app.state.feed.facts.question(found.gate) if found.gate else "")
     page.answers = answers
@@ -239,9 +239,14 @@ def _cancel(app: BoardApp, item: OverviewItem) -> None:
 
 def _log(app: BoardApp, item: OverviewItem) -> None:
     def again() -> list[tuple[str, str]]:
-        return [(f" {clean(line)}", "") for line in app.state.said_by(item)]
+        said = app.state.said_by(item)
+        if not said:
+            return [
+                (" Nothing was heard of it here: it is a person's own session, or works on another machine.", "dim")
+            ]
+        return [(f" {clean(line)}", "") for line in said]
 
-    page = TextPage(f"{item.address} · {item.agent or 'its session'}", again(), follows=True, item=item)
+    page = TextPage(f"{item.address}: {item.agent or 'its session'}", again(), follows=True, item=item)
     page.again = again
     app.state.page = page
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from handoff.base.errors import MissingPackage, UserError
 from handoff.base.record import TYPE_CHECKING
-from handoff.engine.home import find_project
 from handoff.surfaces.cli.command import Command, project_option
+from handoff.surfaces.cli.overview import project_here
 
 if TYPE_CHECKING:
     import argparse
@@ -48,7 +48,7 @@ def _board(ctx: Context, arguments: argparse.Namespace) -> int:
         )
     from handoff.engine.features import overview
 
-    project = "" if arguments.all_projects else find_project(ctx.app, name=arguments.project).name
+    project = "" if arguments.all_projects else project_here(ctx, arguments.project)
     app = made(ctx, project)
     app.run()
     found = overview.look(ctx.app, project=project)
