@@ -54,7 +54,7 @@ def what_now(ctx: Context) -> int:
         tell_relay(ctx, found)
     if view and advice:
         _tell_plan(ctx, view)
-        ctx.out.line(_row(ctx, f"{ctx.out.style('Now', 'strong')}  {advice.blocked or advice.focus}", advice.command))
+        ctx.out.line(_row(ctx, f"{ctx.out.style('Now', 'strong')}  {advice.focus}", advice.command, below=True))
     elif not fault:
         _tell_beginning(ctx, found)
     ctx.out.line(

@@ -18,12 +18,30 @@ from handoff.surfaces.cli.commands.board.text import clean
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
+    from typing import Any, Protocol
 
     from handoff.base.settings import Settings
     from handoff.engine.features.overview import OverviewItem
     from handoff.engine.workspaces.review import TaskReview
     from handoff.surfaces.cli.commands.board.state import BoardState
-    from handoff.surfaces.cli.commands.board.view import BoardApp
+
+    class Surface(Protocol):
+        """What a key needs of the terminal's side."""
+
+        state: BoardState
+
+        @property
+        def size(self) -> Any: ...
+
+        def run_words(self, words: list[str], *, page: str = "") -> None: ...
+
+        def copy_to_clipboard(self, text: str) -> None: ...
+
+        def suspend(self) -> AbstractContextManager[None]: ...
+
+        def leave(self) -> None: ...
+
 
 _PAGE = 10
 _SECONDS = 600.0
@@ -54,10 +72,10 @@ def _words(state: BoardState, item: OverviewItem, *verb: str) -> list[str]:
     return [*verb, state.label(item), *where]
 
 
-def _with_task(act: Callable[[BoardApp, OverviewItem], None]) -> Callable[[BoardApp], None]:
+def _with_task(act: Callable[[Surface, OverviewItem], None]) -> Callable[[Surface], None]:
     """For acts on a task; on another line they say so."""
 
-    def chosen(app: BoardApp) -> None:
+    def chosen(app: Surface) -> None:
         item = app.state.item()
         if item is None or not item.key:
             app.state.tell("This line is no task." if item else "Nothing is chosen.", "warn")
@@ -67,8 +85,8 @@ def _with_task(act: Callable[[BoardApp, OverviewItem], None]) -> Callable[[Board
     return chosen
 
 
-def _move(by: int, *, pages: bool = False) -> Callable[[BoardApp], None]:
-    def act(app: BoardApp) -> None:
+def _move(by: int, *, pages: bool = False) -> Callable[[Surface], None]:
+    def act(app: Surface) -> None:
         page = app.state.page
         if page is None:
             app.state.move(by * (max(1, app.size.height // 2) if pages else 1))
@@ -81,8 +99,8 @@ def _move(by: int, *, pages: bool = False) -> Callable[[BoardApp], None]:
     return act
 
 
-def _ends(*, last: bool) -> Callable[[BoardApp], None]:
-    def act(app: BoardApp) -> None:
+def _ends(*, last: bool) -> Callable[[Surface], None]:
+    def act(app: Surface) -> None:
         if app.state.page is None:
             app.state.move(10**9 if last else -(10**9))
         else:
@@ -91,7 +109,7 @@ def _ends(*, last: bool) -> Callable[[BoardApp], None]:
     return act
 
 
-def _open(app: BoardApp) -> None:
+def _open(app: Surface) -> None:
     item = app.state.item()
     if item is None:
         return
@@ -111,7 +129,7 @@ def _command_words(state: BoardState, item: OverviewItem) -> list[str]:
     return shlex.split(item.command)[len(program) :]
 
 
-def _answer(app: BoardApp) -> None:
+def _answer(app: Surface) -> None:
     item = app.state.item()
     if item is not None and item.look == "gated":
         _review(app, item, answers=True)
@@ -119,7 +137,7 @@ def _answer(app: BoardApp) -> None:
         app.state.tell("Nothing is asked here.", "warn")
 
 
-def _review(app: BoardApp, item: OverviewItem, *, answers: bool = False) -> None:
+def _review(app: Surface, item: OverviewItem, *, answers: bool = False) -> None:
     found = review.review(app.state.feed.app, key=item.key)
     page = TextPage(
         f"{item.address}: what you decide on" if answers else f"{item.address}: what it changed", [], item=item
@@ -159,14 +177,14 @@ def review_lines(found: TaskReview, question: str) -> tuple[list[tuple[str, str]
     return lines, starts
 
 
-def _yes(app: BoardApp) -> None:
+def _yes(app: Surface) -> None:
     page = app.state.page
     if page is not None and page.item is not None:
         app.state.page = None
         app.run_words(_words(app.state, page.item, "approve"))
 
 
-def _no(app: BoardApp) -> None:
+def _no(app: Surface) -> None:
     page = app.state.page
     if page is None or page.item is None:
         return
@@ -181,7 +199,7 @@ def _no(app: BoardApp) -> None:
     app.state.prompt = LinePrompt("Why not? (empty: back)", done)
 
 
-def _edit(app: BoardApp) -> None:
+def _edit(app: Surface) -> None:
     page, settings = app.state.page, app.state.feed.app.settings
     editor = settings.get("VISUAL") or settings.get("EDITOR")
     if page is None or page.item is None or not editor:
@@ -207,7 +225,7 @@ def _retry_words(state: BoardState, item: OverviewItem) -> list[str]:
     return _command_words(state, item) if "retry" in item.command else []
 
 
-def _retry(app: BoardApp) -> None:
+def _retry(app: Surface) -> None:
     item = app.state.item()
     words = _retry_words(app.state, item) if item else []
     if words:
@@ -216,7 +234,7 @@ def _retry(app: BoardApp) -> None:
         app.state.tell("Nothing to retry here: it is not blocked.", "warn")
 
 
-def _retry_all(app: BoardApp) -> None:
+def _retry_all(app: Surface) -> None:
     row = app.state.row()
     found = [words for item in (row.items if row else ()) if (words := _retry_words(app.state, item))]
     for words in found:
@@ -225,19 +243,19 @@ def _retry_all(app: BoardApp) -> None:
         app.state.tell("Nothing to retry here: it is not blocked.", "warn")
 
 
-def _pause(app: BoardApp, item: OverviewItem) -> None:
+def _pause(app: Surface, item: OverviewItem) -> None:
     where = ["--project", item.project] if item.project else []
     verb = "resume" if item.look == "paused" else "pause"
     app.run_words([verb, "--task", app.state.label(item), *where])
 
 
-def _cancel(app: BoardApp, item: OverviewItem) -> None:
+def _cancel(app: Surface, item: OverviewItem) -> None:
     words = _words(app.state, item, "cancel")
     app.state.confirm = (f"cancel {item.address}", lambda: app.run_words(words))
     app.state.tell(f"Take {item.address} back? y, any other key leaves it.", "warn")
 
 
-def _log(app: BoardApp, item: OverviewItem) -> None:
+def _log(app: Surface, item: OverviewItem) -> None:
     def again() -> list[tuple[str, str]]:
         said = app.state.said_by(item)
         if not said:
@@ -251,7 +269,7 @@ def _log(app: BoardApp, item: OverviewItem) -> None:
     app.state.page = page
 
 
-def _journal(app: BoardApp) -> None:
+def _journal(app: Surface) -> None:
     def again() -> list[tuple[str, str]]:
         return [
             (f" {time_of_day(event.at)}  {event.kind:<18} {clean(event.task_id or event.project)}", "")
@@ -263,14 +281,14 @@ def _journal(app: BoardApp) -> None:
     app.state.page = page
 
 
-def _copy(app: BoardApp) -> None:
+def _copy(app: Surface) -> None:
     item = app.state.item()
     if item is not None:
         app.copy_to_clipboard(item.command)
         app.state.tell(f"Copied: {item.command}")
 
 
-def _filter(app: BoardApp) -> None:
+def _filter(app: Surface) -> None:
     def done(text: str) -> None:
         app.state.filter = text
         app.state.gather()
@@ -278,7 +296,7 @@ def _filter(app: BoardApp) -> None:
     app.state.prompt = LinePrompt("Show only lines with:", done, app.state.filter)
 
 
-def _command(app: BoardApp) -> None:
+def _command(app: Surface) -> None:
     def done(text: str) -> None:
         try:
             words = shlex.split(text)
@@ -291,7 +309,7 @@ def _command(app: BoardApp) -> None:
     app.state.prompt = LinePrompt(f"{app.state.feed.app.settings.program}", done)
 
 
-def _keys(app: BoardApp) -> None:
+def _keys(app: Surface) -> None:
     lines = [("", "")]
     for title, where in (("In the list", keys.LIST), ("At a gate", keys.GATE)):
         lines.append((f" {title}", "strong"))
@@ -304,7 +322,7 @@ def _keys(app: BoardApp) -> None:
     app.state.page = TextPage("keys", lines)
 
 
-def _back(app: BoardApp) -> None:
+def _back(app: Surface) -> None:
     if app.state.page is not None:
         app.state.page = None
     elif app.state.filter:
@@ -312,21 +330,21 @@ def _back(app: BoardApp) -> None:
         app.state.gather()
 
 
-def _next_file(app: BoardApp) -> None:
+def _next_file(app: Surface) -> None:
     page = app.state.page
     if page is not None and page.files:
         page.top = next((start for start in page.files if start > page.top), page.files[0])
 
 
-def _choose(act: Callable[[BoardState], None]) -> Callable[[BoardApp], None]:
-    def chosen(app: BoardApp) -> None:
+def _choose(act: Callable[[BoardState], None]) -> Callable[[Surface], None]:
+    def chosen(app: Surface) -> None:
         act(app.state)
         app.state.listen()
 
     return chosen
 
 
-ACTS: dict[str, Callable[[BoardApp], None]] = {
+ACTS: dict[str, Callable[[Surface], None]] = {
     "open": _open,
     "answer": _answer,
     "retry": _retry,
