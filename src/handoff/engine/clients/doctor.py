@@ -43,7 +43,7 @@ _HELLO = {
 }
 
 
-class Finding(Record):
+class Diagnosis(Record):
     """One thing that was looked at: ok, a warning or a fault, and what fixes it."""
 
     name: str
@@ -52,7 +52,7 @@ class Finding(Record):
     fix: str = ""
 
 
-def examine(app: App) -> Iterator[Finding]:
+def examine(app: App) -> Iterator[Diagnosis]:
     """Look at everything, one thing after the other; what cannot be looked at is a fault of its own."""
     looks = {
         "git": _git,
@@ -73,124 +73,126 @@ def examine(app: App) -> Iterator[Finding]:
             yield from look(app)
         except HandoffError as error:
             if error.message not in told:  # one cause is one fault, however many meet it
-                yield Finding(name, FAULT, error.message, error.hint)
+                yield Diagnosis(name, FAULT, error.message, error.hint)
             told.add(error.message)
         except OSError as error:
-            yield Finding(name, FAULT, f"{error.filename or name}: {error.strerror or error}.")
+            yield Diagnosis(name, FAULT, f"{error.filename or name}: {error.strerror or error}.")
 
 
-def _git(app: App) -> Iterator[Finding]:
+def _git(app: App) -> Iterator[Diagnosis]:
     if find("git", path=app.settings.path) is None:
-        yield Finding("git", FAULT, "There is no git on the PATH.", "Install git 2.38 or newer.")
+        yield Diagnosis("git", FAULT, "There is no git on the PATH.", "Install git 2.38 or newer.")
         return
     words = run(["git", "--version"], environment=app.git_environment, timeout=_SECONDS).text.split()
     version = words[2] if len(words) > 2 else "unknown"  # noqa: PLR2004 - git version 2.45.0
     numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
     if numbers < _OLDEST_GIT:
-        yield Finding("git", FAULT, f"git {version} is too old.", "Install git 2.38 or newer.")
+        yield Diagnosis("git", FAULT, f"git {version} is too old.", "Install git 2.38 or newer.")
     else:
-        yield Finding("git", OK, f"git {version}")
+        yield Diagnosis("git", OK, f"git {version}")
     top = find_top(app.settings.here)
     if top is None:
-        yield Finding("repository", WARNING, "This folder is in no git repository.", "Go to one, or make one: git init")
+        yield Diagnosis(
+            "repository", WARNING, "This folder is in no git repository.", "Go to one, or make one: git init"
+        )
     elif run(["git", "-C", top, "rev-parse", "-q", "--verify", "HEAD"], environment=app.git_environment).code:
         fix = "git commit --allow-empty -m start"
-        yield Finding("repository", WARNING, f"{top} has no commit yet: sessions have nothing to begin from.", fix)
+        yield Diagnosis("repository", WARNING, f"{top} has no commit yet: sessions have nothing to begin from.", fix)
     else:
-        yield Finding("repository", OK, top)
+        yield Diagnosis("repository", OK, top)
 
 
-def _packages(app: App) -> Iterator[Finding]:
+def _packages(app: App) -> Iterator[Diagnosis]:
     del app
     missing = {name: what for name, what in _PACKAGES.items() if find_spec(name) is None}
     for name, what in missing.items():
-        yield Finding("packages", FAULT, f"The package '{name}' is missing ({what}).", install_command())
+        yield Diagnosis("packages", FAULT, f"The package '{name}' is missing ({what}).", install_command())
     if not missing:
-        yield Finding("packages", OK, "supervisor, tools and board are installed")
+        yield Diagnosis("packages", OK, "supervisor, tools and board are installed")
 
 
-def _home(app: App) -> Iterator[Finding]:
+def _home(app: App) -> Iterator[Diagnosis]:
     home = app.settings.home
     if not os.path.isdir(home):
-        yield Finding("home", OK, f"{home} is made when it is needed")
+        yield Diagnosis("home", OK, f"{home} is made when it is needed")
         return
     mode = os.stat(home).st_mode & 0o777
     if not os.access(home, os.W_OK | os.X_OK):
-        yield Finding("home", FAULT, f"{home} cannot be written.", f"chown -R $(id -un) {home}; chmod 700 {home}")
+        yield Diagnosis("home", FAULT, f"{home} cannot be written.", f"chown -R $(id -un) {home}; chmod 700 {home}")
     elif mode & 0o007:
-        yield Finding("home", WARNING, f"Others may read {home} (mode {mode:o}).", f"chmod 700 {home}")
+        yield Diagnosis("home", WARNING, f"Others may read {home} (mode {mode:o}).", f"chmod 700 {home}")
     else:
-        yield Finding("home", OK, home)
+        yield Diagnosis("home", OK, home)
 
 
-def _settings(app: App) -> Iterator[Finding]:
+def _settings(app: App) -> Iterator[Diagnosis]:
     home_config(app)
     top = find_top(app.settings.here)
     if top:
         project_config(top)
-    yield Finding("settings", OK, "what is there can be read")
+    yield Diagnosis("settings", OK, "what is there can be read")
 
 
-def _disk(app: App) -> Iterator[Finding]:
+def _disk(app: App) -> Iterator[Diagnosis]:
     place = app.settings.home if os.path.isdir(app.settings.home) else app.settings.here
     free = shutil.disk_usage(place).free
     words = f"{free / 1e9:.1f} GB free for {place}"
     fix = f"Make room; old snapshots and workspaces go with: {app.settings.program} gc"
-    yield Finding("disk", OK, words) if free > _LEAST_FREE else Finding("disk", WARNING, words, fix)
+    yield Diagnosis("disk", OK, words) if free > _LEAST_FREE else Diagnosis("disk", WARNING, words, fix)
 
 
-def _database(app: App) -> Iterator[Finding]:
+def _database(app: App) -> Iterator[Diagnosis]:
     if not app.has_rows:
-        yield Finding("database", OK, "none yet: it is made with the first task")
+        yield Diagnosis("database", OK, "none yet: it is made with the first task")
         return
     database = app.database
     weakness = database.weakness()
     with database.transaction(write=False) as transaction:
         drift = abs(transaction.now() - app.clock.now())
     if weakness:
-        yield Finding("database", WARNING, weakness, f"{app.settings.program} help docs/howto/many-machines.md")
+        yield Diagnosis("database", WARNING, weakness, f"{app.settings.program} help docs/howto/many-machines.md")
     else:
-        yield Finding("database", OK, f"{database.place}, its tables are up to date")
+        yield Diagnosis("database", OK, f"{database.place}, its tables are up to date")
     if drift > _DRIFT_SECONDS:
         fix = "Let both machines ask a time server (timedatectl set-ntp true)."
-        yield Finding("clock", WARNING, f"The database's clock is {age(drift)} away from this machine's.", fix)
+        yield Diagnosis("clock", WARNING, f"The database's clock is {age(drift)} away from this machine's.", fix)
 
 
-def _sandbox(app: App) -> Iterator[Finding]:
+def _sandbox(app: App) -> Iterator[Diagnosis]:
     layer = present_layer(app)  # it is tried, not only looked for
     if layer == NOTHING:
         fix = "Install bubblewrap (apt-get install bubblewrap), or use a kernel with Landlock."
-        yield Finding("sandbox", WARNING, "No sandbox works here: sessions run with your rights.", fix)
+        yield Diagnosis("sandbox", WARNING, "No sandbox works here: sessions run with your rights.", fix)
     else:
-        yield Finding("sandbox", OK, f"{layer} works")
+        yield Diagnosis("sandbox", OK, f"{layer} works")
 
 
-def _agents(app: App) -> Iterator[Finding]:
+def _agents(app: App) -> Iterator[Diagnosis]:
     rows = [row for row in agents.listing(app) if row.name not in ("scripted", "person")] if app.has_rows else []
     there = [f"{row.name} {row.version}".strip() for row in rows if row.program]
     for row in rows:
         if row.program and row.old:
-            yield Finding(
+            yield Diagnosis(
                 "agents", WARNING, f"{row.title} {row.version} is older than handoff knows.", f"Upgrade {row.name}."
             )
         if row.held is not None:
             fix = f"{row.held.fix or 'When it works again'}: {app.settings.program} agents retry {row.name}"
-            yield Finding("agents", WARNING, f"{row.name} is held {row.held.words}", fix)
+            yield Diagnosis("agents", WARNING, f"{row.name} is held {row.held.words}", fix)
     if there:
-        yield Finding("agents", OK, ", ".join(there))
+        yield Diagnosis("agents", OK, ", ".join(there))
     elif app.has_rows:
         fix = "Install one, for example Claude Code, Codex or Gemini CLI."
-        yield Finding("agents", WARNING, "No coding agent is on the PATH.", fix)
+        yield Diagnosis("agents", WARNING, "No coding agent is on the PATH.", fix)
 
 
-def _hooks(app: App) -> Iterator[Finding]:
+def _hooks(app: App) -> Iterator[Diagnosis]:
     scopes = [settings_files.USER, *([settings_files.PROJECT] if settings_files.in_repository() else [])]
     rows = [settings_files.status(app, agent=agent, scope=scope) for agent in settings_files.PLACES for scope in scopes]
     installed = [row for row in rows if row.installed]
     for row in installed:
         if not row.complete:
             fix = f"{app.settings.program} hooks install --agent {row.agent} --{row.scope}"
-            yield Finding("hooks", WARNING, f"The hooks in {row.path} are out of date.", fix)
+            yield Diagnosis("hooks", WARNING, f"The hooks in {row.path} are out of date.", fix)
     tried = run(
         [*own_words(), "hook", "claude", "SessionStart"],
         environment=app.settings.environment,
@@ -198,37 +200,37 @@ def _hooks(app: App) -> Iterator[Finding]:
         timeout=_SECONDS,
     )
     if tried.code:
-        yield Finding("hooks", FAULT, f"A hook does not answer: {tried.error_text[:200]}", install_command())
+        yield Diagnosis("hooks", FAULT, f"A hook does not answer: {tried.error_text[:200]}", install_command())
     elif installed:
-        yield Finding(
+        yield Diagnosis(
             "hooks", OK, f"they answer; installed for {', '.join(dict.fromkeys(row.agent for row in installed))}"
         )
     else:
         fix = f"{app.settings.program} hooks install --agent claude"
-        yield Finding("hooks", OK, f"they answer; no client has them (to have them: {fix})")
+        yield Diagnosis("hooks", OK, f"they answer; no client has them (to have them: {fix})")
 
 
-def _mcp(app: App) -> Iterator[Finding]:
+def _mcp(app: App) -> Iterator[Diagnosis]:
     if find_spec("mcp") is None:
         return  # told among the packages
     asked = json.dumps(_HELLO).encode() + b"\n"
     tried = run([*own_words(), "mcp"], environment=app.settings.environment, stdin=asked, timeout=_SECONDS)
     if b'"serverInfo"' in tried.out:
-        yield Finding("mcp", OK, "the relay's tools answer")
+        yield Diagnosis("mcp", OK, "the relay's tools answer")
     else:
-        yield Finding("mcp", FAULT, f"`mcp` does not answer: {tried.error_text[:200]}", install_command())
+        yield Diagnosis("mcp", FAULT, f"`mcp` does not answer: {tried.error_text[:200]}", install_command())
 
 
-def _supervisor(app: App) -> Iterator[Finding]:
+def _supervisor(app: App) -> Iterator[Diagnosis]:
     found = executors.listing(app.database) if app.has_rows else []
     alive = [one for one in found if one.state == executors.ALIVE and one.lease_left > 0]
     lost = [one for one in found if one.state == executors.ALIVE and one.lease_left <= 0]
     for one in lost:
         words = f"Supervisor {one.id} on {one.host} has been silent since {age(-one.lease_left)}."
-        yield Finding(
+        yield Diagnosis(
             "supervisor", WARNING, words, f"What it ran is taken over by: {app.settings.program} work --agent NAME"
         )
     if alive:
-        yield Finding("supervisor", OK, ", ".join(f"{one.id} on {one.host}" for one in alive))
+        yield Diagnosis("supervisor", OK, ", ".join(f"{one.id} on {one.host}" for one in alive))
     elif not lost:
-        yield Finding("supervisor", OK, f"none works (to have one: {app.settings.program} work --agent NAME)")
+        yield Diagnosis("supervisor", OK, f"none works (to have one: {app.settings.program} work --agent NAME)")
