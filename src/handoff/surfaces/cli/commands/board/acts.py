@@ -9,9 +9,9 @@ import tempfile
 from handoff.base.clock import time_of_day
 from handoff.base.process import pass_through, run
 from handoff.base.record import TYPE_CHECKING
+from handoff.engine.clients import review
 from handoff.engine.features.overview import RUNNING
 from handoff.engine.sessions.agent_programs import own_words
-from handoff.engine.workspaces import review
 from handoff.surfaces.cli.commands.board import keys
 from handoff.surfaces.cli.commands.board.state import LinePrompt, TextPage
 from handoff.surfaces.cli.commands.board.text import clean
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from typing import Any, Protocol
 
     from handoff.base.settings import Settings
+    from handoff.engine.clients.review import TaskReview
     from handoff.engine.features.overview import OverviewItem
-    from handoff.engine.workspaces.review import TaskReview
     from handoff.surfaces.cli.commands.board.state import BoardState
 
     class Surface(Protocol):
