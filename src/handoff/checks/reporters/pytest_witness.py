@@ -19,7 +19,7 @@ _LONGEST = 40_000
 _RUNNER = (
     "_pytest.runner _pytest.reports _pytest.python _pytest.main _pytest.config _pytest.unittest _pytest.skipping _pytest.nodes"
     " _pytest.outcomes _pytest.fixtures _pytest.assertion.util _pytest.assertion.rewrite _pytest._code.code _pytest.python_api"
-    " _pytest.raises _pytest.terminal pluggy._callers pluggy._hooks pluggy._manager pluggy._result unittest.case unittest.suite"
+    " _pytest.raises _pytest.terminal pluggy._callers pluggy._execution pluggy._caller pluggy._hooks pluggy._manager pluggy._result unittest.case unittest.suite"
 ).split()
 _BUILTINS = "AssertionError BaseException Exception isinstance issubclass len getattr type repr any all sorted".split()
 # Hooks by which a result can become another one, or a test can go missing.
@@ -153,7 +153,7 @@ class Witness:
         """The tree's own hooks that decide about results, each with what it does."""
         found = set()
         for name in _RESULT_HOOKS:
-            caller = getattr(config.hook, name, None)
+            caller = getattr(config.pluginmanager.hook, name, None)  # config.hook is wrapped in older versions
             for one in caller.get_hookimpls() if caller is not None else ():
                 code = code_of(one.function)
                 file = os.path.realpath(code.co_filename) if code is not None else ""
