@@ -84,7 +84,8 @@ def _git_settings(app: App, policy: Policy, checkout: str) -> tuple[str, list[st
         if key in _NAME_FILES:
             named.append(os.path.join(policy.home, os.path.expanduser(value)))
     folder = os.path.dirname(policy.temp)
-    make_folder(folder, mode=0o700)
+    for one in (app.settings.home, folder):  # the first of all that is made may be the home itself
+        make_folder(one, mode=0o700)
     path = os.path.join(folder, GIT_SETTINGS)
     write_atomic(path, "".join(lines), mode=0o600, sync=False)
     return path, [name for name in named if os.path.isfile(name)]
