@@ -10,8 +10,13 @@ from handoff.agents.sandbox.sandbox import BUBBLEWRAP, NOTHING, Wrapped, layer, 
 from handoff.base.errors import Refused, UserError
 from handoff.engine.home import home_config
 from handoff.engine.proof.allowances import with_allowances
-from handoff.git.plumbing import find_top, open_source
+from handoff.git.plumbing import find_top, open_source, sealed
+from handoff.git.plumbing.sealed import FROZEN
+from handoff.git.plumbing.snapshot_repo import SnapshotRepo
+from handoff.git.plumbing.untrusted import beside, is_clone
 from handoff.git.snapshots.location import STORE, find_place
+from handoff.git.workspaces.bases import LentHistory, is_lent
+from handoff.git.workspaces.kinds import Cloned
 from handoff.git.workspaces.workspaces import CLONE, SHARED, Workspace, read_workspace
 
 if TYPE_CHECKING:
@@ -48,11 +53,10 @@ def sandbox_of_workspace(
     git = os.path.join(workspace.tree, ".git")
     # Beside the tree, also beside a scratch tree; never beside a person's own checkout.
     folder = os.path.dirname(workspace.tree) if workspace.kind != SHARED else workspace.folder
-    hidden, frozen = [app.settings.home], ["config", "hooks"]
+    hidden = [app.settings.home]
     writable = [os.path.abspath(os.path.expanduser(path)) for path in caches]
     if workspace.kind == CLONE:
         hidden += checkouts_of(workspace.project)
-        frozen.append(os.path.join("objects", "info", "alternates"))
     elif (common := open_source(workspace.tree).common) != git:
         git = common
         writable.append(common)  # a linked worktree cannot work without the shared git folder
@@ -62,14 +66,37 @@ def sandbox_of_workspace(
         home=app.settings.get("HOME") or os.path.expanduser("~"),
         writable=tuple(writable),
         hidden=tuple(hidden),
-        visible=(os.path.join(workspace.project, STORE, "objects"),),
-        frozen=tuple(os.path.join(git, name) for name in frozen),
+        visible=tuple(borrowed(app, workspace)) if workspace.kind == CLONE else (),
+        frozen=tuple(os.path.join(git, name) for name in FROZEN),
         network=ALL if network else NONE,
         terminal=terminal,
     )
     checkout = next(iter(checkouts_of(workspace.project)), "") if workspace.kind == CLONE else workspace.tree
     policy = with_allowances(app, policy, checkout=checkout, project=os.path.basename(workspace.project))
     return Sandbox(present_layer(app), policy)
+
+
+def borrowed(app: App, workspace: Workspace) -> list[str]:
+    """The objects a clone reads that are not its own: the history of its base, and nothing else that lies there."""
+    objects = os.path.join(workspace.tree, ".git", "objects")
+    if not os.path.isdir(objects):
+        return []  # a scratch tree has no git folder
+    made = sealed.kept(beside(workspace.folder)) if is_clone(workspace.tree) else {}
+    known = (made or {}).get("objects/info/alternates") or _line(os.path.join(objects, "info", "alternates"))
+    found = LentHistory(os.path.dirname(known.strip()))
+    if is_lent(workspace.project, found.objects) and os.path.isdir(found.objects):
+        return found.places
+    return _lend_again(app, workspace)
+
+
+def _lend_again(app: App, workspace: Workspace) -> list[str]:
+    """A clone from before histories were lent, or whose history is gone from the disk, gets one."""
+    top = next(iter(checkouts_of(workspace.project)), "")
+    if not workspace.base or find_top(top or os.sep) is None:
+        return []
+    place = find_place(top, home=app.settings.home, project=os.path.basename(workspace.project))
+    store = SnapshotRepo(place.store, app.settings.environment)
+    return Cloned(app.git_environment).lend(place, store, workspace).places
 
 
 def sandbox_of_folder(

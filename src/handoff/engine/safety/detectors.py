@@ -17,10 +17,10 @@ from handoff.git import tampering
 from handoff.git.guard import ROLES
 from handoff.git.landing.target import Target
 from handoff.git.ownership.ownership import Ownership
-from handoff.git.plumbing import find_top, open_source, read_text
+from handoff.git.plumbing import find_top, open_source, read_text, sealed
 from handoff.git.plumbing.refs import refs
 from handoff.git.plumbing.snapshot_repo import SnapshotRepo
-from handoff.git.plumbing.untrusted import check_clone
+from handoff.git.plumbing.untrusted import beside, check_clone
 from handoff.git.snapshots.location import MAIN, STORE, find_place
 from handoff.git.snapshots.take import snapshots
 from handoff.git.tampering import BranchOwner, Tampering
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from handoff.git.plumbing import Source
 
 STATE_WIPED, HOME_WIPED, WORKSPACE_GONE = "state-wiped", "home-wiped", "workspace-gone"
+PLANTED_IN_CLONE = "planted-in-clone"
 _ARCHIVED = ".archived"
 _SHOWN = 20
 
@@ -156,6 +157,10 @@ def live_work(app: App) -> tuple[list[Session], list[Task]]:
 def facts(app: App, watched: WatchedRepository, before: dict[str, Any]) -> dict[str, Any]:
     """All that is compared from look to look, as plain values."""
     guard = os.path.join(app.settings.home, "guard")
+    for one in watched.workspaces:
+        if one.kind == CLONE and os.path.isdir(one.tree):
+            with suppress(HandoffError):  # one that leads elsewhere is refused by whoever uses it
+                check_clone(one.tree, app.settings.environment)
     return {
         **tampering.facts(watched.store, watched.source, before),
         "busy": watched.busy,
@@ -165,6 +170,7 @@ def facts(app: App, watched: WatchedRepository, before: dict[str, Any]) -> dict[
         "batches": _batch_folders(app, watched),
         "shims": [role for role in ROLES if os.path.exists(os.path.join(guard, role, "git"))],
         "workspaces": {one.name: _tip(one) for one in watched.workspaces if os.path.lexists(one.tree)},
+        "planted": {one.name: len(sealed.planted(beside(one.folder))) for one in watched.workspaces},
         "snapshot": before.get("snapshot", ""),
     }
 
@@ -238,9 +244,30 @@ def strange_commits(watched: WatchedRepository, before: dict[str, Any], now: dic
         if one.owns and all(values) and values[0] != values[1]:
             work = BranchOwner(one.session or one.name, one.branch, Ownership.parse(one.owns).covers, own=True)
             with suppress(HandoffError):  # a clone that cannot be read must not blind us to the rest
-                if one.kind == CLONE:
-                    check_clone(one.tree)
                 found += tampering.foreign_commits(store, open_source(one.tree), work, values, {})
+    return found
+
+
+def find_planted(watched: WatchedRepository, before: dict[str, Any], now: dict[str, Any]) -> list[Tampering]:
+    """What sessions put into their clones for somebody's git to obey; it was put right when it was found."""
+    found = []
+    for one in watched.workspaces:
+        known = before.get("planted", {}).get(one.name, 0)
+        for name, text in sealed.planted(beside(one.folder))[known : now["planted"].get(one.name, 0)]:
+            what = f"{one.session or one.name} changed {name} in its clone, which git obeys. It was put right; nothing of it ran."
+            evidence = {"workspace": one.name, "path": os.path.join(one.tree, name), "text": text}
+            words = ("snapshots", "--session", one.name)
+            found.append(
+                Tampering(
+                    kind=PLANTED_IN_CLONE,
+                    subject=f"{one.name}/{name}",
+                    what=what,
+                    evidence=evidence,
+                    fix=watched.fix(*words),
+                    fixed={"seen": True},
+                    session=one.session or one.name,
+                )
+            )
     return found
 
 
@@ -274,8 +301,7 @@ def _gone_workspaces(watched: WatchedRepository, before: dict[str, Any], now: di
 def _wiped_home(app: App, watched: WatchedRepository, before: dict[str, Any], now: dict[str, Any]) -> list[Tampering]:
     gone: list[tuple[str, str, str, tuple[str, ...]]] = []  # subject, path, what, what fixes it
     if before.get("store") and not now["store"]:
-        what = "and every snapshot with it; workspaces borrow objects from it."
-        what = f"The snapshot store of {watched.source.top} is gone, {what}"
+        what = f"The snapshot store of {watched.source.top} is gone, and every snapshot with it."
         gone.append((STORE, watched.store.path, what, ("snapshot", "-m", "a new store")))
     if before.get("queue") and not now["queue"]:
         queue = os.path.join(watched.project, "queue")

@@ -115,6 +115,7 @@ def _compared(
     snapshot = before.get("snapshot", "")
     findings = tampering.compare(watched.store, watched.source, before, now, snapshot=snapshot, ours=ours)
     findings += repositories.strange_commits(watched, before, now)
+    findings += repositories.find_planted(watched, before, now)
     findings += repositories.find_vanished(app, watched, before, now)
     return Inspection(now, [one for one in findings if (one.kind, one.subject) not in resolved], fixed)
 

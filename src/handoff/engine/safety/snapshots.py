@@ -71,7 +71,7 @@ def open_snapshot_store(app: App, *, folder: str = ".", project: str = "") -> Sn
     if top is None:
         raise no_checkout(folder)
     if is_clone(top):
-        check_clone(top)
+        check_clone(top, app.settings.environment)
     place = find_place(top, home=app.settings.home, project=project or app.settings.get("HANDOFF_PROJECT"))
     return SnapshotStore(place, SnapshotRepo(place.store, app.settings.environment))
 

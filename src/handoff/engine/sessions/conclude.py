@@ -22,6 +22,7 @@ from handoff.engine.sessions.placement import SHARED
 from handoff.engine.tasks import current, kinds
 from handoff.engine.tasks import report as journey
 from handoff.engine.workspaces import running, task_clones, task_work
+from handoff.git.plumbing.untrusted import close_clone, is_clone
 
 if TYPE_CHECKING:
     from handoff.board.sessions.leases import Claim
@@ -60,6 +61,7 @@ def conclude(app: App, *, claim: Claim, outcome: AgentOutcome) -> ConcludedSessi
     ended = kinds.EndedSession(
         task=task, fence=claim.fence, session=session, workspace=workspace, outcome=outcome, holds=mine
     )
+    _close(app, workspace)
     decide = kinds.decider_of(task) if task.fence == claim.fence else None
     client = outcome if folders.has_started(path) else AgentOutcome(GROUND)  # nobody ran who could prove anything
     made_by = session if client.kind == OK else ""
@@ -85,6 +87,13 @@ def conclude(app: App, *, claim: Claim, outcome: AgentOutcome) -> ConcludedSessi
     task_work.tidy(app, task, running={one.key for one in running.listing(app) if one.session != session})
     views.refresh_or_tell(app, task.project, f"Session {session} is over")
     return ConcludedSession(session, outcome, task, outside)
+
+
+def _close(app: App, workspace: str) -> None:
+    """Nothing of the session runs any more: what it planted for the next git in its clone is put right before anybody's."""
+    if is_clone(workspace):
+        with suppress(HandoffError):  # whoever uses the clone next says why it cannot be used
+            close_clone(workspace, app.settings.environment)
 
 
 def _tell(

@@ -11,16 +11,17 @@ from handoff.base.ids import check_id
 from handoff.base.process import shell
 from handoff.engine.safety import incidents
 from handoff.engine.safety.snapshots import RestoreRequest, SnapshotStore, keep, open_snapshot_store, restore
-from handoff.git.plumbing import open_source
+from handoff.git.plumbing import open_source, sealed
 from handoff.git.plumbing.snapshot_repo import SnapshotRepo
-from handoff.git.plumbing.untrusted import check_clone
+from handoff.git.plumbing.untrusted import beside, check_clone
 from handoff.git.snapshots import restore as restoring
 from handoff.git.snapshots import retention
 from handoff.git.snapshots.location import MAIN, Location
 from handoff.git.snapshots.take import Snapshot, snapshots
 from handoff.git.tampering import DIRTY_BASE
+from handoff.git.workspaces.bases import LentHistory, drop_unused
 from handoff.git.workspaces.include import copy_included
-from handoff.git.workspaces.kinds import isolation
+from handoff.git.workspaces.kinds import Cloned, isolation
 from handoff.git.workspaces.scratch import drop_slot, idle_slots
 from handoff.git.workspaces.workspaces import (
     CLONE,
@@ -91,6 +92,9 @@ def add_workspace(
     _not_inside(snapshot_store)
     place, store = snapshot_store
     commit, name = ("", DIRTY) if order.base == DIRTY else _resolve_first(snapshot_store, order.base)
+    if order.kind == CLONE:
+        store.create(place.source.common)
+        Cloned(app.git_environment).warm(place, store)
     now = keep(app, snapshot_store, f"before the workspace {order.name}")  # the store owns all objects now
     workspace = reserve(app.settings.home, place, order, now=app.clock.now())
     try:
@@ -142,6 +146,7 @@ def _resolve_first(snapshot_store: SnapshotStore, base: str) -> tuple[str, str]:
 def commit_of_now(app: App, *, snapshot_store: SnapshotStore, name: str, dirty: bool) -> str:
     """The person's checkout as it is now as a commit of the store: HEAD, or their dirty tree on top of it."""
     commit, _ = _resolve_first(snapshot_store, "")
+    Cloned(app.git_environment).warm(*snapshot_store)
     now = keep(app, snapshot_store, f"before the workspace {name}")  # the store owns all objects now
     return _dirty_base(snapshot_store, now, name) if dirty else commit
 
@@ -179,7 +184,7 @@ def snapshot_store_of(app: App, *, workspace: Workspace) -> SnapshotStore:
     """The snapshot store of a workspace's own checkout."""
     name = MAIN if workspace.kind == SHARED else workspace.name
     if workspace.kind == CLONE:
-        check_clone(workspace.tree)
+        check_clone(workspace.tree, app.settings.environment)
     place = Location(open_source(workspace.tree), workspace.project, name)
     return SnapshotStore(place, SnapshotRepo(place.store, app.settings.environment))
 
@@ -281,6 +286,11 @@ def tidy(
     for folder in unused:
         drop_slot(folder)
     if snapshot_store.store.exists:
+        project = snapshot_store.place.project
+        borrowed = (sealed.kept(beside(one.folder)) or {} for one in all_workspaces(project))
+        lent = (LentHistory(os.path.dirname(one.get("objects/info/alternates", "").strip())) for one in borrowed)
+        used = [place for one in lent for place in one.places]
+        drop_unused(project, snapshot_store.store, used, now=app.clock.now())
         retention.drop(snapshot_store.store, going)
         too_much = retention.size_of(snapshot_store.store) - rules.size
         while too_much > 0 and (rest := retention.oldest(snapshots(snapshot_store.store), rules)):

@@ -29,7 +29,7 @@ class FlowCheckout(Git):
 
     def seal(self, config: str) -> None:
         """Put back what a session could have planted for our git to run."""
-        untrusted.seal(self.tree, config)
+        untrusted.seal(self.tree, config, self.environment)
 
     @property
     def tip(self) -> str:
@@ -117,7 +117,9 @@ class FlowCheckout(Git):
 
     def is_at(self, commit: str) -> bool:
         """Whether nothing but ignored files differs from that commit."""
-        state = self.ask("status", "--porcelain=v2", "--branch", "--untracked-files=normal", "-z")
+        state = self.ask(
+            "status", "--porcelain=v2", "--branch", "--untracked-files=normal", "--ignore-submodules=dirty", "-z"
+        )
         lines = [line for line in state.split("\0") if line]
         clean = all(line.startswith("# ") for line in lines)
         return clean and f"# branch.oid {commit}" in lines and f"# branch.head {self.branch[11:]}" in lines

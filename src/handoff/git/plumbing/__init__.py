@@ -71,7 +71,7 @@ class Git:
         top: str = "",
         index: str = "",
         objects: str = "",
-        borrow: str = "",
+        borrow: str | Sequence[str] = "",
         **more: str,
     ) -> Completed:
         """One git call; at will in another checkout (`top`), with another index or place for objects, or one more to `borrow` from."""
@@ -83,7 +83,8 @@ class Git:
         if objects:
             environment["GIT_OBJECT_DIRECTORY"] = objects
         if borrow:
-            environment["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = _quote_alternate(borrow)
+            several = (borrow,) if isinstance(borrow, str) else borrow
+            environment["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = ":".join(_quote_alternate(one) for one in several)
         if self._seconds:
             return run(argv, environment=environment, stdin=stdin, timeout=self._seconds)
         return capture(argv, environment=environment, stdin=stdin)

@@ -118,18 +118,28 @@ class Beneath:
     def remove_empty(self, name: str) -> None:
         """Remove every folder in it, and it, that holds nothing but such folders."""
         with suppress(OSError):
-            for entry in self._names(name):
+            for entry in self.names(name):
                 if self.is_folder(f"{name}/{entry}"):
                     self.remove_empty(f"{name}/{entry}")
             self.remove_folder(name)
 
-    def _names(self, name: str) -> list[str]:
+    def names(self, name: str) -> list[str]:
+        """What lies in a folder."""
         folder, last = self.place(name)
         fd = os.open(last, _FOLDER & ~_ONLY_PASS | os.O_RDONLY, dir_fd=folder)
         try:
             return os.listdir(fd)
         finally:
             os.close(fd)
+
+    def write(self, name: str, data: bytes) -> None:
+        """A plain file with these bytes, whole or not at all, in the place of what stood there."""
+        folder, last = self.place(name)
+        temp = f"{last}.{os.getpid()}-{os.urandom(3).hex()}.handoff"
+        fd = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644, dir_fd=folder)
+        with os.fdopen(fd, "wb") as file:
+            file.write(data)
+        os.replace(temp, last, src_dir_fd=folder, dst_dir_fd=folder)
 
     def chmod(self, name: str, mode: int) -> None:
         """Set the permission bits of a file or folder; those of a link are nobody's."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import zlib
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from handoff.base.files import make_folder, write_atomic
+from handoff.base.files import make_folder, remove, write_atomic
 from handoff.git.plumbing import algorithm_of, read_text
 from handoff.git.plumbing.objects import Objects, commit_bytes
 from handoff.git.plumbing.untrusted import distrusting, make_git_folder, strict
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from handoff.git.plumbing import Source
 
 SNAP = "refs/handoff/snap/"
+LENT = "refs/handoff/lent/"
+_SHALLOW = "shallow"
 _PERSON = "handoff <snapshots@handoff.invalid>"
 _SETTINGS = """\tbare = true
 \tlogAllRefUpdates = false
@@ -72,24 +75,89 @@ class SnapshotRepo(Objects):
         author = f"{person or _PERSON} {moment} +0000"
         return self.write("commit", commit_bytes(tree, parents, message, author=author))
 
-    def own(self, wanted: Sequence[str], known: Sequence[str], *, borrow: str) -> bool:
+    def own(self, wanted: Sequence[str], known: Sequence[str], *, borrow: str, **more: str) -> bool:
         """Copy everything `wanted` needs and `known` does not already hold into the store; False if git cannot read it."""
-        return not wanted or self.pack_into(self.objects, wanted, known, borrow=borrow).code == 0
+        return not wanted or self.pack_into(self.objects, wanted, known, borrow=borrow, **more).code == 0
 
-    def pack_into(self, objects: str, wanted: Sequence[str], known: Sequence[str], *, borrow: str = "") -> Completed:
+    def pack_into(
+        self,
+        objects: str,
+        wanted: Sequence[str],
+        known: Sequence[str],
+        *,
+        borrow: str | Sequence[str] = "",
+        **more: str,
+    ) -> Completed:
         """Put what `wanted` needs and `known` does not hold as one pack into an object folder."""
         target = os.path.join(objects, "pack", "pack")
         words = ("pack-objects", "-q", "--revs", "--non-empty", "--delta-base-offset", "--window=0", target)
         lines = [*wanted, *(f"^{sha}" for sha in known)]
-        return self.git(*words, stdin=("\n".join(lines) + "\n").encode(), borrow=borrow)
+        return self.git(*words, stdin=("\n".join(lines) + "\n").encode(), borrow=borrow, **more)
 
-    def readable(self, shas: Sequence[str], *, borrow: str = "") -> dict[str, str]:
-        """Which of the objects can be read, and what kind each is."""
+    def readable(self, shas: Sequence[str], *, borrow: str = "", objects: str = "") -> dict[str, str]:
+        """Which of the objects can be read, here or in another object folder, and what kind each is."""
         if not shas:
             return {}
-        answer = self.git("cat-file", "--batch-check", stdin=("\n".join(shas) + "\n").encode(), borrow=borrow)
+        asked = ("\n".join(shas) + "\n").encode()
+        answer = self.git("cat-file", "--batch-check", stdin=asked, borrow=borrow, objects=objects)
         lines = (line.split(" ") for line in answer.text.splitlines())
         return {words[0]: words[1] for words in lines if words[-1] != "missing" and len(words) > 1}
+
+    # --- whole histories --------------------------------------------------------------------------
+
+    def adopt(self, tip: str, objects: str, *, cut: str) -> None:
+        """Own a history that lies whole beside the store, without a second copy of it on the disk."""
+        under = read_text(os.path.join(objects, "info", "alternates")).splitlines()
+        tips = [os.path.basename(os.path.dirname(place)) for place in under]
+        if any(self.git("rev-parse", "-q", "--verify", LENT + one).code for one in tips):
+            return
+        folder = os.path.join(objects, "pack")
+        try:
+            for name in sorted(os.listdir(folder), key=lambda one: one.endswith(".idx")):  # git looks for these
+                with suppress(FileExistsError):
+                    os.link(os.path.join(folder, name), os.path.join(self.objects, "pack", name))
+                if name.endswith(".pack"):
+                    write_atomic(os.path.join(self.objects, "pack", f"{name[:-5]}.keep"), f"{tip}\n")
+        except OSError:
+            return  # a disk without second names: the next snapshot takes its own copy
+        self.cut(cut)
+        self.point(LENT + tip, tip)
+
+    def release(self, tip: str, objects: str) -> None:
+        """Hold a history no longer for its own sake: what snapshots need of it stays."""
+        self.git("update-ref", "-d", LENT + tip)
+        for name in os.listdir(os.path.join(objects, "pack")):
+            if name.endswith(".pack"):
+                remove(os.path.join(self.objects, "pack", f"{name[:-5]}.keep"))
+
+    def cut(self, commits: str) -> None:
+        """Let history end at these commits, a line for each, unless the store knows what came before them."""
+        path = os.path.join(self.path, _SHALLOW)
+        ends = read_text(path).split()
+        new = [sha for sha in commits.split() if sha not in ends]
+        if new:
+            asked = "".join(f"{sha}^1^{{commit}}\n" for sha in new).encode()
+            told = self.git("cat-file", "--batch-check", stdin=asked).text.splitlines()
+            new = [sha for sha, line in zip(new, told, strict=False) if line.endswith("missing")]
+        if new:
+            write_atomic(path, "".join(f"{sha}\n" for sha in (*ends, *new)))
+
+    def follow(self, source: Source) -> None:
+        """Know where the history of a shallow checkout ends; when it has been deepened, have the rest too."""
+        theirs, seen = read_text(os.path.join(source.common, _SHALLOW)), os.path.join(self.path, "shallow-of-checkout")
+        if theirs == read_text(seen):
+            return
+        self.cut(theirs)
+        path = os.path.join(self.path, _SHALLOW)
+        ends, open_ends = read_text(path).split(), set(theirs.split())
+        deeper = [sha for sha in ends if sha not in open_ends]
+        if deeper:
+            where = {"GIT_SHALLOW_FILE": os.path.join(source.common, _SHALLOW) if theirs else ""}
+            if self.own(deeper, [], borrow=source.objects, **where):
+                write_atomic(path, "".join(f"{sha}\n" for sha in ends if sha in open_ends)) if open_ends else remove(
+                    path
+                )
+        write_atomic(seen, theirs)
 
     # --- refs and the disk ------------------------------------------------------------------------
 

@@ -3,7 +3,8 @@
 A session can write all of its clone's `.git`. This keeps it from reaching us:
 `distrusting` is a git in whose environment no setting, hook, filter or driver of a git folder runs a program;
 `git` asks about a clone through a git folder of ours, so that its settings are not even read;
-`check_clone` refuses a git folder that leads elsewhere, and puts back settings that name other files;
+`check_clone` refuses a git folder that leads elsewhere, and puts back in it all that git obeys;
+`close_clone` does so in the repositories inside it too, before a person's git comes there;
 `seal` puts back all settings, for the few calls that must work in the clone itself.
 """
 
@@ -11,11 +12,11 @@ from __future__ import annotations
 
 import os
 
-from handoff.base.errors import Refused, UserError
-from handoff.base.files import make_folder, remove, write_atomic
+from handoff.base.errors import UserError
+from handoff.base.files import make_folder, write_atomic
 from handoff.base.record import TYPE_CHECKING
 from handoff.base.settings import without_guard
-from handoff.git.plumbing import Git, algorithm_of, open_source, read_plain, read_text
+from handoff.git.plumbing import Git, algorithm_of, open_source, read_plain, read_text, sealed
 from handoff.git.plumbing.refs import head
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ _OVERRIDES = {
     "log.showSignature": "false",
     "submodule.recurse": "false",
     "advice.detachedHead": "false",
+    "advice.graftFileDeprecated": "false",
 }
 # A missing object is missing: a clone's settings may name a program to fetch it with.
 _NO_FETCH = {"GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1"}
@@ -63,6 +65,7 @@ def strict(environment: Mapping[str, str]) -> dict[str, str]:
         GIT_ATTR_NOSYSTEM="1",
         GIT_NO_REPLACE_OBJECTS="1",
         GIT_LITERAL_PATHSPECS="1",
+        GIT_GRAFT_FILE=os.devnull,
         GIT_CONFIG_COUNT=str(len(_OVERRIDES)),
     )
     for number, (key, value) in enumerate(_OVERRIDES.items()):
@@ -103,56 +106,47 @@ def is_clone(top: str) -> bool:
     return name == _TREE and os.path.exists(os.path.join(folder, RECORD)) and not os.path.isfile(f"{top}/.git")
 
 
-def check_clone(top: str) -> None:
-    """Refuse a clone whose git folder was exchanged for a way to somewhere else."""
+def check_clone(top: str, environment: Mapping[str, str]) -> None:
+    """Refuse a clone whose git folder was exchanged for another, and put back in it what a session has planted there."""
+    sealed.refuse_exchanged(top)
+    sealed.put_back(top, beside(os.path.dirname(top)), Git("", strict(environment), ()))
+
+
+def close_clone(top: str, environment: Mapping[str, str]) -> None:
+    """The same, and in the repositories inside the clone too: its session is over, and a person may use git there."""
+    check_clone(top, environment)
+    sealed.disarm(top, beside(os.path.dirname(top)), Git("", strict(environment), ()))
+
+
+def seal(top: str, config: str, environment: Mapping[str, str]) -> None:
+    """The same, and the settings are exactly these: for the few calls that must work in the clone itself."""
+    close_clone(top, environment)
+    path = os.path.join(top, ".git", "config")
+    if read_text(path) != config:
+        write_atomic(path, config)
+
+
+def seal_settings(top: str) -> None:
+    """Close a new clone's git folder, and remember it if it is a workspace's."""
     folder = os.path.join(top, ".git")
-    if os.path.islink(folder) or not os.path.isdir(folder) or os.path.lexists(os.path.join(folder, "commondir")):
-        raise Refused(
-            f"{folder} is not the git folder the workspace was made with.",
-            f"Look at it. Its snapshots are safe: handoff snapshots --session {os.path.basename(os.path.dirname(top))}",
-        )
-    # Settings that name other files could make our git wait at a pipe: the ones the clone was made with come back.
-    path = os.path.join(folder, "config")
-    if b"[include" not in read_plain(path).lower():
-        return
-    saved = read_plain(_beside(os.path.dirname(top), "config"))
-    if not saved:
-        raise Refused(f"{path} includes other files.", "Take the include out; nothing was done.")
-    os.replace(path, f"{path}.session")
-    write_atomic(path, saved)
+    sealed.make(folder)
+    if is_clone(top):
+        sealed.keep(folder, beside(os.path.dirname(top)))
 
 
-def seal(top: str, config: str) -> None:
-    """Put back what a session could have planted in its clone for our git to run: settings, attributes, another git folder."""
-    folder = os.path.join(top, ".git")
-    if os.path.islink(folder) or not os.path.isdir(folder):
-        raise Refused(f"{folder} is not the git folder it was.", "Look at it; the branch is kept in your repository.")
-    if read_text(os.path.join(folder, "config")) != config:
-        write_atomic(os.path.join(folder, "config"), config)
-    for name in ("config.worktree", "commondir", os.path.join("info", "attributes")):
-        remove(os.path.join(folder, name))
-
-
-def keep_config(workspace: str) -> None:
-    """Keep the settings of a workspace's new clone for later, out of its session's reach."""
-    path = _beside(workspace, "config")
-    make_folder(os.path.dirname(path))
-    write_atomic(path, read_plain(os.path.join(workspace, _TREE, ".git", "config")))
-
-
-def _beside(workspace: str, name: str) -> str:
+def beside(workspace: str, *name: str) -> str:
     """A place beside a workspace's snapshots, which no session can reach."""
     project = os.path.dirname(os.path.dirname(workspace))
-    return os.path.join(project, _STORE, "handoff", os.path.basename(workspace), name)
+    return os.path.join(project, _STORE, "handoff", os.path.basename(workspace), *name)
 
 
 def git(top: str, *words: str, environment: Mapping[str, str]) -> Completed | None:
     """One question about a clone, through a git folder of ours that borrows its objects and index; None where we cannot."""
     import shutil
 
-    check_clone(top)
+    check_clone(top, environment)
     source = open_source(top)
-    made = _beside(os.path.dirname(top), f"shadow-{os.getpid()}-{os.urandom(3).hex()}")
+    made = beside(os.path.dirname(top), f"shadow-{os.getpid()}-{os.urandom(3).hex()}")
     store = os.path.dirname(os.path.dirname(os.path.dirname(made)))
     if not os.path.isfile(os.path.join(store, "config")):
         return None  # inside a session's sandbox the store is not there: then it is the session itself that asks

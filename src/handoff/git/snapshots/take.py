@@ -10,7 +10,8 @@ from handoff.base.errors import UserError
 from handoff.base.files import locked, make_folder
 from handoff.git.plumbing import read_text
 from handoff.git.plumbing.refs import head
-from handoff.git.plumbing.snapshot_repo import SNAP, SnapshotRepo
+from handoff.git.plumbing.snapshot_repo import LENT, SNAP, SnapshotRepo
+from handoff.git.plumbing.untrusted import is_clone
 from handoff.git.snapshots.modes import ModeScan
 from handoff.git.snapshots.parts import LastSnapshot, Parts
 from handoff.git.snapshots.scan import Scan
@@ -76,6 +77,8 @@ def take(
     store.create(source.common)
     store.forget()
     store.fix()
+    if not is_clone(source.top):
+        store.follow(source)
     folder = os.path.join(store.path, "handoff", workspace)
     make_folder(folder)
     with locked(os.path.join(folder, "lock"), what=f"the snapshots of {workspace}"):
@@ -226,7 +229,9 @@ def _last(store: SnapshotRepo, workspace: str) -> str:
 
 
 def _others(store: SnapshotRepo) -> list[str]:
-    answer = store.git("for-each-ref", "--sort=-committerdate", f"--count={_KNOWN}", "--format=%(objectname)", LAST)
+    answer = store.git(
+        "for-each-ref", "--sort=-committerdate", f"--count={_KNOWN}", "--format=%(objectname)", LAST, LENT
+    )
     return answer.text.split()
 
 

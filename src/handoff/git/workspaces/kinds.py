@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from typing import TYPE_CHECKING
 
 from handoff.base.files import make_folder, write_atomic
 from handoff.base.process import find
 from handoff.git.plumbing import QUIET, Git
+from handoff.git.plumbing.beneath import Beneath
+from handoff.git.plumbing.objects import Objects, fetch
 from handoff.git.plumbing.refs import refs
-from handoff.git.plumbing.untrusted import keep_config, make_git_folder
-from handoff.git.snapshots.location import TREE
+from handoff.git.plumbing.sealed import quoted, setting
+from handoff.git.plumbing.untrusted import check_clone, distrusting, make_git_folder, seal_settings
 from handoff.git.snapshots.restore import give_objects
+from handoff.git.workspaces.bases import Lender, LentHistory
 from handoff.git.workspaces.workspaces import CLONE, REVIVING, SHARED, WORKTREE, Isolation, Workspace
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from handoff.git.plumbing.snapshot_repo import SnapshotRepo
     from handoff.git.snapshots.location import Location
@@ -31,6 +35,7 @@ _CARRIED = tuple(
 )
 _NO_LFS = ("filter.lfs.smudge=", "filter.lfs.clean=", "filter.lfs.process=", "filter.lfs.required=false")
 _WORKERS = 8
+_LOGIN = re.compile(r"(\w://)[^/@\s]*@")  # a name and a password in an address
 
 
 class _Made(Git):
@@ -51,22 +56,42 @@ class _Made(Git):
 
 
 class Cloned(_Made):
-    """A repository of its own that borrows objects from the snapshot store: own refs, index, stash and settings."""
+    """A repository of its own that borrows the history of its base alone: own refs, index, stash and settings."""
+
+    def warm(self, place: Location, store: SnapshotRepo) -> None:
+        Lender(place, store, self).warm()
+
+    def lend(self, place: Location, store: SnapshotRepo, workspace: Workspace) -> LentHistory:
+        """Let a clone borrow the history of its base, whatever it borrowed before."""
+        there = os.path.exists(os.path.join(workspace.tree, ".git", "HEAD"))
+        if there:
+            check_clone(workspace.tree, self.environment)
+        lender = Lender(place, store, self)
+        history = lender.lend(workspace.base)
+        store.point(BASES + workspace.name, workspace.base)
+        objects = os.path.join(workspace.tree, ".git", "objects")
+        for name in ("info", "pack"):
+            make_folder(os.path.join(objects, name))
+        lender.give(workspace.base, history, objects)
+        with Beneath(workspace.tree) as files:
+            files.write(".git/objects/info/alternates", f"{history.objects}\n".encode("utf-8", "surrogateescape"))
+        if there:
+            seal_settings(workspace.tree)
+        return history
 
     def make(self, place: Location, store: SnapshotRepo, workspace: Workspace) -> None:
-        store.point(BASES + workspace.name, workspace.base)
+        history = self.lend(place, store, workspace)
         folder = os.path.join(workspace.tree, ".git")
-        settings = self._settings(place, store)
-        make_git_folder(folder, store.algorithm, settings, head=f"ref: {workspace.branch}", borrow=[store.objects])
-        make_folder(os.path.join(folder, "hooks"))
-        if workspace.tree == os.path.join(workspace.folder, TREE):
-            keep_config(workspace.folder)
+        make_git_folder(folder, store.algorithm, self._settings(place, store), head=f"ref: {workspace.branch}")
         exclude = os.path.join(place.source.common, "info", "exclude")
         if os.path.isfile(exclude):
             shutil.copyfile(exclude, os.path.join(folder, "info", "exclude"))
+        if history.cut:
+            write_atomic(os.path.join(folder, "shallow"), history.cut)
         write_atomic(os.path.join(folder, "packed-refs"), self._refs(place, store, workspace))
         self._lay_out(workspace)
         self._submodules(place, workspace)
+        seal_settings(workspace.tree)
 
     def _settings(self, place: Location, store: SnapshotRepo) -> str:
         lines = ["\tbare = false\n\tlogallrefupdates = true\n"]
@@ -74,23 +99,24 @@ class Cloned(_Made):
         for item in listed.split("\0"):
             key, _, value = item.partition("\n")
             if key.lower().startswith(_CARRIED):
-                section, _, rest = key.partition(".")
-                middle, _, last = rest.rpartition(".")
-                head = f'[{section} "{_quoted(middle)}"]' if middle else f"[{section}]"
-                lines.append(f'{head}\n\t{last} = "{_quoted(value)}"\n')
-        origin = _quoted(place.source.top)
+                lines.append(setting(key, _LOGIN.sub(r"\1", value)))
+        origin = quoted(place.source.top)
         lines.append(f'[remote "origin"]\n\turl = "{origin}"\n\tpushurl = {NO_PUSH}\n')
         lines.append("\tfetch = +refs/heads/*:refs/remotes/origin/*\n[gc]\n\tauto = 0\n")
         return "".join(lines)
 
     def _refs(self, place: Location, store: SnapshotRepo, workspace: Workspace) -> str:
+        """The names of what its base reaches: the person's branches and tags that lie before it."""
         found = {workspace.branch: workspace.base}
         for name, value in refs(place.source).items():
             if name.startswith("refs/heads/"):
                 found[f"refs/remotes/origin/{name[11:]}"] = value
             elif name.startswith("refs/tags/"):
                 found[name] = value
-        there = store.readable(list(dict.fromkeys(found.values())))  # a ref made this very moment is not borrowed yet
+        objects = os.path.join(workspace.tree, ".git", "objects")
+        there = set(store.readable(list(dict.fromkeys(found.values())), objects=objects))
+        absent = {value for name, value in found.items() if name.startswith("refs/tags/") and value not in there}
+        there |= _copy_tags(place, store, sorted(absent), objects) if absent else set()
         lines = [f"{value} {name}" for name, value in sorted(found.items()) if value in there]
         return "# pack-refs with: sorted \n" + "\n".join(lines) + "\n"
 
@@ -185,5 +211,16 @@ def remove_tree(path: str) -> None:
     shutil.rmtree(path, onerror=unlock)
 
 
-def _quoted(value: str) -> str:
-    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
+def _copy_tags(place: Location, store: SnapshotRepo, wanted: Sequence[str], objects: str) -> set[str]:
+    """Give a clone the annotated tags of commits it has: a tag stands beside the history, not in it."""
+    told = fetch(distrusting(place.source.folder, store.environment), wanted)
+    tags = {one.sha: one.data for one in told if one.kind == "tag"}
+    named = {
+        sha: data.partition(b"\n")[0].decode("ascii", "replace").removeprefix("object ") for sha, data in tags.items()
+    }
+    there = store.readable(sorted(set(named.values())), objects=objects)
+    found = {sha for sha, commit in named.items() if commit in there}
+    clone = Objects(objects, "", {})
+    for sha in found:
+        clone.write("tag", tags[sha])
+    return found
