@@ -60,6 +60,8 @@ class NewWorkspace(NamedTuple):
     workspace: Workspace
     copied: tuple[str, ...]
     setup: str = ""
+    alone: bool = False
+    """Whether it sees one commit alone, because the rest of the history is not on this machine."""
 
 
 class Row(NamedTuple):
@@ -112,7 +114,11 @@ def add_workspace(
         own = snapshot_store_of(app, workspace=workspace)
         keep(app, own, "start", session=order.session or order.name, operation="start")
         incidents.look(app)  # from now on somebody is at work here: how everything is before they begin
-    return NewWorkspace(workspace, copied, _set_up(app, workspace, setup, timeout) if setup else "")
+    said = _set_up(app, workspace, setup, timeout) if setup else ""
+    cut = order.kind == CLONE and os.path.exists(os.path.join(workspace.tree, ".git", "shallow"))
+    return NewWorkspace(
+        workspace, copied, said, cut and not os.path.exists(os.path.join(place.source.common, "shallow"))
+    )
 
 
 def revive_workspace(app: App, *, name: str, snapshot_store: SnapshotStore | None = None) -> Workspace:

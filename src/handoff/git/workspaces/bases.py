@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from handoff.git.snapshots.location import Location
 
 BASES = "bases"
-_CUT = "shallow"
+_CUT, _ALONE = "shallow", "alone"
 _PATIENCE_SECONDS = 1800.0  # so long whoever comes second waits for the first copy of a very large history
 _NEWEST = 4  # so many are asked whether a commit comes after them
 _NEAR = 200  # so many commits more are given to each clone, before a history of their own is worth its place
@@ -41,7 +41,7 @@ class LentHistory(NamedTuple):
 
     @property
     def tip(self) -> str:
-        return os.path.basename(self.folder)
+        return os.path.basename(self.folder).partition("-")[0]
 
     @property
     def objects(self) -> str:
@@ -56,6 +56,11 @@ class LentHistory(NamedTuple):
     def cut(self) -> str:
         return read_text(os.path.join(self.folder, _CUT))
 
+    @property
+    def is_alone(self) -> bool:
+        """Whether it holds the files of its commit alone, because not all that came before could be read."""
+        return os.path.exists(os.path.join(self.folder, _ALONE))
+
 
 def histories(project: str) -> list[LentHistory]:
     """What can be borrowed in a project, the one that was asked for last first."""
@@ -64,7 +69,7 @@ def histories(project: str) -> list[LentHistory]:
     for name in os.listdir(folder) if os.path.isdir(folder) else ():
         path = os.path.join(folder, name)
         try:
-            found += [(os.stat(path).st_mtime_ns, path)] if is_sha(name) else []
+            found += [(os.stat(path).st_mtime_ns, path)] if is_sha(name.partition("-")[0]) else []
         except OSError:
             continue  # somebody tidies up
     return [LentHistory(path) for _, path in sorted(found, reverse=True)]
@@ -113,7 +118,10 @@ class Lender:
 
     def _nearest(self, commit: str) -> tuple[LentHistory | None, bool]:
         """The nearest history whose commits all lie before `commit`, and whether few are between."""
-        known = histories(self.place.project)
+        theirs = read_text(os.path.join(self.place.source.common, _CUT))
+        known = [
+            one for one in histories(self.place.project) if one.is_alone or one.cut == theirs
+        ]  # or it was deepened
         if not known:
             return None, False
         before = {commit, *_parents(self.store, commit)}
@@ -145,7 +153,9 @@ class Lender:
             tip = self._tip(commit, below)
             made = LentHistory(os.path.join(self.folder, tip))
             if os.path.isdir(made.folder):
-                return made
+                if self._nearest(tip)[0] is not None:
+                    return made
+                made = LentHistory(f"{made.folder}-{os.urandom(3).hex()}")
             for name in os.listdir(self.folder):
                 if name.endswith(".tmp"):
                     shutil.rmtree(os.path.join(self.folder, name), ignore_errors=True)
@@ -188,7 +198,8 @@ class Lender:
             answer = self.store.git(*words, stdin=wanted.encode(), borrow=(source.objects, *under))
         if answer.code:  # not all of it is here (a partial clone), or some of it is broken
             cut, under = f"{tip}\n", []
-            write_atomic(os.path.join(temp, _CUT), cut)
+            for name in (_CUT, _ALONE):
+                write_atomic(os.path.join(temp, name), cut)
             self._fetch_files(tip)
             shallow = {"GIT_SHALLOW_FILE": os.path.join(temp, _CUT)}
             answer = self.store.git(*words, stdin=wanted[: len(cut)].encode(), borrow=source.objects, **shallow)
@@ -206,8 +217,8 @@ class Lender:
         git = distrusting(self.place.source.folder, self.store.environment)
         listed = git.git("rev-list", "--objects", "--no-walk", "--missing=print", tip).text
         missing = "".join(f"{line[1:]}\n" for line in listed.splitlines() if line.startswith("?"))
-        remote = git.git("config", "--get", "extensions.partialclone").text.strip()
-        if missing and remote:
+        named = git.git("config", "--name-only", "--get-regexp", r"^remote\..*\.promisor$").text.splitlines()
+        for remote in (name[len("remote.") : -len(".promisor")] for name in named if missing):
             words = ("-c", "fetch.negotiationAlgorithm=noop", "fetch", "-q", "--no-tags", "--no-write-fetch-head")
             more = ("--recurse-submodules=no", "--filter=blob:none", "--stdin", remote)
             self.person.git(*words, *more, stdin=missing.encode(), top=self.place.source.top)

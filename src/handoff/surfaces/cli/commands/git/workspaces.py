@@ -74,6 +74,10 @@ def _add(ctx: Context, arguments: argparse.Namespace) -> int:
     ctx.out.data({**_record(made.workspace), "copied": list(made.copied)})
     ctx.out.line(made.workspace.tree)
     ctx.out.note(f"From {made.workspace.base_name} ({made.workspace.base[:10]}), ports {made.workspace.port} and up.")
+    if made.alone:
+        ctx.out.note(
+            "Not all of your history is on this machine (a partial clone), so it sees one commit, with all its files."
+        )
     if made.copied:
         ctx.out.note(f"Copied {len(made.copied)} files that .worktreeinclude names.")
     return 0
