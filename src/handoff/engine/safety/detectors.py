@@ -254,18 +254,16 @@ def find_planted(watched: WatchedRepository, before: dict[str, Any], now: dict[s
     for one in watched.workspaces:
         known = before.get("planted", {}).get(one.name, 0)
         for name, text in sealed.planted(beside(one.folder))[known : now["planted"].get(one.name, 0)]:
-            what = f"{one.session or one.name} changed {name} in its clone, which git obeys. It was put right; nothing of it ran."
-            evidence = {"workspace": one.name, "path": os.path.join(one.tree, name), "text": text}
-            words = ("snapshots", "--session", one.name)
+            who = one.session or one.name
             found.append(
                 Tampering(
                     kind=PLANTED_IN_CLONE,
                     subject=f"{one.name}/{name}",
-                    what=what,
-                    evidence=evidence,
-                    fix=watched.fix(*words),
+                    what=f"{who} changed {name} in its clone, which git obeys. It was put right; no git of ours obeyed it.",
+                    evidence={"workspace": one.name, "path": os.path.join(one.tree, name), "text": text},
+                    fix=watched.fix("snapshots", "--session", one.name),
                     fixed={"seen": True},
-                    session=one.session or one.name,
+                    session=who,
                 )
             )
     return found
