@@ -11,20 +11,20 @@ from handoff.base.settings import PROJECT_FOLDER
 from handoff.board.sessions import sessions
 from handoff.board.tasks import states, tasks
 from handoff.engine.home import files_folder
+from handoff.engine.safety.planted import count_planted
 from handoff.engine.safety.snapshots import SnapshotStore
 from handoff.engine.safety.snapshots import keep as keep_snapshot
 from handoff.git import tampering
 from handoff.git.guard import ROLES
 from handoff.git.landing.target import Target
 from handoff.git.ownership.ownership import Ownership
-from handoff.git.plumbing import find_top, open_source, read_text, sealed
+from handoff.git.plumbing import find_top, open_source, read_text
 from handoff.git.plumbing.refs import refs
 from handoff.git.plumbing.snapshot_repo import SnapshotRepo
-from handoff.git.plumbing.untrusted import beside, check_clone
 from handoff.git.snapshots.location import MAIN, STORE, find_place
 from handoff.git.snapshots.take import snapshots
 from handoff.git.tampering import BranchOwner, Tampering
-from handoff.git.workspaces.workspaces import CLONE, READY, SHARED, Workspace, all_workspaces
+from handoff.git.workspaces.workspaces import READY, SHARED, Workspace, all_workspaces
 
 if TYPE_CHECKING:
     from typing import Any
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from handoff.git.plumbing import Source
 
 STATE_WIPED, HOME_WIPED, WORKSPACE_GONE = "state-wiped", "home-wiped", "workspace-gone"
-PLANTED_IN_CLONE = "planted-in-clone"
 _ARCHIVED = ".archived"
 _SHOWN = 20
 
@@ -157,10 +156,6 @@ def live_work(app: App) -> tuple[list[Session], list[Task]]:
 def facts(app: App, watched: WatchedRepository, before: dict[str, Any]) -> dict[str, Any]:
     """All that is compared from look to look, as plain values."""
     guard = os.path.join(app.settings.home, "guard")
-    for one in watched.workspaces:
-        if one.kind == CLONE and os.path.isdir(one.tree):
-            with suppress(HandoffError):  # one that leads elsewhere is refused by whoever uses it
-                check_clone(one.tree, app.settings.environment)
     return {
         **tampering.facts(watched.store, watched.source, before),
         "busy": watched.busy,
@@ -170,7 +165,7 @@ def facts(app: App, watched: WatchedRepository, before: dict[str, Any]) -> dict[
         "batches": _batch_folders(app, watched),
         "shims": [role for role in ROLES if os.path.exists(os.path.join(guard, role, "git"))],
         "workspaces": {one.name: _tip(one) for one in watched.workspaces if os.path.lexists(one.tree)},
-        "planted": {one.name: len(sealed.planted(beside(one.folder))) for one in watched.workspaces},
+        "planted": count_planted(app, watched.workspaces),
         "snapshot": before.get("snapshot", ""),
     }
 
@@ -245,27 +240,6 @@ def strange_commits(watched: WatchedRepository, before: dict[str, Any], now: dic
             work = BranchOwner(one.session or one.name, one.branch, Ownership.parse(one.owns).covers, own=True)
             with suppress(HandoffError):  # a clone that cannot be read must not blind us to the rest
                 found += tampering.foreign_commits(store, open_source(one.tree), work, values, {})
-    return found
-
-
-def find_planted(watched: WatchedRepository, before: dict[str, Any], now: dict[str, Any]) -> list[Tampering]:
-    """What sessions put into their clones for somebody's git to obey; it was put right when it was found."""
-    found = []
-    for one in watched.workspaces:
-        known = before.get("planted", {}).get(one.name, 0)
-        for name, text in sealed.planted(beside(one.folder))[known : now["planted"].get(one.name, 0)]:
-            who = one.session or one.name
-            found.append(
-                Tampering(
-                    kind=PLANTED_IN_CLONE,
-                    subject=f"{one.name}/{name}",
-                    what=f"{who} changed {name} in its clone, which git obeys. It was put right; no git of ours obeyed it.",
-                    evidence={"workspace": one.name, "path": os.path.join(one.tree, name), "text": text},
-                    fix=watched.fix("snapshots", "--session", one.name),
-                    fixed={"seen": True},
-                    session=who,
-                )
-            )
     return found
 
 

@@ -11,6 +11,7 @@ from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.events import incidents
 from handoff.engine.safety import detectors as repositories
 from handoff.engine.safety.guard_log import take_guard_logs
+from handoff.engine.safety.planted import find_planted
 from handoff.git import tampering
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ def _compared(
     snapshot = before.get("snapshot", "")
     findings = tampering.compare(watched.store, watched.source, before, now, snapshot=snapshot, ours=ours)
     findings += repositories.strange_commits(watched, before, now)
-    findings += repositories.find_planted(watched, before, now)
+    findings += find_planted(watched.workspaces, watched.source.top, before, now)
     findings += repositories.find_vanished(app, watched, before, now)
     return Inspection(now, [one for one in findings if (one.kind, one.subject) not in resolved], fixed)
 

@@ -1,0 +1,54 @@
+"""What sessions put into their clones for somebody's git to obey: put right at every look, and told."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+
+from handoff.base.errors import HandoffError
+from handoff.base.record import TYPE_CHECKING
+from handoff.git.plumbing import sealed
+from handoff.git.plumbing.untrusted import beside, check_clone
+from handoff.git.tampering import Tampering
+from handoff.git.workspaces.workspaces import CLONE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from handoff.engine.app import App
+    from handoff.git.workspaces.workspaces import Workspace
+
+PLANTED_IN_CLONE = "planted-in-clone"
+
+
+def count_planted(app: App, workspaces: Sequence[Workspace]) -> dict[str, int]:
+    """How much was ever found in each clone, after a look at it now."""
+    for one in workspaces:
+        if one.kind == CLONE and os.path.isdir(one.tree):
+            with suppress(HandoffError):  # one that leads elsewhere is refused by whoever uses it
+                check_clone(one.tree, app.settings.environment)
+    return {one.name: len(sealed.planted(beside(one.folder))) for one in workspaces}
+
+
+def find_planted(
+    workspaces: Sequence[Workspace], top: str, before: dict[str, Any], now: dict[str, Any]
+) -> list[Tampering]:
+    """What sessions put into their clones for somebody's git to obey; it was put right when it was found."""
+    found = []
+    for one in workspaces:
+        known = before.get("planted", {}).get(one.name, 0)
+        for name, text in sealed.planted(beside(one.folder))[known : now["planted"].get(one.name, 0)]:
+            who = one.session or one.name
+            found.append(
+                Tampering(
+                    kind=PLANTED_IN_CLONE,
+                    subject=f"{one.name}/{name}",
+                    what=f"{who} changed {name} in its clone, which git obeys. It was put right; no git of ours obeyed it.",
+                    evidence={"workspace": one.name, "path": os.path.join(one.tree, name), "text": text},
+                    fix=("handoff", "-C", top, "snapshots", "--session", one.name),
+                    fixed={"seen": True},
+                    session=who,
+                )
+            )
+    return found
