@@ -160,6 +160,9 @@ def commit_of_now(app: App, *, snapshot_store: SnapshotStore, name: str, dirty: 
 def _dirty_base(snapshot_store: SnapshotStore, now: Snapshot, name: str) -> str:
     """The person's working tree as a commit on top of HEAD, in the store alone."""
     tree = restoring.tree_of(snapshot_store.store, now.sha)
+    if now.reserved:  # git would refuse to lay them out
+        gone = dict.fromkeys(os.fsencode(name) for name in now.reserved)
+        tree = snapshot_store.store.graft(snapshot_store.store.load(tree, gone), gone)
     parents = [now.head] if now.head else []
     message = f"{DIRTY_BASE}{name} began\n"
     return snapshot_store.store.write_commit(tree, parents, message, moment=int(now.time))

@@ -100,6 +100,7 @@ def take(repo: Repository, paths: Iterable[bytes], tree: str) -> PathContents:
         if state is None:
             entries[path] = None
             continue
+        _refuse_reserved(path)
         kind = stat.S_IFMT(state.mode)
         if kind == stat.S_IFLNK and repo.settings.yes("core.symlinks", default=True):
             entries[path] = Entry(LINK, repo.write("blob", os.readlink(full)))
@@ -120,6 +121,18 @@ def take(repo: Repository, paths: Iterable[bytes], tree: str) -> PathContents:
             state = seen[path]
             entries[path] = Entry(_mode(repo, path, state, tree), sha) if state else None
     return PathContents(entries, seen)
+
+
+def _refuse_reserved(path: bytes) -> None:
+    """What some disk takes for `.git` would be git's own folder in the checkout of whoever has such a disk."""
+    if path.isascii() and b"git" not in path.lower() and b"~" not in path:
+        return
+    from handoff.git.plumbing.reserved import is_reserved
+
+    if is_reserved(os.fsdecode(path)):
+        raise UserError(
+            f"'{os.fsdecode(path)}' is a name that git keeps for itself; it cannot be committed.", "Rename it."
+        )
 
 
 def _hash_with_git(repo: Repository, paths: list[bytes]) -> list[str]:

@@ -7,7 +7,8 @@ import os
 from handoff.base.errors import UserError
 from handoff.base.files import remove, write_atomic
 from handoff.base.record import TYPE_CHECKING
-from handoff.git.plumbing import Git, read_text, untrusted
+from handoff.git.plumbing import Git, git_failure, read_text, untrusted
+from handoff.git.plumbing.reserved import is_reserved
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -38,7 +39,19 @@ class FlowCheckout(Git):
 
     def whole_tree(self, head: str) -> str:
         """The tree id of everything that lies in the workspace now, ignored files aside; the index stays as it is."""
-        return self._changed_tree(head, lambda index: self.ask("add", "-A", "--", ".", index=index))
+        return self._changed_tree(head, lambda index: self._add_all(head, index))
+
+    def _add_all(self, head: str, index: str) -> None:
+        """Names that git keeps for itself are left out, as at every landing; anything else that cannot be added is an error."""
+        done = self.git("add", "-A", "--ignore-errors", "--", ".", index=index)
+        faults = [line for line in done.error_text.splitlines() if line.startswith(("error:", "fatal:"))]
+        invalid = {line.partition("'")[2].rpartition("'")[0] for line in faults if "invalid path" in line}
+        if done.code and not (faults and all(line.partition("'")[2].rpartition("'")[0] in invalid for line in faults)):
+            raise git_failure("git add failed", done, f"In {self.tree}.")
+        listed = [name for name in self.ask("ls-files", "-z", index=index).split("\0") if is_reserved(name)]
+        new = [name for name in listed if self.read(head, name) is None]
+        if new:
+            self.ask("update-index", "--force-remove", "-z", "--stdin", stdin=os.fsencode("\0".join(new)), index=index)
 
     def tree_with(self, tree: str, files: Mapping[str, str | None]) -> str:
         """The same tree with some files written anew or taken out."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from handoff.base.errors import UserError
 from handoff.git.plumbing import git_failure
 from handoff.git.plumbing.objects import LINK, POINTER, Entry, differences
+from handoff.git.plumbing.reserved import is_reserved
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -133,11 +134,13 @@ def escapes(path: str, target: str) -> bool:
 
 
 def refusals(store: SnapshotRepo, top: str, touched: Iterable[Touch]) -> dict[str, str]:
-    """Changes that are not taken whoever owns them, and why: links that lead out, pointers nobody else can follow."""
+    """Changes that are not taken whoever owns them, and why: links that lead out, git's own names, pointers nobody can follow."""
     found = {}
     nested: dict[str, bool] = {"": False}
     for one in touched:
-        if _in_nested(top, os.path.dirname(one.path), nested):
+        if is_reserved(one.path):
+            found[one.path] = "a name that git keeps for itself"
+        elif _in_nested(top, os.path.dirname(one.path), nested):
             found[one.path] = "inside a repository of its own"
         elif one.mode == LINK and escapes(one.path, os.fsdecode(store.read(one.sha))):
             found[one.path] = "a link that leads out of the tree"

@@ -5,6 +5,7 @@ What holds at every moment, also after a `kill -9`:
 - Whatever differs between the disk and the tree of the last snapshot is found by git through the private index (`kept`), or
   is named in `pending`. A look more than needed costs time; one less would lose a change.
 - Work is done on a copy of the index. `keep` puts it in place only when the snapshot stands.
+- Names that git keeps for itself (`.GIT`, `git~1`) can be in no index. They are in `reserved`, and put into the tree by hand.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from handoff.base.files import FULL, remove
 from handoff.git.plumbing import git_failure, read_plain
 from handoff.git.plumbing.beneath import Beneath
 from handoff.git.plumbing.objects import FILE, LINK, POINTER, PROGRAM, Entry
+from handoff.git.plumbing.reserved import is_reserved
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -48,6 +50,7 @@ class Scan:
         self.seeded = False
         self._empty = False
         self.left: list[str] = []
+        self.reserved: list[str] = []
         self.unread: list[str] = []
         self.looked: set[str] = set()  # every name this look was about
         self.whole = False
@@ -82,19 +85,25 @@ class Scan:
             return tree
         if light and self._is_light(changed):
             self.left = sorted(changed)
+            self.reserved = [name for name in self._sort(changed)[1] if is_reserved(name)]
             return self._light(tree, self.left)
         self._own_copy()
         changed |= self._named  # the same set: these were looked at too
         gone, present = self._sort(changed)
+        self.reserved = [name for name in present if is_reserved(name)]
         if gone:
             lines = "".join(f"0 {'0' * 40}\t{name}\0" for name in gone)
             self._git("update-index", "-z", "--index-info", stdin=os.fsencode(lines))
-        self._add(present)
+        self._add([name for name in present if name not in self.reserved] if self.reserved else present)
         answer = self._git("write-tree", *(("--missing-ok",) if self.seeded else ()))
         if answer.code:
             raise git_failure("Cannot write the snapshot's tree", answer, f"Look at {self.store.path}.")
-        self.left = []
+        self.left = self.reserved  # looked at every time: no index will ever know them
         return answer.text.strip()
+
+    def with_reserved(self, tree: str) -> str:
+        """The tree with what no index can hold; to be asked when the store has all of the tree."""
+        return self._light(tree, self.reserved) if self.reserved else tree
 
     def names(self) -> set[str]:
         """Every name of the tree, and those just looked at."""

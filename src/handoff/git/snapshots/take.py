@@ -44,6 +44,8 @@ class Snapshot(NamedTuple):
     undone: str = ""
     unread: tuple[str, ...] = ()
     incomplete: tuple[str, ...] = ()
+    reserved: tuple[str, ...] = ()
+    """What it holds under names that git keeps for itself: no index can hold them, and no branch shall."""
     fresh: bool = False
 
     @property
@@ -109,6 +111,7 @@ def _take(
             # An object the index names cannot be read: take every byte from the disk instead.
             scan.start_over()
             tree = scan.update(None, ignored=request.ignored)
+        tree = scan.with_reserved(tree)
         refs = parts.refs(stands)
         # After the files: what changes a file's rights from here on also makes git look at it again next time.
         look = ModeScan(store, source.top, folder)
@@ -129,7 +132,9 @@ def _take(
             return read_snapshot(store, previous)
         then = request.then(tree, index.commit) if request.then else ""
         parents = [parent for parent in (index.commit, refs.commit, modes, then) if parent]
-        message = _message(workspace, source, stands, request, now=now, faults=(scan.unread, parts.troubles))
+        message = _message(
+            workspace, source, stands, request, now=now, faults=(scan.unread, parts.troubles, scan.reserved)
+        )
         sha = store.write_commit(tree, parents, message, moment=int(now))
         ref = f"{SNAP}{workspace}/{int(now * _MICRO):020d}-{os.urandom(2).hex()}"
         if request.force or request.operation not in ("", "start"):  # something is about to be overwritten or removed
@@ -153,9 +158,9 @@ def _message(
     request: SnapshotRequest,
     *,
     now: float,
-    faults: tuple[list[str], list[str]],
+    faults: tuple[list[str], list[str], list[str]],
 ) -> str:
-    unread, troubles = faults
+    unread, troubles, reserved = faults
     fields = {
         "Workspace": workspace,
         "Session": request.session,
@@ -169,6 +174,7 @@ def _message(
     lines = [f"{key}: {_one_line(value)}" for key, value in fields.items() if value]
     lines += [f"Unread: {_one_line(name)}" for name in unread]
     lines += [f"Incomplete: {part}" for part in troubles]
+    lines += [f"Reserved: {_one_line(name)}" for name in reserved]
     return _one_line(request.reason) + "\n\n" + "\n".join(lines) + "\n"
 
 
@@ -195,6 +201,7 @@ def parse_snapshot(sha: str, ref: str, message: str) -> Snapshot:
         reason=reason,
         unread=tuple(fields.get("Unread", ())),
         incomplete=tuple(fields.get("Incomplete", ())),
+        reserved=tuple(fields.get("Reserved", ())),
         fresh=False,
         **{name: one.get(name.capitalize(), "") for name in _TOLD},
     )
