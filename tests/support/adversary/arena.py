@@ -124,6 +124,7 @@ class Arena:
             ["git", "clone", "-q", "--bare", shop, self.remote], env=self.environment, check=True, capture_output=True
         )
         self.git(shop, "remote", "add", "origin", self.remote)
+        self.git(shop, "config", "http.https://example.invalid/.extraHeader", "the secret token")
         self.git(shop, "repack", "-adq")
         self.write(shop, "a.txt", "a commit that was reset away\n")
         self.git(shop, "commit", "-qam", "reset away")
@@ -142,7 +143,7 @@ class Arena:
         self.git(folder, "add", "b.txt")
         self.write(folder, "b.txt", f"staged and changed by the {who}\n")
         self.write(folder, "src/c.txt", f"dirty by the {who}\n")
-        self.write(folder, f"notes-{who}.txt", f"untracked by the {who}\n")
+        self.write(folder, f"notes-{who}.txt", f"untracked by the {who}, a secret\n")
         self.write(folder, f"src/new-{who}.txt", f"staged and new by the {who}\n")
         self.git(folder, "add", f"src/new-{who}.txt")
 

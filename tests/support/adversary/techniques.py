@@ -123,6 +123,32 @@ INSIDES = _all(
     },
 )
 
+# Whatever a session puts there, the next git of ours or of the person's must not obey it; see tests/git/plumbing/test_sealed.py.
+PLANTED = _all(
+    "planted folders and names",
+    {
+        "another common folder": 'cd "$T" && cp -r .git ../c && git config --file ../c/config core.fsmonitor "touch planted" && echo "$PWD/../c" > .git/commondir',
+        "settings of a worktree": 'cd "$T" && git config extensions.worktreeConfig true; git config --file .git/config.worktree core.fsmonitor "touch planted"',
+        "a linked info folder": 'cd "$T" && rm -rf .git/info; ln -s "$HOME" .git/info; echo "* filter=x" > .git/info/attributes',
+        "another end of history": 'cd "$T" && git rev-parse HEAD > .git/shallow && mkdir -p .git/info && git rev-parse HEAD > .git/info/grafts',
+        "a repository inside": 'cd "$T" && git init -q own/in && git -C own/in commit -q --allow-empty -m x && git add own/in && git -C own/in config core.fsmonitor "touch planted"',
+        "a git file inside": 'cd "$T" && mkdir -p own && echo "gitdir: $SHARED/.git" > own/.git',
+        "names git reserves": 'cd "$T/own" && for n in "git~1" .GIT d/.Git ".git " ".git." ".g$(printf "\\342\\200\\214")it"; do mkdir -p "$n" && echo x > "$n/config"; done',
+    },
+    (CARELESS, EAGER, MAIN),
+)
+
+READING = _all(
+    "reading what is not its own",
+    {
+        "every object its git can read": 'cd "$OWN" && git cat-file --batch-all-objects --batch --unordered > stolen',
+        "every object of the person's and the store's": 'cd "$OWN" && for d in "$SHARED/.git" "$PEER/.git" "$HANDOFF_HOME"/*/snapshots.git; do git --git-dir="$d" cat-file --batch-all-objects --batch --unordered; done > stolen',
+        "their objects as alternates": 'cd "$OWN" && mv .git/objects .git/o; mkdir -p .git/objects/info; for d in "$SHARED/.git" "$PEER/.git" "$HANDOFF_HOME"/*/snapshots.git; do echo "$d/objects"; done > .git/objects/info/alternates; git cat-file --batch-all-objects --batch --unordered > stolen',
+        "the person's settings and drafts": 'cat "$SHARED/.git/config" "$SHARED"/notes* "$PEER"/notes* > "$OWN/stolen"',
+    },
+    (EAGER,),
+)
+
 FILES = _all(
     "the file system",
     {
@@ -173,4 +199,4 @@ OUTSIDE = _all(
     (EAGER,),
 )
 
-TECHNIQUES = [*SWEEPING, *HISTORY, *UNCOMMITTED, *INSIDES, *FILES, *COORDINATOR, *OUTSIDE]
+TECHNIQUES = [*SWEEPING, *HISTORY, *UNCOMMITTED, *INSIDES, *PLANTED, *FILES, *COORDINATOR, *OUTSIDE, *READING]
