@@ -83,7 +83,7 @@ def test_a_session_reads_nothing_but_the_history_of_its_base(repo, archive):
     assert SECRET not in clone.read(".git/config") + clone.read(".git/packed-refs")
     assert "private" not in clone.git("for-each-ref")
     # Where nothing stands around a session it could read the home anyway; inside, only this is there.
-    for place in sandboxes.borrowed(archive.app, own):
+    for place in sandboxes.borrowed_objects(archive.app, own):
         assert place.startswith(os.path.join(own.project, "bases", ""))
     for by in (BUBBLEWRAP, LANDLOCK):
         if layer(os.environ, wanted=by) != by:

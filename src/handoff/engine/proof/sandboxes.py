@@ -66,7 +66,7 @@ def sandbox_of_workspace(
         home=app.settings.get("HOME") or os.path.expanduser("~"),
         writable=tuple(writable),
         hidden=tuple(hidden),
-        visible=tuple(borrowed(app, workspace)) if workspace.kind == CLONE else (),
+        visible=tuple(borrowed_objects(app, workspace)) if workspace.kind == CLONE else (),
         frozen=tuple(os.path.join(git, name) for name in FROZEN),
         network=ALL if network else NONE,
         terminal=terminal,
@@ -76,7 +76,7 @@ def sandbox_of_workspace(
     return Sandbox(present_layer(app), policy)
 
 
-def borrowed(app: App, workspace: Workspace) -> list[str]:
+def borrowed_objects(app: App, workspace: Workspace) -> list[str]:
     """The objects a clone reads that are not its own: the history of its base, and nothing else that lies there."""
     objects = os.path.join(workspace.tree, ".git", "objects")
     if not os.path.isdir(objects):

@@ -28,7 +28,7 @@ def count_planted(app: App, workspaces: Sequence[Workspace]) -> dict[str, int]:
         if one.kind == CLONE and os.path.isdir(one.tree):
             with suppress(HandoffError):  # one that leads elsewhere is refused by whoever uses it
                 check_clone(one.tree, app.settings.environment)
-    return {one.name: len(sealed.planted(beside(one.folder))) for one in workspaces}
+    return {one.name: len(sealed.list_planted(beside(one.folder))) for one in workspaces}
 
 
 def find_planted(
@@ -38,7 +38,7 @@ def find_planted(
     found = []
     for one in workspaces:
         known = before.get("planted", {}).get(one.name, 0)
-        for name, text in sealed.planted(beside(one.folder))[known : now["planted"].get(one.name, 0)]:
+        for name, text in sealed.list_planted(beside(one.folder))[known : now["planted"].get(one.name, 0)]:
             who = one.session or one.name
             found.append(
                 Tampering(

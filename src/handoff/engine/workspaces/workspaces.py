@@ -19,7 +19,7 @@ from handoff.git.snapshots import retention
 from handoff.git.snapshots.location import MAIN, Location
 from handoff.git.snapshots.take import Snapshot, snapshots
 from handoff.git.tampering import DIRTY_BASE
-from handoff.git.workspaces.bases import LentHistory, drop_unused
+from handoff.git.workspaces.bases import LentHistory, drop_unused, first_copy_bytes
 from handoff.git.workspaces.include import copy_included
 from handoff.git.workspaces.kinds import Cloned, isolation
 from handoff.git.workspaces.scratch import drop_slot, idle_slots
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 
 _LEFTOVER_FILES, _LEFTOVER_BYTES = 5000, 200 * 1024**2
 _SLOT_SECONDS = 86400.0
+_MEGABYTE, _WORTH_SAYING = 1024**2, 50
 BY_HAND = "removal"  # what a person asked for, and may want to take back
 
 
@@ -307,6 +308,12 @@ def tidy(
             going += rest
             too_much = retention.size_of(snapshot_store.store) - rules.size
     return result._replace(snapshots=tuple(going))
+
+
+def words_of_first_copy(app: App) -> str:
+    """What a person should know before a long wait: that a large history is copied once."""
+    size = first_copy_bytes(open_snapshot_store(app).place) // _MEGABYTE
+    return f"Copying the history that clones read (up to {size} MB), this once …" if size >= _WORTH_SAYING else ""
 
 
 def workspace_of(app: App, *, name: str) -> Workspace:

@@ -103,7 +103,7 @@ def note(beside: str, found: list[tuple[str, str]]) -> None:
     write_atomic(path, "".join(f"{line}\n" for line in lines))
 
 
-def planted(beside: str) -> list[tuple[str, str]]:
+def list_planted(beside: str) -> list[tuple[str, str]]:
     """What was found in a clone and put right: where, and what it said."""
     lines = read_text(os.path.join(beside, PLANTED)).splitlines()
     return [(str(name), str(text)) for name, text in (json.loads(line) for line in lines)]

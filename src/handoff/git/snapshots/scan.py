@@ -81,12 +81,10 @@ class Scan:
             changed |= self._expand(paths)
         changed |= known  # the index does not know them yet: each is looked at again until it does
         self.looked = changed
-        if light and not changed:
-            return tree
         if light and self._is_light(changed):
             self.left = sorted(changed)
             self.reserved = [name for name in self._sort(changed)[1] if is_reserved(name)]
-            return self._light(tree, self.left)
+            return self._light(tree, self.left) if changed else tree
         self._own_copy()
         changed |= self._named  # the same set: these were looked at too
         gone, present = self._sort(changed)
@@ -102,7 +100,7 @@ class Scan:
         return answer.text.strip()
 
     def with_reserved(self, tree: str) -> str:
-        """The tree with what no index can hold; to be asked when the store has all of the tree."""
+        """The tree with what no index can hold; to be asked when the store has all of it."""
         return self._light(tree, self.reserved) if self.reserved else tree
 
     def names(self) -> set[str]:
@@ -295,8 +293,7 @@ class Scan:
         for name in sorted(names):
             facts = _lstat(os.path.join(self.source.top, name))
             kind = stat.S_IFMT(facts.st_mode) if facts else 0
-            there = kind in (stat.S_IFREG, stat.S_IFLNK, stat.S_IFDIR)
-            # What lies behind a link is another folder's, perhaps outside of the checkout.
+            there = kind in (stat.S_IFREG, stat.S_IFLNK, stat.S_IFDIR)  # behind a link is another folder
             (present if there and not behind_link(self.source.top, name, linked) else gone).append(name)
         return gone, present
 

@@ -105,13 +105,7 @@ def _take(
     try:
         scan.open()
         index = parts.index(folder)
-        tree = scan.update(request.paths, ignored=request.ignored, tree=before.tree)
-        seed = store.write_commit(tree, [], "seed\n", moment=0) if scan.seeded else ""
-        if seed and not parts.own([seed], index.commit):
-            # An object the index names cannot be read: take every byte from the disk instead.
-            scan.start_over()
-            tree = scan.update(None, ignored=request.ignored)
-        tree = scan.with_reserved(tree)
+        tree = _working_tree(parts, scan, request, before.tree, index.commit)
         refs = parts.refs(stands)
         # After the files: what changes a file's rights from here on also makes git look at it again next time.
         look = ModeScan(store, source.top, folder)
@@ -149,6 +143,17 @@ def _take(
     finally:
         scan.close()
     return parse_snapshot(sha, ref, message)._replace(fresh=True)
+
+
+def _working_tree(parts: Parts, scan: Scan, request: SnapshotRequest, before: str, staged: str) -> str:
+    """The files as they lie on the disk, as a tree of which the store has every object."""
+    tree = scan.update(request.paths, ignored=request.ignored, tree=before)
+    seed = parts.store.write_commit(tree, [], "seed\n", moment=0) if scan.seeded else ""
+    if seed and not parts.own([seed], staged):
+        # An object the index names cannot be read: take every byte from the disk instead.
+        scan.start_over()
+        tree = scan.update(None, ignored=request.ignored)
+    return scan.with_reserved(tree)
 
 
 def _message(

@@ -75,6 +75,15 @@ def histories(project: str) -> list[LentHistory]:
     return [LentHistory(path) for _, path in sorted(found, reverse=True)]
 
 
+def first_copy_bytes(place: Location) -> int:
+    """How much has to be copied before the first clone; nothing when a history is there."""
+    if histories(place.project):
+        return 0
+    folder = os.path.join(place.source.objects, "pack")
+    names = os.listdir(folder) if os.path.isdir(folder) else ()
+    return sum(os.path.getsize(os.path.join(folder, name)) for name in names if name.endswith(".pack"))
+
+
 def is_lent(project: str, place: str) -> bool:
     """Whether an object folder is one of the histories of a project."""
     folder, name = os.path.split(os.path.normpath(place))

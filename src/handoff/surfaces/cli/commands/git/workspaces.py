@@ -70,6 +70,8 @@ def _add(ctx: Context, arguments: argparse.Namespace) -> int:
         **pick(arguments, "name kind base session"),
     )
     setup = arguments.setup or ctx.settings.get("HANDOFF_WORKSPACE_SETUP")
+    if order.kind == CLONE and (words := engine.words_of_first_copy(ctx.app)):
+        ctx.out.note(words)
     made = engine.add_workspace(ctx.app, order=order, setup=setup)
     ctx.out.data({**_record(made.workspace), "copied": list(made.copied)})
     ctx.out.line(made.workspace.tree)
