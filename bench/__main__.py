@@ -93,7 +93,7 @@ def main() -> int:
 
 def write(sections: dict[str, str]) -> None:
     """Put these sections into the page; the others stay as they are."""
-    kept = {name: text for name, text in written().items() if name in measurements()}
+    kept = {name: text for name, text in written().items() if name.partition(",")[0] in measurements()}
     with open(PAGE, "w", encoding="utf-8") as file:
         file.write("\n".join([HEAD, *(text for _, text in sorted({**kept, **sections}.items()))]))
     print("Wrote docs/performance.md")

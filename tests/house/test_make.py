@@ -116,7 +116,7 @@ def test_the_quick_part_is_run_as_a_user_who_is_gone_afterwards(machine, code):
     assert f"runuser -u {person} -- env -u HANDOFF_TEST_REQUIRE_ALL" in runs[0]
     without = [call for call in calls if call.endswith("test-unsandboxed")]
     assert [f"PATH=/home/{person}/bin make" in call for call in without] == ([True] if code == 0 else [])
-    assert calls[-2:] == [f"pkill -KILL -u {person}", f"userdel --remove {person}"]
+    assert calls[-2:] == [f"pkill -KILL -u {person}", f"userdel --force --remove {person}"]
 
 
 def test_ci_installs_only_what_is_missing(machine):
