@@ -38,16 +38,16 @@ class Desk:
     def beside(self, task: str, *lines: str):
         """A session that has run these lines and reports when the person has done what they do meanwhile."""
         self.cli("dump", "--task", task, "--next", f"Do {task}.")
-        go, home = os.path.join(os.environ["HOME"], f"go-{task}"), os.environ["HANDOFF_HOME"]
-        wait = f"touch .git/begun; while [ ! -e {go} ]; do sleep 0.05; done"
+        begun = os.path.join(os.environ["HANDOFF_HOME"], "repo", "workspaces", f"{task}-*", "tree", ".git", "begun")
+        wait = "touch .git/begun; while [ -e .git/begun ]; do sleep 0.05; done"
         acts = [{"run": line} for line in (*lines, wait, handoff("done", "--summary", f"'{task} is done'"))]
         script = write_script(str(self.tmp / f"{task}.toml"), *acts)
         process = self.cli.start("session", "start", task, "--agent", "scripted", "--with", script)
-        while not glob.glob(f"{home}/repo/workspaces/{task}-*/tree/.git/begun"):
+        while not glob.glob(begun):
             assert process.poll() is None, process.communicate()
             time.sleep(0.02)
         yield
-        open(go, "w").close()
+        os.unlink(*glob.glob(begun))
         out, err = process.communicate(timeout=100)
         assert process.returncode == 0, (out, err)
 
