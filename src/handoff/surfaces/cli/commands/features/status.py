@@ -163,6 +163,9 @@ def show(ctx: Context, view: View) -> None:
         out.line(f"  Risk: {risk}")
     if advice.blocked:
         out.line(f"  Why blocked: {advice.blocked}", "warn")
+    for line in at_work:
+        if "sandbox" in line or "inside" in line:  # what keeps it where it works stands nowhere else on this page
+            out.line(f"  At work: {line}")
     _tell_relay(ctx, found)
     out.line("Next", "strong")
     out.line(f"  Command: {advice.command}")
