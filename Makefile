@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-fast test-unsandboxed test-clients hunt lint format bench docs clean
+.PHONY: help demo test test-fast test-unsandboxed test-clients hunt cheats lint format bench docs clean
 
 help:                       ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## */\1|/p' Makefile | while IFS='|' read -r name text; do printf '  make %-10s %s\n' "$$name" "$$text"; done
@@ -58,6 +58,9 @@ test-clients: $(VENV)/.dev  ## real agent clients against a scripted model; CLIE
 
 hunt: $(VENV)/.dev          ## random journeys against the promises; STEPS=30000 SEED=1 DATABASE=sqlite
 	$(BIN)/python tests/support/hunt/run.py --steps $(or $(STEPS),30000) --seed $(or $(SEED),1) --database $(or $(DATABASE),sqlite)
+
+cheats: $(VENV)/.dev        ## every cheat and every honest control against the judge; writes the table of docs/trust.md
+	$(BIN)/python tests/support/cheats/run.py $(NAMES)
 
 lint: $(VENV)/.dev          ## style, types, floors
 	$(BIN)/ruff check .

@@ -12,6 +12,7 @@ from handoff.checks.runs import sealed
 from handoff.checks.support import opinions, planted, twins
 from handoff.checks.support import two_way as both_ways
 from handoff.engine.flows import documents as flow_documents
+from handoff.engine.flows import evidence as flow_evidence
 from handoff.engine.flows import fence as flow_fence
 from handoff.engine.flows import judge as flow_judge
 from handoff.engine.proof import two_way
@@ -102,6 +103,8 @@ def test_every_finding_has_its_cheat_and_no_code_is_made_up():
     }
     known -= {judge.FLAKY, judge.KNOWN_FAILURE, both_ways.INTERFACE, two_way.NOT_PROBED}  # warnings
     known -= {both_ways.COLLECTION}
+    strict = (flow_evidence.WEAKER, flow_evidence.LOW, flow_evidence.SURVIVORS)
+    known |= {*strict, flow_evidence.HIDDEN_FAILED, flow_evidence.HIDDEN_OTHER}
     known -= {
         value for name, value in vars(judge).items() if name in ("ASSERTION", "MISSING", "PASSED", "RAISED", "SKIPPED")
     }

@@ -50,7 +50,7 @@ def problems(text: str) -> list[tuple[int, str]]:
     return [(problem.line, problem.fault) for problem in found]
 
 
-@pytest.mark.parametrize("name", ["tdd", "feature", "review"])
+@pytest.mark.parametrize("name", ["tdd", "tdd-strict", "feature", "review"])
 def test_the_packaged_workflows_are_right_and_can_be_drawn(name, tmp_path):
     workflow, found = library.inspect(str(tmp_path), name)
     assert found == []

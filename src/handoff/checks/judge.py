@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from handoff.base.record import TYPE_CHECKING
-from handoff.checks.assertions.assertions import find_hollow, find_weakened, read_tests
+from handoff.checks.assertions.assertions import find_weakened, missing_names, read_red, read_tests, renamed_ids
 from handoff.checks.findings import (
     FLAKY,
     KNOWN_FAILURE,
@@ -70,7 +70,7 @@ def red(known: Baseline, reports: Sequence[Report], *, changes: Sequence[FileCha
     cases = {case.id: case for case in _cases(reports)}
     findings = run_faults(known, reports)
     findings += _foreign_files(changes)
-    findings += [_weak(one) for one in (*find_weakened(_texts(changes)), *find_hollow(_texts(changes)))]
+    findings += [_weak(one) for one in read_red(_texts(changes), missing_names(_messages(cases.values())))]
     unloaded = {case.file: case for case in cases.values() if not case.name and case.bad}
     fresh = [case for case in cases.values() if case.id not in known.known and case.name]
     written = _written_tests(changes)
@@ -126,7 +126,9 @@ def refactor(known: Baseline, reports: Sequence[Report], *, changes: Sequence[Fi
     cases = {case.id: case for case in _cases(reports)}
     findings = run_faults(known, reports)
     findings += [_weak(one) for one in find_weakened(_texts(changes))]
-    findings += _rest(known, cases, waived=_moved(known, cases), code=BROKEN)
+    passed = (case.id for case in cases.values() if case.status == PASSED)
+    waived = _moved(known, cases) | renamed_ids(_texts(changes), known.passing - set(cases), passed)
+    findings += _rest(known, cases, waived=waived, code=BROKEN)
     findings += _others(known, cases, ())
     return _judged(findings, known, cases, ())
 
@@ -156,6 +158,10 @@ def _plain(cases: Iterable[Case]) -> tuple[str, ...]:
 
 def _texts(changes: Iterable[FileChange]) -> dict[str, tuple[str | None, str | None]]:
     return {change.path: (change.before, change.after) for change in changes if change.is_test}
+
+
+def _messages(cases: Iterable[Case]) -> list[str]:
+    return [case.message for case in cases if case.bad and case.reason == MISSING]
 
 
 def _written_tests(changes: Iterable[FileChange]) -> dict[str, tuple[str, ...]]:
@@ -216,14 +222,15 @@ def _waived(known: Baseline, unloaded: Sequence[Case], cases: Mapping[str, Case]
 
 
 def _moved(known: Baseline, cases: Mapping[str, Case]) -> frozenset[str]:
-    """Known tests that did not run under their old id while a test of the same name passes in another place."""
+    """Known tests that did not run under their old id while a test of the same name passes in another place or as a table."""
     there: dict[str, int] = {}
     for case in cases.values():
         if case.id not in known.known and case.status == PASSED:
             last = case.id.rpartition("::")[2]
             there[last] = there.get(last, 0) + 1
-    moved = set()
-    for name in sorted(known.passing - set(cases)):
+    tables = {case.plain for case in cases.values() if case.id != case.plain and case.status == PASSED}
+    moved = {name for name in known.passing - set(cases) if name in tables}
+    for name in sorted(known.passing - set(cases) - moved):
         last = name.rpartition("::")[2]
         if there.get(last, 0) > 0:
             there[last] -= 1
@@ -301,7 +308,7 @@ def _foreign_files(changes: Sequence[FileChange]) -> list[Finding]:
 
 
 def _weak(one: Any) -> Finding:
-    return Finding(one.code, one.message, (f"{one.path}::{one.test}",))
+    return Finding(one.code, one.message, (f"{one.path}::{one.test}",), noted=one.noted)
 
 
 def _judged(findings: list[Finding], known: Baseline, cases: Mapping[str, Case], new: tuple[str, ...]) -> Judgement:

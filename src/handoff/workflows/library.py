@@ -30,7 +30,8 @@ def listing(root: str) -> list[WorkflowFile]:
     """Every workflow a project can name, its own first."""
     found: dict[str, WorkflowFile] = {}
     for folder, packaged in ((os.path.join(root, OWN), False), (PACKAGED, True)):
-        for file in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
+        names = sorted(os.listdir(folder), key=lambda file: file.removesuffix(".toml")) if os.path.isdir(folder) else []
+        for file in names:
             name = file.removesuffix(".toml")
             if file.endswith(".toml") and name not in found:
                 found[name] = WorkflowFile(name, os.path.join(folder, file), packaged)

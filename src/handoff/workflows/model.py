@@ -25,6 +25,8 @@ OUTCOMES: dict[str, tuple[str, ...]] = {
     "green": (OK,),
     "refactor": (OK,),
     "suite": (OK, FAILED),
+    "hidden": (OK,),
+    "strength": (OK, FAILED),
     "command": (OK, FAILED),
     "unbroken": (OK, FAILED),
     "document": (OK,),
@@ -40,6 +42,8 @@ CHECKS_MEANING: dict[str, str] = {
     "green": "all tests pass and no test file was changed",
     "refactor": "all tests pass and none was removed, skipped or weakened",
     "suite": "all tests pass on a fresh checkout",
+    "hidden": "new test files were written; they are taken out of the tree and kept for the end",
+    "strength": "all tests and the hidden ones pass, and enough mutants of the changed lines are noticed",
     "command": "the command ends with exit 0 on a fresh checkout",
     "unbroken": "all tests pass but those that failed before; without a suite it says 'not tested'",
     "document": "the feature's document was written",
@@ -48,7 +52,7 @@ CHECKS_MEANING: dict[str, str] = {
     "review": "the report begins with 'verdict: approved' or 'verdict: changes'",
     "none": "nothing but what may be written: it says 'not tested'",
 }
-ALONE = ("baseline", "suite", "command", "unbroken", "none")
+ALONE = ("baseline", "suite", "strength", "command", "unbroken", "none")
 """Checks that make sense without a session: the orchestrator does such a phase by itself."""
 
 FACTS: dict[str, str] = {
@@ -69,6 +73,7 @@ FACTS: dict[str, str] = {
     "folder": "where the feature's documents are",
     "review": "what the reviewer said last",
     "tested": "what the tests said about the work so far, and what they lost",
+    "survivors": "what no test has noticed so far: mutants, and hidden tests by name",
     "cycle": "which cycle this is",
 }
 
@@ -100,6 +105,10 @@ class Phase(Record):
     minutes: float = 0.0
     turns: int = 0
     money: float = 0.0
+    mutants: int = 0
+    """How many mutants of the changed lines are tried after the check; 0 is none."""
+    score: float = 0.0
+    """The share of mutants that must be noticed where the check is `strength`."""
     line: int = 0
 
 

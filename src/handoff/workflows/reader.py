@@ -44,15 +44,15 @@ TOP_KEYS = {
 PHASE_KEYS = {
     **dict.fromkeys(_TEXTS.split(), _TEXT),
     **dict.fromkeys(("may_write", "told"), _LIST),
-    **dict.fromkeys(("retries", "turns"), _WHOLE),
-    **dict.fromkeys(("minutes", "money"), _NUMBER),
+    **dict.fromkeys(("retries", "turns", "mutants"), _WHOLE),
+    **dict.fromkeys(("minutes", "money", "score"), _NUMBER),
     "back_off_seconds": _NUMBERS,
     "gate": _YES,
     "next": "",
 }
 _KEY = r"^[ \t]*(?:\"([^\"]+)\"|'([^']+)'|([A-Za-z0-9_-]+))[ \t]*="
 _TABLE = r"^[ \t]*\[+[ \t]*([A-Za-z0-9_.\"' -]+?)[ \t]*\]+"
-_WITH_RESULTS = ("baseline", "red", "green", "refactor", "suite")
+_WITH_RESULTS = ("baseline", "red", "green", "refactor", "suite", "hidden", "strength")
 
 
 class WorkflowProblem(Record):
@@ -195,13 +195,13 @@ class _Reading:
         self.choice(at, "when_used_up", resort, LAST_RESORTS)
         if values.get("retries", 1) < 1:
             self.fault(at, "retries", "'retries' must be at least 1: the first attempt counts.")
-        for key in ("minutes", "turns", "money"):
+        for key in ("minutes", "turns", "money", "mutants", "score"):
             if values.get(key, 0) < 0:
                 self.fault(at, key, f"'{key}' cannot be below 0.", "Leave it out for no limit.")
         within = self.within(at, values)
         told = tuple(values.get("told", ()))
         text, file = self.prompt(at, str(values.get("prompt", "")), told, role)
-        plain = "title command report document commit gate gate_default agent turns retries".split()
+        plain = "title command report document commit gate gate_default agent turns retries mutants".split()
         return Phase(
             name=name,
             role=role,
@@ -216,6 +216,7 @@ class _Reading:
             gate_within=within,
             minutes=float(values.get("minutes", 0)),
             money=float(values.get("money", 0)),
+            score=float(values.get("score", 0)),
             line=self.lines(at, "name"),
             **{key: values[key] for key in plain if key in values},
         )

@@ -68,7 +68,7 @@ def test_python_tests_are_read_by_their_syntax():
     assert shown == {
         "test_two": (2, False, False, 0),
         "test_skipped": (1, True, False, 0),
-        "test_table": (1, False, False, 0),
+        "test_table": (2, False, False, 0),
         "test_nothing": (0, False, True, 0),
         "test_truths": (0, False, False, 4),
         "test_asks_twice": (0, False, False, 1),

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
+from collections import Counter
 
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.checks.assertions.python import python_tests
+from handoff.checks.assertions.python import python_tests, unasked_tests
 from handoff.checks.assertions.scan import LANGUAGES, scanned_tests
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
+    from collections.abc import Set as AbstractSet
 
     from handoff.checks.assertions.facts import AssertionFacts
 
@@ -20,15 +23,19 @@ REMOVED, SKIPPED, FEWER, TAUTOLOGY, EMPTIED = (
     "tautology",
     "test-emptied",
 )
+TAKEN, UNREACHABLE, NOTHING_ASKED = "assertion-swallowed", "assertion-unreachable", "no-assertion"
+WEAK, NOT_ASKED, NEIGHBOUR = "assertion-weak", "subject-not-asked", "neighbour-changed"
+_MISSED = re.compile(r"(?:cannot import name|has no attribute|name) '(\w+)'")
 
 
 class Weakness(Record):
-    """What a change took from one test."""
+    """What a change took from one test; `noted` is to be known, and no reason to refuse."""
 
     code: str
     path: str
     test: str
     message: str
+    noted: bool = False
 
 
 def read_tests(path: str, text: str) -> dict[str, AssertionFacts]:
@@ -40,56 +47,155 @@ def read_tests(path: str, text: str) -> dict[str, AssertionFacts]:
     return scanned_tests(text, language) if language else {}
 
 
+class _Compared:
+    """The tests of changed files before and after, and where those went that have another name or place now."""
+
+    def __init__(self, changes: Mapping[str, tuple[str | None, str | None]]) -> None:
+        self.before: dict[tuple[str, str], AssertionFacts] = {}
+        self.after: dict[tuple[str, str], AssertionFacts] = {}
+        for path, (old, new) in changes.items():
+            self.before.update({(path, name): facts for name, facts in read_tests(path, old or "").items()})
+            self.after.update({(path, name): facts for name, facts in read_tests(path, new or "").items()})
+        self.fresh = {key: facts for key, facts in self.after.items() if key not in self.before}
+        self.went: dict[tuple[str, str], tuple[str, str]] = {}
+        free = dict(self.fresh)
+        gone = [key for key in self.before if key not in self.after]
+        for same in (_has_name, _has_body):
+            for key in gone:
+                place = next((one for one in free if key not in self.went and same(key, one, self)), None)
+                if place is not None:
+                    self.went[key] = place
+                    del free[place]
+        self.spare = Counter(ask for key, facts in free.items() for ask in facts.asks)
+
+
+def _has_name(old: tuple[str, str], new: tuple[str, str], _: _Compared) -> bool:
+    return _last(old[1]) == _last(new[1])
+
+
+def _has_body(old: tuple[str, str], new: tuple[str, str], among: _Compared) -> bool:
+    body = among.before[old].body
+    return bool(body) and body == among.after[new].body
+
+
+def find_renamed(changes: Mapping[str, tuple[str | None, str | None]]) -> dict[tuple[str, str], tuple[str, str]]:
+    """Tests that have another name now and the very same body: file and name before, file and name now."""
+    return _Compared(changes).went
+
+
 def find_weakened(changes: Mapping[str, tuple[str | None, str | None]]) -> tuple[Weakness, ...]:
-    """What each test lost, by its name; a test that moved to another changed file is compared with where it went."""
-    before: dict[tuple[str, str], AssertionFacts] = {}
-    after: dict[tuple[str, str], AssertionFacts] = {}
-    for path, (old, new) in changes.items():
-        before.update({(path, name): facts for name, facts in read_tests(path, old or "").items()})
-        after.update({(path, name): facts for name, facts in read_tests(path, new or "").items()})
-    moved: dict[str, list[AssertionFacts]] = {}
-    for (path, name), facts in after.items():
-        if (path, name) not in before:
-            moved.setdefault(_last(name), []).append(facts)
+    """What each test lost; one that moved or was renamed is compared with where it went, a split one with its parts."""
+    among = _Compared(changes)
     found: list[Weakness] = []
-    for (path, name), old_facts in before.items():
-        now = after.get((path, name))
-        if now is None:
-            candidates = moved.get(_last(name))
-            now = candidates.pop(0) if candidates else None
-        found += _lost(path, name, old_facts, now)
+    for (path, name), old in among.before.items():
+        key = (path, name) if (path, name) in among.after else among.went.get((path, name))
+        found += _lost(path, name, old, among.after[key] if key else None, among.spare)
     return tuple(found)
 
 
 def find_hollow(changes: Mapping[str, tuple[str | None, str | None]]) -> tuple[Weakness, ...]:
-    """New tests whose every assertion is true whatever the code does."""
+    """New tests that ask nothing: no assertion that is reached, can fail and is let out; weak ones are noted."""
     found = []
     for path, (old, new) in changes.items():
         known = read_tests(path, old or "")
         for name, facts in read_tests(path, new or "").items():
-            if name not in known and facts.trivial and not facts.assertions:
-                words = f"The new test {name} in {path} asserts only what is always true."
-                found.append(Weakness(TAUTOLOGY, path, name, words))
+            if name not in known and not facts.empty:
+                found += _hollow(path, name, facts)
     return tuple(found)
+
+
+def _hollow(path: str, name: str, facts: AssertionFacts) -> list[Weakness]:
+    where = f"The new test {name} in {path}"
+    if facts.swallowed:
+        return [Weakness(TAKEN, path, name, f"{where} catches the failure of its own assertion.")]
+    if facts.unreachable:
+        return [Weakness(UNREACHABLE, path, name, f"{where} has an assertion that is never reached.")]
+    if facts.assertions:
+        weak = facts.weak == facts.assertions and not facts.opaque
+        words = f"{where} takes nearly every answer: ask for the value itself."
+        return [Weakness(WEAK, path, name, words, noted=True)] if weak else []
+    if facts.trivial:
+        return [Weakness(TAUTOLOGY, path, name, f"{where} asserts only what is always true.")]
+    return [] if facts.opaque else [Weakness(NOTHING_ASKED, path, name, f"{where} asserts nothing.")]
+
+
+def find_unasked(changes: Mapping[str, tuple[str | None, str | None]], missing: Iterable[str]) -> tuple[Weakness, ...]:
+    """New tests that use what is still missing and assert nothing that depends on it; to be known only."""
+    subjects, found = frozenset(missing), []
+    for path, (old, new) in changes.items():
+        if subjects and path.endswith(".py") and new is not None:
+            known = read_tests(path, old or "")
+            for name in unasked_tests(new, subjects):
+                if name not in known:
+                    words = (
+                        f"The new test {name} in {path} asserts nothing that comes from {', '.join(sorted(subjects))}."
+                    )
+                    found.append(Weakness(NOT_ASKED, path, name, words, noted=True))
+    return tuple(found)
+
+
+def find_changed(changes: Mapping[str, tuple[str | None, str | None]]) -> tuple[Weakness, ...]:
+    """Tests that were there already and have another body now; only Python's can be compared as a tree."""
+    among = _Compared(changes)
+    found = []
+    for (path, name), old in among.before.items():
+        now = among.after.get((path, name))
+        if now is not None and old.body and now.body and now.body != old.body:
+            words = f"The test {name} in {path} was there already: a new test leaves its neighbours as they are."
+            found.append(Weakness(NEIGHBOUR, path, name, words))
+    return tuple(found)
+
+
+def read_red(changes: Mapping[str, tuple[str | None, str | None]], missing: Iterable[str]) -> list[Weakness]:
+    """What the texts show of a red phase: the new test asks something, and its neighbours are as they were."""
+    found = [*find_weakened(changes), *find_hollow(changes), *find_unasked(changes, missing)]
+    told = {(one.path, one.test) for one in found}
+    return [*found, *(one for one in find_changed(changes) if (one.path, one.test) not in told)]
+
+
+def missing_names(messages: Iterable[str]) -> list[str]:
+    """The names that messages say are not there yet."""
+    return [name for message in messages for name in _MISSED.findall(message)]
+
+
+def renamed_ids(
+    changes: Mapping[str, tuple[str | None, str | None]], gone: AbstractSet[str], passed: Iterable[str]
+) -> frozenset[str]:
+    """Ids that did not run while the very same body passes under another name."""
+    found: set[str] = set()
+    plain = {name.partition("[")[0] for name in passed} if gone else set()
+    for old, new in find_renamed(changes).items() if gone else ():
+        before, now = (f":{path}::{name}" for path, name in (old, new))
+        if any(name.endswith(now) for name in plain):
+            found |= {name for name in gone if name.partition("[")[0].endswith(before)}
+    return frozenset(found)
 
 
 def _last(name: str) -> str:
     return name.rpartition("::")[2]
 
 
-def _lost(path: str, name: str, old: AssertionFacts, now: AssertionFacts | None) -> list[Weakness]:
+def _lost(path: str, name: str, old: AssertionFacts, now: AssertionFacts | None, spare: Counter[str]) -> list[Weakness]:
     if now is None:
         return [Weakness(REMOVED, path, name, f"The test {name} was removed from {path}.")]
-    found = []
+    found, where = [], f"The test {name} in {path}"
     if now.skipped and not old.skipped:
-        found.append(Weakness(SKIPPED, path, name, f"The test {name} in {path} is skipped now."))
-    if now.empty and not old.empty:
-        found.append(Weakness(EMPTIED, path, name, f"The test {name} in {path} has no body any more."))
-    elif now.assertions < old.assertions:
-        words = f"The test {name} in {path} asserts less: {old.assertions} before, {now.assertions} now."
+        found.append(Weakness(SKIPPED, path, name, f"{where} is skipped now."))
+    if now.swallowed > old.swallowed:
+        found.append(Weakness(TAKEN, path, name, f"{where} catches the failure of its own assertion now."))
+    elif now.unreachable > old.unreachable and not now.empty:
+        found.append(Weakness(UNREACHABLE, path, name, f"{where} has an assertion that is never reached now."))
+    elif now.empty and not old.empty:
+        found.append(Weakness(EMPTIED, path, name, f"{where} has no body any more."))
+    elif now.assertions < old.assertions and (now.trivial > old.trivial or not _is_split(old, now, spare)):
+        words = f"{where} asserts less: {old.assertions} before, {now.assertions} now."
         found.append(Weakness(FEWER, path, name, words))
     if now.trivial > old.trivial:
-        found.append(
-            Weakness(TAUTOLOGY, path, name, f"The test {name} in {path} asserts something that is always true.")
-        )
+        found.append(Weakness(TAUTOLOGY, path, name, f"{where} asserts something that is always true."))
     return found
+
+
+def _is_split(old: AssertionFacts, now: AssertionFacts, spare: Counter[str]) -> bool:
+    """Whether what it lost stands word for word in tests that are new, or something is called that cannot be seen."""
+    lost = Counter(old.asks) - Counter(now.asks)
+    return bool(lost) and not lost - spare

@@ -66,7 +66,7 @@ def _is_hollow_file(path: str, text: str) -> bool:
     if path.endswith(".sh"):
         lines = [line.strip() for line in text.splitlines() if line.strip() and not line.strip().startswith("#")]
         return all(asks_nothing(line) for line in lines)
-    if find_hollow({path: (None, text)}):
+    if any(not one.noted for one in find_hollow({path: (None, text)})):
         return True
     return path.endswith(".py") and _is_hollow_script(text)
 

@@ -6,16 +6,23 @@ import ast
 
 from handoff.base.record import TYPE_CHECKING
 from handoff.checks.assertions.facts import AssertionFacts
-from handoff.checks.assertions.tautologies import is_always_true, proves_nothing, statements
+from handoff.checks.assertions.flow import (
+    STRONG,
+    SWALLOWED,
+    TRIVIAL,
+    UNREACHABLE,
+    WEAK,
+    Ask,
+    Follower,
+    TestModule,
+    dependents,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from handoff.checks.assertions.tautologies import Names
-
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _SKIPS = ("skip", "skipif", "skipIf", "skipUnless", "xfail", "expectedFailure", "importorskip")
-_RAISES = ("raises", "warns", "fail", "approves", "verify", "check")
 
 
 def python_tests(text: str) -> dict[str, AssertionFacts]:
@@ -26,9 +33,40 @@ def python_tests(text: str) -> dict[str, AssertionFacts]:
         return {}
     whole = any(_marks_module(node) for node in tree.body)
     found: dict[str, AssertionFacts] = {}
+    module = TestModule(tree)
     for name, node, skipped in _functions(tree.body, "", whole):
-        found[name] = _facts(node, skipped)
+        found[name] = _facts(module, name.rpartition("::")[0].rpartition("::")[2], node, skipped)
     return found
+
+
+def unasked_tests(text: str, subjects: frozenset[str]) -> list[str]:
+    """Tests that use one of these names and assert nothing that depends on it."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError):
+        return []
+    module, found = TestModule(tree), []
+    for name, node, _ in _functions(tree.body, "", False):
+        follower = Follower(module, name.rpartition("::")[0].rpartition("::")[2])
+        follower.follow(node)
+        known = dependents(node, subjects, module.functions)
+        real = [ask for ask in follower.asks if ask.kind in (STRONG, WEAK)]
+        used = any(
+            (isinstance(one, ast.Name) and one.id in known) or (isinstance(one, ast.Attribute) and one.attr in subjects)
+            for one in ast.walk(node)
+        )
+        if (
+            real
+            and not follower.maybe
+            and (not used or not any(ask.names & known or _holds(ask, subjects) for ask in real))
+        ):
+            found.append(name)
+    return found
+
+
+def _holds(ask: Ask, subjects: frozenset[str]) -> bool:
+    """Whether the assertion asks an attribute of that name, as in `shop.total(cart)`."""
+    return any(f"attr='{name}'" in ask.text for name in subjects)
 
 
 def _functions(body: list[ast.stmt], prefix: str, skipped: bool) -> Iterator[tuple[str, _Function, bool]]:
@@ -66,15 +104,13 @@ def _skips(nodes: list[ast.expr]) -> bool:
     return False
 
 
-def _facts(node: _Function, skipped: bool) -> AssertionFacts:
-    assertions = trivial = 0
-    for part, names in statements(node.body):
-        for inner in ast.walk(part):
-            kind = _kind(inner, names)
-            assertions += kind == 1
-            trivial += kind == -1
-            if isinstance(inner, ast.Call) and _last(inner.func) in ("skip", "skipTest", "xfail"):
-                skipped = True
+def _facts(module: TestModule, owner: str, node: _Function, skipped: bool) -> AssertionFacts:
+    follower = Follower(module, owner)
+    follower.follow(node)
+    kinds = [ask.kind for ask in follower.asks]
+    skipped = skipped or any(
+        isinstance(inner, ast.Call) and _last(inner.func) in ("skip", "skipTest", "xfail") for inner in ast.walk(node)
+    )
     first = node.body[0]
     body = node.body[1:] if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) else node.body
     leaves = bool(body) and isinstance(body[0], ast.Return)
@@ -82,24 +118,18 @@ def _facts(node: _Function, skipped: bool) -> AssertionFacts:
         isinstance(item, ast.Pass) or (isinstance(item, ast.Expr) and isinstance(item.value, ast.Constant))
         for item in body
     )
-    return AssertionFacts(0 if leaves else assertions, skipped, empty, trivial)
-
-
-def _kind(node: ast.AST, names: Names) -> int:
-    """1 for an assertion, -1 for one that can never fail, 0 for anything else."""
-    if isinstance(node, ast.Assert):
-        return -1 if is_always_true(node.test, names) else 1
-    if not isinstance(node, ast.Call):
-        return 0
-    name = _last(node.func)
-    if proves_nothing(node, name, names):
-        return -1
-    if name.startswith(("assert", "expect")) and name != "assertion":
-        return 1
-    if name in _RAISES and isinstance(node.func, ast.Attribute):
-        broad = name == "raises" and node.args and _last(node.args[0]) == "BaseException"
-        return -1 if broad else 1
-    return 0
+    return AssertionFacts(
+        assertions=kinds.count(STRONG) + kinds.count(WEAK),
+        skipped=skipped,
+        empty=empty,
+        trivial=kinds.count(TRIVIAL),
+        weak=kinds.count(WEAK),
+        swallowed=kinds.count(SWALLOWED),
+        unreachable=kinds.count(UNREACHABLE),
+        opaque=follower.maybe,
+        asks=tuple(ask.text for ask in follower.asks if ask.kind in (STRONG, WEAK)),
+        body="".join(ast.dump(part) for part in body),
+    )
 
 
 def _last(node: ast.expr) -> str:

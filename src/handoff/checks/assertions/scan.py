@@ -164,7 +164,8 @@ def _facts(body: str, written: str, skipped: bool, language: Language) -> Assert
     count = max(0, len(language.asserts.findall(body)) - trivial)
     inside = re.sub(r"^[^{]*?(?:=>|function[^{]*)\s*\{?|^\s*\{", "", body, count=1) if not language.ruby else body
     empty = not re.search(r"[A-Za-z0-9]", re.sub(r"\bend\b|\breturn\b|\bpass\b|[{}();,\s]", "", inside))
-    return AssertionFacts(count, skipped or bool(language.skip_inside.search(body)), empty, trivial)
+    skipped = skipped or bool(language.skip_inside.search(body))
+    return AssertionFacts(assertions=count, skipped=skipped, empty=empty, trivial=trivial)
 
 
 def _parts(text: str, blank: str, match: re.Match[str], language: Language) -> tuple[str, str, int]:

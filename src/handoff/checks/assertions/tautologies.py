@@ -104,7 +104,7 @@ def is_always_true(node: ast.expr, names: Names) -> bool:
         return bool(node.value)
     if isinstance(node, (ast.Tuple, ast.List, ast.Set)):
         return bool(node.elts)
-    if isinstance(node, ast.JoinedStr):
+    if isinstance(node, (ast.JoinedStr, ast.Lambda, ast.GeneratorExp)):
         return True
     if isinstance(node, ast.BoolOp):
         each = [is_always_true(value, names) for value in node.values]
@@ -146,8 +146,22 @@ def _compares_nothing(node: ast.Compare, names: Names) -> bool:
         return any(is_same(left, one, names) for one in right.elts)
     if isinstance(left, ast.Constant) and isinstance(right, ast.Constant):
         return _compared(operator, left, right)
-    length = isinstance(left, ast.Call) and isinstance(left.func, ast.Name) and left.func.id == "len"
-    return length and isinstance(operator, ast.GtE) and isinstance(right, ast.Constant) and right.value == 0
+    return _is_long_enough(operator, left, right)
+
+
+def _is_long_enough(operator: ast.cmpop, left: ast.expr, right: ast.expr) -> bool:
+    """`len(x) >= 0`, and `len(str(x)) > 0`: every value has a text."""
+    if not isinstance(left, ast.Call) or _called(left) != "len" or len(left.args) != 1:
+        return False
+    zero = isinstance(right, ast.Constant) and right.value == 0
+    if isinstance(operator, ast.GtE):
+        return zero
+    shown = isinstance(left.args[0], ast.Call) and _called(left.args[0]) in ("str", "repr")
+    return zero and shown and isinstance(operator, (ast.Gt, ast.NotEq))
+
+
+def _called(node: ast.Call) -> str:
+    return node.func.id if isinstance(node.func, ast.Name) else ""
 
 
 def is_same(left: ast.expr, right: ast.expr, names: Names) -> bool:

@@ -1,23 +1,33 @@
-"""What a person or a reviewer is shown before they decide: what changed, what the tests said, what the tests lost."""
+"""What a phase can show for itself: what changed, what the tests said and lost, what mutants and hidden tests say."""
 
 from __future__ import annotations
 
-from handoff.base.record import TYPE_CHECKING
+from handoff.base.record import TYPE_CHECKING, Record
 from handoff.checks import unbroken
-from handoff.engine.proof import test_runs
+from handoff.checks.assertions.assertions import find_hollow, read_tests
+from handoff.checks.findings import baseline_of
+from handoff.checks.judge import NOTHING_NEW, TEST_CHANGED
+from handoff.engine.flows.fence import PhaseFault
+from handoff.engine.proof import strength, test_runs
+from handoff.git.notes.record import GREEN, MOST_NAMES, MUTANTS, RED, Check
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
+    from handoff.checks.findings import Baseline
+    from handoff.checks.results import Report
     from handoff.engine.app import App
-    from handoff.engine.flows.fence import PhaseFault
+    from handoff.engine.flows.fence import PhaseWork
     from handoff.engine.flows.state import FlowState
-    from handoff.git.notes.record import Check
 
 NOT_TESTED = "not tested"
 GREEN_BEFORE = "green-before"
 _MOST = 40
+WEAKER, LOW, SURVIVORS = "tests-weaker", "strength-low", "survivors"
+HIDDEN_FAILED, HIDDEN_OTHER = "hidden-test-fails", "hidden-not-counted"
+_NAMED = 10
+_MUTANTS = 40
 
 
 def tested_lines(checks: Iterable[Check], warnings: Iterable[PhaseFault]) -> list[str]:
@@ -27,11 +37,39 @@ def tested_lines(checks: Iterable[Check], warnings: Iterable[PhaseFault]) -> lis
 
 
 def _line(check: Check) -> str:
+    if check.suite == MUTANTS:
+        return f"{MUTANTS}: {check.passed} of {(check.passed or 0) + (check.failed or 0)} noticed"
     name = f"{check.suite}: " if check.suite else f"`{check.command}`: "
     counts = {"passed": check.passed, "failed": check.failed, "skipped": check.skipped}
     said = ", ".join(f"{number} {word}" for word, number in counts.items() if number)
     known = f" ({check.known} of them failed before)" if check.known else ""
     return f"{name}{check.verdict}" + (f", {said}{known}" if said else "")
+
+
+def runs_of(state: FlowState, reports: Sequence[Report], known: Baseline) -> tuple[Check, ...]:
+    """The runs as the record keeps them."""
+    folders = {suite.name: suite.folder for suite in state.suites}
+    found = []
+    for report in reports:
+        counts, failing = report.counts(), [case.id for case in report.cases if case.bad]
+        waived = [name for name in failing if name in known.failing | known.flaky]
+        green = not report.trouble and len(waived) == len(failing)
+        found.append(
+            Check(
+                command=report.command,
+                verdict=GREEN if green else RED,
+                code=report.code,
+                folder=folders.get(report.suite, ""),
+                suite=report.suite,
+                passed=counts["passed"],
+                failed=len(failing),
+                skipped=counts["skipped"],
+                known=len(waived),
+                failing=tuple(failing[:MOST_NAMES]),
+                seconds=round(report.seconds, 3),
+            )
+        )
+    return tuple(found)
 
 
 def tests_word(facts: Mapping[str, Any]) -> str:
@@ -68,3 +106,98 @@ def tell_reviewer(app: App, state: FlowState) -> str:
 def _cut(lines: Sequence[str]) -> list[str]:
     shown = [f"  {line.strip()}" for line in lines[:_MOST]]
     return [*shown, f"  and {len(lines) - _MOST} more"] if len(lines) > _MOST else shown
+
+
+# --- what a strict workflow asks beyond green ----------------------------------------------------------------
+
+
+class Weight(Record):
+    """What the mutants and the hidden tests say about a phase."""
+
+    check: Check
+    facts: dict[str, Any]
+    faults: tuple[PhaseFault, ...] = ()
+    warnings: tuple[PhaseFault, ...] = ()
+    more: tuple[Check, ...] = ()
+
+
+def weigh(app: App, state: FlowState, tree: str, facts: Mapping[str, Any], *, old: str) -> Weight:
+    """The mutants of this cycle's lines on this tree."""
+    passing = baseline_of(facts.get("baseline", {})).passing
+    measured = _measured(app, state, tree, old or state.flow.base, passing)
+    noticed = {tuple(key) for key in state.flow.facts.get("noticed", ())}
+    kept = {"survivors": [str(one) for one in measured.alive], "noticed": [list(one.key) for one in measured.killed]}
+    if state.phase.check == "refactor":
+        weaker = [str(one) for one in measured.alive if one.key in noticed]
+        words = f"Tests noticed this before the refactoring and do not any more: {_listed(weaker)}."
+        faults = (PhaseFault(WEAKER, words),) if weaker else ()
+        return Weight(check=measured.as_check(0.0), facts=kept, faults=faults, warnings=_survivors(measured))
+    return Weight(check=measured.as_check(0.0), facts=kept, warnings=_survivors(measured))
+
+
+def weigh_all(app: App, state: FlowState, tree: str) -> Weight:
+    """The mutants of everything the flow changed, and the hidden tests: what counts at the end of the list."""
+    passing = baseline_of(state.flow.facts.get("baseline", {})).passing
+    measured, wanted = _measured(app, state, tree, state.flow.base, passing), state.phase.score
+    faults, warnings, more = [], list(_survivors(measured)), []
+    told = [str(one) for one in measured.alive]
+    if measured.score < wanted:
+        words = f"{len(measured.killed)} of {measured.tried} mutants were noticed, and {wanted:.0%} is asked for"
+        faults.append(PhaseFault(LOW, f"{words}: {_listed(told)}."))
+    hidden = dict(state.flow.facts.get("hidden", {}))
+    if hidden:
+        ran = strength.run_hidden(app, checkout=state.flow_checkout, tree=tree, hidden=hidden, suites=state.suites)
+        more.append(ran.as_check())
+        if ran.failed:
+            names = [case.id for case in ran.failed]
+            faults.append(PhaseFault(HIDDEN_FAILED, f"Hidden tests of the request fail: {_listed(names)}."))
+            told += [f"the hidden test {name} fails" for name in names]
+        if ran.other:
+            words = f"{_listed([case.id for case in ran.other])}: hidden, and could not ask: they miss what nobody promised."
+            warnings.append(PhaseFault(HIDDEN_OTHER, words))
+    return Weight(
+        check=measured.as_check(wanted),
+        facts={"survivors": told},
+        faults=tuple(faults),
+        warnings=tuple(warnings),
+        more=tuple(more),
+    )
+
+
+def take_hidden(state: FlowState, left: PhaseWork) -> tuple[tuple[PhaseFault, ...], dict[str, str]]:
+    """The texts of the new test files, which leave the clone; what is wrong with them otherwise."""
+    checkout, faults = state.flow_checkout, []
+    texts = {path: text for path in left.changed if (text := checkout.read(left.tree, path)) is not None}
+    old = [path for path in left.changed if checkout.read(state.flow.head, path) is not None]
+    if old:
+        faults.append(PhaseFault(TEST_CHANGED, f"{_listed(old)}: was there already; hidden tests stand in new files."))
+    if not any(read_tests(path, text) for path, text in texts.items()):
+        faults.append(PhaseFault(NOTHING_NEW, "There is no hidden test."))
+    hollow = [one for one in find_hollow({path: (None, text) for path, text in texts.items()}) if not one.noted]
+    faults += [PhaseFault(one.code, one.message) for one in hollow]
+    if not faults:
+        checkout.forget(left.tree, list(texts))
+    return tuple(faults), texts
+
+
+def _measured(app: App, state: FlowState, tree: str, old: str, passing: frozenset[str]) -> strength.Measured:
+    return strength.measure(
+        app,
+        checkout=state.flow_checkout,
+        old=old,
+        new=tree,
+        suites=state.suites,
+        passing=passing,
+        most=min(state.phase.mutants or _MUTANTS, _MUTANTS),
+    )
+
+
+def _survivors(measured: strength.Measured) -> tuple[PhaseFault, ...]:
+    if not measured.alive:
+        return ()
+    words = f"{len(measured.alive)} of {measured.tried} mutants of the changed lines are noticed by no test"
+    return (PhaseFault(SURVIVORS, f"{words}: {_listed([str(one) for one in measured.alive])}."),)
+
+
+def _listed(names: list[str]) -> str:
+    return "; ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.checks import judge, unbroken
 from handoff.checks.assertions.hollow import hollow_scripts
-from handoff.checks.findings import Baseline, baseline_of
+from handoff.checks.findings import Baseline, baseline_of, first_line
 from handoff.checks.suite import EXIT, Suite
 from handoff.engine.flows import documents as flow_documents
 from handoff.engine.flows import evidence
@@ -13,7 +13,7 @@ from handoff.engine.flows.documents import PROVES_NOTHING
 from handoff.engine.flows.fence import NOTHING_CHANGED, PhaseFault, PhaseWork, look
 from handoff.engine.flows.prompts import next_test
 from handoff.engine.proof import faults, test_runs, two_way
-from handoff.git.notes.record import GREEN, MOST_NAMES, RED, Check
+from handoff.git.notes.record import GREEN, RED, Check
 from handoff.workflows import test_list
 from handoff.workflows.model import FAILED, OK
 
@@ -61,6 +61,8 @@ def judge_phase(app: App, state: FlowState) -> PhaseVerdict:
     if faults:
         return PhaseVerdict(outcome=OK, tree=left.tree, faults=tuple(faults))
     found = _CHECKS[state.phase.check](app, state, left)
+    if found.ok and state.phase.mutants and state.phase.check in ("green", "refactor"):
+        found = _weighed(app, state, left, found)
     tested = evidence.tested_lines(found.checks, found.warnings)
     facts = {**found.facts, "tested": tested} if tested else found.facts
     return found._replace(changed=bool(left.changed) or found.tree != left.tree, more=left.more, facts=facts)
@@ -87,32 +89,6 @@ def _said(findings: Iterable[Finding], *, warning: bool) -> tuple[PhaseFault, ..
     return tuple(PhaseFault(one.code, one.message) for one in findings if one.warning == warning)
 
 
-def _checks_of(state: FlowState, reports: Sequence[Report], known: Baseline) -> tuple[Check, ...]:
-    """The runs as the record keeps them."""
-    folders = {suite.name: suite.folder for suite in state.suites}
-    found = []
-    for report in reports:
-        counts, failing = report.counts(), [case.id for case in report.cases if case.bad]
-        waived = [name for name in failing if name in known.failing | known.flaky]
-        green = not report.trouble and len(waived) == len(failing)
-        found.append(
-            Check(
-                command=report.command,
-                verdict=GREEN if green else RED,
-                code=report.code,
-                folder=folders.get(report.suite, ""),
-                suite=report.suite,
-                passed=counts["passed"],
-                failed=len(failing),
-                skipped=counts["skipped"],
-                known=len(waived),
-                failing=tuple(failing[:MOST_NAMES]),
-                seconds=round(report.seconds, 3),
-            )
-        )
-    return tuple(found)
-
-
 def _tail(reports: Sequence[Report]) -> str:
     return "\n".join(report.tail for report in reports if not report.green and report.tail)[-_TAIL:]
 
@@ -126,7 +102,7 @@ def _judged(
         tree=more.pop("tree", left.tree),
         faults=_said(judgement.findings, warning=False),
         warnings=_said(judgement.findings, warning=True),
-        checks=_checks_of(state, reports, known),
+        checks=evidence.runs_of(state, reports, known),
         tail="" if judgement.ok else _tail(reports),
         **more,
     )
@@ -145,7 +121,7 @@ def _baseline(app: App, state: FlowState, left: PhaseWork) -> PhaseVerdict:
         tree=left.tree,
         faults=_said(findings, warning=False),
         warnings=_said(findings, warning=True),
-        checks=_checks_of(state, runs[-1], _known(state)),
+        checks=evidence.runs_of(state, runs[-1], _known(state)),
         facts={"baseline": known.record()},
         subject=f"tests: {words}",
         tail=_tail(runs[-1]),
@@ -183,7 +159,9 @@ def _red(app: App, state: FlowState, left: PhaseWork) -> PhaseVerdict:
     judgement = judge.red(_known(state), reports, changes=change.changes)
     judgement = two_way.weigh_red(change, judgement, test=test)
     cases = [case for report in reports for case in report.cases if case.bad and case.id not in _known(state).failing]
-    lines = [f"- `{name}`" for name in judgement.new] + [f"- it fails so: {_first(case.message)}" for case in cases[:3]]
+    lines = [f"- `{name}`" for name in judgement.new] + [
+        f"- it fails so: {first_line(case.message)}" for case in cases[:3]
+    ]
     lines += [f"- in `{path}`" for path in left.changed]
     facts = {"new": list(judgement.new), "new_test": "\n".join(lines), "before_red": state.flow.head}
     return _judged(state, left, judgement, reports, subject=test, facts=facts)
@@ -239,6 +217,40 @@ def _nothing_broken(app: App, state: FlowState, left: PhaseWork) -> PhaseVerdict
     judgement = unbroken.judge_unbroken(before, reports, changes=_look(app, state, left.tree).changes)
     failing = frozenset(case.id for report in before for case in report.cases if case.bad)
     return _judged(state, left, judgement, reports, known=Baseline(failing=failing))
+
+
+def _weighed(app: App, state: FlowState, left: PhaseWork, found: PhaseVerdict) -> PhaseVerdict:
+    """What no test notices is named; a refactoring may not let a mutant live that was noticed before it."""
+    tests = test_runs.tests_of(state.suites)
+    if state.phase.check == "refactor" and not any(tests.covers(path) for path in left.changed):
+        return found
+    weight = evidence.weigh(app, state, found.tree, found.facts, old=str(state.flow.facts.get("cycle_base", "")))
+    return _with(found, weight)
+
+
+def _with(found: PhaseVerdict, weight: evidence.Weight) -> PhaseVerdict:
+    checks, facts = (*found.checks, weight.check, *weight.more), {**found.facts, **weight.facts}
+    return found._replace(
+        faults=weight.faults, warnings=(*found.warnings, *weight.warnings), checks=checks, facts=facts
+    )
+
+
+def _strength(app: App, state: FlowState, left: PhaseWork) -> PhaseVerdict:
+    """The full suite, then the hidden tests and the mutants of everything this flow changed."""
+    reports = run_suites(app, state, left.tree)
+    found = _judged(state, left, judge.refactor(_known(state), reports, changes=()), reports)
+    if found.ok:
+        found = _with(found, evidence.weigh_all(app, state, left.tree))
+    return _led(state, found)
+
+
+def _hidden(app: App, state: FlowState, left: PhaseWork) -> PhaseVerdict:
+    """New test files are kept with the flow and taken out of the tree: whoever builds it never has them."""
+    del app
+    faults, texts = evidence.take_hidden(state, left)
+    if faults:
+        return PhaseVerdict(outcome=OK, tree=left.tree, faults=faults)
+    return PhaseVerdict(outcome=OK, tree=state.flow.head, facts={"hidden": texts}, subject="hidden tests are kept")
 
 
 def _command(app: App, state: FlowState, left: PhaseWork) -> PhaseVerdict:
@@ -378,10 +390,6 @@ def _none(app: App, state: FlowState, left: PhaseWork) -> PhaseVerdict:
     return PhaseVerdict(outcome=OK, tree=left.tree, subject=subject, warnings=warnings)
 
 
-def _first(text: str) -> str:
-    return next((line.strip() for line in text.splitlines() if line.strip()), "no message")[:300]
-
-
 _CHECKS: dict[str, Callable[[App, FlowState, PhaseWork], PhaseVerdict]] = {
     "baseline": _baseline,
     "test-list": _test_list,
@@ -389,6 +397,8 @@ _CHECKS: dict[str, Callable[[App, FlowState, PhaseWork], PhaseVerdict]] = {
     "green": _green,
     "refactor": _refactor,
     "suite": _suite,
+    "hidden": _hidden,
+    "strength": _strength,
     "command": _command,
     "unbroken": _unbroken,
     "document": _document,

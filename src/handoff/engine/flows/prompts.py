@@ -193,6 +193,7 @@ _FACTS: dict[str, Callable[[App, FlowState], Any]] = {
     "folder": lambda _app, state: os.path.join(PROJECT_FOLDER, "features", state.flow.feature),
     "tested": evidence.tell_reviewer,
     "review": lambda _app, state: state.flow.facts.get("review", ""),
+    "survivors": lambda _app, state: bullets(state.flow.facts.get("survivors", []), limit=_TESTS_SHOWN),
     "cycle": lambda _app, state: str(state.flow.cycle),
 }
 

@@ -7,7 +7,7 @@ from handoff.base.errors import HandoffError, Refused, UserError
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.checks.suite import EXIT, Suite
 from handoff.engine.proof import git_notes, sandboxes, test_runs
-from handoff.git.notes.record import GREEN, MOST_NAMES, RED, Check
+from handoff.git.notes.record import GREEN, HIDDEN, MOST_NAMES, MUTANTS, RED, Check
 from handoff.git.plumbing import find_top
 
 if TYPE_CHECKING:
@@ -72,7 +72,8 @@ def _suites_today(app: App, top: str) -> tuple[Suite, ...]:
 def _checks(one: Annotated) -> tuple[Check, ...]:
     """What was run on exactly this commit's tree, each once; the latest record counts."""
     exact = [note for note in one.noted.records if note.tree == one.tree]
-    latest = {(check.suite, check.command, check.folder): check for note in exact for check in note.checks}
+    run = (check for note in exact for check in note.checks if check.suite not in (MUTANTS, HIDDEN))
+    latest = {(check.suite, check.command, check.folder): check for check in run}
     return tuple(latest.values())
 
 

@@ -77,6 +77,13 @@ class FlowCheckout(Git):
         finally:
             remove(index)
 
+    def forget(self, tree: str, paths: Sequence[str]) -> None:
+        """Take the texts of these files out of the clone: nobody who works here later finds them among its objects."""
+        for path in paths:
+            sha = self.git("rev-parse", "-q", "--verify", f"{tree}:{path}").text.strip()
+            if sha:
+                remove(os.path.join(self.tree, ".git", "objects", sha[:2], sha[2:]))
+
     def tree_from(self, tree: str, other: str, paths: Sequence[str]) -> str:
         """The same tree with these paths as the other one has them."""
         return self.tree_with(tree, {path: self.read(other, path) for path in paths})

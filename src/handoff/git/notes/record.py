@@ -19,6 +19,10 @@ MOST_NAMES = 50
 _ID_CHARS = 16
 
 
+MUTANTS, HIDDEN = "mutants", "hidden tests"
+"""Suites that are no command: nobody can run them again from the record alone."""
+
+
 class Check(Record):
     """One command the orchestrator ran on the tree, and what it said. Counts are None where only the exit code is known."""
 

@@ -6,7 +6,7 @@ import os
 
 
 def test_the_packaged_ones_are_listed_and_a_file_of_ones_own_wins(cli, repo):
-    assert [row["name"] for row in cli("workflow", "list", "--json").json] == ["feature", "review", "tdd"]
+    assert [row["name"] for row in cli("workflow", "list", "--json").json] == ["feature", "review", "tdd", "tdd-strict"]
     toml = cli("workflow", "show", "tdd", "--toml").out
     repo.write(".handoff/workflows/tdd.toml", toml.replace("max_cycles = 50", "max_cycles = 7"))
     rows = {row["name"]: row for row in cli("workflow", "list", "--json").json}
@@ -18,7 +18,7 @@ def test_the_packaged_ones_are_listed_and_a_file_of_ones_own_wins(cli, repo):
 
 
 def test_check_names_the_lines_and_says_it_by_its_exit_code(cli, repo):
-    assert cli("workflow", "check").out.count("nothing wrong") == 3
+    assert cli("workflow", "check").out.count("nothing wrong") == 4
     text = cli("workflow", "show", "review", "--toml").out
     repo.write(".handoff/workflows/mine.toml", text.replace('changes = "fix"', 'changes = "fixx"'))
     answer = cli("workflow", "check", "mine", code=1)

@@ -1,0 +1,168 @@
+"""Honest work on real packages, to be let through: refactors by program, and functions given back one test at a time."""
+
+from __future__ import annotations
+
+import ast
+import os
+from typing import NamedTuple
+
+from cheats import honest
+from cheats.data import Change
+from cheats.ground import FlowTrack
+from cheats.packages import PACKAGES, tree_of
+
+_TEST_KINDS = (
+    honest.rename_test,
+    honest.reorder_tests,
+    honest.split_test,
+    honest.extract_body,
+    honest.assertion_helper,
+    honest.unittest_to_assert,
+    honest.parametrize,
+    honest.loop,
+    honest.fixture,
+    honest.into_class,
+    honest.written_anew,
+    honest.name_value,
+)
+_CODE_KINDS = (
+    honest.rename_local,
+    honest.extract_answer,
+    honest.flip_condition,
+    honest.name_answer,
+    honest.written_anew,
+)
+_PIECES = ("isdistinct", "take_nth", "last", "frequencies", "second")
+_QUICK = frozenset(
+    (
+        "shortuuid/test_shortuuid: unittest_to_assert",
+        "shortuuid/test_shortuuid: split_test",
+        "zict/test_func: assertion_helper",
+        "zict/test_func: rename_test",
+        "zict/test_func: written_anew",
+    )
+)
+_PLACES = (0, 3, 7)
+
+
+class Control(NamedTuple):
+    """One honest change of a package's tree."""
+
+    id: str
+    package: str
+    change: Change
+
+    @property
+    def quick(self) -> bool:
+        return self.id in _QUICK
+
+
+class Alarm(NamedTuple):
+    """What the judge said of honest work."""
+
+    id: str
+    refused: tuple[str, ...]
+    warned: tuple[str, ...]
+    words: str
+
+
+def refactors(package_name: str) -> list[Control]:
+    """The honest changes of one package that could be made, each another text than before."""
+    package = next(one for one in PACKAGES if one.name == package_name)
+    tree = tree_of(package)
+    found = []
+    for path, kinds in ((package.tests, _TEST_KINDS), (package.code, _CODE_KINDS)):
+        for at, kind in enumerate(kinds):
+            text = kind(tree[path], _PLACES[at % len(_PLACES)])
+            if text is not None and text != tree[path]:
+                ast.parse(text)
+                name = f"{package.name}/{os.path.basename(path).removesuffix('.py')}: {kind.__name__}"
+                found.append(Control(name, package.name, Change(files={path: text})))
+    found += _moved(package.name, package.tests, tree)
+    return found
+
+
+def _moved(name: str, path: str, tree: dict[str, str]) -> list[Control]:
+    """A test without decorators moves to a file of its own, with the imports it needs."""
+    text = tree[path]
+    body = ast.parse(text).body
+    for node in body:
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test") and not node.decorator_list:
+            head = "\n".join(ast.unparse(one) for one in body if isinstance(one, (ast.Import, ast.ImportFrom)))
+            defined = {one.name for one in body if isinstance(one, (ast.FunctionDef, ast.ClassDef))} - {node.name}
+            used = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+            if used & defined:
+                continue
+            lines = text.splitlines(keepends=True)
+            new = os.path.join(os.path.dirname(path), "test_moved.py")
+            rest = "".join([*lines[: node.lineno - 1], *lines[node.end_lineno :]])
+            files = {path: rest, new: f"{head}\n\n\n{ast.unparse(node)}\n"}
+            return [
+                Control(f"{name}/{os.path.basename(path).removesuffix('.py')}: moved_test", name, Change(files=files))
+            ]
+    return []
+
+
+class PieceSteps(NamedTuple):
+    """A function of toolz and its real test, to be taken away and given back."""
+
+    name: str
+    start: dict[str, str]
+    red: Change
+    green: Change
+
+
+def pieces() -> list[PieceSteps]:
+    """A module with some functions of toolz as they are, and their tests; each is once the one that is still to be built."""
+    tree = tree_of(next(one for one in PACKAGES if one.name == "toolz"))
+    code, tests = tree["toolz/itertoolz.py"], tree["toolz/tests/test_itertoolz.py"]
+    bodies = {node.name: node for node in ast.parse(code).body if isinstance(node, ast.FunctionDef)}
+    asked = {node.name: node for node in ast.parse(tests).body if isinstance(node, ast.FunctionDef)}
+    names = [name for name in _PIECES if name in bodies and f"test_{name}" in asked]
+    head = "import collections\nimport itertools\nfrom functools import partial\nfrom itertools import filterfalse, zip_longest\n"
+    lone = "no_default = '__no__default__'\nno_pad = '__no__pad__'\n"
+    needed = [
+        name for name in ("concat", "tail", "unique", "groupby", "take", "drop") if name in bodies and name not in names
+    ]
+    found = []
+    for left in names:
+        others = [name for name in names if name != left]
+        start = {
+            "pieces.py": head + lone + "".join(f"\n\n{ast.unparse(bodies[name])}\n" for name in [*needed, *others]),
+            "pyproject.toml": '[tool.pytest.ini_options]\npythonpath = ["."]\n',
+            "tests/test_pieces.py": "import itertools\n\nimport pytest\n\nfrom pieces import *\n"
+            + "".join(f"\n\n{ast.unparse(asked[f'test_{name}'])}\n" for name in others),
+        }
+        red = f"import itertools\n\nfrom pieces import {left}\n\n\n{ast.unparse(asked[f'test_{left}'])}\n"
+        green = f"\n\n{ast.unparse(bodies[left])}\n"
+        found.append(
+            PieceSteps(left, start, Change(files={f"tests/test_{left}.py": red}), Change(append={"pieces.py": green}))
+        )
+    return found
+
+
+def try_refactors(folder: str, package_name: str, controls: list[Control]) -> list[Alarm]:
+    """What the judge says of each, on the package as it is."""
+    package = next(one for one in PACKAGES if one.name == package_name)
+    track = FlowTrack(os.path.join(folder, package_name), tree_of(package))
+    track.flow = track.flow._replace(phase="refactor")
+    found = []
+    for control in controls:
+        judged = track.ask(control.change)
+        found.append(_alarm(control.id, judged))
+    return found
+
+
+def try_piece(folder: str, steps: PieceSteps) -> list[Alarm]:
+    """Red, then green, as a flow would go."""
+    track = FlowTrack(os.path.join(folder, steps.name), steps.start)
+    red = track.go_on(steps.red, "green")
+    found = [_alarm(f"toolz/{steps.name}: red", red)]
+    if red.ok:
+        found.append(_alarm(f"toolz/{steps.name}: green", track.ask(steps.green)))
+    return found
+
+
+def _alarm(name: str, judged) -> Alarm:
+    said = "; ".join(str(one) for one in (*judged.faults, *judged.warnings))
+    return Alarm(name, tuple(one.code for one in judged.faults), tuple(one.code for one in judged.warnings), said)

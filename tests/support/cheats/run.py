@@ -1,0 +1,95 @@
+"""Run every cheat and every control against the product's own judge, print what it said, and write the table of docs/trust.md."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
+sys.path.insert(0, os.path.dirname(HERE))
+
+from cheats import page  # noqa: E402 - tests/support is on the path now
+from cheats.controls import Alarm, pieces, refactors, try_piece, try_refactors  # noqa: E402
+from cheats.data import cheats, expected  # noqa: E402
+from cheats.ground import Arena, Outcome  # noqa: E402
+from cheats.packages import PACKAGES  # noqa: E402
+from sandbox import hermetic_environment  # noqa: E402
+
+
+def hermetic(home: str) -> None:
+    """Nothing of the person's is read or written; projects find the Python that has pytest."""
+    for name in list(os.environ):
+        if name.startswith(("HANDOFF_", "GIT_", "XDG_", "PYTHON")):
+            del os.environ[name]
+    os.environ.update(hermetic_environment(home))
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    os.environ["PATH"] = os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"]
+
+
+def run_cheats(folder: str, names: list[str]) -> dict[str, Outcome]:
+    """What came of each, one line as soon as it is known."""
+    arena, found = Arena(folder), {}
+    for cheat in cheats():
+        if names and cheat.id not in names and cheat.kind not in names:
+            continue
+        began = time.monotonic()
+        outcome = found[cheat.id] = arena.try_cheat(cheat)
+        said = ", ".join(outcome.codes or outcome.warned)
+        print(
+            f"{cheat.kind:27} {cheat.phase:9}{cheat.id:36} {outcome.state:10} {said}  {time.monotonic() - began:.1f} s",
+            flush=True,
+        )
+        if names:
+            print(f"  {outcome.words}")
+    return found
+
+
+def run_controls(folder: str, names: list[str]) -> list[Alarm]:
+    """What the judge said of honest work."""
+    found: list[Alarm] = []
+    for package in PACKAGES:
+        made = [one for one in refactors(package.name) if not names or one.id in names or one.package in names]
+        found += _told(try_refactors(folder, package.name, made)) if made else []
+    for steps in pieces():
+        if not names or "pieces" in names or steps.name in names:
+            found += _told(try_piece(folder, steps))
+    return found
+
+
+def _told(alarms: list[Alarm]) -> list[Alarm]:
+    for one in alarms:
+        state = (
+            f"REFUSED {one.words}"
+            if one.refused
+            else f"warned {', '.join(one.warned)}"
+            if one.warned
+            else "let through"
+        )
+        print(f"{one.id:48} {state}", flush=True)
+    return alarms
+
+
+def main() -> int:
+    """0 when everything is as the data say; else what differs."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", help="cheats, classes or packages; all unless named")
+    parser.add_argument("--only", choices=("cheats", "controls"), default="")
+    chosen = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="cheats-") as home:
+        hermetic(home)
+        outcomes = run_cheats(home, chosen.names) if chosen.only != "controls" else {}
+        alarms = run_controls(home, chosen.names) if chosen.only != "cheats" else []
+    wrong = page.differences(outcomes, expected()) + page.false_alarms(alarms)
+    for line in wrong:
+        print(f"differs: {line}")
+    if not chosen.names and not chosen.only:
+        page.write(os.path.join(ROOT, "docs", "trust.md"), outcomes, alarms)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
