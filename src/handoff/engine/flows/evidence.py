@@ -120,25 +120,42 @@ class Weight(Record):
     warnings: tuple[PhaseFault, ...] = ()
     more: tuple[Check, ...] = ()
 
+    def on(self, found: Any) -> Any:
+        """The verdict with this added."""
+        checks, facts = (*found.checks, self.check, *self.more), {**found.facts, **self.facts}
+        return found._replace(
+            faults=self.faults, warnings=(*found.warnings, *self.warnings), checks=checks, facts=facts
+        )
 
-def weigh(app: App, state: FlowState, tree: str, facts: Mapping[str, Any], *, old: str) -> Weight:
-    """The mutants of this cycle's lines on this tree."""
-    passing = baseline_of(facts.get("baseline", {})).passing
-    measured = _measured(app, state, tree, old or state.flow.base, passing)
+
+def weigh(app: App, state: FlowState, left: PhaseWork, found: Any) -> Any:
+    """What no test notices in this cycle's lines is named; a refactoring may not let live what was noticed before it."""
+    tests, tidied = test_runs.tests_of(state.suites), state.phase.check == "refactor"
+    if tidied and not any(tests.covers(path) for path in left.changed):
+        return found
+    passing = baseline_of(found.facts.get("baseline", {})).passing
+    old = str(state.flow.facts.get("cycle_base", "")) or state.flow.base
+    measured = _measured(app, state, found.tree, old, passing)
     noticed = {tuple(key) for key in state.flow.facts.get("noticed", ())}
-    kept = {"survivors": [str(one) for one in measured.alive], "noticed": [list(one.key) for one in measured.killed]}
-    if state.phase.check == "refactor":
-        weaker = [str(one) for one in measured.alive if one.key in noticed]
-        words = f"Tests noticed this before the refactoring and do not any more: {_listed(weaker)}."
-        faults = (PhaseFault(WEAKER, words),) if weaker else ()
-        return Weight(check=measured.as_check(0.0), facts=kept, faults=faults, warnings=_survivors(measured))
-    return Weight(check=measured.as_check(0.0), facts=kept, warnings=_survivors(measured))
+    weaker = [str(one) for one in measured.alive if one.key in noticed] if tidied else []
+    words = f"Tests noticed this before the refactoring and do not any more: {_listed(weaker)}."
+    weight = Weight(
+        check=measured.as_check(0.0),
+        facts={
+            "survivors": [str(one) for one in measured.alive],
+            "noticed": [list(one.key) for one in measured.killed],
+        },
+        faults=(PhaseFault(WEAKER, words),) if weaker else (),
+        warnings=_survivors(measured),
+    )
+    return weight.on(found)
 
 
-def weigh_all(app: App, state: FlowState, tree: str) -> Weight:
+def weigh_all(app: App, state: FlowState, found: Any) -> Any:
     """The mutants of everything the flow changed, and the hidden tests: what counts at the end of the list."""
     passing = baseline_of(state.flow.facts.get("baseline", {})).passing
-    measured, wanted = _measured(app, state, tree, state.flow.base, passing), state.phase.score
+    tree, wanted = found.tree, state.phase.score
+    measured = _measured(app, state, tree, state.flow.base, passing)
     faults, warnings, more = [], list(_survivors(measured)), []
     told = [str(one) for one in measured.alive]
     if measured.score < wanted:
@@ -155,13 +172,14 @@ def weigh_all(app: App, state: FlowState, tree: str) -> Weight:
         if ran.other:
             words = f"{_listed([case.id for case in ran.other])}: hidden, and could not ask: they miss what nobody promised."
             warnings.append(PhaseFault(HIDDEN_OTHER, words))
-    return Weight(
+    weight = Weight(
         check=measured.as_check(wanted),
         facts={"survivors": told},
         faults=tuple(faults),
         warnings=tuple(warnings),
         more=tuple(more),
     )
+    return weight.on(found)
 
 
 def take_hidden(state: FlowState, left: PhaseWork) -> tuple[tuple[PhaseFault, ...], dict[str, str]]:

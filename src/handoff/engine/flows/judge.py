@@ -62,7 +62,7 @@ def judge_phase(app: App, state: FlowState) -> PhaseVerdict:
         return PhaseVerdict(outcome=OK, tree=left.tree, faults=tuple(faults))
     found = _CHECKS[state.phase.check](app, state, left)
     if found.ok and state.phase.mutants and state.phase.check in ("green", "refactor"):
-        found = _weighed(app, state, left, found)
+        found = evidence.weigh(app, state, left, found)
     tested = evidence.tested_lines(found.checks, found.warnings)
     facts = {**found.facts, "tested": tested} if tested else found.facts
     return found._replace(changed=bool(left.changed) or found.tree != left.tree, more=left.more, facts=facts)
@@ -219,28 +219,12 @@ def _nothing_broken(app: App, state: FlowState, left: PhaseWork) -> PhaseVerdict
     return _judged(state, left, judgement, reports, known=Baseline(failing=failing))
 
 
-def _weighed(app: App, state: FlowState, left: PhaseWork, found: PhaseVerdict) -> PhaseVerdict:
-    """What no test notices is named; a refactoring may not let a mutant live that was noticed before it."""
-    tests = test_runs.tests_of(state.suites)
-    if state.phase.check == "refactor" and not any(tests.covers(path) for path in left.changed):
-        return found
-    weight = evidence.weigh(app, state, found.tree, found.facts, old=str(state.flow.facts.get("cycle_base", "")))
-    return _with(found, weight)
-
-
-def _with(found: PhaseVerdict, weight: evidence.Weight) -> PhaseVerdict:
-    checks, facts = (*found.checks, weight.check, *weight.more), {**found.facts, **weight.facts}
-    return found._replace(
-        faults=weight.faults, warnings=(*found.warnings, *weight.warnings), checks=checks, facts=facts
-    )
-
-
 def _strength(app: App, state: FlowState, left: PhaseWork) -> PhaseVerdict:
     """The full suite, then the hidden tests and the mutants of everything this flow changed."""
     reports = run_suites(app, state, left.tree)
     found = _judged(state, left, judge.refactor(_known(state), reports, changes=()), reports)
     if found.ok:
-        found = _with(found, evidence.weigh_all(app, state, left.tree))
+        found = evidence.weigh_all(app, state, found)
     return _led(state, found)
 
 
