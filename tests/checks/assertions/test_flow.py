@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from handoff.checks.assertions.assertions import find_hollow, find_unasked, find_weakened, read_red, renamed_ids
+from handoff.checks.assertions.assertions import (
+    find_hollow,
+    find_split,
+    find_unasked,
+    find_weakened,
+    read_red,
+    renamed_ids,
+)
 
 HEAD = "import contextlib\nimport pytest\nfrom shop import total\n\n"
 PATH = "tests/test_total.py"
@@ -84,6 +91,8 @@ def test_honest_ways_to_write_a_test_anew_lose_nothing():
     named = plain.replace("test_a", "test_sums")
     for way in (table, loop, helper, split, named):
         assert codes(plain, way) == [], way
+    assert find_split({PATH: (HEAD + plain, HEAD + split)}) == (f":{PATH}::test_a",)
+    assert find_split({PATH: (HEAD + plain, HEAD + split.replace("== 2", "> 1"))}) == ()
     gone = {f"pytest:{PATH}::test_a"}
     changes = {PATH: (HEAD + plain, HEAD + named)}
     assert renamed_ids(changes, gone, [f"pytest:{PATH}::test_sums"]) == gone

@@ -83,6 +83,16 @@ def find_renamed(changes: Mapping[str, tuple[str | None, str | None]]) -> dict[t
     return _Compared(changes).went
 
 
+def find_split(changes: Mapping[str, tuple[str | None, str | None]]) -> tuple[str, ...]:
+    """How the ids of tests end that assert less now because what they lost stands word for word in tests that are new."""
+    among = _Compared(changes)
+    return tuple(
+        f":{path}::{name}"
+        for (path, name), old in among.before.items()
+        if (now := among.after.get((path, name))) is not None and _is_split(old, now, among.spare)
+    )
+
+
 def find_weakened(changes: Mapping[str, tuple[str | None, str | None]]) -> tuple[Weakness, ...]:
     """What each test lost; one that moved or was renamed is compared with where it went, a split one with its parts."""
     among = _Compared(changes)

@@ -7,7 +7,7 @@ import re
 import shlex
 
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.checks.assertions.assertions import FEWER
+from handoff.checks.assertions.assertions import FEWER, find_split
 from handoff.checks.findings import Finding, named_finding
 from handoff.checks.runs.sealed import runner_words
 from handoff.checks.support import planted, two_way
@@ -116,9 +116,9 @@ def weigh_refactor(change: JudgedChange, judgement: Judgement, *, probe: Probe, 
             added += two_way.find_lost_constants(change.changes)
     before, after = two_way.held_by_test(old), two_way.held_by_test(probe.reports)
     marks = tuple(f":{path}::" for path in support)
-    added += two_way.find_fewer(
-        {name: held for name, held in before.items() if any(mark in name for mark in marks)}, after
-    )
+    split = find_split({one.path: (one.before, one.after) for one in change.changes if one.is_test})
+    mine = {name: held for name, held in before.items() if any(mark in name for mark in marks)}
+    added += two_way.find_fewer({name: held for name, held in mine.items() if not name.endswith(split)}, after)
     seen = [
         one
         for one in judgement.findings
