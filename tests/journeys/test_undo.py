@@ -166,7 +166,19 @@ def test_what_a_session_did_in_the_shared_checkout_is_taken_back_and_nothing_of_
         {"run": "echo of a person > beside.txt"},  # in the same minutes, by whoever
         {"run": handoff("done", "--summary", "fine")},
     )
-    end = cli("session", "start", "demo", "--agent", "scripted", "--with", script, "--json", code=None).json
+    end = cli(
+        "session",
+        "start",
+        "demo",
+        "--agent",
+        "scripted",
+        "--with",
+        script,
+        "--workspace",
+        "shared",
+        "--json",
+        code=None,
+    ).json
     repo.write("later.txt", "later\n")
     dry = cli("undo", "--session", end["session"], "--dry-run").out
     assert same_words(dry, cli("undo", "--session", end["session"]).out)

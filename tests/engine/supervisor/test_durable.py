@@ -204,7 +204,7 @@ def test_no_other_private_name_is_used_and_each_is_looked_at_before_a_launch():
 def test_an_engine_that_changed_is_refused_with_its_version_and_the_way_back(name, parameters):
     with pytest.raises(UserError, match=rf"dbos \d.* has changed {re.escape(name)}") as refused:
         durable.refuse_changed({**durable.PRIVATE, name: parameters})
-    assert f"pip install 'dbos=={durable.TESTED}'" in refused.value.hint
+    assert f"pip install dbos=={durable.TESTED}" in refused.value.hint
     assert f"dbos=={durable.TESTED}" in read("constraints.txt").splitlines()
 
 

@@ -14,6 +14,7 @@ OF_HISTORY = {
     "merge a branch",
     "apply a mailed patch",
     "checkout -f another branch",
+    "sparse checkout",  # its settings stay: `git sparse-checkout disable`
 }
 
 

@@ -77,6 +77,10 @@ class Checkout(Arena):
                     [sys.executable, "-m", "handoff.surfaces.cli.main", *words[1:]] if words[0] == "handoff" else words
                 )
                 subprocess.run(argv, env=self.environment, cwd="/", capture_output=True, check=False, timeout=60)
+            # What was committed and is only deleted here, `git status` names and git brings back itself.
+            gone = self.git(self.shared, "diff", "--name-only", "--diff-filter=D", "HEAD", check=False).split("\n")[:-1]
+            if gone:
+                self.git(self.shared, "restore", "--", *gone, check=False)
             left = self._differing(before)
         app.close()
         self.reset()

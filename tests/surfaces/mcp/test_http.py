@@ -209,7 +209,9 @@ def test_a_session_speaks_for_its_own_task_until_it_is_over(endpoint, cli, repo)
     script = write_script(
         os.path.join(os.environ["HOME"], "script.toml"), {"run": f"while [ ! -e {go} ]; do sleep 0.05; done"}
     )
-    process = cli.start("session", "start", "demo", "--agent", "scripted", "--with", script, "--json")
+    process = cli.start(
+        "session", "start", "demo", "--agent", "scripted", "--with", script, "--workspace", "shared", "--json"
+    )
     folder = os.path.join(home, "repo", "sessions")
     deadline = time.monotonic() + 60
     while not processes_with(go) and time.monotonic() < deadline:

@@ -184,7 +184,9 @@ def test_secrets_are_in_no_file_of_the_session_and_in_no_argument(project):
     project.task("--check", "true")
     secret = "a-very-secret-value-1234567890"
     project.cli.environment["ANTHROPIC_API_KEY"] = secret
-    end = project.run({"say": "hello"}, {"run": 'test -n "$ANTHROPIC_API_KEY"'}, code=0)
+    end = project.run(
+        {"say": "hello"}, {"run": 'test -n "$ANTHROPIC_API_KEY"'}, words=("--workspace", "shared"), code=0
+    )
     folder = project.folder(end["session"])
     found = subprocess.run(["grep", "-rl", secret, folder], capture_output=True, text=True, check=False).stdout
     assert found == ""

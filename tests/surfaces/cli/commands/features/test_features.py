@@ -204,7 +204,7 @@ def test_a_closed_pipe_is_quiet(cli, repo):
         capture_output=True, timeout=60, check=False,
     )  # fmt: skip
     assert done.stderr == b""
-    assert done.stdout.startswith(b"usage: handoff")
+    assert done.stdout.startswith(b"handoff: the relay")
 
 
 def test_a_broken_config_names_file_line_and_key(cli, repo):
