@@ -104,6 +104,9 @@ class Stage:
             **hermetic_environment(home), "PATH": f"{root}/bin:/usr/bin:/bin", "TERM": "dumb", "TMPDIR": f"{root}/tmp",
             "HANDOFF_HOME": os.path.join(root, "relay"),
         }  # fmt: skip
+        os.mkdir(self.environment["HANDOFF_HOME"], 0o700)
+        with open(os.path.join(self.environment["HANDOFF_HOME"], "config.toml"), "w", encoding="utf-8") as file:
+            file.write('session_workspace = "shared"\n')  # the scripted model knows the paths of the checkout alone
         os.environ.update({name: self.environment[name] for name in ("HOME", "GIT_CONFIG_GLOBAL", "HANDOFF_HOME")})
         self.repo = Repo.create(os.path.join(root, "project"))
         self.cli = _Clean(self.repo.path, self.environment)

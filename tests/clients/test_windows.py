@@ -53,7 +53,7 @@ def _until(look, screen, seconds: float = 60):
 def test_a_person_works_with_it_in_a_window_and_compacts_by_hand(stage, tmux):
     os.makedirs(stage.environment["HANDOFF_HOME"], exist_ok=True)
     with open(os.path.join(stage.environment["HANDOFF_HOME"], "config.toml"), "w", encoding="utf-8") as file:
-        file.write("lease_seconds = 3\n")
+        file.write('lease_seconds = 3\nsession_workspace = "shared"\n')
     server = stage.serve(
         ("write", os.path.join(stage.repo.path, "owned/a.txt"), "hello"), ("say", "What next?"),
         ("say", "<summary>I wrote it.</summary>"), DONE, ("say", "It is reported."),

@@ -84,5 +84,7 @@ def test_a_refactoring_is_what_holds_in_both_ways(project):
         "def test_adds", "def near(one, two):\n    assert abs(one - two) < 0.01\n\ndef test_adds"
     )
     assert project.weighed("refactor", {TESTS: helped, **with_code}, stay=True).findings == ()
-    fewer = text.replace("    assert abs(add(0.5, 0.25) - 0.75) < 0.01", "    for one in []:\n        assert one")
+    fewer = text.replace(
+        "    assert abs(add(0.5, 0.25) - 0.75) < 0.01", '    for one in json.loads("[]"):\n        assert one'
+    )
     assert "fewer-assertions-ran" in codes(project.weighed("refactor", {TESTS: fewer}, stay=True))

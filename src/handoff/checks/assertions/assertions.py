@@ -24,7 +24,7 @@ REMOVED, SKIPPED, FEWER, TAUTOLOGY, EMPTIED = (
     "test-emptied",
 )
 TAKEN, UNREACHABLE, NOTHING_ASKED = "assertion-swallowed", "assertion-unreachable", "no-assertion"
-WEAK, NOT_ASKED, NEIGHBOUR = "assertion-weak", "subject-not-asked", "neighbour-changed"
+WEAK, NOT_ASKED = "assertion-weak", "subject-not-asked"
 _MISSED = re.compile(r"(?:cannot import name|has no attribute|name) '(\w+)'")
 
 
@@ -144,23 +144,9 @@ def find_unasked(changes: Mapping[str, tuple[str | None, str | None]], missing: 
     return tuple(found)
 
 
-def find_changed(changes: Mapping[str, tuple[str | None, str | None]]) -> tuple[Weakness, ...]:
-    """Tests that were there already and have another body now; only Python's can be compared as a tree."""
-    among = _Compared(changes)
-    found = []
-    for (path, name), old in among.before.items():
-        now = among.after.get((path, name))
-        if now is not None and old.body and now.body and now.body != old.body:
-            words = f"The test {name} in {path} was there already: a new test leaves its neighbours as they are."
-            found.append(Weakness(NEIGHBOUR, path, name, words))
-    return tuple(found)
-
-
 def read_red(changes: Mapping[str, tuple[str | None, str | None]], missing: Iterable[str]) -> list[Weakness]:
-    """What the texts show of a red phase: the new test asks something, and its neighbours are as they were."""
-    found = [*find_weakened(changes), *find_hollow(changes), *find_unasked(changes, missing)]
-    told = {(one.path, one.test) for one in found}
-    return [*found, *(one for one in find_changed(changes) if (one.path, one.test) not in told)]
+    """What the texts show of a red phase: the new test asks something, and nothing was taken from the others."""
+    return [*find_weakened(changes), *find_hollow(changes), *find_unasked(changes, missing)]
 
 
 def missing_names(messages: Iterable[str]) -> list[str]:
