@@ -115,7 +115,8 @@ def approve(
         if gate.on_yes == states.DONE:
             said = summary or task.result or gate.asked
             return outcomes.finish(transaction, key=key, summary=said, evidence=evidence, session=answered_by)
-        after = states.WAITING if task.open_needs > 0 else states.READY  # what it comes after may still be under way
+        # What it comes after may still be under way; a fan-in is asked about when its batch has ended, whoever ended it.
+        after = states.WAITING if task.open_needs > 0 and task.kind != tasks.FAN_IN else states.READY
         return outcomes.Outcome(outcomes.let_go(transaction, task, state=after, fence=None))
 
 
