@@ -62,7 +62,7 @@ SELECT * FROM task WHERE batch = :batch ORDER BY key
 SELECT key, id, scope FROM task WHERE batch = :batch
 
 -- name: list_cards
--- what a board shows of each task: the live ones, and those that ended since a moment; of one state or of all
+-- what a board shows of each task between two keys: the live ones, and those that ended since a moment; of one state or of all
 SELECT task.key, task.project, task.scope, task.id, task.kind, task.batch, task.state,
        CASE WHEN task.title <> '' THEN task.title ELSE substr(task.brief, 1, 200) END AS title,
        substr(task.reason, 1, 2000) AS reason, task.attempt, task.max_attempts, task.priority, task.not_before, task.agent,
@@ -74,24 +74,9 @@ SELECT task.key, task.project, task.scope, task.id, task.kind, task.batch, task.
             ELSE 'done' END AS outcome,
        coalesce(expense.money, 0) AS money
 FROM task LEFT JOIN expense ON expense.session = task.held_by
-WHERE (task.ended_at IS NULL OR task.ended_at >= :since) AND (:project = '' OR task.project = :project)
-  AND (:state = '' OR task.state = :state)
+WHERE task.key BETWEEN :first AND :last AND (task.ended_at IS NULL OR task.ended_at >= :since)
+  AND (:project = '' OR task.project = :project) AND (:state = '' OR task.state = :state)
 ORDER BY task.key LIMIT :limit
-
--- name: get_card
--- the same of one task
-SELECT task.key, task.project, task.scope, task.id, task.kind, task.batch, task.state,
-       CASE WHEN task.title <> '' THEN task.title ELSE substr(task.brief, 1, 200) END AS title,
-       substr(task.reason, 1, 2000) AS reason, task.attempt, task.max_attempts, task.priority, task.not_before, task.agent,
-       task.held_by, task.held_agent, task.lease_seconds, task.seen_at, task.changed_at, task.ended_at,
-       CASE WHEN task.state <> 'done' THEN ''
-            WHEN task.evidence LIKE '%"landed"%' OR EXISTS (SELECT 1 FROM batch JOIN task joiner ON joiner.key = batch.fan_in
-                 WHERE batch.key = task.batch AND joiner.state = 'done' AND joiner.evidence LIKE '%"landed"%') THEN 'landed'
-            WHEN task.evidence LIKE '%"commit"%' OR task.kind = 'phase' THEN 'green'
-            ELSE 'done' END AS outcome,
-       coalesce(expense.money, 0) AS money
-FROM task LEFT JOIN expense ON expense.session = task.held_by
-WHERE task.key = :key
 
 -- name: list_projects
 -- projects that have tasks

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 LIMIT = 20_000
 _NEVER = 1e18
+_EVERY = {"first": 0, "last": 2**62}
 LANDED, GREEN = "landed", "green"
 """What a done task is besides: its work is on the target branch, or it is checked and waits on a branch of its own."""
 
@@ -52,13 +53,17 @@ def listing(
     store: Store, *, project: str = "", since: float = _NEVER, state: str = "", limit: int = LIMIT
 ) -> list[Card]:
     """Every live task, of one state or of all, and those that ended since a moment, in the order they were written."""
-    return fetch_all(store, Card, "list_cards", project=project, since=since, state=state, limit=limit)
+    return fetch_all(store, Card, "list_cards", project=project, since=since, state=state, limit=limit, **_EVERY)
 
 
 def of_keys(store: Store, keys: Iterable[int]) -> list[Card]:
     """The cards of some tasks; those that were pruned are left out."""
     with store.transaction(write=False) as transaction:
-        return [Card(**row) for key in keys for row in transaction.query("get_card", key=key)]
+        return [
+            Card(**row)
+            for key in keys
+            for row in transaction.query("list_cards", project="", since=0.0, state="", limit=1, first=key, last=key)
+        ]
 
 
 def after(store: Store, *, key: int) -> list[str]:
