@@ -206,3 +206,14 @@ def test_in_the_persons_checkout_what_a_session_did_to_uncommitted_work_is_told_
         cli(*shlex.split(one["fix"])[1:])
     assert repo.git("status", "--short") == before + "?? own.txt\n"
     assert [repo.read(name) for name in ("a.txt", "b.txt", "draft.txt")] == ["mine\n", "staged\n", "never added\n"]
+
+
+def test_the_command_that_brings_uncommitted_work_back_brings_all_of_it_however_many_files_there_were(desk):
+    cli, repo = desk.cli, desk.repo
+    drafts = [f"draft-{number}.txt" for number in range(25)]
+    for name in drafts:
+        repo.write(name, f"{name}\n")
+    desk.run("bull", "rm -f draft-*; echo x > own.txt", words=("--workspace", "shared"), dump=("--owns", "own.txt"))
+    (told,) = cli("incidents", "--json").json["incidents"]
+    cli(*shlex.split(told["fix"])[1:])
+    assert [repo.read(name) for name in drafts] == [f"{name}\n" for name in drafts]

@@ -64,7 +64,8 @@ def _files(
     ]
     if not found:
         return []
-    words = [word for one in found[:_SHOWN] for word in ("--path", one.path)]
+    # A command line with hundreds of paths is one nobody can read: then the whole snapshot, which keeps what is there now first.
+    words = [word for one in found for word in ("--path", one.path)] if len(found) <= _SHOWN else []
     gone = sum(one.kind == "delete" for one in found)
     what = f"While '{task.label}' was worked on in your checkout, work you had not committed was changed" + (
         f" ({gone} of {len(found)} deleted)" if gone else ""
