@@ -255,9 +255,6 @@ HOME_KEYS: dict[str, Key] = {
     "session_defaults": Key(
         "yes-or-no", "whether a session may say itself what counts when nobody answers its question in time", False
     ),
-    "check_variables": Key(
-        "list", "names of variables that checks inside a sandbox may see beside PATH, HOME and their like", []
-    ),
     "session_files": Key(
         "list",
         "files and folders of your home that programs inside a sandbox may read beside toolchains, for example ~/.m2",
@@ -265,7 +262,7 @@ HOME_KEYS: dict[str, Key] = {
     ),
     "session_variables": Key(
         "list",
-        "names of variables that sessions may see beside PATH, HOME and their like; MY_* for all that begin so",
+        "variables that sessions and checks in a sandbox may see beside PATH, HOME and toolchains; MY_* for all that begin so",
         [],
     ),
     "session_network": Key(

@@ -9,7 +9,7 @@ from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.settings import without_guard
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from handoff.base.clock import Clock
 
@@ -20,14 +20,6 @@ NOT_STARTED = (126, 127)
 """Exit codes of a shell whose command it could not start: neither a yes nor a no."""
 _TAIL_CHARS = 6000
 _OURS = frozenset("HANDOFF_HOME HANDOFF_HOST HANDOFF_DATABASE_URL HANDOFF_SANDBOX".split())
-# What programs need to find each other and to speak; whatever else a person has set is theirs.
-_USUAL = frozenset(
-    """PATH HOME USER LOGNAME SHELL LANG LANGUAGE TZ TERM COLUMNS LINES CI NO_COLOR FORCE_COLOR CLICOLOR SOURCE_DATE_EPOCH
-    JAVA_HOME GOPATH GOROOT GOCACHE GOMODCACHE GOFLAGS GOPROXY CARGO_HOME RUSTUP_HOME NODE_ENV NODE_PATH NODE_OPTIONS GEM_HOME
-    GEM_PATH VIRTUAL_ENV CONDA_PREFIX PYENV_ROOT PYENV_VERSION NVM_DIR NIX_PATH LD_LIBRARY_PATH MAKEFLAGS
-    SSL_CERT_FILE SSL_CERT_DIR REQUESTS_CA_BUNDLE NODE_EXTRA_CA_CERTS GIT_CONFIG_GLOBAL GIT_CONFIG_NOSYSTEM""".split()
-)
-_USUAL_FAMILIES = ("LC_", "PYTHON", "PYTEST_", "GIT_AUTHOR_", "GIT_COMMITTER_")
 
 
 class Verdict(Record):
@@ -52,19 +44,9 @@ class Verdict(Record):
         return "green" if self.green else f"red (exit {self.code})"
 
 
-def outside_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """The person's own variables for a check that runs as they would run it: nothing that speaks for a session."""
+def check_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """The person's own variables for a check: nothing that speaks for a session. A sandbox around it keeps what its own list allows."""
     kept = {name: value for name, value in environment.items() if not name.startswith("HANDOFF_") or name in _OURS}
-    return {**kept, "PATH": without_guard(environment.get("PATH", os.defpath))}
-
-
-def inside_environment(environment: Mapping[str, str], *, also: Container[str] = ()) -> dict[str, str]:
-    """What a check inside a sandbox sees: the usual, and what the person named; it runs what a session wrote."""
-    kept = {
-        name: value
-        for name, value in environment.items()
-        if name in _USUAL or name in also or name.startswith(_USUAL_FAMILIES)
-    }
     return {**kept, "PATH": without_guard(environment.get("PATH", os.defpath))}
 
 

@@ -56,7 +56,7 @@ def with_allowances(app: App, policy: Policy, *, checkout: str, project: str) ->
     return policy._replace(
         hidden=(*policy.hidden, *sockets(app.settings.environment, needed)),
         visible=(*policy.visible, *files, *named),
-        variables=(*config.texts("session_variables"), *config.texts("check_variables")),
+        variables=tuple(config.texts("session_variables")),
         git_settings=settings,
         network=network_of(
             config,

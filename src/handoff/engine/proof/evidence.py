@@ -230,9 +230,9 @@ def run_task_check(app: App, task: Task, folder: str, *, sandboxed: bool, clone:
     What a sandboxed session wrote is run here, so the sandbox stands around it as well; its time is what the person's own
     settings say, because those in its workspace are the session's to write.
     """
-    from handoff.checks.commands import inside_environment, outside_environment, run_check
+    from handoff.checks.commands import check_environment, run_check
 
-    wrap, environment = None, outside_environment(app.settings.environment)
+    wrap, environment = None, check_environment(app.settings.environment)
     if sandboxed:
         from handoff.engine.proof.sandboxes import sandbox_of_folder
 
@@ -245,7 +245,6 @@ def run_task_check(app: App, task: Task, folder: str, *, sandboxed: bool, clone:
                 f"The check cannot run: '{task.label}' was written inside a sandbox, and this machine has none for its check.",
                 "Install bubblewrap (apt install bubblewrap), or write the task anew yourself.",
             )
-        environment = inside_environment(app.settings.environment, also=config.texts("check_variables"))
         wrap = sandbox.wrap
     return run_check(
         task.check_command,

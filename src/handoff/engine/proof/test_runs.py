@@ -8,12 +8,11 @@ from handoff.agents.sandbox.sandbox import NOTHING
 from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING
 from handoff.base.settings import PROJECT_FOLDER, project_config
-from handoff.checks.commands import inside_environment
+from handoff.checks.commands import check_environment
 from handoff.checks.findings import FileChange
 from handoff.checks.frameworks.frameworks import find_suites, need_suites
 from handoff.checks.runs.run import RunFolders, run_suite
 from handoff.checks.support.owned import files_below, owned_names
-from handoff.engine.home import home_config
 from handoff.engine.proof.sandboxes import checkouts_of, sandbox_of_workspace
 from handoff.engine.safety.snapshots import keep, open_snapshot_store
 from handoff.git.ownership.ownership import Ownership
@@ -86,7 +85,7 @@ def verdict(
             top=scratch.tree,
             scratch=scratch.temp,
             dependencies=lender,
-            environment=_environment(app, scratch.tree, inside=wrap is not None),
+            environment=_environment(app, scratch.tree),
             timeout=seconds,
             is_test=lambda _path: False,
             wrap=wrap,
@@ -201,13 +200,11 @@ def _include(app: App, lender: str, tree: str) -> None:
     copy_included(snapshot_store.place, snapshot_store.store, tree)
 
 
-def _environment(app: App, tree: str, *, inside: bool) -> dict[str, str]:
-    """The person's environment without what would lead a test to the relay or to another repository; inside, the usual alone."""
-    also = home_config(app).texts("check_variables")
-    known = inside_environment(app.settings.environment, also=also) if inside else app.settings.environment
+def _environment(app: App, tree: str) -> dict[str, str]:
+    """The person's environment without what would lead a test to the relay or to another repository."""
     kept = {
         key: value
-        for key, value in known.items()
+        for key, value in check_environment(app.settings.environment).items()
         if key.startswith("GIT_CONFIG_") or not key.startswith(("HANDOFF_", "GIT_"))
     }
     return {**kept, "HANDOFF_WORKSPACE": tree, "PYTHONDONTWRITEBYTECODE": "1"}

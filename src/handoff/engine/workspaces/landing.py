@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from handoff.base.errors import Refused, UserError
 from handoff.base.markdown import first_line
 from handoff.board.tasks import flows
-from handoff.checks.commands import Verdict, inside_environment, outside_environment, run_check
+from handoff.checks.commands import Verdict, check_environment, run_check
 from handoff.engine.features.brought_home import FEATURES
-from handoff.engine.home import home_config
 from handoff.engine.proof import git_notes
 from handoff.engine.proof.sandboxes import sandbox_of_workspace
 from handoff.engine.safety.snapshots import SnapshotStore, keep, listing, open_snapshot_store
@@ -373,10 +372,7 @@ def _checked(app: App, snapshot_store: SnapshotStore, commit: str, command: str,
         way.make(snapshot_store.place, snapshot_store.store, workspace)
         copy_included(snapshot_store.place, snapshot_store.store, tree)
         wrap = sandbox_of_workspace(app, workspace=workspace).wrap if sandboxed else None
-        also = home_config(app).texts("check_variables")
-        theirs = app.settings.environment
-        kept = inside_environment(theirs, also=also) if sandboxed else outside_environment(theirs)
-        environment = {**kept, **workspace.environment()}
+        environment = {**check_environment(app.settings.environment), **workspace.environment()}
         return run_check(command, folder=tree, environment=environment, timeout=timeout, clock=app.clock, wrap=wrap)
     finally:
         way.discard(snapshot_store.place, snapshot_store.store, workspace)

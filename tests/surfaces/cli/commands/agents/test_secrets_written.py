@@ -31,7 +31,7 @@ def test_a_secret_is_never_written_down(repo, cli, tmp_path):
     cli.environment["MY_SERVICE_TOKEN"] = SECRET
     os.makedirs(os.environ["HANDOFF_HOME"], mode=0o700, exist_ok=True)
     with open(os.path.join(os.environ["HANDOFF_HOME"], "config.toml"), "w", encoding="utf-8") as file:
-        file.write('session_variables = ["MY_SERVICE_TOKEN"]\ncheck_variables = ["MY_SERVICE_TOKEN"]\n')
+        file.write('session_variables = ["MY_SERVICE_TOKEN"]\n')
     cli("dump", "--task", "demo", "--next", "Say it.", "--check", "echo checked $MY_SERVICE_TOKEN; test -f a.txt")
     say = 'echo "said $MY_SERVICE_TOKEN and ghp_' + "a" * 36 + '"; echo "wrong $MY_SERVICE_TOKEN" >&2'
     end = _start(
