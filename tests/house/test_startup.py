@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 import tomllib
 from functools import cache
 
@@ -46,6 +48,46 @@ def test_a_small_command_imports_nothing_heavy(repo, words):
     found = loaded(repo.path, *words)
     assert not found & NEVER, sorted(found & NEVER)
     assert not [name for name in found if name.startswith(("handoff.board", "handoff.store", "handoff.agents"))]
+
+
+LEAVING = """
+import os, sys
+from handoff.surfaces.cli.main import console, main
+class Last:
+    def __del__(self, write=os.write):
+        write(2, b"taken apart")
+sys.last = Last()
+words = sys.argv[1].split()
+if words[0] == "heard":
+    import atexit
+    atexit.register(os.write, 2, b"heard, ")
+    words = words[1:]
+sys.argv[1:] = words
+if words[0] == "dump":
+    main()
+    kept = [os.readlink(f"/proc/self/fd/{name}") for name in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{name}")]
+    assert not [path for path in kept if "handoff.db" in path], kept
+sys.exit(console())
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        ("status", 0, ""),
+        ("no-such-command", 2, "Error: There is no command 'no-such-command'."),
+        ("heard status", 0, "heard, taken apart"),
+        ("dump --task one --next x", 4, "is still ready"),
+    ],
+)
+def test_a_small_command_has_said_all_and_closed_its_rows_when_it_leaves_at_once(repo, words, code, told):
+    done = subprocess.run(
+        [sys.executable, "-c", LEAVING, words], cwd=repo.path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == code, done.stderr
+    assert told in done.stderr
+    assert ("taken apart" in done.stderr) == words.startswith("heard")
+    assert ("Git: " in done.stdout) == words.endswith("status")
 
 
 def _may_be_late(module: Module) -> bool:

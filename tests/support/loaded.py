@@ -24,10 +24,10 @@ sys.exit(code)
 """
 STATE = "# State\n\n# Current Step\n\nTwo\n\n# Execution Plan\n\n- [x] One\n- [>] Two\n- [ ] Three\n\n# Risks\n\nNone\n"
 EDIT = '{"tool_name": "Write", "tool_input": {"file_path": "src/a.py"}, "cwd": "."}'
-# In this order each finds what it needs; the words of a command are its name in the list.
+# In this order each finds what it needs; the word of a command is its name in the list, the second time with "again".
 COMMANDS = (
     ("--version",), ("status",), ("next",), ("continue", "--raw"), ("list",), ("note", "a word"),
-    ("dump", "--task", "form", "--next", "x", "--owns", "src/"), ("claim", "form"), ("heartbeat",),
+    ("dump", "--task", "form", "--next", "x", "--owns", "src/"), ("claim", "form"), ("status",), ("heartbeat",),
     ("hook", "claude", "PreToolUse"), ("safe-commit", "-m", "why", "--", "src/a.py"), ("done",),
 )  # fmt: skip
 
@@ -53,11 +53,14 @@ def plan(repo: Repo, environment: dict[str, str]) -> None:
 def by_command(repo: Repo, environment: dict[str, str]) -> Iterator[tuple[str, set[str]]]:
     """Each budgeted command with our own modules that it loads, by their names inside the package."""
     plan(repo, environment)
+    seen: set[str] = set()
     for words in COMMANDS:
         if words[0] == "safe-commit":
             repo.write("src/a.py", "a = 1\n")
         found = loaded(repo.path, *words, environment=environment)
-        yield words[0], {name.removeprefix("handoff.") for name in found if name.startswith("handoff.")}
+        name = f"{words[0]} again" if words[0] in seen else words[0]
+        seen.add(words[0])
+        yield name, {name.removeprefix("handoff.") for name in found if name.startswith("handoff.")}
 
 
 def write() -> None:

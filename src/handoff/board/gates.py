@@ -5,13 +5,14 @@ from __future__ import annotations
 from handoff.base.errors import Conflict, UserError
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.events import journal, texts
-from handoff.board.tasks import outcomes, questions, states, tasks
+from handoff.board.tasks import questions, states, tasks
 from handoff.store.database import fetch_all, fetch_one
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    from handoff.board.tasks import outcomes
     from handoff.board.tasks.tasks import Task
     from handoff.store.database import Store, Transaction
 
@@ -74,6 +75,8 @@ def ask(
     subject: str = "",
 ) -> Gate:
     """Put the task behind a gate. The session that held it lets it go: a gate holds no process."""
+    from handoff.board.tasks import outcomes  # late: `status` lists gates and moves nothing
+
     texts.check(question, "question")
     texts.check(subject, "text")
     if fallback not in ("", YES, NO):
@@ -108,6 +111,8 @@ def approve(
 
     `summary` and `evidence` are those of a task that a yes ends.
     """
+    from handoff.board.tasks import outcomes
+
     texts.check(reason, "reason")
     texts.check(answer, "text")
     with store.transaction() as transaction:
@@ -122,6 +127,8 @@ def approve(
 
 def reject(store: Store, *, key: int, reason: str, answered_by: str = "") -> outcomes.Outcome:
     """No: the task is blocked with the reason; `retry` lets it try again."""
+    from handoff.board.tasks import outcomes
+
     if not reason.strip():
         raise UserError("Say why it is rejected: the next session reads it.")
     with store.transaction() as transaction:

@@ -61,6 +61,7 @@ def main(words: list[str]) -> int:
             from handoff.engine.sessions import person_hooks
 
             said = person_hooks.answer(app, call)
+        app.close()
         return _say(reply(dialect, call, said))
     except Exception as error:  # noqa: BLE001 - a guard that breaks must say no, whatever broke
         return _broken(error, ours=ours, call=call, words=words)

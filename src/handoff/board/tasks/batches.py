@@ -243,17 +243,6 @@ def counts(store: Store) -> dict[int, dict[str, int]]:
     return {int(row["batch"]): {"done": int(row["done"]), "blocked": int(row["blocked"])} for row in rows}
 
 
-def states_of_parts(store: Store, *, project: str = "") -> list[tuple[int, str, str, dict[str, int]]]:
-    """Each open batch by key, project and id, with how many of its parts are in which state."""
-    with store.transaction(write=False) as transaction:
-        rows = transaction.query("count_batch_states", project=project)
-    found: dict[int, tuple[int, str, str, dict[str, int]]] = {}
-    for row in rows:
-        batch = found.setdefault(int(row["batch"]), (int(row["batch"]), row["project"], row["id"], {}))
-        batch[3][row["state"]] = int(row["count"])
-    return list(found.values())
-
-
 def count_out(transaction: Transaction, task: Task) -> Task | None:
     """A sub-task is closed: one less. Whoever brings the counter to 0 opens the fan-in, which is returned."""
     if task.batch is None or task.kind != SUB_TASK or not transaction.execute("count_out_task", key=task.key):

@@ -1,4 +1,4 @@
-"""Cards: what a list or a board shows of a task, without its brief, its evidence and all that is long."""
+"""Cards: what a list or a board shows of a task or a batch, without briefs, evidence and all that is long."""
 
 from __future__ import annotations
 
@@ -71,3 +71,14 @@ def after(store: Store, *, key: int) -> list[str]:
     with store.transaction(write=False) as transaction:
         rows = transaction.query("list_needs", task=key)
     return [f"{row['scope']}/{row['id']}" if row["scope"] else row["id"] for row in rows if not row["met"]]
+
+
+def of_batches(store: Store, *, project: str = "") -> list[tuple[int, str, str, dict[str, int]]]:
+    """Each open batch by key, project and id, with how many of its parts are in which state."""
+    with store.transaction(write=False) as transaction:
+        rows = transaction.query("count_batch_states", project=project)
+    found: dict[int, tuple[int, str, str, dict[str, int]]] = {}
+    for row in rows:
+        batch = found.setdefault(int(row["batch"]), (int(row["batch"]), row["project"], row["id"], {}))
+        batch[3][row["state"]] = int(row["count"])
+    return list(found.values())

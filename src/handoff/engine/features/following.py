@@ -7,7 +7,7 @@ from bisect import bisect_left, insort
 from handoff.base.record import TYPE_CHECKING
 from handoff.board.events import journal
 from handoff.board.sessions import expenses
-from handoff.board.tasks import batches, cards, states
+from handoff.board.tasks import cards, states
 from handoff.engine.features import overview
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class OverviewFeed:
             self.spent = expenses.of_a_day(store)
 
     def _take_batches(self) -> None:
-        rows = batches.states_of_parts(self.app.database, project=self.project)
+        rows = cards.of_batches(self.app.database, project=self.project)
         self.batches = [overview.BatchProgress(*row) for row in rows]
 
     def _put(self, items: Iterable[OverviewItem]) -> None:

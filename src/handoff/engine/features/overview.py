@@ -11,7 +11,7 @@ from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board import gates
 from handoff.board.events import incidents
 from handoff.board.sessions import executors, expenses, holds, pauses
-from handoff.board.tasks import batches, cards, flows, states
+from handoff.board.tasks import cards, flows, states
 from handoff.board.tasks.tasks import PHASE
 from handoff.engine.home import home_config
 
@@ -90,7 +90,7 @@ def look(app: App, *, project: str = "", since: float | None = None) -> Overview
         facts = facts_of(transaction, project=project, program=app.settings.program)
         shown = cards.listing(transaction, project=project, since=began)
         found = [facts.item(card) for card in shown] + facts.others(since=began)
-        progress = [BatchProgress(*row) for row in batches.states_of_parts(transaction, project=project)]
+        progress = [BatchProgress(*row) for row in cards.of_batches(transaction, project=project)]
     return Overview(
         at=facts.now,
         project=project,

@@ -58,13 +58,21 @@ def under_way(app: App) -> dict[str, int]:
 
 def _place_of(app: App, task: Task) -> str:
     """Where a session of this machine works and what keeps it there."""
-    path = os.path.join(app.settings.home, task.project, "sessions", task.held_by or "-", "session.json")
-    if not os.path.exists(path):
+    if not has_folder(app, project=task.project, session=task.held_by or "-"):
         return ""
     from handoff.base.files import read_text
     from handoff.base.light_json import loads
 
-    return fence_words(loads(read_text(path)))
+    return fence_words(loads(read_text(_facts_path(app, task.project, task.held_by or "-"))))
+
+
+def has_folder(app: App, *, project: str, session: str) -> bool:
+    """Whether a session was started by this machine's relay, which keeps a folder for each; a person's tab has none."""
+    return os.path.exists(_facts_path(app, project, session))
+
+
+def _facts_path(app: App, project: str, session: str) -> str:
+    return os.path.join(app.settings.home, project, "sessions", session, "session.json")
 
 
 def fence_words(facts: Mapping[str, Any]) -> str:

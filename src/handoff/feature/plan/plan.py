@@ -107,7 +107,7 @@ def read_step(number: int, line: int, mark: str, raw: str) -> Step:
     body = raw[match.end() if match else look.PLAIN_CHARS if look.is_plain(raw) else 0 :].strip()
     notes: dict[str, str] = {}
     text, rest = body, body
-    while ":" in rest and (note := re.search(_NOTE, rest)) is not None:
+    while "(" in rest and ":" in rest and (note := re.search(_NOTE, rest)) is not None:
         end = look.closing(rest, note.start())
         value = rest[note.end() : end].strip()
         notes.setdefault(note.group(1), value)

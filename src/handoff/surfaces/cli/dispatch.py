@@ -82,7 +82,11 @@ def _dispatch(words: list[str], app: App, out: Output, rules: AllowList | None =
     if getattr(arguments, "feature", None) is not None:
         app = app.with_feature(arguments.feature, said=True)
     out.json_wanted = getattr(arguments, "json", False)
-    return command.run(Context(app, out), arguments) or 0
+    try:
+        return command.run(Context(app, out), arguments) or 0
+    finally:
+        if "threading" not in sys.modules:  # with threads it may belong to another one, and goes when the process ends
+            app.close()
 
 
 def _ruled(chosen: str, rest: list[str], given: dict[str, str], app: App, out: Output, rules: AllowList) -> int:

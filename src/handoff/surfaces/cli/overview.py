@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import unicodedata
-
 from handoff.base.clock import age, stamp, time_of_day
 from handoff.base.errors import HandoffError
 from handoff.base.record import TYPE_CHECKING
 from handoff.base.settings import terminal_width
-from handoff.engine.features import status
+from handoff.engine.features import status, teammates
 from handoff.feature.plan import plan as plans
 from handoff.surfaces.vocabulary import BAR as CELLS
 from handoff.surfaces.vocabulary import BAR_STYLES, LOOKS, cells, clock_of, tally, wants_ascii
@@ -228,6 +226,8 @@ def _tell_running(ctx: Context, found: Overview, item: OverviewItem, wide: int) 
 
 
 def _last_words(ctx: Context, item: OverviewItem) -> str:
+    if not teammates.has_folder(ctx.app, project=item.project, session=item.session):
+        return ""  # a person's tab says nothing, and what would read it is much to load
     from handoff.engine.workspaces import transcripts
 
     return transcripts.last_words(ctx.app, project=item.project, session=item.session, agent=item.agent)
@@ -319,7 +319,7 @@ def columns(text: str) -> int:
 
 def fit(text: str, room: int) -> str:
     """Cut to what a terminal can show; a style that is cut is ended."""
-    if columns(text) <= room:
+    if room >= _UNCUT or columns(text) <= room:
         return text
     used, kept, cut = 0, "", False
     for character in text:
@@ -335,6 +335,8 @@ def fit(text: str, room: int) -> str:
 def _columns(character: str) -> int:
     if character.isascii():
         return int(character >= " ")
+    import unicodedata
+
     if 0xFDD0 <= ord(character) <= 0xFDEF or unicodedata.combining(character):  # noqa: PLR2004 - marks of our styles
         return 0
     if unicodedata.category(character) in ("Cf", "Cc"):
