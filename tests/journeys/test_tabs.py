@@ -9,8 +9,13 @@ import time
 
 import pytest
 
+from handoff.base.clock import boot_id
+from handoff.base.settings import from_environment
+from handoff.board.sessions import executors
+from handoff.engine.app import App
+from handoff.engine.supervisor import tabs
 from relay import manifest
-from sandbox import TIMEOUT_SECONDS, absent
+from sandbox import TIMEOUT_SECONDS, Cli, Repo, absent
 
 
 @pytest.fixture
@@ -73,3 +78,17 @@ def test_a_batch_that_is_opened_with_open_has_a_tab_for_every_part_that_can_begi
     )
     assert said.out.count("Opened tmux window mine:") == 2
     assert windows() == (["one", "two"], 2)
+
+
+def test_a_supervisor_that_serves_another_project_keeps_no_tab_here_from_opening(cli, tmp_path, windows, monkeypatch):
+    (tmp_path / "other").mkdir()
+    Cli(Repo(str(tmp_path / "other")).path)("dump", "--task", "theirs", "--next", "for the supervisor")
+    cli("dump", "--task", "ours", "--next", "for a tab")
+    monkeypatch.setenv("TMUX", cli.environment["TMUX"])
+    app = App(from_environment())
+    executors.begin(
+        app.database, id="theirs", host=app.settings.host, boot=boot_id(), pid=os.getpid(), process_start="now",
+        lease_seconds=600.0, agents=("scripted",), labels=(), project="other",
+    )  # fmt: skip
+    assert [tab.task for tab in tabs.open_ready(app)] == ["ours"]
+    assert windows() == (["ours"], 1)

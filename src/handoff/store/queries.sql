@@ -657,9 +657,12 @@ DELETE FROM session WHERE ended_at < :before
 DELETE FROM inbox WHERE taken_at < :before
 
 -- name: list_without_tab
--- ready tasks of which no tab was opened since they became ready
+-- ready tasks of which no tab was opened since they became ready, and that no supervisor of this host will take
 SELECT task.* FROM task WHERE state = 'ready' AND kind <> 'phase' AND not_before <= :now
   AND NOT EXISTS (SELECT 1 FROM tab WHERE tab.task = task.key AND tab.fence = task.fence)
+  AND NOT EXISTS (SELECT 1 FROM executor WHERE executor.host = :host AND executor.state = 'alive' AND executor.lease_until > :lease_now
+    AND (NOT EXISTS (SELECT 1 FROM offer WHERE offer.executor = executor.id AND offer.kind = 'project')
+      OR EXISTS (SELECT 1 FROM offer WHERE offer.executor = executor.id AND offer.kind = 'project' AND offer.name = task.project)))
 ORDER BY priority DESC, key LIMIT :limit
 
 -- name: count_tabs

@@ -12,11 +12,17 @@ if TYPE_CHECKING:
 
 
 def without_tab(store: Store, *, host: str, most: int) -> list[Task]:
-    """Ready tasks that nobody has paused and that had no tab since they became ready; as many as there is room for."""
+    """Ready tasks that nobody has paused and that had no tab since they became ready; as many as there is room for.
+
+    Tasks of a project that a supervisor of this host serves are left to it.
+    """
     with store.transaction(write=False) as transaction:
         row = transaction.one("count_tabs", host=host) or {"count": 0}
         room = max(0, most - int(row["count"]))
-        found = fetch_all(transaction, Task, "list_without_tab", now=transaction.now(), limit=room) if room else []
+        if not room:
+            return []
+        moments = {"now": transaction.now(), "lease_now": transaction.lease_now()}
+        found = fetch_all(transaction, Task, "list_without_tab", host=host, limit=room, **moments)
         return [task for task in found if pauses.pause_of(transaction, task) is None]
 
 

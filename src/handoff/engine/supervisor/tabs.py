@@ -6,8 +6,7 @@ import os
 
 from handoff.base.errors import ConfigError, HandoffError
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.board.sessions import executors, tabs
-from handoff.board.sessions.executors import ALIVE
+from handoff.board.sessions import tabs
 from handoff.engine.fanout import stop_files
 from handoff.engine.home import home_config
 from handoff.engine.tasks import admin
@@ -43,10 +42,8 @@ def is_wanted(app: App) -> bool:
 
 
 def open_ready(app: App) -> list[AutoTab]:
-    """Open each ready task that has no tab; nothing is opened while it is paused, nor where a supervisor takes the tasks."""
+    """Open each ready task that has no tab; nothing is opened while it is paused, nor in a project whose tasks a supervisor takes."""
     host = app.settings.host
-    if any(one.state == ALIVE and one.lease_left > 0 for one in executors.listing(app.database, host=host)):
-        return []
     config = home_config(app)
     way, most = config.text("auto_open"), int(config.number("max_running"))
     found = tabs.without_tab(app.database, host=host, most=most)
