@@ -87,7 +87,7 @@ def cases(folder: str, environment: dict[str, str]) -> list[Case]:
     steps = workspace(os.path.join(folder, "steps"), environment, plan(BIG_BYTES // 51))
     if "dump" in CATALOG:
         run([*program(), "dump", "--task", "held", "--next", "Work."], small, environment)
-        run([*program(), "claim", "held"], small, environment)
+        run([*program(), "task", "claim", "held"], small, environment)
     wanted = [
         Case(name="--version", argv=["--version"], folder=small, budget=2),
         Case(name="status", argv=["status"], folder=small, budget=4),

@@ -51,7 +51,7 @@ def test_the_commands_of_a_session_find_handoff_and_the_guarded_git_by_name(stag
     """Also where the system's profile sets PATH anew for every login shell, as Debian's does."""
     with open(os.path.join(stage.environment["HOME"], ".profile"), "w", encoding="utf-8") as file:
         file.write("PATH=/usr/bin:/bin\n")
-    look = "mkdir -p owned; command -v git > owned/git.txt; echo x > owned/a.txt; handoff done --summary by-name"
+    look = "mkdir -p owned; command -v git > owned/git.txt; echo x > owned/a.txt; handoff task done --summary by-name"
     stage.serve(("shell", look), ("say", "finished"))
     end = stage.run()
     assert (end["outcome"], end["state"], end["reason"]) == ("ok", "done", "by-name"), stage.log(end)

@@ -26,11 +26,11 @@ def test_after_a_compaction_the_baton_is_there_again_and_a_snapshot_was_taken_be
     assert "I wrote it." in after, after[-2000:]
     assert "File created successfully" not in after, "the conversation before it is gone"
     assert "Task `demo` of project" in after, after[-4000:]
-    shown = stage.cli("snapshots", "--json").json["snapshots"]
+    shown = stage.cli("snapshot", "list", "--json").json["snapshots"]
     taken = {row["reason"]: row for row in shown}
     assert "before PreCompact" in taken, taken
     os.unlink(os.path.join(stage.repo.path, "owned/a.txt"))
-    stage.cli("restore", taken["before PreCompact"]["id"])
+    stage.cli("snapshot", "restore", taken["before PreCompact"]["id"])
     assert "hello" in stage.repo.read("owned/a.txt")
     assert (end["outcome"], end["state"]) == ("ok", "done"), told
     stage.note("compacts: snapshot before, baton again after")

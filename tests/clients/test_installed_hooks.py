@@ -43,7 +43,7 @@ def test_a_plain_session_with_a_claimed_task_is_fenced_kept_alive_and_told_what_
     outside, inside = (os.path.join(stage.repo.path, name) for name in ("foreign.txt", "owned/a.txt"))
     stage.cli("hooks", "install", "--agent", stage.client, "--user")
     stage.repo.write("owned/there.txt", "")
-    stage.cli("claim", "demo")
+    stage.cli("task", "claim", "demo")
     rows = stage.environment["HANDOFF_HOME"] + "/handoff.db"
     with sqlite3.connect(rows) as database:
         database.execute("UPDATE task SET lease_until = lease_until - 600")
@@ -69,7 +69,7 @@ def test_a_session_of_ours_runs_one_set_of_hooks_whatever_is_installed(stage):
     for scope in ("--user", "--project"):
         stage.cli("hooks", "install", "--agent", stage.client, scope)
     inside = os.path.join(stage.repo.path, "owned/a.txt")
-    server = stage.serve(("write", inside, "y"), ("shell", "handoff done --summary made"), ("say", "hello"))
+    server = stage.serve(("write", inside, "y"), ("shell", "handoff task done --summary made"), ("say", "hello"))
     end = stage.run()
     assert (end["outcome"], end["state"]) == ("ok", "done"), stage.log(end)
     assert server.texts(0).count("Task `demo` of project") == 1, stage.log(end)

@@ -44,7 +44,7 @@ def test_codex_asks_the_persons_provider_and_runs_neither_their_hooks_nor_their_
     if where == "clone":
         stage.need()
     server = stage.serve(
-        ("shell", f"echo x > {outside}; mkdir -p owned; echo y > {inside}; handoff done --summary made"), ("say", "finished")
+        ("shell", f"echo x > {outside}; mkdir -p owned; echo y > {inside}; handoff task done --summary made"), ("say", "finished")
     )  # fmt: skip
     with open(os.path.join(stage.root, "home/.codex/config.toml"), "w", encoding="utf-8") as file:
         file.write(PERSONS.format(url=server.url, root=stage.root, secret=SECRET))

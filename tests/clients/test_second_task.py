@@ -17,7 +17,7 @@ def test_two_tasks_after_each_other_are_both_done(stage, committed):
     for task, path in (("demo", "owned/a.txt"), ("more", "more/b.txt")):
         os.makedirs(os.path.join(stage.repo.path, os.path.dirname(path)), exist_ok=True)
         server = stage.serve(
-            ("write", os.path.join(stage.repo.path, path), "hello"), ("shell", "handoff done --summary made"), ("say", "over")
+            ("write", os.path.join(stage.repo.path, path), "hello"), ("shell", "handoff task done --summary made"), ("say", "over")
         )  # fmt: skip
         more = [f"--with={word}" for word in stage.words()]
         words = ("session", "start", task, "--agent", stage.client, "--minutes", "2", "--json", *more)

@@ -86,7 +86,7 @@ def test_a_person_works_with_it_in_a_window_and_compacts_by_hand(stage, tmux):
     type_in("report it")
     _until(lambda: "It is reported." in screen(), screen)
     assert "Task `demo` of project" in server.texts(3), "the baton is there again"
-    kept = stage.cli("snapshots", "--json").json["snapshots"]
+    kept = stage.cli("snapshot", "list", "--json").json["snapshots"]
     assert end["session"] in [row["session"] for row in kept], (
         "before the turn ended or before this: a tree is kept once"
     )
@@ -107,7 +107,7 @@ def test_an_edit_outside_of_a_claimed_task_is_refused_and_the_second_time_put_to
         ("write", foreign, "x"), ("say", "It is not mine. Shall I?"), ("write", foreign, "x"), ("say", "It is written."),
     )  # fmt: skip
     stage.cli("hooks", "install", "--agent", "claude", "--user")
-    stage.cli("claim", "demo")
+    stage.cli("task", "claim", "demo")
     line = f"cd {stage.repo.path} && exec {stage.root}/bin/claude --permission-mode acceptEdits"
     tmux("new-session", "-d", "-s", "own", "-x", "120", "-y", "50", "sh", "-c", line)
 

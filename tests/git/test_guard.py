@@ -193,10 +193,10 @@ def test_a_main_session_gets_a_snapshot_before_what_destroys(shared, tmp_path):
     done = session("git reset -q --hard && git clean -fdq")
     assert done.returncode == 0, done.stderr
     assert not os.path.exists(os.path.join(shared.path, "untracked"))
-    listed = Cli(shared.path, HANDOFF_HOME=str(home))("snapshots", "--json").json
+    listed = Cli(shared.path, HANDOFF_HOME=str(home))("snapshot", "list", "--json").json
     assert [one["reason"] for one in listed["snapshots"]] == ["before git clean", "before git reset"]
     first = listed["snapshots"][-1]["id"]
-    Cli(shared.path, HANDOFF_HOME=str(home))("restore", first)
+    Cli(shared.path, HANDOFF_HOME=str(home))("snapshot", "restore", first)
     assert shared.read("untracked") == "u\n"
     assert shared.read("theirs") == "dirty\n"
 

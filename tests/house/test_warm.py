@@ -19,7 +19,7 @@ PRE_EDIT = b'{"tool_name": "Write", "tool_input": {"file_path": "src/a.py"}, "cw
         (("--version",), None),
         (("status", "--json"), None),
         (("no-such-command",), None),
-        (("claim", "--no-such-option"), None),
+        (("task", "claim", "--no-such-option"), None),
         (("-C", "..", "next"), None),
         (("show", "nothing\udcff"), None),
         (("hook", "claude", "PreToolUse"), PRE_EDIT),

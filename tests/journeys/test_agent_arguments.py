@@ -24,8 +24,8 @@ def test_every_agent_has_its_own_words_and_what_is_said_for_the_session_comes_la
         cli("dump", "--task", agent, "--next", agent, "--check", "true")
         cli("session", "start", agent, "--agent", agent, "--with=--more")
         assert repo.read("words.txt").strip() == words
-    assert "started with: --model small" in cli("agents").out
+    assert "started with: --model small" in cli("agent", "list").out
     with open(os.path.join(home, "config.toml"), "a", encoding="utf-8") as file:
         file.write('[agents.claude]\nargs = ["--model", "opus"]\n')
-    said = cli("agents", code=1)
+    said = cli("agent", "list", code=1)
     assert "config.toml: agents.claude.args is not known" in said.err

@@ -23,21 +23,21 @@ def test_the_hooks_come_with_the_first_batch_and_go_with_the_last_and_a_persons_
     blocked = repo.git("commit", "-q", "--allow-empty", "-m", "x", "--no-verify", check=False, HANDOFF_ROLE="sub-task")
     assert repo.head() == head, blocked
     cli("dump", "--open-batch", manifest(tmp_path / "b.json", batch="second", parts=("cc", "dd")))
-    cli("cancel", "--batch", "first")
+    cli("cancel", "first")
     assert _hooks(cli) == {"installed", "chained"}
     for part in ("cc", "dd"):
-        cli("claim", f"second/{part}", "--session", part)
-        cli("done", "--session", part, "--summary", "made")
-    cli("claim", "second-join", "--session", "joiner")
-    cli("done", "--session", "joiner", "--summary", "joined")
+        cli("task", "claim", f"second/{part}", "--session", part)
+        cli("task", "done", "--session", part, "--summary", "made")
+    cli("task", "claim", "second-join", "--session", "joiner")
+    cli("task", "done", "--session", "joiner", "--summary", "joined")
     assert "installed" not in _hooks(cli)
     with open(mine, encoding="utf-8") as file:
         assert file.read() == "#!/bin/sh\nexit 0\n"
-    assert cli("incidents", "--json").json["incidents"] == []
+    assert cli("incident", "list", "--json").json["incidents"] == []
 
     cli("git-guard", "install")
     cli("dump", "--open-batch", manifest(tmp_path / "c.json", batch="third", parts=("ee", "ff")))
-    cli("cancel", "--batch", "third")
+    cli("cancel", "third")
     assert "installed" in _hooks(cli)  # the person put them in
     cli("git-guard", "uninstall")
     with open(os.path.join(os.environ["HANDOFF_HOME"], "config.toml"), "w", encoding="utf-8") as file:

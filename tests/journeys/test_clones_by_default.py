@@ -27,7 +27,7 @@ class Desk:
     def run(self, task: str, *lines: str, words=(), dump=(), code=0) -> dict:
         """Write the task, let a session of the agent run these lines and report, and tell how it ended."""
         self.cli("dump", "--task", task, "--next", f"Do {task}.", *dump)
-        acts = [{"run": line} for line in (*lines, handoff("done", "--summary", f"'{task} is done'"))]
+        acts = [{"run": line} for line in (*lines, handoff("task", "done", "--summary", f"'{task} is done'"))]
         script = write_script(str(self.tmp / f"{task}.toml"), *acts)
         self.answer = self.cli(
             "session", "start", task, "--agent", "scripted", "--with", script, "--json", *words, code=code
@@ -40,7 +40,7 @@ class Desk:
         self.cli("dump", "--task", task, "--next", f"Do {task}.")
         begun = os.path.join(os.environ["HANDOFF_HOME"], "repo", "workspaces", f"{task}-*", "tree", ".git", "begun")
         wait = "touch .git/begun; while [ -e .git/begun ]; do sleep 0.05; done"
-        acts = [{"run": line} for line in (*lines, wait, handoff("done", "--summary", f"'{task} is done'"))]
+        acts = [{"run": line} for line in (*lines, wait, handoff("task", "done", "--summary", f"'{task} is done'"))]
         script = write_script(str(self.tmp / f"{task}.toml"), *acts)
         process = self.cli.start("session", "start", task, "--agent", "scripted", "--with", script)
         while not glob.glob(begun):
@@ -87,11 +87,11 @@ def test_an_edit_of_the_person_in_the_way_is_a_gate_that_lands_when_it_is_answer
     assert "your uncommitted a.txt is in the way" in asked
     assert "git show handoff/loud-1" in asked
     assert repo.read("a.txt").startswith("one\n"), "nothing of the person was touched"
-    refused = cli("approve", "loud", code=3).err
+    refused = cli("answer", "loud", "yes", code=3).err
     assert "a.txt: not committed in" in refused
-    assert cli("gates", "--json").json, "a yes too early leaves the gate"
+    assert cli("gate", "list", "--json").json, "a yes too early leaves the gate"
     repo.git("commit", "-qam", "mine")
-    assert "is done" in cli("approve", "loud").out
+    assert "is done" in cli("answer", "loud", "yes").out
     assert repo.read("a.txt") == "ONE\ntwo\nthree\nfour\nfive, mine\n"
     assert desk.subjects()[:2] == ["loud: Do loud.", "mine"]
     assert cli("show", "loud", "--json").json["result"] == "loud is done"
@@ -114,7 +114,7 @@ def test_what_the_person_commits_meanwhile_is_joined_or_asked_about_and_what_the
     repo.git("cherry-pick", "handoff/clash-2", check=False)
     repo.write("b.txt", "both\n")
     repo.git("commit", "-qa", "--no-edit")
-    cli("approve", "clash")
+    cli("answer", "clash", "yes")
     assert repo.read("b.txt") == "both\n"
     assert desk.subjects()[:2] == ["clash: Do clash.", "b by the person"]
 
@@ -132,16 +132,16 @@ def test_it_lands_on_the_branch_it_began_at_and_says_so_where_there_is_none(desk
     assert desk.subjects()[0] == "more", "the branch the person is on stays as it was"
     repo.git("checkout", "-q", "--detach")
     assert desk.run("lost", "echo z > lost.txt")["state"] == "gated"
-    assert "HEAD is detached" in cli("gates").out
+    assert "HEAD is detached" in cli("gate", "list").out
     repo.git("checkout", "-q", "-b", "short")
-    cli("approve", "lost")
+    cli("answer", "lost", "yes")
     assert desk.subjects()[0] == "lost: Do lost."
     with desk.beside("orphan", "echo o > orphan.txt"):
         repo.git("checkout", "-q", "main")
         repo.git("branch", "-q", "-D", "short")
-    assert "the branch short it began at is gone" in cli("gates").out
+    assert "the branch short it began at is gone" in cli("gate", "list").out
     repo.git("branch", "short", "main")
-    cli("approve", "orphan")
+    cli("answer", "orphan", "yes")
     assert desk.subjects("short")[0] == "orphan: Do orphan."
 
 
@@ -170,9 +170,9 @@ def test_the_persons_own_checkout_is_a_choice_and_where_nothing_can_be_cloned_th
     assert repo.path in desk.said(desk.run("again", "pwd; echo y > here.txt"))
     assert desk.subjects()[0] == "more"
     cli("dump", "--task", "mine", "--next", "by my own tab")
-    cli("claim", "mine")
+    cli("task", "claim", "mine")
     repo.write("b.txt", "by my own tab\n")
-    cli("done")
+    cli("task", "done")
     assert repo.git("status", "--short").split() == ["M", "b.txt", "??", "here.txt"]
     plain = Desk.__new__(Desk)
     (tmp_path / "plain").mkdir()
@@ -199,7 +199,7 @@ def test_in_the_persons_checkout_what_a_session_did_to_uncommitted_work_is_told_
     )  # fmt: skip
     assert end["state"] == "done", desk.said(end)
     assert repo.git("status", "--short").split() == ["??", "own.txt"]
-    told = cli("incidents", "--json").json["incidents"]
+    told = cli("incident", "list", "--json").json["incidents"]
     assert {one["kind"] for one in told} == {"work-changed", "unstaged"}
     for one in told:
         assert one["fix"] in desk.answer.err, "the session's end tells it too"

@@ -32,7 +32,7 @@ with open({seen!r}, "w") as file:
     json.dump(dict(argv=sys.argv[1:], start=start, outside=outside, inside=inside, told=[os.environ.get(one) for one in names]), file)
 subprocess.run(["git", "add", "src/form/a.txt"])
 subprocess.run(["git", "commit", "-q", "-m", "form"])
-subprocess.run([{python!r}, "-m", "handoff.surfaces.cli.main", "done", "--summary", "the form is in"], check=True, stdout=2)
+subprocess.run([{python!r}, "-m", "handoff.surfaces.cli.main", "task", "done", "--summary", "the form is in"], check=True, stdout=2)
 say(type="assistant", message={{"content": [{{"type": "text", "text": "It is in."}}]}})
 say(type="result", subtype="success", is_error=False, result="It is in.", session_id="chat-1")
 """

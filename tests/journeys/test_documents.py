@@ -30,7 +30,7 @@ def test_a_document_of_an_older_tool_is_not_overwritten(cli):
     assert "theirs.md" in said.err
     with open(_queue("theirs.md"), encoding="utf-8") as file:
         assert file.read() == "the only words there are\n"
-    assert "theirs" not in cli("queue", "--all").out
+    assert "theirs" not in cli("task", "list", "--all").out
 
 
 def test_a_stop_file_holds_addresses_and_open_and_a_removed_file_comes_back_when_it_is_looked_at(cli):
@@ -42,17 +42,21 @@ def test_a_stop_file_holds_addresses_and_open_and_a_removed_file_comes_back_when
     cli("dump", "--task", "second", "--next", "y")
     assert not os.path.exists(_queue("first.uri"))
     assert not os.path.exists(_queue("second.uri"))
-    said = cli("open", "first", "--with", "print", code=3)
+    said = cli("task", "open", "first", "--with", "print", code=3)
     assert "project 'repo' is stopped" in said.err
     os.unlink(stop)
-    cli("queue")
+    cli("task", "list")
     assert os.path.exists(_queue("first.uri"))
     assert os.path.exists(_queue("second.uri"))
-    cli("pause", "--task", "second")
+    cli("pause", "second")
     assert os.path.exists(_queue("first.uri"))
     assert not os.path.exists(_queue("second.uri"))
 
-    for look, gone in ((("queue",), "first.uri"), (("show", "first"), "first.md"), (("queue",), "second.md")):
+    for look, gone in (
+        (("task", "list"), "first.uri"),
+        (("show", "first"), "first.md"),
+        (("task", "list"), "second.md"),
+    ):
         os.unlink(_queue(gone))
         cli(*look)
         assert os.path.exists(_queue(gone)), (look, gone)
@@ -61,8 +65,8 @@ def test_a_stop_file_holds_addresses_and_open_and_a_removed_file_comes_back_when
 def test_a_fan_in_whose_session_is_lost_has_not_started_and_old_scripts_beat_its_heart(cli, tmp_path):
     cli("dump", "--open-batch", manifest(tmp_path / "m.json"))
     for part in ("form", "api"):
-        cli("claim", f"login/{part}", "--session", f"for-{part}")
-        cli("done", "--session", f"for-{part}", "--summary", "made")
+        cli("task", "claim", f"login/{part}", "--session", f"for-{part}")
+        cli("task", "done", "--session", f"for-{part}", "--summary", "made")
     folder = os.path.join(os.environ["HANDOFF_HOME"], "repo", "batches", "login")
     beat = cli.start("heartbeat", "heartbeat", folder, "--session", "joiner")
     try:
@@ -71,7 +75,7 @@ def test_a_fan_in_whose_session_is_lost_has_not_started_and_old_scripts_beat_its
         beat.terminate()
         beat.communicate()
     assert os.path.exists(os.path.join(folder, "_fan_in_started"))
-    cli("release", "login-join", "--session", "joiner")
+    cli("task", "release", "login-join", "--session", "joiner")
     assert not os.path.exists(os.path.join(folder, "_fan_in_started"))
 
 

@@ -91,8 +91,8 @@ def test_what_a_sandboxed_session_writes_gets_no_more_than_it_has_itself_or_wait
     refused = [
         handoff(*words.split()) + " && echo REACHED"
         for words in (
-            "approve wide", "cancel other", "retry other", "release other", "done other", "block --task other x", "undo",
-            "land x", "dump --task mine --next x", "flow start tdd x", "mcp token", "gate answer abc yes", "claim other",
+            "answer wide yes", "cancel other", "retry other", "task release other", "task done other", "task block --task other x", "undo",
+            "land x", "dump --task mine --next x", "flow start tdd x", "mcp token", "answer abc yes", "task claim other",
         )
     ]  # fmt: skip
     end = inside.run("writer", *({"run": line, "may_fail": True} for line in refused), calls=calls)
@@ -101,7 +101,7 @@ def test_what_a_sandboxed_session_writes_gets_no_more_than_it_has_itself_or_wait
     assert {name: bad for (_, name), (bad, _) in said.items() if name in ("far", "sly", "near", "other")} == {
         "far": True, "sly": True, "near": False, "other": True,
     }, said  # fmt: skip
-    states = {row["task"]: row["state"] for row in cli("queue", "--json").json["tasks"]}
+    states = {row["task"]: row["state"] for row in cli("task", "list", "--json").json["tasks"]}
     assert states == {
         "other": "ready", "writer": "gated", "within": "ready", "heir": "ready", "wide": "gated", "checked": "gated",
         "dear": "gated", "near/one": "ready", "near/two": "ready", "near-join": "waiting",
@@ -126,7 +126,7 @@ def test_what_a_sandboxed_session_writes_gets_no_more_than_it_has_itself_or_wait
     gate = cli("gate", "show", "writer", "--json").json
     assert (gate["state"], gate["fallback"]) == ("open", "")
     assert "would take 'yes' after 1 s" in gate["question"]
-    cli("approve", "wide")
+    cli("answer", "wide", "yes")
     assert inside.show("wide")["state"] == "waiting", "what it comes after is not done"
 
 
@@ -137,19 +137,21 @@ def test_a_task_written_inside_is_worked_on_and_checked_inside_whoever_takes_it_
     cli.environment["PRIVATE_THING"] = "of the person"
     cli("dump", "--task", "writer", "--next", "plan it", "--owns", "src/")
     inside.run(
-        "writer", {"run": handoff("done")}, calls=[("handoff", {"name": "child", "brief": "go on", "check": check})]
+        "writer",
+        {"run": handoff("task", "done")},
+        calls=[("handoff", {"name": "child", "brief": "go on", "check": check})],
     )
-    cli("approve", "child")
+    cli("answer", "child", "yes")
     outside = {"run": f"touch {out} {inside.repo.path}/escaped", "may_fail": True}
     words = ("--workspace", "shared", "--sandbox", "none")
     grown = [("handoff", {"name": "grandchild", "brief": "and on", "owns": ["other/"]})]
-    end = inside.run("child", outside, {"run": handoff("done")}, calls=grown, words=words)
+    end = inside.run("child", outside, {"run": handoff("task", "done")}, calls=grown, words=words)
     assert end["state"] == "done", end["log"]
     assert not os.path.exists(out)
     assert inside.show("grandchild")["state"] == "gated"
-    cli("approve", "grandchild")
-    cli("claim", "grandchild")  # by the person's own tab: its check is still somebody else's words
-    cli("done", "--summary", "by hand")
+    cli("answer", "grandchild", "yes")
+    cli("task", "claim", "grandchild")  # by the person's own tab: its check is still somebody else's words
+    cli("task", "done", "--summary", "by hand")
     assert not os.path.exists(os.path.join(inside.repo.path, "escaped"))
 
 
@@ -157,5 +159,5 @@ def test_the_check_of_a_session_in_the_checkout_runs_without_what_speaks_for_the
     inside.cli(
         "dump", "--task", "main", "--next", "x", "--check", "! env | grep -E 'HANDOFF_(TOKEN|SESSION|ROLE|FENCE)'"
     )
-    end = inside.run("main", {"run": handoff("done")}, words=("--workspace", "shared"))
+    end = inside.run("main", {"run": handoff("task", "done")}, words=("--workspace", "shared"))
     assert end["state"] == "done", end["log"]

@@ -22,7 +22,7 @@ exit $((first * 10 + second))
 
 def test_a_comparison_of_what_is_the_same_says_so_and_prints_no_patch(repo, cli):
     cli("snapshot", "-m", "good")
-    said = cli("diff")
+    said = cli("snapshot", "diff")
     assert said.out == ""
     assert "Nothing differs between" in said.err
 

@@ -10,7 +10,7 @@ from hunt.machine import Machine
 from relay import manifest
 from scripts import handoff, write_script
 
-DONE = {"run": handoff("done", "--summary", "made")}
+DONE = {"run": handoff("task", "done", "--summary", "made")}
 
 
 @pytest.fixture
@@ -27,9 +27,9 @@ def work(cli, repo, tmp_path):
 
 def test_a_session_that_has_lost_its_task_is_told_so_without_naming_it(cli):
     cli("dump", "--task", "t1", "--next", "x")
-    cli("claim", "t1", "--session", "bob")
-    cli("release", "t1", "--session", "bob", "--fence", "1")
-    cli("claim", "t1", "--session", "ann")
+    cli("task", "claim", "t1", "--session", "bob")
+    cli("task", "release", "t1", "--session", "bob", "--fence", "1")
+    cli("task", "claim", "t1", "--session", "ann")
     for verb in ("done", "heartbeat"):
         cli(verb, "--session", "bob", "--fence", "1", code=4)
 
@@ -37,18 +37,18 @@ def test_a_session_that_has_lost_its_task_is_told_so_without_naming_it(cli):
 def test_a_fan_in_reported_in_the_checkout_is_done_when_its_parts_are_on_the_branch(cli, repo, work):
     for part in ("form", "api"):
         work(part, {"write": f"src/{part}/made.txt", "text": f"by {part}"}, DONE)
-    cli("claim", "login-join", "--session", "me")
-    said = cli("done", "--session", "me", code=3)
+    cli("task", "claim", "login-join", "--session", "me")
+    said = cli("task", "done", "--session", "me", code=3)
     names = said.err.partition("handoff land ")[2].partition(". Or")[0].split()
     assert len(names) == 2
-    cli("done", "login-join", "--session", "me", "--fence", "1", code=3)
+    cli("task", "done", "login-join", "--session", "me", "--fence", "1", code=3)
     cli("land", names[0])
-    assert names[0] not in cli("done", "--session", "me", code=3).err
+    assert names[0] not in cli("task", "done", "--session", "me", code=3).err
     repo.git("merge", "-q", "-m", "by hand", f"handoff/{names[1]}")
     repo.write("src/form/made.txt", "edited since\n")
     repo.commit("edited")
-    cli("done", "--session", "me")
-    assert {task["state"] for task in cli("queue", "--all", "--json").json["tasks"]} == {"done"}
+    cli("task", "done", "--session", "me")
+    assert {task["state"] for task in cli("task", "list", "--all", "--json").json["tasks"]} == {"done"}
 
 
 def test_a_part_that_was_landed_half_made_counts_as_landed_only_with_the_rest_of_its_work(cli, repo, work):
@@ -56,12 +56,14 @@ def test_a_part_that_was_landed_half_made_counts_as_landed_only_with_the_rest_of
     cli("land", cli("workspace", "list", "--json").json[0]["name"])
     for part in ("form", "api"):
         work(part, {"write": f"src/{part}/made.txt", "text": f"by {part}"}, DONE)
-    cli("claim", "login-join", "--session", "me")
-    names = cli("done", "--session", "me", code=3).err.partition("handoff land ")[2].partition(". Or")[0].split()
+    cli("task", "claim", "login-join", "--session", "me")
+    names = (
+        cli("task", "done", "--session", "me", code=3).err.partition("handoff land ")[2].partition(". Or")[0].split()
+    )
     assert len(names) == 2
     cli("land", *names)
     assert repo.read("src/form/made.txt") == "by form"
-    cli("done", "--session", "me")
+    cli("task", "done", "--session", "me")
 
 
 def test_a_second_session_in_a_clone_is_not_charged_with_what_the_first_left_outside(cli, work):
@@ -74,37 +76,37 @@ def test_a_second_session_in_a_clone_is_not_charged_with_what_the_first_left_out
 def test_bytes_that_a_person_put_aside_and_brought_back_are_not_charged_to_a_session(cli, repo):
     repo.write("README.md", "# begun by the person\n")
     cli("dump", "--task", "aa", "--next", "a", "--owns", "a.txt")
-    cli("claim", "aa")
+    cli("task", "claim", "aa")
     repo.git("stash")
     repo.git("stash", "pop")
     repo.write("a.txt", "a\n")
-    cli("done")
+    cli("task", "done")
 
 
 def test_a_part_that_ended_before_the_claim_is_no_excuse_for_writing_into_what_it_owned(cli, repo, tmp_path):
     cli("dump", "--open-batch", manifest(tmp_path / "m.json"))
-    cli("claim", "form", "--session", "one")
-    cli("done", "--session", "one")
-    cli("claim", "api", "--session", "two")
+    cli("task", "claim", "form", "--session", "one")
+    cli("task", "done", "--session", "one")
+    cli("task", "claim", "api", "--session", "two")
     repo.write("src/form/strange.txt", "by the second\n")
-    assert "src/form/strange.txt" in cli("done", "--session", "two", code=3).err
+    assert "src/form/strange.txt" in cli("task", "done", "--session", "two", code=3).err
 
 
 def test_a_person_does_not_end_a_batch_by_hand_while_a_part_is_to_be_done(cli, tmp_path):
     cli("dump", "--open-batch", manifest(tmp_path / "m.json"))
-    said = cli("done", "login-join", "--summary", "enough", code=3)
+    said = cli("task", "done", "login-join", "--summary", "enough", code=3)
     assert "login/form, login/api not finished" in said.err
     for part in ("login/form", "login/api"):
         cli("cancel", part)
-    cli("done", "login-join", "--summary", "enough")
+    cli("task", "done", "login-join", "--summary", "enough")
 
 
 def test_the_journal_of_a_fan_in_that_is_tried_again_ends_with_its_question(cli, tmp_path):
     cli("dump", "--open-batch", manifest(tmp_path / "m.json"))
     for part in ("form", "api"):
-        fence = cli("claim", part, "--session", part, "--json").json["fence"]
-        cli("block", "--task", part, "--session", part, "--fence", str(fence), "no key")
-    cli("reject", "login-join", "wait")
+        fence = cli("task", "claim", part, "--session", part, "--json").json["fence"]
+        cli("task", "block", "--task", part, "--session", part, "--fence", str(fence), "no key")
+    cli("answer", "login-join", "no", "wait")
     cli("retry", "login-join")
     assert [line["kind"] for line in cli("show", "login-join", "--json").json["events"]][-2:] == [
         "task.retried",
@@ -114,7 +116,7 @@ def test_the_journal_of_a_fan_in_that_is_tried_again_ends_with_its_question(cli,
 
 def test_a_session_that_comes_back_takes_its_task_from_those_it_was_offered_to(cli, repo):
     cli("dump", "--task", "t1", "--next", "x")
-    cli("claim", "t1", "--session", "bob", "--lease", "0.001")
+    cli("task", "claim", "t1", "--session", "bob", "--lease", "0.001")
     cli("watchdog")
     offered = os.path.join(os.environ["HANDOFF_HOME"], "repo", "queue", "t1.uri")
     assert os.path.exists(offered)
@@ -131,7 +133,7 @@ def test_undo_takes_back_a_landing_that_came_after_a_restore_of_the_same_files(c
     repo.write("README.md", "edited\n")
     cli("snapshot", "-m", "one")
     repo.write("README.md", "edited again\n")
-    cli("restore")
+    cli("snapshot", "restore")
     head = repo.head()
     cli("land", "w1")
     assert repo.head() != head

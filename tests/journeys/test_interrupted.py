@@ -41,5 +41,5 @@ def test_an_interrupted_session_is_ended_with_a_word_and_its_task_is_free_again(
     assert process.returncode == 130, (out, err)
     assert b"is being ended" in err
     assert not processes_with(f"sleep\0{seconds}")
-    (task,) = cli("queue", "--json").json["tasks"]
+    (task,) = cli("task", "list", "--json").json["tasks"]
     assert (task["state"], task["attempt"]) == ("ready", 1), json.dumps(task)

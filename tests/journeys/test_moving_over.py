@@ -44,7 +44,7 @@ def _use(tool, repo):
 
 def _goes_on(cli):
     """What was live there is live here."""
-    states = {task["task"]: task["state"] for task in cli("queue", "--json").json["tasks"]}
+    states = {task["task"]: task["state"] for task in cli("task", "list", "--json").json["tasks"]}
     assert states == {
         "live-one": "ready", "stuck-one": "blocked", "split/api": "ready", "split-join": "waiting",
     }  # fmt: skip
@@ -55,8 +55,8 @@ def _goes_on(cli):
     assert cli("show", "stuck-one", "--json").json["reason"] == "no key yet"
     assert cli("heartbeat", "calibration").out == "1.500\n"
     cli("retry", "stuck-one")
-    cli("claim", "split/api")
-    cli("done", "--summary", "api is in")
+    cli("task", "claim", "split/api")
+    cli("task", "done", "--summary", "api is in")
     assert cli("show", "split-join", "--json").json["state"] == "ready"
 
 
@@ -89,16 +89,16 @@ def test_in_a_home_both_share_it_is_noticed_and_the_old_files_stay(tmp_path, pee
     before = old_tool.contents(home)
     cli = Cli(repo.path)
     assert "handoff import fanout" in cli("dump", "--task", "ours", "--next", "Something new.").err
-    assert "handoff import fanout" in cli("queue").err
+    assert "handoff import fanout" in cli("task", "list").err
     mine = os.path.join(home, "shop", "queue", "ours.md")
     assert os.path.exists(mine)
     cli("import", "fanout", "--execute")
     assert not os.path.exists(mine)  # ours are apart from theirs now
     assert os.path.exists(os.path.join(home, "shop", "relay", "queue", "ours.md"))
-    assert "import fanout" not in cli("queue").err
+    assert "import fanout" not in cli("task", "list").err
     cli("cancel", "ours")
     _goes_on(cli)
-    cli("sync-files")
+    cli("database", "files")
     after = old_tool.contents(home)
     assert {name: after.get(name) for name in before} == before
     cli("heartbeat", "status", os.path.join(home, "shop", "relay", "batches", "split"))

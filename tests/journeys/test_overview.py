@@ -24,12 +24,12 @@ def test_status_and_handoff_alone_tell_what_the_relay_has_under_way(cli, repo, t
 
     cli("dump", "--open-batch", manifest(tmp_path / "m.json"))
     cli("dump", "--task", "alone", "--next", "Work.")
-    cli("claim", "login/form", "--session", "one")
-    cli("block", "--session", "one", "no key")
-    cli("claim", "login/api", "--session", "two")
-    cli("block", "--session", "two", "no key")  # now the fan-in asks at a gate
+    cli("task", "claim", "login/form", "--session", "one")
+    cli("task", "block", "--session", "one", "no key")
+    cli("task", "claim", "login/api", "--session", "two")
+    cli("task", "block", "--session", "two", "no key")  # now the fan-in asks at a gate
     wanted = (
-        "? login-join", "handoff approve login-join", "✗ login/form, login/api", "no key  handoff retry login/form",
+        "? login-join", "handoff answer login-join yes", "✗ login/form, login/api", "no key  handoff retry login/form",
         "batch login  ××××××××××××××××  2 blocked of 2", "○ alone",
     )  # fmt: skip
     for words in ((), ("status",)):
@@ -44,7 +44,7 @@ def test_status_and_handoff_alone_tell_what_the_relay_has_under_way(cli, repo, t
 
     ready(cli, repo)
     cli("pause", "--project", "repo")
-    cli("claim", "alone", code=3)
+    cli("task", "claim", "alone", code=3)
     said = cli("status").out
     assert "Feature: login" in said
     assert all(
@@ -59,13 +59,13 @@ def test_status_and_handoff_alone_tell_what_the_relay_has_under_way(cli, repo, t
     os.makedirs(os.path.join(repo.path, "empty"))
     assert "○ alone" in cli("status", cwd=os.path.join(repo.path, "empty")).out
     assert "○ repo/alone" in cli(cwd=str(tmp_path)).out  # outside a repository it tells of every project
-    assert "1 gate waits for your answer" in cli("queue").out
+    assert "1 gate waits for your answer" in cli("task", "list").out
     _rows_say(1, 2)
-    cut = cli("queue", "--limit", "2")
-    assert "Only the first 2 of 4 are shown. All: handoff queue --limit 4" in cut.out
-    assert cli("queue", "--limit", "2", "--json").json["in_all"] == 4
-    assert "are shown" not in cli("queue", "--limit", "4").out
-    assert "No live tasks" not in cli("queue", "--limit", "0").out
+    cut = cli("task", "list", "--limit", "2")
+    assert "Only the first 2 of 4 are shown. All: handoff task list --limit 4" in cut.out
+    assert cli("task", "list", "--limit", "2", "--json").json["in_all"] == 4
+    assert "are shown" not in cli("task", "list", "--limit", "4").out
+    assert "No live tasks" not in cli("task", "list", "--limit", "0").out
 
 
 def _rows_say(ready_tasks: int, blocked: int) -> None:
@@ -95,8 +95,8 @@ def test_it_stays_one_screen_says_what_it_cuts_and_knows_what_is_new(cli, repo, 
     said = cli().out
     assert len(said.splitlines()) <= 24, said
     assert all(columns(line) <= 60 for line in said.splitlines()), said
-    assert "and 7 more: handoff queue" in said
-    assert "and 6 more: handoff queue --state running" in said
+    assert "and 7 more: handoff task list" in said
+    assert "and 6 more: handoff task list --state running" in said
     assert "✓ task-19" in said
     assert "✓ task-19" in cli().out, "what no person saw is still new"
 

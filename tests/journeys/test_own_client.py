@@ -18,7 +18,7 @@ from sandbox import Cli, Repo
 def tab(cli, repo):
     """A folder in which `mine` is claimed, which owns src/, and a client of the person's own that calls our hooks."""
     cli("dump", "--task", "mine", "--next", "paint", "--owns", "src/")
-    cli("claim", "mine")
+    cli("task", "claim", "mine")
     return Tab(cli, repo)
 
 
@@ -53,7 +53,7 @@ class Tab:
         """The lease ends and another session takes the task, on another machine."""
         self.silence(3600)
         self.cli("watchdog", "--once")
-        self.cli("claim", "mine", "--session", "thief")
+        self.cli("task", "claim", "mine", "--session", "thief")
         os.unlink(os.path.join(os.environ["HANDOFF_HOME"], "sessions", "thief.session"))
 
 
@@ -109,7 +109,7 @@ def test_the_list_of_sessions_shows_who_works_here_and_when_they_were_last_seen(
     other = Repo.create(str(tmp_path / "elsewhere"))
     away = Cli(other.path)
     away("dump", "--task", "theirs", "--next", "x")
-    away("claim", "theirs")
+    away("task", "claim", "theirs")
     tab.rows("UPDATE session SET seen_at = seen_at - 600, started_at = started_at - 600")
     tab.silence(600)
     tab.hook(tool="Bash", command="make")
@@ -118,7 +118,7 @@ def test_the_list_of_sessions_shows_who_works_here_and_when_they_were_last_seen(
     assert "works on 'mine' in repo" in tab.cli("session", "list").out
     everywhere = tab.cli("session", "list", "--all-projects", "--json").json
     assert sorted(one["label"] for one in everywhere) == ["mine", "theirs"]
-    tab.cli("done")
+    tab.cli("task", "done")
     assert "No session runs in project repo" in tab.cli("session", "list").out
 
 
@@ -138,8 +138,8 @@ def test_a_client_that_lost_its_task_is_told_at_its_next_call_and_held_off_the_o
     decision, reason = tab.verdict("src/a.py")
     assert (decision, "belongs to another session now" in reason) == ("deny", True)
     assert tab.verdict("README.md") == ("", ""), "what nobody holds is the person's own again"
-    assert "thief" in tab.cli("done", code=4).err
-    tab.cli("done", "--session", "thief", "--fence", "2")
+    assert "thief" in tab.cli("task", "done", code=4).err
+    tab.cli("task", "done", "--session", "thief", "--fence", "2")
     assert tab.verdict("src/a.py") == ("", "")
 
 
@@ -161,7 +161,7 @@ def test_a_task_that_was_cancelled_is_told_once_and_forgotten(tab):
 CLIENT = """
 import json, subprocess, sys
 handoff = [sys.executable, "-m", "handoff.surfaces.cli.main"]
-subprocess.run([*handoff, "claim", sys.argv[1]], check=True, capture_output=True)
+subprocess.run([*handoff, "task", "claim", sys.argv[1]], check=True, capture_output=True)
 print("ready", flush=True)
 for path in sys.stdin:
     raw = {"tool_name": "Write", "tool_input": {"file_path": path.strip()}, "cwd": "."}

@@ -18,17 +18,17 @@ EVIL = "red \x1b[31m title \x1b]0;gone\x07 back\r bidi \u202eabc c1 \u009b2J"
 def test_control_characters_are_shown_and_only_our_own_colours_are_sent(cli, repo):
     repo.write("od\x1bd.txt", "x\n")
     cli("dump", "--task", "first", "--next", EVIL)
-    cli("claim", "first")
-    cli("block", EVIL)
-    for words in (("queue",), ("show", "first"), ("log",), ("status",), ("show", "first", "--json")):
+    cli("task", "claim", "first")
+    cli("task", "block", EVIL)
+    for words in (("task", "list"), ("show", "first"), ("log",), ("status",), ("show", "first", "--json")):
         said = Cli(repo.path, FORCE_COLOR="1", NO_COLOR="")(*words)
         for character in "\x07\r\u202e\u009b":
             assert character not in said.out, words
         assert "\x1b[31m title" not in said.out, words
     assert "red \\x1b[31m title \\x1b]0;gone\\x07 back\\x0d bidi \\u202eabc" in cli("show", "first").out
-    assert "\x1b[" in Cli(repo.path, FORCE_COLOR="1", NO_COLOR="")("queue").out
-    assert "\x1b[" not in Cli(repo.path, FORCE_COLOR="1", NO_COLOR="1")("queue").out
-    assert "\x1b[" not in Cli(repo.path, FORCE_COLOR="0", NO_COLOR="")("queue").out
+    assert "\x1b[" in Cli(repo.path, FORCE_COLOR="1", NO_COLOR="")("task", "list").out
+    assert "\x1b[" not in Cli(repo.path, FORCE_COLOR="1", NO_COLOR="1")("task", "list").out
+    assert "\x1b[" not in Cli(repo.path, FORCE_COLOR="0", NO_COLOR="")("task", "list").out
     assert cli("show", "first", "--json").json["brief"] == EVIL
 
 
@@ -39,8 +39,8 @@ def test_an_answer_that_cannot_be_written_is_said_and_the_work_is_done(cli):
         line = f'"$@" {words}'
         for command in (
             ("dump", "--task", f"task-{turn}", "--next", "x"),
-            ("queue",),
-            ("queue", "--json"),
+            ("task", "list"),
+            ("task", "list", "--json"),
             ("status",),
         ):
             done = subprocess.run(["sh", "-c", line, "sh", *cli.command(*command)], cwd=cli.folder, capture_output=True,
@@ -52,7 +52,7 @@ def test_an_answer_that_cannot_be_written_is_said_and_the_work_is_done(cli):
             ["sh", "-c", line, "sh", *cli.command("--version")], capture_output=True, text=True, check=False
         )
         assert (done.returncode, done.stderr) == (1, "")
-    assert [task["task"] for task in cli("queue", "--json").json["tasks"]] == ["task-0", "task-1"]
+    assert [task["task"] for task in cli("task", "list", "--json").json["tasks"]] == ["task-0", "task-1"]
 
 
 def test_the_home_is_the_persons_alone_and_what_it_cannot_be_is_said(repo, tmp_path):
@@ -61,24 +61,24 @@ def test_the_home_is_the_persons_alone_and_what_it_cannot_be_is_said(repo, tmp_p
     cli = Cli(repo.path, HANDOFF_HOME=str(home))
     said = cli("dump", "--task", "first", "--next", "x")
     assert "now only you can" in said.err
-    assert "now only you can" not in cli("queue").err
+    assert "now only you can" not in cli("task", "list").err
     assert stat.S_IMODE(os.stat(home).st_mode) == 0o700
     assert stat.S_IMODE(os.stat(home / "handoff.db").st_mode) == 0o600
     fresh = tmp_path / "fresh"
-    Cli(repo.path, HANDOFF_HOME=str(fresh))("queue")
+    Cli(repo.path, HANDOFF_HOME=str(fresh))("task", "list")
     assert stat.S_IMODE(os.stat(fresh).st_mode) == 0o700
     shared = tmp_path / "shared"
     shared.mkdir()
     os.chmod(shared, 0o2775)
-    Cli(repo.path, HANDOFF_HOME=str(shared))("queue")
+    Cli(repo.path, HANDOFF_HOME=str(shared))("task", "list")
     assert stat.S_IMODE(os.stat(shared).st_mode) & 0o777 == 0o770
 
     (tmp_path / "file").write_text("not a folder")
-    said = Cli(repo.path, HANDOFF_HOME=str(tmp_path / "file"))("queue", code=1)
+    said = Cli(repo.path, HANDOFF_HOME=str(tmp_path / "file"))("task", "list", code=1)
     assert "is not a folder" in said.err
     assert "set HANDOFF_HOME" in said.err
     nowhere = tmp_path / "nowhere"
-    said = Cli(repo.path, HANDOFF_HOME="", HOME=str(nowhere))("queue", code=1)
+    said = Cli(repo.path, HANDOFF_HOME="", HOME=str(nowhere))("task", "list", code=1)
     assert f"Your home folder {nowhere} is not there." in said.err
     assert not nowhere.exists()
 
@@ -86,8 +86,8 @@ def test_the_home_is_the_persons_alone_and_what_it_cannot_be_is_said(repo, tmp_p
 def test_unknown_names_are_errors_that_lead_on(cli, repo, tmp_path):
     assert "Run: handoff init\n" in cli("--feature", "nope", "status", code=1).err
     cli("init", "login")
-    assert "There is no task 'nope'" in cli("pause", "--task", "nope", code=1).err
-    assert "There is no batch 'nope'" in cli("pause", "--batch", "nope", code=1).err
+    assert "There is no task 'nope'" in cli("pause", "nope", code=1).err
+    assert "There is no batch 'nope'" in cli("pause", "nope", code=1).err
     for words in (("archive", "nope"), ("--feature", "nope", "status")):
         said = cli(*words, code=1).err
         assert "Feature 'nope' not found." in said

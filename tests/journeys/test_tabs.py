@@ -58,8 +58,8 @@ def test_each_part_of_a_batch_and_then_its_fan_in_open_by_themselves_and_only_on
         cli("resume", "--everything")
         _until(windows, ["api", "form"])
         for part in ("form", "api"):
-            cli("claim", f"login/{part}", "--session", f"for-{part}")
-            cli("done", "--session", f"for-{part}", "--summary", "made")
+            cli("task", "claim", f"login/{part}", "--session", f"for-{part}")
+            cli("task", "done", "--session", f"for-{part}", "--summary", "made")
         _until(windows, ["api", "form", "login-join"])
         cli("watchdog", "--once")
         assert windows()[1] == 3

@@ -87,16 +87,16 @@ def test_what_does_not_fit_is_named_section_by_section(cli, repo):
 def test_a_task_after_another_is_told_what_that_one_did_and_the_words_a_failure_does_not_erase(cli, repo):
     cli("dump", "--task", "aa", "--next", "Write a.", "--owns", "a.txt")
     cli("dump", "--task", "bb", "--next", "Use a.", "--after", "aa")
-    cli("claim", "aa")
+    cli("task", "claim", "aa")
     repo.write("a.txt", "a\n")
-    cli("done", "--summary", "a.txt holds the words; read them with utf-8")
-    cli("claim", "bb", "--session", "first")
+    cli("task", "done", "--summary", "a.txt holds the words; read them with utf-8")
+    cli("task", "claim", "bb", "--session", "first")
     baton = _baton("bb")
     assert "`aa`: done, a.txt holds the words; read them with utf-8" in baton
     assert "changed: `a.txt`" in baton
-    cli("release", "bb", "--session", "first", "--reason", "the parser is done, the tests are missing")
-    cli("claim", "bb", "--session", "second")
-    cli("release", "bb", "--session", "second", "--reason", "my client was logged out")
+    cli("task", "release", "bb", "--session", "first", "--reason", "the parser is done, the tests are missing")
+    cli("task", "claim", "bb", "--session", "second")
+    cli("task", "release", "bb", "--session", "second", "--reason", "my client was logged out")
     told = _baton("bb")
     assert "The attempt before ended so: my client was logged out" in told
     assert "A session before that left these words: the parser is done, the tests are missing" in told

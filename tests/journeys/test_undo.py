@@ -27,7 +27,7 @@ def restored(repo, cli):
     cli("snapshot", "-m", "good")
     repo.git("branch", "-q", "-D", "topic")
     repo.write("a.txt", "second\n")
-    said = cli("restore", "--refs")
+    said = cli("snapshot", "restore", "--refs")
     assert "handoff undo" in said.out
     repo.write("later.txt", "an hour of work\n")
     repo.git("add", "later.txt")
@@ -147,7 +147,7 @@ def test_a_killed_restore_is_taken_back_as_far_as_it_came(repo, cli):
     cli("snapshot", "-m", "good")
     repo.write("a.txt", "two\n")
     repo.write("b.txt", "two\n")
-    cli("restore")
+    cli("snapshot", "restore")
     repo.write("b.txt", "two\n")  # as if it had been killed after a.txt
     said = cli("undo").out
     assert "a.txt" in said
@@ -164,7 +164,7 @@ def test_what_a_session_did_in_the_shared_checkout_is_taken_back_and_nothing_of_
         {"write": "src/kept.txt", "text": "by the session"},
         {"write": "src/new.txt", "text": "by the session"},
         {"run": "echo of a person > beside.txt"},  # in the same minutes, by whoever
-        {"run": handoff("done", "--summary", "fine")},
+        {"run": handoff("task", "done", "--summary", "fine")},
     )
     end = cli(
         "session",

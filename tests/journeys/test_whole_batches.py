@@ -7,7 +7,7 @@ import pytest
 from relay import manifest
 from scripts import handoff, write_script
 
-DONE = {"run": handoff("done", "--summary", "made")}
+DONE = {"run": handoff("task", "done", "--summary", "made")}
 
 
 class Batch:
@@ -17,15 +17,15 @@ class Batch:
         self.cli, self.repo, self.folder = cli, repo, folder
 
     def states(self):
-        tasks = self.cli("queue", "--all", "--json").json["tasks"]
+        tasks = self.cli("task", "list", "--all", "--json").json["tasks"]
         return {task["task"].rpartition("/")[2]: task["state"] for task in tasks}
 
     def claim(self, task):
-        claimed = self.cli("claim", task, "--session", f"s-{task.rpartition('/')[2]}", "--json").json
+        claimed = self.cli("task", "claim", task, "--session", f"s-{task.rpartition('/')[2]}", "--json").json
         return ("--session", f"s-{task.rpartition('/')[2]}", "--fence", str(claimed["fence"]))
 
     def block(self, task, reason="no key"):
-        self.cli("block", "--task", task, *self.claim(task), reason)
+        self.cli("task", "block", "--task", task, *self.claim(task), reason)
 
     def work(self, task, *acts, code=0):
         """One session of the scripted agent on a task, started as a person starts it."""
@@ -46,7 +46,7 @@ def batch(cli, repo, tmp_path):
 def test_a_fan_in_that_is_tried_again_waits_for_parts_that_are_tried_again(batch):
     for task in ("form", "api"):
         batch.block(task)
-    batch.cli("reject", "login-join", "wait")
+    batch.cli("answer", "login-join", "no", "wait")
     for task in ("form", "api", "login-join"):
         batch.cli("retry", task)
     assert batch.states() == {"form": "ready", "api": "ready", "login-join": "waiting"}
@@ -56,10 +56,10 @@ def test_half_a_batch_waits_for_a_persons_word_before_anything_lands(batch):
     batch.make("form")
     batch.block("api", "the key is missing")
     assert batch.states()["login-join"] == "gated"
-    (gate,) = batch.cli("gates", "--json").json
+    (gate,) = batch.cli("gate", "list", "--json").json
     assert "1 of 2 parts of batch 'login' is missing: api (the key is missing)" in gate["question"]
     assert batch.repo.git("log", "--format=%s").count("\n") == 1, "nothing has landed"
-    batch.cli("approve", "login-join")
+    batch.cli("answer", "login-join", "yes")
     assert batch.states()["login-join"] == "ready"
 
 
@@ -68,7 +68,7 @@ def test_a_part_that_is_tried_again_takes_the_question_back(batch):
     batch.block("api")
     batch.cli("retry", "api")
     assert batch.states() == {"form": "done", "api": "ready", "login-join": "waiting"}
-    assert batch.cli("gates", "--json").json == []
+    assert batch.cli("gate", "list", "--json").json == []
     batch.make("api")
     assert batch.states()["login-join"] == "ready"
 
@@ -76,15 +76,15 @@ def test_a_part_that_is_tried_again_takes_the_question_back(batch):
 def test_a_part_that_was_blocked_and_is_finished_after_the_fan_in_reopens_it_and_lands(batch):
     batch.make("form")
     batch.block("api")
-    batch.cli("approve", "login-join")
-    batch.work("login-join", {"run": handoff("done", "--summary", "joined")})
+    batch.cli("answer", "login-join", "yes")
+    batch.work("login-join", {"run": handoff("task", "done", "--summary", "joined")})
     assert batch.repo.git("show", "HEAD:src/form/made.txt") == "by form"
     assert batch.repo.git("log", "-1", "--format=%s").strip() == "form: Build form."
     assert "Handoff-Task: login/form" in batch.repo.git("log", "-1", "--format=%B")
     assert batch.states()["login-join"] == "done"
     batch.cli("retry", "api")
     assert batch.states() == {"form": "done", "api": "ready", "login-join": "waiting"}
-    assert "Bring the 2 parts" in batch.cli("queue").out, "what it said the first time is no longer its state"
+    assert "Bring the 2 parts" in batch.cli("task", "list").out, "what it said the first time is no longer its state"
     batch.make("api")
     branches = batch.repo.git("branch", "--list", "handoff/*")
     assert "api" in branches, "what was reported done is on a branch until it has landed"
@@ -97,7 +97,7 @@ def test_a_part_that_was_blocked_and_is_finished_after_the_fan_in_reopens_it_and
 def test_a_part_is_not_tried_again_under_a_fan_in_that_runs(batch):
     batch.make("form")
     batch.block("api")
-    batch.cli("approve", "login-join")
+    batch.cli("answer", "login-join", "yes")
     batch.claim("login-join")
     said = batch.cli("retry", "api", code=4)
     assert "login-join' is running" in said.err
@@ -108,7 +108,7 @@ def test_a_person_who_finishes_the_missing_part_by_hand_answers_the_question(bat
     batch.make("form")
     batch.block("api")
     batch.repo.write("src/api/made.txt", "by hand")
-    batch.cli("done", "api", "--summary", "by hand")
+    batch.cli("task", "done", "api", "--summary", "by hand")
     assert batch.states() == {"form": "done", "api": "done", "login-join": "ready"}
 
 
@@ -116,32 +116,35 @@ def test_a_cancelled_part_is_agreed_on_and_asks_nothing(batch):
     batch.make("form")
     batch.cli("cancel", "api")
     assert batch.states()["login-join"] == "ready"
-    assert batch.cli("gates", "--json").json == []
+    assert batch.cli("gate", "list", "--json").json == []
 
 
 def test_a_batch_that_went_well_raises_no_incident_about_its_own_clean_up(batch):
     batch.cli("workspace", "add", "beside")  # somebody else is at work, so everything is watched
     for part in ("form", "api"):
         batch.make(part)
-        assert batch.cli("incidents", "--json").json["incidents"] == []
+        assert batch.cli("incident", "list", "--json").json["incidents"] == []
     batch.work("login-join", DONE)
     assert set(batch.states().values()) == {"done"}
     assert batch.repo.git("branch", "--list", "handoff/*") == "", "nothing is left"
-    assert batch.cli("incidents", "--json").json["incidents"] == []
+    assert batch.cli("incident", "list", "--json").json["incidents"] == []
 
 
 def test_the_clone_of_a_cancelled_part_goes_with_gc_after_all_it_held_is_kept_and_a_blocked_ones_stays(batch):
     for part in ("form", "api"):
         batch.work(
-            part, {"write": f"src/{part}/half.txt", "text": "half done"}, {"run": handoff("block", "no key")}, code=1
+            part,
+            {"write": f"src/{part}/half.txt", "text": "half done"},
+            {"run": handoff("task", "block", "no key")},
+            code=1,
         )
-    assert "0 workspaces" in batch.cli("gc").out
+    assert "0 workspaces" in batch.cli("project", "tidy").out
     batch.cli("cancel", "form")
-    assert "its task was cancelled" in batch.cli("gc").out
-    assert "Removed 0 snapshots and 1 workspaces" in batch.cli("gc", "--apply").out
+    assert "its task was cancelled" in batch.cli("project", "tidy").out
+    assert "Removed 0 snapshots and 1 workspaces" in batch.cli("project", "tidy", "--execute").out
     (left,) = batch.cli("workspace", "list", "--json").json
     assert "api" in left["name"]
-    kept = batch.cli("snapshots", "--json").json["snapshots"]
+    kept = batch.cli("snapshot", "list", "--json").json["snapshots"]
     snapshot = next(one for one in kept if "clean-up" in one["reason"])
-    batch.cli("restore", snapshot["id"][:10], "--into", str(batch.folder / "back"))
+    batch.cli("snapshot", "restore", snapshot["id"][:10], "--into", str(batch.folder / "back"))
     assert (batch.folder / "back" / "src" / "form" / "half.txt").read_text() == "half done"

@@ -8,6 +8,7 @@ import sys
 import tempfile
 from typing import TYPE_CHECKING
 
+from handoff.surfaces.cli.catalog import NOUNS
 from sandbox import Repo, hermetic_environment
 
 if TYPE_CHECKING:
@@ -27,8 +28,8 @@ EDIT = '{"tool_name": "Write", "tool_input": {"file_path": "src/a.py"}, "cwd": "
 # In this order each finds what it needs; the word of a command is its name in the list, the second time with "again".
 COMMANDS = (
     ("--version",), ("status",), ("next",), ("continue", "--raw"), ("list",), ("note", "a word"),
-    ("dump", "--task", "form", "--next", "x", "--owns", "src/"), ("claim", "form"), ("status",), ("heartbeat",),
-    ("hook", "claude", "PreToolUse"), ("safe-commit", "-m", "why", "--", "src/a.py"), ("done",),
+    ("dump", "--task", "form", "--next", "x", "--owns", "src/"), ("task", "claim", "form"), ("status",), ("heartbeat",),
+    ("hook", "claude", "PreToolUse"), ("safe-commit", "-m", "why", "--", "src/a.py"), ("task", "done"),
 )  # fmt: skip
 
 
@@ -58,8 +59,9 @@ def by_command(repo: Repo, environment: dict[str, str]) -> Iterator[tuple[str, s
         if words[0] == "safe-commit":
             repo.write("src/a.py", "a = 1\n")
         found = loaded(repo.path, *words, environment=environment)
-        name = f"{words[0]} again" if words[0] in seen else words[0]
-        seen.add(words[0])
+        said = " ".join(words[: 2 if words[0] in NOUNS else 1])
+        name = f"{said} again" if said in seen else said
+        seen.add(said)
         yield name, {name.removeprefix("handoff.") for name in found if name.startswith("handoff.")}
 
 

@@ -136,16 +136,16 @@ def reject(store: Store, *, key: int, reason: str, answered_by: str = "") -> out
         return outcomes.block(transaction, key=key, reason=f"rejected: {reason.strip()}", session=answered_by)
 
 
-def find(store: Store, *, code: str) -> Gate:
-    """The gate a one-time code answers; a used or unknown code is refused."""
+def by_code(store: Store, *, code: str) -> Gate | None:
+    """The gate a one-time code answers, if it is one; a used code is refused."""
     with store.transaction(write=False) as transaction:
         row = transaction.one("gate_by_code", code=code)
         if row is not None:
             return Gate(**row)
         used = transaction.one("used_code", code=code)
     if used is None:
-        raise UserError("This code answers no gate.", "Copy it whole from the notification, or see: handoff gates")
-    raise Conflict(f"This code was used: the gate was already {used['state']}.", "See: handoff gates --all")
+        return None
+    raise Conflict(f"This code was used: the gate was already {used['state']}.", "See: handoff gate list --all")
 
 
 def apply_fallback(transaction: Transaction, *, gate: Gate) -> outcomes.Outcome:
@@ -178,9 +178,9 @@ def _answer(
     if row is None:
         last = transaction.one("last_gate_of", task=key)
         if last is None:
-            raise Conflict(f"Task '{task.label}' waits for nobody's answer.", "See: handoff gates")
+            raise Conflict(f"Task '{task.label}' waits for nobody's answer.", "See: handoff gate list")
         by = f" by {last['answered_by']}" if last["answered_by"] else ""
-        raise Conflict(f"The gate of '{task.label}' was already {last['state']}{by}.", "See: handoff gates")
+        raise Conflict(f"The gate of '{task.label}' was already {last['state']}{by}.", "See: handoff gate list")
     (answered,) = transaction.query(
         "answer_gate",
         key=row["key"],

@@ -90,9 +90,9 @@ def text(event: NotifiedEvent, *, program: str) -> str:
             lines.append(value.strip()[:_LONGEST])
     if event.kind in ("gate.opened", "gate.delayed") and event.task:
         where = f" --project {event.project}"
-        lines.append(f"{program} approve {event.task}{where} | {program} reject {event.task} REASON{where}")
+        lines.append(f"{program} answer {event.task} yes{where} | {program} answer {event.task} no REASON{where}")
         if event.code:
-            lines.append(f"Once, from anywhere: {program} gate answer {event.code} yes|no|edit")
+            lines.append(f"Once, from anywhere: {program} answer {event.code} yes|no|edit")
     elif event.word == "blocked" and event.task:
         lines.append(f"{program} show {event.task} --project {event.project}")
     return "\n".join(lines) or title(event)

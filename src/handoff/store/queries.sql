@@ -592,6 +592,10 @@ SELECT seq FROM event ORDER BY seq DESC LIMIT 1
 -- the journal of one task
 SELECT * FROM event WHERE task = :task AND seq > :since ORDER BY seq LIMIT :limit
 
+-- name: read_batch_events
+-- the end of the journal of one batch and its parts, newest first
+SELECT * FROM event WHERE batch = :batch AND seq > :since ORDER BY seq DESC LIMIT :limit
+
 -- name: post_inbox
 -- a message for the supervisor
 INSERT INTO inbox (kind, project, task, body, created_at) VALUES (:kind, :project, :task, :body, :now) RETURNING *

@@ -42,7 +42,7 @@ def find(root: str, name: str) -> WorkflowFile:
     """The workflow of that name, or the file if it is a path."""
     if name.endswith(".toml"):
         if not os.path.isfile(name):
-            raise UserError(f"There is no file {name}.", "See the names: handoff workflow list")
+            raise UserError(f"There is no file {name}.", "See the names: handoff flow kinds")
         return WorkflowFile(os.path.basename(name).removesuffix(".toml"), os.path.abspath(name), packaged=False)
     places = listing(root)
     for place in places:

@@ -156,7 +156,7 @@ class _Reading:
             self.fault(-1, "name", error.message, error.hint)
         tables = found.get("phase")
         if not isinstance(tables, list) or not tables:
-            self.wrong(1, "a workflow needs at least one [[phase]].", "Copy one: handoff workflow show tdd --toml")
+            self.wrong(1, "a workflow needs at least one [[phase]].", "Copy one: handoff flow kinds tdd --toml")
             tables = []
         phases = tuple(self.phase(at, table) for at, table in enumerate(tables) if isinstance(table, dict))
         if isinstance(top.get("max_cycles"), int) and top["max_cycles"] < 1:

@@ -40,7 +40,7 @@ def test_a_stop_of_one_sub_task_leaves_its_namesake_in_another_batch_running(dat
     assert leases.claim_next(database, who=SessionIdentity("s1")).task.label == "right/api"
     with pytest.raises(Refused, match="Task 'left/api' is stopped") as caught:
         leases.claim(database, key=tasks.find(database, project="shop", id="left/api").key, who=SessionIdentity("s2"))
-    assert caught.value.hint == "Go on with: handoff resume --task left/api --project shop"
+    assert caught.value.hint == "Go on with: handoff resume left/api --project shop"
 
 
 @pytest.mark.parametrize(

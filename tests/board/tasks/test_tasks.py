@@ -101,7 +101,7 @@ def test_a_sub_task_is_found_by_its_batch_and_alone_while_that_is_clear(database
 def test_an_unknown_task_is_an_error_that_says_where_to_look(database):
     with pytest.raises(UserError, match="no task 'ghost'") as caught:
         tasks.find(database, project="shop", id="ghost")
-    assert "handoff queue" in caught.value.hint
+    assert "handoff task list" in caught.value.hint
 
 
 def test_a_task_is_edited_only_while_nobody_works_on_it(database):

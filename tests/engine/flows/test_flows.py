@@ -103,7 +103,7 @@ def test_an_implementer_and_a_refactorer_cannot_cheat(ground, app):
     easy = {"write": "tests/test_add.py", "text": TEST_ADD.replace("add(1, 2), 3", "add(1, 2), 12")}
     green = {
         "test-changed": [{"append": "calc.py", "text": "\n\ndef add(a, b):\n    return 12\n"}, easy],
-        "nothing-changed": [{"run": "handoff done --summary 'all done'", "may_fail": True}],
+        "nothing-changed": [{"run": "handoff task done --summary 'all done'", "may_fail": True}],
         "still-red": [{"append": "calc.py", "text": "\n\ndef add(a, b):\n    return 4\n"}],
         "broken": [{"write": "calc.py", "text": 'NAME = "CALC"\n\n\n' + ADD}],
         "outside": [{"append": "calc.py", "text": "\n\n" + ADD}, {"write": "test-list.md", "text": LIST.replace("[ ]", "[x]")}],

@@ -136,7 +136,7 @@ def test_a_step_is_not_ticked_by_a_check_that_cannot_fail_and_one_that_was_green
     kinds = [ground.step(app, flow).concluded.outcome.kind for _ in range(8)]
     assert kinds == ["ok", "ok", "failed", "ok", "failed", "ok", "failed", "ok"]
     assert "(its check was green before the work too)" in ground.repo.read(f"{FOLDER}/STATE.md")
-    assert "`test -f greet.py` was green before the work too" in Cli(ground.repo.path)("flow", "log", "calc").out
+    assert "`test -f greet.py` was green before the work too" in Cli(ground.repo.path)("log", "calc").out
 
 
 def test_a_review_asks_for_changes_at_most_so_many_times(ground, app):

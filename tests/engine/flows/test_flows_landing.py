@@ -34,9 +34,9 @@ def test_landing_a_flow_keeps_its_commits_with_their_records(ground, app):
     assert "Handoff-Tested: unittest: green, 2 passed" in body
     assert "Handoff-Agent: scripted" in body
     # what has ended is still known, without its name
-    assert "calc: done after 2 cycles" in cli("flow", "status", "calc").out
-    assert "verified    1-green" in cli("flow", "log").out
-    listed = cli("flow", "status").out
+    assert "calc: done after 2 cycles" in cli("show", "calc").out
+    assert "verified    1-green" in cli("log", "calc").out
+    listed = cli("flow", "list").out
     assert listed.startswith("calc ")
     assert "No flow is under way" in listed
     # the branch went on meanwhile: joined, not rewritten

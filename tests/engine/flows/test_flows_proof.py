@@ -50,9 +50,11 @@ def test_a_review_is_not_done_while_a_test_is_broken_and_its_gates_show_what_the
     task_admin.approve(app, step.seen.task)
     step = ground.step(app, flow)
     assert (step.seen.state, step.seen.reason) == ("gated", "review is done; end the flow?")
-    assert Cli(ground.repo.path)("reject", "calc/1-review-answer", "say more").out.endswith("handoff flow retry calc\n")
+    assert Cli(ground.repo.path)("answer", "calc/1-review-answer", "no", "say more").out.endswith(
+        "handoff retry calc\n"
+    )
     refused = Cli(ground.repo.path)("retry", "calc/1-review-answer", code=3)
-    assert "flow retry calc" in refused.err
+    assert "retry calc" in refused.err
     admin.retry(app, flow=rows.get(app.database, key=flow.key))
     ground.act(
         "1-review", {"expect": "say more"}, {"write": ".handoff/review.md", "text": "verdict: approved\n\nMore.\n"}
@@ -61,7 +63,7 @@ def test_a_review_is_not_done_while_a_test_is_broken_and_its_gates_show_what_the
     assert step.seen.state == "gated"
     task_admin.approve(app, step.seen.task)
     assert flows.look_again(app, flow).state == "done"
-    told = Cli(ground.repo.path)("flow", "status", "calc").out
+    told = Cli(ground.repo.path)("show", "calc").out
     assert "done after 1 cycle; unittest: green, 1 passed" in told
 
 
@@ -75,8 +77,8 @@ def test_without_a_test_suite_nothing_is_called_verified(ground, app):
     assert "implement: done, not tested (Add numbers)" in done.err
     assert "verified" not in done.err
     assert ground.step(app, flow).seen.state == "done"
-    assert "done after 1 cycle; not tested" in Cli(ground.repo.path)("flow", "status", "calc").out
-    log = Cli(ground.repo.path)("flow", "log", "calc").out
+    assert "done after 1 cycle; not tested" in Cli(ground.repo.path)("show", "calc").out
+    log = Cli(ground.repo.path)("log", "calc").out
     assert "not tested  1-implement" in log
 
 

@@ -51,7 +51,7 @@ def test_what_each_role_is_told_in_a_project_of_unittest_is_what_the_page_says(g
 
 def test_how_often_the_baseline_runs_and_what_answers_over_sockets_and_http_is_what_the_page_says(cli):
     claims("the orchestrator runs all suites on the base commit three times.")
-    assert "the suites run three times" in cli("workflow", "show", "tdd").out
+    assert "the suites run three times" in cli("flow", "kinds", "tdd").out
     claims("`HANDOFF_BROKER`")
     assert "`HANDOFF_BROKER`" in read("docs/reference/settings.md")
     assert re.findall(r"`POST (/[a-z]+)`", PAGE) == [gates.PATH]

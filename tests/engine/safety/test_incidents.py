@@ -291,7 +291,7 @@ def test_what_the_shim_refused_is_an_incident_once_whoever_looks_first(watched, 
     assert {one.session for one in found} == {"s-9"}
     assert all(one.fix for one in found)
     assert look() == []
-    here("incidents", "seen", "all")
+    here("incident", "seen", "all")
     assert incidents.listing(app()) == []
 
 
@@ -424,15 +424,15 @@ def test_the_command_shows_them_and_status_says_that_there_are_some(watched, cli
     look()
     assert "Incidents" not in cli("status").out
     watched.git("stash", "drop", "-q")
-    said = cli("incidents").out
+    said = cli("incident", "list").out
     assert "stash-lost" in said
     assert "Fix: handoff -C" in said
-    assert "handoff incidents show i-" in cli("status").out
-    (one,) = cli("incidents", "--json").json["incidents"]
+    assert "handoff show i-" in cli("status").out
+    (one,) = cli("incident", "list", "--json").json["incidents"]
     assert one["evidence"]["lost"]
-    assert one["fix"] in cli("incidents", "show", one["id"][:8]).out
-    assert cli("incidents", "--session", "nobody", "--json").json["incidents"] == []
-    assert "1 incident seen" in cli("incidents", "seen", one["id"]).out
-    assert "No new incidents" in cli("incidents").out
-    assert "(seen)" in cli("incidents", "--all").out
-    assert "There is no incident" in cli("incidents", "show", "i-nothing", code=1).err
+    assert one["fix"] in cli("show", one["id"][:8]).out
+    assert cli("incident", "list", "--session", "nobody", "--json").json["incidents"] == []
+    assert "1 incident seen" in cli("incident", "seen", one["id"]).out
+    assert "No new incidents" in cli("incident", "list").out
+    assert "(seen)" in cli("incident", "list", "--all").out
+    assert "There is no incident" in cli("show", "i-nothing", code=1).err

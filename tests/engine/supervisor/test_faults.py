@@ -38,23 +38,23 @@ def test_a_logged_out_client_costs_no_attempt_is_told_once_and_twenty_tasks_go_o
     ground.settings(_client(ground, login) + "back_off_seconds = 7200\nstarts_per_minute = 100000\n")
     far = ground.clock.now() + 7000
     ground.until(lambda: any(held.until > far for held in _held(ground).values()), "the pause has grown")
-    assert "please log in" in cli("agents").out
-    queue = cli("queue", *PROJECT)
+    assert "please log in" in cli("agent", "list").out
+    queue = cli("task", "list", *PROJECT)
     assert "Agent wobbly on " in queue.out
-    assert "agents retry wobbly" in queue.out
-    assert cli("queue", "--json", *PROJECT).json["holds"][0]["name"] == "wobbly"
+    assert "agent retry wobbly" in queue.out
+    assert cli("task", "list", "--json", *PROJECT).json["holds"][0]["name"] == "wobbly"
     assert "held: agent wobbly" in cli("show", "task-07", *PROJECT).out
     assert cli("show", "task-07", "--json", *PROJECT).json["holds"][0]["until"].startswith("20")
     assert "Agent wobbly on " in cli("work", "--status").out
     assert cli("work", "--status", "--json").json["holds"][0]["tries"] >= 3
     with open(login, "w", encoding="ascii"):
         pass
-    assert "is started again" in cli("agents", "retry", "wobbly").out
+    assert "is started again" in cli("agent", "retry", "wobbly").out
     ground.until(ground.done, "all twenty are done")
     assert {task.attempt for task in ground.tasks().values()} == {1}
     assert _held(ground) == {}
     assert (ground.count("agent.held"), ground.count("task.blocked"), ground.count("task.expired")) == (1, 0, 0)
-    assert "was not held" in cli("agents", "retry", "wobbly").out
+    assert "was not held" in cli("agent", "retry", "wobbly").out
 
 
 def test_a_held_agent_goes_on_by_itself_when_its_provider_serves_it_again(file_ground):
@@ -89,7 +89,7 @@ def test_a_check_that_cannot_run_any_more_costs_no_attempt_and_no_second_session
     ground.until(lambda: ground.count("task.held"), "the task waits for its ground")
     task = ground.tasks()["aa"]
     assert (task.state, task.attempt, ground.started("aa")) == ("ready", 1, 1)
-    (line,) = [line for line in cli("queue", *PROJECT).out.splitlines() if line.startswith("aa")]
+    (line,) = [line for line in cli("task", "list", *PROJECT).out.splitlines() if line.startswith("aa")]
     assert " held " in line
     assert "The check cannot run: `.venv/bin/python -c true`" in line
     assert "retry aa" in cli("show", "aa", *PROJECT).out
@@ -152,7 +152,7 @@ def test_a_batch_whose_check_cannot_run_in_a_clone_is_held_before_anybody_is_pai
     ground.until(lambda: ground.count("task.held") == 2, "both parts wait for their ground")
     assert ground.trace_lines() == []
     assert {task.attempt for task in ground.tasks().values()} == {1}
-    (line, _) = [line for line in cli("queue").out.splitlines() if " held " in line]
+    (line, _) = [line for line in cli("task", "list").out.splitlines() if " held " in line]
     assert "put the line '.venv' into .worktreeinclude" in line
     repo.write(".worktreeinclude", ".venv\n")
     repo.write(".gitignore", ".venv\n.worktreeinclude\n.left-behind\n")

@@ -41,7 +41,7 @@ def baton():
 
 
 def test_a_silent_session_loses_its_task_and_the_next_one_is_told():
-    here("claim", "--lease", SILENT)
+    here("task", "claim", "--lease", SILENT)
     found = watchdog.look(app())
     assert [task.id for task in found.report.freed] == ["form"]
     assert form().state == "ready"
@@ -51,15 +51,15 @@ def test_a_silent_session_loses_its_task_and_the_next_one_is_told():
 
 
 def test_a_session_that_was_only_slow_may_still_report_when_nobody_took_its_task():
-    here("claim", "--lease", SILENT)
+    here("task", "claim", "--lease", SILENT)
     watchdog.look(app())
-    assert here("done") == 0
+    assert here("task", "done") == 0
     assert form().state == "done"
 
 
 def test_after_the_last_attempt_the_task_is_blocked_with_the_reason():
     for _ in range(3):
-        here("claim", "--lease", SILENT)
+        here("task", "claim", "--lease", SILENT)
         found = watchdog.look(app())
     assert [task.id for task in found.report.blocked] == ["form"]
     assert form().state == "blocked"
@@ -67,7 +67,7 @@ def test_after_the_last_attempt_the_task_is_blocked_with_the_reason():
 
 
 def test_watchdogs_that_run_at_once_free_a_task_once(cli):
-    here("claim", "--lease", SILENT)
+    here("task", "claim", "--lease", SILENT)
     running = [cli.start("watchdog", "--once") for _ in range(4)]
     said = [process.communicate() for process in running]
     assert [process.returncode for process in running] == [0] * 4, said
@@ -116,17 +116,17 @@ def test_files_of_another_database_are_rebuilt(monkeypatch, tmp_path):
 
 def test_a_gate_is_answered_once_from_the_command_line(cli, capsys):
     gates.ask(app().database, key=form().key, question="Ship it?")
-    assert "Ship it?" in cli("gates").out
-    assert "form is ready" in cli("approve", "form").out
-    assert "already approved" in cli("approve", "form", code=4).err
+    assert "Ship it?" in cli("gate", "list").out
+    assert "form is ready" in cli("answer", "form", "yes").out
+    assert "already approved" in cli("answer", "form", "yes", code=4).err
     gates.ask(app().database, key=form().key, question="Really?")
-    assert "form is blocked" in cli("reject", "form", "not on a Friday").out
+    assert "form is blocked" in cli("answer", "form", "no", "not on a Friday").out
     assert "not on a Friday" in cli("show", "form").out
-    assert cli("gates").out == "Nothing waits for your answer.\n"
+    assert cli("gate", "list").out == "Nothing waits for your answer.\n"
 
 
 def test_a_cancelled_session_is_told_at_its_next_word():
-    here("claim")
+    here("task", "claim")
     here("cancel", "form")
     with pytest.raises(Conflict):
         leases.heartbeat(app().database, key=form().key, fence=1)

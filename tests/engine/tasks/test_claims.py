@@ -25,7 +25,7 @@ def test_a_part_may_be_reported_by_the_name_it_was_claimed_by(tmp_path):
         repo.commit("split")
         cli = Cli(repo.path)
         cli("dump", "--open-batch", "split.toml")
-        cli("claim", "form")
-    assert "login/form is done" in cli("done", "form").out
-    cli("claim", "mail")
-    assert "login/mail is done" in cli("done", "login/mail").out
+        cli("task", "claim", "form")
+    assert "login/form is done" in cli("task", "done", "form").out
+    cli("task", "claim", "mail")
+    assert "login/mail is done" in cli("task", "done", "login/mail").out

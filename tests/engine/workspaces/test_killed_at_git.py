@@ -135,10 +135,10 @@ def test_a_restore_is_whole_after_the_next_and_what_it_overwrote_is_kept(project
         project.git("stash", "drop", "-q")
         project.git("reset", "-q")
         late = tree_facts(project.path)
-        killed = killer(number, "restore", good, "--all")
+        killed = killer(number, "snapshot", "restore", good, "--all")
         for name, value in tree_facts(project.path).items():
             assert value in (wanted.get(name), late.get(name)), (number, name)
-        killer(0, "restore", good, "--all")
+        killer(0, "snapshot", "restore", good, "--all")
         assert tree_facts(project.path) == wanted, number
         assert (project.git("ls-files", "-s"), project.git("stash", "list")) == (index, stash), number
         kept = [

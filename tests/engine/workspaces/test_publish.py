@@ -85,7 +85,7 @@ def test_a_frozen_machine_wakes_up_and_cannot_push_over_its_successor(hosts):
 def test_a_push_of_a_machine_that_had_just_lost_its_task_is_overtaken_by_the_holder(hosts):
     first = hosts.host("anna")
     first.cli("dump", "--task", "build", "--next", "x")
-    first.cli("claim", "build")
+    first.cli("task", "claim", "build")
     app = first.app
     task = hosts.task(app, "build")
     with open(os.path.join(first.checkout, "one.txt"), "w", encoding="utf-8") as file:

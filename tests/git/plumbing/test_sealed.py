@@ -62,18 +62,18 @@ def everyday(clone):
 
 def planted(cli):
     """What the person is told of, by its place."""
-    found = cli("incidents", "--json", code=None).json["incidents"]
+    found = cli("incident", "list", "--json", code=None).json["incidents"]
     return [one["evidence"]["subject"] for one in found if one["kind"] == "planted-in-clone"]
 
 
 def test_what_a_session_planted_is_put_right_and_told(cli, repo, session):
     clone, run, mark, theirs = session
-    cli("incidents")
+    cli("incident", "list")
     for name, script in PLANTS.items():
         run(script)
         mark.unlink(missing_ok=True)  # what its own git ran inside is the session's affair
         if name == "a linked info folder":
-            cli("incidents", code=None)  # the watcher looks at any time
+            cli("incident", "list", code=None)  # the watcher looks at any time
     close_clone(clone.tree, app().git_environment)  # as when a session ends
     everyday(clone)
     assert not mark.exists(), mark.read_text()

@@ -115,7 +115,7 @@ def clone(repo, tmp_path, monkeypatch):
 def acts(cli, place):
     """All a coordinator does to a workspace, each as a real command with a limit on its time."""
     for words in (
-        ("workspace", "list"), ("collisions",), ("incidents",), ("land", "alpha"),
+        ("workspace", "list"), ("batch", "collisions"), ("incident", "list"), ("land", "alpha"),
     ):  # fmt: skip
         cli(*words, code=None)
     for words in (("status", "--porcelain"), ("ls-files", "--others", "--exclude-standard", "-z")):

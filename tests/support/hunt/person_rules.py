@@ -89,7 +89,7 @@ class PersonRules(Journey):
         printed = io.StringIO()
 
         def queue() -> Any:
-            command, parser = dispatch.load("queue", "handoff")
+            command, parser = dispatch.load("task list", "handoff")
             with contextlib.redirect_stdout(printed):
                 out = Output(self.app.settings, json_wanted=True)
                 return command.run(Context(self.app, out), parser.parse_args(["--all", "--limit", "1000", "--json"]))

@@ -41,8 +41,8 @@ def broker(cli):
 @pytest.fixture
 def code(cli):
     cli("dump", "--task", "login", "--next", "Build the login.")
-    cli("claim", "login")
-    cli("ask", "Is this the spec?")
+    cli("task", "claim", "login")
+    cli("task", "ask", "Is this the spec?")
     return cli("gate", "show", "login", "--json").json["code"]
 
 
@@ -50,7 +50,7 @@ def test_a_code_answers_its_gate_once_and_needs_no_token(broker, code, cli):
     status, said = broker({"code": code, "answer": "edit", "text": "The new spec.", "by": "ann"})
     assert (status, said["task"], said["state"]) == (200, "login", "ready")
     assert cli("log", "login", "--json").json[-1]["session"] == "ann"
-    path = cli("claim", "login", "--json").json["document"]
+    path = cli("task", "claim", "login", "--json").json["document"]
     with open(path, encoding="utf-8") as file:
         assert "The new spec." in file.read()
     assert broker({"code": code, "answer": "no"})[0] == 409
@@ -67,10 +67,10 @@ def test_what_is_not_a_whole_answer_changes_nothing(broker, code, cli):
     assert broker({"code": code, "answer": "yes"}, method="PUT")[0] == 405
     assert broker({"code": code, "answer": "edit", "text": "x" * 300_000})[0] == 413
     assert broker(b"[" * 100_000)[0] == 400
-    assert len(cli("gates", "--json").json) == 1
+    assert len(cli("gate", "list", "--json").json) == 1
 
 
 def test_a_page_of_another_site_cannot_answer(broker, code, cli):
     for headers in ({"Host": "evil.example"}, {"Origin": "http://evil.example"}):
         assert broker({"code": code, "answer": "yes"}, **headers)[0] in (400, 403, 421)
-    assert len(cli("gates", "--json").json) == 1
+    assert len(cli("gate", "list", "--json").json) == 1

@@ -97,7 +97,7 @@ def test_a_session_blocks_asks_and_hands_on(talk, cli):
     assert "written down" in talk.call("handoff", name="next-one", brief="go on", owns=["a/"])
     talk.call("claim", name="next-one")
     assert "stop here" in talk.call("ask_human", question="May I?")
-    cli("approve", "next-one")
+    cli("answer", "next-one", "yes")
     talk.call("claim")
     assert "is blocked" in talk.call("block", reason="no key")
     assert talk.call("block", reason="again").startswith("ERROR")
@@ -120,7 +120,7 @@ def test_a_session_plans_what_comes_after_and_opens_a_batch(talk, cli):
     assert talk.call("open_batch", name="shop", parts=[{"id": "cart", "owns": "src/"}]).startswith("ERROR")
     said = talk.call("open_batch", name="shop", parts=parts, why="no shared file", agent="codex", check="true")
     assert "2 parts, ready now: cart" in said
-    tasks = {task["task"]: task for task in cli("queue", "--json").json["tasks"]}
+    tasks = {task["task"]: task for task in cli("task", "list", "--json").json["tasks"]}
     assert {tasks[name]["agent"] for name in ("shop/guide", "shop-join")} == {"codex"}
     assert tasks["shop/cart"]["agent"] == "claude"
     assert cli("show", "shop/cart", "--json").json["owns"] == ["src/cart/", "tests/test_cart_*.py"]

@@ -1,4 +1,4 @@
-"""A person: no process of ours. The prompt is opened or printed, and the person reports with `handoff done` or `block`."""
+"""A person: no process of ours. The prompt is opened or printed, and the person reports with `handoff task done` or `block`."""
 
 from __future__ import annotations
 

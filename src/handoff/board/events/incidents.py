@@ -123,7 +123,7 @@ def find(store: Store, *, id: str) -> Incident:
     found = fetch_all(store, _incident, "find_incidents", start=id.replace("%", "").replace("_", "") + "%")
     exact = [one for one in found if one.id == id] or found
     if len(exact) != 1:
-        raise UserError(f"There is no incident '{id}'.", "See them all: handoff incidents --all")
+        raise UserError(f"There is no incident '{id}'.", "See them all: handoff incident list --all")
     return exact[0]
 
 

@@ -87,6 +87,11 @@ def of_task(store: Store, *, key: int, seq: int = 0) -> list[Event]:
     return fetch_all(store, event_of, "read_task_events", task=key, since=seq, limit=LIMIT)
 
 
+def of_batch(store: Store, *, key: int, seq: int = 0, limit: int = LIMIT) -> list[Event]:
+    """What happened to a batch and its parts: the last lines after `seq`, in order."""
+    return fetch_all(store, event_of, "read_batch_events", batch=key, since=seq, limit=limit)[::-1]
+
+
 def event_of(*, body: str, **row: Any) -> Event:
     """The line that a row holds."""
     return Event(**row, body=texts.read(body, {}))

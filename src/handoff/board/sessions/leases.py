@@ -103,7 +103,7 @@ def claim(
         if held is not None:
             raise Conflict(
                 f"Session {who.id} still holds '{held.task.label}'.",
-                f"Finish it, or give it back: handoff release {held.task.label} --session {who.id} --fence {held.fence}",
+                f"Finish it, or give it back: handoff task release {held.task.label} --session {who.id} --fence {held.fence}",
             )
         task = tasks.get(transaction, key=key)
         _refuse_unready(transaction, task)

@@ -37,9 +37,7 @@ class Pause(Record):
     @property
     def way_back(self) -> str:
         """The command that lets claims go on."""
-        what = {ALL: "--everything", PROJECT: "", BATCH: f"--batch {self.name}", TASK: f"--task {self.name}"}[
-            self.scope
-        ]
+        what = {ALL: "--everything", PROJECT: ""}.get(self.scope, self.name)
         where = f"--project {self.project}" if self.project else ""
         return " ".join(word for word in ("handoff resume", what, where) if word)
 

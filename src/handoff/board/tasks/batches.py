@@ -214,7 +214,7 @@ def find(store: Store, *, project: str, id: str) -> Batch:
     """The batch people mean by `id`: the latest."""
     found = fetch_one(store, Batch, "find_batch", project=project, id=id)
     if found is None:
-        raise UserError(f"There is no batch '{id}' in project '{project}'.", "See: handoff queue")
+        raise UserError(f"There is no batch '{id}' in project '{project}'.", "See: handoff task list")
     return found
 
 
@@ -373,6 +373,6 @@ def _refuse_live_batch(transaction: Transaction, *, project: str, id: str) -> bo
     if row is not None and row["ended_at"] is None:
         raise Conflict(
             f"Batch '{id}' of project '{project}' is still {row['state']}.",
-            f"Use another id, or end it: handoff cancel --batch {id}",
+            f"Use another id, or end it: handoff cancel {id}",
         )
     return row is not None

@@ -104,9 +104,7 @@ def add(
 def refuse_live(store: Store, *, project: str, id: str) -> None:
     """An id names one live flow at a time."""
     if any(flow.ended_at is None for flow in fetch_all(store, Flow, "find_flow", project=project, id=id)):
-        raise Conflict(
-            f"The flow '{id}' is still under way.", f"See: handoff flow status {id}. Or choose another --id."
-        )
+        raise Conflict(f"The flow '{id}' is still under way.", f"See: handoff show {id}. Or choose another --id.")
 
 
 def tell(
@@ -122,7 +120,7 @@ def get(store: Store, *, key: int) -> Flow:
     """The flow with that key."""
     found = fetch_one(store, Flow, "get_flow", key=key)
     if found is None:
-        raise UserError(f"There is no flow number {key}.", "See: handoff flow status --all")
+        raise UserError(f"There is no flow number {key}.", "See: handoff flow list --all")
     return found
 
 
@@ -143,8 +141,13 @@ def find(store: Store, *, project: str, id: str = "") -> Flow:
         raise UserError(f"Several flows are under way: {names}.", "Say which one.")
     found = fetch_all(store, Flow, "find_flow", project=project, id=id)
     if not found:
-        raise UserError(f"There is no flow '{id}' in project '{project}'.", "See: handoff flow status --all")
+        raise UserError(f"There is no flow '{id}' in project '{project}'.", "See: handoff flow list --all")
     return next((flow for flow in found if flow.ended_at is None), found[0])
+
+
+def is_known(store: Store, *, project: str, id: str) -> bool:
+    """Whether a flow of that id was ever begun, live or ended."""
+    return bool(fetch_all(store, Flow, "find_flow", project=project, id=id))
 
 
 def of_task(store: Store, *, task: int) -> Flow | None:
@@ -176,7 +179,7 @@ def move(transaction: Transaction, flow: Flow, **changed: Any) -> Flow:
         "move_flow", key=flow.key, version=flow.version, now=transaction.now(), ended_at=ended, **kept
     )
     if row is None:
-        raise Conflict(f"The flow '{flow.id}' was moved on by somebody else.", f"See: handoff flow status {flow.id}")
+        raise Conflict(f"The flow '{flow.id}' was moved on by somebody else.", f"See: handoff show {flow.id}")
     return Flow(**row)
 
 

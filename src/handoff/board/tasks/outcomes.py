@@ -73,7 +73,7 @@ def block(store: Store, *, key: int, reason: str, fence: int | None = None, sess
     """It cannot go on. A blocked sub-task counts as closed, so that the fan-in is reached and can tell of it."""
     reason = texts.check(reason.strip(), "reason")
     if not reason:
-        raise UserError("Say why the task is blocked.", "For example: handoff block 'the API key is missing'")
+        raise UserError("Say why the task is blocked.", "For example: handoff task block 'the API key is missing'")
     with store.transaction() as transaction:
         task = tasks.get(transaction, key=key)
         if task.state == states.BLOCKED and fence in (None, task.fence):

@@ -153,7 +153,7 @@ def find(store: Store, *, project: str, id: str, batch: str = "") -> Task:
     )
     if not choices:
         name = f"{batch}/{id}" if batch else id
-        raise UserError(f"There is no task '{name}' in project '{project}'.", "See: handoff queue --all")
+        raise UserError(f"There is no task '{name}' in project '{project}'.", "See: handoff task list --all")
     if len(choices) > 1 and not choices[0].ended:
         names = ", ".join(task.label for task in choices)
         raise UserError(f"'{id}' names several tasks: {names}.", f"Say which: {choices[0].label}")
@@ -169,7 +169,7 @@ def get(store: Store, *, key: int) -> Task:
     """The task with that key."""
     found = look_up(store, key=key)
     if found is None:
-        raise UserError(f"There is no task number {key}.", "See: handoff queue --all")
+        raise UserError(f"There is no task number {key}.", "See: handoff task list --all")
     return found
 
 

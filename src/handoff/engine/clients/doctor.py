@@ -137,7 +137,7 @@ def _disk(app: App) -> Iterator[Diagnosis]:
     place = app.settings.home if os.path.isdir(app.settings.home) else app.settings.here
     free = shutil.disk_usage(place).free
     words = f"{free / 1e9:.1f} GB free for {place}"
-    fix = f"Make room; old snapshots and workspaces go with: {app.settings.program} gc"
+    fix = f"Make room; old snapshots and workspaces go with: {app.settings.program} project tidy"
     yield Diagnosis("disk", OK, words) if free > _LEAST_FREE else Diagnosis("disk", WARNING, words, fix)
 
 
@@ -176,7 +176,7 @@ def _agents(app: App) -> Iterator[Diagnosis]:
                 "agents", WARNING, f"{row.title} {row.version} is older than handoff knows.", f"Upgrade {row.name}."
             )
         if row.held is not None:
-            fix = f"{row.held.fix or 'When it works again'}: {app.settings.program} agents retry {row.name}"
+            fix = f"{row.held.fix or 'When it works again'}: {app.settings.program} agent retry {row.name}"
             yield Diagnosis("agents", WARNING, f"{row.name} is held {row.held.words}", fix)
     if there:
         yield Diagnosis("agents", OK, ", ".join(there))

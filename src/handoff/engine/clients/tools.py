@@ -34,7 +34,7 @@ def task(app: App) -> str:
             return file.read()
     path = paths.document(app, _hold(app).task)
     if not os.path.exists(path):
-        raise UserError("Your task has no baton on this machine.", "Write it again: handoff sync-files")
+        raise UserError("Your task has no baton on this machine.", "Write it again: handoff database files")
     with open(path, encoding="utf-8") as file:
         return file.read()
 

@@ -79,7 +79,7 @@ def refresh_or_tell(app: App, project: str, done: str) -> None:
         refresh(app, project)
     except UserError as error:
         raise UserError(
-            f"{done}, but its files are not: {error.message}", f"Fix that, then: {app.settings.program} sync-files"
+            f"{done}, but its files are not: {error.message}", f"Fix that, then: {app.settings.program} database files"
         ) from error
 
 
@@ -309,7 +309,7 @@ def _put_many(new: dict[str, str]) -> None:
             if os.path.exists(temp):
                 os.unlink(temp)
         raise UserError(
-            f"Cannot write {error.filename}: {error.strerror}.", "The rows are safe; then: handoff sync-files"
+            f"Cannot write {error.filename}: {error.strerror}.", "The rows are safe; then: handoff database files"
         ) from error
 
 
@@ -341,5 +341,6 @@ def _remember(app: App, folder: str, seq: int, stops: set[str]) -> None:
         os.rename(temp, path)
     except OSError as error:
         raise UserError(
-            f"Cannot write {path}: {error.strerror}.", "The task is recorded; fix the folder, then: handoff sync-files"
+            f"Cannot write {path}: {error.strerror}.",
+            "The task is recorded; fix the folder, then: handoff database files",
         ) from error

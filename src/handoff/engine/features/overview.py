@@ -167,9 +167,15 @@ class Facts(Record):
         name = card.label
         gate = self.gates.get(card.key)
         if card.state == states.GATED and gate is not None:
-            return NEEDS, states.GATED, gate.opened_at, self.question(gate), self.run("approve", name, card.project)
+            return (
+                NEEDS,
+                states.GATED,
+                gate.opened_at,
+                self.question(gate),
+                self.run("answer", f"{name} yes", card.project),
+            )
         if card.state in (states.GATED, states.BLOCKED):
-            verb = f"flow retry {card.scope}" if card.kind == PHASE else f"retry {name}"
+            verb = f"retry {card.scope}" if card.kind == PHASE else f"retry {name}"
             return NEEDS, states.BLOCKED, card.changed_at, card.reason, self.run(verb, "", card.project)
         if card.state == states.RUNNING:
             silent = self.now - (card.seen_at or card.changed_at)
@@ -211,11 +217,11 @@ class Facts(Record):
     def others(self, *, since: float) -> list[OverviewItem]:
         """What is no task: incidents, agents that are held, what is paused, flows that stand still or have ended."""
         found = [
-            self._plain(INCIDENT, one.id, one.at, one.what, self.run("incidents show", one.id, ""), one.project)
+            self._plain(INCIDENT, one.id, one.at, one.what, self.run("show", one.id, ""), one.project)
             for one in self.incidents
         ]
         found += [
-            self._plain(HELD, one.name, one.at, one.words, self.run("agents retry", one.name, ""))
+            self._plain(HELD, one.name, one.at, one.words, self.run("agent retry", one.name, ""))
             for one in self.holds
             if one.kind == holds.AGENT
         ]
@@ -232,7 +238,7 @@ class Facts(Record):
         return found
 
     def _standing(self, flow: Flow) -> list[OverviewItem]:
-        shown, verb = (states.BLOCKED, "flow retry") if flow.state == flows.BLOCKED else (PAUSED, "flow resume")
+        shown, verb = (states.BLOCKED, "retry") if flow.state == flows.BLOCKED else (PAUSED, "resume")
         if shown == states.BLOCKED and flow.task is not None:
             return []  # its phase says so itself
         command = self.run(verb, flow.id, flow.project)
@@ -240,7 +246,7 @@ class Facts(Record):
 
     def _ended(self, flow: Flow) -> OverviewItem:
         at = flow.ended_at or flow.changed_at
-        command = self.run("flow status", flow.id, flow.project)
+        command = self.run("show", flow.id, flow.project)
         item = self._plain(cards.GREEN, self.address(flow.project, flow.id), at, flow.request, command, flow.project)
         return item._replace(section=LANDED, rank=(-at,))
 

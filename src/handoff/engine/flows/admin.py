@@ -34,9 +34,7 @@ def skip(app: App, *, flow: Flow, reason: str) -> Flow:
         state = now(app, flow.key)
         task = tasks.get(app.database, key=state.flow.task) if state.flow.task is not None else None
         if state.flow.ended_at is not None or (task is not None and task.state == states.RUNNING):
-            raise Conflict(
-                f"'{flow.id}' has nothing to skip now.", f"See: {app.settings.program} flow status {flow.id}"
-            )
+            raise Conflict(f"'{flow.id}' has nothing to skip now.", f"See: {app.settings.program} show {flow.id}")
         if state.phase.check not in _SKIPPABLE:
             raise Refused(
                 f"{state.phase.name} cannot be skipped: what follows rests on its check '{state.phase.check}'.",
@@ -103,7 +101,7 @@ def retry(app: App, *, flow: Flow, note: str = "", phase: str = "", max_cycles: 
         seen = look(app, state.flow)
         if seen.state != flows.BLOCKED and not (phase and state.flow.ended_at is None):
             raise Conflict(
-                f"The flow '{flow.id}' is {seen.state}; only a blocked one is tried again.", "See: handoff flow status"
+                f"The flow '{flow.id}' is {seen.state}; only a blocked one is tried again.", "See: handoff flow list"
             )
         rejected = seen.task is not None and seen.reason.startswith("rejected:")
         target = phase or (str(state.flow.facts.get("gated", "")) if rejected else "")
@@ -139,7 +137,7 @@ def _try_again(app: App, flow: Flow, task: Task | None, target: str, words: Sequ
 def reword(app: App, *, flow: Flow, text: str) -> Task:
     """Give the phase's next session other words than the workflow's; its fence and its check stay."""
     if flow.task is None:
-        raise Conflict(f"No session is due in '{flow.id}' now.", f"See: {app.settings.program} flow status {flow.id}")
+        raise Conflict(f"No session is due in '{flow.id}' now.", f"See: {app.settings.program} show {flow.id}")
     if not text.strip():
         raise UserError("The prompt is empty.")
     return tasks.edit(app.database, key=flow.task, brief=text)

@@ -180,7 +180,7 @@ def prepare(app: App, task: Task) -> str:
         if state.flow.pending:
             intent.carry_out(app, state)
             _drive(app, flow.key)
-            raise Conflict(f"'{task.label}' was done already.", f"See: handoff flow status {flow.id}")
+            raise Conflict(f"'{task.label}' was done already.", f"See: handoff show {flow.id}")
         mark = f"{task.key}:{task.attempt}"
         if state.flow.facts.get("prepared") != mark:
             restore(app, state, state.flow.head)

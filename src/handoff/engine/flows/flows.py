@@ -191,7 +191,7 @@ def step(
     if not chosen:
         raise UserError(
             f"No agent was chosen for the role '{task.role}'.",
-            f"{app.settings.program} flow step {flow.id} --agent NAME. See: {app.settings.program} agents",
+            f"{app.settings.program} flow step {flow.id} --agent NAME. See: {app.settings.program} agent list",
         )
     if task.not_before:
         tasks.edit(app.database, key=task.key, not_before=0.0)  # by hand nobody waits
@@ -251,9 +251,9 @@ def _refuse_still(app: App, seen: FlowView) -> FlowView:
         return seen
     hints = {
         flows.CANCELLED: f"Begin another: {program} flow start {flow.workflow}",
-        flows.PAUSED: f"Go on: {program} flow resume {flow.id}",
-        flows.BLOCKED: f"Fix the cause, then: {program} flow retry {flow.id}",
-        flows.GATED: f"Answer: {program} approve {seen.task.label if seen.task else ''}",
+        flows.PAUSED: f"Go on: {program} resume {flow.id}",
+        flows.BLOCKED: f"Fix the cause, then: {program} retry {flow.id}",
+        flows.GATED: f"Answer: {program} answer {seen.task.label if seen.task else ''}",
     }
     raise Refused(
         f"The flow '{flow.id}' is {seen.state}" + (f": {seen.reason}." if seen.reason else "."),

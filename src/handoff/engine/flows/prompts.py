@@ -55,7 +55,7 @@ def baton(app: App, state: FlowState, task: Task) -> str:
     ]
     parts.append(
         "## When you are finished\n\nJust end: what you leave in this checkout is judged, and committed if it is right. If it"
-        f" cannot be done, say why: `{program} block 'why'`.\n"
+        f" cannot be done, say why: `{program} task block 'why'`.\n"
     )
     return "\n".join(parts)
 

@@ -155,7 +155,7 @@ def gather(app: App, task: Task, *, workspace: str, sandboxed: bool = False) -> 
         return Evidence(head="", changed=(), outside=(), verdict=None)
     if not os.path.isdir(workspace):
         raise UserError(
-            f"The workspace of '{task.label}' is gone: {workspace}.", "Bring it back, or: handoff block REASON"
+            f"The workspace of '{task.label}' is gone: {workspace}.", "Bring it back, or: handoff task block REASON"
         )
     from handoff.git.plumbing.checkout import facts
 

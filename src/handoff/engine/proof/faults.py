@@ -51,10 +51,10 @@ class GroundFault(Refused):
 def sort(outcome: AgentOutcome, *, agent: str, program: str) -> SortedFault:
     """Whose fault it is that a session came out like this."""
     if outcome.kind == LIMIT:
-        fix = f"It goes on by itself; sooner, if you know better: {program} agents retry {agent}"
+        fix = f"It goes on by itself; sooner, if you know better: {program} agent retry {agent}"
         return SortedFault(PROVIDER, outcome.reason, fix, outcome.until)
     if outcome.kind == SERVICE:
-        fix = f"Log in to {agent} or mend it; it is tried again by itself, at once with: {program} agents retry {agent}"
+        fix = f"Log in to {agent} or mend it; it is tried again by itself, at once with: {program} agent retry {agent}"
         return SortedFault(PROVIDER, outcome.reason, outcome.fix or fix)
     if outcome.kind == NOT_READY:
         return SortedFault(GROUND, outcome.reason, outcome.fix)
@@ -76,9 +76,7 @@ def refuse_unready_flow(app: App, flow: Flow, reports: Iterable[Report]) -> None
     for report in reports:
         if report.trouble:
             verdict = Verdict(report.command, report.code, report.seconds, report.tail, report.timed_out)
-            _refuse(
-                app, verdict, owns=(), folder=flow.workspace, checkout=flow.repository, what=f"flow retry {flow.id}"
-            )
+            _refuse(app, verdict, owns=(), folder=flow.workspace, checkout=flow.repository, what=f"retry {flow.id}")
 
 
 def _refuse(app: App, verdict: Verdict, *, owns: tuple[str, ...], folder: str, checkout: str, what: str) -> None:

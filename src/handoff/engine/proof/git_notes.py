@@ -150,5 +150,5 @@ def _remote(notes: Notebook) -> str:
         return "origin"
     raise UserError(
         "This repository has no remote to exchange notes with." if not names else "There are several remotes.",
-        "Name one: handoff notes sync REMOTE",
+        "Name one: handoff record sync REMOTE",
     )

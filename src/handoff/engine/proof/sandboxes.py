@@ -105,7 +105,7 @@ def sandbox_of_folder(
     """The sandbox around the checkout that holds `folder`: a workspace of ours, or any other."""
     top = find_top(folder)
     if top is None:
-        raise UserError("This is not a git repository.", "Go to a checkout, or use: handoff -C DIR sandbox …")
+        raise UserError("This is not a git repository.", "Go to a checkout, or use: handoff -C DIR workspace run …")
     workspace = workspace_at(top)
     if workspace is None:
         place = find_place(top, home=app.settings.home, project=app.settings.get("HANDOFF_PROJECT"))

@@ -277,13 +277,13 @@ def _wiped_home(app: App, watched: WatchedRepository, before: dict[str, Any], no
         gone.append((STORE, watched.store.path, what, ("snapshot", "-m", "a new store")))
     if before.get("queue") and not now["queue"]:
         queue = os.path.join(watched.project, "queue")
-        gone.append(("queue", queue, f"{queue} is gone.", ("sync-files",)))
+        gone.append(("queue", queue, f"{queue} is gone.", ("database", "files")))
     for name, path in before.get("batches", {}).items():
         if name not in now["batches"] and name in tasks.open_batches(app.database, project=watched.name):
             what = (
                 f"The folder of batch {name} is gone: {path}. Tabs that source their .env there run without the guard."
             )
-            gone.append((f"batch/{name}", path, what, ("sync-files",)))
+            gone.append((f"batch/{name}", path, what, ("database", "files")))
     for role in sorted(set(before.get("shims", [])) - set(now["shims"])):
         path = os.path.join(app.settings.home, "guard", role, "git")
         what = f"The guarded git for the role {role} is gone: {path}."
@@ -333,7 +333,7 @@ def _wiped_documents(watched: WatchedRepository, before: dict[str, Any], now: di
             subject=PROJECT_FOLDER,
             what=f"{len(missing)} documents of this project's features are gone or empty: {', '.join(missing[:5])}.",
             evidence={"missing": missing[:_SHOWN]},
-            fix=watched.fix("restore", before.get("snapshot", ""), *words),
+            fix=watched.fix("snapshot", "restore", before.get("snapshot", ""), *words),
             fixed={"documents": missing},
         )
     ]

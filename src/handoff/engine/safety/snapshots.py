@@ -104,12 +104,12 @@ def choose(app: App, *, snapshot_store: SnapshotStore, name: str = "", session: 
     found = listing(app, snapshot_store=snapshot_store, session=session)
     if not found:
         what = f"of session '{session}'" if session else "yet"
-        raise UserError(f"There is no snapshot {what}.", "See: handoff snapshots. Take one: handoff snapshot")
+        raise UserError(f"There is no snapshot {what}.", "See: handoff snapshot list. Take one: handoff snapshot")
     if name and name not in ("last", "latest"):
         matching = [one for one in found if len(name) >= _SHORTEST_ID and one.sha.startswith(name)]
         if len(matching) != 1:
             many = "more than one snapshot" if matching else "no snapshot"
-            raise UserError(f"'{name}' means {many}.", "See the ids with: handoff snapshots")
+            raise UserError(f"'{name}' means {many}.", "See the ids with: handoff snapshot list")
         return matching[0]
     if not session:
         found = [one for one in found if one.workspace == snapshot_store.place.workspace] or found
@@ -117,7 +117,7 @@ def choose(app: App, *, snapshot_store: SnapshotStore, name: str = "", session: 
         moment = parse_moment(at, now=app.clock.now())
         found = [one for one in found if one.time <= moment]
         if not found:
-            raise UserError(f"There is no snapshot from before {at}.", "See: handoff snapshots")
+            raise UserError(f"There is no snapshot from before {at}.", "See: handoff snapshot list")
     else:  # what a restore (or only its dry run) kept is its way back, not what a person wants to go back to
         guards = tuple(f"before {operation} of " for operation in (RESTORE, UNDO))
         found = [one for one in found if not one.reason.startswith(guards)] or found
@@ -279,7 +279,7 @@ def home_of(app: App, *, snapshot_store: SnapshotStore, chosen: Snapshot) -> Sna
     if not os.path.lexists(os.path.join(chosen.top, ".git")):
         raise UserError(
             f"The checkout {chosen.top} is gone.",
-            f"Restore it somewhere else: handoff restore {chosen.short} --into DIR",
+            f"Restore it somewhere else: handoff snapshot restore {chosen.short} --into DIR",
         )
     place = Location(open_source(chosen.top), snapshot_store.place.project, chosen.workspace)
     return SnapshotStore(place, SnapshotRepo(place.store, app.settings.environment))

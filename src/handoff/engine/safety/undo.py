@@ -27,7 +27,7 @@ def undo_restore(app: App, *, snapshot_store: SnapshotStore, chosen: Snapshot, d
     if not sides.then:
         raise Refused(
             f"An older handoff made the snapshot {chosen.short} and did not note what it changed next.",
-            f"See what differs, then bring back what you want: handoff restore {chosen.short} --dry-run",
+            f"See what differs, then bring back what you want: handoff snapshot restore {chosen.short} --dry-run",
         )
     done = plans.read_done(snapshot_store.store, sides.then)
     return _take_back(app, snapshot_store, chosen, done, dry_run=dry_run)
@@ -47,7 +47,7 @@ def undo_session(
     if started is None:
         raise UserError(
             f"There is no snapshot from the start of session '{session}'.",
-            f"See what there is: handoff snapshots --session {session}",
+            f"See what there is: handoff snapshot list --session {session}",
         )
     home = home_of(app, snapshot_store=snapshot_store, chosen=started)
     last = next((one for one in found if one.workspace == started.workspace and one.time > started.time), None)

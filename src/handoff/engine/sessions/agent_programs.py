@@ -48,7 +48,7 @@ def client_of(app: App, *, agent: str, config: Config | None = None, versions: d
     if not program and adapter.programs:
         raise NotInstalled(
             f"{adapter.title} is not installed: no '{adapter.programs[0]}' on the PATH.",
-            f"Install it, or choose another: {app.settings.program} agents",
+            f"Install it, or choose another: {app.settings.program} agent list",
         )
     versions = {} if versions is None else versions
     mark = f"{program}@{os.stat(program).st_mtime_ns}" if program else ""

@@ -45,7 +45,7 @@ class ConcludedSession(Record):
     def words(self) -> str:
         why = f" ({self.outcome.reason})" if self.outcome.reason else ""
         wait = f", to go on at {stamp(self.outcome.until)}" if self.outcome.until else ""
-        asked = " A person is asked: see `handoff gates`." if self.task.state == states.GATED else ""
+        asked = " A person is asked: see `handoff gate list`." if self.task.state == states.GATED else ""
         return f"Session {self.session}: {self.outcome.kind}{why}{wait}. Task '{self.task.label}' is {self.task.state}.{asked}"
 
 

@@ -150,7 +150,7 @@ def _is_scratch(app: App, permissions: Permissions, path: str) -> bool:
 def _outside_workspace(app: App, permissions: Permissions, path: str) -> str:
     return (
         f"handoff: {path} lies outside the workspace {permissions.workspace} of task '{permissions.task}'. "
-        f"Work inside the workspace. If the task needs it: {app.settings.program} block 'I need {path}'"
+        f"Work inside the workspace. If the task needs it: {app.settings.program} task block 'I need {path}'"
     )
 
 
@@ -160,7 +160,7 @@ def _not_owned(app: App, permissions: Permissions, path: str) -> str:
     return (
         f"handoff: '{path}' is not yours to change in task '{permissions.task}'. {whose(app, app.settings.get('HANDOFF_PROJECT'), (permissions.key,), path)} "
         f"You may write: {mine}. Do without it, or ask for it with the request_path tool; "
-        f"if you cannot go on: {program} block 'I need {path} because ...'"
+        f"if you cannot go on: {program} task block 'I need {path} because ...'"
     )
 
 
@@ -196,7 +196,7 @@ def _stop(app: App, permissions: Permissions, call: Call) -> HookAnswer:
     check = f" Its check is `{task.check_command}`; handoff runs it when you report." if task.check_command else ""
     return HookAnswer(
         refusal=f"handoff: task '{permissions.task}' is neither done nor blocked yet.{check} Finish the work, then report with the "
-        f"finish tool or: {program} done --summary 'what you did'. If you cannot go on: {program} block 'what you need'"
+        f"finish tool or: {program} task done --summary 'what you did'. If you cannot go on: {program} task block 'what you need'"
     )
 
 

@@ -96,7 +96,7 @@ def refuse_held(app: App, agent: str) -> None:
     if held is not None and held.until > app.clock.now():
         raise Refused(
             f"Agent {agent} is to start later, after {stamp(held.until)}: {held.reason}",
-            f"Wait, or if that is over: {app.settings.program} agents retry {agent}",
+            f"Wait, or if that is over: {app.settings.program} agent retry {agent}",
         )
 
 

@@ -28,7 +28,7 @@ def ask_human(
     asks; what a session that we started would take is shown to them and nothing more, unless their settings say otherwise.
     """
     if not question.strip():
-        raise UserError("Say what you want to know.", "For example: handoff ask 'May I drop the old table?'")
+        raise UserError("Say what you want to know.", "For example: handoff task ask 'May I drop the old table?'")
     if fallback and within is not None and not _may_answer_itself(app, held.session):
         question = (
             f"{question.strip()}\nThe session would take '{fallback}' after {age(within)}. Nothing counts without you."

@@ -92,12 +92,12 @@ def start(
     client = client_of(app, agent=request.agent, config=config, versions=versions)
     if request.agent == PERSON:
         raise UserError(
-            "A person is not started.", f"Open the task instead: {app.settings.program} open {request.task}"
+            "A person is not started.", f"Open the task instead: {app.settings.program} task open {request.task}"
         )
     if request.terminal and client.adapter.interactive is None:
         raise UserError(
             f"{client.adapter.title} is not started in a terminal by handoff.",
-            f"Claim the task and start it yourself: {app.settings.program} claim {request.task}".rstrip(),
+            f"Claim the task and start it yourself: {app.settings.program} task claim {request.task}".rstrip(),
         )
     if claim is not None:
         started = _begin(app, config, request, client, claim, known={} if versions is None else versions)

@@ -91,7 +91,7 @@ def worker_settings(
         if adapter.programs and not any(program_of(app, program) for program in adapter.programs):
             raise UserError(
                 f"{adapter.title} is not installed: no '{adapter.programs[0]}' on the PATH.",
-                f"Install it, or let this machine work with another: {app.settings.program} agents",
+                f"Install it, or let this machine work with another: {app.settings.program} agent list",
             )
     workspace = "shared" if in_checkout else ""
     return WorkerSettings(tuple(dict.fromkeys(agents)), tuple(words), labels_of(app, said=labels), project, workspace)

@@ -7,10 +7,13 @@ import json
 from handoff.base.errors import Refused, UserError
 from handoff.base.files import remove
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.board import gates
+from handoff.board import addresses, gates
 from handoff.board.events import journal
 from handoff.board.sessions import holds, pauses
-from handoff.board.tasks import batches, outcomes, requirements, states, tasks
+from handoff.board.tasks import batches, flows, outcomes, requirements, states, tasks
+from handoff.board.tasks.batches import Batch
+from handoff.board.tasks.flows import Flow
+from handoff.board.tasks.tasks import Task
 from handoff.engine.fanout import stop_files, views
 from handoff.engine.fanout.paths import document, leftovers
 from handoff.engine.fanout.tab_urls import Job
@@ -23,13 +26,13 @@ from handoff.engine.workspaces import arrival, running, task_work
 if TYPE_CHECKING:
     from typing import Any
 
+    from handoff.board.addresses import Addressed
     from handoff.board.events.journal import Event
     from handoff.board.gates import Gate, Waiting
     from handoff.board.sessions.holds import Hold
     from handoff.board.sessions.pauses import Pause
-    from handoff.board.tasks.batches import Batch
     from handoff.board.tasks.outcomes import Outcome
-    from handoff.board.tasks.tasks import Need, Task
+    from handoff.board.tasks.tasks import Need
     from handoff.engine.app import App
     from handoff.engine.tasks.open_tab import OpenedTab
 
@@ -45,6 +48,11 @@ def person(app: App) -> str:
 def find_task(app: App, name: str, *, project: str = "") -> Task:
     """The task a person means by `id`, `batch/id` or, from another project, `--project`."""
     return tasks.find(app.database, project=find_project(app, name=project).name, id=name)
+
+
+def find_address(app: App, name: str, *, project: str = "") -> Addressed:
+    """The task, batch, flow or incident a person means."""
+    return addresses.find(app.database, project=find_project(app, name=project).name, name=name)
 
 
 def known_projects(app: App) -> list[str]:
@@ -90,24 +98,48 @@ def reject(app: App, task: Task, *, reason: str, by: str = "") -> Outcome:
 
 def answer(app: App, *, code: str, word: str, text: str = "", by: str = "") -> Outcome:
     """Answer the gate a one-time code belongs to: yes, no with a reason, or edit with the text as it is to be."""
-    gate = gates.find(app.database, code=code.strip().lower())
-    task = tasks.get(app.database, key=gate.task)
+    gate = gates.by_code(app.database, code=code.strip().lower())
+    if gate is None:
+        raise UserError("This code answers no gate.", "Copy it whole from the notification, or see: handoff gate list")
+    task, by = tasks.get(app.database, key=gate.task), by or "a code"
     if word == "yes":
-        return approve(app, task, reason=text, by=by or "a code")
+        return approve(app, task, reason=text, by=by)
     if word == "no":
-        return reject(app, task, reason=text or "no reason was given", by=by or "a code")
+        return reject(app, task, reason=text or "no reason was given", by=by)
     if word != "edit":
         raise UserError(f"'{word}' is no answer.", "Say yes, no or edit.")
     if not text.strip():
         raise UserError("An edit needs the text as it is to be.", "Nothing was answered.")
-    return approve(app, task, answer=text, by=by or "a code")
+    return approve(app, task, answer=text, by=by)
+
+
+def asked_by(app: App, name: str, *, project: str = "") -> tuple[Task, bool]:
+    """The task whose gate is meant by a one-time code or an address, and whether it was the code."""
+    gate = gates.by_code(app.database, code=name.strip().lower())
+    if gate is not None:
+        return tasks.get(app.database, key=gate.task), True
+    try:
+        found = find_address(app, name, project=project)
+    except UserError as error:
+        hint = "Copy a code whole from the notification, or see: handoff gate list"
+        raise UserError(f"{error.message} It is no code of a gate either.", hint) from error
+    key: int | None = None
+    if isinstance(found, Task):
+        return found, False
+    if isinstance(found, Flow):
+        key = found.task
+    elif isinstance(found, Batch):
+        key = found.fan_in
+    if key is None:
+        raise UserError(f"'{name}' asks nothing.", f"See: {app.settings.program} gate list")
+    return tasks.get(app.database, key=key), False
 
 
 def gate_of(app: App, task: Task) -> Gate:
     """The latest gate of a task, with the text that may be changed."""
     gate = gates.of_task(app.database, key=task.key)
     if gate is None:
-        raise UserError(f"Task '{task.label}' never waited for an answer.", f"See: {app.settings.program} gates")
+        raise UserError(f"Task '{task.label}' never waited for an answer.", f"See: {app.settings.program} gate list")
     return gate
 
 
@@ -125,7 +157,7 @@ def retry(app: App, task: Task) -> Outcome:
         if waits:
             outcome = outcomes.Outcome(tasks.edit(transaction, key=task.key, not_before=0.0, session=person(app)))
         elif task.kind == tasks.PHASE:
-            hint = f"{app.settings.program} flow retry {task.scope}, perhaps with --note 'what to mind'"
+            hint = f"{app.settings.program} retry {task.scope}, perhaps with --note 'what to mind'"
             raise Refused(f"'{task.label}' is a phase of the flow '{task.scope}', which knows where to begin.", hint)
         else:
             outcome = outcomes.retry(transaction, key=task.key, session=person(app))
@@ -243,10 +275,19 @@ def events(
     return journal.since(app.database, seq=since, project=project)
 
 
+def events_of(app: App, found: Batch | Flow, *, since: int | None = None, limit: int = 50) -> list[Event]:
+    """The same for a batch with its parts, or for a flow with its phases."""
+    if isinstance(found, Batch):
+        most = {"limit": limit} if since is None else {}
+        return journal.of_batch(app.database, key=found.key, seq=since or 0, **most)
+    lines = [event for event in flows.events(app.database, found) if event.seq > (since or 0)]
+    return lines[-limit:] if since is None else lines
+
+
 def open_(app: App, task: Task, *, way: str = "") -> OpenedTab:
     """Bring a task to a person's tab."""
     if task.ended:
-        raise UserError(f"Task '{task.label}' is {task.state}.", f"See: {app.settings.program} queue")
+        raise UserError(f"Task '{task.label}' is {task.state}.", f"See: {app.settings.program} task list")
     if task.state == states.WAITING:
         raise UserError(f"Task '{task.label}' still waits.", f"See: {app.settings.program} show {task.label}")
     stop_files.read_files(app, task.project)

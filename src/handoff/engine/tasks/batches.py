@@ -144,7 +144,7 @@ def _refuse_live_names(app: App, project: Project, manifest: Manifest) -> None:
         if task.scope == manifest.batch_id:
             raise Conflict(
                 f"Batch '{manifest.batch_id}' of project '{project.name}' is still open.",
-                f"Use another id, or end it: {app.settings.program} cancel --batch {manifest.batch_id}",
+                f"Use another id, or end it: {app.settings.program} cancel {manifest.batch_id}",
             )
         if task.id in wanted:
             raise Conflict(
@@ -220,6 +220,24 @@ def complete(app: App, batch: Batch, *, minutes: float | None, summary: str) -> 
 def parts_of(app: App, batch: Batch) -> list[Task]:
     """The sub-tasks of a batch, without its fan-in."""
     return [part for part in tasks.of_batch(app.database, batch=batch.key) if part.kind == tasks.SUB_TASK]
+
+
+class BatchCounts(Record):
+    """A batch with how many of its parts are in each state."""
+
+    batch: Batch
+    counts: dict[str, int]
+
+
+def listing(app: App, *, project: str = "", include_ended: bool = False) -> list[BatchCounts]:
+    """The batches, newest first."""
+    found = []
+    for batch in batches.listing(app.database, project=project, include_ended=include_ended):
+        counts: dict[str, int] = {}
+        for part in parts_of(app, batch):
+            counts[part.state] = counts.get(part.state, 0) + 1
+        found.append(BatchCounts(batch, counts))
+    return found
 
 
 class BatchStatus(Record):

@@ -1,4 +1,4 @@
-"""What a session outside our control was given: its id and fence, kept so that a person types only `handoff done`."""
+"""What a session outside our control was given: its id and fence, kept so that a person types only `handoff task done`."""
 
 from __future__ import annotations
 

@@ -36,12 +36,12 @@ def find(app: App, *, task: str = "", project: str = "", session: str = "", fenc
             known = sessions.get(app.database, id=local_claim.session)
             if known is None:
                 raise UserError(
-                    f"Session {local_claim.session} holds no task.", f"Take one: {app.settings.program} claim"
+                    f"Session {local_claim.session} holds no task.", f"Take one: {app.settings.program} task claim"
                 )
             if known.task is None:  # it has reported, or lost its task to somebody else: it must stop either way
                 raise Conflict(
                     f"Session {known.id} holds no task any more.",
-                    f"Stop working on it; see: {app.settings.program} queue",
+                    f"Stop working on it; see: {app.settings.program} task list",
                 )
             key = known.task
         found = tasks.get(app.database, key=key) if key else _named(app, task, project)
@@ -55,7 +55,7 @@ def find(app: App, *, task: str = "", project: str = "", session: str = "", fenc
     if not task:
         raise UserError(
             "No claim of yours is known in this folder.",
-            f"Take a task first: {app.settings.program} claim. Or name one: --task TASK",
+            f"Take a task first: {app.settings.program} task claim. Or name one: --task TASK",
         )
     found = _named(app, task, project)
     if fence is not None:
@@ -78,7 +78,7 @@ def _named(app: App, task: str, project: str) -> Task:
 def beat(app: App, held: CurrentClaim, *, lease: float = 0.0) -> Task:
     """A sign of life; the lease is renewed by the database's clock."""
     if held.fence is None:
-        raise UserError(f"Nobody here holds '{held.task.label}'.", f"Take it first: {app.settings.program} claim")
+        raise UserError(f"Nobody here holds '{held.task.label}'.", f"Take it first: {app.settings.program} task claim")
     with dropping_stale_claim(app, held):
         task = leases.heartbeat(app.database, key=held.task.key, fence=held.fence, lease_seconds=lease)
     if task.state != held.task.state:  # thought dead, and back: its files offered the task to others

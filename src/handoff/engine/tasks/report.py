@@ -95,7 +95,7 @@ def claim_as(
     )
     if claim is None:
         why = leases.why_idle(app.database, who=who, project=who.project, limits=limits)
-        raise UserError(f"Nothing to take in project {who.project}: {why}.", f"See: {app.settings.program} queue")
+        raise UserError(f"Nothing to take in project {who.project}: {why}.", f"See: {app.settings.program} task list")
     return claim
 
 
@@ -296,7 +296,7 @@ def _judge(
         name, program = task_clones.name_of(task), app.settings.program
         raise Refused(
             f"'{task.label}' cannot be judged: the workspace {name} its session worked in is gone.",
-            f"Bring it back: {program} workspace revive {name}. Or give the task back: {program} release {task.label}",
+            f"Bring it back: {program} workspace revive {name}. Or give the task back: {program} task release {task.label}",
         )
     folder = _worked_in(app, task, held.workspace)
     sandboxed = task.is_from_inside or task_clones.is_sandboxed(app, project=task.project, session=held.session)
@@ -346,7 +346,7 @@ def _refusal(app: App, task: Task, evidence: Evidence, outside: list[str]) -> Re
         return Refused(
             f"'{task.label}' is not done: since it was claimed, files changed that it does not own: {shown}",
             f"If you changed them, take that back. If somebody else did, leave them alone; a person then says:"
-            f" {program} done {task.label} --accept-outside WHOSE",
+            f" {program} task done {task.label} --accept-outside WHOSE",
         )
     verdict = evidence.verdict
     tail = f"\n{verdict.tail}" if verdict and verdict.tail else ""

@@ -182,7 +182,7 @@ def _blocked(ground: _Ground, member: Member, what: str, lines: list[str]) -> No
     branch, program, label = f"handoff/{member.name}", ground.app.settings.program, ground.task.label
     more = [
         f"Its work is judged and kept on the branch {branch}. See it: git show {branch}",
-        f"Then: {program} approve {label}, which tries again. Or bring it in by hand (git cherry-pick {branch}) and approve.",
+        f"Then: {program} answer {label} yes, which tries again. Or bring it in by hand (git cherry-pick {branch}) and say yes.",
     ]
     return NotLanded("\n".join([f"'{label}' has not landed: {what}.", *lines]), "\n".join(more))
 

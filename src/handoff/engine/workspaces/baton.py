@@ -203,13 +203,13 @@ def _report(app: App, task: Task, batch: Batch | None, clone: str) -> str:
     if task.state == "running":
         target += f" --session {task.held_by} --fence {task.fence}"
     else:
-        lines.append(f"{program} claim {target}        # first: now the task is yours")
+        lines.append(f"{program} task claim {target}        # first: now the task is yours")
         target = ""
     words = f"{program} heartbeat {target}".rstrip()
     lines.append(f"{words:<40} # now and then, and after each long step")
-    words = f"{program} done {target}".rstrip()
+    words = f"{program} task done {target}".rstrip()
     lines.append(f"{words} --summary 'what you did'")
-    lines.append(f"{program} block {target}".rstrip() + " 'what you need'   # when you cannot go on")
+    lines.append(f"{program} task block {target}".rstrip() + " 'what you need'   # when you cannot go on")
     text = fenced("\n".join(lines), "sh")
     if clone:
         text += (

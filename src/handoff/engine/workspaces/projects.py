@@ -86,7 +86,7 @@ def move(app: App, *, name: str, execute: bool) -> KnownProject:
     here = find_project(app).workspace
     current = project_name(app, here)
     if current == name:
-        raise UserError(f"'{name}' is the project of this checkout already.", f"See: {program} queue")
+        raise UserError(f"'{name}' is the project of this checkout already.", f"See: {program} task list")
     if found.folders:
         raise Refused(
             f"'{name}' belongs to {found.folders[0]}, which is there.",
@@ -96,7 +96,7 @@ def move(app: App, *, name: str, execute: bool) -> KnownProject:
     if mine is not None and mine.live:
         raise Refused(
             f"This checkout is project '{current}' and has {mine.live} live tasks of its own.",
-            f"End them first: {program} queue",
+            f"End them first: {program} task list",
         )
     if execute:
         if not files.project_owners(app.settings.home, name) and found.gone:

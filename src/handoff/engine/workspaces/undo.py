@@ -78,7 +78,7 @@ def choose_operation(app: App, *, snapshot_store: SnapshotStore, name: str = "")
     """The newest operation, or the one an id means."""
     found = operations(app, snapshot_store=snapshot_store)
     if not found:
-        raise UserError("There is nothing to undo here.", "See what can be restored: handoff snapshots")
+        raise UserError("There is nothing to undo here.", "See what can be restored: handoff snapshot list")
     if not name:
         return found[0]
     matching = [one for one in found if len(name) >= _SHORTEST_ID and one.id.startswith(name)]
@@ -142,7 +142,7 @@ def _undo_removal(app: App, snapshot_store: SnapshotStore, kept: Snapshot, *, dr
     if read_workspace(os.path.join(snapshot_store.place.project, "workspaces", name)) is not None:
         raise Refused(
             f"There is a workspace '{name}' again. Nothing was changed.",
-            f"Bring the removed one back beside it: handoff restore {kept.short} --into DIR",
+            f"Bring the removed one back beside it: handoff snapshot restore {kept.short} --into DIR",
         )
     if not dry_run:
         revive_workspace(app, name=name, snapshot_store=snapshot_store)

@@ -128,7 +128,7 @@ def revive_workspace(app: App, *, name: str, snapshot_store: SnapshotStore | Non
     workspace = read_workspace(os.path.join(snapshot_store.place.project, "workspaces", check_id(name, "workspace")))
     workspace = workspace or read_copy(snapshot_store.place.project, name)
     if workspace is None or workspace.kind == SHARED:
-        raise UserError(f"Nothing is known of a workspace '{name}'.", "See: handoff snapshots")
+        raise UserError(f"Nothing is known of a workspace '{name}'.", "See: handoff snapshot list")
     if os.path.lexists(workspace.tree):
         raise UserError(f"{workspace.tree} is there.", "Move it away first if it is not what it should be.")
     found = snapshots(snapshot_store.store, name)

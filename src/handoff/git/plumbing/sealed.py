@@ -259,5 +259,5 @@ def refuse_exchanged(top: str) -> None:
     if os.path.islink(folder) or not os.path.isdir(folder):
         raise Refused(
             f"{folder} is not the git folder the workspace was made with.",
-            f"Look at it. Its snapshots are safe: handoff snapshots --session {os.path.basename(os.path.dirname(top))}",
+            f"Look at it. Its snapshots are safe: handoff snapshot list --session {os.path.basename(os.path.dirname(top))}",
         )

@@ -235,7 +235,7 @@ def plan_undo(
         more = f" and {len(in_the_way) - _SHOWN} more" if len(in_the_way) > _SHOWN else ""
         raise Refused(
             f"Later work stands in the way: {'; '.join(in_the_way[:_SHOWN])}{more}. Nothing was changed.",
-            "Commit it or move it away and undo again, or take back single files: handoff restore ID --path PATH",
+            "Commit it or move it away and undo again, or take back single files: handoff snapshot restore ID --path PATH",
         )
     modes = modes_of(store, sides)
     bits = {}

@@ -152,7 +152,7 @@ def reserve(home: str, place: Location, order: WorkspaceRequest, *, now: float) 
             )
         tree = place.source.top if order.kind == SHARED else os.path.join(folder, TREE)
         if order.kind != SHARED and os.path.lexists(tree):
-            raise Conflict(f"{tree} is in the way.", "Look at it; then: handoff gc --apply")
+            raise Conflict(f"{tree} is in the way.", "Look at it; then: handoff project tidy --execute")
         workspace = Workspace(
             name=order.name,
             kind=order.kind,

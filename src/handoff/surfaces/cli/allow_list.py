@@ -19,19 +19,19 @@ _HELD = ("task", "project", "session", "fence")
 # writes a file the caller names.
 PASSED: dict[str, tuple[str, ...]] = {
     "heartbeat": (*_HELD, "lease", "words"),
-    "done": (*_HELD, "name", "summary"),
-    "block": (*_HELD, "reason"),
-    "release": (*_HELD, "name", "reason"),
-    "ask": (*_HELD, "question"),
-    "queue": ("project", "state", "include_ended", "limit"),
-    "show": ("project", "task"),
-    "log": ("project", "task", "lines"),
-    "gates": ("project",),
-    "snapshot": ("message", "session", "ignored"),
+    "task done": (*_HELD, "name", "summary"),
+    "task block": (*_HELD, "reason"),
+    "task release": (*_HELD, "name", "reason"),
+    "task ask": (*_HELD, "question"),
+    "task list": ("project", "state", "include_ended", "limit"),
+    "show": ("project", "address"),
+    "log": ("project", "address", "lines"),
+    "gate list": ("project",),
+    "snapshot take": ("message", "session", "ignored"),
     "mcp": (),
 }
-_ANY_TASK = ("show", "log")  # reading: every task of the project
-_IN_WORKSPACE = ("snapshot",)
+_ANY_TASK = ("show", "log")  # reading: every task of the project, and nothing else that has an address
+_IN_WORKSPACE = ("snapshot take",)
 
 
 class Caller(Record):
@@ -77,9 +77,10 @@ class AllowList:
                 continue
             if option not in PASSED[name]:
                 raise Refused(f"A sandboxed session may not use that option of '{name}' ({option}).", "Leave it out.")
-            self._own_name(name, option, value)
+            self._own_name(option, value)
+        given.only_tasks = name in _ANY_TASK
 
-    def _own_name(self, name: str, option: str, value: object) -> None:
+    def _own_name(self, option: str, value: object) -> None:
         mine = {
             "session": (self.caller.session,),
             "project": (self.caller.project,),
@@ -87,8 +88,6 @@ class AllowList:
             "task": (self.caller.task, self.caller.task.rpartition("/")[2]),
         }
         mine["name"] = mine["task"]
-        if option in ("task", "name") and name in _ANY_TASK:
-            return
         if option in _NAMES and value not in mine[option]:
             raise Refused(
                 f"You speak for {self.caller.session} and task '{self.caller.task}' alone, not for {value!r}.",

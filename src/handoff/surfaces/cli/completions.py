@@ -26,7 +26,7 @@ class Words(Record):
 
 def table(program: str) -> list[Words]:
     """Every command with what may follow it."""
-    found = []
+    found: dict[str, Words] = {}
     for name, entry in CATALOG.items():
         _, parser = load(name, program)
         options: list[str] = []
@@ -39,8 +39,14 @@ def table(program: str) -> list[Words]:
                     options += [word for sub in verb._actions for word in sub.option_strings]  # noqa: SLF001 - argparse shows its parsers no other way
             elif action.choices and not action.option_strings:
                 choices += [str(choice) for choice in action.choices]
-        found.append(Words(name, entry.help, tuple(sorted(set(options))), tuple(choices), name in FEATURE_COMMANDS))
-    return found
+        noun, _, verb_word = name.partition(" ")
+        known = found.get(noun, Words(noun, entry.help if not verb_word else "", (), (), noun in FEATURE_COMMANDS))
+        found[noun] = known._replace(
+            options=tuple(sorted({*known.options, *options})),
+            choices=(*known.choices, *([verb_word] if verb_word else choices)),
+        )
+    verbs = {row.name: ", ".join(row.choices) for row in found.values()}
+    return [row if row.help else row._replace(help=verbs[row.name]) for row in found.values()]
 
 
 def script(shell: str, program: str) -> str:

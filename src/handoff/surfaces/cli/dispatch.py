@@ -9,12 +9,16 @@ from handoff.base.errors import HandoffError, UsageError
 from handoff.base.record import TYPE_CHECKING
 from handoff.base.settings import from_environment
 from handoff.engine.app import App
-from handoff.surfaces.cli.catalog import CATALOG
+from handoff.surfaces.cli.catalog import CATALOG, NOUNS
 from handoff.surfaces.cli.command import Command, Context, Parser, common_options
 from handoff.surfaces.cli.output import Output
 
 if TYPE_CHECKING:
+    import argparse
+
     from handoff.surfaces.cli.allow_list import AllowList
+
+_GLOBAL = {"--json": 1, "-C": 2, "--feature": 2}  # options that may stand before a verb, with how many words they take
 
 
 def dispatch(words: list[str], rules: AllowList | None = None) -> int:
@@ -68,15 +72,25 @@ def _dispatch(words: list[str], app: App, out: Output, rules: AllowList | None =
 
         text = manual.answer(rest if chosen == "help" else [], app.settings.program)
         if not text:
-            return _dispatch([rest[0], "--help"], app, out)
+            return _dispatch([*rest, "--help"], app, out)
         out.raw(text)
         return 0
     if not chosen:
         from handoff.surfaces.cli import overview
 
         return overview.what_now(Context(app, out))
+    chosen, rest = resolve(chosen, rest)
+    if chosen in NOUNS and chosen not in CATALOG:
+        from handoff.surfaces.cli import manual
+
+        out.raw(manual.noun(chosen, rest, app.settings.program))
+        return 0
+    if chosen not in CATALOG:
+        from handoff.surfaces.cli import manual
+
+        manual.refuse_old(chosen, rest, app.settings.program)
     command, parser = load(chosen, app.settings.program)
-    arguments = parser.parse_args(rest)
+    arguments = _parsed(parser, chosen, rest)
     if getattr(arguments, "directory", None):
         _move(arguments.directory)
     if getattr(arguments, "feature", None) is not None:
@@ -91,6 +105,7 @@ def _dispatch(words: list[str], app: App, out: Output, rules: AllowList | None =
 
 def _ruled(chosen: str, rest: list[str], given: dict[str, str], app: App, out: Output, rules: AllowList) -> int:
     """A command of a sandboxed session: it works where the rules say, and asks for nothing they do not name."""
+    chosen, rest = resolve(chosen, rest)
     rules.command(chosen, given.get("directory", ""))
     command, parser = load(chosen, app.settings.program)
     arguments = parser.parse_args(rest)
@@ -98,6 +113,32 @@ def _ruled(chosen: str, rest: list[str], given: dict[str, str], app: App, out: O
     out.json_wanted = getattr(arguments, "json", False)
     os.chdir(rules.place(chosen))
     return command.run(Context(app, out), arguments) or 0
+
+
+def resolve(name: str, rest: list[str]) -> tuple[str, list[str]]:
+    """A noun with its verb as one name, and the words after it; a noun alone does what it does by default."""
+    if name not in NOUNS:
+        return name, rest
+    at = 0
+    while at < len(rest) and (rest[at] in _GLOBAL or rest[at].startswith("--feature=")):
+        at += _GLOBAL.get(rest[at], 1)
+    word = rest[at] if at < len(rest) else ""
+    if f"{name} {word}" in CATALOG:
+        return f"{name} {word}", [*rest[:at], *rest[at + 1 :]]
+    if word in ("-h", "--help") or (word and not word.startswith("-")):
+        return name, rest
+    full = f"{name} {NOUNS[name]}"
+    return (full, rest) if full in CATALOG else (name, [NOUNS[name], *rest])
+
+
+def _parsed(parser: Parser, name: str, rest: list[str]) -> argparse.Namespace:
+    try:
+        return parser.parse_args(rest)
+    except UsageError:
+        from handoff.surfaces.cli import manual
+
+        manual.refuse_old(name, rest, parser.prog.partition(" ")[0])
+        raise
 
 
 def load(name: str, program: str) -> tuple[Command, Parser]:
@@ -111,11 +152,22 @@ def load(name: str, program: str) -> tuple[Command, Parser]:
     parser = Parser(
         prog=f"{program} {name}",
         description=entry.help[:1].upper() + entry.help[1:] + ".",
-        epilog=command.epilog or None,
+        epilog=_epilog(name, command),
     )
     command.arguments(parser)
     common_options(parser, shows=command.shows)
     return command, parser
+
+
+def _epilog(name: str, command: Command) -> str | None:
+    """The examples of a command; a noun whose verbs stand in several files names the others."""
+    if name not in NOUNS:
+        return command.epilog or None
+    more = [
+        f"  {known.partition(' ')[2]:<12} {CATALOG[known].help}" for known in CATALOG if known.startswith(f"{name} ")
+    ]
+    said = ["\n".join([f"more verbs of {name}:", *more])] if more else []
+    return "\n\n".join([*said, *([command.epilog] if command.epilog else [])]) or None
 
 
 def _global_options(words: list[str]) -> tuple[str, list[str], dict[str, str]]:
@@ -156,5 +208,5 @@ def _move(directory: str) -> None:
 def _did_you_mean(name: str, program: str) -> str:
     from difflib import get_close_matches
 
-    close = get_close_matches(name, CATALOG, n=2)
+    close = get_close_matches(name, {*CATALOG, *NOUNS}, n=2)
     return (f"Did you mean: {', '.join(close)}? " if close else "") + f"All commands: {program} help --all"

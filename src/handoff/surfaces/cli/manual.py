@@ -5,37 +5,36 @@ from __future__ import annotations
 import os
 
 from handoff.base.errors import UsageError, UserError
-from handoff.surfaces.cli.catalog import CATALOG
+from handoff.surfaces.cli.catalog import CATALOG, NOUNS
 
 FIRST = {
     "Look": {
         "board": "the same, live, with keys",
         "status": "where the feature, its tasks, flows and batches stand",
-        "show TASK": "one task with its history",
-        "log [TASK]": "what happened; -f follows",
+        "show ADDRESS": "a task, batch, flow, gate or incident",
+        "log [ADDRESS]": "what happened; -f follows",
     },
     "Decide": {
-        "gates": "what waits for your answer",
-        "approve TASK": "say yes to it; reject TASK REASON says no",
-        "retry TASK": "let what is blocked try again",
-        "pause": "start nothing new; resume goes on",
+        "answer GATE": "yes, no or your text to what waits for you",
+        "retry ADDRESS": "let what is blocked try again",
+        "pause [ADDRESS]": "start nothing new; resume goes on",
         "undo": "take back a landing, restore, commit or removal",
     },
     "Hand over": {
         "init NAME": "begin a feature: goal, spec, plan",
         "continue": "print the prompt for the next session",
-        "dump": "write a task down, or open a batch of them",
-        "claim": "take a task; done reports it, and its check decides",
+        "task": "work with a check: add, list, claim, done",
         "land BRANCH": "merge finished work, checked, into your branch",
     },
     "Let agents work": {
         "work": "start agents on what is ready",
+        "batch": "split work over agents that own different files",
         "flow": "plan, red, green, refactor: each step checked",
         "session": "one agent on one task: start, log, stop",
     },
     "Keep in order": {
         "safe-commit PATH": "commit only your own paths",
-        "snapshot": "keep all files as they are; restore brings them back",
+        "snapshot": "keep all files as they are; list, diff, restore",
         "doctor": "what is wrong, and the command that fixes it",
     },
 }
@@ -52,12 +51,12 @@ def help_text(program: str) -> str:
     ]
     for group, commands in FIRST.items():
         lines += [group, *(f"  {name:<17} {text}" for name, text in commands.items())]
-    shown = sum(map(len, FIRST.values()))
+    shown, known = sum(map(len, FIRST.values())), len({name.partition(" ")[0] for name in CATALOG})
     return "\n".join(
         [
             *lines,
             "",
-            f"{shown} of {len(CATALOG)} commands. All: {program} help --all   One: {program} help NAME",
+            f"{shown} of {known} commands. All: {program} help --all   One: {program} help NAME",
             f"Pages of the manual: {program} help docs   One: {program} help TOPIC, for example {program} help fan-out",
             "",
         ]
@@ -91,24 +90,97 @@ def answer(words: list[str], program: str) -> str:
     """What `help` says to these words; nothing when they name a command, whose own help is the answer."""
     if not words:
         return help_text(program)
-    topic = words[0]
+    topic = " ".join(words)
     if topic == "--all":
         return every_command(program)
     if topic.startswith("docs"):
         return page(topic, program)
-    if topic in CATALOG:
+    if words[0] in CATALOG or words[0] in NOUNS:
         return ""
+    refuse_old(words[0], words[1:], program)
     found = [name for name in _pages() if os.path.basename(name) in (f"{topic}.md", topic)]
     if not found:
         from difflib import get_close_matches
 
-        known = dict.fromkeys([*CATALOG, *(os.path.basename(name).removesuffix(".md") for name in _pages())])
+        known = dict.fromkeys([*CATALOG, *NOUNS, *(os.path.basename(name).removesuffix(".md") for name in _pages())])
         close = get_close_matches(topic, known, n=2)
         hint = f"Did you mean: {', '.join(close)}? " if close else ""
         raise UsageError(
             f"There is no command and no page '{topic}'.", f"{hint}See: {program} help --all, or {program} help docs"
         )
     return page(found[0], program)
+
+
+def noun(name: str, rest: list[str], program: str) -> str:
+    """The page of a noun: its verbs. Another word after it is refused."""
+    verbs = {known.partition(" ")[2]: entry.help for known, entry in CATALOG.items() if known.startswith(f"{name} ")}
+    said = next((word for word in rest if not word.startswith("-")), "")
+    if said:
+        refuse_old(name, rest, program)
+        raise UsageError(f"There is no '{program} {name} {said}'.", f"There are: {', '.join(verbs)}")
+    return "\n".join(
+        [
+            f"usage: {program} {name} VERB ...",
+            "",
+            *(f"  {verb:<10} {text}" for verb, text in verbs.items()),
+            "",
+            f"{program} {name} alone is {program} {name} {NOUNS[name]}. More: {program} {name} VERB --help",
+            "",
+        ]
+    )
+
+
+RENAMED = {
+    "queue": "task list",
+    "open": "task open",
+    "claim": "task claim",
+    "done": "task done",
+    "block": "task block",
+    "release": "task release",
+    "ask": "task ask",
+    "gates": "gate list",
+    "approve": "answer TASK yes",
+    "reject": "answer TASK no REASON",
+    "gate answer": "answer CODE yes|no",
+    "workflow": "flow kinds",
+    "workflow show": "flow kinds NAME",
+    "workflow check": "flow kinds --check",
+    "workflow graph": "flow kinds --graph NAME",
+    "flow status": "flow list, and for one flow show FLOW",
+    "flow log": "log FLOW",
+    "flow pause": "pause FLOW",
+    "flow resume": "resume FLOW",
+    "flow cancel": "cancel FLOW",
+    "flow retry": "retry FLOW",
+    "pause --batch": "pause BATCH",
+    "pause --task": "pause TASK",
+    "resume --batch": "resume BATCH",
+    "resume --task": "resume TASK",
+    "cancel --batch": "cancel BATCH",
+    "agents": "agent list",
+    "agents retry": "agent retry",
+    "snapshots": "snapshot list",
+    "diff": "snapshot diff",
+    "restore": "snapshot restore",
+    "incidents": "incident list",
+    "incidents show": "show INCIDENT",
+    "incidents seen": "incident seen",
+    "collisions": "batch collisions",
+    "sandbox": "workspace run",
+    "verify": "record verify",
+    "notes": "record",
+    "gc": "project tidy",
+    "migrate-database": "database move",
+    "sync-files": "database files",
+}
+"""Our spellings of before the nouns, and what each is called now."""
+
+
+def refuse_old(name: str, rest: list[str], program: str) -> None:
+    """A spelling of before is refused with the one of today."""
+    for said in (*(f"{name} {word}" for word in rest), name):
+        if said in RENAMED:
+            raise UsageError(f"{program} {said} is now {program} {RENAMED[said]}.", f"See: {program} help --all")
 
 
 def _root() -> str:

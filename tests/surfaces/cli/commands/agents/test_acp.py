@@ -40,7 +40,9 @@ def run(repo, cli):
 
 
 def test_the_baton_comes_with_the_first_prompt_and_a_write_it_owns_is_done(run, repo):
-    end, said = run([["write", f"{repo.path}/src/a.txt", "x"], ["run", handoff("done", "--summary", "by-acp")]], code=0)
+    end, said = run(
+        [["write", f"{repo.path}/src/a.txt", "x"], ["run", handoff("task", "done", "--summary", "by-acp")]], code=0
+    )
     assert (end["state"], end["reason"]) == ("done", "by-acp")
     assert "write src/a.txt" in said
     assert repo.read("src/a.txt") == "x"
@@ -54,7 +56,7 @@ def test_a_foreign_write_and_a_foreign_permission_are_refused(run, repo):
             ["permission", "edit", f"{repo.path}/src/a.txt"],
             ["permission", "execute", f"{repo.path}/README.md"],
             ["write", f"{repo.path}/src/a.txt", "x"],
-            ["run", handoff("done", "--summary", "ok")],
+            ["run", handoff("task", "done", "--summary", "ok")],
         ],
         code=0,
     )
@@ -69,7 +71,7 @@ def test_a_foreign_write_and_a_foreign_permission_are_refused(run, repo):
 def test_a_stop_without_a_report_is_answered_with_another_prompt(run, repo):
     end, said = run(
         [["say", "I am finished"]],
-        [["write", f"{repo.path}/src/a.txt", "x"], ["run", handoff("done", "--summary", "second")]],
+        [["write", f"{repo.path}/src/a.txt", "x"], ["run", handoff("task", "done", "--summary", "second")]],
         code=0,
     )
     assert "neither done nor blocked" in said

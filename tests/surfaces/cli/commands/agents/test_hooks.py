@@ -17,7 +17,7 @@ def session(repo, cli):
     """A claimed task `demo` that owns src/ and one file, with the folder a session of it would have."""
     cli("dump", "--task", "demo", "--next", "write", "--owns", "src/", "--owns", "docs/*.md", "--owns", "one.txt")
     cli("dump", "--task", "other", "--next", "write too", "--owns", "other/")
-    claim = cli("claim", "demo", "--json").json
+    claim = cli("task", "claim", "demo", "--json").json
     return Held(repo, claim)
 
 
@@ -71,7 +71,7 @@ def test_an_edit_inside_the_ownership_is_let_through(session, path):
 
 def test_a_refused_edit_is_an_incident_of_its_session(session, cli):
     session.edit("other/x.py")
-    (found,) = cli("incidents", "--json").json["incidents"]
+    (found,) = cli("incident", "list", "--json").json["incidents"]
     assert (found["kind"], found["session"], found["evidence"]["layer"]) == ("refused", session.name, "agent hook")
     assert "other/x.py" in found["evidence"]["command"]
 
@@ -97,14 +97,14 @@ def test_no_way_around_leads_out_of_the_ownership(session, path, folder):
 def test_a_stop_is_refused_until_the_task_is_reported_and_only_so_often(session):
     first = session.hook("Stop", {"stop_hook_active": False})
     assert first["decision"] == "block"
-    assert "handoff done" in first["reason"]
+    assert "handoff task done" in first["reason"]
     for _ in range(2):
         assert session.hook("Stop", {"stop_hook_active": True})["decision"] == "block"
     assert session.hook("Stop", {"stop_hook_active": True}) == {}
 
 
 def test_a_reported_task_may_stop_at_once(session):
-    session.cli("block", "no key")
+    session.cli("task", "block", "no key")
     assert session.hook("Stop") == {}
 
 
@@ -112,7 +112,7 @@ def test_a_snapshot_is_taken_before_a_stop_and_before_a_compaction(session):
     session.repo.write("src/new.txt", "unsaved")
     session.hook("Stop")
     session.hook("PreCompact")
-    assert session.name in session.cli("snapshots", "--json").out
+    assert session.name in session.cli("snapshot", "list", "--json").out
     assert "no snapshot" not in session.read("calls")
 
 
@@ -180,7 +180,7 @@ def test_a_persons_own_session_starts_with_the_active_features_prompt(cli, repo)
 
 def test_a_persons_own_session_starts_with_the_task_claimed_in_its_folder(cli):
     cli("dump", "--task", "mine", "--next", "paint the broker")
-    cli("claim", "mine")
+    cli("task", "claim", "mine")
     said = json.loads(cli("hook", "claude", "SessionStart", stdin="{}").out)
     assert "paint the broker" in said["hookSpecificOutput"]["additionalContext"]
 

@@ -116,11 +116,13 @@ def test_two_parts_work_side_by_side_and_the_fan_in_lands_them_on_the_persons_br
     before = batch.repo.head()
     batch.repo.write("secret.txt", "dirty work of the person\n")
     first = batch.start(
-        "login/form", {"write": "src/form/new.txt", "text": "form"}, {"run": handoff("done", "--summary", "'the form'")}
+        "login/form",
+        {"write": "src/form/new.txt", "text": "form"},
+        {"run": handoff("task", "done", "--summary", "'the form'")},
     )
     second = batch.run(
         "login/api", {"run": "ls src/form"}, {"write": "src/api/b.txt", "text": "changed\n"},
-        {"run": "git add -A && git commit -q -m 'the api'"}, {"run": handoff("done")},
+        {"run": "git add -A && git commit -q -m 'the api'"}, {"run": handoff("task", "done")},
     )  # fmt: skip
     out, _ = first.communicate(timeout=100)
     assert (json.loads(out)["state"], second["state"]) == ("done", "done"), batch.said(second)
@@ -130,7 +132,9 @@ def test_two_parts_work_side_by_side_and_the_fan_in_lands_them_on_the_persons_br
     assert "src/form/new.txt" in batch.repo.git("ls-tree", "-r", "--name-only", "--full-tree", _branch(batch, "form"))
     shutil.rmtree(batch.clone("login-form"))  # nothing depends on the clone any more
     end = batch.run(
-        "login-join", {"run": "cat src/form/new.txt src/api/b.txt"}, {"run": handoff("done", "--summary", "joined")}
+        "login-join",
+        {"run": "cat src/form/new.txt src/api/b.txt"},
+        {"run": handoff("task", "done", "--summary", "joined")},
     )
     assert end["state"] == "done", batch.said(end)
     subjects = batch.repo.git("log", "--format=%s", f"{before}..HEAD").split("\n")
@@ -150,26 +154,33 @@ def _branch(batch, part: str) -> str:
 @pytest.mark.slow
 def test_a_part_that_needs_another_begins_with_its_work(batch):
     batch.open(depends={"api": ["form"]})
-    batch.run("login/form", {"write": "src/form/new.txt", "text": "form"}, {"run": handoff("done")})
-    end = batch.run("login/api", {"run": "cat src/form/new.txt"}, {"write": "src/api/c.txt"}, {"run": handoff("done")})
+    batch.run("login/form", {"write": "src/form/new.txt", "text": "form"}, {"run": handoff("task", "done")})
+    end = batch.run(
+        "login/api", {"run": "cat src/form/new.txt"}, {"write": "src/api/c.txt"}, {"run": handoff("task", "done")}
+    )
     assert end["state"] == "done", batch.said(end)
-    batch.run("login-join", {"run": handoff("done")})
+    batch.run("login-join", {"run": handoff("task", "done")})
     assert sorted(os.listdir(os.path.join(batch.repo.path, "src/api"))) == ["b.txt", "c.txt"]
 
 
 def test_a_session_that_dies_keeps_its_clone_and_the_next_one_goes_on_in_it(batch):
     batch.open()
     batch.run("login/form", {"write": "src/form/half.txt", "text": "half"}, {"crash": True}, code=1)
-    assert batch.cli("snapshots", "--json").json
+    assert batch.cli("snapshot", "list", "--json").json
     end = batch.run(
-        "login/form", {"expect": "src/form/half.txt"}, {"run": "test -f src/form/half.txt"}, {"run": handoff("done")}
+        "login/form",
+        {"expect": "src/form/half.txt"},
+        {"run": "test -f src/form/half.txt"},
+        {"run": handoff("task", "done")},
     )
     assert end["state"] == "done", batch.said(end)
 
 
 def test_a_change_outside_the_ownership_is_not_done_and_never_lands(batch):
     batch.open()
-    end = batch.run("login/form", {"write": "src/api/b.txt", "text": "mine now"}, {"run": handoff("done")}, code=1)
+    end = batch.run(
+        "login/form", {"write": "src/api/b.txt", "text": "mine now"}, {"run": handoff("task", "done")}, code=1
+    )
     assert "that it does not own" in batch.said(end)
     assert (end["state"], end["outside"]) == ("ready", ["src/api/b.txt"])
     assert batch.repo.read("src/api/b.txt") == "api\n"
@@ -180,7 +191,7 @@ def test_the_check_runs_behind_the_sandbox_on_exactly_what_is_kept(batch):
     batch.open_with_check(f"sh src/form/check.sh; test ! -e {outside}")
     end = batch.run(
         "login/form", {"write": "src/form/check.sh", "text": f"echo x > {outside}; echo x > {batch.repo.path}/y"},
-        {"run": handoff("done")},
+        {"run": handoff("task", "done")},
     )  # fmt: skip
     assert end["state"] == "done", batch.said(end)
     assert not os.path.exists(outside)
@@ -189,7 +200,7 @@ def test_the_check_runs_behind_the_sandbox_on_exactly_what_is_kept(batch):
 
 def test_a_check_that_finds_other_files_each_time_is_told_so(batch):
     batch.open_with_check("head -c 20 /dev/urandom | od > src/form/noise.txt")
-    end = batch.run("login/form", {"run": handoff("done")}, code=1)
+    end = batch.run("login/form", {"run": handoff("task", "done")}, code=1)
     assert "changed while its check ran: src/form/noise.txt" in batch.said(end)
 
 
@@ -198,7 +209,7 @@ def test_where_the_settings_or_the_person_say_so_a_part_works_in_the_checkout(ba
     end = batch.run(
         "login/form",
         {"write": "src/form/new.txt", "text": "x"},
-        {"run": handoff("done")},
+        {"run": handoff("task", "done")},
         words=("--workspace", "shared"),
     )
     assert end["state"] == "done"
@@ -213,11 +224,11 @@ def test_where_the_settings_or_the_person_say_so_a_part_works_in_the_checkout(ba
 def test_a_machine_without_a_sandbox_says_so_and_still_gives_a_clone(batch):
     batch.cli.environment["HANDOFF_SANDBOX"] = "none"
     batch.open()
-    end = batch.run("login/form", {"write": "src/form/new.txt"}, {"run": "pwd"}, {"run": handoff("done")})
+    end = batch.run("login/form", {"write": "src/form/new.txt"}, {"run": "pwd"}, {"run": handoff("task", "done")})
     assert end["state"] == "done", batch.said(end)
     assert "No sandbox" in batch.err
     assert "workspaces/login-form" in batch.said(end)
-    assert "no sandbox" in batch.cli("agents").out
+    assert "no sandbox" in batch.cli("agent", "list").out
 
 
 def test_what_an_attempt_wrote_outside_by_shell_is_not_left_for_the_next_one(batch):
@@ -229,14 +240,14 @@ def test_what_an_attempt_wrote_outside_by_shell_is_not_left_for_the_next_one(bat
     assert first["state"] == "ready", batch.said(first)
     assert sorted(first["outside"]) == ["deep/new.txt", "secret.txt", "src/api/b.txt"]
     look = {"run": "cat secret.txt src/api/b.txt src/form/half.txt; ls -d deep || true"}
-    second = batch.run("login/form", look, {"run": handoff("done")})
+    second = batch.run("login/form", look, {"run": handoff("task", "done")})
     assert (second["state"], second["outside"]) == ("done", []), batch.said(second)
     said = batch.said(second)
     assert "of the person" in said
     assert "api" in said
     assert "half" in said, "what it owns is left for the next attempt"
     (event,) = [one for one in batch.cli("log", "--json").json if one["kind"] == "task.taken_back"]
-    kept = batch.cli("restore", event["body"]["snapshot"], "--into", str(batch.tmp / "kept")).out
+    kept = batch.cli("snapshot", "restore", event["body"]["snapshot"], "--into", str(batch.tmp / "kept")).out
     assert (batch.tmp / "kept/secret.txt").read_text() == "mine\n", kept
 
 
@@ -244,14 +255,14 @@ def test_how_a_session_is_fenced_is_shown_while_it_works(batch):
     batch.cli("init", "demo")
     batch.open()
     process = batch.start(
-        "login/form", {"run": "while [ ! -e go ]; do sleep 0.05; done; rm go"}, {"run": handoff("block", "x")}
+        "login/form", {"run": "while [ ! -e go ]; do sleep 0.05; done; rm go"}, {"run": handoff("task", "block", "x")}
     )
     _until(lambda: [one for one in batch.sessions() if os.path.exists(os.path.join(batch.folder(one), "process.json"))])
     assert "in a clone of its own inside bubblewrap" in batch.cli("session", "list").out
     assert "in a clone of its own inside bubblewrap" in batch.cli("status").out
     open(os.path.join(batch.clone("login-form"), "go"), "w").close()
     process.communicate(timeout=60)
-    assert "a clone inside bubblewrap" in batch.cli("agents").out
+    assert "a clone inside bubblewrap" in batch.cli("agent", "list").out
 
 
 # --- what cannot be reached ----------------------------------------------------------------------------------------
@@ -264,13 +275,13 @@ def test_everyday_commands_work_inside(batch):
         "git status --short", "git log --oneline -1", "git diff", "git stash list", "mktemp", "echo x > $TMPDIR/x",
         f"{PYTHON} -c 'import json'", f"{PYTHON} -m pytest --version", "ls ~", "touch src/form/t && rm src/form/t",
         "git add -A && git commit -q --allow-empty -m here", handoff("--version"), handoff("--help"), handoff("heartbeat"),
-        handoff("queue"), handoff("show", "login/form"), handoff("log"), handoff("gates"),
+        handoff("task", "list"), handoff("show", "login/form"), handoff("log"), handoff("gate", "list"),
         handoff("snapshot", "-m", "mine"), handoff("init", "demo"), handoff("note", "'a word'"), handoff("status"),
         "rm -rf .handoff",
         "echo more > src/form/m.txt && " + handoff("safe-commit", "-m", "mine", "--", "src/form/m.txt"),
         handoff("mcp", "</dev/null"),
     )  # fmt: skip
-    end = batch.run("login/form", *({"run": line} for line in lines), {"run": handoff("done")})
+    end = batch.run("login/form", *({"run": line} for line in lines), {"run": handoff("task", "done")})
     assert end["state"] == "done", batch.said(end)
 
 
@@ -312,7 +323,7 @@ def test_nothing_of_anybody_else_can_be_read_written_or_killed(batch):
     }
     acts = [{"run": f"({line}) && echo REACHED: {what}", "may_fail": True} for what, line in attempts.items()]
     before = batch.repo.git("for-each-ref")
-    end = batch.run("login/form", *acts, {"run": handoff("done")})
+    end = batch.run("login/form", *acts, {"run": handoff("task", "done")})
     said = batch.said(end)
     reached = [line.strip() for line in said.splitlines() if line.strip().startswith("REACHED")]
     assert reached == [], said
@@ -329,18 +340,20 @@ def test_nothing_of_anybody_else_can_be_read_written_or_killed(batch):
 @pytest.mark.slow
 def test_the_broker_opens_for_the_session_itself_and_for_nothing_else(batch):
     batch.open()
-    other = batch.cli("claim", "login/api", "--json").json
+    other = batch.cli("task", "claim", "login/api", "--json").json
     refused = (
-        ("cancel", "login/api"), ("retry", "login/api"), ("approve", "login/api"), ("pause",), ("resume",),
+        ("cancel", "login/api"), ("retry", "login/api"), ("answer", "login/api", "yes"), ("pause",), ("resume",),
         ("session", "stop", other["session"]), ("session", "start", "login/api", "--agent", "scripted"),
-        ("restore", "--into", "x"), ("diff",), ("land", "x"), ("undo",), ("gc",), ("workspace", "list"),
-        ("work", "--agent", "scripted"), ("dump", "--task", "x", "--next", "y"), ("claim", "login/api"), ("sandbox", "id"),
-        ("migrate-database", "x"), ("sync-files",), ("hooks", "install"), ("git-guard", "install"),
-        ("done", "--session", other["session"], "--fence", str(other["fence"])), ("done", "login/api"),
-        ("done", "--task", "api"), ("done", "--project", "another"), ("done", "--accept-outside", "please"),
+        ("snapshot", "restore", "--into", "x"), ("snapshot", "diff"), ("snapshot", "list"), ("gate", "show", "login/api"),
+        ("task", "add", "x", "y"), ("task", "open", "login/api"), ("task", "gone"), ("batch", "list"), ("record", "sync"),
+        ("land", "x"), ("undo",), ("project", "tidy"), ("workspace", "list"),
+        ("work", "--agent", "scripted"), ("dump", "--task", "x", "--next", "y"), ("task", "claim", "login/api"), ("workspace", "run", "id"),
+        ("database", "move", "x"), ("database", "files"), ("hooks", "install"), ("git-guard", "install"),
+        ("task", "done", "--session", other["session"], "--fence", str(other["fence"])), ("task", "done", "login/api"),
+        ("task", "done", "--task", "api"), ("task", "done", "--project", "another"), ("task", "done", "--accept-outside", "please"),
         ("heartbeat", "--fence", "99"), ("heartbeat", "complete", "login"), ("heartbeat", "--session", other["session"]),
-        ("block", "no", "--task", "login/api"), ("ask", "well?", "--session", other["session"]),
-        ("ask", "well?", "--from", "/etc/passwd"), ("queue", "--project", "another"), ("log", "-f"),
+        ("task", "block", "no", "--task", "login/api"), ("task", "ask", "well?", "--session", other["session"]),
+        ("task", "ask", "well?", "--from", "/etc/passwd"), ("task", "list", "--project", "another"), ("log", "-f"),
         ("-C", "/etc", "heartbeat"), ("heartbeat", "-C", batch.repo.path), ("snapshot", "--path", "/etc/passwd"),
         ("snapshot", "--session", other["session"]), ("no-such-command",),
     )  # fmt: skip
@@ -348,7 +361,11 @@ def test_the_broker_opens_for_the_session_itself_and_for_nothing_else(batch):
         {"run": f"{handoff(*(repr(word) for word in words))}; test $? = 3 || echo NOT REFUSED: {' '.join(words)}"}
         for words in refused
     ]
-    end = batch.run("login/form", *acts, {"run": handoff("done")})
+    acts += [  # a batch has an address too, and is not for sessions
+        {"run": f"{handoff(verb, 'login')}; test $? = 1 || echo NOT REFUSED: {verb} a batch"}
+        for verb in ("show", "log")
+    ]
+    end = batch.run("login/form", *acts, {"run": handoff("task", "done")})
     said = batch.said(end)
     assert "  NOT REFUSED" not in said, said
     assert end["state"] == "done", said
@@ -358,7 +375,7 @@ def test_the_broker_opens_for_the_session_itself_and_for_nothing_else(batch):
 
 def test_a_forged_environment_speaks_for_nobody_else(batch):
     batch.open()
-    other = batch.cli("claim", "login/api", "--json").json
+    other = batch.cli("task", "claim", "login/api", "--json").json
     forged = (
         f"env HANDOFF_SESSION={other['session']} HANDOFF_FENCE={other['fence']} HANDOFF_TASK=login/api HANDOFF_TOKEN=x "
         f"HANDOFF_HOME=/tmp/x HANDOFF_DATABASE_URL=postgresql://x {handoff('done', '--summary', 'forged')}"
@@ -376,7 +393,7 @@ def test_a_link_planted_in_the_workspace_is_not_followed_outside(batch):
     end = batch.run(
         "login/form", {"run": handoff("init", "demo")}, {"run": f"ln -sf {target} .handoff/features/demo/SESSION.md"},
         {"run": handoff("note", "planted"), "may_fail": True}, {"run": f"ln -sf {batch.home} src/form/home"},
-        {"run": handoff("done"), "may_fail": True}, {"run": "rm -r src/form/home .handoff"}, {"run": handoff("done")},
+        {"run": handoff("task", "done"), "may_fail": True}, {"run": "rm -r src/form/home .handoff"}, {"run": handoff("task", "done")},
     )  # fmt: skip
     with open(target, encoding="utf-8") as file:
         assert file.read() == "kept\n"
@@ -409,9 +426,9 @@ def test_garbage_and_floods_are_not_heard_and_the_broker_still_opens(batch):
             "b'handoff-broker-1 -5\\\\n'", "b'handoff-broker-1 4\\\\ndone'", "b'handoff-broker-1 x'",
         )
     ]  # fmt: skip
-    huge = handoff("block") + " \"$(head -c 120000 /dev/zero | tr '\\0' x)\""
+    huge = handoff("task", "block") + " \"$(head -c 120000 /dev/zero | tr '\\0' x)\""
     acts += [{"run": f"{huge} --task login/api; test $? = 3"}, {"run": flood}, {"run": handoff("heartbeat")}]
-    end = batch.run("login/form", *acts, {"run": handoff("done")})
+    end = batch.run("login/form", *acts, {"run": handoff("task", "done")})
     said = batch.said(end)
     assert end["state"] == "done", said
     assert said.count("answer b''") + said.count("reset by peer") == 6, said
@@ -448,7 +465,7 @@ def test_calls_that_nobody_reads_and_a_crowd_of_others_do_not_stop_the_broker(ba
     batch.open()
     batch.repo.write("src/form/crowd.py", CROWD)
     batch.repo.commit("crowd")
-    end = batch.run("login/form", {"run": f"{PYTHON} src/form/crowd.py"}, {"run": handoff("done")})
+    end = batch.run("login/form", {"run": f"{PYTHON} src/form/crowd.py"}, {"run": handoff("task", "done")})
     assert "codes {0}" in batch.said(end)
     assert end["state"] == "done"
 
@@ -471,7 +488,7 @@ def test_a_broker_that_is_gone_says_no_to_an_edit(batch, tmp_path):
     os.makedirs(tmp_path / "broker")
     # Side by side: each waits ten seconds for a broker to come.
     edit = batch.cli.start("hook", "claude", "PreToolUse", stdin=subprocess.PIPE)
-    assert "does not answer" in batch.cli("done", code=1).err
+    assert "does not answer" in batch.cli("task", "done", code=1).err
     _, said = edit.communicate(b"{}", timeout=60)
     assert edit.returncode == 2
     assert b"does not answer" in said
@@ -482,7 +499,7 @@ def test_hooks_are_answered_through_the_broker(batch):
     start = f"echo '{{}}' | {handoff('hook', 'claude', 'SessionStart')}"
     call = json.dumps({"tool_name": "Write", "tool_input": {"file_path": "src/api/b.txt"}})
     edit = f"echo '{call}' | {handoff('hook', 'claude', 'PreToolUse')}"
-    end = batch.run("login/form", {"run": start}, {"run": edit, "may_fail": True}, {"run": handoff("done")})
+    end = batch.run("login/form", {"run": start}, {"run": edit, "may_fail": True}, {"run": handoff("task", "done")})
     said = batch.said(end)
     assert "Build form." in said, "the baton is the answer to the start"
     assert "is not yours to change in task" in said, said
@@ -499,7 +516,7 @@ def test_landlock_has_the_same_broker(batch):
         {"run": f"cat {batch.home}/handoff.db && echo REACHED", "may_fail": True},
         {"run": f"echo x > {batch.repo.path}/secret.txt && echo REACHED", "may_fail": True},
         {"run": f"echo x > {os.environ['HOME']}/x && echo REACHED", "may_fail": True},
-        {"run": handoff("heartbeat")}, {"write": "src/form/new.txt"}, {"run": handoff("done")},
+        {"run": handoff("heartbeat")}, {"write": "src/form/new.txt"}, {"run": handoff("task", "done")},
     )  # fmt: skip
     end = batch.run("login/form", *acts)
     assert "  REACHED" not in batch.said(end), batch.said(end)

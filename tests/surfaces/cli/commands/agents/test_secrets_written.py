@@ -39,7 +39,7 @@ def test_a_secret_is_never_written_down(repo, cli, tmp_path):
         tmp_path,
         {"run": say},
         {"run": "touch a.txt"},
-        {"run": handoff("done", "--summary", '"with $MY_SERVICE_TOKEN"')},
+        {"run": handoff("task", "done", "--summary", '"with $MY_SERVICE_TOKEN"')},
     )
     folder = os.path.join(os.environ["HANDOFF_HOME"], "repo", "sessions", end["session"])
     said = cli("session", "log", end["session"], "--raw").out
@@ -57,7 +57,7 @@ def test_a_host_that_was_refused_is_told(repo, cli, tmp_path):
     with open(os.path.join(os.environ["HANDOFF_HOME"], "config.toml"), "w", encoding="utf-8") as file:
         file.write('session_workspace = "clone"\n[agents.scripted]\nnetwork = "providers"\n')
     fetch = "python3 -c \"import urllib.request; urllib.request.urlopen('http://example.invalid/x')\""
-    end = _start(cli, tmp_path, {"run": fetch, "may_fail": True}, {"run": handoff("done")})
+    end = _start(cli, tmp_path, {"run": fetch, "may_fail": True}, {"run": handoff("task", "done")})
     assert "does not let this session reach example.invalid:80" in cli("session", "log", end["session"], "--raw").out
     assert "example.invalid:80" in cli("log").out
     assert end["state"] == "done"

@@ -47,7 +47,9 @@ class Project:
 
 def test_a_session_that_reports_done_is_ok_and_its_folder_is_closed_to_others(project):
     project.task("--check", "test -f src/a.txt")
-    end = project.run({"write": "src/a.txt", "text": "x"}, {"run": handoff("done", "--summary", "fine")}, code=0)
+    end = project.run(
+        {"write": "src/a.txt", "text": "x"}, {"run": handoff("task", "done", "--summary", "fine")}, code=0
+    )
     assert (end["outcome"], end["state"], end["outside"]) == ("ok", "done", [])
     folder = project.folder(end["session"])
     assert os.stat(folder).st_mode & 0o777 == 0o700
@@ -86,7 +88,7 @@ def test_a_crash_uses_up_an_attempt_and_says_by_which_signal(project):
     assert "signal 9" in end["reason"]
     assert end["state"] == "ready"
     baton = project.run(
-        {"expect": "What came before"}, {"expect": "signal 9"}, {"run": handoff("block", "enough")}, words=HERE
+        {"expect": "What came before"}, {"expect": "signal 9"}, {"run": handoff("task", "block", "enough")}, words=HERE
     )
     assert baton["reason"] == "blocked: enough"
 
@@ -139,7 +141,7 @@ def test_a_killed_supervisor_leaves_the_agent_working_and_another_takes_it_up(pr
     go = str(project.tmp / "go")
     script = project.script(
         {"run": f"while [ ! -e {go} ]; do sleep 0.05; done"}, {"write": "src/a.txt", "text": "x"},
-        {"run": handoff("done", "--summary", "late")},
+        {"run": handoff("task", "done", "--summary", "late")},
     )  # fmt: skip
     process = project.cli.start("session", "start", "demo", "--agent", "scripted", "--with", script, "--json", *HERE)
     session = _wait_for(lambda: _session_of(project, go))
@@ -172,7 +174,7 @@ def test_a_session_whose_task_was_given_away_is_ended_when_the_next_one_starts(p
     process = project.cli.start("session", "start", "demo", "--agent", "scripted", "--with", script, "--json")
     session = _wait_for(lambda: _session_of(project, mark))
     fence = project.state()["fence"]
-    project.cli("release", "--task", "demo", "--session", session, "--fence", str(fence))
+    project.cli("task", "release", "--task", "demo", "--session", session, "--fence", str(fence))
     end = project.run({"say": "mine now"}, code=0)
     assert end["state"] == "done"
     assert processes_with(mark) == []
@@ -215,20 +217,20 @@ def test_a_task_waits_until_the_limit_ends_that_its_client_told_of(project):
 
 
 def test_agents_are_listed_with_what_they_can_and_what_fences_them(project):
-    rows = {row["name"]: row for row in project.cli("agents", "--json").json}
+    rows = {row["name"]: row for row in project.cli("agent", "list", "--json").json}
     assert {"claude", "codex", "gemini", "copilot", "opencode", "aider", "scripted", "person"} <= set(rows)
     assert rows["scripted"]["installed"]
     assert "comparison" in rows["scripted"]["fence"]
-    assert "person" in project.cli("agents").out
+    assert "person" in project.cli("agent", "list").out
 
 
 def test_a_question_lets_the_task_wait_for_a_person(project):
     project.task()
-    end = project.run({"run": handoff("ask", "'May I?'")}, code=0)
+    end = project.run({"run": handoff("task", "ask", "'May I?'")}, code=0)
     assert end["state"] == "gated"
-    assert "May I?" in project.cli("gates").out
-    project.cli("approve", "demo")
-    assert project.run({"run": handoff("block", "no")})["state"] == "blocked"
+    assert "May I?" in project.cli("gate", "list").out
+    project.cli("answer", "demo", "yes")
+    assert project.run({"run": handoff("task", "block", "no")})["state"] == "blocked"
 
 
 def _session_of(project, text: str) -> str:
@@ -262,7 +264,7 @@ def test_a_shell_cannot_write_beyond_what_the_task_owns_behind_its_sandbox(sandb
     sandboxed.task("--check", "test -f src/a.txt")
     end = sandboxed.run(
         {"run": "echo x > other/kept.txt", "may_fail": True}, {"run": "echo x > new.txt", "may_fail": True},
-        {"write": "src/a.txt", "text": "x"}, {"run": handoff("done", "--summary", "sandboxed")},
+        {"write": "src/a.txt", "text": "x"}, {"run": handoff("task", "done", "--summary", "sandboxed")},
         words=("--sandbox", "owned"), code=0,
     )  # fmt: skip
     assert (end["state"], end["outside"], end["reason"]) == ("done", [], "sandboxed")
@@ -280,7 +282,7 @@ def test_an_escaped_sign_opens_the_one_file_that_it_spells(sandboxed):
         {"run": f"echo new > '{name}'", "may_fail": True} for name in ("app/i/page.tsx", "app/kept.tsx", "kept.txt")
     ]
     mine = [{"run": f"echo new > '{name}'"} for name in ("app/[id]/page.tsx", "!odd.txt")]
-    done = {"run": handoff("done", "--summary", "signs")}
+    done = {"run": handoff("task", "done", "--summary", "signs")}
     end = sandboxed.run(*tries, *mine, done, words=("--sandbox", "owned"), code=0)
     assert (end["state"], end["outside"]) == ("done", [])
     assert [sandboxed.repo.read(name) for name in ("app/i/page.tsx", "app/kept.tsx", "kept.txt")] == ["old"] * 3
@@ -303,7 +305,7 @@ def test_a_session_has_the_guarded_git_and_may_not_sweep_up_others_work(project)
     project.task("--check", "test -f src/a.txt")
     end = project.run(
         {"write": "src/a.txt", "text": "x"}, {"run": "git stash -u", "may_fail": True}, {"run": "git add -A", "may_fail": True},
-        {"run": "git status --short"}, {"run": handoff("done", "--summary", "guarded")}, words=HERE, code=0,
+        {"run": "git status --short"}, {"run": handoff("task", "done", "--summary", "guarded")}, words=HERE, code=0,
     )  # fmt: skip
     assert end["reason"] == "guarded"
     assert project.repo.read("theirs.txt") == "unsaved work of somebody else"

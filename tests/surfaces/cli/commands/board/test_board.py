@@ -42,9 +42,9 @@ def busy(cli, repo, monkeypatch):
     repo.write("test_cart.py", OLD)
     repo.commit("tests")
     cli("dump", "--task", "cart", "--next", "Fill the cart.")
-    cli("claim", "cart", "--session", "one")
+    cli("task", "claim", "cart", "--session", "one")
     repo.write("test_cart.py", NEW)
-    cli("ask", "Land cart.py?", "--session", "one")
+    cli("task", "ask", "Land cart.py?", "--session", "one")
     board = app()
     with board.database.transaction() as rows:
         made = [tasks.add(rows, project="repo", id=f"task-{number:04}", brief="Work.") for number in range(2000)]
@@ -70,7 +70,7 @@ def test_a_gate_is_answered_a_task_retried_a_log_followed_and_2000_tasks_scrolle
             first = await until(
                 pilot, board, "3 need you", "●1 running", "? cart", "✗ task-0000 and 1 more", "NEXT 1997"
             )
-            assert "handoff approve cart" in first
+            assert "handoff answer cart yes" in first
 
             await pilot.press("a")
             shown = await until(pilot, board, "Land cart.py?", "WEAKENED, SKIPPED OR REMOVED TESTS 1", "FILES 1")

@@ -1,4 +1,4 @@
-"""`handoff land` and `handoff collisions` as a person uses them."""
+"""`handoff land` and `handoff batch collisions` as a person uses them."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def test_work_lands_and_is_taken_back(repo, cli):
 def test_conflicts_and_red_checks_have_their_exit_codes(repo, cli):
     one = cli("workspace", "add", "one", "--json").json["tree"]
     two = cli("workspace", "add", "two", "--json").json["tree"]
-    assert "no file changed by two" in cli("collisions").out
+    assert "no file changed by two" in cli("batch", "collisions").out
     _write(one, "README.md", "one\n")
     _write(two, "README.md", "two\n")
-    assert "conflict  README.md: one and two" in cli("collisions", code=1).out
+    assert "conflict  README.md: one and two" in cli("batch", "collisions", code=1).out
     answer = cli("land", "one", "two", code=3)
     assert "README.md: one and two" in answer.out
     answer = cli("land", "one", "--check", "echo broken; exit 1", code=1)

@@ -1,4 +1,4 @@
-"""What was verified is told by git alone: `done` writes it, `log --git` shows it anywhere, `notes sync` carries it."""
+"""What was verified is told by git alone: `task done` writes it, `log --git` shows it anywhere, `record sync` carries it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from scripts import write_script
 
 def finish(cli, name="login", check="test -f README.md"):
     cli("dump", "--task", name, "--next", "Build it.", "--check", check)
-    cli("claim", name, "--agent", "claude")
-    return cli("done", "--summary", "built")
+    cli("task", "claim", name, "--agent", "claude")
+    return cli("task", "done", "--summary", "built")
 
 
 def shown(cli, *words):
@@ -39,8 +39,8 @@ def test_a_green_report_on_a_committed_tree_is_recorded_on_its_commit(cli, repo)
 def test_work_that_is_not_committed_says_nothing_about_the_commit(cli, repo, dirt):
     cli("dump", "--task", "login", "--next", "Build it.", "--check", "test -f README.md")
     repo.write(dirt, "changed\n")
-    cli("claim", "login")
-    cli("done")
+    cli("task", "claim", "login")
+    cli("task", "done")
     assert shown(cli)[0]["records"] == []
 
 
@@ -57,9 +57,9 @@ def test_the_features_own_documents_do_not_count_as_dirt(cli, repo):
 
 def test_a_repository_that_cannot_be_written_keeps_nobody_from_being_done(cli, repo):
     cli("dump", "--task", "login", "--next", "Build it.", "--check", "true")
-    cli("claim", "login")
+    cli("task", "claim", "login")
     repo.write(".git/handoff", "a file where a folder should be")
-    answer = cli("done")
+    answer = cli("task", "done")
     assert "could not be written" in answer.err
     assert cli("show", "login", "--json").json["state"] == "done"
 
@@ -90,22 +90,22 @@ def test_a_bare_clone_shows_the_same_and_two_clones_exchange_what_they_have(cli,
     hub = str(tmp_path / "hub.git")
     subprocess.run(["git", "clone", "-q", "--bare", repo.path, hub], check=True, env=dict(os.environ))
     repo.git("remote", "add", "origin", hub)
-    assert cli("notes", "sync").out == "origin: records given.\n"
+    assert cli("record", "sync").out == "origin: records given.\n"
     bare = Cli(hub)
     assert shown(bare)[0]["records"][0]["task"] == "login"
     other = Repo(str(tmp_path / "other"))
     subprocess.run(["git", "clone", "-q", hub, other.path], check=True, env=dict(os.environ))
     there = Cli(other.path)
     finish(there, "logout")
-    assert there("notes", "sync", "origin").out == "origin: records taken and given.\n"
-    assert cli("notes", "sync").out == "origin: records taken.\n"
-    assert cli("notes", "sync").out == "origin: both sides had the same records.\n"
+    assert there("record", "sync", "origin").out == "origin: records taken and given.\n"
+    assert cli("record", "sync").out == "origin: records taken.\n"
+    assert cli("record", "sync").out == "origin: both sides had the same records.\n"
     for place in (cli, bare, there):
         assert {record["task"] for record in shown(place)[0]["records"]} == {"login", "logout"}
 
 
 def test_a_rebased_commit_keeps_its_record_and_says_that_the_tree_was_another(cli, repo):
-    cli("notes", "install")
+    cli("record", "install")
     repo.git("checkout", "-q", "-b", "topic")
     repo.write("a.txt", "a")
     repo.commit("topic")
@@ -120,9 +120,9 @@ def test_a_rebased_commit_keeps_its_record_and_says_that_the_tree_was_another(cl
 
 
 def test_without_a_remote_the_exchange_says_what_to_name(cli):
-    answer = cli("notes", "sync", code=1)
+    answer = cli("record", "sync", code=1)
     assert "no remote" in answer.err
-    assert "notes sync REMOTE" in answer.err
+    assert "record sync REMOTE" in answer.err
 
 
 def test_a_range_nobody_knows_is_an_error_that_names_it(cli):
@@ -133,6 +133,6 @@ def test_a_range_nobody_knows_is_an_error_that_names_it(cli):
 def test_the_guard_sets_records_to_follow_and_takes_it_back(cli, repo):
     before = repo.read(".git/config")
     cli("git-guard", "install")
-    assert cli("notes", "status", "--json").json["follows"]
+    assert cli("record", "status", "--json").json["follows"]
     cli("git-guard", "uninstall")
     assert repo.read(".git/config") == before

@@ -1,4 +1,4 @@
-"""`handoff verify`: the recorded checks run again on the exact tree, and nothing is believed."""
+"""`handoff record verify`: the recorded checks run again on the exact tree, and nothing is believed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def record(app, repo, *checks: Check, commit: str = "HEAD", tree: str = "") -> N
 
 
 def outcomes(cli, *words: str, code: int) -> list[str]:
-    return [one["outcome"] for one in cli("verify", *words, "--no-sandbox", "--json", code=code).json]
+    return [one["outcome"] for one in cli("record", "verify", *words, "--no-sandbox", "--json", code=code).json]
 
 
 def test_a_record_that_holds_and_one_that_does_not(cli, repo, app):
@@ -42,7 +42,7 @@ def test_a_record_that_holds_and_one_that_does_not(cli, repo, app):
     repo.write("README.md", "nothing\n")
     repo.commit("break it")
     record(app, repo, Check("grep -q project README.md", "green"))
-    answer = cli("verify", "HEAD", "--no-sandbox", code=1)
+    answer = cli("record", "verify", "HEAD", "--no-sandbox", code=1)
     assert "it was green and is red (exit 1)" in answer.out
     assert outcomes(cli, "HEAD~1..HEAD", code=1) == ["differs"]
 
@@ -59,7 +59,7 @@ def test_the_exact_tree_is_checked_not_the_files_that_lie_about(cli, repo, app):
 def test_a_commit_without_a_record_or_with_one_for_another_tree_is_not_recorded(cli, repo, app):
     assert outcomes(cli, "HEAD", code=3) == ["not recorded"]
     record(app, repo, Check("true", "green"), tree="0" * 40)
-    assert "for another tree" in cli("verify", "HEAD", "--no-sandbox", code=3).out
+    assert "for another tree" in cli("record", "verify", "HEAD", "--no-sandbox", code=3).out
     repo.write("a.txt", "a")
     repo.commit("second")
     record(app, repo, Check("true", "green"))
@@ -85,7 +85,7 @@ def test_results_by_name_are_compared_by_name(cli, repo, app, monkeypatch):
     assert outcomes(cli, "HEAD", code=0) == ["same"]
     repo.git("commit", "-q", "--amend", "-m", "tests, in better words")
     record(app, repo, held._replace(passed=2, failed=0, failing=(), verdict="green", code=0))
-    answer = cli("verify", "HEAD", "--no-sandbox", code=1).out
+    answer = cli("record", "verify", "HEAD", "--no-sandbox", code=1).out
     assert "2 passed then, 1 now" in answer
     assert f"fails now: {two}" in answer
 
@@ -93,9 +93,9 @@ def test_results_by_name_are_compared_by_name(cli, repo, app, monkeypatch):
 def test_without_a_sandbox_a_strange_command_is_not_run_unless_a_person_says_so(cli, repo, app):
     record(app, repo, Check("touch ran", "green"))
     cli.environment["HANDOFF_SANDBOX"] = "none"
-    answer = cli("verify", "HEAD", code=3)
+    answer = cli("record", "verify", "HEAD", code=3)
     assert "It would run: touch ran" in answer.err
-    assert json.loads(cli("verify", "HEAD", "--no-sandbox", "--json").out)[0]["outcome"] == "same"
+    assert json.loads(cli("record", "verify", "HEAD", "--no-sandbox", "--json").out)[0]["outcome"] == "same"
     assert not os.path.exists(os.path.join(repo.path, "ran"))
 
 
@@ -104,7 +104,7 @@ def test_a_bare_clone_shows_records_but_runs_nothing(cli, repo, app, tmp_path):
     repo.git("clone", "-q", "--mirror", repo.path, str(tmp_path / "bare.git"))
     shown = cli("log", "--git", "--json", cwd=str(tmp_path / "bare.git")).json
     assert shown[0]["records"][0]["ended"] == stamp(1_800_000_060.0)
-    assert "from a checkout" in cli("verify", "HEAD", code=1, cwd=str(tmp_path / "bare.git")).err
+    assert "from a checkout" in cli("record", "verify", "HEAD", code=1, cwd=str(tmp_path / "bare.git")).err
 
 
 def test_what_a_record_says_is_run_behind_the_sandbox(cli, repo, app):
@@ -112,7 +112,7 @@ def test_what_a_record_says_is_run_behind_the_sandbox(cli, repo, app):
         absent("a sandbox (bubblewrap or Landlock)")
     leak = os.path.join(repo.path, "leak")
     record(app, repo, Check(f"touch {leak}; test -f README.md", "green"))
-    assert cli("verify", "HEAD", "--json").json[0]["outcome"] == "same"
+    assert cli("record", "verify", "HEAD", "--json").json[0]["outcome"] == "same"
     assert not os.path.exists(leak)
 
 
@@ -126,7 +126,7 @@ def test_the_commits_of_a_flow_are_verified_again_as_they_were(tmp_path, monkeyp
     for _ in range(3):
         ground.step(app, flow)
     app.close()
-    found = Cli(ground.repo.path)("verify", "main..handoff/calc", "--no-sandbox", "--json").json
+    found = Cli(ground.repo.path)("record", "verify", "main..handoff/calc", "--no-sandbox", "--json").json
     said = {one["subject"].partition(":")[0]: one for one in found}
     outcomes = {name: one["outcome"] for name, one in said.items()}
     assert outcomes == {"plan": "no check", "test": "same", "feat": "same"}

@@ -1,4 +1,4 @@
-"""`handoff workspace` and `handoff gc` as a person uses them."""
+"""`handoff workspace` and `handoff project tidy` as a person uses them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def test_a_workspace_is_made_listed_exported_and_removed(repo, cli, tmp_path):
         file.write("left\n")
     gone = cli("workspace", "remove", "blue", "--json").json
     assert not os.path.exists(made["tree"])
-    cli("restore", gone["snapshot"][:10], "--into", str(tmp_path / "back"))
+    cli("snapshot", "restore", gone["snapshot"][:10], "--into", str(tmp_path / "back"))
     assert (tmp_path / "back" / "left.txt").read_text() == "left\n"
     assert "No workspaces" in cli("workspace", "list").out
 
@@ -30,8 +30,8 @@ def test_mistakes_are_told_with_what_to_do(repo, cli):
 
 def test_housekeeping_is_a_dry_run_by_default(repo, cli):
     cli("snapshot")
-    answer = cli("gc", "--json").json
+    answer = cli("project", "tidy", "--json").json
     assert answer["applied"] is False
-    assert "Would remove" in cli("gc").out
-    assert "Removed" in cli("gc", "--apply").out
-    assert "sound" in cli("snapshots", "--verify").out
+    assert "Would remove" in cli("project", "tidy").out
+    assert "Removed" in cli("project", "tidy", "--execute").out
+    assert "sound" in cli("snapshot", "list", "--verify").out

@@ -47,7 +47,7 @@ def test_a_verified_server_is_used_and_shown_without_the_password(repo, server):
     without_secrets(said.out + said.err)
     assert cli("database", "show", "--json").json["weakness"] == ""
     cli("dump", "--task", "first", "--next", "x")
-    assert "first" in cli("queue").out
+    assert "first" in cli("task", "list").out
 
 
 def test_encryption_can_be_demanded_in_the_settings(repo, server, tmp_path):
@@ -62,25 +62,27 @@ def test_encryption_can_be_demanded_in_the_settings(repo, server, tmp_path):
 
 
 def test_what_the_server_refuses_is_said_without_the_password(repo, server):
-    assert "no encryption" in without_secrets(on(repo, server.url(options="sslmode=disable"))("queue", code=1).err)
-    wrong = on(repo, server.url(options=server.verified, password="wr%2Fong"))("queue", code=1).err
+    assert "no encryption" in without_secrets(
+        on(repo, server.url(options="sslmode=disable"))("task", "list", code=1).err
+    )
+    wrong = on(repo, server.url(options=server.verified, password="wr%2Fong"))("task", "list", code=1).err
     assert "password authentication failed" in wrong
     assert "wr%2Fong" not in wrong
     assert "wr/ong" not in wrong
-    named = on(repo, server.url(options=server.verified, host="127.0.0.1"))("queue", code=1).err
+    named = on(repo, server.url(options=server.verified, host="127.0.0.1"))("task", "list", code=1).err
     assert "does not match host name" in without_secrets(named)
-    raw = on(repo, f"postgresql://postgres:{PASSWORD}@localhost:{server.port}/postgres")("queue", code=1).err
+    raw = on(repo, f"postgresql://postgres:{PASSWORD}@localhost:{server.port}/postgres")("task", "list", code=1).err
     assert "cannot be understood" in without_secrets(raw)
     assert "p/w" not in raw
 
 
 def test_a_settings_file_with_a_password_must_be_its_owners_alone(repo, server):
     configure(f'database_url = "{server.url(options=server.verified)}"\n', mode=0o644)
-    assert "chmod 600" in without_secrets(Cli(repo.path)("queue", code=1).err)
+    assert "chmod 600" in without_secrets(Cli(repo.path)("task", "list", code=1).err)
 
 
 def test_a_password_in_a_command_line_is_refused(cli, server):
-    answer = cli("migrate-database", "sqlite:////nowhere.db", server.url(), code=3)
+    answer = cli("database", "move", "sqlite:////nowhere.db", server.url(), code=3)
     assert "PGPASSWORD" in without_secrets(answer.err)
 
 

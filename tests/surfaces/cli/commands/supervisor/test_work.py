@@ -74,17 +74,17 @@ def test_a_task_waits_for_a_machine_with_its_label_and_everybody_can_see_it(cli,
     script.write_text('[[act]]\nrun = "true"\n')
     cli("dump", "--task", "train", "--next", "x", "--label", "gpu", "--label", "big-disk")
     assert "GPU" in cli("dump", "--task", "wrong", "--next", "x", "--label", "GPU", code=1).err
-    assert "(on a host with big-disk, gpu)" in cli("queue").out
-    assert cli("queue", "--json").json["tasks"][0]["labels"] == ["big-disk", "gpu"]
+    assert "(on a host with big-disk, gpu)" in cli("task", "list").out
+    assert cli("task", "list", "--json").json["tasks"][0]["labels"] == ["big-disk", "gpu"]
     assert "runs on a host with: big-disk, gpu" in cli("show", "train").out
-    assert "need a host with big-disk, gpu" in cli("claim", code=1).err
-    assert "say so: --labels big-disk" in cli("claim", "train", "--labels", "gpu", code=3).err
+    assert "need a host with big-disk, gpu" in cli("task", "claim", code=1).err
+    assert "say so: --labels big-disk" in cli("task", "claim", "train", "--labels", "gpu", code=3).err
     cli("work", "--agent", "scripted", "--labels", "gpu", "--detach", "--", str(script))
     shown = cli("work", "--status").out
     assert "; has scripted, label gpu" in shown
     assert "No host at work can take repo/train: it needs label big-disk and label gpu." in shown
     assert cli("work", "--status", "--json").json["unserved"][0]["task"] == "train"
-    assert "no host at work has what 'train' needs" in cli("claim", code=1).err
+    assert "no host at work has what 'train' needs" in cli("task", "claim", code=1).err
     cli("work", "--stop")
     configure('labels = ["big-disk"]\n')
     cli("work", "--agent", "scripted", "--labels", "gpu", "--detach", "--", str(script))

@@ -19,7 +19,9 @@ def until(true):
 
 
 def _states(cli):
-    return {task["task"]: task["state"] for task in cli("queue", "--all", "--all-projects", "--json").json["tasks"]}
+    return {
+        task["task"]: task["state"] for task in cli("task", "list", "--all", "--all-projects", "--json").json["tasks"]
+    }
 
 
 def _work(cli, script, *words):
@@ -36,13 +38,13 @@ def test_work_serves_its_own_project_and_tells_what_came_of_each_task(cli, tmp_p
     other = Cli(Repo.create(str(tmp_path / "other")).path)
     other("dump", "--task", "theirs", "--next", "x", "--check", "true")
     other("dump", "--task", "in-a-tab", "--next", "x")
-    other("claim", "in-a-tab", "--session", "a-tab")
+    other("task", "claim", "in-a-tab", "--session", "a-tab")
     cli("dump", "--task", "mine", "--next", "x", "--check", "true")
     cli("dump", "--task", "red", "--next", "x", "--check", "echo no; exit 3", "--priority", "5")
     cli("dump", "--open-batch", manifest(tmp_path / "m.json"))
     made = "mkdir -p src/${HANDOFF_TASK##*/}; touch src/${HANDOFF_TASK##*/}/made; "
     script = write_script(
-        str(tmp_path / "agent.toml"), {"run": made + handoff("done", "--summary", "made") + " || true"}
+        str(tmp_path / "agent.toml"), {"run": made + handoff("task", "done", "--summary", "made") + " || true"}
     )
     process = _work(cli, script, "--max", "1")  # the tab elsewhere is none of its sessions
     wanted = {"mine": "done", "red": "blocked", "login/form": "done", "login/api": "done", "login-join": "done"}

@@ -11,15 +11,15 @@ def asked(cli, repo):
 
     def ask(*words: str) -> str:
         cli("dump", "--task", "login", "--next", "Build the login.")
-        cli("claim", "login")
-        cli("ask", "Is this the spec?", "--from", "-", *words, stdin="The old spec.\n")
+        cli("task", "claim", "login")
+        cli("task", "ask", "Is this the spec?", "--from", "-", *words, stdin="The old spec.\n")
         return cli("gate", "show", "login", "--json").json["code"]
 
     return ask
 
 
 def baton(cli) -> str:
-    path = cli("claim", "login", "--json").json["document"]
+    path = cli("task", "claim", "login", "--json").json["document"]
     with open(path, encoding="utf-8") as file:
         return file.read()
 
@@ -29,7 +29,7 @@ def test_an_edited_text_reaches_the_next_session(cli, asked):
     shown = cli("gate", "show", "login").out
     assert "Is this the spec?" in shown
     assert "The old spec." in shown
-    cli("approve", "login", "--from", "-", "--reason", "with a password", stdin="The new spec.\n")
+    cli("answer", "login", "yes", "--from", "-", "--reason", "with a password", stdin="The new spec.\n")
     text = baton(cli)
     assert "was asked: Is this the spec?" in text
     assert "The answer: yes, with a password" in text
@@ -39,21 +39,21 @@ def test_an_edited_text_reaches_the_next_session(cli, asked):
 def test_the_editor_of_the_person_changes_the_text(cli, asked):
     asked()
     cli.environment["EDITOR"] = "sed -i s/old/better/"
-    assert "Approved with your text" in cli("approve", "login", "--edit").out
+    assert "Approved with your text" in cli("answer", "login", "yes", "--edit").out
     assert "The better spec." in baton(cli)
 
 
 def test_an_editor_that_fails_answers_nothing(cli, asked):
     asked()
     cli.environment["EDITOR"] = "false"
-    assert "the gate is as it was" in cli("approve", "login", "--edit", code=1).err
-    assert len(cli("gates", "--json").json) == 1
+    assert "the gate is as it was" in cli("answer", "login", "yes", "--edit", code=1).err
+    assert len(cli("gate", "list", "--json").json) == 1
 
 
 def test_a_code_answers_from_any_folder_and_only_once(cli, asked, folder):
     code = asked()
-    cli("gate", "answer", code.upper(), "edit", "A spec from a chat.", "--by", "ann", cwd=folder)
-    assert "was used" in cli("gate", "answer", code, "yes", cwd=folder, code=4).err
+    cli("answer", code.upper(), "edit", "A spec from a chat.", "--by", "ann", cwd=folder)
+    assert "was used" in cli("answer", code, "yes", cwd=folder, code=4).err
     text = baton(cli)
     assert "ann was asked" in text
     assert "A spec from a chat." in text
@@ -61,24 +61,24 @@ def test_a_code_answers_from_any_folder_and_only_once(cli, asked, folder):
 
 def test_a_no_by_code_blocks_and_a_code_is_in_no_list_and_no_log(cli, asked):
     code = asked()
-    for words in (("gates", "--json"), ("log", "--json"), ("show", "login", "--json")):
+    for words in (("gate", "list", "--json"), ("log", "--json"), ("show", "login", "--json")):
         assert code not in cli(*words).out
-    cli("gate", "answer", code, "no", "not like this")
+    cli("answer", code, "no", "not like this")
     assert cli("show", "login", "--json").json["reason"] == "rejected: not like this"
 
 
 def test_the_watchdog_lets_the_default_count_and_says_so(cli, asked):
     asked("--within", "1s", "--default", "no")
-    assert "else no" in cli("gates").out
+    assert "else no" in cli("gate", "list").out
     while not (said := cli("watchdog", "--json").json["defaulted_gates"]):
-        assert len(cli("gates", "--json").json) == 1
+        assert len(cli("gate", "list", "--json").json) == 1
     assert said == ["Is this the spec?"]
-    assert cli("gates").out.startswith("Nothing waits")
+    assert cli("gate", "list").out.startswith("Nothing waits")
 
 
 @pytest.mark.parametrize("words", [("--within", "soon"), ("--default", "yes"), ("--within", "-2h")])
 def test_a_limit_that_makes_no_sense_changes_nothing(cli, words):
     cli("dump", "--task", "login", "--next", "Build the login.")
-    cli("claim", "login")
-    assert cli("ask", "Ship it?", *words, code=None).code in (1, 2)
-    assert cli("gates").out.startswith("Nothing waits")
+    cli("task", "claim", "login")
+    assert cli("task", "ask", "Ship it?", *words, code=None).code in (1, 2)
+    assert cli("gate", "list").out.startswith("Nothing waits")

@@ -33,8 +33,8 @@ def dump(cli, task="form", *more, brief="Build the form.", **options):
 def test_a_newcomer_writes_a_task_down_and_opens_it(cli):
     said = dump(cli)
     assert "Task form of project repo is ready." in said.out
-    assert "handoff open form" in said.out
-    opened = cli("open", "form")
+    assert "handoff task open form" in said.out
+    opened = cli("task", "open", "form")
     assert opened.out.startswith("Nothing was opened.")
     assert os.path.join(queue(), "form.md") in opened.out
     baton = read(queue(), "form.md")
@@ -54,10 +54,10 @@ def test_the_project_is_the_checkout_also_from_a_folder_inside(cli, repo):
 
 def test_from_claim_to_done_nothing_but_the_verb_is_typed(cli):
     dump(cli)
-    assert "fence 1" in cli("claim").out
+    assert "fence 1" in cli("task", "claim").out
     assert not os.path.exists(os.path.join(queue(), "form.uri"))
     assert "yours" in cli("heartbeat").out
-    assert cli("done", "--summary", "it is in").out == "form is done.\n"
+    assert cli("task", "done", "--summary", "it is in").out == "form is done.\n"
     assert os.path.exists(os.path.join(queue(), "form.done"))
     assert "summary: it is in" in read(queue(), "form.done")
     assert os.listdir(os.path.join(home(), "sessions")) == []
@@ -67,7 +67,7 @@ def test_the_commands_in_the_baton_work_as_they_stand_also_in_a_home_with_spaces
     place = str(tmp_path / "a home with 'quotes' and spaces")
     cli = Cli(repo.path, HANDOFF_HOME=place)
     dump(cli)
-    cli("claim")
+    cli("task", "claim")
     baton = read(place, "repo", "queue", "form.md")
     block = re.search(r"```sh\n(.*?)```", baton, re.DOTALL)[1]
     lines = [line for line in block.splitlines() if " block " not in line]
@@ -111,40 +111,40 @@ def test_a_task_nobody_wrote_down_can_be_reported_as_the_older_tool_allows(cli):
 
 def test_an_old_fence_is_refused_and_told_who_holds_the_task(cli):
     dump(cli)
-    first = cli("claim", "--json").json
-    cli("release")
-    second = cli("claim", "--json").json
-    late = cli("done", "--session", first["session"], "--fence", str(first["fence"]), "--task", "form", code=4)
+    first = cli("task", "claim", "--json").json
+    cli("task", "release")
+    second = cli("task", "claim", "--json").json
+    late = cli("task", "done", "--session", first["session"], "--fence", str(first["fence"]), "--task", "form", code=4)
     assert second["session"] in late.err
     assert cli("heartbeat", "--session", first["session"], "--fence", "1", "--task", "form", code=4)
-    assert "is done" in cli("done", "--session", second["session"], "--fence", "2").out
+    assert "is done" in cli("task", "done", "--session", second["session"], "--fence", "2").out
 
 
 def test_the_environment_names_the_session_and_options_win_over_it(cli, repo, tmp_path):
     dump(cli)
-    claim = cli("claim", "--json").json
+    claim = cli("task", "claim", "--json").json
     other = Cli(str(tmp_path), HANDOFF_SESSION=claim["session"], HANDOFF_FENCE="99")
     assert other("heartbeat", code=4)
     other("heartbeat", "--session", claim["session"], "--fence", str(claim["fence"]))
     right = Cli(str(tmp_path), HANDOFF_SESSION=claim["session"], HANDOFF_FENCE=str(claim["fence"]))
-    assert "form is done" in right("done").out
+    assert "form is done" in right("task", "done").out
 
 
 def test_two_claims_in_one_folder_must_be_told_apart(cli):
     dump(cli, "one-task")
     dump(cli, "two-task")
-    cli("claim", "one-task")
-    cli("claim", "two-task")
-    unsure = cli("done", code=1)
+    cli("task", "claim", "one-task")
+    cli("task", "claim", "two-task")
+    unsure = cli("task", "done", code=1)
     assert "one-task" in unsure.err
     assert "two-task" in unsure.err
-    cli("done", "--task", "one-task")
-    assert "two-task is done" in cli("done").out
+    cli("task", "done", "--task", "one-task")
+    assert "two-task is done" in cli("task", "done").out
 
 
 def test_a_claim_exports_what_a_shell_needs(cli):
     dump(cli)
-    lines = cli("claim", "--export").out.splitlines()
+    lines = cli("task", "claim", "--export").out.splitlines()
     assert [line.partition("=")[0] for line in lines] == [
         "export HANDOFF_TASK",
         "export HANDOFF_SESSION",
@@ -153,7 +153,7 @@ def test_a_claim_exports_what_a_shell_needs(cli):
 
 
 def test_nothing_to_take_is_said_with_the_reason(cli):
-    assert "no task is ready" in cli("claim", code=1).err
+    assert "no task is ready" in cli("task", "claim", code=1).err
 
 
 def test_limits_of_the_settings_are_kept(cli):
@@ -162,8 +162,8 @@ def test_limits_of_the_settings_are_kept(cli):
         file.write("max_running_project = 1\n")
     dump(cli, "one-task")
     dump(cli, "two-task")
-    cli("claim", "one-task")
-    assert "most for this project" in cli("claim", "two-task", code=3).err
+    cli("task", "claim", "one-task")
+    assert "most for this project" in cli("task", "claim", "two-task", code=3).err
 
 
 # --- done is derived -------------------------------------------------------------------------------------------
@@ -171,13 +171,13 @@ def test_limits_of_the_settings_are_kept(cli):
 
 def test_a_red_check_keeps_the_task_and_shows_the_evidence(cli, repo):
     dump(cli, "form", "--check", "echo only 3 of 4 passed; test -f made.txt")
-    cli("claim")
-    red = cli("done", code=3)
+    cli("task", "claim")
+    red = cli("task", "done", code=3)
     assert "only 3 of 4 passed" in red.err
     assert "red (exit 1)" in red.err
     assert cli("show", "form", "--json").json["state"] == "running"
     repo.write("made.txt", "")
-    green = cli("done", "--json").json
+    green = cli("task", "done", "--json").json
     assert green["evidence"]["check"]["green"] is True
     assert green["evidence"]["head"] == repo.head()
     kinds = [event["kind"] for event in cli("log", "form", "--json").json]
@@ -186,18 +186,18 @@ def test_a_red_check_keeps_the_task_and_shows_the_evidence(cli, repo):
 
 def test_changes_outside_the_ownership_are_named_and_refused(cli, repo):
     dump(cli, "form", "--owns", "src/form/")
-    cli("claim")
+    cli("task", "claim")
     repo.write("src/form/a.py", "")
     repo.write("src/other/new.py", "")
     repo.write("README.md", "changed\n")
-    refused = cli("done", code=3)
+    refused = cli("task", "done", code=3)
     assert "src/other/new.py" in refused.err
     assert "README.md" in refused.err
     assert "src/form/a.py" not in refused.err
     repo.git("add", "-A")
     repo.git("commit", "-q", "-m", "hide it in a commit")
-    assert "README.md" in cli("done", code=3).err
-    accepted = cli("done", "--accept-outside", "the person asked for it", "--json").json
+    assert "README.md" in cli("task", "done", code=3).err
+    accepted = cli("task", "done", "--accept-outside", "the person asked for it", "--json").json
     assert accepted["state"] == "done"
     events = cli("log", "form", "--json").json
     (waived,) = [event for event in events if event["kind"] == "task.waived"]
@@ -206,20 +206,20 @@ def test_changes_outside_the_ownership_are_named_and_refused(cli, repo):
 
 def test_a_deletion_outside_the_ownership_is_seen(cli, repo):
     dump(cli, "form", "--owns", "src/")
-    cli("claim")
+    cli("task", "claim")
     os.unlink(os.path.join(repo.path, "README.md"))
-    assert "README.md" in cli("done", code=3).err
+    assert "README.md" in cli("task", "done", code=3).err
 
 
 def test_what_was_lying_about_before_and_what_a_neighbour_owns_is_not_held_against_a_session(cli, repo):
     repo.write("notes/old.txt", "from before\n")
     dump(cli, "form", "--owns", "src/form/")
     dump(cli, "api", "--owns", "src/api/")
-    cli("claim", "form")
+    cli("task", "claim", "form")
     repo.write("src/api/b.py", "")
-    assert "form is done" in cli("done", "--task", "form").out
+    assert "form is done" in cli("task", "done", "--task", "form").out
     repo.write("notes/old.txt", "changed since\n")
-    assert "notes/old.txt" in cli("done", "--task", "api", code=3).err
+    assert "notes/old.txt" in cli("task", "done", "--task", "api", code=3).err
 
 
 def test_a_session_in_a_worktree_is_judged_where_it_worked(cli, repo, tmp_path):
@@ -227,17 +227,17 @@ def test_a_session_in_a_worktree_is_judged_where_it_worked(cli, repo, tmp_path):
     tree = str(tmp_path / "tree")
     repo.git("worktree", "add", "-q", tree)
     repo.write("stray.txt", "in the main checkout, which is somebody else's\n")
-    cli("claim", cwd=tree)
-    assert "red" in cli("done", cwd=tree, code=3).err
+    cli("task", "claim", cwd=tree)
+    assert "red" in cli("task", "done", cwd=tree, code=3).err
     os.makedirs(os.path.join(tree, "src"))
     for name in ("src/made.txt", "other.txt"):
         with open(os.path.join(tree, name), "w", encoding="utf-8"):
             pass
-    refused = cli("done", cwd=tree, code=3).err
+    refused = cli("task", "done", cwd=tree, code=3).err
     assert "other.txt" in refused
     assert "stray.txt" not in refused
     os.unlink(os.path.join(tree, "other.txt"))
-    assert "form is done" in cli("done", cwd=tree).out
+    assert "form is done" in cli("task", "done", cwd=tree).out
 
 
 def test_the_given_tests_are_run_and_their_verdict_stands_in_the_baton(cli):
@@ -250,10 +250,10 @@ def test_the_given_tests_are_run_and_their_verdict_stands_in_the_baton(cli):
 def test_a_task_waits_for_the_one_it_comes_after(cli):
     dump(cli, "first")
     assert "waits for first" in dump(cli, "second", "--after", "first").out
-    assert "waits for first" in cli("claim", "second", code=4).err
+    assert "waits for first" in cli("task", "claim", "second", code=4).err
     assert not os.path.exists(os.path.join(queue(), "second.uri"))
-    cli("claim", "first")
-    assert "Now ready: second" in cli("done").out
+    cli("task", "claim", "first")
+    assert "Now ready: second" in cli("task", "done").out
     assert os.path.exists(os.path.join(queue(), "second.uri"))
 
 
@@ -263,31 +263,31 @@ def test_a_task_waits_for_the_one_it_comes_after(cli):
 @pytest.mark.parametrize("name", ["STOP_AUTO", "done", "repo/STOP_AUTO"])
 def test_a_stop_file_drops_neither_a_baton_nor_a_completion(cli, name):
     dump(cli, "held")
-    cli("claim")
+    cli("task", "claim")
     path = os.path.join(home(), name)
     with open(path, "w", encoding="utf-8"):
         pass
     said = dump(cli, "later")
     assert "is stopped" in said.err
     assert os.path.exists(os.path.join(queue(), "later.md"))
-    assert "held is done" in cli("done").out
+    assert "held is done" in cli("task", "done").out
     assert os.path.exists(os.path.join(queue(), "held.done"))
-    assert path in cli("claim", "later", code=3).err
-    assert "stopped" in cli("claim", code=1).err
+    assert path in cli("task", "claim", "later", code=3).err
+    assert "stopped" in cli("task", "claim", code=1).err
     os.unlink(path)
-    assert "You hold later" in cli("claim").out
+    assert "You hold later" in cli("task", "claim").out
 
 
 def test_pause_and_resume_work_with_rows_and_files(cli):
     dump(cli)
-    cli("pause", "lunch")
+    cli("pause", "--reason", "lunch")
     assert os.path.exists(os.path.join(home(), "repo", "STOP_AUTO"))
-    assert "lunch" in cli("claim", "form", code=3).err
-    assert "lunch" in cli("queue").out
+    assert "lunch" in cli("task", "claim", "form", code=3).err
+    assert "lunch" in cli("task", "list").out
     cli("resume")
     assert not os.path.exists(os.path.join(home(), "repo", "STOP_AUTO"))
     assert "was not stopped" in cli("resume").out
-    cli("claim")
+    cli("task", "claim")
 
 
 # --- a person at the board ------------------------------------------------------------------------------------------
@@ -295,29 +295,29 @@ def test_pause_and_resume_work_with_rows_and_files(cli):
 
 def test_block_retry_and_cancel(cli):
     dump(cli)
-    cli("claim")
-    assert "handoff retry form" in cli("block", "the key is missing").out
+    cli("task", "claim")
+    assert "handoff retry form" in cli("task", "block", "the key is missing").out
     assert "the key is missing" in read(queue(), "form.BLOCKED.md")
     cli("retry", "form")
     assert not os.path.exists(os.path.join(queue(), "form.BLOCKED.md"))
-    cli("claim")
+    cli("task", "claim")
     cli("cancel", "form", "--reason", "not needed")
-    assert cli("done", "--task", "form", code=4).err
-    assert cli("queue").out.startswith("No live tasks")
-    assert "cancelled" in cli("queue", "--all").out
+    assert cli("task", "done", "--task", "form", code=4).err
+    assert cli("task", "list").out.startswith("No live tasks")
+    assert "cancelled" in cli("task", "list", "--all").out
 
 
 def test_prune_is_a_dry_run_unless_told(cli):
     dump(cli)
-    cli("claim")
-    cli("done")
+    cli("task", "claim")
+    cli("task", "done")
     before = tree(home())
     said = cli("prune", "--days", "0")
     assert "Would forget 1 tasks" in said.out
     assert tree(home()) == before
     cli("prune", "--days", "0", "--execute")
     assert not os.path.exists(os.path.join(queue(), "form.md"))
-    assert cli("queue", "--all", "--json").json["tasks"] == []
+    assert cli("task", "list", "--all", "--json").json["tasks"] == []
 
 
 def test_the_journal_can_be_followed(cli):
@@ -340,7 +340,7 @@ def test_files_that_were_lost_are_rebuilt_and_strangers_are_put_aside(cli):
     os.unlink(os.path.join(queue(), "form.md"))
     with open(os.path.join(queue(), "ghost.md"), "w", encoding="utf-8") as file:
         file.write("from another time\n")
-    cli("sync-files")
+    cli("database", "files")
     assert read(queue(), "form.md") == wanted
     assert "repo/ghost" in cli("dump", "--cleanup-orphan").out
     assert os.path.exists(os.path.join(queue(), "ghost.md"))
@@ -366,20 +366,23 @@ def test_a_marker_touched_by_hand_is_believed_as_far_as_the_check_goes(cli, repo
 def test_every_answer_is_json_alone_when_asked(cli):
     dump(cli)
     for words in (
-        ["queue"],
+        ["task", "list"],
         ["show", "form"],
         ["log"],
-        ["gates"],
+        ["gate", "list"],
         ["watchdog"],
-        ["open", "form"],
-        ["claim"],
+        ["task", "open", "form"],
+        ["task", "claim"],
         ["heartbeat"],
-        ["block", "x"],
+        ["task", "block", "x"],
         ["retry", "form"],
+        ["batch", "list"],
+        ["gate"],
+        ["project", "tidy"],
         ["pause"],
         ["resume"],
         ["prune"],
-        ["sync-files"],
+        ["database", "files"],
         ["dump", "--cleanup-orphan"],
         ["cancel", "form"],
         ["heartbeat", "calibration"],

@@ -94,7 +94,7 @@ def test_the_last_part_opens_the_fan_in_and_its_baton_tells_of_all(cli, opened):
     assert not os.path.exists(queue("login-join.uri"))
     last = report(cli, "api", kind="blocked", text="no key")
     assert "login-join waits for your word" in last.out
-    assert "login-join" in cli("gates").out
+    assert "login-join" in cli("gate", "list").out
     assert "reason: no key" in read(os.path.join(folder(), "api.blocked"))
     assert os.path.exists(os.path.join(folder(), "_fanin_triggered"))
     assert "HANDOFF_ROLE=fan-in" in read(os.path.join(folder(), "fan-in.env"))
@@ -102,7 +102,7 @@ def test_the_last_part_opens_the_fan_in_and_its_baton_tells_of_all(cli, opened):
     assert "`form`: done, 12 tests" in baton
     assert "`api`: blocked, no key" in baton
     assert not os.path.exists(queue("login-join.uri"))
-    cli("approve", "login-join")
+    cli("answer", "login-join", "yes")
     assert os.path.exists(queue("login-join.uri"))
 
 
@@ -134,10 +134,10 @@ def test_touched_markers_count_like_reports(cli, opened):
 
 def test_a_stopped_batch_keeps_reports_and_gives_out_nothing(cli, opened):
     touch(os.path.join(folder(), "STOP"))
-    assert "stopped" in cli("claim", "login/form", code=3).err
+    assert "stopped" in cli("task", "claim", "login/form", code=3).err
     assert "1 of 2 left" in report(cli, "form-done").out
     os.unlink(os.path.join(folder(), "STOP"))
-    cli("claim", "login/api")
+    cli("task", "claim", "login/api")
 
 
 def test_parts_reported_at_one_moment_open_one_fan_in(cli, repo, tmp_path, monkeypatch):
@@ -187,7 +187,7 @@ def test_the_next_batch_may_have_the_same_id(cli, opened, tmp_path):
     cli("dump", "--open-batch", manifest(tmp_path / "m.json"))
     assert not os.path.exists(os.path.join(folder(), "form.done"))
     assert not os.path.exists(os.path.join(folder(), "_fan_in_done"))
-    cli("cancel", "--batch", "login")
+    cli("cancel", "login")
     assert os.path.exists(os.path.join(folder(), "_aborted"))
 
 

@@ -62,12 +62,12 @@ def test_a_killed_claim_is_taken_up_by_the_next_one(killed_at):
     for point in itertools.count(0, 3):
         name = f"task-{point}"
         here("dump", "--task", name, "--next", "Do it.")
-        killed = killed_at(point, "claim", name)
+        killed = killed_at(point, "task", "claim", name)
         if not killed:
             break
         if not _local_claim(name):
-            assert here("claim", name) == 0
-        assert here("done", "--task", name) == 0
+            assert here("task", "claim", name) == 0
+        assert here("task", "done", "--task", name) == 0
         assert find(name).state == "done"
         assert find(name).attempt == 1
     assert point > 20
@@ -88,10 +88,10 @@ def test_a_killed_report_is_finished_by_its_repetition(killed_at):
     for point in itertools.count(0, 5):
         name = f"task-{point}"
         here("dump", "--task", name, "--next", "Do it.", "--check", "true")
-        here("claim", name)
-        killed = killed_at(point, "done", "--task", name)
+        here("task", "claim", name)
+        killed = killed_at(point, "task", "done", "--task", name)
         assert find(name).state in ("running", "done")
-        assert here("done", "--task", name) == 0
+        assert here("task", "done", "--task", name) == 0
         assert find(name).state == "done"
         assert os.path.getsize(queue(name + ".done")) > 0
         assert not os.path.exists(queue(name + ".uri"))
@@ -115,7 +115,7 @@ def test_a_killed_report_of_the_last_part_opens_the_fan_in_once(killed_at, tmp_p
         ]
         assert len(joined) == 1
         assert os.path.getsize(queue(f"{batch}-join.uri")) > 0
-        here("cancel", "--batch", batch)
+        here("cancel", batch)
         if not killed:
             break
     assert point > 20
@@ -132,7 +132,7 @@ def test_a_killed_opening_has_written_the_whole_batch_or_none(killed_at, tmp_pat
         views.refresh(app(), "repo")
         for part in "abc":
             assert os.path.getsize(queue(f"{part}-{point}.uri")) > 0
-        here("cancel", "--batch", batch)
+        here("cancel", batch)
         if not killed:
             break
     assert point > 20

@@ -48,26 +48,26 @@ BAD = [
     (("dump", "--task", "known", "--next", "t"), 4, "still ready"),
     (("dump", "--task", "known", "--status", "blocked"), 1, "why"),
     (("dump", "--open-batch", "missing.json"), 1, "missing.json"),
-    (("claim", "--task", "nobody"), 1, "There is no task 'nobody'"),
-    (("claim", "--session", "../x"), 1, "not the id of a session"),
+    (("task", "claim", "--task", "nobody"), 1, "There is no task 'nobody'"),
+    (("task", "claim", "--session", "../x"), 1, "not the id of a session"),
     (("heartbeat",), 1, "No claim of yours"),
     (("heartbeat", "complete"), 2, "wants one batch"),
     (("heartbeat", "status", "nobatch"), 2, "no batch 'nobatch'"),
     (("heartbeat", "dance", "here"), 2, "There is no heartbeat dance"),
-    (("done",), 1, "No claim of yours"),
-    (("done", "nobody"), 1, "There is no task 'nobody'"),
-    (("block",), 2, "REASON"),
-    (("block", "why", "--task", "nobody"), 1, "There is no task 'nobody'"),
-    (("release", "known"), 1, "Nobody here holds"),
+    (("task", "done"), 1, "No claim of yours"),
+    (("task", "done", "nobody"), 1, "There is no task 'nobody'"),
+    (("task", "block"), 2, "REASON"),
+    (("task", "block", "why", "--task", "nobody"), 1, "There is no task 'nobody'"),
+    (("task", "release", "known"), 1, "Nobody here holds"),
     (("show", "nobody"), 1, "There is no task 'nobody'"),
     (("retry", "known"), 4, "only a blocked task"),
-    (("cancel",), 2, "Name one task"),
-    (("approve", "known"), 4, "waits for nobody's answer"),
-    (("reject", "known", "why"), 4, "waits for nobody's answer"),
-    (("reject", "known"), 2, "REASON"),
-    (("pause", "--batch", "b1", "--everything"), 2, "Choose one"),
-    (("queue", "--state", "asleep"), 1, "'asleep' is not a state"),
-    (("open", "known", "--with", "magic"), 1, "'magic' is not a way"),
+    (("cancel",), 2, "ADDRESS"),
+    (("answer", "known", "yes"), 4, "waits for nobody's answer"),
+    (("answer", "known", "no", "why"), 4, "waits for nobody's answer"),
+    (("answer", "known", "no"), 2, "REASON"),
+    (("pause", "b1", "--everything"), 2, "Choose one"),
+    (("task", "list", "--state", "asleep"), 1, "'asleep' is not a state"),
+    (("task", "open", "known", "--with", "magic"), 1, "'magic' is not a way"),
     (("watchdog", "--once", "--watch"), 2, "not allowed with"),
 ]
 
@@ -158,13 +158,13 @@ def test_a_dry_run_creates_nothing_at_all(cli, tmp_path):
 def test_a_home_that_cannot_be_made_is_an_error_that_names_it(repo, tmp_path):
     (tmp_path / "file").write_text("")
     cli = Cli(repo.path, HANDOFF_HOME=str(tmp_path / "file" / "home"))
-    for words in (D, ("claim",), ("queue",), ("watchdog",)):
+    for words in (D, ("task", "claim"), ("task", "list"), ("watchdog",)):
         assert str(tmp_path / "file") in cli(*words, code=1).err
 
 
 @pytest.mark.parametrize("limit", [0, 512, 8192])
 def test_a_full_disk_is_an_error_and_leaves_no_half_task(cli, known, limit):
-    before = cli("queue", "--json").json["tasks"]
+    before = cli("task", "list", "--json").json["tasks"]
 
     def small_disk():
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -172,16 +172,16 @@ def test_a_full_disk_is_an_error_and_leaves_no_half_task(cli, known, limit):
 
     for words in (
         ("dump", "--task", "big-one", "--next", "y" * 9000),
-        ("claim", "known"),
-        ("done", "known"),
-        ("queue",),
+        ("task", "claim", "known"),
+        ("task", "done", "known"),
+        ("task", "list"),
     ):
         process = cli.start(*words, preexec_fn=small_disk)
         _, error = process.communicate()
-        assert process.returncode in ((1,) if words[0] != "queue" else (0, 1)), error
+        assert process.returncode in ((1,) if words[1:] != ("list",) else (0, 1)), error
         assert b"Traceback" not in error
         assert b"fault of its own" not in error
-    assert cli("queue", "--json").json["tasks"] == before
+    assert cli("task", "list", "--json").json["tasks"] == before
 
 
 def test_files_that_cannot_be_written_do_not_hide_that_the_task_is_recorded(cli, known):
@@ -191,7 +191,7 @@ def test_files_that_cannot_be_written_do_not_hide_that_the_task_is_recorded(cli,
         pass
     said = cli(*D, code=1)
     assert "Task next-one is recorded, but its files are not" in said.err
-    assert "sync-files" in said.err
+    assert "database files" in said.err
     os.unlink(queue)
-    cli("sync-files")
+    cli("database", "files")
     assert os.path.exists(os.path.join(queue, "next-one.md"))

@@ -32,7 +32,7 @@ def imported(folder, *words):
 def test_the_everyday_commands_import_nothing_heavy(repo, monkeypatch):
     monkeypatch.chdir(repo.path)
     here("dump", "--task", "first", "--next", "The database is there.")
-    for words in (("dump", "--task", "form", "--next", "x"), ("claim", "form"), ("heartbeat",), ("done",)):
+    for words in (("dump", "--task", "form", "--next", "x"), ("task", "claim", "form"), ("heartbeat",), ("task", "done")):
         loaded = imported(repo.path, *words)
         assert not loaded & HEAVY, (words, sorted(loaded & HEAVY))
         assert "handoff.store.sqlite" in loaded
@@ -41,6 +41,6 @@ def test_the_everyday_commands_import_nothing_heavy(repo, monkeypatch):
 def test_a_heartbeat_needs_neither_git_nor_the_files(repo, monkeypatch):
     monkeypatch.chdir(repo.path)
     here("dump", "--task", "form", "--next", "x")
-    here("claim", "form")
+    here("task", "claim", "form")
     loaded = imported(repo.path, "heartbeat")
     assert not [name for name in loaded if name.startswith(("handoff.git", "handoff.engine.fanout.views", "json"))]

@@ -109,7 +109,7 @@ def installed(tmp_path, marks: dict[str, str], installer: str = "pip") -> tuple[
 def test_upgrade_runs_the_tool_that_installed_it_and_what_is_missing_comes_by_it(tmp_path, marks, installer, said):
     python, environment = installed(tmp_path, marks, installer)
     lacking = subprocess.run(
-        [python, "-m", "handoff.surfaces.cli.main", "queue"],
+        [python, "-m", "handoff.surfaces.cli.main", "task", "list"],
         env={**environment, "HANDOFF_DATABASE_URL": "postgresql://nobody@127.0.0.1:1/none"},
         capture_output=True,
         text=True,

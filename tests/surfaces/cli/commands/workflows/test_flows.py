@@ -49,7 +49,7 @@ def test_a_supervisor_builds_a_calculator_in_four_cycles_though_it_is_killed_aga
         lives += 1
         try:
             while worker.poll() is None:
-                state = cli("flow", "status", "calculator", "--json").json
+                state = cli("show", "calculator", "--json").json
                 place = f"{state['cycle']}-{state['phase']}"
                 if state["state"] != "running" or (lives < 5 and place not in seen and len(seen) % 3 == 2):
                     seen.add(place)
@@ -61,16 +61,16 @@ def test_a_supervisor_builds_a_calculator_in_four_cycles_though_it_is_killed_aga
             worker.communicate()
         if state["state"] != "running":
             break
-    assert (state["state"], state["cycle"]) == ("done", 5), cli("flow", "log", "calculator").out
+    assert (state["state"], state["cycle"]) == ("done", 5), cli("log", "calculator").out
     assert lives >= 3
     assert subjects(repo) == SUBJECTS
-    log = cli("flow", "log", "calculator", "--json").json
+    log = cli("log", "calculator", "--json").json
     verified = [
         f"{event['body']['cycle']}-{event['body']['phase']}" for event in log if event["kind"] == "flow.verified"
     ]
     assert len(verified) == len(set(verified)) == 19
     assert repo.git("status", "--porcelain") == ""
-    assert "Take it in: " in cli("flow", "status", "calculator").out
+    assert "Take it in: " in cli("show", "calculator").out
     assert "5 passed" in cli("log", "--git", "handoff/calculator").out
     cli("land", "handoff/calculator")
     assert "def divide" in repo.read("calculator.py")
@@ -95,10 +95,10 @@ def test_one_phase_at_a_time_is_said_and_can_be_skipped(calculator, tmp_path):
     )
     assert "refactor" in cli("flow", "step", "--prompt", str(words), "--with", str(script)).out
     assert "running in plan, cycle 2" in cli("flow", "step", "--skip", "it is fine").out
-    log = cli("flow", "log").out
+    log = cli("log", "calc").out
     assert "skipped     1-refactor" in log
     assert "refused     1-green      attempt 1: nothing-changed" in log
-    rows = cli("flow", "status", "--json").json
+    rows = cli("flow", "list", "--json").json
     assert [(row["flow"], row["phase"], row["cycle"]) for row in rows] == [("calculator", "plan", 2)]
 
 
@@ -106,15 +106,15 @@ def test_words_that_are_wrong_are_said_before_anything_is_made(cli, repo):
     assert "Say what is to be done" in cli("flow", "start", "review", code=1).err
     assert "There is no workflow 'nine'" in cli("flow", "start", "nine", "--request", "x", code=1).err
     assert "not both" in cli("flow", "start", "review", "--request", "x", "--from", "y", code=2).err
-    assert "No flow is under way" in cli("flow", "status").out
+    assert "No flow is under way" in cli("flow", "list").out
     assert "No flow is under way" in cli("flow", "step", code=1).err
     assert "No test suite was found" in cli("flow", "start", "tdd", "--request", "x", code=1).err
     cli("flow", "start", "review", "--request", "x", "--id", "one")
     assert "No agent was chosen for the role 'implementer'" in cli("flow", "step", code=1).err
-    assert "is a phase of a flow" in cli("claim", "one/1-implement", code=3).err
-    assert "is a phase of a flow" in cli("open", "one/1-implement", code=1).err
-    assert "Nothing to take" in cli("claim", code=1).err
+    assert "is a phase of a flow" in cli("task", "claim", "one/1-implement", code=3).err
+    assert "is a phase of a flow" in cli("task", "open", "one/1-implement", code=1).err
+    assert "Nothing to take" in cli("task", "claim", code=1).err
     assert "  document:" not in cli("show", "one/1-implement").out
-    assert "is a phase of a flow" in cli("done", "--task", "one/1-implement", code=3).err
-    assert "cancelled" in cli("flow", "cancel", "one").out
+    assert "is a phase of a flow" in cli("task", "done", "--task", "one/1-implement", code=3).err
+    assert "cancelled" in cli("cancel", "one").out
     assert not os.path.exists(os.path.join(repo.path, "review.md"))

@@ -51,6 +51,6 @@ def test_a_refused_phase_can_be_tried_again_with_other_words_or_done_in_a_shell(
     assert "empty-list" in seen
     assert "This shell is in the flow's workspace" in seen
     assert "plan: verified" in seen
-    assert cli("flow", "status", "calc", "--json").json["phase"] == "red"
+    assert cli("show", "calc", "--json").json["phase"] == "red"
     seen = talk(cli, ["flow", "step", "calc", "--with", os.path.join(ground.scripts, "1-plan-1.toml")], b"s\nq\n")
     assert "cannot be skipped" in seen

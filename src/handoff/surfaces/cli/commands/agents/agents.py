@@ -1,12 +1,11 @@
-"""`handoff agents`: what is installed, what each can and cannot do, how it is fenced; `agents retry` starts a held one again."""
+"""`handoff agent list`: what is installed, what each can and cannot do, how it is fenced; `agent retry` starts a held one again."""
 
 from __future__ import annotations
 
-from handoff.base.errors import UsageError
 from handoff.base.markdown import shell_line
 from handoff.base.record import TYPE_CHECKING
 from handoff.engine.clients.agents import listing, retry
-from handoff.surfaces.cli.command import Command, optional_word, pick
+from handoff.surfaces.cli.command import Command, no_arguments, pick
 from handoff.surfaces.cli.commands.tasks.holds import hold_data
 
 if TYPE_CHECKING:
@@ -16,21 +15,17 @@ if TYPE_CHECKING:
 
 
 EXAMPLES = """examples:
-  handoff agents                 what is installed, what it can do, what is held by its provider
-  handoff agents retry claude    start it again now: you have logged in, or the limit is over
+  handoff agent list            what is installed, what it can do, what is held by its provider
+  handoff agent retry claude    start it again now: you have logged in, or the limit is over
 """
 
 
-def _arguments(parser: Parser) -> None:
-    parser.add_argument(
-        "verb", nargs="?", choices=("list", "retry"), default="list", help="list (default), or retry NAME"
-    )
-    optional_word(parser, "name", "NAME", "the agent that is to be started again")
+def _retry_arguments(parser: Parser) -> None:
+    parser.add_argument("name", metavar="NAME", help="the agent that is to be started again")
 
 
-def _retry(ctx: Context, name: str) -> int:
-    if not name:
-        raise UsageError("Say which agent.", f"For example: {ctx.settings.program} agents retry claude")
+def _retry(ctx: Context, arguments: Namespace) -> int:
+    name = arguments.name
     released = retry(ctx.app, name)
     ctx.out.data({"agent": name, "released": released})
     ctx.out.line(f"Agent {name} is started again from now on." if released else f"Agent {name} was not held.")
@@ -38,8 +33,7 @@ def _retry(ctx: Context, name: str) -> int:
 
 
 def _agents(ctx: Context, arguments: Namespace) -> int:
-    if arguments.verb == "retry":
-        return _retry(ctx, arguments.name)
+    del arguments
     rows = listing(ctx.app)
     ctx.out.data(
         [
@@ -73,4 +67,7 @@ def _agents(ctx: Context, arguments: Namespace) -> int:
     return 0
 
 
-COMMANDS = {"agents": Command(_arguments, _agents, epilog=EXAMPLES)}
+COMMANDS = {
+    "agent list": Command(no_arguments, _agents, epilog=EXAMPLES),
+    "agent retry": Command(_retry_arguments, _retry),
+}

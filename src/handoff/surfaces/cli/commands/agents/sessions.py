@@ -1,4 +1,4 @@
-"""`handoff session start|list|attach|stop|resume|log` and `handoff ask`."""
+"""`handoff session start|list|attach|stop|resume|log` and `handoff task ask`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _session_arguments(parser: Parser) -> None:
         "Start an agent on a task and stay with it until it is over.",
     )
     optional_word(start, "task", "TASK", "which task; the next ready one without it")
-    option(start, "--agent NAME", "which agent: see `handoff agents`", None, required=True)
+    option(start, "--agent NAME", "which agent: see `handoff agent list`", None, required=True)
     option(start, "--project NAME", "another project than the one of this folder")
     option(start, "--model NAME", "the model the client is to use")
     text = "terminal: the client in this terminal, for you to work with; tmux: the same in a window of its own"
@@ -271,9 +271,9 @@ def _ask(ctx: Context, arguments: Namespace) -> int:
     ctx.out.data({"task": current_claim.task.label, "gate": gate.key, "question": gate.question})
     ctx.out.line(f"Task '{current_claim.task.label}' waits for a person. You hold it no longer: end your session here.")
     ctx.out.note(
-        f"They answer with: {ctx.settings.program} approve {current_claim.task.label} [--edit], or reject {current_claim.task.label} REASON"
+        f"They answer with: {ctx.settings.program} answer {current_claim.task.label} yes [--edit], or no REASON"
     )
     return 0
 
 
-COMMANDS = {"session": Command(_session_arguments, _session), "ask": Command(_ask_arguments, _ask)}
+COMMANDS = {"session": Command(_session_arguments, _session), "task ask": Command(_ask_arguments, _ask)}

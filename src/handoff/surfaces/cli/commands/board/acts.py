@@ -181,7 +181,7 @@ def _yes(app: Surface) -> None:
     page = app.state.page
     if page is not None and page.item is not None:
         app.state.page = None
-        app.run_words(_words(app.state, page.item, "approve"))
+        app.run_words([*_words(app.state, page.item, "answer"), "yes"])
 
 
 def _no(app: Surface) -> None:
@@ -194,7 +194,7 @@ def _no(app: Surface) -> None:
         if reason:
             app.state.page = None
             where = ["--project", item.project] if item.project else []
-            app.run_words(["reject", app.state.label(item), reason, *where])
+            app.run_words(["answer", app.state.label(item), "no", reason, *where])
 
     app.state.prompt = LinePrompt("Why not? (empty: back)", done)
 
@@ -203,7 +203,7 @@ def _edit(app: Surface) -> None:
     page, settings = app.state.page, app.state.feed.app.settings
     editor = settings.get("VISUAL") or settings.get("EDITOR")
     if page is None or page.item is None or not editor:
-        app.state.tell("No editor is set: set EDITOR, or answer with approve --text.", "warn")
+        app.state.tell("No editor is set: set EDITOR, or answer with: answer TASK edit TEXT.", "warn")
         return
     gate = review.review(app.state.feed.app, key=page.item.key).gate
     with tempfile.TemporaryDirectory(prefix="handoff-") as folder:
@@ -218,7 +218,7 @@ def _edit(app: Surface) -> None:
         app.state.tell("The editor left no text; the gate is as it was.", "warn")
         return
     app.state.page = None
-    app.run_words([*_words(app.state, page.item, "approve"), "--text", text])
+    app.run_words([*_words(app.state, page.item, "answer"), "edit", text])
 
 
 def _retry_words(state: BoardState, item: OverviewItem) -> list[str]:
@@ -246,7 +246,7 @@ def _retry_all(app: Surface) -> None:
 def _pause(app: Surface, item: OverviewItem) -> None:
     where = ["--project", item.project] if item.project else []
     verb = "resume" if item.look == "paused" else "pause"
-    app.run_words([verb, "--task", app.state.label(item), *where])
+    app.run_words([verb, app.state.label(item), *where])
 
 
 def _cancel(app: Surface, item: OverviewItem) -> None:

@@ -42,7 +42,7 @@ def _tasks_arguments(parser: Parser) -> None:
 
     _state_options(parser)
     flag(parser, "--list", "list the relay's tasks instead, as the queue command does")
-    QUEUE["queue"].arguments(parser)
+    QUEUE["task list"].arguments(parser)
 
 
 def _tasks(ctx: Context, arguments: Namespace) -> int | None:
@@ -50,7 +50,7 @@ def _tasks(ctx: Context, arguments: Namespace) -> int | None:
     if arguments.list or arguments.state or arguments.include_ended or arguments.project or arguments.all_projects:
         from handoff.surfaces.cli.commands.tasks.queue import COMMANDS as QUEUE
 
-        return QUEUE["queue"].run(ctx, arguments)
+        return QUEUE["task list"].run(ctx, arguments)
     _build(ctx, arguments, "tasks")
     return None
 

@@ -1,4 +1,4 @@
-"""`handoff incidents`: what a guard refused or the watcher noticed, and the command that fixes it."""
+"""`handoff incident list`: what a guard refused or the watcher noticed, and the command that fixes it."""
 
 from __future__ import annotations
 
@@ -19,31 +19,26 @@ if TYPE_CHECKING:
 
 _EPILOG = """\
 examples:
-  handoff incidents               what is new in this project, newest first
-  handoff incidents show i-3f9c   one of them with its evidence
-  handoff incidents seen all      you have taken note; status is quiet again
+  handoff incident list        what is new in this project, newest first
+  handoff show i-3f9c          one of them with its evidence
+  handoff incident seen all    you have taken note; status is quiet again
 """
 _SHOWN = 50
 
 
 def _arguments(parser: Parser) -> None:
-    actions = ("list", "show", "seen")
-    text = "list them (the default); show one with its evidence; say that you have seen one, several or 'all'"
-    parser.add_argument("action", nargs="?", choices=actions, default="list", metavar="|".join(actions), help=text)
-    parser.add_argument("ids", nargs="*", metavar="ID", help="an incident, by its id or enough of it")
     flag(parser, "--all", "also those that are fixed or seen, of every project")
     option(parser, "--session ID", "only those of this session")
 
 
+def _seen_arguments(parser: Parser) -> None:
+    parser.add_argument("ids", nargs="*", metavar="ID", help="incidents by their ids or enough of them, or 'all'")
+    flag(parser, "--all", "with 'all': those of every project")
+
+
 def _incidents(ctx: Context, arguments: argparse.Namespace) -> int:
-    if arguments.action == "show":
-        return _show(ctx, arguments.ids)
     project = "" if arguments.all else _project(ctx)
     engine.look(ctx.app)
-    if arguments.action == "seen":
-        return _seen(ctx, arguments.ids, project)
-    if arguments.ids:
-        raise UsageError("'list' takes no ids.", "See one: handoff incidents show ID")
     found = engine.listing(ctx.app, project=project, session=arguments.session, include_ended=arguments.all)
     ctx.out.data({"incidents": [_record(one) for one in found]})
     now = ctx.app.clock.now()
@@ -56,7 +51,7 @@ def _incidents(ctx: Context, arguments: argparse.Namespace) -> int:
         if one.fix and not one.resolved:
             ctx.out.line(f"    {'Instead' if one.kind == 'refused' else 'Fix'}: {one.fix}")
     if not found:
-        ctx.out.line("No incidents." if arguments.all else "No new incidents. Older ones: handoff incidents --all")
+        ctx.out.line("No incidents." if arguments.all else "No new incidents. Older ones: handoff incident list --all")
     return 0
 
 
@@ -67,10 +62,8 @@ def _project(ctx: Context) -> str:
     return find_project(ctx.app).name if find_top(os.getcwd()) else ""
 
 
-def _show(ctx: Context, ids: list[str]) -> int:
-    if len(ids) != 1:
-        raise UsageError("Name one incident.", "For example: handoff incidents show i-3f9c01")
-    one = engine.find(ctx.app, id=ids[0])
+def show(ctx: Context, one: Incident) -> None:
+    """One incident with its evidence and what fixes it."""
     ctx.out.data(_record(one))
     ctx.out.line(f"{one.id}  {one.kind}  {stamp(one.at)}", "strong")
     ctx.out.line(one.what)
@@ -82,7 +75,6 @@ def _show(ctx: Context, ids: list[str]) -> int:
             ctx.out.line(f"  {key}: {_words(value)}")
     if one.fix:
         ctx.out.line(f"{'Instead' if one.kind == 'refused' else 'Fix'}: {one.fix}")
-    return 0
 
 
 def _words(value: Any) -> str:
@@ -93,9 +85,11 @@ def _words(value: Any) -> str:
     return str(value)
 
 
-def _seen(ctx: Context, ids: list[str], project: str) -> int:
+def _seen(ctx: Context, arguments: argparse.Namespace) -> int:
+    ids, project = arguments.ids, "" if arguments.all else _project(ctx)
+    engine.look(ctx.app)
     if not ids:
-        raise UsageError("Which ones have you seen?", "For example: handoff incidents seen all")
+        raise UsageError("Which ones have you seen?", "For example: handoff incident seen all")
     wanted = [one.id for one in engine.listing(ctx.app, project=project)] if ids == ["all"] else ids
     found = engine.see(ctx.app, ids=wanted)
     ctx.out.data({"seen": [one.id for one in found]})
@@ -111,4 +105,7 @@ def _record(one: Incident) -> dict[str, Any]:
     }
 
 
-COMMANDS = {"incidents": Command(_arguments, _incidents, epilog=_EPILOG)}
+COMMANDS = {
+    "incident list": Command(_arguments, _incidents, epilog=_EPILOG),
+    "incident seen": Command(_seen_arguments, _seen),
+}

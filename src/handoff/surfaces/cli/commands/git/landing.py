@@ -1,4 +1,4 @@
-"""`handoff land` and `handoff collisions`."""
+"""`handoff land` and `handoff batch collisions`."""
 
 from __future__ import annotations
 
@@ -118,5 +118,5 @@ def _collisions(ctx: Context, arguments: argparse.Namespace) -> int:
 
 COMMANDS = {
     "land": Command(_land_arguments, _land),
-    "collisions": Command(no_arguments, _collisions),
+    "batch collisions": Command(no_arguments, _collisions),
 }

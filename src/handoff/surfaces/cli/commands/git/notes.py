@@ -1,4 +1,4 @@
-"""The record in git: notes install|uninstall|sync|status, verify, and what `log --git` shows."""
+"""The record in git: record install|uninstall|sync|status|verify, and what `log --git` shows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _EPILOG = """\
 examples:
-  handoff notes sync                 exchange records with the remote of this branch
+  handoff record sync                exchange records with the remote of this branch
   handoff log --git main..topic      what was verified for each commit
   git log --notes=handoff            the same, as git shows it
 """
@@ -38,7 +38,7 @@ def _arguments(parser: Parser) -> None:
     parser.verb(
         "uninstall",
         "take those settings back; the records stay",
-        "Take back what `notes install` set; the records stay.",
+        "Take back what `record install` set; the records stay.",
     )
     sync = parser.verb(
         "sync",
@@ -65,7 +65,7 @@ def _notes(ctx: Context, arguments: argparse.Namespace) -> None:
             if changed
             else "Records followed already."
         )
-        out.line(f"To take it back: {ctx.settings.program} notes uninstall")
+        out.line(f"To take it back: {ctx.settings.program} record uninstall")
     elif arguments.verb == "uninstall":
         changed = _at_a_persons_word(ctx, git_notes.unfollow)
         out.data({"changed": changed})
@@ -101,7 +101,7 @@ def _status(ctx: Context) -> None:
     ctx.out.line(
         "Records follow a rebase."
         if follows
-        else f"Records do not follow a rebase: {ctx.settings.program} notes install"
+        else f"Records do not follow a rebase: {ctx.settings.program} record install"
     )
 
 
@@ -183,8 +183,8 @@ def check_words(arguments: argparse.Namespace) -> None:
 _VERIFY_EPILOG = """\
 exit codes: 0 every record holds, 1 one differs, 3 none differs but a commit has no record
 examples:
-  handoff verify HEAD
-  handoff verify main..topic --json
+  handoff record verify HEAD
+  handoff record verify main..topic --json
 """
 _STYLES = {"same": "good", "differs": "bad", "no check": "dim", "not recorded": "warn"}
 _NOT_RECORDED = 3
@@ -230,6 +230,6 @@ def _compared_data(one: Compared) -> dict[str, Any]:
 
 
 COMMANDS = {
-    "notes": Command(_arguments, _notes, epilog=_EPILOG),
-    "verify": Command(_verify_arguments, _verify, epilog=_VERIFY_EPILOG),
+    "record": Command(_arguments, _notes, epilog=_EPILOG),
+    "record verify": Command(_verify_arguments, _verify, epilog=_VERIFY_EPILOG),
 }

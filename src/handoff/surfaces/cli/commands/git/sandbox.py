@@ -1,4 +1,4 @@
-"""`handoff sandbox`: run a command inside the sandbox, or say which sandbox this machine has."""
+"""`handoff workspace run`: run a command inside the sandbox, or say which sandbox this machine has."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _sandbox(ctx: Context, arguments: argparse.Namespace) -> int:
         return 0
     words = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
     if not words:
-        raise UsageError("There is no command to run.", "For example: handoff sandbox -- pytest -q")
+        raise UsageError("There is no command to run.", "For example: handoff workspace run -- pytest -q")
     sandbox = engine.sandbox_of_folder(
         ctx.app, network=not arguments.no_network, caches=arguments.cache, terminal=ctx.out.can_ask
     )
@@ -46,4 +46,4 @@ def _sandbox(ctx: Context, arguments: argparse.Namespace) -> int:
     return code if code >= 0 else 128 - code
 
 
-COMMANDS = {"sandbox": Command(_sandbox_arguments, _sandbox)}
+COMMANDS = {"workspace run": Command(_sandbox_arguments, _sandbox)}

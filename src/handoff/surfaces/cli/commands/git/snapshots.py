@@ -1,4 +1,4 @@
-"""`handoff snapshot`, `snapshots`, `diff`, `restore`, `undo`: see and bring back what sessions had on the disk."""
+"""`handoff snapshot take|list|diff|restore` and `undo`: see and bring back what sessions had on the disk."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _snapshots(ctx: Context, arguments: argparse.Namespace) -> int:
     if not found:
         ctx.out.line("No snapshot yet. Take one: handoff snapshot")
     if len(shown) < len(found):
-        ctx.out.note(f"{len(found) - len(shown)} older ones: handoff snapshots -n 0")
+        ctx.out.note(f"{len(found) - len(shown)} older ones: handoff snapshot list -n 0")
     if arguments.verify:
         for fault in faults:
             ctx.out.warning(fault)
@@ -269,9 +269,9 @@ def _record(one: Snapshot) -> dict[str, Any]:
 
 
 COMMANDS = {
-    "snapshot": Command(_snapshot_arguments, _snapshot),
-    "snapshots": Command(_snapshots_arguments, _snapshots),
-    "diff": Command(_diff_arguments, _diff),
-    "restore": Command(_restore_arguments, _restore),
+    "snapshot take": Command(_snapshot_arguments, _snapshot),
+    "snapshot list": Command(_snapshots_arguments, _snapshots),
+    "snapshot diff": Command(_diff_arguments, _diff),
+    "snapshot restore": Command(_restore_arguments, _restore),
     "undo": Command(_undo_arguments, _undo),
 }

@@ -1,4 +1,4 @@
-"""`handoff workspace add|list|remove|revive|env` and `handoff gc`."""
+"""`handoff workspace add|list|remove|revive|env`."""
 
 from __future__ import annotations
 
@@ -6,11 +6,8 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from handoff.base.clock import age, stamp
-from handoff.engine.home import find_project
 from handoff.engine.workspaces import workspaces as engine
-from handoff.engine.workspaces.task_clones import of_cancelled
-from handoff.git.snapshots.retention import RetentionRules
-from handoff.git.workspaces.workspaces import CLONE, KINDS, READY, WorkspaceRequest
+from handoff.git.workspaces.workspaces import CLONE, KINDS, WorkspaceRequest
 from handoff.surfaces.cli.command import Command, flag, option, pick
 
 if TYPE_CHECKING:
@@ -18,8 +15,6 @@ if TYPE_CHECKING:
 
     from handoff.git.workspaces.workspaces import Workspace
     from handoff.surfaces.cli.command import Context, Parser
-
-_MB = 1024**2
 
 
 def _workspace_arguments(parser: Parser) -> None:
@@ -131,55 +126,6 @@ def _environment(ctx: Context, arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _gc_arguments(parser: Parser) -> None:
-    flag(parser, "--apply", "really remove; without it only said")
-    option(parser, "--days N", "how long snapshots are kept (default 30)", RetentionRules().days, type=float)
-    option(
-        parser,
-        "--newest N",
-        "always keep the newest N of each workspace (default 10)",
-        RetentionRules().newest,
-        type=int,
-    )
-    option(
-        parser,
-        "--size MB",
-        "how large the snapshot store may be (default 2048)",
-        RetentionRules().size // _MB,
-        type=int,
-    )
-
-
-def _gc(ctx: Context, arguments: argparse.Namespace) -> int:
-    rules = RetentionRules(arguments.days, max(1, arguments.newest), arguments.size * _MB)
-    over = of_cancelled(ctx.app, find_project(ctx.app).name)
-    found = engine.tidy(ctx.app, rules=rules, over=over, apply=arguments.apply)
-    ctx.out.data(
-        {
-            "applied": arguments.apply,
-            "snapshots": [one.sha for one in found.snapshots],
-            "workspaces": [one.name for one in found.workspaces],
-            "bytes": found.size,
-            "scratch": list(found.scratch),
-        }
-    )
-    verb = "Removed" if arguments.apply else "Would remove"
-    ctx.out.line(f"{verb} {len(found.snapshots)} snapshots and {len(found.workspaces)} workspaces.")
-    for one in found.workspaces:
-        why = (
-            "its task was cancelled; all it holds is kept"
-            if one.state == READY
-            else f"it was never finished: {one.state}"
-        )
-        ctx.out.line(f"  {one.name} ({why})")
-    ctx.out.line(f"The snapshot store takes {found.size / _MB:.1f} MB (limit {arguments.size} MB).")
-    if found.scratch:
-        ctx.out.line(f"{verb} {len(found.scratch)} folders in which checks ran and that nobody has used for a day.")
-    if not arguments.apply and (found.snapshots or found.workspaces or found.scratch):
-        ctx.out.note("Do it: handoff gc --apply")
-    return 0
-
-
 def _record(one: Workspace) -> dict[str, Any]:
     return {
         **one._asdict(),
@@ -189,7 +135,4 @@ def _record(one: Workspace) -> dict[str, Any]:
     }
 
 
-COMMANDS = {
-    "workspace": Command(_workspace_arguments, _workspace, shows=False),
-    "gc": Command(_gc_arguments, _gc),
-}
+COMMANDS = {"workspace": Command(_workspace_arguments, _workspace, shows=False)}

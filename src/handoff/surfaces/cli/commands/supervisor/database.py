@@ -1,4 +1,4 @@
-"""`database` and `migrate-database`: what the relay's rows are kept in, who may do what there, and how they move."""
+"""`database` and `database move`: what the relay's rows are kept in, who may do what there, and how they move."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 MOVE_EXAMPLES = """examples:
   handoff work --stop
-  handoff migrate-database sqlite:///$HOME/.handoff/handoff.db postgresql://me@server/relay
+  handoff database move sqlite:///$HOME/.handoff/handoff.db postgresql://me@server/relay
   export HANDOFF_DATABASE_URL=postgresql://me@server/relay
 """
 EXAMPLES = """examples:
@@ -95,5 +95,5 @@ def tell_weakness(ctx: Context, weakness: str) -> None:
 
 COMMANDS = {
     "database": Command(_arguments, _database, epilog=EXAMPLES),
-    "migrate-database": Command(_move_arguments, _move, epilog=MOVE_EXAMPLES),
+    "database move": Command(_move_arguments, _move, epilog=MOVE_EXAMPLES),
 }

@@ -52,7 +52,9 @@ def _open_tabs(ctx: Context, seconds: float) -> None:
         if tab.opened:
             ctx.out.line(f"{name}: {tab.words}")
         else:
-            ctx.out.warning(f"{name}: no tab was opened: {tab.words} By hand: {ctx.settings.program} open {tab.task}")
+            ctx.out.warning(
+                f"{name}: no tab was opened: {tab.words} By hand: {ctx.settings.program} task open {tab.task}"
+            )
 
 
 def _tell(ctx: Context, found: Round) -> None:
@@ -88,14 +90,14 @@ def _tell(ctx: Context, found: Round) -> None:
         say(f"{task.project}/{task.label}: what it waited for is done, it is ready")
     for task in report.idle_fan_ins:
         say(
-            f"{task.project}/{task.label}: this fan-in is ready and nobody takes it: {program} open {task.label} --project {task.project}"
+            f"{task.project}/{task.label}: this fan-in is ready and nobody takes it: {program} task open {task.label} --project {task.project}"
         )
     for batch in report.overdue_batches:
         say(
             f"{batch.project}/{batch.id}: this batch has passed its time: {program} heartbeat status {batch.id} --project {batch.project}"
         )
     for gate in report.overdue_gates:
-        say(f"A gate is overdue: {gate.asked} ({program} gates)")
+        say(f"A gate is overdue: {gate.asked} ({program} gate list)")
     for gate in report.defaulted_gates:
         say(f"Nobody answered in time: '{gate.fallback}' counts for: {gate.asked}")
     for line in found.taken_in:
@@ -103,7 +105,7 @@ def _tell(ctx: Context, found: Round) -> None:
     for line in found.refused:
         say(f"A touched marker was not believed: {line}")
     if found.incidents:
-        say(f"New incidents: {found.incidents}. See: {program} incidents --all")
+        say(f"New incidents: {found.incidents}. See: {program} incident list --all")
     count = len(report.freed) + len(report.blocked)
     say(
         f"[watchdog] looked at {number_of(found.projects, 'project')}: {number_of(count, 'silent session')},"

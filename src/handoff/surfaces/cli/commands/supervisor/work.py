@@ -175,7 +175,7 @@ def _status(ctx: Context) -> int:
     tell_agents(ctx, found.holds)
     waiting = sum(held.kind != AGENT for held in found.holds)
     if waiting:
-        ctx.out.line(f"{waiting} of the ready cannot begin here yet, see why: {ctx.settings.program} queue", "warn")
+        ctx.out.line(f"{waiting} of the ready cannot begin here yet, see why: {ctx.settings.program} task list", "warn")
     for trouble in found.unpublished:
         ctx.out.line(f"Not pushed yet: {trouble}", "warn")
     if found.spent_up:

@@ -10,7 +10,7 @@ from handoff.base.record import TYPE_CHECKING
 from handoff.engine.fanout.paths import document
 from handoff.engine.home import home_config
 from handoff.engine.tasks import create
-from handoff.surfaces.cli.command import Command, flag, option, pick, project_option
+from handoff.surfaces.cli.command import Command, flag, option, optional_word, pick, project_option
 
 if TYPE_CHECKING:
     from handoff.board.tasks.tasks import Task
@@ -27,14 +27,26 @@ EXAMPLES = """examples:
 """
 
 
+ADD_EXAMPLES = """examples:
+  handoff task add login-form 'Build the login form.' --owns src/login/ --check 'make test'
+  handoff task add login-api - --after login-form < brief.md
+  handoff task add next-step --from-step
+"""
+
+
 def _dump_arguments(parser: Parser) -> None:
     option(parser, "--task ID", "id of the task: lowercase letters, digits and '-', 2 to 60 characters", None)
     option(parser, "--next TEXT", "what the next session must do; '-' reads it from standard input", None, dest="brief")
-    project_option(parser)
-    option(parser, "--workspace DIR", "checkout to work in (default: this one)")
     states, text = ("active", "done", "blocked"), "active writes a task; done and blocked report on it"
     option(parser, "--status", text, "active", choices=states)
     option(parser, "--blocked-reason TEXT", "why the task is blocked")
+    _task_arguments(parser)
+    _batch_arguments(parser)
+
+
+def _task_arguments(parser: Parser) -> None:
+    project_option(parser)
+    option(parser, "--workspace DIR", "checkout to work in (default: this one)")
     option(parser, "--tests CMD", "run this now and note its verdict in the baseline")
     option(parser, "--after TASK", "start only when this task is done (may be repeated)", [])
     option(parser, "--agent NAME", "which agent the task is for")
@@ -50,10 +62,9 @@ def _dump_arguments(parser: Parser) -> None:
     flag(
         parser,
         "--open",
-        "open the task, or every ready part of the batch, in a tab at once (see: handoff open)",
+        "open the task, or every ready part of the batch, in a tab at once (see: handoff task open)",
         dest="open_now",
     )
-    _batch_arguments(parser)
 
 
 def _batch_arguments(parser: Parser) -> None:
@@ -71,6 +82,21 @@ def _batch_arguments(parser: Parser) -> None:
         option(group, gone, argparse.SUPPRESS)
 
 
+def _add_arguments(parser: Parser) -> None:
+    parser.add_argument(
+        "task", metavar="ID", help="id of the task: lowercase letters, digits and '-', 2 to 60 characters"
+    )
+    optional_word(parser, "brief", "TEXT", "what the session must do; '-' reads it from standard input")
+    _task_arguments(parser)
+
+
+def _add(ctx: Context, arguments: argparse.Namespace) -> None:
+    if not arguments.brief and not arguments.from_step:
+        raise UsageError("Say what the session must do: TEXT.", "'-' reads it from standard input.")
+    arguments.batch_fan_in = False
+    _write(ctx, arguments, create.project_of_caller(ctx.app, name=arguments.project, workspace=arguments.workspace))
+
+
 def _dump(ctx: Context, arguments: argparse.Namespace) -> None:
     for name in ("kill_spawned", "retro_evidence", "nonce"):
         if getattr(arguments, name):
@@ -78,7 +104,7 @@ def _dump(ctx: Context, arguments: argparse.Namespace) -> None:
     if arguments.cleanup_orphan:
         _cleanup(ctx, arguments)
     elif arguments.open_batch:
-        _open_batch(ctx, arguments)
+        open_batch(ctx, arguments)
     else:
         _check_words(ctx, arguments)
         project = create.project_of_caller(ctx.app, name=arguments.project, workspace=arguments.workspace)
@@ -93,7 +119,7 @@ def _dump(ctx: Context, arguments: argparse.Namespace) -> None:
 def _check_words(ctx: Context, arguments: argparse.Namespace) -> None:
     about_batch = arguments.batch_done or arguments.batch_blocked or arguments.batch_fan_in
     if about_batch and not arguments.batch_id:
-        raise UsageError("Say which batch: --batch-id ID.", f"See: {ctx.settings.program} queue")
+        raise UsageError("Say which batch: --batch-id ID.", f"See: {ctx.settings.program} task list")
     if arguments.batch_id and not about_batch:
         raise UserError(
             "--batch-id goes with --batch-done, --batch-blocked or --batch-fan-in.",
@@ -160,7 +186,7 @@ def _write(ctx: Context, arguments: argparse.Namespace, project: Project) -> Non
 
         open_and_tell(ctx, task)
     elif task.state == "ready":
-        ctx.out.line(f"Open it with: {program} open {task.label}")
+        ctx.out.line(f"Open it with: {program} task open {task.label}")
 
 
 def _tell_unpushed(ctx: Context, project: Project) -> None:
@@ -218,7 +244,8 @@ def _report(ctx: Context, arguments: argparse.Namespace, project: Project) -> No
     ctx.out.line(f"Task {outcome.task.label} is blocked: {outcome.task.reason}")
 
 
-def _open_batch(ctx: Context, arguments: argparse.Namespace) -> None:
+def open_batch(ctx: Context, arguments: argparse.Namespace) -> None:
+    """Open the batch a manifest describes, or only look at it."""
     from handoff.engine.tasks import batches
 
     project = create.project_of_caller(ctx.app, name=arguments.project, workspace=arguments.workspace)
@@ -251,7 +278,7 @@ def _open_batch(ctx: Context, arguments: argparse.Namespace) -> None:
     if arguments.open_now:
         _open_parts(ctx, opened)
         return
-    ctx.out.line(f"Take one with: {ctx.settings.program} claim --task {batch.id}/{opened.ready[0]}")
+    ctx.out.line(f"Take one with: {ctx.settings.program} task claim --task {batch.id}/{opened.ready[0]}")
 
 
 def _open_parts(ctx: Context, opened: OpenedBatch) -> None:
@@ -329,4 +356,7 @@ def _as_data(ctx: Context, task: Task) -> dict[str, object]:
     }
 
 
-COMMANDS = {"dump": Command(_dump_arguments, _dump, epilog=EXAMPLES)}
+COMMANDS = {
+    "dump": Command(_dump_arguments, _dump, epilog=EXAMPLES),
+    "task add": Command(_add_arguments, _add, epilog=ADD_EXAMPLES),
+}

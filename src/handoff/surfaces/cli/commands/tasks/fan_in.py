@@ -100,6 +100,12 @@ def calibration(ctx: Context, arguments: Namespace, name: str) -> int:
 def status(ctx: Context, arguments: Namespace, batch: Batch) -> int:
     """How far a batch is."""
     del arguments
+    show(ctx, batch)
+    return 0
+
+
+def show(ctx: Context, batch: Batch) -> None:
+    """A batch with its parts and its fan-in."""
     found = batches.status(ctx.app, batch)
     done, blocked = found.in_state("done"), found.in_state("blocked", "cancelled")
     missing = [part.id for part in found.parts if part.id not in done and part.id not in blocked]
@@ -126,7 +132,6 @@ def status(ctx: Context, arguments: Namespace, batch: Batch) -> int:
     ctx.out.line(
         f"done={len(done)} blocked={len(blocked)} expected={len(found.parts)} missing={', '.join(missing) or 'none'}"
     )
-    return 0
 
 
 RUN: dict[str, Callable[[Context, Namespace, str], int]] = {

@@ -1,4 +1,4 @@
-"""A person's yes, no or edited text: gates, approve, reject, gate show|answer."""
+"""A person's yes, no or edited text: gate list, gate show, answer."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from handoff.board.gates import Gate
     from handoff.board.tasks.outcomes import Outcome
+    from handoff.board.tasks.tasks import Task
     from handoff.surfaces.cli.command import Context, Parser
 
 
@@ -37,7 +38,7 @@ def _gates(ctx: Context, arguments: argparse.Namespace) -> None:
         ctx.out.line("Nothing waits for your answer.")
     elif any(item.gate.state == "open" for item in found):
         program = ctx.settings.program
-        ctx.out.line(f"Answer with: {program} approve TASK [--edit], or {program} reject TASK REASON")
+        ctx.out.line(f"Answer with: {program} answer TASK yes [--edit], or {program} answer TASK no REASON")
 
 
 def _limit(gate: Gate, now: float) -> str:
@@ -46,34 +47,64 @@ def _limit(gate: Gate, now: float) -> str:
     return f"{when}, else {gate.fallback}" if gate.fallback else when
 
 
-def _task(parser: Parser) -> None:
-    parser.add_argument("task", metavar="TASK", help="task that waits at the gate")
-    project_option(parser)
+_ANSWERS = ("yes", "no", "edit")
+_SAID = {"yes": "Approved", "no": "Rejected", "edit": "Approved with your text"}
+EXAMPLES = """examples:
+  handoff answer login                       show what is asked
+  handoff answer login yes                   yes; more words are kept with it
+  handoff answer login no 'the tests are missing'
+  handoff answer login edit 'the text as it is to be'
+  handoff answer login --edit                the same in your editor
+  handoff answer k7mz-… yes                  by the code of a notification, once, from any folder
+"""
 
 
-def _text_arguments(parser: Parser) -> None:
+def _answer_arguments(parser: Parser) -> None:
+    text = "what waits: a task, batch or flow, or the code of a notification"
+    parser.add_argument("address", metavar="ADDRESS|CODE", help=text)
+    parser.add_argument(
+        "answer", nargs="?", default="", choices=(*_ANSWERS, ""), metavar="yes|no|edit", help="what you say"
+    )
+    optional_word(
+        parser, "words", "TEXT", "yes: a word for the next session; no: the reason; edit: the text as it is to be"
+    )
+    option(parser, "--reason TEXT", "yes: a word for the journal and the next session")
     group = parser.add_mutually_exclusive_group()
     option(group, "--text TEXT", "the text as the next session is to have it")
     option(group, "--from FILE", "the same from a file (- is standard input)", dest="source")
+    flag(group, "--edit", "change the text in your editor first (env: VISUAL, EDITOR)")
+    option(parser, "--by NAME", "who answered, for the journal")
+    project_option(parser)
 
 
-def _approve_arguments(parser: Parser) -> None:
-    _task(parser)
-    option(parser, "--reason TEXT", "a word for the journal and the next session")
-    _text_arguments(parser)
-    flag(parser, "--edit", "change the text in your editor first (env: VISUAL, EDITOR)")
-
-
-def _approve(ctx: Context, arguments: argparse.Namespace) -> None:
-    task = admin.find_task(ctx.app, arguments.task, project=arguments.project)
-    text = arguments.text or read_source(arguments.source)
+def _answer(ctx: Context, arguments: argparse.Namespace) -> None:
+    task, by_code = admin.asked_by(ctx.app, arguments.address, project=arguments.project)
+    text, word = arguments.text or read_source(arguments.source), arguments.answer
+    if not word and not (text or arguments.edit):
+        _show_gate(ctx, task)
+        return
+    said = arguments.words or arguments.reason
+    if word == "edit":
+        if text and arguments.words:
+            raise UsageError("The text is given twice.", "Use TEXT or --from, not both.")
+        text, said = text or arguments.words, arguments.reason
+        if not text and not arguments.edit:
+            raise UsageError("An edit needs the text as it is to be.", "Give TEXT, --from FILE or --edit.")
+    by = arguments.by or ("a code" if by_code else "")
+    if word == "no":
+        if not (said or text or by_code):
+            raise UsageError(
+                "Say why: REASON is missing.", f"For example: {ctx.settings.program} answer {task.label} no WHY"
+            )
+        outcome = admin.reject(ctx.app, task, reason=said or text or "no reason was given", by=by)
+        _tell(ctx, outcome, _SAID["no"])
+        return
     if arguments.edit:
         gate = admin.gate_of(ctx.app, task)
         text = _edited(ctx, text or gate.subject)
-        if text == gate.subject:
-            text = ""
-    outcome = admin.approve(ctx.app, task, reason=arguments.reason, answer=text)
-    _tell(ctx, outcome, "Approved with your text" if text else "Approved")
+        text = "" if text == gate.subject else text
+    outcome = admin.approve(ctx.app, task, reason=said, answer=text, by=by)
+    _tell(ctx, outcome, _SAID["edit" if text else "yes"])
 
 
 def _edited(ctx: Context, text: str) -> str:
@@ -97,57 +128,28 @@ def _edited(ctx: Context, text: str) -> str:
     return changed
 
 
-def _reject_arguments(parser: Parser) -> None:
-    _task(parser)
-    parser.add_argument("reason", metavar="REASON", help="what must change; the next session reads it")
-
-
-def _reject(ctx: Context, arguments: argparse.Namespace) -> None:
-    task = admin.find_task(ctx.app, arguments.task, project=arguments.project)
-    outcome = admin.reject(ctx.app, task, reason=arguments.reason)
-    _tell(ctx, outcome, "Rejected")
-
-
 def _tell(ctx: Context, outcome: Outcome, said: str) -> None:
     task = outcome.task
     ctx.out.data({"task": task.label, **pick(task, "project state reason")})
     ctx.out.line(f"{said}: {task.label} is {task.state}.", "" if task.state == "blocked" else "good")
     if task.state == "blocked":
-        verb = f"flow retry {task.scope}" if task.kind == "phase" else f"retry {task.label}"
+        verb = f"retry {task.scope}" if task.kind == "phase" else f"retry {task.label}"
         ctx.out.line(f"To let it try again: {ctx.settings.program} {verb}")
 
 
-# --- gate show, gate answer -------------------------------------------------------------------------------------
+# --- gate show -------------------------------------------------------------------------------------------------
 
 
 def _gate_arguments(parser: Parser) -> None:
-    show = parser.verb(
-        "show",
-        "show a task's gate with the text you may change",
-        "Show the gate of a task: the question, the time limit, the text you may change and the code that answers it once.",
-    )
-    _task(show)
-    answer = parser.verb(
-        "answer",
-        "answer by the one-time code of a notification",
-        "Answer a gate by its one-time code, from any folder: for chat bots and scripts.",
-    )
-    answer.add_argument("code", metavar="CODE", help="the code from the notification")
-    answer.add_argument("answer", choices=("yes", "no", "edit"), metavar="yes|no|edit", help="what the person said")
-    optional_word(answer, "words", "TEXT", "no: the reason; edit: the text as it is to be")
-    option(answer, "--from FILE", "that text from a file (- is standard input)", dest="source")
-    option(answer, "--by NAME", "who answered, for the journal")
+    parser.add_argument("address", metavar="ADDRESS", help="what waits: a task, batch or flow")
+    project_option(parser)
 
 
 def _gate(ctx: Context, arguments: argparse.Namespace) -> None:
-    if arguments.verb == "answer":
-        if arguments.words and arguments.source:
-            raise UsageError("The text is given twice.", "Use TEXT or --from, not both.")
-        text = arguments.words or read_source(arguments.source)
-        outcome = admin.answer(ctx.app, code=arguments.code, word=arguments.answer, text=text, by=arguments.by)
-        _tell(ctx, outcome, {"yes": "Approved", "no": "Rejected", "edit": "Approved with the text"}[arguments.answer])
-        return
-    task = admin.find_task(ctx.app, arguments.task, project=arguments.project)
+    _show_gate(ctx, admin.asked_by(ctx.app, arguments.address, project=arguments.project)[0])
+
+
+def _show_gate(ctx: Context, task: Task) -> None:
     gate = admin.gate_of(ctx.app, task)
     code = gate.code if gate.state == "open" else ""
     ctx.out.data({"task": task.label, "project": task.project, **gate.shown(), "code": code})
@@ -161,12 +163,15 @@ def _gate(ctx: Context, arguments: argparse.Namespace) -> None:
         if text:
             ctx.out.lines("", title, text.rstrip("\n"))
     if code:
-        ctx.out.line(f"\nFrom anywhere, once: {ctx.settings.program} gate answer {code} yes")
+        program = ctx.settings.program
+        ctx.out.lines(
+            "", f"Answer it: {program} answer {task.label} yes|no|edit, or {program} answer {task.label} --edit"
+        )
+        ctx.out.line(f"From anywhere, once: {program} answer {code} yes")
 
 
 COMMANDS = {
-    "gates": Command(_gates_arguments, _gates),
-    "approve": Command(_approve_arguments, _approve),
-    "reject": Command(_reject_arguments, _reject),
-    "gate": Command(_gate_arguments, _gate),
+    "gate list": Command(_gates_arguments, _gates),
+    "gate show": Command(_gate_arguments, _gate),
+    "answer": Command(_answer_arguments, _answer, epilog=EXAMPLES),
 }

@@ -1,4 +1,4 @@
-"""`queue`: what is live, in order, and what keeps it."""
+"""`task list`: what is live, in order, and what keeps it."""
 
 from __future__ import annotations
 
@@ -69,18 +69,18 @@ def _queue(ctx: Context, arguments: argparse.Namespace) -> None:
     _tell_tasks(ctx, found, held, every=not project)
     if found.in_all > len(found.tasks):
         cut = f"Only the first {len(found.tasks)} of {found.in_all} are shown."
-        ctx.out.line(f"{cut} All: {program} queue --limit {found.in_all}", "warn")
+        ctx.out.line(f"{cut} All: {program} task list --limit {found.in_all}", "warn")
     if not found.in_all:
         scope = f"in project {project}" if project else "anywhere"
         ctx.out.line(
             f"No {arguments.state or ('' if arguments.include_ended else 'live')} tasks {scope}.".replace("  ", " ")
         )
-        ctx.out.line(f"Write one down: {program} dump --task ID --next 'what to do'")
+        ctx.out.line(f"Write one down: {program} task add ID 'what to do'")
         _tell_left_behind(ctx)
     _tell_older(ctx)
     if found.gates:
         waits = "1 gate waits" if found.gates == 1 else f"{found.gates} gates wait"
-        ctx.out.line(f"{waits} for your answer: {program} gates", "warn")
+        ctx.out.line(f"{waits} for your answer: {program} gate list", "warn")
 
 
 def _tell_left_behind(ctx: Context) -> None:
@@ -133,4 +133,4 @@ def _tell_tasks(ctx: Context, found: Board, held: dict[int, Hold], *, every: boo
         ctx.out.line(f"{where}{task.label:<{width}}  {state}  {age(now - task.changed_at):>7}  {line}".rstrip())
 
 
-COMMANDS = {"queue": Command(_arguments, _queue)}
+COMMANDS = {"task list": Command(_arguments, _queue)}

@@ -1,4 +1,4 @@
-"""The commands of a session that is not our child: claim, heartbeat, done, block, release."""
+"""The commands of a session that is not our child: task claim, done, block, release, and heartbeat."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _claim(ctx: Context, arguments: argparse.Namespace) -> None:
     ctx.out.lines(
         f"  {path}",
         f"A silence of {age(claim.lease_seconds)} gives it to somebody else; {program} heartbeat shows that you live.",
-        f"Report with: {program} done, {program} block REASON or {program} release",
+        f"Report with: {program} task done, {program} task block REASON or {program} task release",
     )
 
 
@@ -181,9 +181,9 @@ def _release(ctx: Context, arguments: argparse.Namespace) -> None:
 
 
 COMMANDS = {
-    "claim": Command(_claim_arguments, _claim),
+    "task claim": Command(_claim_arguments, _claim),
     "heartbeat": Command(_heartbeat_arguments, _heartbeat),
-    "done": Command(_done_arguments, _done),
-    "block": Command(_block_arguments, _block),
-    "release": Command(_release_arguments, _release),
+    "task done": Command(_done_arguments, _done),
+    "task block": Command(_block_arguments, _block),
+    "task release": Command(_release_arguments, _release),
 }

@@ -45,7 +45,7 @@ def show_finished(ctx: Context, finished: Finished) -> None:
     if finished.trouble:
         ctx.out.warning(finished.trouble)
     for other in outcome.woken:
-        ctx.out.line(f"Now ready: {other.label}. Open it with: {ctx.settings.program} open {other.label}")
+        ctx.out.line(f"Now ready: {other.label}. Open it with: {ctx.settings.program} task open {other.label}")
     if outcome.fan_in is not None:
         show_fan_in(ctx, outcome.fan_in)
 
@@ -54,10 +54,12 @@ def show_fan_in(ctx: Context, fan_in: Task) -> None:
     """The last part has ended: the fan-in is ready, or a person is asked whether it may begin without some."""
     program = ctx.settings.program
     if fan_in.state == GATED:
-        ctx.out.line(f"Parts of the batch are missing, so {fan_in.label} waits for your word: {program} gates", "warn")
         ctx.out.line(
-            f"Go on without them: {program} approve {fan_in.label}. Or let them try again: {program} retry PART"
+            f"Parts of the batch are missing, so {fan_in.label} waits for your word: {program} gate list", "warn"
+        )
+        ctx.out.line(
+            f"Go on without them: {program} answer {fan_in.label} yes. Or let them try again: {program} retry PART"
         )
         return
     ctx.out.line(f"The batch is whole: {fan_in.label} is ready.", "good")
-    ctx.out.line(f"Open it with: {program} open {fan_in.label}")
+    ctx.out.line(f"Open it with: {program} task open {fan_in.label}")

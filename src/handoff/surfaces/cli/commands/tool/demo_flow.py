@@ -49,10 +49,10 @@ def play(out: Output, repo: str, do: Callable[..., Completed]) -> bool:
     word = os.path.join(SCRIPTS, "tdd", "{task}-{attempt}.toml")
     out.line("  (the scripted sessions work, and three of them cheat; this takes some seconds)", "dim")
     do(f"handoff flow step calculator --all --with {word!r}", show=False)
-    log = do("handoff flow log calculator")
+    log = do("handoff log calculator")
     out.line()
     do("git log --reverse --format='%h %s' main..handoff/calculator")
     do("git show handoff/calculator:test-list.md | tail -4")
     do("handoff log --git handoff/calculator", limit=6)
-    state = do("handoff flow status calculator --json", show=False)
+    state = do("handoff show calculator --json", show=False)
     return '"state": "done"' in state.text and log.text.count("refused") >= 3  # noqa: PLR2004 - three cheats

@@ -59,7 +59,7 @@ def _import(ctx: Context, arguments: Namespace) -> int:
     else:
         ended = f"; {number_of(plan.ended, 'finished thing')} stay there as history" if plan.ended else ""
         out.line(
-            f"Taken in: {plan.count(take_in.NEW)}. Its files are as they were{ended}. See: {program} queue --all-projects"
+            f"Taken in: {plan.count(take_in.NEW)}. Its files are as they were{ended}. See: {program} task list --all-projects"
         )
     return 1 if refused else 0
 

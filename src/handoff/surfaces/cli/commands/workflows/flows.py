@@ -1,4 +1,4 @@
-"""`handoff flow start|status|log|step|pause|resume|cancel|retry`: a workflow that runs."""
+"""`handoff flow start|list|step`: a workflow that runs; and how `show`, `log`, `pause`, `retry` … treat a flow."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 _DONE, _RUNNING, _BLOCKED = "done", "running", "blocked"
 _STYLES = {"done": "good", "blocked": "bad", "gated": "warn", "paused": "warn", "cancelled": "dim"}
 _RECENT = 3
-_EPILOG = "Workflows: handoff workflow list. How it works: handoff help docs/howto/workflows.md"
+_EPILOG = "Workflows: handoff flow kinds. How it works: handoff help docs/howto/workflows.md"
 
 
 def _arguments(parser: Parser) -> None:
     start = parser.verb("start", "begin a workflow", "Begin a workflow in a workspace of its own.")
-    start.add_argument("workflow", metavar="WORKFLOW", help="which one: see `handoff workflow list`")
+    start.add_argument("workflow", metavar="WORKFLOW", help="which one: see `handoff flow kinds`")
     option(start, "--request TEXT", "what is to be done")
     option(start, "--from FILE", "read that from a file", dest="source")
     option(start, "--id NAME", "what the flow is called (default: a free name)")
@@ -37,9 +37,10 @@ def _arguments(parser: Parser) -> None:
     option(start, "--gate PHASE[=TIME[,yes|no]]", text, [])
     option(start, "--max-cycles N", "how often it may go back (default: as the workflow says)", 0)
     option(start, "--base COMMIT", "where it begins (default: the branch checked out here)")
-    status = parser.verb("status", "show where flows stand", "Show where flows stand, or one in full.")
-    flag(status, "--all", "also flows that have ended", dest="include_ended")
-    parser.verb("log", "show what happened in a flow", "Show what happened in a flow, phase by phase.")
+    listed = parser.verb(
+        "list", "list the flows and where they stand", "List the flows under way and where they stand."
+    )
+    flag(listed, "--all", "also flows that have ended", dest="include_ended")
     step = parser.verb("step", "do one phase now, by hand", "Do one phase now, without a supervisor.")
     option(step, "--agent NAME", "which agent does it (`person` opens a shell)")
     option(step, "--model NAME", "the model the client is to use")
@@ -48,28 +49,17 @@ def _arguments(parser: Parser) -> None:
     flag(step, "--all", "go on until it ends or needs a person", dest="include_ended")
     option(step, "--skip REASON", "pass this phase over instead")
     option(step, "--prompt FILE", "give the session this text instead of the workflow's")
-    parser.verb("pause", "begin no further phase", "Begin no further phase; a session that runs ends by itself.")
-    resume = parser.verb("resume", "go on with a paused flow", "Go on with a paused flow.")
-    cancel = parser.verb("cancel", "take a flow back", "Take a flow back; its branch and workspace stay.")
-    option(cancel, "--reason TEXT", "why, for the journal")
-    retry = parser.verb("retry", "let a blocked flow try again", "Let a blocked flow try again.")
-    option(retry, "--note TEXT", "what the next session is told")
-    option(retry, "--phase PHASE", "go back to this phase")
-    for verb in (resume, retry):
-        option(verb, "--max-cycles N", "allow so many cycles in all", 0)
+    optional_word(step, "flow", "FLOW", "which flow (default: the only one)")
     for verb in parser.nested:
-        if verb is not start:
-            optional_word(verb, "flow", "FLOW", "which flow (default: the only one)")
         option(verb, "--project NAME", "another project than the one of this folder")
 
 
 def _flow(ctx: Context, arguments: Namespace) -> int:
     if arguments.verb == "start":
         return _start(ctx, arguments)
-    if arguments.verb == "status" and not arguments.flow:
+    if arguments.verb == "list":
         return _list(ctx, arguments)
-    flow = flows.find(ctx.app, name=arguments.flow, project=arguments.project)
-    return _VERBS[arguments.verb](ctx, arguments, flow)
+    return _step(ctx, arguments, flows.find(ctx.app, name=arguments.flow, project=arguments.project))
 
 
 def _follow(ctx: Context, repository: str) -> bool:
@@ -121,7 +111,7 @@ def _start(ctx: Context, arguments: Namespace) -> int:
     program = ctx.settings.program
     if _follow(ctx, seen.flow.repository):
         ctx.out.note(
-            f"Records in git notes follow rebase and amend now (notes.rewriteRef). To take it back: {program} notes uninstall"
+            f"Records in git notes follow rebase and amend now (notes.rewriteRef). To take it back: {program} record uninstall"
         )
     ctx.out.line(f"The flow '{seen.flow.id}' has begun: {_where(seen)}.", "good")
     ctx.out.line(f"  workspace  {seen.flow.workspace}")
@@ -177,8 +167,8 @@ def _list(ctx: Context, arguments: Namespace) -> int:
     return 0
 
 
-def _status(ctx: Context, arguments: Namespace, flow: Flow) -> int:
-    del arguments
+def show(ctx: Context, flow: Flow) -> None:
+    """Where a flow stands, with its commits and what comes next."""
     seen = flows.look(ctx.app, flow)
     commits = flows.commits(ctx.app, flow)
     ctx.out.data({**_shown(seen), "commits": commits, "failures": flow.facts.get("failures", [])})
@@ -193,7 +183,6 @@ def _status(ctx: Context, arguments: Namespace, flow: Flow) -> int:
     for line in commits[-12:]:
         ctx.out.line(f"    {line}")
     _hint(ctx, seen)
-    return 0
 
 
 def _hint(ctx: Context, seen: FlowView) -> None:
@@ -203,15 +192,15 @@ def _hint(ctx: Context, seen: FlowView) -> None:
         ctx.out.line(f"Take it in: {program} land {branch}, or git merge {branch}")
     elif seen.state == "gated" and seen.task:
         ctx.out.lines(*seen.page.splitlines())
-        ctx.out.line(f"It waits for you: {program} approve {seen.task.label}, or reject {seen.task.label} REASON")
+        ctx.out.line(f"It waits for you: {program} answer {seen.task.label} yes, or no REASON")
     elif seen.state == _BLOCKED:
-        ctx.out.line(f"Let it try again: {program} flow retry {flow.id} --note 'what to mind'")
+        ctx.out.line(f"Let it try again: {program} retry {flow.id} --note 'what to mind'")
     elif seen.state == "paused":
-        ctx.out.line(f"Go on: {program} flow resume {flow.id}")
+        ctx.out.line(f"Go on: {program} resume {flow.id}")
 
 
-def _log(ctx: Context, arguments: Namespace, flow: Flow) -> int:
-    del arguments
+def log(ctx: Context, flow: Flow) -> None:
+    """What happened in a flow, phase by phase."""
     events = [
         event for event in flows.history(ctx.app, flow) if event.kind.startswith(("flow.", "gate.", "task.blocked"))
     ]
@@ -219,7 +208,6 @@ def _log(ctx: Context, arguments: Namespace, flow: Flow) -> int:
     for event in events:
         for line in _told(event):
             ctx.out.line(line)
-    return 0
 
 
 def _told(event: Event) -> list[str]:
@@ -315,34 +303,28 @@ def _tell(ctx: Context, seen: FlowView, *, skipped: bool = False) -> int:
     return 1 if seen.state == _BLOCKED and not skipped else 0
 
 
-def _pause(ctx: Context, arguments: Namespace, flow: Flow) -> int:
-    del arguments
+def pause(ctx: Context, flow: Flow) -> int:
+    """Begin no further phase; a session that runs ends by itself."""
     return _tell(ctx, flows.look(ctx.app, admin.pause(ctx.app, flow=flow)))
 
 
-def _resume(ctx: Context, arguments: Namespace, flow: Flow) -> int:
-    return _tell(ctx, flows.look(ctx.app, admin.resume(ctx.app, flow=flow, max_cycles=arguments.max_cycles)))
+def resume(ctx: Context, flow: Flow, *, max_cycles: int) -> int:
+    """Go on with a paused flow."""
+    return _tell(ctx, flows.look(ctx.app, admin.resume(ctx.app, flow=flow, max_cycles=max_cycles)))
 
 
-def _cancel(ctx: Context, arguments: Namespace, flow: Flow) -> int:
-    flow = admin.cancel(ctx.app, flow=flow, reason=arguments.reason)
+def cancel(ctx: Context, flow: Flow, *, reason: str) -> int:
+    """Take a flow back; its branch and workspace stay."""
+    flow = admin.cancel(ctx.app, flow=flow, reason=reason)
     code = _tell(ctx, flows.look(ctx.app, flow))
     ctx.out.note(f"Its workspace is still there: {ctx.settings.program} workspace remove {flow.id}")
     return code
 
 
-def _retry(ctx: Context, arguments: Namespace, flow: Flow) -> int:
-    flow = admin.retry(ctx.app, flow=flow, note=arguments.note, phase=arguments.phase, max_cycles=arguments.max_cycles)
+def retry(ctx: Context, flow: Flow, *, note: str, phase: str, max_cycles: int) -> int:
+    """Let a blocked flow try again."""
+    flow = admin.retry(ctx.app, flow=flow, note=note, phase=phase, max_cycles=max_cycles)
     return _tell(ctx, flows.look(ctx.app, flow))
 
 
-_VERBS = {
-    "status": _status,
-    "log": _log,
-    "step": _step,
-    "pause": _pause,
-    "resume": _resume,
-    "cancel": _cancel,
-    "retry": _retry,
-}
 COMMANDS = {"flow": Command(_arguments, _flow, epilog=_EPILOG)}

@@ -1,4 +1,4 @@
-"""`handoff workflow list|show|check|graph`: workflows as data."""
+"""`handoff flow kinds`: workflows as data, listed, shown, checked and drawn."""
 
 from __future__ import annotations
 
@@ -22,32 +22,33 @@ _EPILOG = "Your own workflows are .handoff/workflows/NAME.toml: handoff help doc
 
 
 def _arguments(parser: Parser) -> None:
-    parser.verb("list", "list the workflows", "List the workflows of this project and the packaged ones.")
-    show = parser.verb(
-        "show", "show a workflow's phases", "Show a workflow: each phase with its role, fence, check and what follows."
+    parser.add_argument(
+        "names", nargs="*", metavar="WORKFLOW", help="a workflow by its name or file (default: list them)"
     )
-    show.add_argument("name", metavar="WORKFLOW", help="name or file")
-    flag(show, "--toml", "print its file as it is, to copy and change")
-    option(show, "--prompt PHASE", "print the words one phase is given")
-    check = parser.verb(
-        "check",
-        "check a workflow; exit 1 and name the lines if it is wrong",
-        "Check workflows; exit 1 and name every wrong line.",
-    )
-    check.add_argument("names", nargs="*", metavar="WORKFLOW", help="names or files (default: all)")
-    picture = parser.verb("graph", "draw a workflow as text or SVG", "Draw a workflow as text or SVG.")
-    picture.add_argument("name", metavar="WORKFLOW", help="name or file")
-    flag(picture, "--svg", "print SVG")
-    option(picture, "--output FILE", "write the SVG to a file")
+    group = parser.add_mutually_exclusive_group()
+    flag(group, "--check", "check it, or all; exit 1 and name every wrong line")
+    flag(group, "--graph", "draw it as text")
+    flag(group, "--toml", "print its file as it is, to copy and change")
+    option(group, "--prompt PHASE", "print the words one phase is given")
+    flag(parser, "--svg", "with --graph: print SVG")
+    option(parser, "--output FILE", "with --graph: write the SVG to a file")
 
 
 def _workflow(ctx: Context, arguments: Namespace) -> int:
-    verbs = {"list": _list, "show": _show, "check": _check, "graph": _graph}
-    return verbs[arguments.verb](ctx, arguments, find_project(ctx.app).workspace)
+    root = find_project(ctx.app).workspace
+    if arguments.check:
+        return _check(ctx, arguments, root)
+    if (arguments.svg or arguments.output) and not arguments.graph:
+        raise UsageError("--svg and --output go with --graph.", "Add --graph.")
+    if not arguments.names and not (arguments.graph or arguments.toml or arguments.prompt):
+        return _list(ctx, root)
+    if len(arguments.names) != 1:
+        raise UsageError("Name one workflow.", f"See the names: {ctx.settings.program} flow kinds")
+    name = arguments.names[0]
+    return _graph(ctx, arguments, name, root) if arguments.graph else _show(ctx, arguments, name, root)
 
 
-def _list(ctx: Context, arguments: Namespace, root: str) -> int:
-    del arguments
+def _list(ctx: Context, root: str) -> int:
     rows = []
     for place in library.listing(root):
         workflow, problems = library.inspect(root, place.name)
@@ -74,8 +75,8 @@ def _list(ctx: Context, arguments: Namespace, root: str) -> int:
     return 0
 
 
-def _show(ctx: Context, arguments: Namespace, root: str) -> int:
-    workflow = library.load(root, arguments.name)
+def _show(ctx: Context, arguments: Namespace, name: str, root: str) -> int:
+    workflow = library.load(root, name)
     if arguments.toml:
         ctx.out.data({"name": workflow.name, "path": workflow.path, "text": workflow.text})
         ctx.out.line(workflow.text.rstrip("\n"))
@@ -140,8 +141,8 @@ def _check(ctx: Context, arguments: Namespace, root: str) -> int:
     return 1 if any(problems for _, problems in found.values()) else 0
 
 
-def _graph(ctx: Context, arguments: Namespace, root: str) -> int:
-    workflow = library.load(root, arguments.name)
+def _graph(ctx: Context, arguments: Namespace, name: str, root: str) -> int:
+    workflow = library.load(root, name)
     if arguments.output:
         write_atomic(arguments.output, graph.as_svg(workflow))
         ctx.out.data({"name": workflow.name, "file": arguments.output})
@@ -155,4 +156,4 @@ def _graph(ctx: Context, arguments: Namespace, root: str) -> int:
     return 0
 
 
-COMMANDS = {"workflow": Command(_arguments, _workflow, epilog=_EPILOG)}
+COMMANDS = {"flow kinds": Command(_arguments, _workflow, epilog=_EPILOG)}
