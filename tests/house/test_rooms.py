@@ -122,7 +122,7 @@ def test_every_agent_has_a_test_and_a_place_in_the_docs(name):
 
 @pytest.mark.parametrize("name", CATALOG)
 def test_every_command_has_a_test_and_a_line_in_the_changelog(name):
-    words = re.compile(rf"""["' ]{re.escape(name)}["' ]""")
+    words = re.compile(rf"""["' ]{'(?:", "| )'.join(map(re.escape, name.split()))}["' ]""")
     tests = [module.name for module in modules_of_tests() if words.search(module.text) and "/house/" not in module.name]
     assert tests, f"no test runs `handoff {name}`"
     assert re.search(rf"`(handoff )?{re.escape(name)}\b", read("CHANGELOG.md")), f"CHANGELOG.md does not name `{name}`"

@@ -87,7 +87,6 @@ def test_unknown_names_are_errors_that_lead_on(cli, repo, tmp_path):
     assert "Run: handoff init\n" in cli("--feature", "nope", "status", code=1).err
     cli("init", "login")
     assert "There is no task 'nope'" in cli("pause", "nope", code=1).err
-    assert "There is no batch 'nope'" in cli("pause", "nope", code=1).err
     for words in (("archive", "nope"), ("--feature", "nope", "status")):
         said = cli(*words, code=1).err
         assert "Feature 'nope' not found." in said
@@ -131,10 +130,13 @@ def test_the_first_page_of_help_can_be_held_in_the_head_and_leads_to_the_rest(cl
     assert len(lines) <= 40
     assert max(map(len, lines)) <= 100
     named = [line.split()[0] for line in lines if line.startswith("  ")][1:]
-    assert len(named) == 20
+    assert 15 < len(named) <= 20
     every = cli("help", "--all").out
     assert all(f"\n  {name} " in every for name in (*named, *CATALOG))
-    assert f"20 of {len(CATALOG)} commands. All: handoff help --all" in first
+    assert (
+        f"{len(named)} of {len({name.partition(' ')[0] for name in CATALOG})} commands. All: handoff help --all"
+        in first
+    )
     assert cli("help", "fan-out").out.startswith("# ")
     assert cli("help", "board").out.startswith("usage: handoff board")
-    assert "Did you mean: gates" in cli("help", "gatess", code=2).err
+    assert "Did you mean: gate" in cli("help", "gatess", code=2).err

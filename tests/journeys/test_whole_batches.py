@@ -141,7 +141,7 @@ def test_the_clone_of_a_cancelled_part_goes_with_gc_after_all_it_held_is_kept_an
     assert "0 workspaces" in batch.cli("project", "tidy").out
     batch.cli("cancel", "form")
     assert "its task was cancelled" in batch.cli("project", "tidy").out
-    assert "Removed 0 snapshots and 1 workspaces" in batch.cli("project", "tidy", "--execute").out
+    assert "Removed 0 snapshots and 1 workspace." in batch.cli("project", "tidy", "--execute").out
     (left,) = batch.cli("workspace", "list", "--json").json
     assert "api" in left["name"]
     kept = batch.cli("snapshot", "list", "--json").json["snapshots"]

@@ -14,10 +14,14 @@ class CommandEntry(Record):
 
 
 _SECTIONS = {
-    "Begin": {
+    "Features": {
         "init": ("features.features", "create a feature's folder and make it the active one"),
         "switch": ("features.features", "make another feature the active one"),
         "list": ("features.features", "list the features of this project"),
+        "archive": ("features.housekeeping", "put a finished feature aside"),
+        "clean": ("features.housekeeping", "move features you no longer need to the trash"),
+        "export": ("features.housekeeping", "copy the templates out to change them, or compare yours with newer ones"),
+        "ignore": ("features.housekeeping", "keep .handoff/ out of git status, or take that back"),
     },
     "Hand over": {
         "run": ("features.prompts", "print the prompt that fits where the feature stands"),
@@ -33,20 +37,12 @@ _SECTIONS = {
         "next": ("features.status", "show the next task and the command for it"),
         "validate": ("features.status", "check the plan; exit 1 and name the lines if it cannot be trusted"),
         "accept": ("features.status", "say that you have reviewed the feature at the present commit"),
-    },
-    "Steps": {
         "step": ("features.steps", "edit the plan safely: done, block, add, drop"),
         "note": ("features.steps", "append a note to SESSION.md"),
         "decide": ("features.steps", "append a decision with its reason to DECISIONS.md"),
         "check": ("workflows.checks", "find the project's tests, run them on an exact tree and say what each did"),
     },
-    "Keep house": {
-        "archive": ("features.housekeeping", "put a finished feature aside"),
-        "clean": ("features.housekeeping", "move features you no longer need to the trash"),
-        "export": ("features.housekeeping", "copy the templates out to change them, or compare yours with newer ones"),
-        "ignore": ("features.housekeeping", "keep .handoff/ out of git status, or take that back"),
-    },
-    "Tasks": {
+    "Tasks, batches, flows": {
         "task list": ("tasks.queue", "list the relay's tasks"),
         "task add": ("tasks.dump", "write a task down for the next session"),
         "task open": ("tasks.board", "bring a ready task to a tab: editor, tmux, terminal, clipboard"),
@@ -57,11 +53,11 @@ _SECTIONS = {
         "task ask": ("agents.sessions", "ask a person a question about your task and let it wait for the answer"),
         "heartbeat": ("tasks.relay", "show that a session lives; complete, status and calibration of a batch"),
         "dump": ("tasks.dump", "write the next task down, open a batch, report its parts"),
-    },
-    "Batches": {
         "batch list": ("tasks.batches", "list the batches and how far each is"),
         "batch open": ("tasks.batches", "open the batch a manifest describes: parts that own different files"),
         "batch collisions": ("git.landing", "show which files two live sessions have changed"),
+        "flow": ("workflows.flows", "run a workflow: start it, do a step of it, list what runs"),
+        "flow kinds": ("workflows.workflows", "list, show, check and draw the workflows there are"),
     },
     "Anything with an address": {
         "show": ("tasks.addresses", "show a task, batch, flow, gate or incident with its history"),
@@ -70,15 +66,9 @@ _SECTIONS = {
         "pause": ("tasks.addresses", "let nothing new be taken: the project, a task, a batch, a flow or everything"),
         "resume": ("tasks.addresses", "let it be taken again"),
         "cancel": ("tasks.addresses", "take a task, a batch or a flow back"),
-    },
-    "Gates": {
         "gate list": ("tasks.gates", "list what waits for your yes or no"),
         "gate show": ("tasks.gates", "show a gate with its text and the code that answers it once"),
         "answer": ("tasks.gates", "say yes, no or your text to what waits for you, by its address or its code"),
-    },
-    "Flows": {
-        "flow": ("workflows.flows", "run a workflow: start it, do a step of it, list what runs"),
-        "flow kinds": ("workflows.workflows", "list, show, check and draw the workflows there are"),
     },
     "Agents": {
         "work": ("supervisor.work", "run the relay by itself: claim what is ready, start agents, survive anything"),

@@ -58,4 +58,4 @@ def test_every_command_the_instructions_name_exists(cli, repo):
     text = repo.read("AGENTS.md") + repo.read(".agents/skills/handoff/SKILL.md")
     named = {part.split()[0].rstrip("`'),.:") for part in text.split("`handoff ")[1:]}
     assert named
-    assert named <= set(CATALOG)
+    assert named <= {name.partition(" ")[0] for name in CATALOG}

@@ -378,7 +378,7 @@ def test_a_forged_environment_speaks_for_nobody_else(batch):
     other = batch.cli("task", "claim", "login/api", "--json").json
     forged = (
         f"env HANDOFF_SESSION={other['session']} HANDOFF_FENCE={other['fence']} HANDOFF_TASK=login/api HANDOFF_TOKEN=x "
-        f"HANDOFF_HOME=/tmp/x HANDOFF_DATABASE_URL=postgresql://x {handoff('done', '--summary', 'forged')}"
+        f"HANDOFF_HOME=/tmp/x HANDOFF_DATABASE_URL=postgresql://x {handoff('task', 'done', '--summary', 'forged')}"
     )
     end = batch.run("login/form", {"run": forged})
     assert end["state"] == "done", batch.said(end)

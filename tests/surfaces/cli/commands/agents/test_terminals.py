@@ -104,7 +104,7 @@ class Project:
 def test_in_a_terminal_the_client_has_the_screen_and_the_keys_and_the_task_is_concluded(project):
     line = (
         "test -t 0 && test -t 1 && echo the screen is mine && read line && mkdir -p src && echo heard $line > src/a.txt"
-        f" && {handoff('done', '--summary', 'typed')}"
+        f" && {handoff('task', 'done', '--summary', 'typed')}"
     )
     with open(os.path.join(project.home, "config.toml"), "w", encoding="utf-8") as file:
         file.write(f"agents = {{ mine = {json.dumps(['/bin/sh', '-c', line])} }}\n")

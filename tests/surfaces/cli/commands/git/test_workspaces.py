@@ -23,7 +23,7 @@ def test_a_workspace_is_made_listed_exported_and_removed(repo, cli, tmp_path):
 def test_mistakes_are_told_with_what_to_do(repo, cli):
     assert "handoff workspace add" in cli("workspace", "remove", "nobody", code=1).err
     assert "lowercase" in cli("workspace", "add", "Not A Name", code=1).err
-    assert cli("workspace", code=2).code == 2
+    assert cli("workspace", "frob", code=2).code == 2
     cli("workspace", "add", "blue")
     assert "exists" in cli("workspace", "add", "blue", code=4).err
 
@@ -31,7 +31,7 @@ def test_mistakes_are_told_with_what_to_do(repo, cli):
 def test_housekeeping_is_a_dry_run_by_default(repo, cli):
     cli("snapshot")
     answer = cli("project", "tidy", "--json").json
-    assert answer["applied"] is False
+    assert answer["executed"] is False
     assert "Would remove" in cli("project", "tidy").out
     assert "Removed" in cli("project", "tidy", "--execute").out
     assert "sound" in cli("snapshot", "list", "--verify").out

@@ -313,7 +313,7 @@ def test_prune_is_a_dry_run_unless_told(cli):
     cli("task", "done")
     before = tree(home())
     said = cli("prune", "--days", "0")
-    assert "Would forget 1 tasks" in said.out
+    assert "Would forget 1 task and" in said.out
     assert tree(home()) == before
     cli("prune", "--days", "0", "--execute")
     assert not os.path.exists(os.path.join(queue(), "form.md"))

@@ -32,7 +32,12 @@ def imported(folder, *words):
 def test_the_everyday_commands_import_nothing_heavy(repo, monkeypatch):
     monkeypatch.chdir(repo.path)
     here("dump", "--task", "first", "--next", "The database is there.")
-    for words in (("dump", "--task", "form", "--next", "x"), ("task", "claim", "form"), ("heartbeat",), ("task", "done")):
+    for words in (
+        ("dump", "--task", "form", "--next", "x"),
+        ("task", "claim", "form"),
+        ("heartbeat",),
+        ("task", "done"),
+    ):
         loaded = imported(repo.path, *words)
         assert not loaded & HEAVY, (words, sorted(loaded & HEAVY))
         assert "handoff.store.sqlite" in loaded

@@ -95,7 +95,7 @@ def test_one_phase_at_a_time_is_said_and_can_be_skipped(calculator, tmp_path):
     )
     assert "refactor" in cli("flow", "step", "--prompt", str(words), "--with", str(script)).out
     assert "running in plan, cycle 2" in cli("flow", "step", "--skip", "it is fine").out
-    log = cli("log", "calc").out
+    log = cli("log", "calculator").out
     assert "skipped     1-refactor" in log
     assert "refused     1-green      attempt 1: nothing-changed" in log
     rows = cli("flow", "list", "--json").json

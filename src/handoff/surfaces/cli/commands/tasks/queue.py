@@ -64,7 +64,7 @@ def _queue(ctx: Context, arguments: argparse.Namespace) -> None:
     program = ctx.settings.program
     for stop in found.stops:
         why = stop.reason or "no reason given"
-        ctx.out.line(f"Stopped: {stop.words}, {why}. Go on with: {program} resume", "warn")
+        ctx.out.line(f"Stopped: {stop.words}, {why}. Go on with: {stop.way_back}", "warn")
     tell_agents(ctx, found.holds)
     _tell_tasks(ctx, found, held, every=not project)
     if found.in_all > len(found.tasks):
