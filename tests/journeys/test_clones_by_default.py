@@ -214,6 +214,6 @@ def test_the_command_that_brings_uncommitted_work_back_brings_all_of_it_however_
     for name in drafts:
         repo.write(name, f"{name}\n")
     desk.run("bull", "rm -f draft-*; echo x > own.txt", words=("--workspace", "shared"), dump=("--owns", "own.txt"))
-    (told,) = cli("incidents", "--json").json["incidents"]
+    (told,) = cli("incident", "list", "--json").json["incidents"]
     cli(*shlex.split(told["fix"])[1:])
     assert [repo.read(name) for name in drafts] == [f"{name}\n" for name in drafts]
