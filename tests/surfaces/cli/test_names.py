@@ -41,7 +41,8 @@ def test_options_may_stand_before_the_noun_and_before_the_verb(cli, repo, folder
     assert cli("--json", "task", "list").json["project"] == "repo"
     assert cli("-C", repo.path, "task", "--json", cwd=folder).json["project"] == "repo"
     assert cli("task", "-C", repo.path, "list", "--json", cwd=folder).json["project"] == "repo"
-    assert cli("snapshot", "-m", "why", "--json").json["reason"] == "why"
+    assert cli("snapshot", "take", "-m", "why", "--json").json["reason"] == "why"
+    assert cli("snapshot", "-m", "why not", "--json").json["reason"] == "why not"
 
 
 def test_a_batch_is_shown_logged_paused_tried_again_and_taken_back_by_its_name(shop):
