@@ -359,7 +359,7 @@ def _git(source: Source, *words: str) -> tuple[str, ...]:
 
 
 def _restore(source: Source, snapshot: str, *words: str) -> tuple[str, ...]:
-    return ("handoff", "-C", source.top, "restore", snapshot, *words)
+    return ("handoff", "-C", source.top, "snapshot", "restore", snapshot, *words)
 
 
 def _lines(log: bytes) -> list[str]:

@@ -46,7 +46,7 @@ def find_planted(
                     subject=f"{one.name}/{name}",
                     what=f"{who} changed {name} in its clone, which git obeys. It was put right; no git of ours obeyed it.",
                     evidence={"workspace": one.name, "path": os.path.join(one.tree, name), "text": text},
-                    fix=("handoff", "-C", top, "snapshots", "--session", one.name),
+                    fix=("handoff", "-C", top, "snapshot", "list", "--session", one.name),
                     fixed={"seen": True},
                     session=who,
                 )

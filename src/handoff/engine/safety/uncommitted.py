@@ -71,7 +71,7 @@ def _files(
         f" ({gone} of {len(found)} deleted)" if gone else ""
     )
     names = [one.path for one in found]
-    fix = ("handoff", "-C", snapshot_store.source.top, "restore", start.sha, *words)
+    fix = ("handoff", "-C", snapshot_store.source.top, "snapshot", "restore", start.sha, *words)
     return [_report(snapshot_store, task, session, WORK_CHANGED, what, names, fix)]
 
 
@@ -90,7 +90,7 @@ def _index(
     if not lost:
         return []
     what = f"While '{task.label}' was worked on in your checkout, what you had staged was changed or unstaged"
-    fix = ("handoff", "-C", snapshot_store.source.top, "restore", start.sha, "--index")
+    fix = ("handoff", "-C", snapshot_store.source.top, "snapshot", "restore", start.sha, "--index")
     return [_report(snapshot_store, task, session, UNSTAGED, what, lost, fix)]
 
 

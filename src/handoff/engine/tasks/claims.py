@@ -153,7 +153,7 @@ def _nearest(app: App, found: list[LocalClaim]) -> list[LocalClaim]:
 
 def _path(app: App, session: str) -> str:
     if "/" in session or session.startswith("."):
-        raise UserError(f"'{session}' is not the id of a session.", "claim prints it: session-…")
+        raise UserError(f"'{session}' is not the id of a session.", "handoff task claim prints it: session-…")
     return os.path.join(app.settings.home, _FOLDER, session + _SUFFIX)
 
 

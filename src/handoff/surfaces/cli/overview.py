@@ -163,13 +163,13 @@ def tell_relay(ctx: Context, found: Overview, coming_word: str = "Next") -> None
                 break
             ctx.out.lines(*text.split("\n"))
             needs = needs[len(group) :]
-        _tell_more(ctx, len(needs), "gates" if needs and needs[0].look == "gated" else "queue")
+        _tell_more(ctx, len(needs), "gate list" if needs and needs[0].look == "gated" else "task list")
     if running:
         ctx.out.line("Running", "strong")
         wide = _widest([item.address for item in running[:_RUNS]])
         for item in running[:_RUNS]:
             _tell_running(ctx, found, item, wide)
-        _tell_more(ctx, len(running) - _RUNS, "queue --state running")
+        _tell_more(ctx, len(running) - _RUNS, "task list --state running")
     for batch in found.batches[:_BATCHES]:
         ctx.out.line(_row(ctx, f"  {batch_words(ctx, batch, every=not found.project)}", ""))
     _tell_more(ctx, len(found.batches) - _BATCHES, "board")
