@@ -10,7 +10,7 @@ import pytest
 from databases import database, place, postgres_server  # noqa: F401 - fixtures, here once: one server for all files
 from outside import Watch
 from real_clients import FOLDER
-from sandbox import ALL_REQUIRED, REQUIRE_ALL, WARM, Cli, Repo, hermetic_environment
+from sandbox import ALL_REQUIRED, REQUIRE_ALL, WARM, WARM_HEAVY, Cli, Repo, hermetic_environment
 
 WATCH = Watch()
 TABLE = os.environ.get("HANDOFF_TEST_CLIENTS_TABLE", FOLDER)
@@ -57,6 +57,7 @@ def _home_of_what_is_shared(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         yield _move_to(tmp_path_factory.mktemp("shared"), patch)
         WARM.close()
+        WARM_HEAVY.close()
 
 
 @pytest.fixture(autouse=True)

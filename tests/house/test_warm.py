@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 
 import pytest
 
-from sandbox import WARM
-from warm import Call, run_cold
+from sandbox import WARM, Cli
+from warm import COMMAND, Call, Forked, run_cold
 
 SECONDS = 60
 PRE_EDIT = b'{"tool_name": "Write", "tool_input": {"file_path": "src/a.py"}, "cwd": "."}'
@@ -41,3 +43,38 @@ def test_it_has_nothing_of_the_call_before(repo, tmp_path):
 def test_what_an_interpreter_reads_when_it_starts_is_not_passed_over(repo):
     dirty = Call(("--version",), repo.path, {**os.environ, "PYTHONVERBOSE": "1"})
     assert b"import" in WARM.run(dirty, None, SECONDS).err
+
+
+HELLO = b'{"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}}\n'
+
+
+def test_a_forked_server_speaks_and_ends_like_one_that_was_started(repo):
+    def spoken(process):
+        process.stdin.write(HELLO)
+        process.stdin.flush()
+        first = process.stdout.readline()
+        return first, *process.communicate(timeout=SECONDS), process.wait(SECONDS)
+
+    forked = Cli(repo.path).start("mcp", stdin=subprocess.PIPE)
+    assert isinstance(forked, Forked)
+    cold = subprocess.Popen(
+        [*COMMAND, "mcp"], cwd=repo.path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert spoken(forked) == spoken(cold)
+
+
+def test_a_forked_supervisor_says_and_ends_like_one_that_was_started(repo):
+    def ended(worker):
+        first = worker.stdout.readline()
+        assert worker.poll() is None
+        worker.send_signal(signal.SIGINT)
+        worker.communicate(timeout=SECONDS)
+        return first, worker.wait(SECONDS), worker.poll()
+
+    words = ("work", "--agent", "scripted")
+    forked = Cli(repo.path).start(*words)
+    assert isinstance(forked, Forked)
+    cold = subprocess.Popen([*COMMAND, *words], cwd=repo.path, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    found = ended(forked)
+    assert found[0].startswith(b"Working for project repo with scripted.")
+    assert found == ended(cold)

@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from typing import Any
 
 import psutil
@@ -17,9 +16,9 @@ from handoff.base.settings import Settings
 from handoff.board.events import journal
 from handoff.board.tasks import tasks
 from handoff.engine.app import App
+from relay_ground import NURSERY, Supervisor
 from sandbox import Cli
 
-HERE = os.path.dirname(os.path.abspath(__file__))
 PACE = {"lease": 4.0, "reap": 0.3, "watchdog": 0.5, "stops": 0.2, "retention": 3600.0}
 PATIENCE = 90.0
 
@@ -37,7 +36,7 @@ class Host:
         self.own = {"HANDOFF_HOME": self.home, "HANDOFF_HOST": name, "HANDOFF_DATABASE_URL": url}
         self.cli = Cli(self.checkout, **self.own)
         self.app = App(Settings({**os.environ, **self.own}, self.home, "", "handoff"))
-        self.started: list[subprocess.Popen[str]] = []
+        self.started: list[Supervisor] = []
 
     def work(self, script: str, *labels: str) -> str:
         """A supervisor of this machine; where it is told how it ended."""
@@ -49,18 +48,17 @@ class Host:
                  "labels": labels, "host": False, "cwd": self.folder, "environment": environment, "log": f"{plan}.log"},
                 file,
             )  # fmt: skip
-        nursery = subprocess.Popen(
-            [sys.executable, os.path.join(HERE, "supervise.py")], stdin=subprocess.PIPE, text=True, env=environment
-        )
-        assert nursery.stdin is not None
-        nursery.stdin.write(plan + "\n")
-        nursery.stdin.flush()
-        self.started.append(nursery)
+        NURSERY.fork(plan)
+        self.started.append(Supervisor(plan, SystemClock()))
         return f"{plan}.exit"
 
     def processes(self) -> list[psutil.Process]:
         """Everything that runs on this machine."""
         found = []
+        for one in self.started:
+            with contextlib.suppress(psutil.Error):
+                if one.poll() is None:
+                    found.append(psutil.Process(one.pid))
         for process in psutil.process_iter():
             with contextlib.suppress(psutil.Error):
                 if process.environ().get("HANDOFF_HOME") == self.home and process.pid != os.getpid():
@@ -82,8 +80,6 @@ class Host:
     def bury(self) -> None:
         for process in self.started:
             process.wait()
-            if process.stdin is not None:
-                process.stdin.close()
 
 
 class Hosts:

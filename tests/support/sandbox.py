@@ -7,10 +7,11 @@ import os
 import subprocess
 from typing import Any, NamedTuple, NoReturn
 
-from warm import COMMAND, Call, Warm
+from warm import COMMAND, HEAVY, LONG_LIVED, Call, Forked, Warm
 
 TIMEOUT_SECONDS = 100
 WARM = Warm()
+WARM_HEAVY = Warm(*HEAVY)
 REQUIRE_ALL = "HANDOFF_TEST_REQUIRE_ALL"
 ALL_REQUIRED = bool(os.environ.get(REQUIRE_ALL))  # read now: inside a test the environment is its own
 
@@ -75,7 +76,9 @@ class Cli:
     def __call__(self, *words: str, stdin: str | None = None, code: int | None = 0, cwd: str | None = None) -> Answer:
         """Run it and compare the exit code (None accepts any)."""
         call = Call(words, cwd or self.folder, self.full_environment())
-        said = WARM.run(call, stdin.encode() if stdin is not None else None, self.seconds)
+        said = (WARM_HEAVY if words[:1] == ("work",) else WARM).run(
+            call, stdin.encode() if stdin is not None else None, self.seconds
+        )
         answer = Answer(
             said.code, said.out.decode("utf-8", "surrogateescape"), said.err.decode("utf-8", "surrogateescape")
         )
@@ -83,8 +86,12 @@ class Cli:
         assert code is None or answer.code == code, f"{words}: exit {answer.code}\n{answer.out}\n{answer.err}"
         return answer
 
-    def start(self, *words: str, **options: Any) -> subprocess.Popen[bytes]:
+    def start(self, *words: str, **options: Any) -> subprocess.Popen[bytes] | Forked:
         """Start it and leave it running; the test ends it by its id."""
+        if words[:1] in [(word,) for word in LONG_LIVED] and options in ({}, {"stdin": subprocess.PIPE}):
+            call = Call(words, self.folder, self.full_environment())
+            if (forked := WARM_HEAVY.start(call, speaks=bool(options))) is not None:
+                return forked
         options.setdefault("stdin", subprocess.DEVNULL)
         options.setdefault("stdout", subprocess.PIPE)
         options.setdefault("stderr", subprocess.PIPE)

@@ -2,7 +2,9 @@
 
 Only the start is shared. Each call has its own process, streams, folder, environment and exit code, as if it had been typed; what
 an interpreter reads once when it starts (PYTHON…, the language) may not differ, and such a call is started the long way.
-Start-up itself, signals and terminals are tested with `Cli.start`, `tests/house/test_startup.py` and the pages' examples.
+Start-up itself and terminals are tested with `Cli.start`, `tests/house/test_startup.py` and the pages' examples.
+
+Supervisors and servers import for a second what they need: they have a second interpreter, which has all that.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ import sys
 import tempfile
 import threading
 import time
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 COMMAND = (sys.executable, "-m", "handoff.surfaces.cli.main")
 _PIPE_BYTES = 65_536
@@ -37,6 +39,16 @@ class Call(NamedTuple):
     words: tuple[str, ...]
     folder: str
     environment: dict[str, str]
+    program: str = ""
+    """A file of Python to run instead of the command."""
+
+
+# What the long-lived commands load beside the rest, and which those are.
+HEAVY = (
+    "handoff.engine.supervisor.supervisor", "handoff.surfaces.mcp.http", "handoff.surfaces.mcp.connections",
+    "handoff.surfaces.mcp.guard", "handoff.surfaces.mcp.server", "mcp.server", "mcp.server.lowlevel", "uvicorn", "sse_starlette",
+)  # fmt: skip
+LONG_LIVED = ("work", "mcp")
 
 
 class Said(NamedTuple):
@@ -50,7 +62,8 @@ class Said(NamedTuple):
 class Warm:
     """The interpreter that forks, started when it is first needed, and its caller."""
 
-    def __init__(self) -> None:
+    def __init__(self, *modules: str) -> None:
+        self._modules = modules
         self._process: subprocess.Popen[bytes] | None = None
         self._folder = ""
         self._like: dict[str, str] = {}
@@ -60,10 +73,8 @@ class Warm:
         """Do what `subprocess.run` does with captured output."""
         if not self._fits(call.environment, stdin):
             return run_cold(call, stdin, seconds)
-        sys.audit("subprocess.Popen", sys.executable, call.words, call.folder, call.environment)
         with contextlib.ExitStack() as stack:
-            connection = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
-            connection.connect(self._address)
+            connection = stack.enter_context(self._connected(call))
             said: dict[int, bytearray] = {}
             with contextlib.ExitStack() as theirs:
                 streams = [_input(theirs, stdin)]
@@ -73,16 +84,37 @@ class Warm:
                     theirs.callback(os.close, there)
                     said[ours] = bytearray()
                     streams.append(there)
-                request = pickle.dumps(tuple(call))
-                socket.send_fds(connection, [_LENGTH.pack(len(request))], streams)
-                connection.sendall(request)
-                pid = _number(connection)
+                pid = _ask(connection, call, streams)
             try:
                 _read_all(said, seconds)
             except TimeoutError:
                 os.kill(pid, signal.SIGKILL)
                 raise subprocess.TimeoutExpired(list(call.words), seconds) from None
             return Said(_number(connection), *map(bytes, said.values()))
+
+    def start(self, call: Call, *, speaks: bool) -> Forked | None:
+        """What `subprocess.Popen` does with pipes; None where only a real start will do. With `speaks` it has an input."""
+        if not self._fits(call.environment, None):
+            return None
+        connection = self._connected(call)
+        with contextlib.ExitStack() as theirs:
+            ours, streams = [], []
+            for place in range(_STREAMS):
+                there, here = os.pipe() if place == 0 else os.pipe()[::-1]
+                theirs.callback(os.close, there)
+                streams.append(there)
+                ours.append(here)
+            if not speaks:
+                os.close(ours[0])
+            pid = _ask(connection, call, streams)
+        stdin = os.fdopen(ours[0], "wb") if speaks else None
+        return Forked(pid, connection, stdin, os.fdopen(ours[1], "rb"), os.fdopen(ours[2], "rb"))
+
+    def _connected(self, call: Call) -> socket.socket:
+        sys.audit("subprocess.Popen", sys.executable, call.words, call.folder, call.environment)
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection.connect(self._address)
+        return connection
 
     def close(self) -> None:
         """Let it end."""
@@ -100,19 +132,81 @@ class Warm:
         if not hasattr(os, "pidfd_open") or len(stdin or b"") > _PIPE_BYTES:
             return False
         with self._lock:
-            if self._process is None or self._process.poll() is not None:
+            if self._process is not None and self._process.poll() is not None:
+                self.close()
+            if self._process is None:
                 self._start(environment)
         return _start_words(environment) == self._like
 
     def _start(self, environment: dict[str, str]) -> None:
         self._folder = tempfile.mkdtemp(prefix="ho-")
         self._like = _start_words(environment)
+        # It belongs to no test: who looks for the processes of a home does not find it.
+        nobodys = {name: value for name, value in environment.items() if not name.startswith("HANDOFF_")}
         self._process = subprocess.Popen(
-            [sys.executable, os.path.abspath(__file__), self._address], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            cwd="/", env=environment,
+            [sys.executable, os.path.abspath(__file__), self._address, *self._modules], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            cwd="/", env=nobodys,
         )  # fmt: skip
         assert self._process.stdout is not None
         assert self._process.stdout.readline() == b"ready\n"
+
+
+class Forked:
+    """A command that runs, with the part of `subprocess.Popen` that tests of long-lived commands use."""
+
+    def __init__(
+        self, pid: int, connection: socket.socket, stdin: IO[bytes] | None, stdout: IO[bytes], stderr: IO[bytes]
+    ) -> None:
+        self.pid, self.stdin, self.stdout, self.stderr = pid, stdin, stdout, stderr
+        self.returncode: int | None = None
+        self._connection = connection
+        self._said: dict[str, bytes] = {}
+
+    def poll(self) -> int | None:
+        """Its exit code, negative for a signal; None while it runs."""
+        if self.returncode is None and select.select([self._connection], [], [], 0)[0]:
+            self.returncode = _number(self._connection)
+            self._connection.close()
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        if self.returncode is None and not select.select([self._connection], [], [], timeout)[0]:
+            raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0.0)
+        code = self.poll()
+        assert code is not None
+        return code
+
+    def communicate(self, timeout: float | None = None) -> tuple[bytes, bytes]:
+        """All that it still says, until it has ended; once more the same."""
+        if self.stdin is not None and not self.stdin.closed:
+            self.stdin.close()
+        readers = [
+            threading.Thread(target=lambda name=name, stream=stream: self._read(name, stream), daemon=True)
+            for name, stream in (("out", self.stdout), ("err", self.stderr))
+        ]
+        for reader in readers:
+            reader.start()
+        for reader in readers:
+            reader.join(timeout)
+            if reader.is_alive():
+                raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0.0)
+        self.wait(timeout)
+        return self._said["out"], self._said["err"]
+
+    def _read(self, name: str, stream: IO[bytes]) -> None:
+        if name not in self._said:
+            self._said[name] = stream.read()
+            stream.close()
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
 
 
 def run_cold(call: Call, stdin: bytes | None, seconds: float) -> Said:
@@ -156,6 +250,14 @@ def _read_all(said: dict[int, bytearray], seconds: float) -> None:
                     eyes.unregister(key.fd)
 
 
+def _ask(connection: socket.socket, call: Call, streams: list[int]) -> int:
+    """Have it done with these streams; the number of its process."""
+    request = pickle.dumps(tuple(call))
+    socket.send_fds(connection, [_LENGTH.pack(len(request))], streams)
+    connection.sendall(request)
+    return _number(connection)
+
+
 def _number(connection: socket.socket) -> int:
     found = b""
     while len(found) < _NUMBER.size:
@@ -169,7 +271,7 @@ def _number(connection: socket.socket) -> int:
 # --- the interpreter that forks ---------------------------------------------------------------------------
 
 
-def _warm_up() -> None:
+def _warm_up(modules: list[str]) -> None:
     import tomllib
 
     from handoff.surfaces.cli import dispatch, main  # noqa: F401 - the call finds it imported
@@ -182,10 +284,14 @@ def _warm_up() -> None:
         for table in tomllib.load(file).values():
             for name in table["loads"]:
                 __import__(f"handoff.{name}")
+    for name in modules:
+        with contextlib.suppress(ImportError):  # of a package that is not here; the tests that need it say so
+            __import__(name)
+    assert threading.active_count() == 1, "only a process without threads may fork"
 
 
-def _serve(address: str) -> tuple[str, ...]:
-    """Answer calls until the one who started us is gone; in each child, give back its words."""
+def _serve(address: str) -> Call:
+    """Answer calls until the one who started us is gone; in each child, give back its call."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     listener.bind(address)
     listener.listen(64)
@@ -234,7 +340,7 @@ def _received(connection: socket.socket) -> tuple[Call, list[int]]:
     return Call(*pickle.loads(body)), streams
 
 
-def _become(call: Call, streams: list[int]) -> tuple[str, ...]:
+def _become(call: Call, streams: list[int]) -> Call:
     for place, stream in enumerate(streams):
         os.dup2(stream, place)
     for stream in streams:
@@ -243,20 +349,25 @@ def _become(call: Call, streams: list[int]) -> tuple[str, ...]:
     os.environ.clear()
     os.environ.update(call.environment)
     time.tzset()
-    return call.words
+    return call
 
 
 if __name__ == "__main__":
     import gc
 
     sys.path.pop(0)  # the folder of this file: the command does not have it
-    _warm_up()
+    _warm_up(sys.argv[2:])
     gc.collect()
     gc.freeze()
-    words = _serve(sys.argv[1])
+    asked = _serve(sys.argv[1])
     from handoff.surfaces.cli import main
 
-    sys.argv = [str(main.__file__), *words]
+    sys.argv = [asked.program or str(main.__file__), *asked.words]
+    if asked.program:
+        import runpy
+
+        runpy.run_path(asked.program, run_name="__main__")
+        sys.exit()
     code = main.main()
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:

@@ -13,7 +13,9 @@ import pytest
 from handoff.base.clock import SystemClock
 from handoff.base.errors import UserError
 from handoff.engine.supervisor import durable
+from sandbox import WARM_HEAVY
 from source import ROOT, read
+from warm import Call
 
 PROCESS = os.path.join(ROOT, "tests", "support", "durable_process.py")
 
@@ -67,16 +69,19 @@ def engine(spot, tmp_path):
     found.close()
 
 
-def start(spot, folder, *words, **options):
-    return subprocess.Popen(
-        [sys.executable, PROCESS, spot.url, str(folder), *words],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options,
+def start(spot, folder, *words):
+    """The process of the tests' support, forked where that can be: the engine alone takes a second to import."""
+    arguments = (spot.url, str(folder), *words)
+    forked = WARM_HEAVY.start(Call(arguments, os.getcwd(), dict(os.environ), PROCESS), speaks=True)
+    return forked or subprocess.Popen(
+        [sys.executable, PROCESS, *arguments],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
 
 
 def finished(process):
     out, err = process.communicate(timeout=100)
-    return process.returncode, out.strip(), err
+    return process.returncode, out.decode().strip(), err.decode()
 
 
 def steps(folder):

@@ -98,7 +98,7 @@ def check_whole_night(ground, names):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("place", "count"), [("sqlite", 1), ("sqlite", 2), ("postgres", 2)], indirect=["place"])
+@pytest.mark.parametrize("count", [1, 2])
 def test_a_batch_survives_a_supervisor_killed_at_every_boundary(ground, count):
     names = ("one", "two", "three", "four") if count == 1 else ("one", "two", "three", "four", "five", "six")
     ground.add_batch(*names)

@@ -10,6 +10,7 @@ import psycopg
 import pytest
 
 from handoff.base.errors import Conflict
+from handoff.board.sessions import executors
 from handoff.board.tasks import tasks
 from handoff.engine.workspaces import publish
 from hosts import Hosts
@@ -59,6 +60,10 @@ def test_a_machine_that_dies_in_the_middle_is_followed_by_one_that_goes_on_from_
     second.cli("show", "build", cwd=second.checkout)
 
 
+def alive_on(asked, name):
+    return [one for one in executors.listing(asked.app.database, host=name) if one.state == executors.ALIVE]
+
+
 @pytest.mark.slow
 def test_a_frozen_machine_wakes_up_and_cannot_push_over_its_successor(hosts):
     first, second = hosts.host("anna", lease=4), hosts.host("berta", lease=4)
@@ -68,6 +73,7 @@ def test_a_frozen_machine_wakes_up_and_cannot_push_over_its_successor(hosts):
     first.signal(signal.SIGSTOP)
     second.work(half_then_whole(hosts))
     hosts.until(lambda: hosts.task(second.app, "build").state == "done", "the other machine finished it")
+    hosts.until(lambda: not alive_on(second, "anna"), "its supervisor was given up too")
     tip = hosts.refs()[branch_of(hosts)]
     with open(os.path.join(first.checkout, "late.txt"), "w", encoding="utf-8") as file:
         file.write("too late\n")
