@@ -147,6 +147,10 @@ class Adapter(Record):
     """Its provider's hosts: all that a session of it reaches where the network is kept to a list."""
     settings: tuple[str, str] = ("", "")
     """The client's settings below the person's home, and the variable that moves their folder: what of them holds is read by `launch`."""
+    login_status: tuple[str, ...] = ()
+    """Words with which it says, without a model and by its exit code, whether somebody is logged in."""
+    login_command: str = ""
+    """What logs a person in."""
     interactive: Start | None = None
     """How it is started in a person's terminal, if that was tried."""
 

@@ -18,6 +18,7 @@ EXIT_REFUSED = 2
 
 INSTALLED = "installed"
 """The word behind a call of the hooks in a person's settings; a session of ours, which brings its own, does not run them too."""
+HEARD = "hooks"  # in the home: a file for each client whose installed hooks have called
 
 _PATH_KEYS = ("file_path", "notebook_path", "path", "filePath", "absolute_path", "target_file")
 _UNASKED = ("bypassPermissions", "dontAsk")  # Claude's names for modes without a dialogue

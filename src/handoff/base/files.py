@@ -69,6 +69,30 @@ def write_atomic(path: str, data: bytes | str, *, mode: int = 0o644, sync: bool 
         raise failure(f"Cannot write {path}", error) from error
 
 
+def sweep(path: str) -> None:
+    """Remove what writers of this file that were killed left beside it."""
+    folder, name = os.path.split(path)
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return
+    for one in names:
+        if one.startswith(f".{name}.") and one.endswith(".tmp"):
+            writer, _, mark = one[len(name) + 2 : -4].partition("-")
+            if writer.isdigit() and mark.isalnum() and not _lives(int(writer)):
+                _unlink_quietly(os.path.join(folder, one))
+
+
+def _lives(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True  # somebody else's
+    return True
+
+
 def create_exclusive(path: str, data: bytes | str, *, mode: int = 0o644, sync: bool = True) -> bool:
     """Write `path` only if nothing is there; False when something is. The file appears whole."""
     content = data.encode("utf-8") if isinstance(data, str) else data

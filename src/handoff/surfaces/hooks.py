@@ -10,7 +10,7 @@ import _signal as signal  # type: ignore[import-not-found]  # without the enums 
 import os
 import sys
 
-from handoff.agents.dialects import DIALECTS, EXIT_REFUSED, INSTALLED, START, STOP, Call, reply, understand
+from handoff.agents.dialects import DIALECTS, EXIT_REFUSED, HEARD, INSTALLED, START, STOP, Call, reply, understand
 from handoff.base.errors import HandoffError
 from handoff.base.light_json import dumps, loads
 from handoff.base.record import TYPE_CHECKING
@@ -46,6 +46,8 @@ def main(words: list[str]) -> int:
             return 0
         event = DIALECTS[dialect].events.get(name)
         text = _heard()
+        if event == START and words[2:] and not ours:
+            _note_heard(settings.home, dialect)
         if not ours and event != START and not _has_claims(settings.home):
             return 0
         raw = loads(text) if text.strip() else {}
@@ -72,6 +74,19 @@ def _checked(words: list[str]) -> tuple[str, str]:
         known = ", ".join(DIALECTS)
         raise HandoffError(f"the hook is called as `handoff hook DIALECT EVENT`; dialects: {known}")
     return words[0], words[1]
+
+
+def _note_heard(home: str, dialect: str) -> None:
+    """Leave a mark that this client really runs its hooks: `doctor` tells it. A home that is not there is not made."""
+    folder = os.path.join(home, HEARD)
+    try:
+        if os.path.isdir(home) and not os.path.isdir(folder):
+            os.mkdir(folder)
+        fd = os.open(os.path.join(folder, dialect), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        os.utime(fd)
+        os.close(fd)
+    except OSError:
+        return
 
 
 def _has_claims(home: str) -> bool:

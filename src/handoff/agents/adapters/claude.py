@@ -144,6 +144,8 @@ ADAPTER = Adapter(
         "console.anthropic.com",
     ),
     secrets=("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"),
+    login_status=("auth", "status"),
+    login_command="claude auth login",
     logins=((".claude/.credentials.json", "claude/.credentials.json", True),),
     interactive=interactive,
 )

@@ -190,6 +190,8 @@ ADAPTER = Adapter(
         "auth.openai.com",
     ),
     secrets=("OPENAI_API_KEY", "CODEX_API_KEY"),
+    login_status=("login", "status"),
+    login_command="codex login",
     logins=((".codex/auth.json", "codex/auth.json", True),),
     settings=(".codex/config.toml", "CODEX_HOME"),
 )

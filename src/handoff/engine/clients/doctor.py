@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from importlib.util import find_spec
@@ -11,13 +10,13 @@ from handoff.agents.sandbox.sandbox import NOTHING
 from handoff.base.clock import age
 from handoff.base.errors import HandoffError, install_command
 from handoff.base.process import find, run
-from handoff.base.record import TYPE_CHECKING, Record
+from handoff.base.record import TYPE_CHECKING
 from handoff.base.settings import project_config
 from handoff.board.sessions import executors
-from handoff.engine.clients import agents, settings_files
+from handoff.engine.clients import agents, client_health
+from handoff.engine.clients.diagnosis import FAULT, OK, WARNING, Diagnosis
 from handoff.engine.home import home_config
 from handoff.engine.proof.sandboxes import present_layer
-from handoff.engine.sessions.agent_programs import own_words
 from handoff.git.plumbing import find_top
 
 if TYPE_CHECKING:
@@ -25,31 +24,11 @@ if TYPE_CHECKING:
 
     from handoff.engine.app import App
 
-OK, WARNING, FAULT = "ok", "warning", "fault"
 _OLDEST_GIT = (2, 38)
 _PACKAGES = {"dbos": "supervisor", "mcp": "tools for clients", "textual": "board"}
 _LEAST_FREE = 1_000_000_000
 _DRIFT_SECONDS = 5.0
 _SECONDS = 30.0
-_HELLO = {
-    "jsonrpc": "2.0",
-    "id": 1,
-    "method": "initialize",
-    "params": {
-        "protocolVersion": "2025-06-18",
-        "capabilities": {},
-        "clientInfo": {"name": "handoff doctor", "version": "1"},
-    },
-}
-
-
-class Diagnosis(Record):
-    """One thing that was looked at: ok, a warning or a fault, and what fixes it."""
-
-    name: str
-    state: str
-    words: str
-    fix: str = ""
 
 
 def examine(app: App) -> Iterator[Diagnosis]:
@@ -63,9 +42,12 @@ def examine(app: App) -> Iterator[Diagnosis]:
         "database": _database,
         "sandbox": _sandbox,
         "agents": _agents,
-        "hooks": _hooks,
-        "mcp": _mcp,
+        "log-in": client_health.logins,
+        "setup": client_health.whole_setup,
+        "hooks": client_health.hooks,
+        "mcp": client_health.tools,
         "supervisor": _supervisor,
+        "import": client_health.older_home,
     }
     told = set()
     for name, look in looks.items():
@@ -156,6 +138,10 @@ def _database(app: App) -> Iterator[Diagnosis]:
     if drift > _DRIFT_SECONDS:
         fix = "Let both machines ask a time server (timedatectl set-ntp true)."
         yield Diagnosis("clock", WARNING, f"The database's clock is {age(drift)} away from this machine's.", fix)
+    else:
+        others = sorted({one.host for one in executors.listing(database)} - {app.settings.host})
+        more = f"; each of the others tells its own by doctor: {', '.join(others)}" if others else ""
+        yield Diagnosis("clock", OK, f"this machine's is within {_DRIFT_SECONDS:.0f} s of the database's{more}")
 
 
 def _sandbox(app: App) -> Iterator[Diagnosis]:
@@ -183,42 +169,6 @@ def _agents(app: App) -> Iterator[Diagnosis]:
     elif app.has_rows:
         fix = "Install one, for example Claude Code, Codex or Gemini CLI."
         yield Diagnosis("agents", WARNING, "No coding agent is on the PATH.", fix)
-
-
-def _hooks(app: App) -> Iterator[Diagnosis]:
-    scopes = [settings_files.USER, *([settings_files.PROJECT] if settings_files.in_repository() else [])]
-    rows = [settings_files.status(app, agent=agent, scope=scope) for agent in settings_files.PLACES for scope in scopes]
-    installed = [row for row in rows if row.installed]
-    for row in installed:
-        if not row.complete:
-            fix = f"{app.settings.program} hooks install --agent {row.agent} --{row.scope}"
-            yield Diagnosis("hooks", WARNING, f"The hooks in {row.path} are out of date.", fix)
-    tried = run(
-        [*own_words(), "hook", "claude", "SessionStart"],
-        environment=app.settings.environment,
-        stdin=b"{}",
-        timeout=_SECONDS,
-    )
-    if tried.code:
-        yield Diagnosis("hooks", FAULT, f"A hook does not answer: {tried.error_text[:200]}", install_command())
-    elif installed:
-        yield Diagnosis(
-            "hooks", OK, f"they answer; installed for {', '.join(dict.fromkeys(row.agent for row in installed))}"
-        )
-    else:
-        fix = f"{app.settings.program} hooks install --agent claude"
-        yield Diagnosis("hooks", OK, f"they answer; no client has them (to have them: {fix})")
-
-
-def _mcp(app: App) -> Iterator[Diagnosis]:
-    if find_spec("mcp") is None:
-        return  # told among the packages
-    asked = json.dumps(_HELLO).encode() + b"\n"
-    tried = run([*own_words(), "mcp"], environment=app.settings.environment, stdin=asked, timeout=_SECONDS)
-    if b'"serverInfo"' in tried.out:
-        yield Diagnosis("mcp", OK, "the relay's tools answer")
-    else:
-        yield Diagnosis("mcp", FAULT, f"`mcp` does not answer: {tried.error_text[:200]}", install_command())
 
 
 def _supervisor(app: App) -> Iterator[Diagnosis]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 
-from handoff.agents.dialects import INSTALLED
+from handoff.agents.dialects import HEARD, INSTALLED
 from handoff.agents.hook_entries import flat, group_hooks
 from handoff.base import files
 from handoff.base.errors import UserError
@@ -57,11 +57,20 @@ def install(app: App, *, agent: str, scope: str) -> tuple[str, bool]:
     """Add our hooks to the client's settings; the file, and whether anything had to change."""
     path = file_of(app, agent=agent, scope=scope)
     before = _text(path)
-    wanted = _entries(app, agent, scope)
+    text = with_hooks(path, before, agent=agent, scope=scope)
+    if text == before:
+        return path, False
+    _write(app, path, text, fresh=not before)
+    return path, True
+
+
+def with_hooks(path: str, before: str, *, agent: str, scope: str) -> str:
+    """The settings with our hooks as they are today; the same text if they are there."""
+    wanted = _entries(agent, scope)
     text = before if before.strip() else "{}\n"
     _check(path, text, wanted)
     if _own(text) == wanted:
-        return path, False
+        return before
     text = _without(text)
     if not PLACES[agent].grouped and json_edit.find(text, "version") is None:
         text = json_edit.add(text, _top(text), 1, key="version")
@@ -72,8 +81,15 @@ def install(app: App, *, agent: str, scope: str) -> tuple[str, bool]:
         for addition in additions:
             text = _add_entry(text, event, addition)
     json.loads(text)
-    _write(app, path, text, fresh=not before)
-    return path, True
+    return text
+
+
+def without_hooks(path: str, text: str) -> str:
+    """The settings without our hooks."""
+    if not text.strip():
+        return text
+    _check(path, text, {})
+    return _without(text)
 
 
 def uninstall(app: App, *, agent: str, scope: str) -> tuple[str, bool]:
@@ -82,8 +98,7 @@ def uninstall(app: App, *, agent: str, scope: str) -> tuple[str, bool]:
     before = _text(path)
     if not before:
         return path, False
-    _check(path, before, {})
-    text = _without(before)
+    text = without_hooks(path, before)
     if text == before:
         return path, False
     ours = path in _created(app)
@@ -106,7 +121,24 @@ def status(app: App, *, agent: str, scope: str) -> Status:
         return Status(agent, scope, path, installed=False, complete=False)
     _check(path, text, {})
     own = _own(text)
-    return Status(agent, scope, path, bool(own), own == _entries(app, agent, scope))
+    return Status(agent, scope, path, bool(own), own == _entries(agent, scope))
+
+
+def command_of(path: str, event: str) -> str:
+    """The line a client runs for an event of ours, as it stands in its settings."""
+    return next(
+        str(command.get("bash") or command.get("command"))
+        for entry in _own(_text(path)).get(event, [])
+        for command in _commands([entry])
+    )
+
+
+def heard(home: str, agent: str) -> float:
+    """When a client that a person started last called in at its start; 0 if it never did."""
+    try:
+        return os.stat(os.path.join(home, HEARD, agent)).st_mtime
+    except OSError:
+        return 0.0
 
 
 def in_repository() -> bool:
@@ -131,9 +163,8 @@ def file_of(app: App, *, agent: str, scope: str) -> str:
     return os.path.join(app.settings.get("HOME") or os.path.expanduser("~"), place.user)
 
 
-def _entries(app: App, agent: str, scope: str) -> dict[str, Any]:
+def _entries(agent: str, scope: str) -> dict[str, Any]:
     """Our entries, each with its tag. A file that is shared by a team must not hurt where handoff is not installed."""
-    del app
     words = ("handoff", "hook") if scope == PROJECT else (*own_words(), "hook")
     more = (INSTALLED,)
     grouped = PLACES[agent].grouped

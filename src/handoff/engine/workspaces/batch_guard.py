@@ -41,6 +41,16 @@ def settle(app: App, folders: Iterable[str]) -> None:
             incidents.accept(app, folder=repo.top)
 
 
+def came_with_a_batch(repo: Repository) -> bool:
+    """Whether the hooks are there for a batch alone."""
+    return os.path.exists(os.path.join(repo.common, _MARK))
+
+
+def leave_in(repo: Repository) -> None:
+    """The person wants the hooks: they stay when the last batch is over."""
+    remove(os.path.join(repo.common, _MARK))
+
+
 def _repository(app: App, folder: str) -> list[Repository]:
     """The repository of a checkout on this machine that git may write to."""
     top = find_top(folder) if folder and os.path.isdir(folder) else None

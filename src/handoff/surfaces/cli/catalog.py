@@ -114,6 +114,7 @@ _SECTIONS = {
         "import": ("tool.imports", "move over from handoff-fanout: its live tasks, batches, measures and settings"),
         "install": ("supervisor.watchdog", "set up the supervisor or the watchdog as a service of your system"),
         "uninstall": ("supervisor.watchdog", "remove that service"),
+        "setup": ("agents.setup", "set up agents, hooks, tools, guard and snapshots on this machine; repairs, and --undo"),
         "doctor": ("tool.doctor", "look for what is wrong on this machine and here, and name what fixes it"),
         "completion": ("tool.tool", "print the completion script for your shell"),
         "upgrade": ("tool.tool", "upgrade with the tool that installed handoff"),

@@ -196,3 +196,4 @@ _WRITERS = {
     "power-shell": _powershell,
     "elvish": _elvish,
 }
+SHELLS = tuple(_WRITERS)

@@ -135,13 +135,19 @@ class Output:
         if hint:
             self.note(f"Hint: {hint}")
 
-    def ask(self, question: str) -> bool:
-        """A yes-or-no question; no answer (a closed stdin) means no."""
-        _write(sys.stderr, f"{shown(question)} [y/N]: ", end="")
+    def ask(self, question: str, *, enter: bool = False) -> bool:
+        """A yes-or-no question; Enter alone means `enter`, and no answer (a closed stdin) means no."""
+        _write(sys.stderr, f"{shown(question)} [{'Y/n' if enter else 'y/N'}]: ", end="")
         answer = sys.stdin.readline() if sys.stdin is not None else ""
         if not answer.endswith("\n"):
             _write(sys.stderr, "")
-        return answer.strip().lower() in ("y", "yes")
+        return answer.strip().lower() in ("y", "yes") or (enter and answer.strip() == "" and answer != "")
+
+    def ask_words(self, question: str, default: str) -> str:
+        """A question for words; Enter alone or no answer means `default`."""
+        _write(sys.stderr, f"{shown(question)} [{shown(default)}]: ", end="")
+        answer = sys.stdin.readline() if sys.stdin is not None else ""
+        return answer.strip() or default
 
     def choose(self, question: str, letters: str) -> str:
         """One of some letters; no answer (a closed stdin) means the last one."""

@@ -17,6 +17,7 @@ _SHOWN = {"ok": "green", "warning": "held", "fault": "blocked"}
 def _doctor(ctx: Context, arguments: argparse.Namespace) -> int:
     del arguments
     from handoff.engine.clients import doctor
+    from handoff.engine.clients.diagnosis import FAULT, WARNING
 
     found = []
     plain = wants_ascii(ctx.settings)
@@ -26,9 +27,9 @@ def _doctor(ctx: Context, arguments: argparse.Namespace) -> int:
         mark = ctx.out.style(look.mark(ascii_only=plain), look.style)
         ctx.out.line(f"{mark} {one.name:<11} {one.words}")
         if one.fix:
-            ctx.out.line(f"              {'Fix' if one.state == doctor.FAULT else 'Better'}: {one.fix}", "dim")
-    faults = sum(one.state == doctor.FAULT for one in found)
-    warnings = sum(one.state == doctor.WARNING for one in found)
+            ctx.out.line(f"              {'Fix' if one.state == FAULT else 'Better'}: {one.fix}", "dim")
+    faults = sum(one.state == FAULT for one in found)
+    warnings = sum(one.state == WARNING for one in found)
     ctx.out.data({"faults": faults, "warnings": warnings, "findings": [one._asdict() for one in found]})
     said = f"{number_of(faults, 'fault')}, {number_of(warnings, 'warning')}." if faults or warnings else "All is well."
     ctx.out.line(said, "bad" if faults else "warn" if warnings else "good")

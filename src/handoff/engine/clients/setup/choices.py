@@ -1,0 +1,152 @@
+"""What a person chose for setup, and the pieces of files that follow from it."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from handoff.base.errors import UserError
+from handoff.base.record import TYPE_CHECKING, Record
+from handoff.base.settings import HOME_CONFIG
+from handoff.engine.clients import instructions, settings_files
+from handoff.engine.clients.pieces import BLOCK, HOOKS, LINE, TOOLS, WHOLE, Piece
+from handoff.engine.clients.settings_files import PROJECT, USER
+from handoff.engine.home import home_config
+from handoff.engine.sessions.agent_programs import has_mcp, own_words
+from handoff.engine.tasks.open_tab import AUTO, way_here
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from handoff.engine.app import App
+    from handoff.engine.clients.setup.ground import SetupGround
+
+_SERVERS = "mcpServers"
+_PASSED_ON = "HANDOFF_HOME"
+"""Some clients start a server with few variables: where the relay is must be said then."""
+
+
+class ToolPlace(Record):
+    """Where a client looks for MCP servers: for a person and for a project, below which key, and the variable that moves the folder."""
+
+    user: str
+    project: str = ""
+    key: str = _SERVERS
+    variable: str = ""
+
+
+_TOOL_PLACES = {
+    "claude": ToolPlace(".claude.json", ".mcp.json", variable="CLAUDE_CONFIG_DIR"),
+    "codex": ToolPlace(".codex/config.toml", variable="CODEX_HOME"),
+    "gemini": ToolPlace(".gemini/settings.json", ".gemini/settings.json"),
+    "copilot": ToolPlace(".copilot/mcp-config.json", variable="COPILOT_HOME"),
+    "cursor": ToolPlace(".cursor/mcp.json", ".cursor/mcp.json"),
+    "opencode": ToolPlace(".config/opencode/opencode.json", "opencode.json", key="mcp", variable="XDG_CONFIG_HOME"),
+}
+KNOWN = tuple(_TOOL_PLACES)
+"""The clients that have a place for something of ours; others are only started."""
+
+
+class SetupChoices(Record):
+    """What is wanted."""
+
+    agents: tuple[str, ...] = ()
+    scope: str = USER
+    """Where hooks and tools go: the person's own settings, or the repository's."""
+    guard: bool = True
+    snapshots: bool = True
+    auto_open: bool = False
+    completion: bool = True
+
+
+def check_agents(names: Iterable[str], known: Iterable[str]) -> tuple[str, ...]:
+    """The names a person said, or an error that lists those that can be said."""
+    able = list(dict.fromkeys((*KNOWN, *known)))
+    for name in names:
+        if name not in able:
+            raise UserError(f"There is no agent '{name}' to set up.", f"Known are: {', '.join(able)}.")
+    return tuple(dict.fromkeys(names))
+
+
+def pieces(app: App, ground: SetupGround, choices: SetupChoices, script: str) -> list[Piece]:
+    """Every piece of every file, in the order they are shown; `script` completes commands in the person's shell."""
+    found = [one for agent in choices.agents for one in _client(app, agent, choices.scope, ground.top)]
+    if choices.completion and script:
+        found += _completion(app, ground.shell, script)
+    if choices.auto_open and not home_config(app).text("auto_open"):
+        path = os.path.join(app.settings.home, HOME_CONFIG)
+        way = {"": AUTO, "kitty": "kitty-window"}.get(here := way_here(app, home_config(app)), here)
+        found.append(_piece(LINE, path, USER, "tabs open by themselves", f'auto_open = "{way}"', "top"))
+    if ground.top:
+        found += instructions.wanted(ground.top, choices.agents)
+    return found
+
+
+def _client(app: App, agent: str, scope: str, top: str) -> list[Piece]:
+    found, scope = [], scope if top else USER
+    if agent in settings_files.PLACES:
+        path = settings_files.file_of(app, agent=agent, scope=scope)
+        found.append(_piece(HOOKS, path, scope, f"hooks of {agent}: baton, fence, signs of life", agent))
+    place = _TOOL_PLACES.get(agent)
+    if place is not None and has_mcp():
+        found.append(_tools(app, agent, place, top if scope == PROJECT and place.project else ""))
+    return found
+
+
+def _tools(app: App, agent: str, place: ToolPlace, top: str) -> Piece:
+    """The entry of our tools; in a repository, at `top`, it names the program as everybody's PATH has it."""
+    what, scope = f"the relay's tools for {agent} (MCP)", PROJECT if top else USER
+    words = ("handoff", "mcp") if top else (*own_words(), "mcp")
+    told = "" if top else app.settings.get(_PASSED_ON)
+    path = os.path.join(top, place.project) if top else _user_file(app, place)
+    if path.endswith(".toml"):
+        lines = ["[mcp_servers.handoff]", f"command = {json.dumps(words[0])}", f"args = {json.dumps(list(words[1:]))}"]
+        lines += [f"env = {{ {_PASSED_ON} = {json.dumps(told)} }}"] if told else []
+        return _piece(BLOCK, path, scope, what, "\n".join(lines), "#")
+    variables = {_PASSED_ON: told} if told else {}
+    value: dict[str, object] = {"command": words[0], "args": list(words[1:]), **({"env": variables} if told else {})}
+    if agent == "claude":  # otherwise it shows tools only when they are searched for
+        value = {"type": "stdio", **value, "alwaysLoad": True}
+    elif agent == "copilot":
+        value = {"type": "local", **value, "tools": ["*"]}
+    elif agent == "opencode":
+        value = {
+            "type": "local",
+            "command": list(words),
+            "enabled": True,
+            **({"environment": variables} if told else {}),
+        }
+    return _piece(TOOLS, path, scope, what, json.dumps(value), place.key)
+
+
+def _user_file(app: App, place: ToolPlace) -> str:
+    home = app.settings.get("HOME") or os.path.expanduser("~")
+    moved = app.settings.get(place.variable) if place.variable else ""
+    if not moved:
+        return os.path.join(home, place.user)
+    folder, _, rest = place.user.partition("/")
+    return os.path.join(moved, rest or folder)
+
+
+def _completion(app: App, shell: str, script: str) -> list[Piece]:
+    home = app.settings.get("HOME") or os.path.expanduser("~")
+    what = f"completion of commands in {shell}"
+    head = script.partition("\n")[0]
+    if shell == "bash":
+        base = app.settings.get("XDG_DATA_HOME") or os.path.join(home, ".local", "share")
+        path = os.path.join(base, "bash-completion", "completions", app.settings.program)
+    elif shell == "fish":
+        base = app.settings.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
+        path = os.path.join(base, "fish", "completions", f"{app.settings.program}.fish")
+    elif shell == "zsh":
+        path = os.path.join(app.settings.home, "completion.zsh")
+        line = f"[ -r {json.dumps(path)} ] && (( $+functions[compdef] )) && source {json.dumps(path)}"
+        rc = os.path.join(app.settings.get("ZDOTDIR") or home, ".zshrc")
+        return [_piece(WHOLE, path, USER, what, script, head), _piece(BLOCK, rc, USER, what, line, "#")]
+    else:
+        return []
+    return [_piece(WHOLE, path, USER, what, script, head)]
+
+
+def _piece(kind: str, path: str, scope: str, what: str, detail: str, key: str = "") -> Piece:
+    return Piece(kind=kind, path=path, scope=scope, what=what, detail=detail, key=key)

@@ -1,0 +1,183 @@
+"""Put everything in, repair it, take exactly that out again: each file is shown first, and any death in between is mended."""
+
+from __future__ import annotations
+
+import os
+
+from handoff.base.errors import HandoffError
+from handoff.base.files import locked
+from handoff.base.record import TYPE_CHECKING, Record
+from handoff.engine.clients.settings_files import PROJECT, USER
+from handoff.engine.clients.setup import acts, ledger
+from handoff.engine.clients.setup.choices import SetupChoices, pieces
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from handoff.engine.app import App
+    from handoff.engine.clients.pieces import Piece
+    from handoff.engine.clients.setup.acts import SetupAct
+    from handoff.engine.clients.setup.ground import SetupGround
+
+MAKE, CHANGE, REMOVE, LEAVE, DO = "make", "change", "remove", "leave", "do"
+
+
+class SetupStep(Record):
+    """One thing that will be done: to which file or where, whose it is, what and why."""
+
+    act: str
+    path: str
+    scope: str
+    what: str
+
+
+class SetupPlan(Record):
+    """Everything that will be done, in order, and what a person should know."""
+
+    steps: tuple[SetupStep, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def work(self) -> tuple[SetupStep, ...]:
+        return tuple(step for step in self.steps if step.act != LEAVE)
+
+
+def defaults(app: App, ground: SetupGround) -> SetupChoices:
+    """What was chosen last time, else everything that fits this machine."""
+    said = ledger.load(app).choices
+    known = {name: value for name, value in said.items() if name in SetupChoices._fields and name != "agents"}
+    agents = tuple(dict.fromkeys((*said.get("agents", ()), *ground.agents)))
+    return SetupChoices(**{**known, "agents": agents})
+
+
+def plan(app: App, ground: SetupGround, choices: SetupChoices, *, script: str) -> SetupPlan:
+    """What `apply` will do. Everything is read and understood; what cannot be written is an error here."""
+    held = ledger.load(app)
+    steps = []
+    for path, group in _by_file(pieces(app, ground, choices, script)).items():
+        edit = ledger.plan_put(held, path, group)
+        if edit.changes:
+            ledger.check_writable(path)
+            act = MAKE if edit.before is None else CHANGE
+            steps.append(SetupStep(act, path, group[0].scope, _words(group)))
+        steps += [SetupStep(LEAVE, path, group[0].scope, why) for why in edit.left]
+    lacking, notes = _acts(app, ground, choices)
+    for one in lacking:
+        steps += [SetupStep(DO, path, one.scope, one.what) for path in one.files or (one.place,)]
+    return SetupPlan(tuple(sorted(steps, key=lambda step: step.scope == PROJECT)), tuple(notes))
+
+
+def apply(app: App, ground: SetupGround, choices: SetupChoices, *, script: str) -> Iterator[str]:
+    """Do it, and say in words what could not be done. Each file is read anew: somebody may have written meanwhile."""
+    app.open_home()
+    with locked(os.path.join(app.settings.home, "setup.lock"), what="setup"):
+        held = ledger.load(app)
+        held.choices.update({**choices._asdict(), "agents": list(choices.agents)})
+        if ground.top and ground.top not in held.acts.setdefault(acts.REPOSITORY, []):
+            held.acts[acts.REPOSITORY].append(ground.top)
+        ledger.save(app, held)
+        for path, group in _by_file(pieces(app, ground, choices, script)).items():
+            edit = ledger.plan_put(held, path, group)
+            if edit.changes:
+                ledger.put(app, held, edit)
+        for act in _acts(app, ground, choices)[0]:
+            places = held.acts.setdefault(act.name, [])
+            if act.place not in places:
+                places.append(act.place)
+                ledger.save(app, held)
+            yield from acts.do(app, act, opening=_opening(app, choices))
+
+
+def plan_undo(app: App, *, top: str) -> SetupPlan:
+    """What `undo` will do for the repository at `top` and, unless others are set up too, for the person."""
+    held = ledger.load(app)
+    steps, others = [], _other_repositories(held, top)
+    for entry in _mine(held, top, others):
+        edit = ledger.plan_take(entry)
+        scope = entry.pieces[0].scope if entry.pieces else USER
+        if edit.changes:
+            act = REMOVE if edit.after is None else CHANGE
+            steps.append(SetupStep(act, entry.path, scope, _words(entry.pieces)))
+        steps += [SetupStep(LEAVE, entry.path, scope, why) for why in edit.left]
+    for name, place in _my_acts(held, top, others):
+        if name in _ACTS:
+            steps.append(SetupStep(LEAVE if name == acts.STORE else REMOVE, place, acts.scope_of(name), _ACTS[name]))
+    notes = [
+        f"Your own settings stay as they are while {place} is set up; there: handoff -C {place} setup --undo"
+        for place in others
+    ]
+    return SetupPlan(tuple(sorted(steps, key=lambda step: step.scope == PROJECT)), tuple(notes))
+
+
+def undo(app: App, *, top: str) -> Iterator[str]:
+    """Take it out, and say in words what is left. What is out is forgotten at once, so a second run goes on."""
+    app.open_home()
+    with locked(os.path.join(app.settings.home, "setup.lock"), what="setup"):
+        held = ledger.load(app)
+        others = _other_repositories(held, top)
+        for name, place in _my_acts(held, top, others):
+            try:
+                yield from acts.undo(app, name, place)
+            except HandoffError as error:
+                yield f"{place}: {error.message} {error.hint}".strip()
+                continue
+            held.acts[name].remove(place)
+            ledger.save(app, held)
+        for entry in reversed(_mine(held, top, others)):
+            ledger.take(app, held, ledger.plan_take(entry))
+        if not held.entries and not any(held.acts.values()):
+            ledger.forget(app)
+
+
+_ACTS = {
+    acts.GUARD: "the git guard's hooks; yours are put back",
+    acts.STORE: "the snapshots are kept: they are work of yours",
+    acts.WATCHER: "the watcher",
+}
+
+
+def _acts(app: App, ground: SetupGround, choices: SetupChoices) -> tuple[list[SetupAct], list[str]]:
+    return acts.missing(
+        app, ground.top, guarded=choices.guard, snapshots=choices.snapshots, opening=_opening(app, choices)
+    )
+
+
+def _opening(app: App, choices: SetupChoices) -> bool:
+    return choices.auto_open or acts.opens_tabs(app)
+
+
+def _by_file(found: list[Piece]) -> dict[str, tuple[Piece, ...]]:
+    groups: dict[str, tuple[Piece, ...]] = {}
+    for piece in found:
+        groups[piece.path] = (*groups.get(piece.path, ()), piece)
+    return groups
+
+
+def _words(group: tuple[Piece, ...]) -> str:
+    return "; ".join(dict.fromkeys(piece.what for piece in group))
+
+
+def _other_repositories(held: ledger.Ledger, top: str) -> list[str]:
+    """The repositories that are set up beside this one and are still there."""
+    return sorted(place for place in held.acts.get(acts.REPOSITORY, ()) if place != top and os.path.isdir(place))
+
+
+def _mine(held: ledger.Ledger, top: str, others: list[str]) -> list[ledger.LedgerEntry]:
+    found = []
+    for entry in held.entries.values():
+        if any(piece.scope == PROJECT for piece in entry.pieces):
+            inside = bool(top) and entry.path.startswith(top + os.sep)
+            if inside or not os.path.exists(os.path.dirname(entry.path)):
+                found.append(entry)
+        elif not others:
+            found.append(entry)
+    return found
+
+
+def _my_acts(held: ledger.Ledger, top: str, others: list[str]) -> list[tuple[str, str]]:
+    return [
+        (name, place)
+        for name, places in held.acts.items()
+        for place in places
+        if (not others if acts.scope_of(name) == USER else place == top or not os.path.isdir(place))
+    ]

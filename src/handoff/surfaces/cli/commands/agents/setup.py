@@ -1,0 +1,235 @@
+"""`handoff setup`: agents, hooks, tools, instructions, guard, snapshots, completion; shown first, repaired later, taken out exactly."""
+
+from __future__ import annotations
+
+import os
+
+from handoff.base.errors import UsageError
+from handoff.base.record import TYPE_CHECKING
+from handoff.engine.clients.settings_files import PROJECT, USER
+from handoff.engine.clients.setup import ground, setup
+from handoff.engine.clients.setup.choices import KNOWN, SetupChoices, check_agents
+from handoff.git.plumbing import find_top
+from handoff.surfaces.cli import completions
+from handoff.surfaces.cli.command import Command, flag, number_of, option
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from handoff.engine.clients.setup.ground import SetupGround
+    from handoff.engine.clients.setup.setup import SetupPlan
+    from handoff.surfaces.cli.command import Context, Parser
+
+_EPILOG = """examples:
+  handoff setup                         look, ask a few things, show every file, then do it
+  handoff setup --yes                   the same with the defaults, for a script
+  handoff setup --yes --agent claude    one client only
+  handoff setup --dry-run               only show what would be done
+  handoff setup --undo                  take exactly that out again
+"""
+_TITLES = {USER: "For you, in all your projects:", PROJECT: "In this repository, for everybody who works in it:"}
+_MARKS = {setup.MAKE: "new", setup.CHANGE: "change", setup.REMOVE: "remove", setup.LEAVE: "leave", setup.DO: "do"}
+_WIDEST = 60
+_TRUST = {
+    "codex": "Codex runs hooks only after you have trusted them: start codex once and accept them with /hooks.",
+    "copilot": "Copilot runs hooks of a repository only in a folder you have trusted.",
+}
+
+
+def _arguments(parser: Parser) -> None:
+    flag(parser, "--yes -y", "take the defaults (or what was chosen last time) and do it without asking")
+    option(parser, "--agent NAMES", "which clients, for example claude,codex (default: those on this machine)")
+    where = parser.add_mutually_exclusive_group()
+    texts = ("hooks and tools into your own settings (the default)", "hooks and tools into this repository's files")
+    for word, scope, text in zip(("--user", "--project"), (USER, PROJECT), texts, strict=True):
+        where.add_argument(word, dest="scope", action="store_const", const=scope, help=text)
+    flag(parser, "--auto-open", "also open a tab by itself when a task becomes ready")
+    for word, text in (("guard", "the git guard's hooks"), ("snapshots", "the watcher that takes snapshots")):
+        flag(parser, f"--no-{word}", f"leave out {text}")
+    flag(parser, "--undo", "take out what setup put in, and nothing else")
+    flag(parser, "--dry-run", "only show what would be done")
+
+
+def _setup(ctx: Context, arguments: Namespace) -> int:
+    if arguments.undo:
+        return _undo(ctx, arguments)
+    here = ground.look(ctx.app)
+    asking = not (arguments.yes or arguments.dry_run or ctx.out.json_wanted) and ctx.out.can_ask
+    _show_ground(ctx, here)
+    choices = _choices(ctx, arguments, here, asking=asking)
+    script = completions.script(here.shell, ctx.settings.program) if here.shell in completions.SHELLS else ""
+    plan = setup.plan(ctx.app, here, choices, script=script)
+    if not plan.work:
+        return _nothing(ctx, here, choices, plan)
+    _show_plan(ctx, plan, "handoff setup will write:")
+    if arguments.dry_run:
+        _tell(ctx, here, choices, plan, done=False)
+        ctx.out.line(f"Nothing was changed. To do it: {ctx.settings.program} setup --yes")
+        return 0
+    if not arguments.yes and not (asking and ctx.out.ask("Do it?", enter=True)):
+        return _not_done(ctx, asking=asking, undo=False)
+    left = list(setup.apply(ctx.app, here, choices, script=script))
+    for words in left:
+        ctx.out.warning(words)
+    _tell(ctx, here, choices, plan, done=True, left=left)
+    _close(ctx, here, choices, plan)
+    return 1 if left else 0
+
+
+def _choices(ctx: Context, arguments: Namespace, here: SetupGround, *, asking: bool) -> SetupChoices:
+    chosen = setup.defaults(ctx.app, here)
+    if arguments.agent:
+        names = [name.strip() for name in arguments.agent.split(",") if name.strip()]
+        chosen = chosen._replace(agents=check_agents(names, here.agents))
+    elif asking and chosen.agents:
+        said = ctx.out.ask_words("Set up which agents?", ",".join(chosen.agents))
+        names = said.replace(",", " ").split()
+        chosen = chosen._replace(agents=check_agents(names, here.agents))
+    if arguments.scope:
+        chosen = chosen._replace(scope=arguments.scope)
+    elif asking and here.top and any(name in KNOWN for name in chosen.agents):
+        mine = ctx.out.ask(
+            "Hooks and tools for you, in all your projects? (n: in this repository's files)", enter=chosen.scope == USER
+        )
+        chosen = chosen._replace(scope=USER if mine else PROJECT)
+    if asking and here.top and not arguments.no_guard:
+        question = "A git guard, so that sessions cannot sweep in or reset each other's work?"
+        chosen = chosen._replace(guard=ctx.out.ask(question, enter=chosen.guard))
+    if asking and not arguments.no_snapshots:
+        question = "Snapshots while people work, by a small watcher in the background?"
+        chosen = chosen._replace(snapshots=ctx.out.ask(question, enter=chosen.snapshots))
+    if asking and not arguments.auto_open:
+        question = "Open a tab by itself when a task becomes ready (editor, tmux or terminal)?"
+        chosen = chosen._replace(auto_open=ctx.out.ask(question, enter=chosen.auto_open))
+    return chosen._replace(
+        guard=chosen.guard and not arguments.no_guard,
+        snapshots=chosen.snapshots and not arguments.no_snapshots,
+        auto_open=chosen.auto_open or arguments.auto_open,
+    )
+
+
+def _show_ground(ctx: Context, here: SetupGround) -> None:
+    out = ctx.out
+    out.line(f"agents    {', '.join(here.agents) or 'none on the PATH; name one you will install with --agent'}")
+    works = [name for name in (here.editor, here.terminal, "tmux" if here.tmux else "") if name]
+    out.line(f"works in  {', '.join(works) or 'a plain terminal'}")
+    out.line(f"sandbox   {here.sandbox or 'none works here: sessions run with your rights (handoff doctor says more)'}")
+    if here.top:
+        out.line(f"project   {here.top}; tests: {', '.join(here.suites) or 'none found'}")
+    else:
+        out.line("project   none: this folder is in no git repository, so only your own settings are set up")
+
+
+def _show_plan(ctx: Context, plan: SetupPlan, title: str) -> None:
+    ctx.out.line()
+    ctx.out.line(title, "strong")
+    shown = {step: _short(ctx, step.path) for step in plan.steps}
+    width = min(max(map(len, shown.values()), default=0), _WIDEST)
+    for scope, words in _TITLES.items():
+        steps = [step for step in plan.steps if step.scope == scope]
+        if steps:
+            ctx.out.line(words)
+        for step in steps:
+            left = step.act == setup.LEAVE
+            ctx.out.line(f"  {_MARKS[step.act]:<7} {shown[step]:<{width}}  {step.what}", "dim" if left else "")
+    for note in plan.notes:
+        ctx.out.line(note, "warn")
+    ctx.out.line()
+
+
+def _short(ctx: Context, path: str) -> str:
+    """The path as it is read best: from the repository's top or from the home."""
+    top, home = find_top(ctx.settings.here) or "", ctx.settings.get("HOME")
+    if top and path.startswith(top + os.sep):
+        return os.path.relpath(path, top)
+    return f"~{path[len(home) :]}" if home and path.startswith(home + os.sep) else path
+
+
+def _nothing(ctx: Context, here: SetupGround, choices: SetupChoices, plan: SetupPlan) -> int:
+    if plan.steps or plan.notes:
+        _show_plan(ctx, plan, "Left as it is:")
+    _tell(ctx, here, choices, plan, done=True)
+    ctx.out.line("Nothing to do: everything is set up.", "good")
+    return 0
+
+
+def _not_done(ctx: Context, *, asking: bool, undo: bool) -> int:
+    if asking:
+        ctx.out.line("Nothing was changed.")
+        return 0
+    words = f"{ctx.settings.program} setup {'--undo ' if undo else ''}"
+    raise UsageError(
+        "Nobody is here to say yes, so nothing was changed.", f"Do it: {words}--yes   Only look: {words}--dry-run"
+    )
+
+
+def _tell(
+    ctx: Context,
+    here: SetupGround,
+    choices: SetupChoices,
+    plan: SetupPlan,
+    *,
+    done: bool,
+    left: list[str] | None = None,
+) -> None:
+    ctx.out.data(
+        {
+            "found": here._asdict(),
+            "chosen": choices._asdict(),
+            "steps": [step._asdict() for step in plan.steps],
+            "notes": list(plan.notes),
+            "done": done,
+            "left": left or [],
+        }
+    )
+
+
+def _close(ctx: Context, here: SetupGround, choices: SetupChoices, plan: SetupPlan) -> None:
+    out, program = ctx.out, ctx.settings.program
+    out.line(
+        f"Done: {number_of(len(plan.work), 'thing')} put in. Take all of it out again: {program} setup --undo", "good"
+    )
+    for agent in choices.agents:
+        if agent in _TRUST:
+            out.note(_TRUST[agent])
+    made = [step for step in plan.work if step.scope == PROJECT and step.act in (setup.MAKE, setup.CHANGE)]
+    if made and here.top:
+        paths = " ".join(os.path.relpath(step.path, here.top) for step in made)
+        out.line(f"Share it with the others: {program} safe-commit -m 'Set up handoff' -- {paths}", "dim")
+    out.line(f"Next: start your agent here, or {program} doctor")
+
+
+def _undo(ctx: Context, arguments: Namespace) -> int:
+    top = find_top(ctx.settings.here) or ""
+    plan = setup.plan_undo(ctx.app, top=top)
+    if not plan.work:
+        ctx.out.data(
+            {"steps": [step._asdict() for step in plan.steps], "notes": list(plan.notes), "done": True, "left": []}
+        )
+        if not arguments.dry_run:
+            list(setup.undo(ctx.app, top=top))
+        for note in plan.notes:
+            ctx.out.line(note)
+        ctx.out.line("Nothing to take out.")
+        return 0
+    _show_plan(ctx, plan, "handoff setup --undo will take out:")
+    if arguments.dry_run:
+        ctx.out.data(
+            {"steps": [step._asdict() for step in plan.steps], "notes": list(plan.notes), "done": False, "left": []}
+        )
+        ctx.out.line(f"Nothing was changed. To do it: {ctx.settings.program} setup --undo --yes")
+        return 0
+    asking = ctx.out.can_ask and not ctx.out.json_wanted
+    if not arguments.yes and not (asking and ctx.out.ask("Do it?", enter=True)):
+        return _not_done(ctx, asking=asking, undo=True)
+    left = list(setup.undo(ctx.app, top=top))
+    for words in left:
+        ctx.out.warning(words)
+    ctx.out.data(
+        {"steps": [step._asdict() for step in plan.steps], "notes": list(plan.notes), "done": True, "left": left}
+    )
+    ctx.out.line(f"Done: {number_of(len(plan.work), 'thing')} taken out.", "good")
+    return 1 if left else 0
+
+
+COMMANDS = {"setup": Command(_arguments, _setup, epilog=_EPILOG)}
