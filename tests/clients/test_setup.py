@@ -11,7 +11,8 @@ import pytest
 
 pytestmark = [pytest.mark.clients, pytest.mark.slow, pytest.mark.timeout(900)]
 FOR = {"claude": ["-p", "hi", "--permission-mode", "acceptEdits", "--allowedTools", "mcp__handoff__status"]}
-HOME = os.environ["HOME"]  # where pip is told which index to ask; read now, inside a test it is another one
+# Which index pip asks; read now, inside a test the home is another one.
+PIP_SETTINGS = os.environ.get("PIP_CONFIG_FILE") or os.path.expanduser("~/.config/pip/pip.conf")
 PROJECT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PIP = ("-m", "pip", "--disable-pip-version-check", "-q")
 
@@ -20,7 +21,7 @@ PIP = ("-m", "pip", "--disable-pip-version-check", "-q")
 def installed(stage):
     """handoff as pip, pipx or uv install it: a wheel, with what it needs, in an environment of its own."""
     place, wheels = os.path.join(stage.root, "tool"), os.path.join(stage.root, "wheels")
-    settings = {**os.environ, "HOME": HOME, "PIP_NO_CACHE_DIR": "1"}
+    settings = {**os.environ, "PIP_CONFIG_FILE": PIP_SETTINGS, "PIP_NO_CACHE_DIR": "1"}
     for words in (
         [sys.executable, *PIP, "wheel", "--no-deps", "-w", wheels, PROJECT],
         [sys.executable, "-m", "venv", place],
