@@ -11,9 +11,18 @@ from handoff.base.record import TYPE_CHECKING
 from handoff.base.settings import HOME_CONFIG, HOME_KEYS, git_environment, load_config, refuse_readable
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from handoff.base.clock import Clock
     from handoff.base.settings import Settings
     from handoff.store.database import Database
+
+    Tell = Callable[[str, int, int], None]
+
+
+def _nobody(what: str, done: int, total: int) -> None:
+    """Nobody looks: in pipes, under --json and in services."""
+    del what, done, total
 
 
 class App:
@@ -24,6 +33,8 @@ class App:
         self.clock: Clock = clock or SystemClock()
         self.notes: list[str] = []
         """What a person should hear at the end of the command, whatever it was."""
+        self.tell: Tell = _nobody
+        """Called with what takes long, how much of it is done and how much there is; a person's terminal shows it."""
         self._git_environment: dict[str, str] | None = None
         self._database: Database | None = None
 
@@ -126,5 +137,5 @@ class App:
         if said and name and "--feature" not in settings.program:
             settings = settings._replace(program=f"{settings.program} --feature {name}")
         app = App(settings, self.clock)
-        app.notes = self.notes
+        app.notes, app.tell = self.notes, self.tell
         return app

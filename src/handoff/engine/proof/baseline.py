@@ -39,6 +39,7 @@ def take_baseline(
     if tests:
         from handoff.checks.commands import run_check
 
+        app.tell(f"Running the tests for the baseline: {tests}", 0, 0)
         verdict = run_check(
             tests, folder=workspace, environment=app.settings.environment, timeout=timeout, clock=app.clock
         )

@@ -91,16 +91,14 @@ def verdict(
             wrap=wrap,
         )
         owned = {} if not before else Changed(repository, app.settings.environment).listing(before)
-        return tuple(
-            run_suite(
-                suite,
-                folders=folders._replace(
-                    is_test=is_test(suite), owned=owned_names(owned or files_below(scratch.tree), suite)
-                ),
-                clock=app.clock,
+        reports = []
+        for number, suite in enumerate(suites):
+            app.tell(f"Running the tests of {suite.name}", number, len(suites))
+            names = owned_names(owned or files_below(scratch.tree), suite)
+            reports.append(
+                run_suite(suite, folders=folders._replace(is_test=is_test(suite), owned=names), clock=app.clock)
             )
-            for suite in suites
-        )
+        return tuple(reports)
 
 
 def check(

@@ -49,6 +49,7 @@ def safe_commit(
         lock=settings.get("HANDOFF_SAFE_COMMIT_LOCK"),
         patience=patience,
     )
+    app.tell(f"Committing {len(paths)} {'path' if len(paths) == 1 else 'paths'}", 0, 0)
     try:
         return commit(
             repo, paths, message, environment=app.git_environment, now=app.clock.now(), cwd=cwd, options=options

@@ -84,7 +84,9 @@ def snapshot(app: App, *, snapshot_store: SnapshotStore, request: SnapshotReques
     if not os.path.isdir(place.store):  # the first: a checkout that is moved later is to find it again
         settle(app, find_project(app, workspace=place.source.top))
     ignore_files = _ignore_files(app, place.source)
-    return take(store, place.source, place.workspace, request, now=app.clock.now(), ignore_files=ignore_files)
+    return take(
+        store, place.source, place.workspace, request, now=app.clock.now(), ignore_files=ignore_files, told=app.tell
+    )
 
 
 def keep(app: App, snapshot_store: SnapshotStore, reason: str, **more: Any) -> Snapshot:
@@ -228,12 +230,20 @@ def carry_out(
     except HandoffError:
         rights.put_modes(source.top, closed)
         raise
-    notes += _apply(snapshot_store, chosen, found[-1], closed, message=f"handoff {request.operation} of {chosen.short}")
+    notes += _apply(
+        app, snapshot_store, chosen, found[-1], closed, message=f"handoff {request.operation} of {chosen.short}"
+    )
     return RestoreReport(chosen, source.top, found[-1].shown, (*found[-1].words, *notes), before)
 
 
 def _apply(
-    snapshot_store: SnapshotStore, chosen: Snapshot, plan: plans.RestorePlan, closed: Mapping[str, int], *, message: str
+    app: App,
+    snapshot_store: SnapshotStore,
+    chosen: Snapshot,
+    plan: plans.RestorePlan,
+    closed: Mapping[str, int],
+    *,
+    message: str,
 ) -> list[str]:
     store, source = snapshot_store.store, snapshot_store.source
     if plan.refs or plan.logs:
@@ -241,7 +251,7 @@ def _apply(
         restoring.put_refs(store, source, commit, plan.refs, plan.logs, message=message)
     restoring.put_settings(store, source, plan.settings)
     made = rights.missing_folders(source.top, (change.path for change in plan.files))
-    notes = restoring.put_files(store, source.top, plan.files, modes=plan.modes)
+    notes = restoring.put_files(store, source.top, plan.files, modes=plan.modes, told=app.tell)
     bits = {**closed, **{name: new for name, (_, new) in plan.bits.items()}}
     if plan.modes:
         files = {change.path for change in plan.files}
@@ -257,7 +267,6 @@ def restore_into(
     app: App, *, snapshot_store: SnapshotStore, chosen: Snapshot, folder: str, paths: Sequence[str] = ()
 ) -> RestoreReport:
     """Write a snapshot's files into an empty folder, whoever they belonged to."""
-    del app
     store, target = snapshot_store.store, os.path.abspath(folder)
     if os.path.isdir(target) and os.listdir(target):
         raise UserError(f"{target} is not empty.", "Name a folder that does not exist yet.")
@@ -265,7 +274,7 @@ def restore_into(
     differing = restoring.changes(store, store.graft("", {}), chosen.sha, tuple(paths))
     modes = plans.modes_of(store, restoring.parts_of(store, chosen.sha))
     made = rights.missing_folders(target, (change.path for change in differing))
-    notes = restoring.put_files(store, target, differing, modes=modes)
+    notes = restoring.put_files(store, target, differing, modes=modes, told=app.tell)
     if modes:
         kinds = rights.kinds_of(store, chosen.sha, tuple(paths))
         rights.put_modes(target, rights.differing_modes(target, kinds, modes, paths=tuple(paths), made=made))

@@ -80,6 +80,7 @@ def land(
     if not tip:
         raise UserError(f"There is no branch {branch}.", "Name one with --into.")
     members = (*prepared, *_members(app, snapshot_store, names, tip, message))
+    app.tell(f"Merging {told} into {branch}", 0, 0)
     merged = work.merge(snapshot_store.store, tip, members, moment=int(before.time), person=_person(target))
     outcome = LandingOutcome(target=branch, merged=merged, members=members)
     if merged.conflicts or not merged.steps or dry_run:
@@ -368,6 +369,7 @@ def _checked(app: App, snapshot_store: SnapshotStore, commit: str, command: str,
         port=59990,
     )
     way = isolation(CLONE, app.git_environment)
+    app.tell(f"Checking {commit[:8]}: {command}", 0, 0)
     try:
         way.make(snapshot_store.place, snapshot_store.store, workspace)
         copy_included(snapshot_store.place, snapshot_store.store, tree)

@@ -97,6 +97,7 @@ def add_workspace(
     commit, name = ("", DIRTY) if order.base == DIRTY else _resolve_first(snapshot_store, order.base)
     if order.kind == CLONE:
         store.create(place.source.common)
+        app.tell("Copying the history for clones, once", 0, 0)
         Cloned(app.git_environment).warm(place, store)
     now = keep(app, snapshot_store, f"before the workspace {order.name}")  # the store owns all objects now
     workspace = reserve(app.settings.home, place, order, now=app.clock.now())
@@ -104,6 +105,7 @@ def add_workspace(
         base = _dirty_base(snapshot_store, now, order.name) if order.base == DIRTY else commit
         workspace = workspace._replace(base=base, base_name=name)
         write_workspace(workspace)
+        app.tell(f"Making the workspace {order.name}", 0, 0)
         isolation(order.kind, app.git_environment).make(place, store, workspace)
         copied = () if order.kind == SHARED else tuple(copy_included(place, store, workspace.tree))
     except (HandoffError, OSError):

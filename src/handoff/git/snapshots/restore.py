@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from handoff.git.plumbing import Source
     from handoff.git.plumbing.snapshot_repo import SnapshotRepo
     from handoff.git.snapshots.modes import Modes
+    from handoff.git.snapshots.scan import Told
 
 _CHUNK = 200
 _PLANTED = ("info/attributes", "info/sparse-checkout", "config.worktree")
@@ -88,7 +89,9 @@ def blobs(store: SnapshotRepo, shas: Iterable[str]) -> Iterator[bytes]:
             yield found.data
 
 
-def put_files(store: SnapshotRepo, top: str, wanted: Sequence[TreeChange], *, modes: Modes | None = None) -> list[str]:
+def put_files(
+    store: SnapshotRepo, top: str, wanted: Sequence[TreeChange], *, modes: Modes | None = None, told: Told | None = None
+) -> list[str]:
     """Delete and write the changed files one by one, each whole or not at all. What is worth saying."""
     notes: list[str] = []
     obstacles = {change.path for change in wanted if change.kind == "delete"}
@@ -96,7 +99,10 @@ def put_files(store: SnapshotRepo, top: str, wanted: Sequence[TreeChange], *, mo
     with Beneath(top) as files:
         for path in sorted(obstacles, reverse=True):
             _unlink(files, path)
-        for change, data in zip(writes, blobs(store, (change.sha for change in writes)), strict=True):
+        found = zip(writes, blobs(store, (change.sha for change in writes)), strict=True)
+        for number, (change, data) in enumerate(found):
+            if told is not None:
+                told("Writing files", number, len(writes))
             _clear_way(files, change.path, obstacles, notes)
             bits = modes.of(change.path, change.mode) if modes and change.mode != LINK else None
             _put(*files.place(change.path), change.mode, data, bits)

@@ -23,11 +23,13 @@ from handoff.git.plumbing.objects import FILE, LINK, POINTER, PROGRAM, Entry
 from handoff.git.plumbing.reserved import is_reserved
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from handoff.base.process import Completed
     from handoff.git.plumbing import Source
     from handoff.git.plumbing.snapshot_repo import SnapshotRepo
+
+    Told = Callable[[str, int, int], None]
 
 LIMIT = 64  # so many changes, each at most as large as this, are taken in this process
 _LARGEST = 8 * 1024 * 1024
@@ -40,8 +42,11 @@ _ADD = ("update-index", "--add", "--remove", "--replace", "-z", "--stdin")
 class Scan:
     """One look at a checkout. The private index is worked on as a copy and replaced only when all went well."""
 
-    def __init__(self, store: SnapshotRepo, source: Source, folder: str, ignore_files: Sequence[str]) -> None:
+    def __init__(
+        self, store: SnapshotRepo, source: Source, folder: str, ignore_files: Sequence[str], told: Told | None = None
+    ) -> None:
         self.store = store
+        self._told = told
         self.source = source
         self.kept = os.path.join(folder, "index")
         self.pending = os.path.join(folder, "pending")
@@ -305,6 +310,8 @@ class Scan:
         """
         with Beneath(self.source.top) as files:
             for at in range(0, len(names), _AT_ONCE):
+                if self._told is not None:
+                    self._told("Reading files into the snapshot", at, len(names))
                 self._add_some(files, names[at : at + _AT_ONCE])
         # The times and sizes that tell the next look what changed: git reads for them, and keeps none of what it reads.
         self._git("update-index", "-q", "--refresh")

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from handoff.git.plumbing import Source
     from handoff.git.plumbing.refs import Head
+    from handoff.git.snapshots.scan import Told
 
 LAST = "refs/handoff/last/"
 _KNOWN = 8
@@ -74,6 +75,7 @@ def take(
     *,
     now: float,
     ignore_files: Sequence[str] = (),
+    told: Told | None = None,
 ) -> Snapshot:
     """Put the checkout as it is now into the store. If nothing changed since the last one, that one is the answer."""
     store.create(source.common)
@@ -84,7 +86,8 @@ def take(
     folder = os.path.join(store.path, "handoff", workspace)
     make_folder(folder)
     with locked(os.path.join(folder, "lock"), what=f"the snapshots of {workspace}"):
-        return _take(store, source, folder, request, now=now, ignore_files=ignore_files)
+        scan = Scan(store, source, folder, ignore_files, told)
+        return _take(store, source, folder, request, scan, now=now)
 
 
 def _take(
@@ -92,16 +95,15 @@ def _take(
     source: Source,
     folder: str,
     request: SnapshotRequest,
+    scan: Scan,
     *,
     now: float,
-    ignore_files: Sequence[str],
 ) -> Snapshot:
     workspace = os.path.basename(folder)
     before = LastSnapshot.load(folder)
     previous = _last(store, workspace)
     parts = Parts(store, source, before, [previous] if previous else _others(store))
     stands = head(source)
-    scan = Scan(store, source, folder, ignore_files)
     try:
         scan.open()
         index = parts.index(folder)

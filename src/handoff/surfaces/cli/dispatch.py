@@ -26,6 +26,8 @@ def dispatch(words: list[str], rules: AllowList | None = None) -> int:
     settings = from_environment(sys.argv[0])
     app = App(settings)
     out = Output(settings, json_wanted="--json" in words)
+    if out.shows_progress:
+        app.tell = lambda what, done, total: out.progress(app.clock, what, done, total)
     try:
         code = _dispatch(words, app, out, rules)
     except HandoffError as error:
@@ -45,6 +47,7 @@ def dispatch(words: list[str], rules: AllowList | None = None) -> int:
         )
         return BUG
     finally:
+        out.end_progress()
         for note in app.notes:
             out.note(note, "warn")
     if out.trouble:

@@ -11,7 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, TextIO
 
+    from handoff.base.clock import Clock
     from handoff.base.settings import Settings
+    from handoff.surfaces.cli.progress import ProgressLine
 
 _STYLES = {
     "title": "1;36",
@@ -60,6 +62,11 @@ class Output:
         """Why the answer could not be written."""
         self.colour = _wants_colour(settings, sys.stdout)
         self._error_colour = _wants_colour(settings, sys.stderr)
+        self._width = settings.get("COLUMNS")
+        self._progress: ProgressLine | None = None
+        self.shows_progress = (
+            not json_wanted and settings.get("TERM") != "dumb" and sys.stderr is not None and sys.stderr.isatty()
+        )
 
     @property
     def person(self) -> bool:
@@ -92,8 +99,34 @@ class Output:
         """A line without its end on a person's terminal; `over` the one that stood there."""
         self._send(("\r\x1b[2K" if over else "") + shown(text, self.colour))
 
+    def progress(self, clock: Clock, what: str, done: int, total: int) -> None:
+        """Tell a person who looks how far something long has come; nothing is loaded for it before there is something to tell."""
+        if not self.shows_progress:
+            return
+        if self._progress is None:
+            from handoff.surfaces.cli.progress import ProgressLine
+
+            self._progress = ProgressLine(clock, self._draw_progress)
+        self._progress.tell(what, done, total)
+
+    def leave_screen(self) -> None:
+        """Somebody else draws on the terminal from here on: no line of ours comes in between."""
+        self.end_progress()
+        self.shows_progress = False
+
+    def end_progress(self) -> None:
+        if self._progress is not None:
+            self._progress.close()
+            self._progress = None
+
+    def _draw_progress(self, text: str) -> None:
+        width = int(self._width) if self._width.isdigit() else _terminal_columns()
+        _write(sys.stderr, f"\r\x1b[2K{shown(text)[: max(10, width - 1)]}", end="")
+
     def _send(self, text: str) -> None:
         """Write to standard output. Where that cannot be, the work goes on, and the end of the command tells."""
+        if self._progress is not None:
+            self._progress.clear()
         if self.trouble:
             return
         if sys.stdout is None:
@@ -124,6 +157,8 @@ class Output:
 
     def note(self, text: str, style: str = "") -> None:
         """Something a person should know that is not the answer."""
+        if self._progress is not None:
+            self._progress.clear()
         text = shown(text)
         _write(sys.stderr, f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if style and self._error_colour else text)
 
@@ -192,6 +227,13 @@ def _wants_colour(settings: Settings, stream: TextIO | None) -> bool:
     if settings.get("CLICOLOR") == "0" or settings.get("TERM") == "dumb":
         return False
     return stream is not None and stream.isatty()
+
+
+def _terminal_columns() -> int:
+    try:
+        return os.get_terminal_size(sys.stderr.fileno()).columns or 80
+    except (OSError, ValueError):
+        return 80
 
 
 def _plain(value: Any) -> Any:

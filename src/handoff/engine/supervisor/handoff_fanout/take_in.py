@@ -107,6 +107,8 @@ class _Import:
         return os.path.realpath(self.old.path) == os.path.realpath(self.app.settings.home)
 
     def _each(self, kind: str, project: str, name: str, act: Callable[[], tuple[str, str]]) -> None:
+        total = len(self.old.measures) + len(self.old.batches) + len(self.old.tasks)
+        self.app.tell("Taking in the old home", len(self.items), total)
         """One thing; what goes wrong with it does not keep the others."""
         if self.only and project not in (self.only, "*"):
             return

@@ -38,6 +38,7 @@ def made(ctx: Context, project: str) -> BoardApp:
     from handoff.engine.features.following import OverviewFeed
     from handoff.surfaces.cli.commands.board.state import BoardState
 
+    ctx.out.leave_screen()
     return BoardApp(BoardState(OverviewFeed(ctx.app, project=project)), colour=not ctx.settings.get("NO_COLOR"))
 
 
