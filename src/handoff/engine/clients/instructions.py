@@ -34,7 +34,7 @@ class Written(Record):
     what: str
 
 
-def wanted(top: str, agents: Sequence[str] = ()) -> list[Piece]:
+def pieces_for(top: str, agents: Sequence[str] = ()) -> list[Piece]:
     """What the clients that work here really read, as pieces of files."""
     found = [_piece(BLOCK, os.path.join(top, MAIN), "what agents read about handoff", _packaged("md"), "md")]
     for name, client in _SHIMMED.items():
@@ -57,7 +57,7 @@ def write(app: App) -> list[Written]:
     del app
     top = _top()
     changes = {}
-    for piece in wanted(top):
+    for piece in pieces_for(top):
         edited = pieces.put(piece, _text(piece.path))
         if edited.left:
             raise UserError(f"{piece.path}: {edited.left}.", "Move it away; nothing was changed.")

@@ -16,12 +16,11 @@ from handoff.git.plumbing.objects import LINK, POINTER, PROGRAM, differences, fe
 from handoff.git.plumbing.refs import refs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from handoff.git.plumbing import Source
     from handoff.git.plumbing.snapshot_repo import SnapshotRepo
     from handoff.git.snapshots.modes import Modes
-    from handoff.git.snapshots.scan import Told
 
 _CHUNK = 200
 _PLANTED = ("info/attributes", "info/sparse-checkout", "config.worktree")
@@ -90,7 +89,12 @@ def blobs(store: SnapshotRepo, shas: Iterable[str]) -> Iterator[bytes]:
 
 
 def put_files(
-    store: SnapshotRepo, top: str, wanted: Sequence[TreeChange], *, modes: Modes | None = None, told: Told | None = None
+    store: SnapshotRepo,
+    top: str,
+    wanted: Sequence[TreeChange],
+    *,
+    modes: Modes | None = None,
+    told: Callable[[str, int, int], None] | None = None,
 ) -> list[str]:
     """Delete and write the changed files one by one, each whole or not at all. What is worth saying."""
     notes: list[str] = []

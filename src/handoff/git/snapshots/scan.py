@@ -29,12 +29,9 @@ if TYPE_CHECKING:
     from handoff.git.plumbing import Source
     from handoff.git.plumbing.snapshot_repo import SnapshotRepo
 
-    Told = Callable[[str, int, int], None]
-
 LIMIT = 64  # so many changes, each at most as large as this, are taken in this process
 _LARGEST = 8 * 1024 * 1024
-_READS = 3
-_AT_ONCE = 256
+_READS, _AT_ONCE = 3, 256
 _OWN_FILES = "/proc/self/fd"
 _ADD = ("update-index", "--add", "--remove", "--replace", "-z", "--stdin")
 
@@ -42,18 +39,14 @@ _ADD = ("update-index", "--add", "--remove", "--replace", "-z", "--stdin")
 class Scan:
     """One look at a checkout. The private index is worked on as a copy and replaced only when all went well."""
 
-    def __init__(
-        self, store: SnapshotRepo, source: Source, folder: str, ignore_files: Sequence[str], told: Told | None = None
-    ) -> None:
-        self.store = store
-        self._told = told
-        self.source = source
+    def __init__(self, store: SnapshotRepo, source: Source, folder: str, ignore_files: Sequence[str]) -> None:
+        self.told: Callable[[str, int, int], None] | None = None
+        self.store, self.source = store, source
         self.kept = os.path.join(folder, "index")
         self.pending = os.path.join(folder, "pending")
         self.index = os.path.join(folder, f"index.{os.getpid()}.work")
         self.ignore_files = [path for path in ignore_files if os.path.isfile(path)]
-        self.seeded = False
-        self._empty = False
+        self.seeded = self._empty = False
         self.left: list[str] = []
         self.reserved: list[str] = []
         self.unread: list[str] = []
@@ -310,8 +303,8 @@ class Scan:
         """
         with Beneath(self.source.top) as files:
             for at in range(0, len(names), _AT_ONCE):
-                if self._told is not None:
-                    self._told("Reading files into the snapshot", at, len(names))
+                if self.told is not None:
+                    self.told("Reading files into the snapshot", at, len(names))
                 self._add_some(files, names[at : at + _AT_ONCE])
         # The times and sizes that tell the next look what changed: git reads for them, and keeps none of what it reads.
         self._git("update-index", "-q", "--refresh")

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from handoff.git.plumbing import Source
     from handoff.git.plumbing.refs import Head
-    from handoff.git.snapshots.scan import Told
 
 LAST = "refs/handoff/last/"
 _KNOWN = 8
@@ -75,7 +74,7 @@ def take(
     *,
     now: float,
     ignore_files: Sequence[str] = (),
-    told: Told | None = None,
+    told: Callable[[str, int, int], None] | None = None,
 ) -> Snapshot:
     """Put the checkout as it is now into the store. If nothing changed since the last one, that one is the answer."""
     store.create(source.common)
@@ -86,7 +85,8 @@ def take(
     folder = os.path.join(store.path, "handoff", workspace)
     make_folder(folder)
     with locked(os.path.join(folder, "lock"), what=f"the snapshots of {workspace}"):
-        scan = Scan(store, source, folder, ignore_files, told)
+        scan = Scan(store, source, folder, ignore_files)
+        scan.told = told
         return _take(store, source, folder, request, scan, now=now)
 
 

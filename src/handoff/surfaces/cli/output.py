@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from handoff.base.clock import Clock
     from handoff.base.settings import Settings
-    from handoff.surfaces.cli.progress import ProgressLine
+    from handoff.surfaces.progress import ProgressLine
 
 _STYLES = {
     "title": "1;36",
@@ -104,7 +104,7 @@ class Output:
         if not self.shows_progress:
             return
         if self._progress is None:
-            from handoff.surfaces.cli.progress import ProgressLine
+            from handoff.surfaces.progress import ProgressLine
 
             self._progress = ProgressLine(clock, self._draw_progress)
         self._progress.tell(what, done, total)

@@ -78,7 +78,7 @@ def pieces(app: App, ground: SetupGround, choices: SetupChoices, script: str) ->
         way = {"": AUTO, "kitty": "kitty-window"}.get(here := way_here(app, home_config(app)), here)
         found.append(_piece(LINE, path, USER, "tabs open by themselves", f'auto_open = "{way}"', "top"))
     if ground.top:
-        found += instructions.wanted(ground.top, choices.agents)
+        found += instructions.pieces_for(ground.top, choices.agents)
     return found
 
 
