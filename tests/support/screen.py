@@ -31,6 +31,7 @@ class Screen:
         self.lines = [""]
         self._row = self._column = 0
         self.cursor_shown = True
+        self.title = ""
 
     def look(self, seconds: float = 0.05) -> str:
         """The screen after whatever came within a moment."""
@@ -54,7 +55,9 @@ class Screen:
     def _draw(self, text: str) -> None:
         for word in _WORD.finditer(text):
             whole, amount = word.group(), word.group(1) or ""
-            if whole == "\r":
+            if whole.startswith("\x1b]2;"):
+                self.title = whole[4:].rstrip("\x07")
+            elif whole == "\r":
                 self._column = 0
             elif whole == "\n":
                 self._row += 1

@@ -113,6 +113,7 @@ def test_on_a_real_terminal_it_says_yes_shows_control_characters_and_leaves_ever
     screen = Screen(cli.command("board"), columns=100, lines=30, cwd=repo.path, env=environment)
     try:
         screen.until("? cart", "NEXT 1997")
+        assert screen.title == "(3) handoff"
         with open(busy, "a", encoding="utf-8") as file:
             file.write("red \x1b[31malarm\n")
         screen.until("\\x1b[31malarm")
@@ -129,6 +130,32 @@ def test_on_a_real_terminal_it_says_yes_shows_control_characters_and_leaves_ever
         screen.close()
     cli.environment["TERM"] = "dumb"
     assert "The board needs a terminal." in cli("board", code=1).err
+
+
+def test_two_keys_take_the_newest_operation_back_and_one_does_not(cli, repo, monkeypatch):
+    repo.write("a.txt", "one\n")
+    cli("safe-commit", "-m", "add a", "--", "a.txt")
+    made = repo.head()
+    monkeypatch.chdir(repo.path)
+
+    async def drive() -> None:
+        board = BoardApp(BoardState(OverviewFeed(app(), project="repo")), colour=False)
+        async with board.run_test(size=(100, 30)) as pilot:
+            await pilot.press("u")
+            await until(pilot, board, "what would be taken back", "Take it back? y")
+            await pilot.press("n")
+            await until(pilot, board, "Left as it was: undo")
+            assert repo.head() == made
+            await pilot.press("escape", "u")
+            await until(pilot, board, "Take it back? y")
+            await pilot.press("y")
+            for _ in range(400):
+                if repo.head() != made:
+                    break
+                await pilot.pause(0.05)
+
+    asyncio.run(drive())
+    assert repo.git("log", "-1", "--format=%s") == "first\n"
 
 
 def test_the_picture_of_the_readme_is_the_board_as_it_is_drawn_today():

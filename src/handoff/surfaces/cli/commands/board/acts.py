@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import tempfile
@@ -34,7 +35,9 @@ if TYPE_CHECKING:
         @property
         def size(self) -> Any: ...
 
-        def run_words(self, words: list[str], *, page: str = "") -> None: ...
+        def run_words(
+            self, words: list[str], *, page: str = "", then: Callable[[int, str], None] | None = None
+        ) -> None: ...
 
         def copy_to_clipboard(self, text: str) -> None: ...
 
@@ -255,6 +258,36 @@ def _cancel(app: Surface, item: OverviewItem) -> None:
     app.state.tell(f"Take {item.address} back? y, any other key leaves it.", "warn")
 
 
+def _undo(app: Surface) -> None:
+    """What can be taken back, and what taking back the newest would change; y does it."""
+
+    def listed(code: int, text: str) -> None:
+        found = json.loads(text)["operations"] if code == 0 else []
+        if not found:
+            app.state.tell("There is nothing to undo here." if code == 0 else clean(text.strip()), "warn")
+            return
+        newest = str(found[0]["id"])
+        rest = [(f"   {clean(one['time'])}  {clean(one['what'])}", "dim") for one in found[1:]]
+
+        def tried(code: int, text: str) -> None:
+            lines = [(f" {clean(found[0]['what'])}", "strong"), ("", "")]
+            lines += [(f"   {clean(line)}", "bad" if code else "") for line in text.splitlines()]
+            lines += [("", ""), (" Before it, each by: handoff undo ID", "dim"), *rest] if rest else []
+            app.state.page = TextPage("what would be taken back", lines)
+            if code == 0:
+                app.state.confirm = ("undo", lambda: _take_back(app, newest))
+                app.state.tell("Take it back? y, any other key leaves it.", "warn")
+
+        app.run_words(["undo", newest, "--dry-run"], then=tried)
+
+    app.run_words(["undo", "--list", "--json"], then=listed)
+
+
+def _take_back(app: Surface, operation: str) -> None:
+    app.state.page = None
+    app.run_words(["undo", operation])
+
+
 def _log(app: Surface, item: OverviewItem) -> None:
     def again() -> list[tuple[str, str]]:
         said = app.state.said_by(item)
@@ -353,7 +386,7 @@ ACTS: dict[str, Callable[[Surface], None]] = {
     "log": _with_task(_log),
     "diff": _with_task(_review),
     "cancel": _with_task(_cancel),
-    "undo": lambda app: app.run_words(["undo", "--list"], page="what can be taken back"),
+    "undo": _undo,
     "next": _choose(lambda state: state.next_need()),
     "journal": _journal,
     "copy": _copy,

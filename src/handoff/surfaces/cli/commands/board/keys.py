@@ -27,7 +27,12 @@ KEYS = (
     BoardKey("l", "log", "log", "what its agent says, followed while you are at the end"),
     BoardKey("d", "diff", "diff", "what it has changed so far, tests first"),
     BoardKey("x", "cancel", "", "take a task back; asks for y"),
-    BoardKey("u", "undo", "undo", "what can be taken back, with the command for each"),
+    BoardKey(
+        "u",
+        "undo",
+        "undo",
+        "take back the newest landing, restore, commit or removal: shows what would change, asks for y",
+    ),
     BoardKey("n", "next", "", "the next line that needs you"),
     BoardKey("L", "journal", "", "the journal, followed"),
     BoardKey("c", "copy", "", "copy the command that belongs to the line"),

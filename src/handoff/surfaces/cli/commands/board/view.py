@@ -41,6 +41,7 @@ _COLOURS = {
     "strong": Style(bold=True),
     "chosen": Style(reverse=True),
 }
+_KEEP_NAME, _OLD_NAME = "\x1b[22;2t", "\x1b[23;2t"  # the window's name as it was, put aside and brought back
 _PLAIN = {name: Style(bold=style.bold, dim=style.dim, reverse=style.reverse) for name, style in _COLOURS.items()}
 
 
@@ -95,6 +96,7 @@ class BoardApp(App[None]):
         self.over = False
         """Set from outside when there is nothing more to stay for."""
         self._rung = len(state.feed.order[NEEDS])
+        self._named = ""
 
     def compose(self) -> ComposeResult:
         yield self.view
@@ -128,6 +130,7 @@ class BoardApp(App[None]):
             if needs > self._rung:
                 self.bell()
             self._rung = needs
+        self._name_window(needs)
         self.view.redraw()
 
     def on_key(self, event: events.Key) -> None:
@@ -181,13 +184,27 @@ class BoardApp(App[None]):
         else:
             self.exit()
 
-    def run_words(self, words: list[str], *, page: str = "") -> None:
-        """Run one of our own commands and tell what it said, in one line or on a page."""
+    def run_words(self, words: list[str], *, page: str = "", then: Callable[[int, str], None] | None = None) -> None:
+        """Run one of our own commands and tell what it said: in one line, on a page, or as `then` says."""
         shown = shlex.join([self.state.feed.app.settings.program, *words])
         self.state.tell(shown, "dim")
-        self.run_worker(self._run(words, shown, page), exclusive=False)
+        self.run_worker(self._run(words, shown, page, then), exclusive=False)
 
-    async def _run(self, words: list[str], shown: str, page: str) -> None:
+    async def _run(self, words: list[str], shown: str, page: str, then: Callable[[int, str], None] | None) -> None:
         code, text = await asyncio.to_thread(acts.run_own, self.state.feed.app.settings, words)
-        acts.tell_result(self.state, code, text, shown, page)
+        if then is not None:
+            then(code, text)
+        else:
+            acts.tell_result(self.state, code, text, shown, page)
         self.tick()
+
+    def _name_window(self, needs: int) -> None:
+        """The window says how many things need the person, also while another one is looked at."""
+        text = f"({needs}) handoff" if needs else "handoff"
+        if text != self._named and self._driver is not None:
+            self._driver.write(("" if self._named else _KEEP_NAME) + f"\x1b]2;{text}\x07")
+            self._named = text
+
+    def on_unmount(self) -> None:
+        if self._named and self._driver is not None:
+            self._driver.write(_OLD_NAME)

@@ -7,10 +7,13 @@ import sys
 
 from handoff.agents.scripted.player import SCRIPTS
 from handoff.base import files
+from handoff.base.errors import UserError
 from handoff.base.process import Completed, run
 from handoff.base.record import TYPE_CHECKING
-from handoff.surfaces.cli.command import Command, option
-from handoff.surfaces.cli.commands.tool import demo_flow
+from handoff.surfaces.cli.command import Command, flag, number_of, option
+from handoff.surfaces.cli.commands.board.board import can_show
+from handoff.surfaces.cli.commands.tool import demo_board, demo_flow
+from handoff.surfaces.vocabulary import wants_ascii
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -21,6 +24,9 @@ _REQUEST = "Count the words of a text file, so that an editor knows how long a t
 
 
 def _arguments(parser: Parser) -> None:
+    flag(
+        parser, "--board", "play a batch of scripted agents on the board instead: three at once, one red, one that asks"
+    )
     option(parser, "--keep DIR", "make the scratch repository in DIR (new or empty) and leave it there", None)
 
 
@@ -70,15 +76,25 @@ class _Scratch:
 def _demo(ctx: Context, arguments: Namespace) -> int:
     import tempfile
 
+    play = _play_board if arguments.board else _play
+    if arguments.board and not can_show(ctx):
+        raise UserError("The board needs a terminal.", f"In lines: {ctx.settings.program} demo")
     if arguments.keep:
         files.make_folder(arguments.keep)
-        return _play(ctx, os.path.abspath(arguments.keep))
+        return play(ctx, os.path.abspath(arguments.keep))
     with tempfile.TemporaryDirectory(prefix="handoff-demo-") as folder:
-        return _play(ctx, folder)
+        return play(ctx, folder)
+
+
+def _play_board(ctx: Context, folder: str) -> int:
+    scratch = _Scratch(ctx, folder)
+    scratch.repo = os.path.join(folder, "shop")
+    ctx.out.leave_screen()
+    return demo_board.play(ctx.out, scratch.repo, scratch.do, scratch.environment)
 
 
 def _play(ctx: Context, folder: str) -> int:
-    scratch, out = _Scratch(ctx, folder), ctx.out
+    scratch, out, began = _Scratch(ctx, folder), ctx.out, ctx.app.clock.monotonic()
     scratch.do("git init -q && echo 'A small project' > README.md && git add . && git commit -q -m first", show=False)
     out.line("1. A person says what they want", "title")
     scratch.do("handoff init word-count", limit=1)
@@ -100,7 +116,7 @@ def _play(ctx: Context, folder: str) -> int:
         script = os.path.join(SCRIPTS, f"session-{number}.toml")
         ended = scratch.do(f"handoff scripted {script!r} --prompt {prompt!r}", show=False)
         for line in ended.text.rstrip().splitlines():
-            out.line(f"  agent | {line}")
+            out.line(f"  agent | {line}", _style_of(line))
         if ended.code < 0 or ended.code > 128:  # noqa: PLR2004 - ended by a signal
             out.line("  agent | killed", "bad")
         elif ended.code:
@@ -116,12 +132,35 @@ def _play(ctx: Context, folder: str) -> int:
     scratch.repo = os.path.join(folder, "calculator")
     complete = demo_flow.play(out, scratch.repo, scratch.do) and complete
     out.line()
+    seconds = round(ctx.app.clock.monotonic() - began)
+    if not complete:
+        out.line(f"The demo did not finish ({seconds} s).", "bad")
+        return 1
+    commits = len(scratch.do("git log --format=%h main..handoff/calculator", show=False).text.split())
+    out.line("What you have seen", "title")
+    for words, style in (
+        ("✓ one feature over three sessions: the one that was killed cost nothing", "good"),
+        ("⊘ one step that was only claimed: its check was red, and it stayed open", "warn"),
+        ("⊘ three cheats in test-driven work: refused by name", "warn"),
+        (f"✓ {number_of(commits, 'commit')}, each with the record of what was checked", "good"),
+    ):
+        out.line(f"  {words if not wants_ascii(ctx.settings) else words[2:]}", style)
     out.line(
-        "One session was killed and three cheated: nothing was lost, and every tick was earned by a check."
-        if complete
-        else "The demo did not finish."
+        f"One session was killed and three cheated: nothing was lost, and every tick was earned by a check ({seconds} s)."
     )
-    return 0 if complete else 1
+    out.line(
+        f"Next: {ctx.settings.program} setup in a project of yours; {ctx.settings.program} demo --board shows the board.",
+        "dim",
+    )
+    return 0
+
+
+_STYLES = {"Error": "bad", "Hint": "dim", "Step": "good", "Committed": "good"}
+
+
+def _style_of(line: str) -> str:
+    """The colour of what an agent heard: red for a no, green for what was proven."""
+    return next((style for word, style in _STYLES.items() if line.lstrip("$ ").startswith(word)), "")
 
 
 def _show_prompt(ctx: Context, kind: str, text: str, wanted: tuple[str, ...]) -> None:
