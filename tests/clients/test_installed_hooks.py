@@ -32,7 +32,7 @@ def test_a_plain_session_of_a_person_starts_with_the_features_prompt(stage):
     server = stage.serve(("say", "hello"))
     stage.cli("init", "login")
     stage.repo.write(".handoff/features/login/STATE.md", STATE)
-    stage.cli("hooks", "install", "--agent", stage.client, "--user")
+    stage.cli("setup", "hooks", "install", "--agent", stage.client, "--user")
     done = _plain(stage)
     assert server.requests, done.stdout + done.stderr
     assert "Step 1: build it" in server.texts(0), done.stdout + done.stderr
@@ -41,7 +41,7 @@ def test_a_plain_session_of_a_person_starts_with_the_features_prompt(stage):
 
 def test_a_plain_session_with_a_claimed_task_is_fenced_kept_alive_and_told_what_it_lost(stage):
     outside, inside = (os.path.join(stage.repo.path, name) for name in ("foreign.txt", "owned/a.txt"))
-    stage.cli("hooks", "install", "--agent", stage.client, "--user")
+    stage.cli("setup", "hooks", "install", "--agent", stage.client, "--user")
     stage.repo.write("owned/there.txt", "")
     stage.cli("task", "claim", "demo")
     rows = stage.environment["HANDOFF_HOME"] + "/handoff.db"
@@ -67,7 +67,7 @@ def test_a_plain_session_with_a_claimed_task_is_fenced_kept_alive_and_told_what_
 def test_a_session_of_ours_runs_one_set_of_hooks_whatever_is_installed(stage):
     stage.repo.write("owned/there.txt", "")
     for scope in ("--user", "--project"):
-        stage.cli("hooks", "install", "--agent", stage.client, scope)
+        stage.cli("setup", "hooks", "install", "--agent", stage.client, scope)
     inside = os.path.join(stage.repo.path, "owned/a.txt")
     server = stage.serve(("write", inside, "y"), ("shell", "handoff task done --summary made"), ("say", "hello"))
     end = stage.run()

@@ -61,7 +61,7 @@ def _tools(request) -> set[str]:
 def test_after_setup_the_next_plain_session_has_baton_fence_and_tools_and_after_undo_none_of_them(stage, installed):
     outside = os.path.join(stage.repo.path, "foreign.txt")
     assert "hooks of claude" in installed.handoff("setup", "--yes")
-    installed.handoff("claim", "demo")
+    installed.handoff("task", "claim", "demo")
     server = stage.serve(("write", outside, "x"), ("tool", "mcp__handoff__status", {}), ("say", "hello"))
     said = installed.client()
     assert "Task `demo` of project" in server.texts(0), said

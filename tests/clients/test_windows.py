@@ -58,7 +58,7 @@ def test_a_person_works_with_it_in_a_window_and_compacts_by_hand(stage, tmux):
         ("write", os.path.join(stage.repo.path, "owned/a.txt"), "hello"), ("say", "What next?"),
         ("say", "<summary>I wrote it.</summary>"), DONE, ("say", "It is reported."),
     )  # fmt: skip
-    stage.cli("hooks", "install", "--agent", "claude", "--user")
+    stage.cli("setup", "hooks", "install", "--agent", "claude", "--user")
     stage.cli("session", "start", "demo", "--agent", "claude", "--in", "tmux")
 
     def screen() -> str:
@@ -106,7 +106,7 @@ def test_an_edit_outside_of_a_claimed_task_is_refused_and_the_second_time_put_to
     server = stage.serve(
         ("write", foreign, "x"), ("say", "It is not mine. Shall I?"), ("write", foreign, "x"), ("say", "It is written."),
     )  # fmt: skip
-    stage.cli("hooks", "install", "--agent", "claude", "--user")
+    stage.cli("setup", "hooks", "install", "--agent", "claude", "--user")
     stage.cli("task", "claim", "demo")
     line = f"cd {stage.repo.path} && exec {stage.root}/bin/claude --permission-mode acceptEdits"
     tmux("new-session", "-d", "-s", "own", "-x", "120", "-y", "50", "sh", "-c", line)

@@ -44,7 +44,7 @@ def test_a_session_of_cursor_knows_its_part_and_its_installed_hooks_guard_it(cli
     place.write_text(CURSOR.format(python=sys.executable, seen=str(tmp_path / "seen.json")))
     place.chmod(0o755)
     cli.environment["PATH"] = f"{place.parent}:{os.environ['PATH']}"
-    cli("hooks", "install", "--agent", "cursor", "--user")
+    cli("setup", "hooks", "install", "--agent", "cursor", "--user")
     cli("dump", "--open-batch", manifest(tmp_path / "m.json"))
     said = cli("session", "start", "login/form", "--agent", "cursor", "--sandbox", "none", "--json").json
     assert said["outcome"] == "ok", said

@@ -106,7 +106,8 @@ def test_the_quick_start_of_handoff_fanout(tmp_path):
     cli = Cli(
         repo.path, PATH=f"{tool.parent}:{os.environ['PATH']}", TERM_PROGRAM="vscode", TMUX="", HANDOFF_NO_PBCOPY="1"
     )
-    cli("install", "--auto-open", code=None)  # what it can set up depends on the system; that tabs open is written down
+    # What it can set up depends on the system; that tabs open is written down.
+    cli("setup", "service", "install", "--auto-open", code=None)
     cli(
         "dump", "--task", "fix-bug-123", "--next", "Fix the off-by-one in the discount calculation.", "--status", "active",
         "--tests", "tests/test_discount.py",

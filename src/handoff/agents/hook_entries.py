@@ -1,4 +1,4 @@
-"""The hook entries of each client's settings: what a session is started with and what `handoff hooks install` writes."""
+"""The hook entries of each client's settings: what a session is started with and what `handoff setup hooks install` writes."""
 
 from __future__ import annotations
 

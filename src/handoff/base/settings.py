@@ -219,7 +219,7 @@ HOME_KEYS: dict[str, Key] = {
     ),
     "auto_open": Key(
         "text",
-        "open a tab by itself when a task becomes ready: auto, or a way as for opener; empty: no. `handoff install` asks",
+        "open a tab by itself when a task becomes ready: auto, or a way as for opener; empty: no. `handoff setup service install` asks",
         "",
     ),
     "uri_template": Key("text", "address that opens a tab; {prompt}, {workspace}, {task}, {project} are filled in", ""),

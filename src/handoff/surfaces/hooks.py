@@ -125,7 +125,7 @@ def _broken(error: Exception, *, ours: bool, call: Call, words: list[str]) -> in
     if not ours:
         os.write(2, text.encode("utf-8", "replace") + b"\n")
         return 0
-    os.write(2, f"{text} Nothing is allowed until it works: handoff hooks status\n".encode("utf-8", "replace"))
+    os.write(2, f"{text} Nothing is allowed until it works: handoff setup hooks status\n".encode("utf-8", "replace"))
     stopping = len(words) > 1 and words[0] in DIALECTS and DIALECTS[words[0]].events.get(words[1]) == STOP
     if stopping and (call.refused_before or call.event != STOP):
         return 0  # a session that cannot end is worse than one that ends early: the supervisor looks at it next

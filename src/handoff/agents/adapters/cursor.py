@@ -1,7 +1,7 @@
 """Cursor's agent on the command line, by its documentation: the program cannot be driven by a scripted model, so it was not tried.
 
 Its hooks are read from `.cursor/hooks.json` of the project or of the person and from nowhere else, so a session has those that
-`handoff hooks install --agent cursor` wrote; they know the session by its environment.
+`handoff setup hooks install --agent cursor` wrote; they know the session by its environment.
 """
 
 from __future__ import annotations

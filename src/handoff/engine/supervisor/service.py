@@ -20,7 +20,7 @@ from handoff.store.addresses import password_of
 if TYPE_CHECKING:
     from handoff.engine.app import App
 
-MARK = "Written by handoff install; handoff uninstall removes it."
+MARK = "Written by handoff setup service; handoff setup service remove takes it away."
 _EVERY_SECONDS = 60
 _SECONDS = 30.0
 _RESTART_SECONDS = 10

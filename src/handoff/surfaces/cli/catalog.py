@@ -76,8 +76,6 @@ _SECTIONS = {
         "agent list": ("agents.agents", "show which agents are installed, what each can do and what fences it"),
         "agent retry": ("agents.agents", "start an agent again that its provider or its ground holds"),
         "mcp": ("agents.mcp", "serve the relay's tools to a client that speaks MCP"),
-        "hooks": ("agents.hooks", "put handoff's hooks into your agent's settings, or take them out"),
-        "instructions": ("agents.instructions", "tell agents about handoff in AGENTS.md and a skill, or take that out"),
         "scripted": ("tool.scripted", "run the scripted agent in this folder: no model, no cost"),
     },
     "Git safety": {
@@ -112,9 +110,16 @@ _SECTIONS = {
         "watchdog": ("supervisor.watchdog", "find silent sessions and due fan-ins, once or again and again"),
         "notify": ("supervisor.notify", "tell your chat, phone or program what happens: status, test, deliver"),
         "import": ("tool.imports", "move over from handoff-fanout: its live tasks, batches, measures and settings"),
-        "install": ("supervisor.watchdog", "set up the supervisor or the watchdog as a service of your system"),
-        "uninstall": ("supervisor.watchdog", "remove that service"),
-        "setup": ("agents.setup", "set up agents, hooks, tools, guard and snapshots on this machine; repairs, and --undo"),
+        "setup": (
+            "agents.setup",
+            "set up agents, hooks, tools, guard and snapshots on this machine; repairs, and --undo",
+        ),
+        "setup hooks": ("agents.hooks", "put handoff's hooks alone into an agent's settings, or take them out"),
+        "setup instructions": (
+            "agents.instructions",
+            "tell agents about handoff in AGENTS.md and skills, or take that out",
+        ),
+        "setup service": ("supervisor.services", "let your system run the supervisor or the watchdog, or no longer"),
         "doctor": ("tool.doctor", "look for what is wrong on this machine and here, and name what fixes it"),
         "completion": ("tool.tool", "print the completion script for your shell"),
         "upgrade": ("tool.tool", "upgrade with the tool that installed handoff"),
@@ -142,3 +147,5 @@ NOUNS = {
     "project": "list",
     "database": "show",
 }
+# First words of entries of two words: nouns, and commands that have further verbs beside what they do alone.
+FIRST_WORDS = frozenset(name.partition(" ")[0] for name in CATALOG if " " in name)

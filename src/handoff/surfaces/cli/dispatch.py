@@ -9,7 +9,7 @@ from handoff.base.errors import HandoffError, UsageError
 from handoff.base.record import TYPE_CHECKING
 from handoff.base.settings import from_environment
 from handoff.engine.app import App
-from handoff.surfaces.cli.catalog import CATALOG, NOUNS
+from handoff.surfaces.cli.catalog import CATALOG, FIRST_WORDS, NOUNS
 from handoff.surfaces.cli.command import Command, Context, Parser, common_options
 from handoff.surfaces.cli.output import Output
 
@@ -120,7 +120,7 @@ def _ruled(chosen: str, rest: list[str], given: dict[str, str], app: App, out: O
 
 def resolve(name: str, rest: list[str]) -> tuple[str, list[str]]:
     """A noun with its verb as one name, and the words after it; a noun alone does what it does by default."""
-    if name not in NOUNS:
+    if name not in NOUNS and name not in FIRST_WORDS:
         return name, rest
     at = 0
     while at < len(rest) and (rest[at] in _GLOBAL or rest[at].startswith("--feature=")):
@@ -128,7 +128,7 @@ def resolve(name: str, rest: list[str]) -> tuple[str, list[str]]:
     word = rest[at] if at < len(rest) else ""
     if f"{name} {word}" in CATALOG:
         return f"{name} {word}", [*rest[:at], *rest[at + 1 :]]
-    if word in ("-h", "--help") or (word and not word.startswith("-")):
+    if name not in NOUNS or word in ("-h", "--help") or (word and not word.startswith("-")):
         return name, rest
     full = f"{name} {NOUNS[name]}"
     return (full, rest) if full in CATALOG else (name, [NOUNS[name], *rest])
@@ -164,7 +164,7 @@ def load(name: str, program: str) -> tuple[Command, Parser]:
 
 def _epilog(name: str, command: Command) -> str | None:
     """The examples of a command; a noun whose verbs stand in several files names the others."""
-    if name not in NOUNS:
+    if name not in FIRST_WORDS:
         return command.epilog or None
     more = [
         f"  {known.partition(' ')[2]:<12} {CATALOG[known].help}" for known in CATALOG if known.startswith(f"{name} ")

@@ -35,6 +35,7 @@ FIRST = {
     "Keep in order": {
         "safe-commit PATH": "commit only your own paths",
         "snapshot": "keep all files as they are; list, diff, restore",
+        "setup": "agents, hooks, guard, snapshots; repairs too",
         "doctor": "what is wrong, and the command that fixes it",
     },
 }
@@ -172,6 +173,10 @@ RENAMED = {
     "gc": "project tidy",
     "migrate-database": "database move",
     "sync-files": "database files",
+    "hooks": "setup hooks",
+    "instructions": "setup instructions",
+    "install": "setup service install",
+    "uninstall": "setup service remove",
 }
 """Our spellings of before the nouns, and what each is called now."""
 

@@ -202,19 +202,19 @@ FOREIGN = """{
 @pytest.mark.parametrize("scope", ["--user", "--project"])
 def test_installing_is_idempotent_and_uninstalling_leaves_no_trace(cli, repo, agent, scope):
     before = sorted(os.listdir(repo.path))
-    first = cli("hooks", "install", "--agent", agent, scope, "--json").json
+    first = cli("setup", "hooks", "install", "--agent", agent, scope, "--json").json
     text = _read(first["path"])
     value = json.loads(text)
     assert all(TAG in json.dumps(entries) for entries in value["hooks"].values())
-    second = cli("hooks", "install", "--agent", agent, scope, "--json").json
+    second = cli("setup", "hooks", "install", "--agent", agent, scope, "--json").json
     assert (first["changed"], second["changed"]) == (True, False)
     assert _read(first["path"]) == text
-    row = cli("hooks", "status", "--agent", agent, scope, "--json").json[0]
+    row = cli("setup", "hooks", "status", "--agent", agent, scope, "--json").json[0]
     assert row["complete"]
-    assert cli("hooks", "uninstall", "--agent", agent, scope, "--json").json["changed"]
+    assert cli("setup", "hooks", "uninstall", "--agent", agent, scope, "--json").json["changed"]
     assert not os.path.exists(first["path"])
     assert sorted(os.listdir(repo.path)) == before
-    assert not cli("hooks", "uninstall", "--agent", agent, scope, "--json").json["changed"]
+    assert not cli("setup", "hooks", "uninstall", "--agent", agent, scope, "--json").json["changed"]
 
 
 @pytest.mark.parametrize(
@@ -222,7 +222,7 @@ def test_installing_is_idempotent_and_uninstalling_leaves_no_trace(cli, repo, ag
 )
 def test_what_others_wrote_comes_back_byte_for_byte(cli, repo, text):
     path = repo.write(".claude/settings.json", text)
-    cli("hooks", "install", "--agent", "claude", "--project")
+    cli("setup", "hooks", "install", "--agent", "claude", "--project")
     value, original = json.loads(_read(path)), json.loads(text)
     assert {key: value[key] for key in original if key != "hooks"} == {
         key: original[key] for key in original if key != "hooks"
@@ -230,7 +230,7 @@ def test_what_others_wrote_comes_back_byte_for_byte(cli, repo, text):
     if "echo  mine" in text:
         assert value["hooks"]["Stop"][0] == original["hooks"]["Stop"][0], "theirs first, ours after it"
         assert '"model":   "opus"' in _read(path)
-    cli("hooks", "uninstall", "--agent", "claude", "--project")
+    cli("setup", "hooks", "uninstall", "--agent", "claude", "--project")
     after = _read(path)
     if text in (FOREIGN, "{}", "{}\n", '{ "a": 1 }'):
         assert after == text
@@ -241,7 +241,7 @@ def test_what_others_wrote_comes_back_byte_for_byte(cli, repo, text):
 @pytest.mark.parametrize("text", ["{", "[]", '{"hooks": []}', '{"hooks": {"Stop": {}}}', "// a comment\n{}"])
 def test_a_broken_settings_file_is_an_error_that_names_it_and_changes_nothing(cli, repo, text):
     path = repo.write(".claude/settings.json", text)
-    answer = cli("hooks", "install", "--agent", "claude", "--project", code=1)
+    answer = cli("setup", "hooks", "install", "--agent", "claude", "--project", code=1)
     assert path in answer.err
     assert "nothing was changed" in answer.err
     assert _read(path) == text
@@ -252,8 +252,8 @@ def test_an_entry_of_an_older_version_is_replaced_not_doubled(cli, repo):
         ".claude/settings.json",
         json.dumps({"hooks": {"Stop": [{"hooks": [{"type": "command", "command": f"old {TAG}"}]}]}}),
     )
-    assert "out of date" in cli("hooks", "status", "--agent", "claude", "--project").out
-    cli("hooks", "install", "--agent", "claude", "--project")
+    assert "out of date" in cli("setup", "hooks", "status", "--agent", "claude", "--project").out
+    cli("setup", "hooks", "install", "--agent", "claude", "--project")
     assert _read(path).count(TAG) == 5
 
 

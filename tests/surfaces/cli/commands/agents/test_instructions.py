@@ -11,32 +11,32 @@ from handoff.surfaces.cli.catalog import CATALOG
 
 
 def test_a_fresh_repository_gets_its_block_and_its_skill_and_loses_them_again(cli, repo):
-    cli("instructions")
+    cli("setup", "instructions")
     text = repo.read("AGENTS.md")
     assert text.startswith(BEGIN)
     assert repo.read(".agents/skills/handoff/SKILL.md").startswith("---\nname: handoff\n")
     assert not os.path.exists(os.path.join(repo.path, "CLAUDE.md")), "Claude reads AGENTS.md by itself"
-    assert {row["what"] for row in cli("instructions", "--json").json} == {"as it was"}
-    cli("instructions", "--remove")
+    assert {row["what"] for row in cli("setup", "instructions", "--json").json} == {"as it was"}
+    cli("setup", "instructions", "--remove")
     assert repo.git("status", "--porcelain") == ""
-    assert cli("instructions", "--remove").out.startswith("There was nothing")
+    assert cli("setup", "instructions", "--remove").out.startswith("There was nothing")
 
 
 @pytest.mark.parametrize("theirs", ["# Ours\n\nRead this.\n", "no newline at the end", "a\n\n", "\n"])
 def test_what_people_wrote_stays_byte_for_byte(cli, repo, theirs):
     for name in ("AGENTS.md", "CLAUDE.md", "GEMINI.md"):
         repo.write(name, theirs)
-    cli("instructions")
+    cli("setup", "instructions")
     assert repo.read("AGENTS.md").startswith(theirs)
     assert "@AGENTS.md" in repo.read("CLAUDE.md")
-    cli("instructions", "--remove")
+    cli("setup", "instructions", "--remove")
     for name in ("AGENTS.md", "CLAUDE.md", "GEMINI.md"):
         assert repo.read(name).rstrip("\n") == theirs.rstrip("\n")
 
 
 def test_text_below_the_block_is_kept_and_the_block_is_brought_up_to_date(cli, repo):
     repo.write("AGENTS.md", f"above\n\n{BEGIN}\nold words\n{END}\n\nbelow\n")
-    cli("instructions")
+    cli("setup", "instructions")
     text = repo.read("AGENTS.md")
     assert text.startswith("above\n\n")
     assert text.endswith("\n\nbelow\n")
@@ -48,13 +48,13 @@ def test_text_below_the_block_is_kept_and_the_block_is_brought_up_to_date(cli, r
 def test_broken_marks_are_told_and_nothing_is_written(cli, repo, broken):
     repo.write("AGENTS.md", broken)
     repo.write("CLAUDE.md", "x\n")
-    assert "AGENTS.md" in cli("instructions", code=1).err
+    assert "AGENTS.md" in cli("setup", "instructions", code=1).err
     assert (repo.read("AGENTS.md"), repo.read("CLAUDE.md")) == (broken, "x\n")
     assert not os.path.exists(os.path.join(repo.path, ".agents"))
 
 
 def test_every_command_the_instructions_name_exists(cli, repo):
-    cli("instructions")
+    cli("setup", "instructions")
     text = repo.read("AGENTS.md") + repo.read(".agents/skills/handoff/SKILL.md")
     named = {part.split()[0].rstrip("`'),.:") for part in text.split("`handoff ")[1:]}
     assert named

@@ -53,13 +53,13 @@ def test_it_says_what_it_is_going_to_do_before_the_engine_is_loaded(cli, tmp_pat
 
 
 def test_a_service_is_written_for_a_workers_that_could_work_and_removed_again(cli):
-    assert "Say which agent works" in cli("install", "work", code=1).err
-    assert "install work" in cli("install", "--agent", "scripted", code=2).err
-    told = cli("install", "work", "--agent", "scripted", "--max", "2", "--json", code=None).json
+    assert "Say which agent works" in cli("setup", "service", "install", "work", code=1).err
+    assert "install work" in cli("setup", "service", "install", "--agent", "scripted", code=2).err
+    told = cli("setup", "service", "install", "work", "--agent", "scripted", "--max", "2", "--json", code=None).json
     path = next(step["words"] for step in told if step["words"].startswith("Wrote "))[6:-1]
     with open(path, encoding="utf-8") as file:
         assert '"work" "--agent" "scripted" "--max" "2"' in file.read() or path.endswith(".plist")
-    cli("uninstall", "work", code=None)
+    cli("setup", "service", "remove", "work", code=None)
     assert not os.path.exists(path)
 
 

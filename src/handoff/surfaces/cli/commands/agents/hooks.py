@@ -1,4 +1,4 @@
-"""`handoff hooks install|uninstall|status`: our entries in a client's own settings, and nothing else."""
+"""`handoff setup hooks install|uninstall|status`: our entries in a client's own settings, and nothing else."""
 
 from __future__ import annotations
 
@@ -64,4 +64,4 @@ def _status(ctx: Context, arguments: Namespace) -> int:
     return 0
 
 
-COMMANDS = {"hooks": Command(_arguments, _hooks)}
+COMMANDS = {"setup hooks": Command(_arguments, _hooks)}

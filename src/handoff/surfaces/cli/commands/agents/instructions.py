@@ -1,4 +1,4 @@
-"""`handoff instructions`: what agents read about handoff in this repository, kept up to date or taken out."""
+"""`handoff setup instructions`: what agents read about handoff in this repository, kept up to date or taken out."""
 
 from __future__ import annotations
 
@@ -26,4 +26,4 @@ def _instructions(ctx: Context, arguments: Namespace) -> int:
     return 0
 
 
-COMMANDS = {"instructions": Command(_arguments, _instructions)}
+COMMANDS = {"setup instructions": Command(_arguments, _instructions)}

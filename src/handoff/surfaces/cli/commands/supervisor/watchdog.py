@@ -1,8 +1,7 @@
-"""The watchdog by hand, and what runs as a service of the system: watchdog, install, uninstall."""
+"""The watchdog by hand."""
 
 from __future__ import annotations
 
-from handoff.base.errors import UsageError
 from handoff.base.record import TYPE_CHECKING
 from handoff.surfaces.cli.command import Command, flag, number_of, option, pick
 
@@ -10,7 +9,6 @@ if TYPE_CHECKING:
     import argparse
     from typing import Any
 
-    from handoff.engine.supervisor.service import ServiceStep
     from handoff.engine.supervisor.watchdog import Round
     from handoff.surfaces.cli.command import Context, Parser
 
@@ -117,77 +115,4 @@ def _line(task: Any) -> dict[str, Any]:
     return {"task": task.label, **pick(task, "project attempt reason")}
 
 
-EXAMPLES = """examples:
-  handoff install                              the watchdog, every minute
-  handoff install work --agent claude --max 4  a supervisor that starts with your log-in and again after a fault
-  handoff work --status                        what it does
-  handoff work --stop                          end it until the next log-in; agents go on
-  handoff uninstall work                       remove what install wrote
-"""
-
-
-def _what(parser: Parser) -> None:
-    text = "what it is about: the watchdog's timer (default) or the supervisor"
-    parser.add_argument("what", nargs="?", choices=("watchdog", "work"), default="watchdog", help=text)
-
-
-def _install_arguments(parser: Parser) -> None:
-    from handoff.surfaces.cli.commands.supervisor.work import worker_arguments
-
-    _what(parser)
-    flag(
-        parser,
-        "--auto-open",
-        "the watchdog also opens a tab by itself when a task becomes ready (it asks if you leave it out)",
-    )
-    worker_arguments(parser)
-
-
-def _install(ctx: Context, arguments: argparse.Namespace) -> int:
-    from handoff.engine.supervisor import service
-
-    if arguments.what == service.WATCHDOG:
-        if arguments.agent or arguments.max or arguments.labels or arguments.words:
-            raise UsageError("The watchdog has no agents.", f"Did you mean: {ctx.settings.program} install work …?")
-        return _show_steps(ctx, service.install_watchdog(ctx.app, opening=_choose_auto_open(ctx, arguments)))
-    from handoff.engine.supervisor import process
-    from handoff.surfaces.cli.commands.supervisor.work import worker_settings_of
-
-    # A machine has one such service, so it serves every project unless one is named.
-    words = process.words_of(worker_settings_of(ctx, arguments, project=arguments.project), limit=arguments.max)
-    return _show_steps(ctx, service.install(ctx.app, service.supervisor(words)))
-
-
-def _uninstall(ctx: Context, arguments: argparse.Namespace) -> int:
-    from handoff.engine.supervisor import service
-
-    if arguments.what == service.WATCHDOG:
-        return _show_steps(ctx, service.uninstall_watchdog(ctx.app))
-    return _show_steps(ctx, service.uninstall(ctx.app, service.supervisor()))
-
-
-def _choose_auto_open(ctx: Context, arguments: argparse.Namespace) -> bool:
-    """Whether tabs open by themselves: as it is set, else as the person says; asked once."""
-    from handoff.engine.supervisor import service, tabs
-
-    if tabs.is_wanted(ctx.app):
-        return True
-    question = "Open a tab by itself when a task becomes ready (editor, tmux or terminal)?"
-    if not (arguments.auto_open or ctx.out.ask(question)):
-        return False
-    ctx.out.line(service.set_auto_open(ctx.app))
-    return True
-
-
-def _show_steps(ctx: Context, steps: list[ServiceStep]) -> int:
-    ctx.out.data([step._asdict() for step in steps])
-    for step in steps:
-        ctx.out.line(step.words, "" if step.done else "warn")
-    return 0 if all(step.done for step in steps) else 1
-
-
-COMMANDS = {
-    "watchdog": Command(_watchdog_arguments, _watchdog),
-    "install": Command(_install_arguments, _install, epilog=EXAMPLES),
-    "uninstall": Command(_what, _uninstall),
-}
+COMMANDS = {"watchdog": Command(_watchdog_arguments, _watchdog)}

@@ -51,10 +51,10 @@ def play(out: Output, repo: str, do: Callable[..., Completed], environment: Mapp
         files.write_atomic(os.path.join(scripts, f"{task.name}.toml"), script(task))
         after = f" --after {task.after}" if task.after else ""
         check = "false" if task.fails else f"test -s {task.name}.py"
-        words = f"handoff dump --task {task.name} --next '{task.brief}' --owns {task.name}.py --check '{check}'{after}"
-        done = do(words, show=False)
+        line = f"handoff dump --task {task.name} --next '{task.brief}' --owns {task.name}.py --check '{check}'{after}"
+        done = do(line, show=False)
         if done.code:
-            out.error(f"{words} failed: {done.text}")
+            out.error(f"{line} failed: {done.text}")
             return 1
     out.line(
         "Six tasks, three scripted agents at once. On the board: a answers, l reads along, ? shows the keys, q leaves."
@@ -73,7 +73,7 @@ def script(task: DemoTask) -> str:
     acts = [f"[[act]]\nsay = {_text(line)}\n\n[[act]]\nsleep = 2\n" for line in task.says]
     acts.append(f"[[act]]\nwrite = {_text(task.name + '.py')}\ntext = {_text(task.brief)}\n")
     if task.asks:
-        acts.append(f"[[act]]\nrun = {_text(f'handoff ask {chr(39)}{task.asks}{chr(39)}')}\nmay_fail = true\n")
+        acts.append(f"[[act]]\nrun = {_text(f'handoff task ask {chr(39)}{task.asks}{chr(39)}')}\nmay_fail = true\n")
     return "\n".join(acts)
 
 
