@@ -18,7 +18,7 @@ def test_a_check_that_takes_long_is_told_on_a_terminal_and_the_line_is_gone_at_t
     _slow_tests(repo)
     screen = Screen(cli.command("check"), cwd=repo.path, env={**os.environ, "TERM": "xterm"})
     screen.until("Running the tests of slow: ")
-    text = screen.until("green")
+    text = screen.until("Green: 0 tests")
     assert "Running the tests" not in text.splitlines()[-1]
     screen.close()
 

@@ -14,6 +14,7 @@ from handoff.engine.clients import review
 from handoff.engine.features.overview import RUNNING
 from handoff.engine.sessions.agent_programs import own_words
 from handoff.surfaces.cli.commands.board import keys
+from handoff.surfaces.cli.commands.board.review import review_lines
 from handoff.surfaces.cli.commands.board.state import LinePrompt, TextPage
 from handoff.surfaces.cli.commands.board.text import clean
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from typing import Any, Protocol
 
     from handoff.base.settings import Settings
-    from handoff.engine.clients.review import TaskReview
     from handoff.engine.features.overview import OverviewItem
     from handoff.surfaces.cli.commands.board.state import BoardState
 
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
 
 _PAGE = 10
 _SECONDS = 600.0
-_DIFF_STYLES = {"+": "good", "-": "bad", "@": "moving"}
 
 
 def run_own(settings: Settings, words: list[str]) -> tuple[int, str]:
@@ -148,36 +147,6 @@ def _review(app: Surface, item: OverviewItem, *, answers: bool = False) -> None:
     page.lines, page.files = review_lines(found, app.state.feed.facts.question(found.gate) if found.gate else "")
     page.answers = answers
     app.state.page = page
-
-
-def review_lines(found: TaskReview, question: str) -> tuple[list[tuple[str, str]], list[int]]:
-    """A review as lines, and where each file begins: what speaks against it comes first."""
-    lines: list[tuple[str, str]] = []
-    if found.gate is not None:
-        lines += [(f" {clean(question)}", "strong")]
-        lines += [(f" {clean(line)}", "") for line in found.gate.question.splitlines()[1:]]
-        lines += (
-            [("", ""), *((f"   {clean(line)}", "") for line in found.gate.subject.splitlines())]
-            if found.gate.subject
-            else []
-        )
-        if found.gate.state != "open":
-            lines.append((f" It was {found.gate.state} by {found.gate.answered_by or 'somebody'}.", "warn"))
-    lines += [("", ""), (" CHECKS", "strong")]
-    lines += [(f"   {clean(line)}", "good" if line.startswith("green") else "bad") for line in found.checks]
-    lines += [] if found.checks else [("   none was run for it yet", "dim")]
-    if found.weakened:
-        lines += [("", ""), (f" WEAKENED, SKIPPED OR REMOVED TESTS {len(found.weakened)}", "bad")]
-        lines += [(f"   {clean(line)}", "bad") for line in found.weakened]
-    lines += [("", ""), (f" FILES {len(found.files)}", "strong")]
-    lines += [(f"   {found.trouble}", "warn")] if found.trouble else []
-    lines += [(f"   {clean(one.path)}  +{one.added} -{one.removed}", "") for one in found.files]
-    starts = []
-    for one in found.files:
-        starts.append(len(lines) + 1)
-        lines += [("", ""), (f" {clean(one.path)}  +{one.added} -{one.removed}", "title")]
-        lines += [(f" {clean(line)}", _DIFF_STYLES.get(line[:1], "")) for line in one.lines]
-    return lines, starts
 
 
 def _yes(app: Surface) -> None:

@@ -12,7 +12,7 @@ from handoff.base.process import Completed, run
 from handoff.base.record import TYPE_CHECKING
 from handoff.surfaces.cli.command import Command, flag, number_of, option
 from handoff.surfaces.cli.commands.board.board import can_show
-from handoff.surfaces.cli.commands.tool import demo_board, demo_flow
+from handoff.surfaces.cli.commands.tool import board_demo, demo_flow
 from handoff.surfaces.vocabulary import wants_ascii
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def _play_board(ctx: Context, folder: str) -> int:
     scratch = _Scratch(ctx, folder)
     scratch.repo = os.path.join(folder, "shop")
     ctx.out.leave_screen()
-    return demo_board.play(ctx.out, scratch.repo, scratch.do, scratch.environment)
+    return board_demo.play(ctx.out, scratch.repo, scratch.do, scratch.environment)
 
 
 def _play(ctx: Context, folder: str) -> int:

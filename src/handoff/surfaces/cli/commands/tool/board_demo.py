@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from handoff.surfaces.cli.output import Output
 
 AT_ONCE = 3
+RED = "mail"  # its check is never green
 
 
 class DemoTask(Record):
@@ -25,13 +26,12 @@ class DemoTask(Record):
     says: tuple[str, ...]
     after: str = ""
     asks: str = ""
-    fails: bool = False
 
 
 STORY = (
     DemoTask("api", "Serve the routes.", ("The routes need a schema first.", "Writing api.py", "Running its check")),
     DemoTask("db", "Store the orders.", ("Adding the table of orders", "Writing db.py")),
-    DemoTask("mail", "Send the mail.", ("Looking at mail.py", "The test is red and I cannot see why"), fails=True),
+    DemoTask("mail", "Send the mail.", ("Looking at mail.py", "The test is red and I cannot see why")),
     DemoTask("cart", "Fill the cart.", ("Writing cart.py", "One old test contradicts the brief"), asks="Drop test_empty?"),
     DemoTask("ui", "Draw the page.", ("Reading what the api gives", "Writing ui.py"), after="api"),
     DemoTask("docs", "Write the manual.", ("Reading the code", "Writing docs.py"), after="ui"),
@@ -50,7 +50,7 @@ def play(out: Output, repo: str, do: Callable[..., Completed], environment: Mapp
     for task in STORY:
         files.write_atomic(os.path.join(scripts, f"{task.name}.toml"), script(task))
         after = f" --after {task.after}" if task.after else ""
-        check = "false" if task.fails else f"test -s {task.name}.py"
+        check = "false" if task.name == RED else f"test -s {task.name}.py"
         line = f"handoff dump --task {task.name} --next '{task.brief}' --owns {task.name}.py --check '{check}'{after}"
         done = do(line, show=False)
         if done.code:
