@@ -4,8 +4,8 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -q
-# Half of what a test does is waiting, so three of them keep two cores busy.
-PYTEST := $(BIN)/python -m pytest --dist worksteal -n 3
+# Half of what a test does is waiting, so four of them keep two cores busy.
+PYTEST := $(BIN)/python -m pytest --dist worksteal -n 4
 # Tests start thousands of processes: without compiled modules each would compile them anew.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -46,8 +46,8 @@ test-fast: $(VENV)/.dev     ## the suite without the slow tests
 
 # For a machine whose PATH has no bubblewrap: what starts sessions and checks, and says what it does without.
 test-unsandboxed: $(VENV)/.dev
-	$(PYTEST) -m "not slow and not clients" tests/agents tests/engine/proof tests/engine/sessions tests/engine/flows \
-	  tests/surfaces/cli/commands/agents tests/surfaces/cli/commands/workflows
+	$(PYTEST) -m "not slow and not clients" tests/agents tests/engine/proof tests/engine/sessions \
+	  tests/engine/flows/test_flows.py tests/surfaces/cli/commands/agents
 
 test-clients: $(VENV)/.dev  ## real agent clients against a scripted model; CLIENTS="claude codex" for some of them
 	$(BIN)/python tests/support/real_clients.py install $(CLIENTS)
