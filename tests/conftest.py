@@ -8,24 +8,28 @@ import tempfile
 import pytest
 
 from databases import database, place, postgres_server  # noqa: F401 - fixtures, here once: one server for all files
-from outside import Watch
+from outside import PersonsHome, Watch
 from real_clients import FOLDER
 from sandbox import ALL_REQUIRED, REQUIRE_ALL, WARM, WARM_HEAVY, Cli, Repo, hermetic_environment
 
 WATCH = Watch()
+HOME = PersonsHome()
 TABLE = os.environ.get("HANDOFF_TEST_CLIENTS_TABLE", FOLDER)
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_configure(config):
-    """Temp folders may have been asked for elsewhere."""
-    if config.option.basetemp:
-        WATCH.roots.append(os.path.realpath(config.option.basetemp))
+    """Tests change what lies in the temp folder of this run, wherever that was asked for."""
+    WATCH.install(str(config._tmp_path_factory.getbasetemp()))
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session):
     """Where all is demanded, a run that passed something by is red, whoever passed it by."""
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None and (changed := HOME.changed()):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        reporter.write_line(f"changed in the home of the person who runs the tests: {', '.join(changed)}", red=True)
     if ALL_REQUIRED and reporter is not None and reporter.stats.get("skipped"):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
         reporter.write_line(f"{len(reporter.stats['skipped'])} skipped, and {REQUIRE_ALL} is set", red=True)

@@ -123,16 +123,21 @@ def test_the_reader_lets_pass_what_changes_nothing_of_the_system(line):
 # --- while tests run ----------------------------------------------------------------------------------
 
 PROBE = """
-import os, shutil, sqlite3, subprocess, tempfile
+import os, shutil, socket, sqlite3, subprocess, tempfile
 import pytest
 
 THERE = os.environ["STAND_IN"]
 KEPT = os.path.join(THERE, "kept")
 NEW = os.path.join(THERE, "new")
+BESIDE = os.path.join(tempfile.gettempdir(), "somebody's")
 
 def write(path, mode="w"):
     with open(path, mode) as file:
         file.write("x")
+
+def bind(path):
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(path)
 
 def quietly(act):
     try:
@@ -142,6 +147,9 @@ def quietly(act):
 
 BREACHES = {
     "writes": lambda ours: write(NEW),
+    "writes beside its temp folder": lambda ours: write(BESIDE),
+    "makes a folder beside its temp folder": lambda ours: os.mkdir(BESIDE),
+    "writes into memory that all share": lambda ours: write("/dev/shm/handoff-somebody's"),
     "adds": lambda ours: write(KEPT, "a"),
     "opens to write": lambda ours: os.close(os.open(KEPT, os.O_RDWR)),
     "writes through a link": lambda ours: write(ours / "way" / "kept"),
@@ -157,6 +165,7 @@ BREACHES = {
     "changes rights by a number": lambda ours: os.chmod(os.open(KEPT, os.O_RDONLY), 0o777),
     "changes times": lambda ours: os.utime(KEPT),
     "changes the owner": lambda ours: os.chown(KEPT, os.getuid(), -1),
+    "binds a socket": lambda ours: bind(NEW),
     "opens a database": lambda ours: sqlite3.connect(NEW),
     "catches its own error": lambda ours: quietly(lambda: write(NEW)),
     "gives a program another home": lambda ours: subprocess.run(["true"], env={**os.environ, "HOME": THERE}),
@@ -183,6 +192,10 @@ def test_in_order(ours):
         assert file.read() == "as it was"
     with tempfile.TemporaryDirectory() as folder:
         write(os.path.join(folder, "x"))
+    with tempfile.NamedTemporaryFile("w") as file:
+        file.write("x")
+    with tempfile.TemporaryFile() as file:
+        file.write(b"x")
     sqlite3.connect(":memory:").close()
     sqlite3.connect(ours / "database").close()
     subprocess.run(["true"], check=True)
@@ -214,6 +227,29 @@ def test_what_a_test_does_outside_is_stopped_and_fails_it(tmp_path):
         capture_output=True, text=True, check=False,
     ).stdout  # fmt: skip
     assert _facts(there) == before, told
+    assert not (temp / "somebody's").exists(), told
     verdicts = re.findall(r"^(PASSED|FAILED|ERROR) .*::test_(\w+)", told, re.MULTILINE)
     assert verdicts.count(("FAILED", "breach")) == PROBE.count("lambda ours:"), told
     assert [one for one in verdicts if one != ("FAILED", "breach")] == [("PASSED", "in_order")], told
+
+
+def test_what_a_program_leaves_in_the_persons_home_makes_the_run_red(tmp_path):
+    home, temp = tmp_path / "home", tmp_path / "temp"
+    probe = tmp_path / "probe" / "test_probe.py"
+    for folder in (home, temp, probe.parent):
+        folder.mkdir()
+    (home / ".gitconfig").write_text("")
+    probe.write_text(
+        "import os, subprocess\n\ndef test_probe():\n"
+        f"    subprocess.run(['git', 'config', '--file', {str(home / '.gitconfig')!r}, 'user.name', 'x'], check=True)\n"
+    )
+    tests = os.path.join(ROOT, "tests")
+    told = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "conftest", "-p", "no:cacheprovider", "-q",
+         "-c", os.path.join(ROOT, "pyproject.toml"), "--rootdir", probe.parent, probe],
+        env={**os.environ, "PYTHONPATH": tests, "TMPDIR": str(temp), "HOME": str(home)}, cwd=probe.parent,
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert "1 passed" in told.stdout, told.stdout
+    assert told.returncode == 1
+    assert f"changed in the home of the person who runs the tests: {home}/.gitconfig" in told.stdout

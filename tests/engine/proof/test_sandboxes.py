@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 
 import pytest
 
@@ -180,15 +181,12 @@ def test_keys_and_sockets_are_out_of_reach(repo, bubblewrap, monkeypatch):
     assert (
         session.ok("sh", "-c", 'echo "${SSH_AUTH_SOCK-none} ${GH_TOKEN-none} ${TMUX-none}"').strip() == "none none none"
     )
-    with socket.socket(socket.AF_UNIX) as server:
-        path = f"/tmp/tmux-handoff-{os.getpid()}"
+    with tempfile.TemporaryDirectory(prefix="tmux-", dir="/tmp") as place, socket.socket(socket.AF_UNIX) as server:
+        path = os.path.join(place, "default")
         server.bind(path)
         server.listen()
-        try:
-            code = f"import socket; socket.socket(socket.AF_UNIX).connect({path!r})"
-            assert session.run(sys.executable, "-c", code).returncode != 0
-        finally:
-            os.unlink(path)
+        code = f"import socket; socket.socket(socket.AF_UNIX).connect({path!r})"
+        assert session.run(sys.executable, "-c", code).returncode != 0
 
 
 def test_settings_and_hooks_of_the_clone_cannot_be_planted(repo, bubblewrap):
