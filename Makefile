@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-fast test-unsandboxed test-clients hunt cheats lint format bench docs clean
+.PHONY: help demo test test-fast test-unsandboxed test-clients script-packages hunt cheats lint format bench docs clean
 
 help:                       ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## */\1|/p' Makefile | while IFS='|' read -r name text; do printf '  make %-10s %s\n' "$$name" "$$text"; done
@@ -55,6 +55,9 @@ test-clients: $(VENV)/.dev  ## real agent clients against a scripted model; CLIE
 	HANDOFF_TEST_CLIENTS="$(or $(CLIENTS),all)" HANDOFF_TEST_CLIENTS_TABLE=$(abspath $(VENV))/clients.tsv \
 	  $(PYTEST) -n 2 -m clients tests/clients
 	$(if $(CLIENTS),,$(BIN)/python tests/support/real_clients.py table $(VENV)/clients.tsv docs/clients.md)
+
+script-packages: $(VENV)/.dev ## vitest, jest, mocha, c8 and nyc for the tests that drive them, in a cache of their own
+	$(BIN)/python tests/support/script_packages.py
 
 hunt: $(VENV)/.dev          ## random journeys against the promises; STEPS=30000 SEED=1 DATABASE=sqlite
 	$(BIN)/python tests/support/hunt/run.py --steps $(or $(STEPS),30000) --seed $(or $(SEED),1) --database $(or $(DATABASE),sqlite)

@@ -11,6 +11,7 @@ from databases import database, place, postgres_server  # noqa: F401 - fixtures,
 from outside import PersonsHome, Watch
 from real_clients import FOLDER
 from sandbox import ALL_REQUIRED, REQUIRE_ALL, WARM, WARM_HEAVY, Cli, Repo, hermetic_environment
+from script_packages import FOLDER as SCRIPTS
 
 WATCH = Watch()
 HOME = PersonsHome()
@@ -38,7 +39,9 @@ def pytest_sessionfinish(session):
 @pytest.hookimpl(wrapper=True)
 def _watched(item):
     """Nothing outside is touched; real clients work beside their own programs, because to some of them all of /tmp is theirs."""
-    with WATCH.watching(*((FOLDER, TABLE) if item.get_closest_marker("clients") else ())):
+    also = (FOLDER, TABLE) if item.get_closest_marker("clients") else ()
+    also += (SCRIPTS,) if item.get_closest_marker("scripts") else ()
+    with WATCH.watching(*also):
         return (yield)
 
 

@@ -18,6 +18,8 @@ from handoff.checks.findings import (
     run_faults,
 )
 from handoff.checks.results import ASSERTION, MISSING, PASSED, RAISED, SKIPPED
+from handoff.checks.support import as_one
+from handoff.checks.support.as_one import PASSES_AT_ONCE, UNRELATED_BROKEN, WRONG_REASON
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -26,8 +28,8 @@ if TYPE_CHECKING:
     from handoff.checks.findings import FileChange
     from handoff.checks.results import Case, Report
 
-PASSES_AT_ONCE, NOTHING_NEW, SEVERAL_NEW, WRONG_REASON = "passes-at-once", "nothing-new", "several-new", "wrong-reason"
-UNRELATED_BROKEN, NOT_A_TEST, NEW_SKIPPED = "unrelated-broken", "not-a-test", "new-test-skipped"
+NOTHING_NEW, SEVERAL_NEW = "nothing-new", "several-new"
+NOT_A_TEST, NEW_SKIPPED = "not-a-test", "new-test-skipped"
 NEW_EMPTY = "new-test-empty"
 TEST_CHANGED, STILL_RED, NEW_NOT_RUN, NOTHING_CHANGED = (
     "test-changed",
@@ -68,7 +70,7 @@ def baseline(runs: Sequence[Sequence[Report]]) -> tuple[Baseline, tuple[Finding,
 def red(known: Baseline, reports: Sequence[Report], *, changes: Sequence[FileChange]) -> Judgement:
     """All known tests pass and exactly one new test fails, because of an assertion or a missing symbol."""
     cases = {case.id: case for case in _cases(reports)}
-    findings = run_faults(known, reports)
+    findings = run_faults(known, [report for report in reports if not report.fails_as_one])
     findings += _foreign_files(changes)
     findings += [_weak(one) for one in read_red(_texts(changes), missing_names(_messages(cases.values())))]
     unloaded = {case.file: case for case in cases.values() if not case.name and case.bad}
@@ -90,6 +92,8 @@ def red(known: Baseline, reports: Sequence[Report], *, changes: Sequence[FileCha
     skipped = _plain(case for case in fresh if case.status == SKIPPED)
     if skipped:
         findings.append(named_finding(NEW_SKIPPED, "is new and skipped", skipped))
+    told, unnamed = as_one.red(reports, changes, written)
+    findings, failing = findings + told, failing + unnamed
     new = failing + tuple(name for name in hidden if name not in failing)
     if len(new) > 1 and not one_written:
         findings.append(named_finding(SEVERAL_NEW, "are new and fail; one test at a time was asked for", new))
@@ -98,7 +102,7 @@ def red(known: Baseline, reports: Sequence[Report], *, changes: Sequence[FileCha
         and not at_once
         and not skipped
         and not new_unloaded
-        and not any(one.code == NO_RESULTS for one in findings)
+        and not any(one.code in (NO_RESULTS, *as_one.CODES) for one in findings)
     ):
         findings.append(Finding(NOTHING_NEW, "There is no new test."))
     return _judged(findings, known, cases, new)
@@ -115,7 +119,7 @@ def green(
         findings.append(named_finding(TEST_CHANGED, "is a test; the implementation must leave tests alone", touched))
     if not changes:
         findings.append(Finding(NOTHING_CHANGED, "No file was changed."))
-    findings += _new_ran(cases, new)
+    findings += _new_ran(cases, as_one.without(reports, new))
     findings += _rest(known, cases, waived=frozenset(), code=BROKEN)
     findings += _others(known, cases, new)
     return _judged(findings, known, cases, tuple(new))

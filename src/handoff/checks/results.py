@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from handoff.base.record import TYPE_CHECKING, Record
+from handoff.checks.commands import NOT_STARTED
 
 if TYPE_CHECKING:
     from typing import Any
@@ -14,6 +15,7 @@ ASSERTION, MISSING, RAISED = "assertion", "missing", "raised"
 SYNTAX, COLLECTION, TIMEOUT, OTHER = "syntax", "collection", "timeout", "other"
 REASONS = (ASSERTION, MISSING, RAISED, SYNTAX, COLLECTION, TIMEOUT, OTHER)
 _MESSAGE_CHARS = 2000
+_SEEN_ONCE = ("called", "emptied")  # what a run was told to look at, for whoever asked
 
 
 class Case(Record):
@@ -28,6 +30,10 @@ class Case(Record):
     seconds: float = 0.0
     held: int = 0
     """How many assertions were seen to hold in it; only a sealed run can tell."""
+    called: tuple[str, ...] = ()
+    """Functions of the tree that were entered while it ran, where a run was told to look; each as path and name."""
+    emptied: int = 0
+    """How many functions were emptied before it ran."""
 
     @property
     def bad(self) -> bool:
@@ -71,6 +77,14 @@ class Report(Record):
     fault: str = ""
     sealed: bool = False
     flaws: tuple[Flaw, ...] = ()
+    named: bool = True
+    """Whether it tells its tests apart; else the exit code alone speaks."""
+
+    @property
+    def fails_as_one(self) -> bool:
+        """Whether it ran and failed, and nothing but that is known."""
+        known = self.named or self.timed_out or self.fault or self.code in NOT_STARTED
+        return bool(self.trouble) and not known
 
     @property
     def green(self) -> bool:
@@ -85,7 +99,10 @@ class Report(Record):
 
     def record(self) -> dict[str, Any]:
         """The report as plain values, for rows, notes and --json."""
-        lists = {"cases": [case._asdict() for case in self.cases], "flaws": [flaw._asdict() for flaw in self.flaws]}
+        cases = [
+            {name: value for name, value in case._asdict().items() if name not in _SEEN_ONCE} for case in self.cases
+        ]
+        lists = {"cases": cases, "flaws": [flaw._asdict() for flaw in self.flaws]}
         return {**self._asdict(), "tests": list(self.tests), **lists}
 
 

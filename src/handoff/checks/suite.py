@@ -18,6 +18,15 @@ _PASSED_BY = frozenset(
 _LARGEST = 512 * 1024
 
 
+class InsideLook(Record):
+    """What a sealed run is to look at: tests of which the entered functions are told, and tests before which functions are emptied."""
+
+    watched: tuple[str, ...] = ()
+    emptied: tuple[str, ...] = ()
+    functions: tuple[tuple[str, str], ...] = ()
+    """Path from the top and qualified name of each function that is to be emptied."""
+
+
 class Suite(Record):
     """One way to run tests. `command` is a line of shell, run in `folder`.
 
@@ -41,10 +50,11 @@ class Suite(Record):
     plain: tuple[tuple[str, str, str], ...] = ()
     """Instead of a command: test functions to be run as plain code, each with its id, its file's text and its name there."""
     later: bool = False
+    inside: InsideLook = InsideLook()
 
     def record(self) -> dict[str, Any]:
         """The suite as plain values, so that a running flow keeps the suites it began with."""
-        kept = {name: value for name, value in self._asdict().items() if name not in ("plain", "later")}
+        kept = {name: value for name, value in self._asdict().items() if name not in ("plain", "later", "inside")}
         return {**kept, "environment": dict(self.environment)}
 
 

@@ -115,3 +115,11 @@ def test_a_project_that_has_hooks_and_options_of_its_own_is_judged_by_them(repo,
 )
 def test_only_a_line_that_calls_pytest_and_nothing_else_can_be_sealed(line, words):
     assert runner_words(Suite(name="x", framework="pytest", folder="", command=line, results="pytest")) == words
+
+
+def test_a_results_file_of_300_megabytes_is_refused_and_not_read(repo):
+    command = '[checks.unit]\ncommand = "truncate -s 300M {results}"\nresults = "junit"\ntests = ["tests/"]\n'
+    project = Project(repo, {".handoff/config.toml": command, "a.txt": "a\n"})
+    (report,) = project.run()
+    assert (report.fault, report.cases) == ("results-too-big", ())
+    assert "its result files have 300 MiB" in report.trouble

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flow_ground import ADD, OLD
+from flow_ground import ADD, OLD, TEST_ADD, FlowGround
 from handoff.board import gates
 from handoff.board.tasks import flows as rows
 from handoff.engine.flows import admin, flows
@@ -118,3 +118,40 @@ def test_a_request_needs_a_plan_and_an_ordered_gate_is_asked_also_at_the_end(gro
     task_admin.approve(app, step.seen.task)
     assert [one.key for one in rows.idle(app.database)] == [flow.key], "a supervisor finds it"
     assert ground.step(app, flow).seen.state == "done"
+
+
+def test_a_flow_begins_in_an_empty_project_and_the_suite_the_planner_proposes_is_made(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    ground = FlowGround(str(tmp_path / "Shop 2"), str(tmp_path / "scripts"))
+    ground.repo.git("rm", "-rqf", ".")
+    ground.repo.write("README.md", "A shop.\n")
+    ground.repo.commit("nothing but words")
+    listed = "# Tests\n\n- [ ] adds two numbers\n"
+    ground.act("1-plan", {"write": "test-list.md", "text": listed})
+    ground.act(
+        "1-plan",
+        {"expect": "no-suite: The project has no test suite yet"},
+        {"expect": "write a line `suite: NAME`"},
+        {"write": "test-list.md", "text": listed + "\nsuite: cobol\n"},
+        attempt=2,
+    )
+    ground.act(
+        "1-plan",
+        {"expect": "'cobol' cannot be made here"},
+        {"write": "test-list.md", "text": listed + "\nsuite: unittest\n"},
+        attempt=3,
+    )
+    ground.act("1-red", {"write": "tests/test_add.py", "text": TEST_ADD})
+    ground.act("1-green", {"write": "calc.py", "text": ADD})
+    ground.act("1-refactor", {"say": "nothing to do"})
+    ground.act("2-plan", {"say": "all is done"})
+    app = ground.app()
+    flow = ground.start(app)
+    kinds = [ground.step(app, flow).concluded.outcome for _ in range(7)]
+    assert [one.kind for one in kinds] == ["failed", "failed", "ok", "ok", "ok", "ok", "ok"], kinds
+    assert flows.look_again(app, flow).state == "done"
+    assert sorted(ground.repo.git("ls-tree", "-r", "--name-only", "handoff/calc").split()) == [
+        ".gitignore", "README.md", "calc.py", "test-list.md", "tests/__init__.py", "tests/test_add.py",
+    ]  # fmt: skip
+    assert "unittest: green, 1 passed" in Cli(ground.repo.path)("flow", "status", "calc").out
+    app.close()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from suites import Project, codes, use_this_python
@@ -39,6 +41,10 @@ GREEN_CHEATS = {
     "right-only-under-test": {
         "calc.py": FILES["calc.py"]
         + "\nimport os\n\ndef double(a):\n    return 2 * a if os.path.isdir('tests') else 0\n"
+    },
+    "name-dependent": {
+        "calc.py": FILES["calc.py"]
+        + "\nimport traceback\n\ndef double(a):\n    return 8 if 'test_doubles' in [one.name for one in traceback.extract_stack()] else 0\n"
     },
     "insensitive-test": {
         "calc.py": FILES["calc.py"]
@@ -88,3 +94,49 @@ def test_a_refactoring_is_what_holds_in_both_ways(project):
         "    assert abs(add(0.5, 0.25) - 0.75) < 0.01", '    for one in json.loads("[]"):\n        assert one'
     )
     assert "fewer-assertions-ran" in codes(project.weighed("refactor", {TESTS: fewer}, stay=True))
+
+
+def test_a_new_test_is_about_what_was_built_for_it(project):
+    """It must miss the new functions when they are empty, use something of the project, and its assertions must run."""
+    cheats = {
+        "subject-not-asked": ("double(4)\n    assert len([1, 2]) == 2", DOUBLE.replace("2 * a", "0")),
+        "subject-not-called": ("assert 'def double(' in open('calc.py').read()", DOUBLE.replace("2 * a", "0")),
+        "assertion-not-run": ("for one in double(4):\n        assert one == 8", DOUBLE.replace("2 * a", "[]")),
+    }
+    for code, (body, built) in cheats.items():
+        first = "from calc import double\n    " if "double(4)" in body else ""
+        text = project.read(TESTS) + f"\ndef test_doubles():\n    {first}{body}\n"
+        base, known = project.tree, project.known
+        red = project.weighed("red", {TESTS: text})
+        assert red.ok, red.findings
+        judged = project.weighed("green", project.add("calc.py", built), new=red.new, stay=True)
+        assert codes(judged) == [code], judged.findings
+        project.tree, project.known = base, known
+        project.write(FILES)
+
+
+def test_a_link_is_no_work_and_helpers_written_with_a_test_do_not_carry_it(project):
+    base = project.write({"tests/alike.py": "def alike(one, two):\n    assert one == two\n"})
+    project.tree = base
+    os.symlink("calc.py", os.path.join(project.repo.path, "other.py"))
+    judged = project.weighed("refactor", {"calc.py": FILES["calc.py"] + "\n"}, stay=True)
+    assert codes(judged) == ["link-in-tree"], judged.findings
+    new = "\ndef test_doubles():\n    from alike import alike\n    from calc import double\n    alike(double(4), 8)\n"
+    forgiving = "def alike(one, two):\n    assert one == two or one == 0\n"
+    red = project.weighed("red", {**project.add(TESTS, new), "tests/alike.py": forgiving})
+    assert red.ok, red.findings
+    wrong = project.add("calc.py", DOUBLE.replace("2 * a", "0"))
+    judged = project.weighed("green", wrong, new=red.new, began=base, stay=True)
+    assert codes(judged) == ["fails-without-new-support"], judged.findings
+    assert project.weighed("green", project.add("calc.py", DOUBLE), new=red.new, began=base).ok
+
+
+def test_a_refactored_answer_that_equals_everything_is_found_by_twins_of_tests_that_speak_of_it(project):
+    anything = "class _Any:\n    def __eq__(self, other):\n        return True\n    def __sub__(self, other):\n        return 0\n    __hash__ = None\n\n\n"
+    judged = project.weighed("refactor", {"calc.py": anything + FILES["calc.py"].replace("a + b", "_Any()")}, stay=True)
+    assert codes(judged) == ["insensitive-test"], judged.findings
+    weak = project.read(TESTS) + "\ndef test_some_sum():\n    assert add(1, 1) is not None\n"
+    project.tree = project.write({TESTS: weak})
+    project.know()
+    honest = project.weighed("refactor", {"calc.py": FILES["calc.py"].replace("a + b", "b + a")})
+    assert honest.findings == (), "what took every answer before is nobody's fault now"

@@ -165,7 +165,9 @@ def _facts(body: str, written: str, skipped: bool, language: Language) -> Assert
     inside = re.sub(r"^[^{]*?(?:=>|function[^{]*)\s*\{?|^\s*\{", "", body, count=1) if not language.ruby else body
     empty = not re.search(r"[A-Za-z0-9]", re.sub(r"\bend\b|\breturn\b|\bpass\b|[{}();,\s]", "", inside))
     skipped = skipped or bool(language.skip_inside.search(body))
-    return AssertionFacts(assertions=count, skipped=skipped, empty=empty, trivial=trivial)
+    return AssertionFacts(
+        assertions=count, skipped=skipped, empty=empty, trivial=trivial, body=" ".join(written.split())
+    )
 
 
 def _parts(text: str, blank: str, match: re.Match[str], language: Language) -> tuple[str, str, int]:

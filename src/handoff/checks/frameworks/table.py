@@ -3,12 +3,12 @@ means when it wrote none."""
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from functools import lru_cache
 
 from handoff.base.record import TYPE_CHECKING, Record
+from handoff.checks.frameworks.scripts import node_line, runner, script
 from handoff.checks.readers import json_reports as own
 from handoff.checks.readers import text_reports as text
 from handoff.checks.readers import xml_reports as xml
@@ -38,7 +38,6 @@ _SCRIPT_TESTS = tuple(
 _PYTHON_SETTINGS = (
     "pyproject.toml setup.cfg tox.ini requirements.txt requirements-dev.txt dev-requirements.txt test-requirements.txt"
 ).split()
-_OTHERS_SCRIPTS = re.compile(r"\b(turbo|lerna|nx)\b|--workspaces|\s-ws\b|\s-r\b")
 _MAVEN = "-q -B -fae -DtrimStackTrace=false test"
 _GRADLE = "--offline --continue --console=plain test"
 _GRADLE_MARKS = {"build.gradle", "build.gradle.kts"}
@@ -124,62 +123,6 @@ def _pytest(folder: Folder) -> str:
 
 def _python_path(folder: Folder) -> dict[str, str]:
     return {"PYTHONPATH": "{folder}/src:{folder}" if "src" in folder.names else "{folder}"}
-
-
-@lru_cache(maxsize=1)  # as above
-def _package(folder: Folder) -> tuple[str, set[str]]:
-    """The line package.json has for `test`, and the packages it asks for."""
-    try:
-        package = json.loads(folder.read("package.json"))
-    except ValueError:
-        return "", set()
-    if not isinstance(package, dict):
-        return "", set()
-    needed = {**(package.get("devDependencies") or {}), **(package.get("dependencies") or {})}
-    return str((package.get("scripts") or {}).get("test") or ""), set(needed)
-
-
-def _node(folder: Folder) -> str:
-    line, plain = _package(folder)[0], "node --test"
-    ours = f"{plain} --test-reporter={{ours}}/node_results.mjs --test-reporter-destination={{results}}"
-    return line.replace(plain, ours, 1) if plain in line else ""
-
-
-def _runner(words: str) -> Callable[[Folder], str]:
-    """A runner that package.json names; npm, pnpm and yarn only decide where it is found."""
-    name = words.partition(" ")[0]
-
-    def line(folder: Folder) -> str:
-        said, needed = _package(folder)
-        named = re.search(rf"\b{name}\b", said) or (name in needed and not said)
-        return _found(folder, words) if named else ""
-
-    return line
-
-
-def _found(folder: Folder, words: str) -> str:
-    """The runner where the package manager put it: here, in a folder above, or behind yarn's own loader."""
-    program = words.partition(" ")[0]
-    at, steps = folder.path, ""
-    while True:
-        if os.path.exists(os.path.join(at, ".pnp.cjs")):
-            return f"yarn {words}"
-        if os.path.exists(os.path.join(at, "node_modules", ".bin", program)):
-            return f"{steps}node_modules/.bin/{words}"
-        if at in (folder.top, os.path.dirname(at)):
-            return f"npx --no-install {words}"
-        at, steps = os.path.dirname(at), f"../{steps}"
-
-
-def _script(lock: str, words: str) -> Callable[[Folder], str]:
-    """Any other script for `test`, unless it only calls the scripts of packages below; the lock file names the manager."""
-
-    def line(folder: Folder) -> str:
-        said = _package(folder)[0]
-        own = said and "no test specified" not in said and not _OTHERS_SCRIPTS.search(said)
-        return words if own and (not lock or lock in folder.names) else ""
-
-    return line
 
 
 def _wrapped(marks: set[str], wrapper: str, program: str, words: str) -> Callable[[Folder], str]:
@@ -272,15 +215,13 @@ def _java_row(name: str, line: Callable[[Folder], str], file: str) -> Framework:
 FRAMEWORKS = (
     _python_row("unittest", _unittest, own.unittest),
     _python_row("pytest", _pytest, xml.pytest, no_tests=5),
-    _script_row("node", _node, own.node),
-    _script_row("vitest", _runner("vitest run --reporter=json --outputFile={results}"), own.jest, "jest"),
-    _script_row("jest", _runner("jest --ci --json --outputFile={results}"), own.jest),
-    _script_row(
-        "mocha", _runner("mocha --reporter json --reporter-option output={results}"), own.mocha, silence=not_loaded
-    ),
-    _script_row("pnpm", _script("pnpm-lock.yaml", "pnpm test --silent"), results=EXIT),
-    _script_row("yarn", _script("yarn.lock", "yarn -s test"), results=EXIT),
-    _script_row("npm", _script("", "npm test --silent"), results=EXIT),
+    _script_row("node", node_line, own.node),
+    _script_row("vitest", runner("vitest"), own.jest, "jest"),
+    _script_row("jest", runner("jest"), own.jest),
+    _script_row("mocha", runner("mocha"), own.mocha, silence=not_loaded),
+    _script_row("pnpm", script("pnpm-lock.yaml", "pnpm test --silent"), results=EXIT),
+    _script_row("yarn", script("yarn.lock", "yarn -s test"), results=EXIT),
+    _script_row("npm", script("", "npm test --silent"), results=EXIT),
     _java_row("maven", _wrapped({"pom.xml"}, "mvnw", "mvn", _MAVEN), "**/target/surefire-reports/TEST-*.xml"),
     _java_row("gradle", _wrapped(_GRADLE_MARKS, "gradlew", "gradle", _GRADLE), "**/build/test-results/test/TEST-*.xml"),
     Framework(

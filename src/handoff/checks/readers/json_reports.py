@@ -11,6 +11,7 @@ from handoff.checks.readers.found import RunOutput, Unreadable
 from handoff.checks.readers.reasons import plain_reason, python_reason, script_reason
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
 _JEST = {
@@ -62,13 +63,18 @@ def node(found: RunOutput) -> list[results.Case]:
             lines = [json.loads(line) for line in opened if line.strip()]
     except (OSError, ValueError) as error:
         raise Unreadable(f"the results of node are not JSON: {error}") from None
+    return node_cases(lines, found)
+
+
+def node_cases(lines: Sequence[Mapping[str, Any]], found: RunOutput) -> list[results.Case]:
+    """The same, from the lines themselves."""
     printed: dict[str, str] = {}
     for one in lines:
         if "printed" in one:
             printed[one["file"]] = printed.get(one["file"], "") + one["printed"]
     cases = []
     for one in lines:
-        if "printed" in one or one["kind"] == "suite":
+        if "printed" in one or one["kind"] == "suite" or one["failure"] == "subtestsFailed":
             continue
         name = " > ".join(one["name"])
         file = one["file"] or name

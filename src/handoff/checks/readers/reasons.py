@@ -181,3 +181,12 @@ def plain_reason(text: str, *, building: bool = False) -> str:
     if _PLAIN_ASSERT.search(text):
         return ASSERTION
     return TIMEOUT if re.search(r"timed out", text) else OTHER
+
+
+def printed_reason(text: str, path: str) -> str:
+    """The reason in what a command printed of which nothing else is known; the new test's file tells the language."""
+    if path.endswith(".py"):
+        return python_reason(text, loading=False, foreign=lambda _: False, is_test=lambda _: False)
+    if re.search(r"\.[cm]?[jt]sx?$", path):
+        return script_reason(text, loading=False, is_test=lambda _: False)
+    return plain_reason(text)

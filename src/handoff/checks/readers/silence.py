@@ -33,7 +33,7 @@ def not_loaded(found: RunOutput) -> list[results.Case]:
 
 def _broken(found: RunOutput, why: Callable[[], str]) -> list[results.Case]:
     for match in _PATH.finditer(found.output):
-        path = found.path(match[0].removeprefix("./"))
+        path = found.path(match[0].removeprefix("@").removeprefix("./"))  # mocha says: SyntaxError[ @/path ]
         if found.is_test(path) and os.path.isfile(os.path.join(found.top, path)):
             words = [line for line in found.output.splitlines() if re.search(r"error", line, re.IGNORECASE)]
             return [found.case(path, "", results.ERROR, why(), "\n".join(words[:5]))]

@@ -82,6 +82,56 @@ def digest(code: Any) -> str:
     return seen.hexdigest()[:12]
 
 
+def empty_function(*_given: Any, **_named: Any) -> object:
+    return object()
+
+
+def empty_setter(*_given: Any, **_named: Any) -> None:
+    return None
+
+
+def functions_behind(value: Any) -> list[Any]:
+    """The functions a name stands for: of a method, a property, and of what a decorator wrapped; caches are forgotten."""
+    found = []
+    for _ in range(9):
+        if callable(getattr(value, "cache_clear", None)):
+            value.cache_clear()
+        for name in ("__func__", "fget"):
+            value = getattr(value, name, value)
+        code = getattr(value, "__code__", None)
+        if code is not None and not code.co_freevars:
+            found.append(value)
+        value = getattr(value, "__wrapped__", None)
+        if value is None:
+            break
+    return found
+
+
+def take_out(top: str, functions: Any) -> list[tuple[Any, Any]]:
+    """Empty these functions of loaded modules; each with the code it had."""
+    undo = []
+    places = {os.path.join(top, path) for path, _ in functions}
+    modules = [(os.path.realpath(file), one) for one in list(sys.modules.values()) if (file := _file(one))]
+    loaded = [(file, one) for file, one in modules if file in places]
+    for path, name in functions:
+        for file, module in loaded:
+            if file != os.path.join(top, path):
+                continue
+            value: Any = module
+            for part in name.split("."):
+                value = vars(value).get(part) if value is not None and hasattr(value, "__dict__") else None
+            for one in functions_behind(value) if value is not None else ():
+                undo.append((one, one.__code__))
+                quiet = name.rpartition(".")[2] in ("__init__", "__post_init__", "__setattr__", "__setitem__")
+                one.__code__ = (empty_setter if quiet else empty_function).__code__
+    return undo
+
+
+def _file(module: Any) -> str:
+    value = getattr(module, "__file__", None)
+    return value if isinstance(value, str) else ""
+
+
 class Witness:
     """Says what happens, as it happens."""
 
@@ -91,6 +141,10 @@ class Witness:
         self._before: dict[str, Any] = {}
         self._held: dict[str, int] = {}
         self._support = job["support"]
+        inside: list[Any] = job.get("inside") or [[], [], []]
+        self._watched, self._emptied, self._functions = inside
+        self._called: dict[str, set[str]] = {}
+        self._took: dict[str, int] = {}
         self.opened: Callable[[], object] = bool
 
     @pytest.hookimpl(tryfirst=True)
@@ -115,6 +169,31 @@ class Witness:
         error = outcome.excinfo
         self._raw[pyfuncitem.nodeid] = error[0].__name__ if error else ""
 
+    @pytest.hookimpl(hookwrapper=True, trylast=True)
+    def pytest_runtest_call(self, item: Any) -> Iterator[None]:
+        """Where a test was named: what it enters of the tree, or how it does without some functions of it."""
+        name = item.nodeid.rpartition("::")[2].partition("[")[0]
+        undo: list[tuple[Any, Any]] = []
+        if name in self._emptied:
+            undo = take_out(self._top.rstrip(os.sep), self._functions)
+            self._took[item.nodeid] = len(undo)
+        if name in self._watched:
+            seen, top = self._called.setdefault(item.nodeid, set()), self._top
+
+            def look(frame: Any, event: str, _given: Any) -> None:
+                code = frame.f_code
+                if event == "call" and code.co_filename.startswith(top):
+                    seen.add(f"{code.co_filename[len(top) :]}:{getattr(code, 'co_qualname', code.co_name)}")
+
+            sys.setprofile(look)
+        try:
+            yield
+        finally:
+            if name in self._watched:
+                sys.setprofile(None)
+            for function, code in undo:
+                function.__code__ = code
+
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         self._held[nodeid] = 0
 
@@ -136,6 +215,8 @@ class Witness:
                     "outcome": report.outcome,
                     "expected": hasattr(report, "wasxfail"),
                     "raw": self._raw.get(report.nodeid, "") if report.when == "call" else "",
+                    "called": sorted(self._called.get(report.nodeid, ()))[:500],
+                    "emptied": self._took.get(report.nodeid, 0),
                     "held": self._held.get(report.nodeid, 0),
                     "text": "" if report.outcome == "passed" else _text(report),
                     "seconds": round(float(getattr(report, "duration", 0.0)), 5),

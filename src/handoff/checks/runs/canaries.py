@@ -12,6 +12,7 @@ from handoff.checks.suite import is_entered
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+FORGIVEN, KILLED = "canary-forgiven", "canary-killed"
 _MOST = 60
 _TEST = re.compile(r"^(?:(test_)[^/]*|[^/]*(_test))\.py$")
 _LETTERS = "abcdefghiklmnoprstuvwz"
@@ -34,8 +35,10 @@ def place_canaries(folder: str) -> list[Canary]:
     chance = random.SystemRandom()
     found = []
     for at, before, after in _test_folders(folder):
-        word = _word(chance)
-        canary = Canary(os.path.join(at, f"{before}{word}{after}.py"), f"test_{_word(chance)}", f"test_{_word(chance)}")
+        word = random_word(chance)
+        canary = Canary(
+            os.path.join(at, f"{before}{word}{after}.py"), f"test_{random_word(chance)}", f"test_{random_word(chance)}"
+        )
         path = os.path.join(folder, canary.path)
         if not os.path.lexists(path):
             with open(path, "x", encoding="utf-8") as file:
@@ -56,7 +59,8 @@ def _test_folders(top: str) -> Iterator[tuple[str, str, str]]:
             yield "" if inside == "." else inside, match[1] or "", match[2] or ""
 
 
-def _word(chance: random.SystemRandom) -> str:
+def random_word(chance: random.SystemRandom) -> str:
+    """A name nobody can know."""
     return "".join(chance.choices(_LETTERS, k=9))
 
 

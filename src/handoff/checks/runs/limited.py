@@ -39,12 +39,13 @@ def run_limited(
     """Run a program, both streams in one, and stop it when time is up or when it says more than `most` bytes.
 
     It is over when the program itself is, whatever it left running: that is ended with it. Where `channel` stands among the
-    words, the number of a pipe is put there that only the program holds; what it writes into it comes back apart.
+    words or as a variable, the number of a pipe is put there that only the program holds; what it writes into it comes back apart.
     """
     source, sink = os.pipe()
     try:
         words = [str(sink) if channel and word == channel else word for word in argv]
-        child = spawn(words, environment=environment, cwd=cwd, talk=True, keep=(sink,) if channel else ())
+        named = {key: str(sink) if channel and value == channel else value for key, value in environment.items()}
+        child = spawn(words, environment=named, cwd=cwd, talk=True, keep=(sink,) if channel else ())
     except BaseException:
         os.close(source)
         raise

@@ -10,10 +10,12 @@ from glob import iglob
 from handoff.base.process import find
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.checks.commands import TAIL_LINES
+from handoff.checks.frameworks.scripts import seals
 from handoff.checks.frameworks.table import BY_NAME, BY_READER
 from handoff.checks.readers.found import RunOutput, Unreadable
 from handoff.checks.results import Report
-from handoff.checks.runs import sealed
+from handoff.checks.runs import scripts, sealed
+from handoff.checks.runs.broken import TOO_BIG, Broken
 from handoff.checks.runs.limited import run_limited
 from handoff.checks.suite import EXIT, text_of
 
@@ -65,10 +67,12 @@ def run_suite(suite: Suite, *, folders: RunFolders, clock: Clock) -> Report:
         given = [_filled(word, named) for word in words]
         return _run_sealed(suite, report, folders, folder, _Start(python, given, environment), clock)
     line = _filled(suite.command, named, quoted=True)
+    if seals(suite.command):
+        return _run_scripts(suite, report, folders, folder, _Start("/bin/sh", ["-c", line], environment), clock)
     report, output = _run(["/bin/sh", "-c", line], report, folders, folder, environment, clock, suite)[:2]
     if report.trouble or suite.results == EXIT:
         words_of_exit = f"{suite.command} ended with {report.code}" if report.code else ""
-        return report._replace(trouble=report.trouble or words_of_exit)
+        return report._replace(trouble=report.trouble or words_of_exit, named=suite.results != EXIT)
     files = tuple(_written(target)) + tuple(_placed(folder, suite.files))
     size = sum(os.path.getsize(path) for path in files)
     if size > MOST_BYTES:
@@ -108,6 +112,8 @@ def _run(
     words: Sequence[str] = ["/bin/sh", "-c", f'cd {shlex.quote(folder)} || exit 1\nexec "$@"', "sh", *argv]
     if folders.wrap is not None:
         words, environment = folders.wrap(words, environment)
+    if job:
+        environment = {**environment, scripts.VARIABLE: sealed.CHANNEL}
     began, limit = clock.monotonic(), suite.timeout or folders.timeout
     channel = sealed.CHANNEL if job else ""
     ran = run_limited(
@@ -136,8 +142,7 @@ def _run_sealed(suite: Suite, report: Report, folders: RunFolders, folder: str, 
         lender=folders.dependencies,
         owned=folders.owned,
     )
-    if suite.plain:
-        job = sealed.prepare_plain(suite, job)
+    job = sealed.prepare_plain(suite, job) if suite.plain else sealed.looking(suite, job)
     argv = [start.python, "-I", "-B", os.path.join(OURS, "launch.py"), sealed.CHANNEL]
     report, output, said = _run(argv, report, folders, folder, start.environment, clock, suite, job.line())
     if report.trouble:
@@ -148,7 +153,7 @@ def _run_sealed(suite: Suite, report: Report, folders: RunFolders, folder: str, 
     try:
         bodies = sealed.open_lines(said, job, report.code)
         listed, flaws = sealed.read_sealed(bodies, job, found)
-    except sealed.Broken as error:
+    except Broken as error:
         return report._replace(trouble=str(error), fault=error.code)
     code = report.code
     if code == 1 and not any(case.bad for case in listed):
@@ -158,8 +163,33 @@ def _run_sealed(suite: Suite, report: Report, folders: RunFolders, folder: str, 
     return report._replace(code=code, cases=cases, flaws=tuple(flaws), sealed=True, trouble=trouble)
 
 
+def _run_scripts(suite: Suite, report: Report, folders: RunFolders, folder: str, start: _Start, clock: Clock) -> Report:
+    """A JavaScript runner with our reporter in it; where it said nothing at all, its printed words may tell why."""
+    inside = f"{suite.folder}/" if suite.folder else ""
+    canaries = scripts.place_in_files(folder, lambda path: folders.is_test(inside + path))
+    job = sealed.SealedJob(os.urandom(32), {}, canaries)
+    report, output, said = _run(
+        [start.python, *start.words], report, folders, folder, start.environment, clock, suite, job.line()
+    )
+    if report.trouble:
+        return report
+    found = RunOutput(
+        suite=suite, top=folders.top, files=(), output=output, is_test=folders.is_test, foreign=_declared(folder)
+    )
+    try:
+        if not said and report.code:
+            return report._replace(cases=_shown(read(found), folders))
+        listed, flaws = scripts.read_scripts(sealed.open_lines(said, job, report.code), canaries, found)
+    except Unreadable as error:
+        return report._replace(trouble=f"{error} (exit {report.code})")
+    except Broken as error:
+        return report._replace(trouble=str(error), fault=error.code)
+    code = report.code if not canaries or any(case.bad for case in listed) else 0  # a canary of ours is always wrong
+    return report._replace(code=code, cases=_shown(_unique(listed), folders), flaws=tuple(flaws), sealed=True)
+
+
 def _too_big(report: Report, words: str) -> Report:
-    return report._replace(trouble=f"{words}, more than is read", fault=sealed.TOO_BIG)
+    return report._replace(trouble=f"{words}, more than is read", fault=TOO_BIG)
 
 
 def _shown(cases: Sequence[Case], folders: RunFolders) -> tuple[Case, ...]:

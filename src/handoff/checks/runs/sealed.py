@@ -13,7 +13,8 @@ from handoff.checks import results
 from handoff.checks.readers.reasons import python_reason
 from handoff.checks.readers.xml_reports import pytest_words
 from handoff.checks.results import Flaw
-from handoff.checks.runs.canaries import place_canaries
+from handoff.checks.runs.broken import CUT_SHORT, FORGED, Broken
+from handoff.checks.runs.canaries import FORGIVEN, KILLED, place_canaries
 from handoff.checks.support.owned import files_below, helper_names
 
 if TYPE_CHECKING:
@@ -25,27 +26,12 @@ if TYPE_CHECKING:
     from handoff.checks.runs.canaries import Canary
     from handoff.checks.suite import Suite
 
-FORGED, CUT_SHORT, TOO_BIG = "results-forged", "run-cut-short", "results-too-big"
-PATCHED, ALTERED, FORGIVEN, KILLED, HOOK = (
-    "runner-patched",
-    "result-altered",
-    "canary-forgiven",
-    "canary-killed",
-    "hook-added",
-)
+PATCHED, ALTERED, HOOK = "runner-patched", "result-altered", "hook-added"
 CHANNEL = "{channel}"
 _SEAL = 64
 _PYTHONS = ("{python}", "python", "python3")
 _SHELL = frozenset(";&|<>$`(){}*?\n") - {"{", "}"}
 _OWN = ("--junitxml", "--junit-xml")
-
-
-class Broken(Exception):
-    """The lines are not what our launcher wrote, or not all of it; the code says which."""
-
-    def __init__(self, code: str, words: str) -> None:
-        super().__init__(words)
-        self.code = code
 
 
 class SealedJob(Record):
@@ -103,6 +89,11 @@ def prepare(
     return SealedJob(os.urandom(32), told, tuple(place_canaries(folder)))
 
 
+def looking(suite: Suite, job: SealedJob) -> SealedJob:
+    """The same job with what is to be looked at inside the runner."""
+    return job._replace(told={**job.told, "inside": [list(one) for one in suite.inside]})
+
+
 def prepare_plain(suite: Suite, job: SealedJob) -> SealedJob:
     """The same start for functions that are to run without a runner: no canaries, no words."""
     for canary in job.canaries:
@@ -129,7 +120,7 @@ def open_lines(said: bytes, job: SealedJob, code: int) -> list[dict[str, Any]]:
         where = next((body["id"] for body in reversed(bodies) if body["t"] == "case"), "")
         after = f" after {where}" if where else ""
         raise Broken(CUT_SHORT, f"the run ended{after} without the runner's last word (exit {code})")
-    if last["exit"] != code:
+    if last.get("exit", code) != code:
         raise Broken(FORGED, f"the runner ended with {last['exit']}, its process with {code}")
     return bodies
 
@@ -139,6 +130,8 @@ class _Seen:
 
     def __init__(self) -> None:
         self.status, self.text, self.raw, self.seconds, self.held = "", "", "", 0.0, 0
+        self.called: tuple[str, ...] = ()
+        self.emptied = 0
 
     def take(self, body: Mapping[str, Any]) -> None:
         self.seconds += float(body["seconds"])
@@ -150,6 +143,7 @@ class _Seen:
             self.status, self.text = status, str(body["text"])
         if when == "call":
             self.raw, self.held = str(body["raw"]), int(body["held"])
+            self.called, self.emptied = tuple(body["called"]), int(body["emptied"])
 
 
 _WEIGHT = {results.PASSED: 0, results.SKIPPED: 1, results.FAILED: 2, results.ERROR: 2}
@@ -200,7 +194,7 @@ def read_sealed(bodies: Iterable[Mapping[str, Any]], job: SealedJob, found: RunO
         reason = python_reason(one.text, loading=False, foreign=found.foreign, is_test=found.tests) if bad else ""
         message = pytest_words(one.text) if bad else one.text
         case = found.case(found.path(file), inner, one.status, reason, message, one.seconds)
-        cases.append(case._replace(held=one.held))
+        cases.append(case._replace(held=one.held, called=one.called, emptied=one.emptied))
     return [*cases, *opinions], flaws
 
 

@@ -7,10 +7,11 @@ import copy
 import random
 
 from handoff.base.record import TYPE_CHECKING, Record
+from handoff.checks.assertions.assertions import NOT_ASKED
 from handoff.checks.findings import named_finding
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from handoff.checks.findings import Finding
     from handoff.checks.results import Case, Report
@@ -32,11 +33,15 @@ _RAISES = ("raises", "assertRaises", "assertRaisesRegex")
 
 
 class TwinFile(Record):
-    """A test file with twins of one of its tests in place of it: its text, the unchanged copy's name, those of the others."""
+    """A test file with twins of one of its tests in place of it: its text, the names of the twins, and of two unchanged copies.
+
+    `same` must pass; `without` runs last, when what was built for the test has been emptied, and must not.
+    """
 
     text: str
     same: str
     others: tuple[str, ...]
+    without: str
 
 
 def make_twins(text: str, test: str) -> TwinFile | None:
@@ -61,13 +66,13 @@ def make_twins(text: str, test: str) -> TwinFile | None:
     if not variants:
         return None
     copies, names = [], []
-    for one in (original, *variants):
+    for one in (original, *variants, original):
         twin = copy.deepcopy(one)
         twin.name = f"test_{_word()}"
         names.append("::".join([*owners, twin.name]))
         copies.append(twin)
     body[at : at + 1] = copies
-    return TwinFile(ast.unparse(ast.fix_missing_locations(tree)), names[0], tuple(names[1:]))
+    return TwinFile(ast.unparse(ast.fix_missing_locations(tree)), names[0], tuple(names[1:-1]), names[-1])
 
 
 def _word() -> str:
@@ -149,15 +154,20 @@ def _otherwise(value: object) -> int | float | str | bytes | None:
     return b"zq" + value + b"qz" if isinstance(value, bytes) else None
 
 
-def judge_twins(test: str, path: str, twins: TwinFile, reports: Sequence[Report]) -> list[Finding] | None:
-    """What the twins said; None where their run gave no answer."""
-    seen: dict[str, list[Case]] = {
-        case.name.partition("[")[0]: [] for report in reports for case in report.cases if case.file == path
-    }
+def cases_of_twins(path: str, reports: Sequence[Report]) -> dict[str, list[Case]]:
+    """What was said of each test in a file of twins; the rows of a table together."""
+    seen: dict[str, list[Case]] = {}
     for report in reports:
         for case in report.cases:
-            if case.file == path:
-                seen[case.name.partition("[")[0]].append(case)
+            if case.file == path and case.name:
+                seen.setdefault(case.name.partition("[")[0], []).append(case)
+    return seen
+
+
+def judge_twins(
+    test: str, twins: TwinFile, seen: Mapping[str, Sequence[Case]], functions: Sequence[tuple[str, str]] = ()
+) -> list[Finding] | None:
+    """What the twins said; None where their run gave no answer. `functions` are those that were emptied for the last of them."""
     if twins.same not in seen:
         return None
     if any(case.bad for case in seen[twins.same]):
@@ -166,4 +176,10 @@ def judge_twins(test: str, path: str, twins: TwinFile, reports: Sequence[Report]
     if asked and not any(case.bad for name in asked for case in seen[name]):
         words = f"passes also where it asks for something else ({len(asked)} copies of it did)"
         return [named_finding(INSENSITIVE, words, [test])]
+    entered = {one for case in seen[twins.same] for one in case.called}
+    went = any(f"{path}:{name}" in entered for path, name in functions)
+    last = seen.get(twins.without, ())
+    if went and last and all(case.emptied and not case.bad for case in last):
+        words = "passes also when the functions that were built for it are empty: it asks about something else"
+        return [named_finding(NOT_ASKED, words, [test])]
     return []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from handoff.base.record import TYPE_CHECKING
+from handoff.checks.assertions.assertions import read_tests
 from handoff.checks.findings import Finding, first_line, named_finding
 from handoff.checks.results import ASSERTION, COLLECTION, MISSING, PASSED, SKIPPED
 
@@ -62,9 +63,9 @@ def find_neighbours(changes: Iterable[FileChange], allowed: str) -> list[Finding
     excused = allowed.partition("changes:")[2]
     found = []
     for change in changes:
-        if not change.is_test or not change.path.endswith(".py") or change.before is None or change.after is None:
+        if not change.is_test or change.before is None or change.after is None:
             continue
-        old, new = _tests(change.before), _tests(change.after)
+        old, new = (_shapes(change.path, text) for text in (change.before, change.after))
         for name, shape in old.items():
             if name in new and new[name] != shape and name.rpartition("::")[2] not in excused:
                 found.append(f"{change.path}::{name}")
@@ -72,6 +73,13 @@ def find_neighbours(changes: Iterable[FileChange], allowed: str) -> list[Finding
         [named_finding(NEIGHBOUR, "is a test that was there before, and it says something else now", found)]
         if found
         else []
+    )
+
+
+def _shapes(path: str, text: str) -> dict[str, str]:
+    """Each test of a file with what it says, whatever its layout."""
+    return (
+        _tests(text) if path.endswith(".py") else {name: facts.body for name, facts in read_tests(path, text).items()}
     )
 
 

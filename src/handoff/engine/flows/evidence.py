@@ -9,6 +9,7 @@ from handoff.checks.findings import baseline_of
 from handoff.checks.judge import NOTHING_NEW, TEST_CHANGED
 from handoff.engine.flows.fence import PhaseFault
 from handoff.engine.proof import strength, test_runs
+from handoff.engine.proof.first_suite import NO_SUITE, make_suite
 from handoff.git.notes.record import GREEN, MOST_NAMES, MUTANTS, RED, Check
 
 if TYPE_CHECKING:
@@ -219,3 +220,20 @@ def _survivors(measured: strength.Measured) -> tuple[PhaseFault, ...]:
 
 def _listed(names: list[str]) -> str:
     return "; ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+
+
+def first_suite(app: App, state: FlowState, tree: str, text: str) -> tuple[str, tuple[PhaseFault, ...], dict[str, Any]]:
+    """In a project without tests the list also says what runs them: the tree with it, or the fault; what the flow keeps of it."""
+    if state.suites:
+        return tree, (), {}
+    made = make_suite(
+        app,
+        checkout=state.flow_checkout,
+        tree=tree,
+        text=text,
+        repository=state.flow.repository,
+        list_name=state.workflow.test_list,
+    )
+    if made.refused:
+        return tree, (PhaseFault(NO_SUITE, made.refused),), {}
+    return made.tree, (), {"suites": [suite.record() for suite in made.suites]}

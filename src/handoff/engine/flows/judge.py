@@ -129,18 +129,19 @@ def _baseline(app: App, state: FlowState, left: PhaseWork) -> PhaseVerdict:
 
 
 def _test_list(app: App, state: FlowState, left: PhaseWork) -> PhaseVerdict:
-    del app
     name = state.workflow.test_list
     before, after = (state.flow_checkout.read(tree, name) or "" for tree in (state.flow.head, left.tree))
     faults = tuple(PhaseFault(one.code, one.words) for one in test_list.judge(before, after))
+    tree, refused, suites = evidence.first_suite(app, state, left.tree, after)
+    faults += refused
     faults += _unplanned(state, faults, any_open=bool(next_test(after)), what=f"an open test ('- [ ] …') to {name}")
     test, counts = next_test(after), test_list.counts(after)
     words = f"{counts['open']} open, {counts['done']} done"
     return PhaseVerdict(
         outcome="open" if test else "complete",
-        tree=left.tree,
+        tree=tree,
         faults=faults,
-        facts={"test": test, "new": [], "new_test": "", "planned": True},
+        facts={"test": test, "new": [], "new_test": "", "planned": True, **suites},
         subject=f"{test} comes next ({words})" if test else f"every test of the list is done ({words})",
     )
 

@@ -14,6 +14,7 @@ from handoff.board import gates
 from handoff.checks.suite import plain_command
 from handoff.engine.flows import documents, evidence
 from handoff.engine.flows.state import NO_PATH, owned_patterns
+from handoff.engine.proof.first_suite import ask_for_suite
 from handoff.engine.sessions.agent_programs import own_words
 from handoff.workflows import test_list
 
@@ -104,7 +105,8 @@ def _test_list(app: App, state: FlowState) -> str:
 
 
 def _known_tests(app: App, state: FlowState) -> str:
-    del app
+    if not state.suites and state.keeps_list:
+        return ask_for_suite(app, state.workflow.test_list)
     known = state.flow.facts.get("baseline", {})
     lines = []
     for name, words in (

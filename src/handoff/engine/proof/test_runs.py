@@ -168,12 +168,12 @@ def _lender(place: Location) -> str:
 
 def _borrow(suites: Sequence[Suite], lender: str, tree: str) -> list[str]:
     """Link folders of dependencies into the tree where it has none of its own; what must be readable inside the sandbox."""
-    visible = []
+    visible: list[str] = []
     for link in dict.fromkeys(link for suite in suites for link in suite.links):
         source, target = os.path.join(lender, link), os.path.join(tree, link)
         if not os.path.isdir(source):
             continue
-        visible.append(source)
+        visible += dict.fromkeys((source, os.path.realpath(source)))  # it may be a link to where packages really are
         if not os.path.lexists(target) and os.path.isdir(os.path.dirname(target)):
             if os.path.basename(link) == "node_modules":
                 _borrow_packages(source, target)

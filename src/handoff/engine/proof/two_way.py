@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shlex
 
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.checks.assertions.assertions import FEWER, find_split
@@ -12,9 +10,10 @@ from handoff.checks.findings import Finding, named_finding
 from handoff.checks.runs.sealed import runner_words
 from handoff.checks.support import planted, two_way
 from handoff.checks.support.opinions import judge_opinions, plain_test
-from handoff.checks.support.stands_on import Standing, find_standing
-from handoff.checks.support.twins import MOST_TESTS, judge_twins, make_twins
-from handoff.engine.proof import test_runs
+from handoff.checks.support.stands_on import SOURCES, Standing, find_standing
+from handoff.checks.support.twins import MOST_TESTS
+from handoff.engine.proof import test_runs, twin_runs
+from handoff.engine.proof.twin_runs import NOT_PROBED, PROBE_SECONDS, split_id
 from handoff.git.workspaces.scratch import Changed
 
 if TYPE_CHECKING:
@@ -23,12 +22,10 @@ if TYPE_CHECKING:
     from handoff.checks.findings import Baseline, FileChange, Judgement
     from handoff.checks.results import Report
     from handoff.checks.suite import Suite
-    from handoff.checks.support.twins import TwinFile
     from handoff.engine.app import App
     from handoff.git.commits.phases import FlowCheckout
 
-SUPPORT, GOLDEN, NOT_RUN, NOT_PROBED = "support-changed", "golden-changed", "assertion-not-run", "not-probed"
-PROBE_SECONDS = 60.0
+SUPPORT, GOLDEN, NOT_RUN = "support-changed", "golden-changed", "assertion-not-run"
 _TEST_FILE = re.compile(r"(?:^|/)(?:test_[^/]*|[^/]*_test)\.py$|\.(?:test|spec)\.[^/]*$")
 _LINK = "120000"
 
@@ -67,7 +64,7 @@ def look_at(app: App, *, checkout: FlowCheckout, head: str, tree: str, suites: S
     touched = [change.path for change in changes if change.path in listed]
     standing = Standing()
     if any(not change.is_test for change in changes) and touched:
-        sources = {path: sha for path, sha in listed.items() if path.endswith(".py")}
+        sources = {path: sha for path, sha in listed.items() if SOURCES.search(path)}
         texts = differing.texts(list(sources.values()))
         standing = find_standing({path: texts.get(sha, "") for path, sha in sources.items()}, touched, owned.covers)
     links = tuple(path for path, mode in differing.modes(head, tree).items() if mode == _LINK)
@@ -97,7 +94,7 @@ def weigh_green(
     if began:
         judgement = judgement.adding(_without_support(change, began, new, probe))
     if judgement.ok:
-        judgement = judgement.adding(_twins(change, new, probe))
+        judgement = judgement.adding(twin_runs.probe_new(change, new, probe))
     return judgement.adding(_opinions(change, new, probe)) if judgement.ok else judgement
 
 
@@ -105,13 +102,26 @@ def weigh_refactor(change: JudgedChange, judgement: Judgement, *, probe: Probe, 
     """Refactored: old tests hold on the new code and new tests on the old, wherever both were touched."""
     judgement = judgement.adding([*_ground(change), *_kept(change)])
     support = change.support
+    if any(one.code != FEWER for one in judgement.faults):
+        return judgement
+    twins = twin_runs.about_refactoring(change, probe.suites)
+    if not (support and change.code):
+        judgement = judgement.adding(_twins(change, twins, probe))
     if not support or any(one.code != FEWER for one in judgement.faults):
         return judgement
     old = probe.run(change.checkout.tree_from(change.tree, change.head, support), probe.suites)
     added = two_way.judge_old_tests(known, old) if change.code else []
     if change.code:
-        new = probe.run(change.checkout.tree_from(change.head, change.tree, support), probe.suites)
-        added += two_way.judge_new_tests(known, new)
+        # the twins of changed tests run along: what a test takes, it takes on the old code too
+        beside = {path: text for one in twins for path, text in one.texts().items()}
+        tree = change.checkout.tree_with(change.checkout.tree_from(change.head, change.tree, support), dict(beside))
+        new = probe.run(tree, probe.suites)
+        for one in twins:
+            added += twin_runs.judge_refactoring(change, one, new, probe, on_old_code=True)
+        kept = [
+            report._replace(cases=tuple(case for case in report.cases if case.file not in beside)) for report in new
+        ]
+        added += two_way.judge_new_tests(known, kept)
         if any(one.code == two_way.INTERFACE for one in added):
             added += two_way.find_lost_constants(change.changes)
     before, after = two_way.held_by_test(old), two_way.held_by_test(probe.reports)
@@ -125,6 +135,14 @@ def weigh_refactor(change: JudgedChange, judgement: Judgement, *, probe: Probe, 
         if one.code == FEWER and all(_held_all(name, before, after) for name in one.names)
     ]
     return judgement.without(seen).adding(added)
+
+
+def _twins(change: JudgedChange, twins: Sequence[twin_runs.TwinTests], probe: Probe) -> list[Finding]:
+    found: list[Finding] = []
+    for one in twins:
+        reports = probe.run(change.checkout.tree_with(change.tree, dict(one.texts())), [one.line()])
+        found += twin_runs.judge_refactoring(change, one, reports, probe)
+    return found
 
 
 def _opinions(change: JudgedChange, new: Sequence[str], probe: Probe) -> list[Finding]:
@@ -207,12 +225,6 @@ def _asserts(change: JudgedChange, name: str) -> bool:
     return two_way.asserts_plainly(change.checkout.read(change.tree, path) or "", test)
 
 
-def split_id(name: str) -> tuple[str, str]:
-    """File and test of a test's id."""
-    place, _, test = name.partition("::")
-    return place.partition(":")[2], test
-
-
 def _held_all(name: str, before: dict[str, int], after: dict[str, int]) -> bool:
     """Whether a test whose text asserts less was seen to assert as much as before."""
     return any(whole.endswith(f":{name}") and 0 < number <= after.get(whole, 0) for whole, number in before.items())
@@ -226,33 +238,3 @@ def _without_support(change: JudgedChange, began: str, new: Sequence[str], probe
     if not helpers:
         return []
     return two_way.judge_without(new, probe.run(change.checkout.tree_from(change.tree, began, helpers), probe.suites))
-
-
-def _twins(change: JudgedChange, new: Sequence[str], probe: Probe) -> list[Finding]:
-    """Copies of the new tests that ask for something else; in one short run for each suite that can be sealed."""
-    found: list[Finding] = []
-    for suite in probe.suites:
-        mine = [name for name in new if name.startswith(f"{suite.name}:")] if runner_words(suite) is not None else []
-        made: dict[str, tuple[str, TwinFile]] = {}
-        files: dict[str, str] = {}
-        for name in mine[:MOST_TESTS]:
-            path, test = split_id(name)
-            text = change.checkout.read(change.tree, path)
-            twins = make_twins(text or "", test) if path.endswith(".py") else None
-            if twins is not None:
-                beside = f"{os.path.dirname(path)}/".lstrip("/") + f"test_{os.urandom(5).hex()}.py"
-                files[beside], made[name] = twins.text, (beside, twins)
-        if not made:
-            continue
-        inside = len(suite.folder) + 1 if suite.folder else 0
-        ids = [f"{path[inside:]}::{test}" for path, twins in made.values() for test in (twins.same, *twins.others)]
-        line = suite._replace(command=f"{suite.command} {shlex.join(ids)}", timeout=PROBE_SECONDS)
-        reports = probe.run(change.checkout.tree_with(change.tree, dict(files)), [line])
-        for name, (path, twins) in made.items():
-            said = judge_twins(name, path, twins, reports)
-            found += (
-                said
-                if said is not None
-                else [Finding(NOT_PROBED, f"{name} was not probed: its copies gave no result.", (name,), noted=True)]
-            )
-    return found

@@ -108,7 +108,7 @@ def test_words_that_are_wrong_are_said_before_anything_is_made(cli, repo):
     assert "not both" in cli("flow", "start", "review", "--request", "x", "--from", "y", code=2).err
     assert "No flow is under way" in cli("flow", "list").out
     assert "No flow is under way" in cli("flow", "step", code=1).err
-    assert "No test suite was found" in cli("flow", "start", "tdd", "--request", "x", code=1).err
+    assert "No test suite was found" in cli("flow", "start", "tdd-strict", "--request", "x", code=1).err
     cli("flow", "start", "review", "--request", "x", "--id", "one")
     assert "No agent was chosen for the role 'implementer'" in cli("flow", "step", code=1).err
     assert "is a phase of a flow" in cli("task", "claim", "one/1-implement", code=3).err
