@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Any
 
+UNITTEST = "{python} {ours}/unittest_results.py {results}"
 EXIT = "exit"  # nothing but the exit code says how it went
 # Folders that hold other people's code or what a build left behind.
 _PASSED_BY = frozenset(

@@ -1,4 +1,4 @@
-"""Who is judged does not write the judgement: runs of pytest that are started clean, sealed, and read within limits."""
+"""Who is judged does not write the judgement: runs of pytest and unittest that are started clean, sealed, and read within limits."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from handoff.checks.runs.sealed import runner_words
 from handoff.checks.suite import Suite
-from suites import PYTHON, Project, codes, use_this_python
+from suites import PYTHON, UNITTEST, Project, codes, use_this_python
 
 TESTS = "tests/test_calc.py"
 WRONG = "def add(a, b):\n    return a - b\n"
@@ -115,6 +115,21 @@ def test_a_project_that_has_hooks_and_options_of_its_own_is_judged_by_them(repo,
 )
 def test_only_a_line_that_calls_pytest_and_nothing_else_can_be_sealed(line, words):
     assert runner_words(Suite(name="x", framework="pytest", folder="", command=line, results="pytest")) == words
+
+
+def test_a_run_of_unittest_is_sealed_too(repo):
+    project = Project(repo, UNITTEST)
+    project.know()
+    (report,) = project.run()
+    assert (report.sealed, report.flaws, [case.status for case in report.cases]) == (True, (), ["passed"])
+    patch = "import unittest\nunittest.TestCase.assertEqual = lambda *given: None\n"
+    for code, wanted in (
+        ("import os\nos._exit(0)\n", ["run-cut-short", "did-not-run"]),
+        (FORGER, ["results-forged", "did-not-run"]),
+        (patch + WRONG, ["runner-patched", "canary-forgiven"]),
+    ):
+        assert codes(project.phase("refactor", {"calc.py": code})) == wanted
+    assert project.phase("refactor", {"calc.py": UNITTEST["calc.py"] + "\n"}).findings == ()
 
 
 def test_a_results_file_of_300_megabytes_is_refused_and_not_read(repo):

@@ -13,7 +13,7 @@ from handoff.checks.readers import json_reports as own
 from handoff.checks.readers import text_reports as text
 from handoff.checks.readers import xml_reports as xml
 from handoff.checks.readers.silence import not_built, not_loaded, nothing_ran
-from handoff.checks.suite import EXIT, Folder, Suite, text_of
+from handoff.checks.suite import EXIT, UNITTEST, Folder, Suite, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -114,7 +114,7 @@ def _unittest(folder: Folder) -> str:
     pytest, tests = _python_tests(folder)
     texts = [] if pytest else [text_of(os.path.join(folder.path, path)) for path in tests[:50]]
     used = texts and all("unittest" in text and "pytest" not in text for text in texts)
-    return "{python} {ours}/unittest_results.py {results}" if used else ""
+    return UNITTEST if used else ""
 
 
 def _pytest(folder: Folder) -> str:

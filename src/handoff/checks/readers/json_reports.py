@@ -33,7 +33,7 @@ def _load(found: RunOutput) -> Any:
         raise Unreadable(f"the results of {found.suite.framework} are not JSON: {error}") from None
 
 
-def _last_words(text: str) -> str:
+def last_words(text: str) -> str:
     """What an exception says at the end of its traceback, without the lines of source above it."""
     lines = text.rstrip().splitlines()
     last = max((number for number, line in enumerate(lines) if line.startswith("  File ")), default=-1)
@@ -52,7 +52,7 @@ def unittest(found: RunOutput) -> list[results.Case]:
             reason = python_reason(text, loading=one["loading"], foreign=found.foreign, is_test=found.tests)
         file = found.path(one["file"] or one["module"].replace(".", "/") + ".py")
         name = one["name"].replace(".", "::")
-        cases.append(found.case(file, name, one["status"], reason, _last_words(text), one["seconds"]))
+        cases.append(found.case(file, name, one["status"], reason, last_words(text), one["seconds"]))
     return cases
 
 

@@ -156,7 +156,7 @@ def main(fd: int) -> int:
         return 1
     witness = load_ours(f"{runner}_witness")
     sys.argv = [runner if runner != "plain" else ""]
-    code = int(witness.run(say, job, lambda: open_tree(job)))
+    code = int(witness.run(say, job, lambda: open_tree(job), load_ours))
     say({"t": "end", "exit": code})
     return code
 

@@ -22,7 +22,9 @@ def shift_clock() -> None:
         setattr(time, name, lambda real=real, more=_LATER * factor: real() + more)
 
 
-def run(say: Callable[[dict[str, Any]], None], job: dict[str, Any], open_tree: Callable[[], object]) -> int:
+def run(
+    say: Callable[[dict[str, Any]], None], job: dict[str, Any], open_tree: Callable[[], object], _ours: object = None
+) -> int:
     """Each function in a module of its own; whatever it raises is its answer."""
     if job["later"]:
         shift_clock()

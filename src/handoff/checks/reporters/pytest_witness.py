@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import builtins
 import hashlib
-import importlib
 import os
 import sys
 
@@ -13,6 +11,7 @@ import pytest
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from types import ModuleType
     from typing import Any
 
 _LONGEST = 40_000
@@ -21,7 +20,6 @@ _RUNNER = (
     " _pytest.outcomes _pytest.fixtures _pytest.assertion.util _pytest.assertion.rewrite _pytest._code.code _pytest.python_api"
     " _pytest.raises _pytest.terminal pluggy._callers pluggy._execution pluggy._caller pluggy._hooks pluggy._manager pluggy._result unittest.case unittest.suite"
 ).split()
-_BUILTINS = "AssertionError BaseException Exception isinstance issubclass len getattr type repr any all sorted".split()
 # Hooks by which a result can become another one, or a test can go missing.
 _RESULT_HOOKS = frozenset(
     """pytest_runtest_makereport pytest_pyfunc_call pytest_runtest_call pytest_runtest_protocol pytest_runtest_setup
@@ -30,39 +28,6 @@ _RESULT_HOOKS = frozenset(
     pytest_deselected pytest_sessionfinish pytest_report_teststatus pytest_exception_interact pytest_fixture_setup
     pytest_assertion_pass pytest_generate_tests pytest_collection pytest_cmdline_main pytest_report_from_serializable""".split()
 )
-
-
-def code_of(value: Any) -> Any:
-    """The code behind a function, method or property."""
-    for name in ("__func__", "fget"):
-        value = getattr(value, name, value)
-    return getattr(value, "__code__", None)
-
-
-def fingerprints() -> dict[str, Any]:
-    """The code of every function of the runner, by name; whoever changes one is seen."""
-    found: dict[str, Any] = {f"builtins.{name}": getattr(builtins, name) for name in _BUILTINS}
-    for name in _RUNNER:
-        module = sys.modules.get(name)
-        if module is None:
-            try:
-                module = importlib.import_module(name)
-            except ImportError:
-                continue
-        for label, value in list(vars(module).items()):
-            if isinstance(value, type) and value.__module__ == name:
-                for inner, member in list(vars(value).items()):
-                    if (code := code_of(member)) is not None:
-                        found[f"{name}.{label}.{inner}"] = code
-            elif (code := code_of(value)) is not None:
-                found[f"{name}.{label}"] = code
-    return found
-
-
-def changed_parts(before: dict[str, Any]) -> list[str]:
-    """Which of them are others now."""
-    now = fingerprints()
-    return sorted(name for name, value in before.items() if now.get(name) is not value)
 
 
 def digest(code: Any) -> str:
@@ -135,7 +100,8 @@ def _file(module: Any) -> str:
 class Witness:
     """Says what happens, as it happens."""
 
-    def __init__(self, say: Callable[[dict[str, Any]], None], job: dict[str, Any]) -> None:
+    def __init__(self, say: Callable[[dict[str, Any]], None], job: dict[str, Any], prints: ModuleType) -> None:
+        self._prints = prints
         self._say, self._top = say, os.path.realpath(job["tree"]) + os.sep
         self._raw: dict[str, str] = {}
         self._before: dict[str, Any] = {}
@@ -152,7 +118,7 @@ class Witness:
         self.opened()
         fresh = [name for name in self._support if name not in sys.modules]
         pytest.register_assert_rewrite(*fresh)
-        self._before = fingerprints()
+        self._before = self._prints.fingerprints(_RUNNER)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_cmdline_main(self, config: Any) -> None:
@@ -236,7 +202,7 @@ class Witness:
         for name in _RESULT_HOOKS:
             caller = getattr(config.pluginmanager.hook, name, None)  # config.hook is wrapped in older versions
             for one in caller.get_hookimpls() if caller is not None else ():
-                code = code_of(one.function)
+                code = self._prints.code_of(one.function)
                 file = os.path.realpath(code.co_filename) if code is not None else ""
                 if file.startswith(self._top):
                     found.add(f"{file[len(self._top) :]}:{name}:{digest(code)}")
@@ -244,7 +210,7 @@ class Witness:
 
     def last(self) -> None:
         """Whether the runner is the one it was before anything of the tree was loaded."""
-        self._say({"t": "patched", "names": changed_parts(self._before)})
+        self._say({"t": "patched", "names": self._prints.changed_parts(self._before, _RUNNER)})
 
 
 def _text(report: Any) -> str:
@@ -254,9 +220,14 @@ def _text(report: Any) -> str:
     return text if len(text) <= _LONGEST else text[: _LONGEST // 4] + "\n…\n" + text[-_LONGEST // 4 * 3 :]
 
 
-def run(say: Callable[[dict[str, Any]], None], job: dict[str, Any], open_tree: Callable[[], Callable[[], None]]) -> int:
+def run(
+    say: Callable[[dict[str, Any]], None],
+    job: dict[str, Any],
+    open_tree: Callable[[], Callable[[], None]],
+    ours: Callable[[str], ModuleType],
+) -> int:
     """pytest as the project has it; the exit code."""
-    witness = Witness(say, job)
+    witness = Witness(say, job, ours("fingerprints"))
     words = [*job["words"], "-o", f"cache_dir={job['cache']}", "-o", "enable_assertion_pass_hook=true"]
     witness.opened = open_tree()
     code = int(pytest.main(words, plugins=[witness]))

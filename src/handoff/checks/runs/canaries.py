@@ -30,15 +30,15 @@ class Canary(Record):
         return os.path.dirname(self.path)
 
 
-def place_canaries(folder: str) -> list[Canary]:
-    """Write them beside the tests below `folder`, named as the tests there are."""
+def place_canaries(folder: str, *, classes: bool = False) -> list[Canary]:
+    """Write them beside the tests below `folder`, named as the tests there are; as methods of a class where the runner wants that."""
     chance = random.SystemRandom()
     found = []
     for at, before, after in _test_folders(folder):
         word = random_word(chance)
-        canary = Canary(
-            os.path.join(at, f"{before}{word}{after}.py"), f"test_{random_word(chance)}", f"test_{random_word(chance)}"
-        )
+        owner = f"{random_word(chance).title()}::" if classes else ""
+        names = [f"{owner}test_{random_word(chance)}" for _ in range(2)]
+        canary = Canary(os.path.join(at, f"{before}{word}{after}.py"), *names)
         path = os.path.join(folder, canary.path)
         if not os.path.lexists(path):
             with open(path, "x", encoding="utf-8") as file:
@@ -66,9 +66,16 @@ def random_word(chance: random.SystemRandom) -> str:
 
 def _text(canary: Canary, chance: random.SystemRandom) -> str:
     """Ordinary sums; of the two tests, in any order, one is wrong."""
+    owner = canary.right.rpartition("::")[0]
     parts = []
     for name, off in ((canary.right, 0), (canary.wrong, chance.randint(1, 9))):
         one, two = chance.randint(10, 99), chance.randint(10, 99)
-        parts.append(f"def {name}():\n    total = sum([{one}, {two}])\n    assert total == {one + two + off}\n")
+        sums = f"total = sum([{one}, {two}])"
+        if owner:
+            ask = f"self.assertEqual(total, {one + two + off})"
+            parts.append(f"    def {name.rpartition('::')[2]}(self):\n        {sums}\n        {ask}\n")
+        else:
+            parts.append(f"def {name}():\n    {sums}\n    assert total == {one + two + off}\n")
     chance.shuffle(parts)
-    return "\n\n".join(parts)
+    head = f"import unittest\n\n\nclass {owner}(unittest.TestCase):\n" if owner else ""
+    return head + "\n\n".join(parts)

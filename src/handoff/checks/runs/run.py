@@ -17,7 +17,7 @@ from handoff.checks.results import Report
 from handoff.checks.runs import scripts, sealed
 from handoff.checks.runs.broken import TOO_BIG, Broken
 from handoff.checks.runs.limited import run_limited
-from handoff.checks.suite import EXIT, text_of
+from handoff.checks.suite import EXIT, UNITTEST, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -58,14 +58,9 @@ def run_suite(suite: Suite, *, folders: RunFolders, clock: Clock) -> Report:
     target = os.path.join(folders.scratch, f"results-{os.urandom(4).hex()}")
     named = {"{results}": target, "{folder}": folder, "{ours}": OURS, "{python}": _python(suite, folders)}
     environment = {**folders.environment, **{key: _filled(value, named) for key, value in suite.environment}}
-    if suite.plain:
-        quiet = {key: value for key, value in environment.items() if not key.startswith(("PYTEST_", "PYTHON"))}
-        start = _Start(named["{python}"], [], quiet)
+    start = _sealed_start(suite, folders, named, environment)
+    if start is not None:
         return _run_sealed(suite, report, folders, folder, start, clock)
-    words = sealed.runner_words(suite)
-    if words is not None and (python := _interpreter(suite, folders, named["{python}"])):
-        given = [_filled(word, named) for word in words]
-        return _run_sealed(suite, report, folders, folder, _Start(python, given, environment), clock)
     line = _filled(suite.command, named, quoted=True)
     if seals(suite.command):
         return _run_scripts(suite, report, folders, folder, _Start("/bin/sh", ["-c", line], environment), clock)
@@ -95,6 +90,22 @@ class _Start(Record):
     python: str
     words: list[str]
     environment: dict[str, str]
+    runner: str = "pytest"
+
+
+def _sealed_start(
+    suite: Suite, folders: RunFolders, named: Mapping[str, str], environment: dict[str, str]
+) -> _Start | None:
+    """How our launcher runs this suite; None where it cannot."""
+    python = named["{python}"]
+    if suite.plain:
+        quiet = {key: value for key, value in environment.items() if not key.startswith(("PYTEST_", "PYTHON"))}
+        return _Start(python, [], quiet)
+    if suite.command == UNITTEST:
+        return _Start(python, [], environment, "unittest")
+    words = sealed.runner_words(suite)
+    found = _interpreter(suite, folders, python) if words is not None else ""
+    return _Start(found, [_filled(word, named) for word in words or ()], environment) if found else None
 
 
 def _run(
@@ -141,6 +152,7 @@ def _run_sealed(suite: Suite, report: Report, folders: RunFolders, folder: str, 
         scratch=folders.scratch,
         lender=folders.dependencies,
         owned=folders.owned,
+        runner=start.runner,
     )
     job = sealed.prepare_plain(suite, job) if suite.plain else sealed.looking(suite, job)
     argv = [start.python, "-I", "-B", os.path.join(OURS, "launch.py"), sealed.CHANNEL]

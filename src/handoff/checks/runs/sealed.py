@@ -10,6 +10,7 @@ import shlex
 
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.checks import results
+from handoff.checks.readers.json_reports import last_words
 from handoff.checks.readers.reasons import python_reason
 from handoff.checks.readers.xml_reports import pytest_words
 from handoff.checks.results import Flaw
@@ -18,7 +19,7 @@ from handoff.checks.runs.canaries import FORGIVEN, KILLED, place_canaries
 from handoff.checks.support.owned import files_below, helper_names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any
 
     from handoff.checks.readers.found import RunOutput
@@ -72,12 +73,19 @@ def runner_words(suite: Suite) -> list[str] | None:
 
 
 def prepare(
-    words: Sequence[str], *, folder: str, top: str, scratch: str, lender: str, owned: Sequence[str]
+    words: Sequence[str],
+    *,
+    folder: str,
+    top: str,
+    scratch: str,
+    lender: str,
+    owned: Sequence[str],
+    runner: str = "pytest",
 ) -> SealedJob:
     """Canaries in their places, a fresh key, and what the launcher has to know."""
     source = os.path.join(folder, "src")
     told = {
-        "runner": "pytest",
+        "runner": runner,
         "tree": top,
         "lender": lender,
         "words": list(words),
@@ -86,7 +94,7 @@ def prepare(
         "support": helper_names(files_below(folder)),
         "cache": os.path.join(scratch, f"cache-{os.urandom(4).hex()}"),
     }
-    return SealedJob(os.urandom(32), told, tuple(place_canaries(folder)))
+    return SealedJob(os.urandom(32), told, tuple(place_canaries(folder, classes=runner == "unittest")))
 
 
 def looking(suite: Suite, job: SealedJob) -> SealedJob:
@@ -151,6 +159,7 @@ _WEIGHT = {results.PASSED: 0, results.SKIPPED: 1, results.FAILED: 2, results.ERR
 
 def read_sealed(bodies: Iterable[Mapping[str, Any]], job: SealedJob, found: RunOutput) -> tuple[list[Case], list[Flaw]]:
     """The cases without our canaries, and what about the run is not as it must be."""
+    shorten = last_words if job.told.get("runner") == "unittest" else pytest_words
     seen: dict[str, _Seen] = {}
     loads: list[Mapping[str, Any]] = []
     flaws: list[Flaw] = []
@@ -183,7 +192,7 @@ def read_sealed(bodies: Iterable[Mapping[str, Any]], job: SealedJob, found: RunO
             raise Broken(CUT_SHORT, "the runner broke: " + str(body["text"]).strip().rpartition("\n")[2])
     flaws += _canary_flaws(job.canaries, seen)
     ours = {canary.path.replace(os.sep, "/") for canary in job.canaries}
-    cases = [_loaded(found, body) for body in loads if body["id"] not in ours]
+    cases = [_loaded(found, body, shorten) for body in loads if body["id"] not in ours]
     for name, one in seen.items():
         file, _, inner = name.partition("::")
         if file in ours:
@@ -192,19 +201,19 @@ def read_sealed(bodies: Iterable[Mapping[str, Any]], job: SealedJob, found: RunO
             flaws.append(Flaw(ALTERED, name, f"{name} raised {one.raw} and was reported as passed"))
         bad = one.status in (results.FAILED, results.ERROR)
         reason = python_reason(one.text, loading=False, foreign=found.foreign, is_test=found.tests) if bad else ""
-        message = pytest_words(one.text) if bad else one.text
+        message = shorten(one.text) if bad else one.text
         case = found.case(found.path(file), inner, one.status, reason, message, one.seconds)
         cases.append(case._replace(held=one.held, called=one.called, emptied=one.emptied))
     return [*cases, *opinions], flaws
 
 
-def _loaded(found: RunOutput, body: Mapping[str, Any]) -> Case:
+def _loaded(found: RunOutput, body: Mapping[str, Any], shorten: Callable[[str], str]) -> Case:
     """A file, or a class in it, that did not load or skipped itself."""
     file, text = str(body["id"]).partition("::")[0], str(body["text"])
     if body["outcome"] == "skipped":
         return found.case(found.path(file), "", results.SKIPPED, message=text)
     reason = python_reason(text, loading=True, foreign=found.foreign, is_test=found.tests)
-    return found.case(found.path(file), "", results.ERROR, reason, pytest_words(text))
+    return found.case(found.path(file), "", results.ERROR, reason, shorten(text))
 
 
 def _hook(name: str) -> Flaw:
