@@ -22,15 +22,49 @@ from handoff.checks.support.twins import (
 from handoff.engine.proof import test_runs
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from handoff.checks.findings import FileChange
     from handoff.checks.results import Report
     from handoff.checks.suite import Suite
+    from handoff.checks.support.stands_on import Standing
     from handoff.checks.support.twins import TwinFile
-    from handoff.engine.proof.two_way import JudgedChange, Probe
+    from handoff.git.commits.phases import FlowCheckout
 
 NOT_PROBED, NOT_CALLED = "not-probed", "subject-not-called"
 PROBE_SECONDS = 60.0
+
+
+class JudgedChange(Record):
+    """What a phase changed since the last good tree, and how trees of it are run."""
+
+    checkout: FlowCheckout
+    head: str
+    tree: str
+    changes: tuple[FileChange, ...]
+    standing: Standing
+    before: tuple[str, ...]
+    links: tuple[str, ...]
+
+    @property
+    def support(self) -> list[str]:
+        """The changed paths that are test, or that tests stand on."""
+        stood = self.standing.helpers | self.standing.golden
+        return [change.path for change in self.changes if change.is_test or change.path in stood]
+
+    @property
+    def code(self) -> list[str]:
+        """The changed paths that are neither."""
+        support = set(self.support)
+        return [change.path for change in self.changes if change.path not in support]
+
+
+class Probe(Record):
+    """The run of the phase's tree, the suites, and how another tree is run."""
+
+    reports: tuple[Report, ...]
+    suites: tuple[Suite, ...]
+    run: Callable[[str, Sequence[Suite]], Sequence[Report]]
 
 
 class TwinTests(Record):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from handoff.base.record import TYPE_CHECKING, Record
+from handoff.base.record import TYPE_CHECKING
 from handoff.checks.assertions.assertions import FEWER, find_split
 from handoff.checks.findings import Finding, named_finding
 from handoff.checks.runs.sealed import runner_words
@@ -13,13 +13,13 @@ from handoff.checks.support.opinions import judge_opinions, plain_test
 from handoff.checks.support.stands_on import SOURCES, Standing, find_standing
 from handoff.checks.support.twins import MOST_TESTS
 from handoff.engine.proof import test_runs, twin_runs
-from handoff.engine.proof.twin_runs import NOT_PROBED, PROBE_SECONDS, split_id
+from handoff.engine.proof.twin_runs import NOT_PROBED, PROBE_SECONDS, JudgedChange, Probe, split_id
 from handoff.git.workspaces.scratch import Changed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-    from handoff.checks.findings import Baseline, FileChange, Judgement
+    from handoff.checks.findings import Baseline, Judgement
     from handoff.checks.results import Report
     from handoff.checks.suite import Suite
     from handoff.engine.app import App
@@ -28,30 +28,6 @@ if TYPE_CHECKING:
 SUPPORT, GOLDEN, NOT_RUN = "support-changed", "golden-changed", "assertion-not-run"
 _TEST_FILE = re.compile(r"(?:^|/)(?:test_[^/]*|[^/]*_test)\.py$|\.(?:test|spec)\.[^/]*$")
 _LINK = "120000"
-
-
-class JudgedChange(Record):
-    """What a phase changed since the last good tree, and how trees of it are run."""
-
-    checkout: FlowCheckout
-    head: str
-    tree: str
-    changes: tuple[FileChange, ...]
-    standing: Standing
-    before: tuple[str, ...]
-    links: tuple[str, ...]
-
-    @property
-    def support(self) -> list[str]:
-        """The changed paths that are test, or that tests stand on."""
-        stood = self.standing.helpers | self.standing.golden
-        return [change.path for change in self.changes if change.is_test or change.path in stood]
-
-    @property
-    def code(self) -> list[str]:
-        """The changed paths that are neither."""
-        support = set(self.support)
-        return [change.path for change in self.changes if change.path not in support]
 
 
 def look_at(app: App, *, checkout: FlowCheckout, head: str, tree: str, suites: Sequence[Suite]) -> JudgedChange:
@@ -177,14 +153,6 @@ def _opinions(change: JudgedChange, new: Sequence[str], probe: Probe) -> list[Fi
         reports = probe.run(change.checkout.tree_with(change.tree, dict.fromkeys(tests)), [line])
         found += judge_opinions([name for name, *_ in asked], reports)
     return found
-
-
-class Probe(Record):
-    """The run of the phase's tree, the suites, and how another tree is run."""
-
-    reports: tuple[Report, ...]
-    suites: tuple[Suite, ...]
-    run: Callable[[str, Sequence[Suite]], Sequence[Report]]
 
 
 def probe_of(app: App, change: JudgedChange, suites: tuple[Suite, ...], reports: tuple[Report, ...]) -> Probe:
