@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from handoff.checks.results import Report
     from handoff.engine.app import App
     from handoff.engine.flows.state import FlowState
+    from handoff.engine.proof.twin_runs import JudgedChange
 
 NO_VERDICT, NO_CHECK, RED_CODE, NOTHING_PLANNED = "no-verdict", "no-check", "red", "nothing-planned"
 _RERUNS = 2
@@ -81,7 +82,7 @@ def run_suites(app: App, state: FlowState, tree: str) -> tuple[Report, ...]:
     return reports
 
 
-def _look(app: App, state: FlowState, tree: str) -> two_way.JudgedChange:
+def _look(app: App, state: FlowState, tree: str) -> JudgedChange:
     return two_way.look_at(app, checkout=state.flow_checkout, head=state.flow.head, tree=tree, suites=state.suites)
 
 
