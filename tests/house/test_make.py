@@ -91,8 +91,13 @@ def test_ci_gives_every_verdict_and_lets_nothing_be_absent(machine):
     done = _ci(machine)
     assert done.returncode == 0, done.stderr
     calls = [call for call in _calls(machine) if not call.startswith("id ")]
-    assert calls[1::2] == ["demand 1"] * 3
-    assert calls[0::2] == ["make lint", "make test", "make test-clients CLIENTS=claude codex copilot"]
+    assert calls[1::2] == ["demand 1"] * 4
+    assert calls[0::2] == [
+        "make lint",
+        "make script-packages",
+        "make test",
+        "make test-clients CLIENTS=claude codex copilot",
+    ]
 
 
 def test_ci_as_root_has_an_ordinary_user_try_the_quick_part_after_the_whole_suite(machine):

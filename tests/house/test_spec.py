@@ -8,14 +8,14 @@ import re
 from handoff.base import light_json
 from handoff.checks import judge
 from handoff.checks.assertions import assertions
-from handoff.checks.runs import sealed
-from handoff.checks.support import opinions, planted, twins
+from handoff.checks.runs import broken, sealed
+from handoff.checks.support import as_one, opinions, planted, twins
 from handoff.checks.support import two_way as both_ways
 from handoff.engine.flows import documents as flow_documents
 from handoff.engine.flows import evidence as flow_evidence
 from handoff.engine.flows import fence as flow_fence
 from handoff.engine.flows import judge as flow_judge
-from handoff.engine.proof import two_way
+from handoff.engine.proof import first_suite, twin_runs, two_way
 from handoff.git.notes import record
 from handoff.workflows import library
 from handoff.workflows.model import CHECKS_MEANING, FACTS
@@ -88,6 +88,10 @@ def test_every_finding_has_its_cheat_and_no_code_is_made_up():
         for module in (
             judge,
             sealed,
+            broken,
+            as_one,
+            first_suite,
+            twin_runs,
             planted,
             twins,
             opinions,
@@ -102,7 +106,7 @@ def test_every_finding_has_its_cheat_and_no_code_is_made_up():
         if name.isupper() and isinstance(value, str) and CODE.match(value)
     }
     known -= {judge.FLAKY, judge.KNOWN_FAILURE, both_ways.INTERFACE, two_way.NOT_PROBED}  # warnings
-    known -= {both_ways.COLLECTION}
+    known -= {both_ways.COLLECTION, as_one.OTHER, as_one.SYNTAX, as_one.TIMEOUT}
     strict = (flow_evidence.WEAKER, flow_evidence.LOW, flow_evidence.SURVIVORS)
     known |= {*strict, flow_evidence.HIDDEN_FAILED, flow_evidence.HIDDEN_OTHER}
     known -= {

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from handoff.checks.frameworks.starters import STARTERS, proposed, starter_files, starter_suites
+from handoff.checks.frameworks.starters import STARTERS, read_proposal, starter_files, starter_suites
 
 
 @pytest.mark.parametrize("name", STARTERS)
@@ -39,4 +39,4 @@ def test_what_a_project_has_already_stays():
     ],
 )
 def test_a_suite_is_proposed_by_a_line_of_its_own(text, name):
-    assert proposed(text) == name
+    assert read_proposal(text) == name

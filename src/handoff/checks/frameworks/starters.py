@@ -58,7 +58,7 @@ STARTERS = {
 }
 
 
-def proposed(text: str) -> str:
+def read_proposal(text: str) -> str:
     """The suite a list of tests asks for by a line `suite: NAME`; nothing where there is none."""
     found = _LINE.search(text)
     return found[1].lower() if found else ""

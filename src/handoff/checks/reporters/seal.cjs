@@ -19,8 +19,8 @@ const told = () => {
 };
 
 const open = () => {
-  const fd = Number(process.env.HANDOFF_CHANNEL ?? "");
-  delete process.env.HANDOFF_CHANNEL;
+  const fd = Number(process.env.RESULTS_CHANNEL ?? "");
+  delete process.env.RESULTS_CHANNEL;
   if (!fd) return null;
   const key = from(told().key, "hex");
   let number = 0;

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from handoff.checks.readers.found import RunOutput
     from handoff.checks.results import Case
 
-VARIABLE = "HANDOFF_CHANNEL"
+VARIABLE = "RESULTS_CHANNEL"
 _MOST = 40
 _FILE = re.compile(r"\.(?:[cm]?[jt]sx?)$")
 _TEST = re.compile(r"(?<![\w.$])(test|it)(?:\.\w+)?\s*\(\s*[\"'`]")

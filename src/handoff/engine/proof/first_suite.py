@@ -6,7 +6,7 @@ import os
 
 from handoff.base.process import find
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.checks.frameworks.starters import STARTERS, proposed, starter_files, starter_suites
+from handoff.checks.frameworks.starters import STARTERS, read_proposal, starter_files, starter_suites
 
 if TYPE_CHECKING:
     from handoff.checks.suite import Suite
@@ -28,7 +28,7 @@ def make_suite(
     app: App, *, checkout: FlowCheckout, tree: str, text: str, repository: str, list_name: str
 ) -> FirstSuite:
     """The suite the list of tests asks for, in the tree; where it names none that can be made here, that."""
-    name, known = proposed(text), possible_suites(app)
+    name, known = read_proposal(text), possible_suites(app)
     if name not in known:
         said = f"'{name}' cannot be made here" if name else "The project has no test suite yet, and none is proposed"
         words = f"{said}. Add a line `suite: NAME` to {list_name}; NAME is one of {', '.join(known)}."
