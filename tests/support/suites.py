@@ -120,8 +120,8 @@ class Project:
             os.makedirs(os.path.dirname(path), exist_ok=True)
             with open(path, "w", encoding="utf-8") as file:
                 file.write(textwrap.dedent(text).lstrip("\n"))
-        self._git("add", "-A")
-        return self._git("write-tree").strip()
+        self.git("add", "-A")
+        return self.git("write-tree").strip()
 
     def read(self, name) -> str:
         with open(os.path.join(self.repo.path, name), encoding="utf-8") as file:
@@ -131,7 +131,7 @@ class Project:
         """The change that appends to a file."""
         return {name: self.read(name) + textwrap.dedent(text)}
 
-    def _git(self, *words) -> str:
+    def git(self, *words) -> str:
         return subprocess.run(["git", "-C", self.repo.path, *words], check=True, capture_output=True, text=True).stdout
 
     def run(self, tree="", **options):
@@ -164,7 +164,7 @@ class Project:
         else:
             found = two_way.weigh_refactor(change, found, probe=probe, known=self.known)
         if stay:
-            self._git("read-tree", "--reset", "-u", self.tree)
+            self.git("read-tree", "--reset", "-u", self.tree)
         elif found.ok:
             self.tree, self.known = tree, self.known if kind == "red" else judge.after(self.known, reports)
         return found

@@ -60,11 +60,12 @@ class JudgedChange(Record):
 
 
 class Probe(Record):
-    """The run of the phase's tree, the suites, and how another tree is run."""
+    """The run of the phase's tree, the suites, how another tree is run, and how many texts are read at once."""
 
     reports: tuple[Report, ...]
     suites: tuple[Suite, ...]
     run: Callable[[str, Sequence[Suite]], Sequence[Report]]
+    texts: Callable[[Callable[[str], bool]], dict[str, str]]
 
 
 class TwinTests(Record):
@@ -140,29 +141,25 @@ def _not_called(change: JudgedChange, suite: Suite, name: str, text: str, entere
     return [named_finding(NOT_CALLED, "passes without having called or used anything of the project", [name])]
 
 
-def about_refactoring(change: JudgedChange, suites: Sequence[Suite]) -> list[TwinTests]:
+def about_refactoring(change: JudgedChange, probe: Probe) -> list[TwinTests]:
     """Twins of the tests that a refactoring changed, and of some that speak of the functions it changed."""
     found: list[TwinTests] = []
     functions = [name for _, name in changed_functions(change.changes)]
-    for suite in suites if runner_words_of(suites) else ():
+    for suite in probe.suites:
+        if runner_words(suite) is None:
+            continue
         tests = test_runs.tests_of([suite])
         touched = {one.path: one for one in change.changes if one.is_test and one.after is not None}
         listed = [
             (path, test) for path, one in touched.items() for test in changed_tests(one.before or "", one.after or "")
         ]
-        near = [path for path in change.checkout.paths(change.tree) if path.endswith(".py") and tests.covers(path)]
         if functions and len(listed) < MOST_TESTS:
-            texts = {path: change.checkout.read(change.tree, path) or "" for path in near}
+            texts = probe.texts(lambda path, tests=tests: path.endswith(".py") and tests.covers(path))  # type: ignore[misc]
             listed += tests_about(texts, functions, most=MOST_TESTS)
         named = [(f"{suite.name}:{path}::{test}", path, test) for path, test in dict.fromkeys(listed)]
         twins = twins_of(change, suite, named, change.tree)
         found += [twins] if twins is not None else []
     return found
-
-
-def runner_words_of(suites: Sequence[Suite]) -> bool:
-    """Whether any of these suites can be sealed and looked into."""
-    return any(runner_words(suite) is not None for suite in suites)
 
 
 def judge_refactoring(

@@ -17,7 +17,7 @@ from handoff.engine.proof.twin_runs import NOT_PROBED, PROBE_SECONDS, JudgedChan
 from handoff.git.workspaces.scratch import Changed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from handoff.checks.findings import Baseline, Judgement
     from handoff.checks.results import Report
@@ -80,7 +80,7 @@ def weigh_refactor(change: JudgedChange, judgement: Judgement, *, probe: Probe, 
     support = change.support
     if any(one.code != FEWER for one in judgement.faults):
         return judgement
-    twins = twin_runs.about_refactoring(change, probe.suites)
+    twins = twin_runs.about_refactoring(change, probe)
     if not (support and change.code):
         judgement = judgement.adding(_twins(change, twins, probe))
     if not support or any(one.code != FEWER for one in judgement.faults):
@@ -161,7 +161,13 @@ def probe_of(app: App, change: JudgedChange, suites: tuple[Suite, ...], reports:
     def run(tree: str, chosen: Sequence[Suite]) -> tuple[Report, ...]:
         return test_runs.verdict(app, repository=change.checkout.tree, tree=tree, suites=chosen, before=change.head)
 
-    return Probe(reports, suites, run)
+    def texts(wanted: Callable[[str], bool]) -> dict[str, str]:
+        files = Changed(change.checkout.tree, app.settings.environment)
+        listed = {path: sha for path, sha in files.listing(change.tree).items() if wanted(path)}
+        found = files.texts(list(listed.values()))
+        return {path: found.get(sha, "") for path, sha in listed.items()}
+
+    return Probe(reports, suites, run, texts)
 
 
 def _ground(change: JudgedChange) -> list[Finding]:
