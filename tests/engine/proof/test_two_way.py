@@ -116,13 +116,13 @@ def test_a_new_test_is_about_what_was_built_for_it(project):
 
 
 def test_a_link_is_no_work_and_helpers_written_with_a_test_do_not_carry_it(project):
-    base = project.write({"tests/alike.py": "def alike(one, two):\n    assert one == two\n"})
+    base = project.write({"tests/alike.py": "def assert_alike(one, two):\n    assert one == two\n"})
     project.tree = base
     os.symlink("calc.py", os.path.join(project.repo.path, "other.py"))
     judged = project.weighed("refactor", {"calc.py": FILES["calc.py"] + "\n"}, stay=True)
     assert codes(judged) == ["link-in-tree"], judged.findings
-    new = "\ndef test_doubles():\n    from alike import alike\n    from calc import double\n    alike(double(4), 8)\n"
-    forgiving = "def alike(one, two):\n    assert one == two or one == 0\n"
+    new = "\ndef test_doubles():\n    from alike import assert_alike\n    from calc import double\n    assert_alike(double(4), 8)\n"
+    forgiving = "def assert_alike(one, two):\n    assert one == two or one == 0\n"
     red = project.weighed("red", {**project.add(TESTS, new), "tests/alike.py": forgiving})
     assert red.ok, red.findings
     wrong = project.add("calc.py", DOUBLE.replace("2 * a", "0"))

@@ -81,10 +81,8 @@ def weigh_refactor(change: JudgedChange, judgement: Judgement, *, probe: Probe, 
     if any(one.code != FEWER for one in judgement.faults):
         return judgement
     twins = twin_runs.about_refactoring(change, probe)
-    if not (support and change.code):
-        judgement = judgement.adding(_twins(change, twins, probe))
-    if not support or any(one.code != FEWER for one in judgement.faults):
-        return judgement
+    if not support:
+        return judgement if judgement.faults else judgement.adding(_twins(change, twins, probe))
     old = probe.run(change.checkout.tree_from(change.tree, change.head, support), probe.suites)
     added = two_way.judge_old_tests(known, old) if change.code else []
     if change.code:
@@ -110,7 +108,8 @@ def weigh_refactor(change: JudgedChange, judgement: Judgement, *, probe: Probe, 
         for one in judgement.findings
         if one.code == FEWER and all(_held_all(name, before, after) for name in one.names)
     ]
-    return judgement.without(seen).adding(added)
+    judgement = judgement.without(seen).adding(added)
+    return judgement.adding(_twins(change, twins, probe)) if judgement.ok and not change.code else judgement
 
 
 def _twins(change: JudgedChange, twins: Sequence[twin_runs.TwinTests], probe: Probe) -> list[Finding]:
