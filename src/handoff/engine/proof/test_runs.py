@@ -168,15 +168,15 @@ def _lender(place: Location) -> str:
 
 def _borrow(suites: Sequence[Suite], lender: str, tree: str) -> list[str]:
     """Link folders of dependencies into the tree where it has none of its own; what must be readable inside the sandbox."""
-    visible: list[str] = []
+    visible = []
     for link in dict.fromkeys(link for suite in suites for link in suite.links):
         source, target = os.path.join(lender, link), os.path.join(tree, link)
         if not os.path.isdir(source):
             continue
-        visible += dict.fromkeys((source, os.path.realpath(source)))  # it may be a link to where packages really are
+        visible.append(source)
         if not os.path.lexists(target) and os.path.isdir(os.path.dirname(target)):
             if os.path.basename(link) == "node_modules":
-                _borrow_packages(source, target)
+                _borrow_packages(os.path.realpath(source), target)  # inside, only where it really is can be seen
             else:
                 os.symlink(source, target)
     return visible
