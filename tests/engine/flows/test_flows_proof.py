@@ -153,5 +153,5 @@ def test_a_flow_begins_in_an_empty_project_and_the_suite_the_planner_proposes_is
     assert sorted(ground.repo.git("ls-tree", "-r", "--name-only", "handoff/calc").split()) == [
         ".gitignore", "README.md", "calc.py", "test-list.md", "tests/__init__.py", "tests/test_add.py",
     ]  # fmt: skip
-    assert "unittest: green, 1 passed" in Cli(ground.repo.path)("flow", "status", "calc").out
+    assert "unittest: green, 1 passed" in Cli(ground.repo.path)("show", "calc").out
     app.close()
