@@ -129,7 +129,8 @@ def _call(act: tuple[Any, ...], names: list[str], body: dict[str, Any]) -> tuple
         if name:
             where, what = WRITE[name]
             return name, {where: act[1], what: act[2]}, False
-        patch = f"*** Begin Patch\n*** Add File: {act[1]}\n+{act[2]}\n*** End Patch\n"
+        lines = "".join(f"+{line}\n" for line in act[2].splitlines())
+        patch = f"*** Begin Patch\n*** Add File: {act[1]}\n{lines}*** End Patch\n"
         if "apply_patch" in names:
             free = any(one.get("name") == "apply_patch" and one.get("type") == "custom" for one in body["tools"])
             return "apply_patch", patch if free else {"input": patch}, free
