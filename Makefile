@@ -78,8 +78,9 @@ format: $(VENV)/.dev        ## mend what can be mended by itself
 bench: $(VENV)/.dev         ## speed, as ratios within one run
 	$(BIN)/python -m bench
 
-docs: $(VENV)/.dev          ## regenerate the reference and the terminal picture
+docs: $(VENV)/.dev          ## regenerate the reference and the pictures
 	$(BIN)/python docs/generate.py
+	$(BIN)/python docs/generate.py stories
 
 clean:                      ## remove what make made
 	rm -rf $(VENV) build dist

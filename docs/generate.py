@@ -275,9 +275,9 @@ def write(name: str, text: str) -> None:
 
 
 def run() -> int:
-    """`python docs/generate.py [reference|picture]`; both when nothing is said."""
+    """`python docs/generate.py [reference|picture|stories]`; the first two when nothing is said: stories take their time."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", nargs="?", choices=("reference", "picture", "all"), default="all")
+    parser.add_argument("what", nargs="?", choices=("reference", "picture", "stories", "all"), default="all")
     what = parser.parse_args().what
     if what in ("reference", "all"):
         for name, page in PAGES.items():
@@ -291,6 +291,12 @@ def run() -> int:
 
         write("picture.svg", picture.draw())
         write("board.svg", board_picture.draw())
+    if what == "stories":
+        sys.path.insert(0, DOCS)
+        import story_pictures
+
+        write("cheats.svg", story_pictures.cheats())
+        write("fan-in.svg", story_pictures.fan_in())
     return 0
 
 

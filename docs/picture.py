@@ -64,13 +64,13 @@ def prepare(folder: str, environment: dict[str, str]) -> None:
     """A small project whose first session has ended."""
     files = {"mail.py": '"""Sends mail."""\n', "test_mail.py": TEST, ".gitignore": "__pycache__/\n"}
     for name, text in files.items():
-        _write(os.path.join(folder, name), text)
-    _quiet("git init -q -b main && git add -A && git commit -q -m 'Make a one-time link'", folder, environment)
-    _quiet("handoff init login", folder, environment)
+        write(os.path.join(folder, name), text)
+    quiet("git init -q -b main && git add -A && git commit -q -m 'Make a one-time link'", folder, environment)
+    quiet("handoff init login", folder, environment)
     documents = {"FEATURE": GOAL, "SPEC": SPEC, "DESIGN": DESIGN, "STATE": PLAN, "SESSION": SESSION}
     for name, text in documents.items():
-        _write(os.path.join(folder, ".handoff", "features", "login", f"{name}.md"), text)
-    _quiet("git add -A && git commit -q -m 'Plan the login'", folder, environment)
+        write(os.path.join(folder, ".handoff", "features", "login", f"{name}.md"), text)
+    quiet("git add -A && git commit -q -m 'Plan the login'", folder, environment)
 
 
 def record(line: str, code: int, folder: str, environment: dict[str, str]) -> str:
@@ -105,7 +105,7 @@ def record(line: str, code: int, folder: str, environment: dict[str, str]) -> st
 def draw() -> str:
     """The picture as SVG; nothing in it is fetched from anywhere."""
     with tempfile.TemporaryDirectory(prefix="handoff-picture-") as home:
-        environment = _environment(home)
+        environment = scratch_environment(home)
         folder = os.path.join(home, "project")
         os.makedirs(folder)
         prepare(folder, environment)
@@ -113,17 +113,22 @@ def draw() -> str:
         shown = shown.replace(folder, "~/project").replace(home, "~")
     for varying, fact in FIXED:
         shown = varying.sub(fact, shown)
+    return as_svg(shown, "docs/picture.py")
+
+
+def as_svg(shown: str, drawn_by: str) -> str:
+    """What a terminal showed, as a picture that fetches nothing."""
     console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True, color_system="truecolor")
     console.print(Text.from_ansi(shown.rstrip("\n")))
     svg = console.export_svg(title="handoff", theme=MONOKAI, unique_id="handoff")
     svg = re.sub(r"@font-face\s*\{[^}]*\}", "", svg)
-    svg = re.sub(r"<!-- Generated with Rich [^>]*-->", "<!-- Recorded by docs/picture.py -->", svg)
+    svg = re.sub(r"<!-- Generated with Rich [^>]*-->", f"<!-- Recorded by {drawn_by} -->", svg)
     return re.sub(r"[ \t]+$", "", svg, flags=re.MULTILINE)
 
 
-def _environment(home: str) -> dict[str, str]:
+def scratch_environment(home: str) -> dict[str, str]:
     config = os.path.join(home, "gitconfig")
-    _write(config, "[user]\n\tname = A Person\n\temail = person@example.invalid\n")
+    write(config, "[user]\n\tname = A Person\n\temail = person@example.invalid\n")
     bin_folder = os.path.dirname(sys.executable)
     moment = "2026-01-01T12:00:00Z"
     return {
@@ -133,12 +138,12 @@ def _environment(home: str) -> dict[str, str]:
     }  # fmt: skip
 
 
-def _write(path: str, text: str) -> None:
+def write(path: str, text: str) -> None:
     with open(path, "w", encoding="utf-8") as file:
         file.write(text)
 
 
-def _quiet(line: str, folder: str, environment: dict[str, str]) -> None:
+def quiet(line: str, folder: str, environment: dict[str, str]) -> None:
     done = subprocess.run(
         ["/bin/sh", "-c", line], cwd=folder, env=environment, capture_output=True, stdin=subprocess.DEVNULL, check=False
     )

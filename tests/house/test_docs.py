@@ -161,7 +161,7 @@ def test_the_page_for_agents_fits_on_one_screen():
     assert len(read("AGENTS.md").splitlines()) <= 60
 
 
-@pytest.mark.parametrize("name", ["docs/picture.svg", "docs/board.svg"])
+@pytest.mark.parametrize("name", ["docs/picture.svg", "docs/board.svg", "docs/cheats.svg", "docs/fan-in.svg"])
 def test_a_picture_fetches_nothing(name):
     picture = read(name)
     assert "@font-face" not in picture

@@ -198,6 +198,11 @@ def _folder(repo: Repository) -> str:
     return _ours(repo) if _redirected(repo) else os.path.join(repo.common, "hooks")
 
 
+def place_of_hooks(repo: Repository) -> str:
+    """Where `install` puts the hooks: beside a folder of the person's own, where git is told of one."""
+    return _ours(repo) if repo.settings.get(_SETTING.lower()) else os.path.join(repo.common, "hooks")
+
+
 def _redirected(repo: Repository) -> bool:
     return repo.settings.get(_SETTING.lower()) == _ours(repo)
 

@@ -97,7 +97,7 @@ def _guard(app: App, top: str) -> list[SetupAct]:
     lacking = [name for name, kind in state.hooks.items() if kind in ("absent", "foreign")]
     if not lacking and not batch_guard.came_with_a_batch(repo):
         return []
-    files = [os.path.join(state.folder, name) for name in lacking] + [os.path.join(repo.common, "config")]
+    files = [os.path.join(guard.place_of_hooks(repo), name) for name in lacking] + [os.path.join(repo.common, "config")]
     return [_act(GUARD, top, PROJECT, "the git guard; hooks of yours run behind it", *files)]
 
 
