@@ -113,6 +113,10 @@ def test_on_a_real_terminal_it_says_yes_shows_control_characters_and_leaves_ever
     screen = Screen(cli.command("board"), columns=100, lines=30, cwd=repo.path, env=environment)
     try:
         screen.until("? cart", "NEXT 1997")
+        for _ in range(200):  # the title comes with the first look at the journal, after the first drawing
+            if screen.title:
+                break
+            screen.look(0.1)
         assert screen.title == "(3) handoff"
         with open(busy, "a", encoding="utf-8") as file:
             file.write("red \x1b[31malarm\n")
