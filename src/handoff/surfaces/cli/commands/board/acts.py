@@ -69,6 +69,12 @@ def tell_result(state: BoardState, code: int, text: str, shown: str, page: str) 
         state.tell(clean(f"{first} {hint}".strip()), "bad" if code else "good")
 
 
+def _answering(state: BoardState, item: OverviewItem, *said: str) -> list[str]:
+    """The words that answer a gate; what is said stands before options, or it is not understood."""
+    label, *where = _words(state, item)
+    return ["answer", label, *said, *where]
+
+
 def _words(state: BoardState, item: OverviewItem, *verb: str) -> list[str]:
     where = ["--project", item.project] if item.project else []
     return [*verb, state.label(item), *where]
@@ -153,7 +159,7 @@ def _yes(app: Surface) -> None:
     page = app.state.page
     if page is not None and page.item is not None:
         app.state.page = None
-        app.run_words([*_words(app.state, page.item, "answer"), "yes"])
+        app.run_words(_answering(app.state, page.item, "yes"))
 
 
 def _no(app: Surface) -> None:
@@ -165,8 +171,7 @@ def _no(app: Surface) -> None:
     def done(reason: str) -> None:
         if reason:
             app.state.page = None
-            where = ["--project", item.project] if item.project else []
-            app.run_words(["answer", app.state.label(item), "no", reason, *where])
+            app.run_words(_answering(app.state, item, "no", reason))
 
     app.state.prompt = LinePrompt("Why not? (empty: back)", done)
 
@@ -190,7 +195,7 @@ def _edit(app: Surface) -> None:
         app.state.tell("The editor left no text; the gate is as it was.", "warn")
         return
     app.state.page = None
-    app.run_words([*_words(app.state, page.item, "answer"), "edit", text])
+    app.run_words(_answering(app.state, page.item, "edit", text))
 
 
 def _retry_words(state: BoardState, item: OverviewItem) -> list[str]:
