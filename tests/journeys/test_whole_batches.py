@@ -63,6 +63,16 @@ def test_half_a_batch_waits_for_a_persons_word_before_anything_lands(batch):
     assert batch.states()["login-join"] == "ready"
 
 
+def test_parts_that_are_missing_for_one_reason_are_told_together_with_the_command_that_tries_them_all(batch):
+    for task in ("form", "api"):
+        batch.block(task)
+    (gate,) = batch.cli("gate", "list", "--json").json
+    assert "2 of 2 parts of batch 'login' are missing: form, api (no key)." in gate["question"]
+    words = gate["question"].rpartition("handoff ")[2].split()
+    batch.cli(*words)
+    assert batch.states() == {"form": "ready", "api": "ready", "login-join": "waiting"}
+
+
 def test_a_part_that_is_tried_again_takes_the_question_back(batch):
     batch.make("form")
     batch.block("api")

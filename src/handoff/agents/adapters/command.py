@@ -31,6 +31,9 @@ def made_from(name: str, template: Sequence[str], *, where: str) -> Adapter:
     for word in template:
         fill(word, dict.fromkeys(NAMES, ""), where=where)
 
+    # An interpreter is useless where its script is hidden. Folders stay hidden: one of them may be the home itself.
+    named = tuple(word for word in template[1:] if os.path.isabs(word) and os.path.isfile(word))
+
     def launch(order: LaunchRequest) -> Launch:
         path = os.path.join(order.folder, "prompt.md")
         values = {
@@ -42,7 +45,7 @@ def made_from(name: str, template: Sequence[str], *, where: str) -> Adapter:
             "model": order.model,
         }
         words = [fill(word, values, where=where) for word in template]
-        return Launch((order.program, *words[1:], *order.words), {}, {path: order.prompt})
+        return Launch((order.program, *words[1:], *order.words), {}, {path: order.prompt}, reads=named)
 
     return Adapter(
         name=name,

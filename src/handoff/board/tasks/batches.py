@@ -324,11 +324,14 @@ def ask_about_missing(transaction: Transaction, fan_in: Task) -> Task:
 
 
 def _question(id: str, total: int, missing: Sequence[Row]) -> str:
-    told = "; ".join(f"{part['id']} ({one_line(part['reason']) or 'no reason given'})" for part in missing)
-    are = "is" if len(missing) == 1 else "are"
+    alike: dict[str, list[str]] = {}
+    for part in missing:
+        alike.setdefault(one_line(part["reason"]) or "no reason given", []).append(part["id"])
+    told = "; ".join(f"{', '.join(names)} ({reason})" for reason, names in alike.items())
+    are, again = ("is", f"{id}/{missing[0]['id']}") if len(missing) == 1 else ("are", id)
     return (
         f"{len(missing)} of {total} parts of batch '{id}' {are} missing: {told}. Bring the others together without them?"
-        f" No is said by trying again: handoff retry {missing[0]['id']}"
+        f" No is said by trying again: handoff retry {again}"
     )
 
 

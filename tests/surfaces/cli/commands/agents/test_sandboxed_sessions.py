@@ -111,6 +111,17 @@ def test_the_agents_own_program_is_there_even_where_its_folder_is_hidden(batch):
     assert "secret.txt" not in batch.said(end)
 
 
+def test_a_script_that_the_agents_words_name_is_there_too_and_nothing_beside_it(batch):
+    batch.repo.write("mine/agent.sh", "echo by the agent > src/form/a.txt\nls $(dirname $0)\n")
+    batch.repo.write("mine/key.txt", "of the person\n")
+    batch.open_with_check("grep -q agent src/form/a.txt")
+    with open(os.path.join(batch.home, "config.toml"), "a", encoding="utf-8") as file:
+        file.write(f'agents = {{ mine = ["sh", "{batch.repo.path}/mine/agent.sh"] }}\n')
+    end = batch.cli("session", "start", "login/form", "--agent", "mine", "--json").json
+    assert end["state"] == "done", batch.said(end)
+    assert "key.txt" not in batch.said(end)
+
+
 def test_two_parts_work_side_by_side_and_the_fan_in_lands_them_on_the_persons_branch(batch):
     batch.open()
     before = batch.repo.head()
