@@ -91,6 +91,32 @@ def finish(app: App, *, number: int | None, command: str, unchecked: bool, say: 
     return Done(step, verdict, evidence, plan.current, plan.verdict == plans.COMPLETE)
 
 
+def tick(app: App, *, made_from: dict[str, str], head: str) -> str:
+    """Tick the step a task was made from, whose check was green: the words for it. Ticked or dropped already, it stays so."""
+    feature = folder.existing(
+        folder.HandoffFolder(made_from["root"]), made_from["feature"], program=app.settings.program
+    )
+    evidence = " ".join(word for word in (head[:10], stamp(app.clock.now())) if word)
+    found: list[plans.Step] = []
+
+    def edit(text: str) -> str:
+        plan = plans.parse(text)
+        if plan.verdict == plans.INVALID:
+            raise UserError(
+                f"{feature.file('STATE.md')}: {plan.guard}", f"Fix it, then: {app.settings.program} validate"
+            )
+        steps = [plan.step(number) for number in range(len(plan.marks))]
+        found.extend(step for step in steps if step.text == made_from["text"])
+        still = [step for step in found if step.mark not in (plans.DONE, plans.DROPPED)]
+        return plan_edit.finish(text, still[0].number, evidence) if still else text
+
+    plan = _edit_state(feature, edit)
+    if not found:
+        raise UserError(f"The plan of '{feature.name}' no longer has the step '{made_from['text']}'.", "")
+    after = "the plan is complete" if plan.current is None else f"next is: {plan.current.text}"
+    return f"Step {found[0].number} of feature '{feature.name}' is ticked; {after}."
+
+
 def change(app: App, *, action: str, number: int | None, text: str, check: str = "") -> tuple[plans.Plan, plans.Step]:
     """Block, drop, start or add a step; returns the new plan and the step that was touched."""
     view = look(app)

@@ -20,7 +20,7 @@ from handoff.engine.fanout.tab_urls import Job
 from handoff.engine.home import find_project, home_config
 from handoff.engine.tasks import claims, kinds
 from handoff.engine.tasks.open_tab import open_task
-from handoff.engine.tasks.report import JUDGED
+from handoff.engine.tasks.report import JUDGED, tick_step
 from handoff.engine.workspaces import arrival, running, task_work
 
 if TYPE_CHECKING:
@@ -70,6 +70,7 @@ def approve(app: App, task: Task, *, reason: str = "", answer: str = "", by: str
     outcome = gates.approve(app.database, key=task.key, answered_by=who, reason=reason, answer=answer, **found)
     if found:
         task_work.tidy(app, outcome.task, running={one.key for one in running.listing(app)})
+        app.notes.extend(filter(None, tick_step(app, task, found["evidence"])))
     kinds.answer(app, task)
     views.refresh_or_tell(app, task.project, f"The gate of {task.label} is approved")
     return outcome

@@ -37,6 +37,8 @@ class Request(Record):
     tests: str = ""
     priority: int = 0
     labels: tuple[str, ...] = ()
+    step: dict[str, str] = {}  # noqa: RUF012 - never changed in place
+    """The step of a feature's plan it was made from: `root`, `feature` and `text`; ticked when its check is green."""
 
 
 def prepare(app: App, project: Project, request: Request) -> dict[str, Any]:
@@ -69,7 +71,8 @@ def prepare(app: App, project: Project, request: Request) -> dict[str, Any]:
             project.workspace,
             tests=tests_command(app, project.workspace, request.tests),
             stamps=bool(request.owns),
-        ),
+        )
+        | ({"step": request.step} if request.step else {}),
     }
 
 
@@ -181,9 +184,15 @@ def from_step(app: App, request: Request) -> Request:
         step.text,
         f"This is step {step.number} of {len(view.plan.marks)} of feature `{feature}`.",
         f"Read its documents in `{view.folder}/` first; SESSION.md tells where the last session stopped.",
-        f"When it is done, tick it too: `{program} step done {step.number}`.",
     ]
     if request.brief.strip():
         lines.insert(1, request.brief.strip())
     check = request.check or step.check or view.config.text("check")
-    return request._replace(task=name, brief="\n\n".join(lines), check=check)
+    if check:
+        lines.append(f"When `{check}` is green at the end, the step is ticked by itself.")
+    else:
+        lines.append(
+            f"It has no check: when it is done, tick it on your word, `{program} step done {step.number} --unchecked`."
+        )
+    made_from = {"root": view.workspace.root, "feature": feature, "text": step.text}
+    return request._replace(task=name, brief="\n\n".join(lines), check=check, step=made_from)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from handoff.base.errors import Refused, UserError
+from handoff.base.errors import HandoffError, Refused, UserError
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.events import journal
 from handoff.board.sessions import leases, sessions
@@ -120,6 +120,8 @@ class Finished(Record):
     """Why the record in git could not be written; the task is done all the same."""
     waits: str = ""
     """What keeps the work from landing: it is judged and kept, and a person is asked."""
+    ticked: str = ""
+    """What became of the step of a plan it was made from."""
 
 
 def finish(
@@ -177,7 +179,21 @@ def finish(
         )
     forget(app, held)
     views.refresh_or_tell(app, task.project, f"Task {task.label} is done")
-    return Finished(outcome, evidence, trouble)
+    ticked, why_not = tick_step(app, task, record)
+    return Finished(outcome, evidence, trouble or why_not, ticked=ticked)
+
+
+def tick_step(app: App, task: Task, record: dict[str, Any]) -> tuple[str, str]:
+    """One list, not two: the step of a plan that a task was made from is ticked when its check was green. Words, or why not."""
+    made_from = task.baseline_facts.get("step")
+    if not made_from or not (record.get("check") or {}).get("green"):
+        return "", ""
+    from handoff.engine.features import plan_steps
+
+    try:
+        return plan_steps.tick(app, made_from=made_from, head=str(record.get("landed") or record.get("head") or "")), ""
+    except HandoffError as error:
+        return "", f"The task is done, but its step is not ticked: {error.message}"
 
 
 def _keep(

@@ -406,3 +406,44 @@ def test_a_task_is_taken_from_the_current_step_of_the_plan(cli, repo):
     assert "step 2 of 3 of feature `shop-login`" in baton
     assert "`test -f form.txt` ends with exit 0" in baton
     assert cli("dump", "--from-step", code=4)
+
+
+def test_a_task_made_from_a_step_ticks_it_when_its_check_is_green(cli, repo):
+    cli("init", "shop-login")
+    cli("step", "add", "Build the form", "--check", "test -f form.txt")
+    cli("step", "add", "Build the API")
+    cli("task", "add", "--from-step")
+    cli("task", "claim")
+    cli("task", "done", code=3)
+    assert cli("status", "--json").json["plan"]["done"] == 0, "red ticks nothing"
+    repo.write("form.txt", "here\n")
+    said = cli("task", "done").out
+    assert "Step 1 of feature 'shop-login' is ticked; next is: Build the API." in said
+    plan = cli("status", "--json").json["plan"]
+    assert (plan["done"], plan["current"]["text"]) == (1, "Build the API")
+    assert "(done: " in repo.read(".handoff/features/shop-login/STATE.md")
+
+    cli("task", "add", "no-check", "--from-step")
+    assert "step done 2 --unchecked" in read(queue(), "no-check.md")
+    cli("task", "claim")
+    cli("task", "done")
+    assert cli("status", "--json").json["plan"]["done"] == 1, "nothing was checked, so nothing is ticked"
+
+
+def test_a_step_that_is_gone_or_ticked_already_is_no_fault_of_the_task(cli, repo):
+    cli("init", "shop-login")
+    cli("step", "add", "Build the form", "--check", "test -f form.txt")
+    cli("step", "add", "Build the API", "--check", "test -f api.txt")
+    cli("task", "add", "first", "--from-step")
+    repo.write("form.txt", "here\n")
+    cli("task", "claim", "first")
+    cli("step", "done")
+    assert "is ticked" in cli("task", "done").out
+    cli("task", "add", "second", "--from-step")
+    repo.write("api.txt", "here\n")
+    state = ".handoff/features/shop-login/STATE.md"
+    repo.write(state, repo.read(state).replace("Build the API", "Build another API"))
+    cli("task", "claim", "second")
+    said = cli("task", "done")
+    assert "second is done" in said.out
+    assert "no longer has the step 'Build the API'" in said.err

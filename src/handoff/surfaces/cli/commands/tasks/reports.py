@@ -24,6 +24,7 @@ def show_finished(ctx: Context, finished: Finished) -> None:
             "evidence": evidence.record(),
             "ready_now": [other.label for other in outcome.woken],
             "fan_in": outcome.fan_in.label if outcome.fan_in else None,
+            "ticked": finished.ticked,
         }
     )
     if outcome.repeated:
@@ -42,6 +43,8 @@ def show_finished(ctx: Context, finished: Finished) -> None:
     if evidence.verdict is not None:
         proof = f": {evidence.verdict.command} is {evidence.verdict.word} at {evidence.head[:10] or 'no commit'}"
     ctx.out.line(f"{task.label} is done{proof}.", "good")
+    if finished.ticked:
+        ctx.out.line(finished.ticked, "good")
     if finished.trouble:
         ctx.out.warning(finished.trouble)
     for other in outcome.woken:
