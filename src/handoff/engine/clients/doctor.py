@@ -17,7 +17,7 @@ from handoff.engine.clients import agents, client_health
 from handoff.engine.clients.diagnosis import FAULT, OK, WARNING, Diagnosis
 from handoff.engine.home import home_config
 from handoff.engine.proof.sandboxes import present_layer
-from handoff.git.plumbing import find_top
+from handoff.git.plumbing import find_top, is_bare
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,7 +73,10 @@ def _git(app: App) -> Iterator[Diagnosis]:
     else:
         yield Diagnosis("git", OK, f"git {version}")
     top = find_top(app.settings.here)
-    if top is None:
+    if top is None and is_bare(app.settings.here):
+        what = "This is a bare repository: it has no files anybody could work on."
+        yield Diagnosis("repository", WARNING, what, "Clone it and go there: git clone THIS_FOLDER DIR")
+    elif top is None:
         yield Diagnosis(
             "repository", WARNING, "This folder is in no git repository.", "Go to one, or make one: git init"
         )

@@ -78,7 +78,11 @@ def land(
     branch = _branch(snapshot_store, into)
     tip = target.tip(branch)
     if not tip:
-        raise UserError(f"There is no branch {branch}.", "Name one with --into.")
+        if not into:  # the branch checked out here is not born yet
+            raise UserError(
+                "The repository has no commit yet.", "Commit something first, or name a branch with --into."
+            )
+        raise UserError(f"There is no branch {branch.removeprefix('refs/heads/')}.", "Name another with --into.")
     members = (*prepared, *_members(app, snapshot_store, names, tip, message))
     app.tell(f"Merging {told} into {branch}", 0, 0)
     merged = work.merge(snapshot_store.store, tip, members, moment=int(before.time), person=_person(target))

@@ -91,6 +91,8 @@ class Notebook(Git):
         words += [f"--max-count={limit}"] if limit else []
         words += [] if walk else ["--no-walk=unsorted"]  # last: a count would make git walk again
         answer = self.git(*words, *revisions, "--")
+        if answer.code and revisions == ("HEAD",) and not self.tip("HEAD"):
+            raise UserError("The repository has no commit yet.", "Commit something first.")
         if answer.code:
             raise UserError(
                 f"git does not know {' '.join(revisions)}: {answer.error_text}",

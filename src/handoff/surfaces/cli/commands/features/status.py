@@ -94,7 +94,7 @@ def show_folder(ctx: Context) -> None:
         out.line(f"  Choose a feature: {begin}   (there is: {', '.join(features[:_SHOWN_FEATURES])})")
     else:
         out.line(f"  Keep a feature's goal, plan and notes between sessions: {begin}")
-    out.line(f"  Write a task down for a session: {program} dump --task ID --next 'what to do'")
+    out.line(f"  Write a task down for a session: {program} task add ID 'what to do'")
 
 
 def _tell_relay(ctx: Context, found: dict[str, int]) -> None:

@@ -30,7 +30,7 @@ EXAMPLES = """examples:
 ADD_EXAMPLES = """examples:
   handoff task add login-form 'Build the login form.' --owns src/login/ --check 'make test'
   handoff task add login-api - --after login-form < brief.md
-  handoff task add next-step --from-step
+  handoff task add --from-step      the step the feature stands at; ticked when its check is green
 """
 
 
@@ -83,14 +83,14 @@ def _batch_arguments(parser: Parser) -> None:
 
 
 def _add_arguments(parser: Parser) -> None:
-    parser.add_argument(
-        "task", metavar="ID", help="id of the task: lowercase letters, digits and '-', 2 to 60 characters"
-    )
+    optional_word(parser, "task", "ID", "id of the task: lowercase letters, digits and '-', 2 to 60 characters")
     optional_word(parser, "brief", "TEXT", "what the session must do; '-' reads it from standard input")
     _task_arguments(parser)
 
 
 def _add(ctx: Context, arguments: argparse.Namespace) -> None:
+    if not arguments.task and not arguments.from_step:
+        raise UsageError("Say which task: ID.", f"See: {ctx.settings.program} task add --help")
     if not arguments.brief and not arguments.from_step:
         raise UsageError("Say what the session must do: TEXT.", "'-' reads it from standard input.")
     arguments.batch_fan_in = False
@@ -176,7 +176,7 @@ def _write(ctx: Context, arguments: argparse.Namespace, project: Project) -> Non
         ctx.out.line(f"Task {task.label} of project {task.project} is ready.", "good")
     ctx.out.line(f"  {document(ctx.app, task)}")
     if task.patterns and "head" not in task.baseline_facts:
-        ctx.out.warning(f"{project.workspace} is not in a git repository: what the session changes cannot be judged.")
+        ctx.out.warning(f"{_why_unjudged(project.workspace)}: what the session changes cannot be judged.")
     _tell_unpushed(ctx, project)
     _tell_stops(ctx, project)
     if older:
@@ -187,6 +187,14 @@ def _write(ctx: Context, arguments: argparse.Namespace, project: Project) -> Non
         open_and_tell(ctx, task)
     elif task.state == "ready":
         ctx.out.line(f"Open it with: {program} task open {task.label}")
+
+
+def _why_unjudged(folder: str) -> str:
+    from handoff.git.plumbing import find_top, is_bare
+
+    if is_bare(folder):
+        return f"{folder} is a bare repository"
+    return f"git does not answer in {folder}" if find_top(folder) else f"{folder} is not in a git repository"
 
 
 def _tell_unpushed(ctx: Context, project: Project) -> None:
