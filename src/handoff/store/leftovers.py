@@ -48,7 +48,9 @@ def refuse_wiped(place: str) -> None:
     if not found and not there:
         return
     more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-    documented = f"the documents of {len(found)} tasks ({', '.join(found[:_SHOWN])}{more})"
+    documented = (
+        f"the documents of {len(found)} task{'' if len(found) == 1 else 's'} ({', '.join(found[:_SHOWN])}{more})"
+    )
     what = documented if found else f"{len(there)} backup{'s' if len(there) > 1 else ''}"
     raise UserError(f"{place} is empty or was wiped: beside it lie {what}. Nothing was changed.", way_back(place))
 

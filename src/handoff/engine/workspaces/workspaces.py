@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from handoff.base.errors import HandoffError, Refused, UserError
 from handoff.base.ids import check_id
+from handoff.base.markdown import number_of
 from handoff.base.process import shell
 from handoff.engine.safety import incidents
 from handoff.engine.safety.snapshots import RestoreRequest, SnapshotStore, keep, open_snapshot_store, restore
@@ -227,7 +228,7 @@ def _last_snapshot(app: App, workspace: Workspace, *, force: bool, why: str) -> 
         raise
     if kept.unread and not force:
         raise Refused(
-            f"{len(kept.unread)} files of {workspace.tree} could not be kept: {', '.join(kept.unread[:5])}",
+            f"{number_of(len(kept.unread), 'file')} of {workspace.tree} could not be kept: {', '.join(kept.unread[:5])}",
             f"Look at them; then: handoff workspace remove {workspace.name} --force",
         )
     return kept

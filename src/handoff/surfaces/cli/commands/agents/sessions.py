@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from handoff.engine.sessions.start import StartRequest
     from handoff.surfaces.cli.command import Context, Parser
 
+_SHOWN_PATHS = 20
 PLACES = TERMINAL, TMUX = ("terminal", "tmux")
 
 
@@ -202,8 +203,10 @@ def _tell(ctx: Context, concluded: ConcludedSession) -> int:
         }
     )
     ctx.out.line(concluded.words)
-    for path in concluded.outside[:20]:
+    for path in concluded.outside[:_SHOWN_PATHS]:
         ctx.out.warning(f"changed outside of what the task owns: {path}")
+    if len(concluded.outside) > _SHOWN_PATHS:
+        ctx.out.warning(f"… and {len(concluded.outside) - _SHOWN_PATHS} more, all with --json")
     for one in incidents.of_session(ctx.app, session=concluded.session):
         ctx.out.warning(f"{one.what} To bring it back: {one.fix}" if one.fix else one.what)
     if concluded.outcome.reason == session_start.INTERRUPTED:

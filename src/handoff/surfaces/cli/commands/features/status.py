@@ -153,6 +153,8 @@ def show(ctx: Context, view: View) -> None:
     _progress(ctx, view)
     for problem in plan.problems[:_SHOWN_PROBLEMS]:
         out.line(f"  STATE.md:{problem.line}: {problem.fault} {problem.fix}", "bad")
+    if len(plan.problems) > _SHOWN_PROBLEMS:
+        out.line(f"  … and {len(plan.problems) - _SHOWN_PROBLEMS} more: {ctx.settings.program} validate", "bad")
     for warning in (*plan.warnings, *moved.words):
         out.line(f"  Note: {warning}", "warn")
     _git_line(ctx, facts)

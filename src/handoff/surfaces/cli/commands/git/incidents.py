@@ -50,6 +50,8 @@ def _incidents(ctx: Context, arguments: argparse.Namespace) -> int:
         ctx.out.line(f"    {one.what}" + (f" ({one.resolved})" if one.resolved else ""))
         if one.fix and not one.resolved:
             ctx.out.line(f"    {'Instead' if one.kind == 'refused' else 'Fix'}: {one.fix}")
+    if len(found) > _SHOWN:
+        ctx.out.line(f"… and {len(found) - _SHOWN} older: handoff incident list --json has them all")
     if not found:
         ctx.out.line("No incidents." if arguments.all else "No new incidents. Older ones: handoff incident list --all")
     return 0

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from handoff.base.errors import Refused, UsageError
 from handoff.engine.workspaces import landing as engine
-from handoff.surfaces.cli.command import Command, flag, no_arguments, option
+from handoff.surfaces.cli.command import Command, flag, no_arguments, number_of, option
 
 if TYPE_CHECKING:
     import argparse
@@ -112,7 +112,7 @@ def _collisions(ctx: Context, arguments: argparse.Namespace) -> int:
     for one in found.soft:
         ctx.out.line(f"joins     {one.path}: {one.first} and {one.second}")
     if not found.hard and not found.soft:
-        ctx.out.line(f"{len(found.members)} workspaces, no file changed by two.")
+        ctx.out.line(f"{number_of(len(found.members), 'workspace')}, no file changed by two.")
     return RED if found.hard else 0
 
 

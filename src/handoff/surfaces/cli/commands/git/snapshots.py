@@ -9,7 +9,7 @@ from handoff.base.clock import age, stamp
 from handoff.base.errors import UsageError
 from handoff.engine.safety import snapshots as engine
 from handoff.git.snapshots.take import SnapshotRequest
-from handoff.surfaces.cli.command import Command, flag, option, optional_word, pick
+from handoff.surfaces.cli.command import Command, flag, number_of, option, optional_word, pick
 
 if TYPE_CHECKING:
     import argparse
@@ -69,7 +69,7 @@ def _snapshots(ctx: Context, arguments: argparse.Namespace) -> int:
     if arguments.verify:
         for fault in faults:
             ctx.out.warning(fault)
-        ctx.out.line("The store is sound." if not faults else f"The store has {len(faults)} faults.")
+        ctx.out.line("The store is sound." if not faults else f"The store has {number_of(len(faults), 'fault')}.")
     return 1 if faults else 0
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from handoff.base.clock import age, stamp
 from handoff.engine.workspaces import workspaces as engine
 from handoff.git.workspaces.workspaces import CLONE, KINDS, WorkspaceRequest
-from handoff.surfaces.cli.command import Command, flag, option, pick
+from handoff.surfaces.cli.command import Command, flag, number_of, option, pick
 
 if TYPE_CHECKING:
     import argparse
@@ -76,7 +76,7 @@ def _add(ctx: Context, arguments: argparse.Namespace) -> int:
             "Not all of your history is on this machine (a partial clone), so it sees one commit, with all its files."
         )
     if made.copied:
-        ctx.out.note(f"Copied {len(made.copied)} files that .worktreeinclude names.")
+        ctx.out.note(f"Copied {number_of(len(made.copied), 'file')} that .worktreeinclude names.")
     return 0
 
 

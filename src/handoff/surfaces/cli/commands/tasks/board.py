@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from handoff.board.tasks.tasks import Task
     from handoff.surfaces.cli.command import Context, Parser
 
-_SHOWN = 10
+_SHOWN, _SHOWN_EVENTS = 10, 20
 
 
 def _task_argument(parser: Parser) -> None:
@@ -113,7 +113,11 @@ def show_task(ctx: Context, task: Task) -> None:
         say()
         say(f"Result: {task.result}")
     say()
-    for event in found.events[-20:]:
+    if len(found.events) > _SHOWN_EVENTS:
+        say(
+            f"… {len(found.events) - _SHOWN_EVENTS} earlier: {ctx.settings.program} log {task.label} -n {len(found.events)}"
+        )
+    for event in found.events[-_SHOWN_EVENTS:]:
         say(event_line(event))
 
 

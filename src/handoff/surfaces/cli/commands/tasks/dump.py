@@ -10,7 +10,7 @@ from handoff.base.record import TYPE_CHECKING
 from handoff.engine.fanout.paths import document
 from handoff.engine.home import home_config
 from handoff.engine.tasks import create
-from handoff.surfaces.cli.command import Command, flag, option, optional_word, pick, project_option
+from handoff.surfaces.cli.command import Command, flag, number_of, option, optional_word, pick, project_option
 
 if TYPE_CHECKING:
     from handoff.board.tasks.tasks import Task
@@ -261,7 +261,7 @@ def open_batch(ctx: Context, arguments: argparse.Namespace) -> None:
         manifest = batches.read_checked(arguments.open_batch)
         ctx.out.data({"dry_run": True, "batch": manifest.batch_id, "sub_tasks": [sub.id for sub in manifest.sub_tasks]})
         ctx.out.line(
-            f"Dry run: batch {manifest.batch_id} with {len(manifest.sub_tasks)} sub-tasks is sound; nothing is written."
+            f"Dry run: batch {manifest.batch_id} with {number_of(len(manifest.sub_tasks), 'sub-task')} is sound; nothing is written."
         )
         return
     opened = batches.open_batch(ctx.app, project, arguments.open_batch)
@@ -277,7 +277,7 @@ def open_batch(ctx: Context, arguments: argparse.Namespace) -> None:
         }
     )
     ctx.out.line(
-        f"Batch {batch.id} of project {batch.project} is open: {batch.total} sub-tasks, {len(opened.ready)} ready now.",
+        f"Batch {batch.id} of project {batch.project} is open: {number_of(batch.total, 'sub-task')}, {len(opened.ready)} ready now.",
         "good",
     )
     ctx.out.line(f"  {project.batch_folder(batch.id)}")
@@ -346,7 +346,9 @@ def _cleanup(ctx: Context, arguments: argparse.Namespace) -> None:
     listing = watchdog.put_aside(ctx.app, found) if found and arguments.apply and not arguments.dry_run else ""
     ctx.out.data({"orphans": [orphan._asdict() for orphan in found], "recovery": listing})
     for orphan in found:
-        ctx.out.line(f"{orphan.project}/{orphan.task}: {len(orphan.files)} files, {orphan.age_seconds:.0f} s old")
+        ctx.out.line(
+            f"{orphan.project}/{orphan.task}: {number_of(len(orphan.files), 'file')}, {orphan.age_seconds:.0f} s old"
+        )
     if not found:
         ctx.out.line("No orphans.")
     elif listing:

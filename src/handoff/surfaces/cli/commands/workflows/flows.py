@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _DONE, _RUNNING, _BLOCKED = "done", "running", "blocked"
 _STYLES = {"done": "good", "blocked": "bad", "gated": "warn", "paused": "warn", "cancelled": "dim"}
-_RECENT = 3
+_RECENT, _SHOWN_COMMITS = 3, 12
 _EPILOG = "Workflows: handoff flow kinds. How it works: handoff help docs/howto/workflows.md"
 
 
@@ -180,7 +180,9 @@ def show(ctx: Context, flow: Flow) -> None:
         ctx.out.line(f"  session    {seen.task.held_by} ({seen.task.held_agent})")
     ctx.out.line(f"  workspace  {flow.workspace}")
     ctx.out.line(f"  branch     {flow.branch.removeprefix('refs/heads/')}, {number_of(len(commits), 'commit')}")
-    for line in commits[-12:]:
+    if len(commits) > _SHOWN_COMMITS:
+        ctx.out.line(f"    … {len(commits) - _SHOWN_COMMITS} earlier")
+    for line in commits[-_SHOWN_COMMITS:]:
         ctx.out.line(f"    {line}")
     _hint(ctx, seen)
 
