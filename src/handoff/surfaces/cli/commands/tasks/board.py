@@ -113,12 +113,15 @@ def show_task(ctx: Context, task: Task) -> None:
         say()
         say(f"Result: {task.result}")
     say()
-    if len(found.events) > _SHOWN_EVENTS:
-        say(
-            f"… {len(found.events) - _SHOWN_EVENTS} earlier: {ctx.settings.program} log {task.label} -n {len(found.events)}"
-        )
-    for event in found.events[-_SHOWN_EVENTS:]:
-        say(event_line(event))
+    _tell_events(ctx, task, found.events)
+
+
+def _tell_events(ctx: Context, task: Task, events: list[Event]) -> None:
+    if len(events) > _SHOWN_EVENTS:
+        earlier = f"… {len(events) - _SHOWN_EVENTS} earlier"
+        ctx.out.line(f"{earlier}: {ctx.settings.program} log {task.label} -n {len(events)}")
+    for event in events[-_SHOWN_EVENTS:]:
+        ctx.out.line(event_line(event))
 
 
 def event_data(event: Event) -> dict[str, Any]:
