@@ -94,7 +94,7 @@ def test_a_named_claim_over_the_limit_is_refused_with_the_number(database):
     add(database, "one")
     two = add(database, "two")
     leases.claim_next(database, who=who("s1"))
-    with pytest.raises(Refused, match="1 tasks run already, the most for this project"):
+    with pytest.raises(Refused, match="1 task runs already, the most for this project"):
         leases.claim(database, key=two.key, who=who("s2"), limits=ClaimLimits(project=1))
     assert "limit of 1" in leases.why_idle(database, who=who("s2"), project="shop", limits=ClaimLimits(project=1))
 

@@ -277,7 +277,7 @@ def _refuse_over_limit(transaction: Transaction, task: Task, who: SessionIdentit
     for scope, limit in limits._asdict().items():
         if limit and running[scope] >= limit:
             raise Refused(
-                f"'{task.label}' cannot start: {limit} tasks run already, the most for this {scope}.",
+                f"'{task.label}' cannot start: {'1 task runs' if limit == 1 else f'{limit} tasks run'} already, the most for this {scope}.",
                 "Wait for one to end, or raise max_running in the configuration.",
             )
 
