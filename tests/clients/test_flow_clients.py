@@ -56,7 +56,8 @@ def test_a_real_client_goes_through_a_whole_cycle_and_cannot_touch_what_is_not_i
 
     def step(*acts):
         server = stage.serve(*acts, ("say", "finished"))
-        answer = stage.cli("flow", "step", "adder", "--json", code=None)
+        more = [f"--with={word}" for word in stage.words()]
+        answer = stage.cli("flow", "step", "adder", "--json", *more, code=None)
         return server, answer.json, answer.err
 
     def not_mine(path: str, text: str):
