@@ -144,11 +144,11 @@ class Ground:
             self.app.database, project="demo", id="night", sub_tasks=parts[:-1], fan_in=parts[-1], workspace=self.repo
         ).key  # fmt: skip
 
-    def settings(self, text: str = "") -> None:
+    def settings(self, text: str = "", *, place: str = "shared") -> None:
         """The settings of the home; tasks of the ground work in its checkout, so that their agents can leave traces."""
         os.makedirs(self.app.settings.home, exist_ok=True, mode=0o700)
         with open(os.path.join(self.app.settings.home, "config.toml"), "w", encoding="utf-8") as file:
-            file.write('session_workspace_project = { demo = "shared" }\n' + text)
+            file.write(f'session_workspace_project = {{ demo = "{place}" }}\n{text}')
 
     # --- supervisors -----------------------------------------------------------------------------------------
 

@@ -25,6 +25,11 @@ def _nobody(what: str, done: int, total: int) -> None:
     del what, done, total
 
 
+_TAKEN_OUT = (
+    "A secret was taken out before this was written down. Sessions get secrets by session_variables and session_files."
+)
+
+
 class App:
     """What every journey needs. Rooms are opened when first used, so a light command stays light."""
 
@@ -37,12 +42,24 @@ class App:
         """Called with what takes long, how much of it is done and how much there is; a person's terminal shows it."""
         self._git_environment: dict[str, str] | None = None
         self._database: Database | None = None
+        self._secrets: tuple[str, ...] | None = None
 
     @property
     def git_environment(self) -> dict[str, str]:
         if self._git_environment is None:
             self._git_environment = git_environment(self.settings)
         return self._git_environment
+
+    def clean(self, text: str, *, tell: bool = True) -> str:
+        """Words that are kept, shown and handed on, without the secrets of this environment and without what looks like one."""
+        from handoff.base.redaction import redact, secret_values
+
+        if self._secrets is None:
+            self._secrets = secret_values(self.settings.environment)
+        text, count = redact(text, self._secrets)
+        if count and tell and _TAKEN_OUT not in self.notes:
+            self.notes.append(_TAKEN_OUT)
+        return text
 
     @property
     def database(self) -> Database:

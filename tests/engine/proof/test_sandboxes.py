@@ -13,6 +13,7 @@ import tempfile
 import pytest
 
 from handoff.agents.sandbox import sandbox as agents_sandbox
+from handoff.agents.sandbox.landlock import holds_abstract_sockets
 from handoff.agents.sandbox.sandbox import BUBBLEWRAP, LANDLOCK, NOTHING, layer
 from handoff.base.settings import from_environment
 from handoff.engine.app import App
@@ -160,8 +161,12 @@ def test_nothing_outside_can_be_written(repo, session, tmp_path):
 def test_the_checkout_the_state_and_other_sessions_cannot_be_read(repo, session):
     other = Session(repo, session.by, "two")
     other.repo.write("secret.txt", "secret\n")
+    repo.write("README.md", "not committed yet\n")
+    repo.write("draft.txt", "draft\n")
+    assert "not committed yet" not in session.run("cat", os.path.join(repo.path, "README.md")).stdout.decode()
     for path in (
-        os.path.join(repo.path, "README.md"),
+        os.path.join(repo.path, "draft.txt"),
+        os.path.join(repo.path, ".git", "config"),
         os.path.join(other.workspace.tree, "secret.txt"),
         os.path.join(other.workspace.folder, "workspace.json"),
         os.path.join(session.archive.store.path, "config"),
@@ -292,3 +297,22 @@ def test_the_relays_address_and_token_are_not_known_inside(repo, bubblewrap, mon
     assert "HANDOFF_WORKSPACE" in said
     assert "a-password" not in said
     assert "a-token" not in said
+
+
+def test_an_abstract_socket_of_another_program_cannot_be_reached_though_the_network_is_shared(session):
+    if not holds_abstract_sockets():
+        absent("a kernel that scopes abstract sockets")
+    name = f"\0handoff-test-{os.getpid()}-{os.urandom(4).hex()}"
+    with socket.socket(socket.AF_UNIX) as server, socket.create_server(("127.0.0.1", 0)) as open_one:
+        server.bind(name)
+        server.listen()
+        ask = (
+            "import socket, sys\n"
+            "socket.create_connection(('127.0.0.1', int(sys.argv[2])), 5)\n"
+            "mine = socket.socket(socket.AF_UNIX); mine.bind('\\0mine' + sys.argv[1]); mine.listen()\n"
+            "socket.socket(socket.AF_UNIX).connect('\\0mine' + sys.argv[1])\n"
+            "try: socket.socket(socket.AF_UNIX).connect('\\0' + sys.argv[1])\n"
+            "except OSError: print('kept out')\n"
+        )
+        said = session.ok(sys.executable, "-c", ask, name[1:], str(open_one.getsockname()[1]))
+    assert said == "kept out\n"

@@ -12,6 +12,7 @@ import pytest
 
 from handoff.base.errors import Conflict, UserError
 from handoff.engine.safety import snapshots as snapshot_engine
+from handoff.engine.workspaces import landing
 from handoff.engine.workspaces import workspaces as engine
 from handoff.git.snapshots.retention import DAY, RetentionRules, expendable
 from handoff.git.workspaces.workspaces import WorkspaceRequest, all_workspaces
@@ -208,6 +209,35 @@ def test_worktreeinclude_brings_ignored_files_and_never_follows_links(repo, add,
     assert repo.read(".env") == "A=1\n"
 
 
+@pytest.mark.parametrize("lines", [".env.test\n.env\n", ".env*\n"], ids=["a line more", "an exception less"])
+def test_a_list_that_a_session_landed_brings_nothing_of_the_persons(repo, archive, add, lines):
+    repo.write(".gitignore", ".env*\n")
+    repo.write(".worktreeinclude", ".env*\n!.env\n")
+    repo.commit("two")
+    repo.write(".env", "KEY=secret\n")
+    repo.write(".env.test", "A=1\n")
+    add(name="greedy").write(".worktreeinclude", lines)
+    landing.land(archive.app, names=["greedy"], snapshot_store=archive.snapshot_store)
+    assert repo.read(".worktreeinclude") == lines
+    clone = add(name="next")
+    assert not os.path.lexists(os.path.join(clone.path, ".env"))
+    assert clone.read(".env.test") == "A=1\n"
+    assert "your own version of it counts" in archive.app.notes[-1]
+    repo.write(".worktreeinclude", f"# mine\n{lines}")
+    assert add(name="now").read(".env") == "KEY=secret\n"
+    repo.commit("I want that")
+    assert add(name="agreed").read(".env") == "KEY=secret\n"
+
+
+def test_a_list_that_only_a_session_wrote_names_nothing(repo, archive, add):
+    repo.write(".gitignore", ".env*\n")
+    repo.commit("two")
+    repo.write(".env", "KEY=secret\n")
+    add(name="greedy").write(".worktreeinclude", ".env\n")
+    landing.land(archive.app, names=["greedy"], snapshot_store=archive.snapshot_store)
+    assert not os.path.lexists(os.path.join(add(name="next").path, ".env"))
+
+
 def test_the_setup_command_sees_the_workspace_s_own_values(add):
     clone = add(setup='echo "$HANDOFF_PORT $HANDOFF_DATABASE_SUFFIX $COMPOSE_PROJECT_NAME" > values')
     port, suffix, compose = clone.read("values").split()
@@ -282,6 +312,7 @@ def test_odd_names_and_paths_work(tmp_path):
 _KILLED = """
 import os, sys
 from snapshot_archive import SnapshotArchive
+from handoff.engine.workspaces import landing
 from handoff.engine.workspaces import workspaces as engine
 archive = SnapshotArchive(sys.argv[1])
 limit, seen = int(sys.argv[2]), 0

@@ -23,6 +23,7 @@ VERDICTS = (PREVENTED, TOLD, LOST, UNSAID)
 # Not of the repository: only a sandbox keeps a session from these, and in your own checkout there is none.
 _ELSEWHERE = frozenset(("the home", "the remote", "the state"))
 _ORDER = {
+    uncommitted.HEAD_MOVED: -1,
     "ref-moved": 0,
     uncommitted.UNSTAGED: 2,
 }  # as a person does it: first where the branch stands, last what is staged
@@ -72,11 +73,10 @@ class Checkout(Arena):
         left = changed
         if changed:
             for one in sorted(found, key=lambda one: _ORDER.get(one.kind, 1)):
-                words = shlex.split(one.fix)
-                argv = (
-                    [sys.executable, "-m", "handoff.surfaces.cli.main", *words[1:]] if words[0] == "handoff" else words
-                )
-                subprocess.run(argv, env=self.environment, cwd="/", capture_output=True, check=False, timeout=60)
+                for words in (shlex.split(line) for line in one.fix.split(" && ")):
+                    ours = [sys.executable, "-m", "handoff.surfaces.cli.main", *words[1:]]
+                    argv = ours if words[0] == "handoff" else words
+                    subprocess.run(argv, env=self.environment, cwd="/", capture_output=True, check=False, timeout=60)
             # What was committed and is only deleted here, `git status` names and git brings back itself.
             gone = self.git(self.shared, "diff", "--name-only", "--diff-filter=D", "HEAD", check=False).split("\n")[:-1]
             if gone:

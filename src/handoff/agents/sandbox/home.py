@@ -73,6 +73,7 @@ def shown_places(policy: Policy, covered: Sequence[str], environment: Mapping[st
             found += _around(folder.rstrip("/"), covered)
     for root in (sys.prefix, sys.base_prefix):
         found += [root, *_base_of(root)]
+    found += [base for root in policy.visible for base in _base_of(root)]
     found.append(SOURCES)
     own = [policy.temp, policy.workspace, *policy.writable]
     return [

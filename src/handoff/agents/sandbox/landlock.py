@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 OLDEST = 3  # before it, a file outside could still be truncated
 # Isolated, so that nothing in the workspace is imported; our own code is found by its place.
-_LAUNCH = "import sys; sys.path.insert(0, sys.argv.pop(1)); from handoff.agents.sandbox.landlock import main; main(sys.argv[1:])"
+_LAUNCH = "import sys; sys.path.insert(0, sys.argv.pop(1)); from handoff.agents.sandbox.landlock import {0}; {0}(sys.argv[1:])"
 _CREATE, _ADD, _RESTRICT = 444, 445, 446
 _NO_NEW_PRIVILEGES, _DIE_WITH_PARENT, _SIGKILL = 38, 1, 9
 _EXECUTE, _WRITE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
@@ -43,11 +43,37 @@ def version() -> int:
 
 def launcher_words(policy: Policy) -> list[str]:
     """How to start a command under Landlock: Python, this file, and the policy in words."""
-    words = [sys.executable, "-I", "-c", _LAUNCH, SOURCES, f"--in={policy.workspace}"]
+    words = [sys.executable, "-I", "-c", _LAUNCH.format("main"), SOURCES, f"--in={policy.workspace}"]
     words += [f"--write={path}" for path in (policy.workspace, policy.temp, *policy.writable)]
     words += [f"--hide={path}" for path in policy.hidden]
     words += [f"--read={path}" for path in policy.visible]
     return words + ([] if policy.network == ALL else ["--offline"])
+
+
+def holds_abstract_sockets() -> bool:
+    """Whether this kernel can keep a session from sockets that have no place on the disk (Linux 6.12)."""
+    return version() >= _SCOPE_SINCE
+
+
+def scope_words() -> list[str]:
+    """What stands before a command that shares the machine's network, inside another sandbox: nothing where the kernel cannot."""
+    if not holds_abstract_sockets():
+        return []
+    return [sys.executable, "-I", "-S", "-c", _LAUNCH.format("scope"), SOURCES, "--"]
+
+
+def scope(words: Sequence[str]) -> NoReturn:
+    """Give up abstract sockets and signals of everybody outside, and become the command."""
+    import ctypes
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    attributes = (ctypes.c_uint64 * 3)(0, 0, _SCOPE_SIGNAL | _SCOPE_SOCKET)
+    ruleset = libc.syscall(_CREATE, ctypes.byref(attributes), ctypes.sizeof(attributes), 0)
+    libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
+    if ruleset < 0 or libc.syscall(_RESTRICT, ruleset, 0) != 0:
+        raise OSError(ctypes.get_errno(), "Landlock refused")
+    os.close(ruleset)
+    replace(list(words[1:]))
 
 
 def main(words: Sequence[str]) -> NoReturn:

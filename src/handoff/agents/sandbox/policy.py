@@ -24,6 +24,8 @@ class Policy(NamedTuple):
     hidden: tuple[str, ...] = ()
     visible: tuple[str, ...] = ()
     frozen: tuple[str, ...] = ()
+    stands_for: tuple[str, ...] = ()
+    """Checkouts of the person that are hidden and whose paths, where something names them, mean the workspace."""
     variables: tuple[str, ...] = ()
     """Names of variables that are there inside beside those every program needs; a `*` at the end stands for many."""
     git_settings: str = ""

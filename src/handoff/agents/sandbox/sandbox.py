@@ -7,9 +7,10 @@ import sys
 from typing import TYPE_CHECKING, NamedTuple
 
 from handoff.agents.sandbox.home import homes, inside, of_program, shown_places
-from handoff.agents.sandbox.landlock import OLDEST, launcher_words, version
+from handoff.agents.sandbox.landlock import OLDEST, launcher_words, scope_words, version
 from handoff.agents.sandbox.policy import ALL, PROVIDERS
 from handoff.agents.sandbox.proxy import inner_words, outer_words
+from handoff.agents.sandbox.stand_in import links, python_path
 from handoff.agents.sandbox.variables import inside_environment
 from handoff.base.process import capture, find
 
@@ -71,6 +72,8 @@ def wrap(policy: Policy, argv: Sequence[str], environment: Mapping[str, str], *,
     """The command as it must be started so that layer `by` holds it."""
     os.makedirs(policy.temp, mode=0o700, exist_ok=True)
     within = session_environment(policy, environment)
+    if by != BUBBLEWRAP and (path := python_path(policy, environment)):
+        within["PYTHONPATH"] = path  # bubblewrap lets the checkout's own path lead to the workspace
     policy = _with_places(policy, argv, environment)
     if by == BUBBLEWRAP:
         program = find("bwrap", path=environment.get("PATH", os.defpath)) or "bwrap"
@@ -78,6 +81,8 @@ def wrap(policy: Policy, argv: Sequence[str], environment: Mapping[str, str], *,
         words = [program, *bubblewrap_words(policy), "--"]
         if policy.network == PROVIDERS:
             words = [*outer_words(policy.hosts, policy.refused), *words, *inner_words(policy.hosts)]
+        elif policy.network == ALL:  # abstract sockets belong to the network, which is shared
+            words += scope_words()
         return Wrapped([*words, *argv], within)
     if by == LANDLOCK:
         return Wrapped([*launcher_words(policy), "--", *argv], within)
@@ -131,8 +136,9 @@ def bubblewrap_words(policy: Policy) -> list[str]:
     words += ["--bind", policy.temp, _TMP]
     if os.path.isdir(_SHARED_MEMORY):
         words += ["--tmpfs", _SHARED_MEMORY]
-    covered, placed = _places(policy)
-    words += placed
+    covered, placed, rules = _places(policy)
+    empty = [top for one in policy.stands_for if _around(top := os.path.realpath(one), rules) == _HIDE]
+    words += [*placed, *links(policy.workspace, empty, rules)]
     if policy.git_settings and (homes_here := homes(policy)):
         words += ["--ro-bind", policy.git_settings, os.path.join(homes_here[0], ".gitconfig")]
     words += ["--bind" if policy.owned is None else "--ro-bind", policy.workspace, policy.workspace]
@@ -148,10 +154,10 @@ def bubblewrap_words(policy: Policy) -> list[str]:
     return [*words, "--chdir", policy.workspace]
 
 
-def _places(policy: Policy) -> tuple[list[str], list[str]]:
-    """The folders that are covered, and the words that cover and show: the outer first, so that the innermost rule holds.
+def _places(policy: Policy) -> tuple[list[str], list[str], dict[str, str]]:
+    """The folders that are covered, the words that cover and show, and the rules they keep.
 
-    What lies in a covered folder already is not covered once more, and what nothing covers need not be shown.
+    The outer come first, so that the innermost rule holds. What lies in a covered folder already is not covered once more, and what nothing covers need not be shown.
     """
     rules: dict[str, str] = dict.fromkeys(policy.hidden, _HIDE)
     rules.update(dict.fromkeys(_existing(policy.visible), _SHOW))
@@ -170,7 +176,7 @@ def _places(policy: Policy) -> tuple[list[str], list[str]]:
             words += [_HIDE, path]
         else:
             words += [_SHOW, os.devnull, path]
-    return covered, words
+    return covered, words, done
 
 
 def _around(path: str, done: Mapping[str, str]) -> str:

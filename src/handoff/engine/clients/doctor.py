@@ -6,6 +6,7 @@ import os
 import shutil
 from importlib.util import find_spec
 
+from handoff.agents.sandbox.landlock import holds_abstract_sockets
 from handoff.agents.sandbox.sandbox import NOTHING
 from handoff.base.clock import age
 from handoff.base.errors import HandoffError, install_command
@@ -153,7 +154,8 @@ def _sandbox(app: App) -> Iterator[Diagnosis]:
         fix = "Install bubblewrap (apt-get install bubblewrap), or use a kernel with Landlock."
         yield Diagnosis("sandbox", WARNING, "No sandbox works here: sessions run with your rights.", fix)
     else:
-        yield Diagnosis("sandbox", OK, f"{layer} works")
+        open_ones = "" if holds_abstract_sockets() else "; abstract sockets (X11) stay reachable before Linux 6.12"
+        yield Diagnosis("sandbox", OK, f"{layer} works{open_ones}")
 
 
 def _agents(app: App) -> Iterator[Diagnosis]:

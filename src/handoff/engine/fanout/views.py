@@ -145,7 +145,7 @@ def _refresh(app: App, project: str, folder: str, *, whole: bool) -> int:
         task = _newest(app, project, name)
         if task is not None:
             writer.add_task(task)
-    count = _put(writer.files)
+    count = _put({path: text and app.clean(text, tell=False) for path, text in writer.files.items()})
     if opened or joined:
         from handoff.engine.workspaces import batch_guard
 

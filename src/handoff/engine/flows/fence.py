@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from handoff.base.files import read_text
+from handoff.base.ids import on_one_line
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.checks.judge import NOT_A_TEST, TEST_CHANGED
 from handoff.engine.flows.state import DOCUMENTS, owned_patterns
@@ -93,4 +94,4 @@ def _out_of_scope(state: FlowState, outside: Sequence[str]) -> list[PhaseFault]:
 
 def _listed(paths: Sequence[str]) -> str:
     more = f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else ""
-    return ", ".join(paths[:_SHOWN]) + more
+    return ", ".join(map(on_one_line, paths[:_SHOWN])) + more

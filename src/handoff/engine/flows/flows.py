@@ -101,7 +101,7 @@ def start(app: App, *, request: FlowRequest, tell: Callable[[str], None] = lambd
     flow_checkout = FlowCheckout(workspace.tree, workspace.branch, app.git_environment)
     flow = flows.add(
         app.database, project=place.name, id=name, workflow=workflow.name, text=workflow.text,
-        prompts=library.prompts_of(workflow), request=wanted, feature=feature, repository=place.workspace,
+        prompts=library.prompts_of(workflow), request=app.clean(wanted), feature=feature, repository=place.workspace,
         workspace=workspace.tree, branch=workspace.branch, base=workspace.base, phase=workflow.phases[0].name,
         max_cycles=request.max_cycles or workflow.max_cycles, agents=request.agents, gates=request.gates,
         data={

@@ -234,7 +234,7 @@ def run_task_check(app: App, task: Task, folder: str, *, sandboxed: bool, clone:
 
     wrap, environment = None, check_environment(app.settings.environment)
     if sandboxed:
-        from handoff.engine.proof.sandboxes import sandbox_of_folder
+        from handoff.engine.proof.sandboxes import refuse_astray, sandbox_of_folder
 
         config = home_config(app)
         sandbox = sandbox_of_folder(app, folder=folder, caches=config.texts("session_caches"))
@@ -245,12 +245,20 @@ def run_task_check(app: App, task: Task, folder: str, *, sandboxed: bool, clone:
                 f"The check cannot run: '{task.label}' was written inside a sandbox, and this machine has none for its check.",
                 "Install bubblewrap (apt install bubblewrap), or write the task anew yourself.",
             )
+        refuse_astray(sandbox, environment)
         wrap = sandbox.wrap
-    return run_check(
-        task.check_command,
-        folder=folder,
-        environment={**environment, **(clone.environment() if clone else {})},
-        timeout=project_config(task.workspace if sandboxed else folder).number("check_timeout"),
-        clock=app.clock,
-        wrap=wrap,
-    )
+    how: dict[str, Any] = {
+        "folder": folder,
+        "environment": {**environment, **(clone.environment() if clone else {})},
+        "timeout": project_config(task.workspace if sandboxed else folder).number("check_timeout"),
+        "clock": app.clock,
+        "wrap": wrap,
+    }
+    if clone is None or not clone.lent:
+        return run_check(task.check_command, **how)
+    from handoff.git.workspaces.dependencies import as_lent
+
+    with as_lent(clone) as replaced:
+        verdict = run_check(task.check_command, **how)
+    note = "".join(f"\n({name} of the person's checkout was used, not the session's own)" for name in replaced)
+    return verdict._replace(tail=verdict.tail + note)

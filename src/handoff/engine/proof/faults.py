@@ -116,13 +116,21 @@ def _may_make(path: str, *, owns: tuple[str, ...], folder: str) -> bool:
     return not owns or Ownership.parse(owns).covers(inside)
 
 
+def _fix_dependencies(name: str, *, checkout: str) -> str:
+    """A clone is lent what the checkout has of dependencies, if git ignores it and a sandbox keeps it from being written."""
+    if os.path.lexists(os.path.join(checkout, name)):
+        return (
+            f"Your checkout has {name}, the clone of this task has not: it is lent where .gitignore names it and the session is in a"
+            f" sandbox. Else put the line '{name}' into .worktreeinclude, or let HANDOFF_WORKSPACE_SETUP name a command that makes it."
+        )
+    how = "npm install" if name == "node_modules" else f"python3 -m venv {name} && {name}/bin/pip install -e ."
+    return f"Make {name} in your checkout, where .gitignore names it, and the clone is lent it: {how}"
+
+
 def _fix(app: App, missing: str, *, folder: str, checkout: str) -> str:
     first = missing.removeprefix("./").partition("/")[0]
-    if first in _DEPENDENCIES and folder != checkout and os.path.lexists(os.path.join(checkout, first)):
-        return (
-            f"Your checkout has {first}, the clone of this task has not: put the line '{first}' into .worktreeinclude,"
-            " or let HANDOFF_WORKSPACE_SETUP name a command that makes it."
-        )
+    if first in _DEPENDENCIES and folder != checkout and not os.path.lexists(os.path.join(folder, first)):
+        return _fix_dependencies(first, checkout=checkout)
     if missing == "python" and find("python3", path=app.settings.path):
         return "There is no 'python' on the PATH, only python3: install python-is-python3, or write the task anew with python3 in its check."
     if " -m " in missing:

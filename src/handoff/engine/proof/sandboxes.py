@@ -6,16 +6,19 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from handoff.agents.sandbox.policy import ALL, NONE, PROVIDERS, Policy
-from handoff.agents.sandbox.sandbox import BUBBLEWRAP, NOTHING, Wrapped, layer, wrap
+from handoff.agents.sandbox.sandbox import BUBBLEWRAP, LANDLOCK, NOTHING, SEATBELT, Wrapped, layer, wrap
+from handoff.agents.sandbox.stand_in import editable
 from handoff.base.errors import Refused, UserError
 from handoff.engine.home import home_config
 from handoff.engine.proof.allowances import with_allowances
+from handoff.engine.proof.faults import GroundFault
 from handoff.git.plumbing import find_top, open_source, sealed
 from handoff.git.plumbing.sealed import FROZEN
 from handoff.git.plumbing.snapshot_repo import SnapshotRepo
 from handoff.git.plumbing.untrusted import beside, is_clone
 from handoff.git.snapshots.location import STORE, find_place
 from handoff.git.workspaces.bases import LentHistory, is_lent
+from handoff.git.workspaces.dependencies import lend, withdraw
 from handoff.git.workspaces.kinds import Cloned
 from handoff.git.workspaces.workspaces import CLONE, SHARED, Workspace, read_workspace
 
@@ -23,6 +26,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from handoff.engine.app import App
+
+
+_WHY_NOT = {
+    LANDLOCK: "it knows ports and no addresses, so the port of the proxy would be open on every host, and UDP is not held at all",
+    SEATBELT: "its profile knows no hosts",
+}
 
 
 class Sandbox(NamedTuple):
@@ -41,8 +50,19 @@ def refuse_open_network(policy: Policy, layer: str) -> None:
     """A list of hosts that this machine's sandbox cannot hold is refused, not forgotten."""
     if policy.network == PROVIDERS and layer not in (BUBBLEWRAP, NOTHING):
         raise Refused(
-            f"The network is to be kept to a list of hosts, and {layer} cannot do that.",
+            f"The network is to be kept to a list of hosts, and {layer} cannot do that: {_WHY_NOT[layer]}.",
             'Install bubblewrap (apt install bubblewrap), or set session_network to "all" or "none".',
+        )
+
+
+def refuse_astray(sandbox: Sandbox, environment: Mapping[str, str]) -> None:
+    """Without a sandbox nothing hides the person's checkout: a check that would import it instead of the clone is not run."""
+    fixed = editable(sandbox.policy, environment).fixed if sandbox.layer == NOTHING else ()
+    if fixed:
+        raise GroundFault(
+            f"The check would test your checkout instead of the clone: a package is installed in editable mode from {fixed[0]}.",
+            "Install bubblewrap (apt install bubblewrap), let HANDOFF_WORKSPACE_SETUP name a command that installs it in each clone,"
+            " or work in your checkout: handoff work --in-checkout",
         )
 
 
@@ -55,8 +75,11 @@ def sandbox_of_workspace(
     folder = os.path.dirname(workspace.tree) if workspace.kind != SHARED else workspace.folder
     hidden = [app.settings.home]
     writable = [os.path.abspath(os.path.expanduser(path)) for path in caches]
+    checkouts = checkouts_of(workspace.project) if workspace.kind == CLONE else []
+    visible: list[str] = []
     if workspace.kind == CLONE:
-        hidden += checkouts_of(workspace.project)
+        hidden += checkouts
+        visible = [*borrowed_objects(app, workspace), *workspace.lent.values()]
     elif (common := open_source(workspace.tree).common) != git:
         git = common
         writable.append(common)  # a linked worktree cannot work without the shared git folder
@@ -66,14 +89,32 @@ def sandbox_of_workspace(
         home=app.settings.get("HOME") or os.path.expanduser("~"),
         writable=tuple(writable),
         hidden=tuple(hidden),
-        visible=tuple(borrowed_objects(app, workspace)) if workspace.kind == CLONE else (),
+        visible=tuple(visible),
+        stands_for=tuple(checkouts),
         frozen=tuple(os.path.join(git, name) for name in FROZEN),
         network=ALL if network else NONE,
         terminal=terminal,
     )
-    checkout = next(iter(checkouts_of(workspace.project)), "") if workspace.kind == CLONE else workspace.tree
+    checkout = next(iter(checkouts), "") if workspace.kind == CLONE else workspace.tree
     policy = with_allowances(app, policy, checkout=checkout, project=os.path.basename(workspace.project))
     return Sandbox(present_layer(app), policy)
+
+
+class Furnished(NamedTuple):
+    """A clone with the dependencies it is lent, and the sandbox that keeps it from writing them."""
+
+    workspace: Workspace
+    sandbox: Sandbox
+
+
+def with_dependencies(app: App, *, workspace: Workspace, checkout: str = "", caches: Sequence[str] = ()) -> Furnished:
+    """Lend a clone the dependencies of the person's checkout, and find its sandbox; without one it is lent nothing."""
+    top = checkout or next(iter(checkouts_of(workspace.project)), "")
+    if workspace.kind == CLONE and find_top(top or os.sep) is not None:
+        place = find_place(top, home=app.settings.home, project=os.path.basename(workspace.project))
+        workspace = lend(place, SnapshotRepo(place.store, app.settings.environment), workspace)
+    sandbox = sandbox_of_workspace(app, workspace=workspace, caches=caches)
+    return Furnished(withdraw(workspace) if sandbox.layer == NOTHING else workspace, sandbox)
 
 
 def borrowed_objects(app: App, workspace: Workspace) -> list[str]:

@@ -17,7 +17,9 @@ from handoff.engine.proof.sandboxes import checkouts_of, sandbox_of_workspace
 from handoff.engine.safety.snapshots import keep, open_snapshot_store
 from handoff.git.ownership.ownership import Ownership
 from handoff.git.plumbing import find_top
+from handoff.git.plumbing.beneath import Beneath
 from handoff.git.snapshots.location import find_place
+from handoff.git.workspaces.dependencies import link_dependency
 from handoff.git.workspaces.include import copy_included
 from handoff.git.workspaces.scratch import Changed, Scratch
 from handoff.git.workspaces.workspaces import CLONE, Workspace
@@ -33,7 +35,6 @@ if TYPE_CHECKING:
 
 CHECKS = "checks"
 _READ = (".py", ".toml", ".ini", ".cfg", ".json", ".pth")  # files in which code or settings of a runner can stand
-_CACHES = (".cache", ".vite", ".vite-temp", ".vitest")
 
 
 def suites_of(app: App, *, folder: str, required: bool = True) -> tuple[Suite, ...]:
@@ -170,24 +171,13 @@ def _borrow(suites: Sequence[Suite], lender: str, tree: str) -> list[str]:
     """Link folders of dependencies into the tree where it has none of its own; what must be readable inside the sandbox."""
     visible = []
     for link in dict.fromkeys(link for suite in suites for link in suite.links):
-        source, target = os.path.join(lender, link), os.path.join(tree, link)
+        source = os.path.join(lender, link)
         if not os.path.isdir(source):
             continue
         visible.append(source)
-        if not os.path.lexists(target) and os.path.isdir(os.path.dirname(target)):
-            if os.path.basename(link) == "node_modules":
-                _borrow_packages(os.path.realpath(source), target)  # inside, only where it really is can be seen
-            else:
-                os.symlink(source, target)
+        with Beneath(tree) as files:  # inside, only where it really is can be seen
+            link_dependency(files, os.path.realpath(source), os.path.normpath(link))
     return visible
-
-
-def _borrow_packages(source: str, target: str) -> None:
-    """A folder of our own with a link for each package: tools such as nyc keep their cache inside node_modules."""
-    os.mkdir(target)
-    for entry in os.scandir(source):
-        if entry.name not in _CACHES:
-            os.symlink(entry.path, os.path.join(target, entry.name))
 
 
 def _include(app: App, lender: str, tree: str) -> None:

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 
+from handoff.base.ids import on_one_line
 from handoff.base.record import TYPE_CHECKING
 from handoff.board.events import incidents
 from handoff.engine.safety.detectors import made_by_handoff
 from handoff.engine.safety.snapshots import SnapshotStore, keep, listing, open_snapshot_store
 from handoff.git import tampering
 from handoff.git.ownership.ownership import Ownership
+from handoff.git.plumbing import find_top
 from handoff.git.plumbing.refs import head
-from handoff.git.snapshots.restore import changes
+from handoff.git.plumbing.snapshot_repo import SnapshotRepo
+from handoff.git.snapshots.location import STORE
+from handoff.git.snapshots.plans import plan_refs
+from handoff.git.snapshots.restore import changes, parts_of
+from handoff.git.snapshots.take import snapshots
 
 if TYPE_CHECKING:
     from handoff.board.events.incidents import IncidentReport
@@ -20,6 +27,8 @@ if TYPE_CHECKING:
     from handoff.git.snapshots.take import Snapshot
 
 WORK_CHANGED, UNSTAGED, SWEPT = "work-changed", "unstaged", "swept"
+NAMES_GONE, HEAD_MOVED, GIT_GONE = "names-gone", "head-moved", "git-gone"
+_NAMES, _OURS = ("refs/heads/", "refs/tags/"), "refs/heads/handoff/"
 _SHOWN = 20
 _NAMED = 5
 
@@ -30,6 +39,8 @@ def look(app: App, *, task: Task, session: str, workspace: str) -> int:
     What the task owns its session may change; told is what became of edits, new files and staged content that were not its own, and of its
     own where they were only thrown away.
     """
+    if find_top(workspace) is None:
+        return _tell_without_git(app, task, session, workspace)
     snapshot_store = open_snapshot_store(app, folder=workspace, project=task.project)
     began = [one for one in listing(app, snapshot_store=snapshot_store, session=session) if one.operation == "start"]
     if not began:
@@ -40,10 +51,34 @@ def look(app: App, *, task: Task, session: str, workspace: str) -> int:
         *_index(snapshot_store, task, session, start, now),
         *_commits(app, snapshot_store, task, session, start),
     ]
+    reports += _names(snapshot_store, task, session, start, touched=bool(reports))
     if not reports:
         return 0
     with app.database.transaction() as transaction:
         return incidents.tell(transaction, reports)
+
+
+def _tell_without_git(app: App, task: Task, session: str, workspace: str) -> int:
+    """The checkout has no git folder any more: nothing can be compared, and all of it is in a snapshot."""
+    store = SnapshotRepo(os.path.join(app.settings.home, task.project, STORE), app.settings.environment)
+    began = [one for one in snapshots(store) if one.session == session and one.operation == "start"]
+    if not began:
+        return 0
+    words = (
+        shlex.join(("git", "init", "-q", workspace)),
+        shlex.join(("handoff", "-C", workspace, "snapshot", "restore", began[-1].sha, "--all")),
+    )
+    report = incidents.IncidentReport(
+        mark=f"{workspace}\0{session}\0{GIT_GONE}",
+        kind=GIT_GONE,
+        what=f"While '{task.label}' was worked on in your checkout, its git folder was removed: {workspace}.",
+        fix=" && ".join(words),
+        project=task.project,
+        session=session,
+        evidence={"paths": [".git"], "task": task.label, "subject": session},
+    )
+    with app.database.transaction() as transaction:
+        return incidents.tell(transaction, [report])
 
 
 def _files(
@@ -119,6 +154,36 @@ def _commits(
     return [_report(snapshot_store, task, session, SWEPT, what, list(names), fix)]
 
 
+def _names(
+    snapshot_store: SnapshotStore, task: Task, session: str, start: Snapshot, *, touched: bool
+) -> list[IncidentReport]:
+    """Branches and tags that are gone, also where their commits are not, and a HEAD that stands elsewhere."""
+    store, source = snapshot_store.store, snapshot_store.source
+    steps = plan_refs(store, source, parts_of(store, start.sha).refs).refs
+    gone = [one.name for one in steps if one.name.startswith(_NAMES) and not one.old and not one.name.startswith(_OURS)]
+    found, during = [], f"While '{task.label}' was worked on in your checkout"
+    if gone:
+        fix = (
+            "handoff",
+            "-C",
+            source.top,
+            "snapshot",
+            "restore",
+            start.sha,
+            *(word for name in gone for word in ("--ref", name)),
+        )
+        found.append(_report(snapshot_store, task, session, NAMES_GONE, f"{during}, names were deleted", gone, fix))
+    if start.branch and head(source).ref != start.branch:
+        # Where only HEAD was written, the files are still those of the branch: nothing is to be laid out.
+        back = ("switch", "-q", start.branch.removeprefix("refs/heads/"))
+        fix = ("git", "-C", source.top, *(back if touched else ("symbolic-ref", "HEAD", start.branch)))
+        stands = head(source).ref or head(source).commit[:10]
+        found.append(
+            _report(snapshot_store, task, session, HEAD_MOVED, f"{during}, HEAD went elsewhere", [stands], fix)
+        )
+    return found
+
+
 def _report(
     snapshot_store: SnapshotStore,
     task: Task,
@@ -132,7 +197,7 @@ def _report(
     return incidents.IncidentReport(
         mark=f"{snapshot_store.source.common}\0{session}\0{kind}",
         kind=kind,
-        what=f"{what}: {', '.join(names[:_NAMED])}{more}.",
+        what=f"{what}: {', '.join(map(on_one_line, names[:_NAMED]))}{more}.",
         fix=shlex.join(fix),
         project=task.project,
         session=session,

@@ -69,7 +69,12 @@ def _changed(app: App, placement: Placement) -> tuple[str, ...]:
 
 def _told(event: journal.Event) -> str:
     body = event.body
-    more = body.get("reason") or body.get("text") or body.get("outcome") or ", ".join(body.get("outside", [])[:5])
+    more = (
+        body.get("reason")
+        or body.get("text")
+        or body.get("outcome")
+        or ", ".join(map(on_one_line, body.get("outside", [])[:5]))
+    )
     why, who = f": {more}" if more else "", f" [{event.session}]" if event.session else ""
     return f"{stamp(event.at)} {event.kind}{why}{who}"
 

@@ -75,7 +75,7 @@ def conclude(app: App, *, claim: Claim, outcome: AgentOutcome) -> ConcludedSessi
     outside = () if decide else _out_of_scope(app, task)  # who decides has looked at the fence
     incidents.look(app)  # while the session still counts as at work
     # A flow has a clone of its own, in which nothing is the person's.
-    if facts.get("kind") == SHARED and task.kind != tasks.PHASE and os.path.lexists(os.path.join(workspace, ".git")):
+    if facts.get("kind") == SHARED and task.kind != tasks.PHASE and os.path.isdir(workspace):
         with suppress(HandoffError):  # a checkout that cannot be read now is looked at by whoever comes next
             uncommitted.look(app, task=task, session=session, workspace=workspace)
     with app.database.transaction() as transaction:

@@ -73,7 +73,7 @@ def write_down(app: App, request: Request) -> Task:
             gated=bool(beyond),
         )
         if beyond:
-            questions.put(transaction, task, question=_question(writer, request, beyond))
+            questions.put(transaction, task, question=app.clean(_question(writer, request, beyond)))
     views.refresh_or_tell(app, project.name, f"Task {task.label} is recorded")
     return task
 

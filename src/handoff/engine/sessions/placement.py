@@ -10,13 +10,15 @@ from handoff.base.files import make_folder
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.settings import PROJECT_FOLDER
 from handoff.board.tasks import tasks
-from handoff.engine.proof.sandboxes import present_layer, sandbox_of_folder, sandbox_of_workspace, workspace_at
+from handoff.engine.proof.sandboxes import present_layer, sandbox_of_folder, with_dependencies, workspace_at
 from handoff.engine.safety import snapshots
 from handoff.engine.workspaces import task_clones, task_work
 from handoff.git.ownership.ownership import Ownership
 from handoff.git.plumbing import find_top
 from handoff.git.plumbing.repository import Repository
 from handoff.git.snapshots.location import CHECKOUTS
+from handoff.git.workspaces.dependencies import withdraw
+from handoff.git.workspaces.workspaces import write_workspace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -87,9 +89,10 @@ def place(
         apart = found.kind == CLONE or (_is_brought(app, task) and task.kind in (tasks.SUB_TASK, tasks.FAN_IN))
         behind = WORKSPACE if apart or task.kind == tasks.PHASE else NONE
     if behind == NONE:
+        found = _noted(found, withdraw(found.workspace)) if found.workspace is not None else found
         bare = found.kind == SHARED and wanted != SHARED and not attended and task.kind == tasks.TASK
         return found._replace(words=_no_clone(found)) if bare else found
-    layer, policy = _sandbox(app, found, config.texts("session_caches"))
+    found, (layer, policy) = _sandbox(app, found, config.texts("session_caches"), checkout=task.workspace)
     if layer == NOTHING and sandbox in ("", AUTO) and not task.is_from_inside:
         return found._replace(words=f"No sandbox: {WORDS[NOTHING]}. {ADVICE}")
     documents = all(path.startswith(PROJECT_FOLDER + "/") for path in found.reach)
@@ -99,10 +102,20 @@ def place(
     return found._replace(sandbox=behind, layer=layer, policy=policy)
 
 
-def _sandbox(app: App, found: Placement, caches: Sequence[str]) -> Sandbox:
-    if found.workspace is not None:
-        return sandbox_of_workspace(app, workspace=found.workspace, caches=caches)
-    return sandbox_of_folder(app, folder=found.folder, caches=caches)
+def _sandbox(app: App, found: Placement, caches: Sequence[str], *, checkout: str) -> tuple[Placement, Sandbox]:
+    if found.workspace is None:
+        return found, sandbox_of_folder(app, folder=found.folder, caches=caches)
+    theirs = checkout if found.clone is not None else ""  # a flow's task says where the flow works
+    furnished = with_dependencies(app, workspace=found.workspace, checkout=theirs, caches=caches)
+    return _noted(found, furnished.workspace), furnished.sandbox
+
+
+def _noted(found: Placement, workspace: Workspace) -> Placement:
+    """The same place with what its workspace is lent now, also in its record."""
+    if found.workspace is None or found.workspace.lent == workspace.lent:
+        return found
+    write_workspace(workspace)
+    return found._replace(workspace=workspace, clone=found.clone and workspace)
 
 
 def check_sandbox(app: App, *, sandbox: str) -> None:

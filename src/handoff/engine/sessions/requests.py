@@ -37,11 +37,11 @@ def ask_human(
     gate = gates.ask(
         app.database,
         key=held.task.key,
-        question=question.strip(),
+        question=app.clean(question.strip()),
         fence=held.fence,
         due_seconds=within,
-        fallback=fallback,
-        subject=subject,
+        fallback=app.clean(fallback),
+        subject=app.clean(subject),
     )
     current.forget(app, held)
     views.refresh_or_tell(app, held.task.project, f"Task {held.task.label} waits for a person")
@@ -58,6 +58,7 @@ def request_path(app: App, held: CurrentClaim, *, path: str, reason: str) -> str
     """Note that a session needs a path it does not own; a person or the supervisor may widen the ownership."""
     if not path.strip() or not reason.strip():
         raise UserError("Say which path you need and why.")
+    path, reason = path.strip(), app.clean(reason.strip())
     with app.database.transaction() as transaction:
         inbox.post(
             transaction,
@@ -80,5 +81,5 @@ def add_note(app: App, held: CurrentClaim, *, text: str) -> None:
             "note.added",
             task=tasks.get(transaction, key=held.task.key),
             session=held.session,
-            text=text.strip(),
+            text=app.clean(text.strip()),
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from handoff.base.ids import on_one_line
 from handoff.base.light_json import loads
 from handoff.base.markdown import end_sentence
 from handoff.base.record import TYPE_CHECKING
@@ -72,6 +73,6 @@ class News:
 def _refused(event: Event) -> str:
     outside = event.body.get("outside") or ()
     if outside:
-        return f"it changed files it does not own: {', '.join(outside[:5])}"
+        return f"it changed files it does not own: {', '.join(map(on_one_line, outside[:5]))}"
     check = event.body.get("check") or {}
     return f"`{check.get('command')}` is {check.get('verdict')}" if check else "its check is red"

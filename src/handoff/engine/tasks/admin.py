@@ -67,7 +67,9 @@ def approve(app: App, task: Task, *, reason: str = "", answer: str = "", by: str
     """
     who = by or person(app)
     found = _landed_now(app, task)
-    outcome = gates.approve(app.database, key=task.key, answered_by=who, reason=reason, answer=answer, **found)
+    outcome = gates.approve(
+        app.database, key=task.key, answered_by=who, reason=app.clean(reason), answer=app.clean(answer), **found
+    )
     if found:
         task_work.tidy(app, outcome.task, running={one.key for one in running.listing(app)})
         app.notes.extend(filter(None, tick_step(app, task, found["evidence"])))
@@ -92,7 +94,7 @@ def _landed_now(app: App, task: Task) -> dict[str, Any]:
 
 def reject(app: App, task: Task, *, reason: str, by: str = "") -> Outcome:
     """No: the reason is what the next attempt reads."""
-    outcome = gates.reject(app.database, key=task.key, reason=reason, answered_by=by or person(app))
+    outcome = gates.reject(app.database, key=task.key, reason=app.clean(reason), answered_by=by or person(app))
     views.refresh_or_tell(app, task.project, f"The gate of {task.label} is rejected")
     return outcome
 
@@ -168,7 +170,7 @@ def retry(app: App, task: Task) -> Outcome:
 
 def cancel(app: App, task: Task, *, reason: str = "") -> Outcome:
     """Take a task back, also from a session that works on it."""
-    outcome = outcomes.cancel(app.database, key=task.key, reason=reason, session=person(app))
+    outcome = outcomes.cancel(app.database, key=task.key, reason=app.clean(reason), session=person(app))
     if task.held_by:
         claims.put_aside(app, task.held_by)
     views.refresh_or_tell(app, task.project, f"Task {task.label} is cancelled")

@@ -102,13 +102,10 @@ def open_batch(
     uri_for(config, Job(project.name, manifest.batch_id, workspace, ""))
     _refuse_live_names(app, project, manifest)
     attempts = int(config.number("max_attempts"))
-    parts = [
-        sub._replace(agent=sub.agent or manifest.agent, labels=sub.labels or manifest.labels, max_attempts=attempts)
-        for sub in manifest.sub_tasks
-    ]
+    parts = _parts(app, manifest, attempts)
     fan_in = batches.SubTask(
         id=manifest.fan_in_task,
-        brief=_fan_in_brief(manifest),
+        brief=app.clean(_fan_in_brief(manifest)),
         role="fan-in",
         agent=manifest.agent,
         check_command=manifest.check,
@@ -125,16 +122,29 @@ def open_batch(
         fan_in=fan_in,
         workspace=workspace,
         next_task=manifest.next_after,
-        rationale=manifest.rationale,
+        rationale=app.clean(manifest.rationale),
         estimated_speedup=manifest.estimated_speedup,
         serial_minutes=manifest.serial_minutes,
         timeout_hours=manifest.timeout_hours,
-        manifest=json.dumps({"timeout_hours": manifest.timeout_hours, **manifest.raw}, ensure_ascii=False),
+        manifest=app.clean(json.dumps({"timeout_hours": manifest.timeout_hours, **manifest.raw}, ensure_ascii=False)),
         baseline={**take_baseline(app, workspace, stamps=True), **(mark or {})},
     )
     views.refresh_or_tell(app, project.name, f"Batch {batch.id} is recorded")
     ready = tuple(sub.id for sub in manifest.sub_tasks if not sub.depends_on)
     return OpenedBatch(batch, ready, manifest.unknown)
+
+
+def _parts(app: App, manifest: Manifest, attempts: int) -> list[batches.SubTask]:
+    """The parts with what the whole batch says of them."""
+    return [
+        sub._replace(
+            brief=app.clean(sub.brief),
+            agent=sub.agent or manifest.agent,
+            labels=sub.labels or manifest.labels,
+            max_attempts=attempts,
+        )
+        for sub in manifest.sub_tasks
+    ]
 
 
 def _refuse_live_names(app: App, project: Project, manifest: Manifest) -> None:

@@ -58,7 +58,7 @@ def prepare(app: App, project: Project, request: Request) -> dict[str, Any]:
     return {
         "project": project.name,
         "id": request.task,
-        "brief": request.brief.strip(),
+        "brief": app.clean(request.brief.strip()),
         "role": request.role,
         "agent": request.agent,
         "workspace": project.workspace,

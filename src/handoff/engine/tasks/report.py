@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from handoff.base.errors import HandoffError, Refused, UserError
+from handoff.base.ids import on_one_line
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.events import journal
 from handoff.board.sessions import leases, sessions
@@ -136,7 +137,7 @@ def finish(
 
     `also` is written in the same transaction.
     """
-    task, summary = held.task, _clean(app, summary)
+    task, summary = held.task, app.clean(summary)
     if held.fence is not None and not task.ended:
         task = _renew(app, task, held)
     if task.kind in BY_KIND and not task.ended:
@@ -257,7 +258,7 @@ def _put_on_record(app: App, task: Task, evidence: Evidence, session: str, began
 
 def block(app: App, held: CurrentClaim, *, reason: str) -> Outcome:
     """It cannot go on: the reason is kept for whoever helps."""
-    reason = _clean(app, reason)
+    reason = app.clean(reason)
     with dropping_stale_claim(app, held):
         outcome = outcomes.block(app.database, key=held.task.key, reason=reason, fence=held.fence, session=held.session)
     forget(app, held)
@@ -265,18 +266,9 @@ def block(app: App, held: CurrentClaim, *, reason: str) -> Outcome:
     return outcome
 
 
-def _clean(app: App, text: str) -> str:
-    """A report without secrets: it is kept, shown and handed on."""
-    if not text:
-        return text
-    from handoff.base.redaction import without_secrets
-
-    return without_secrets(text, app.settings.environment)
-
-
 def release(app: App, held: CurrentClaim, *, reason: str = "") -> Task:
     """Give the task back unfinished."""
-    reason = _clean(app, reason)
+    reason = app.clean(reason)
     if held.fence is None:
         raise UserError(f"Nobody here holds '{held.task.label}'.", "Nothing was changed.")
     with dropping_stale_claim(app, held):
@@ -358,7 +350,9 @@ def _refuse_not_landed(app: App, task: Task) -> None:
 def _refusal(app: App, task: Task, evidence: Evidence, outside: list[str]) -> Refused:
     program = app.settings.program
     if outside:
-        shown = ", ".join(outside[:_SHOWN]) + (f" and {len(outside) - _SHOWN} more" if len(outside) > _SHOWN else "")
+        shown = ", ".join(map(on_one_line, outside[:_SHOWN])) + (
+            f" and {len(outside) - _SHOWN} more" if len(outside) > _SHOWN else ""
+        )
         return Refused(
             f"'{task.label}' is not done: since it was claimed, files changed that it does not own: {shown}",
             f"If you changed them, take that back. If somebody else did, leave them alone; a person then says:"

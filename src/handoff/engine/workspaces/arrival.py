@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from handoff.base.errors import Conflict, Refused
+from handoff.base.ids import on_one_line
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.tasks import tasks
 from handoff.engine.features import brought_home
@@ -159,13 +160,13 @@ def _refuse_conflicts(ground: _Ground, member: Member, outcome: landing.LandingO
     if not conflicts:
         return
     if ground.task.kind == tasks.FAN_IN:
-        shown = "\n".join(f"  {one.path}: {one.first} and {one.second}" for one in conflicts[:_SHOWN])
+        shown = "\n".join(f"  {on_one_line(one.path)}: {one.first} and {one.second}" for one in conflicts[:_SHOWN])
         raise Refused(
             f"'{ground.task.label}' cannot land: git cannot join these files:\n{shown}",
             "Fix them in your workspace and report again, or block the task.",
         )
     lines = [_whose(ground, member, outcome.merged.old, one) for one in conflicts[:_SHOWN]]
-    what = conflicts[0].path if len(conflicts) == 1 else f"{len(conflicts)} files"
+    what = on_one_line(conflicts[0].path) if len(conflicts) == 1 else f"{len(conflicts)} files"
     raise _blocked(ground, member, f"git cannot join {what} with {ground.short} as it is now", lines)
 
 
@@ -173,7 +174,7 @@ def _whose(ground: _Ground, member: Member, tip: str, one: Conflicted) -> str:
     words = ("log", "-1", "--format=%h %s (%an)", f"{member.base}..{tip}", "--", one.path)
     answer = ground.snapshot_store.store.git(*words, GIT_LITERAL_PATHSPECS="1")
     came = answer.text.strip() if answer.code == 0 else ""
-    return f"{one.path}: " + (
+    return f"{on_one_line(one.path)}: " + (
         f"changed by {came}" if came else "you had edited it without a commit when the task began"
     )
 

@@ -12,7 +12,7 @@ from handoff.board.tasks import flows
 from handoff.checks.commands import Verdict, check_environment, run_check
 from handoff.engine.features.brought_home import FEATURES
 from handoff.engine.proof import git_notes
-from handoff.engine.proof.sandboxes import sandbox_of_workspace
+from handoff.engine.proof.sandboxes import with_dependencies
 from handoff.engine.safety.snapshots import SnapshotStore, keep, listing, open_snapshot_store
 from handoff.engine.workspaces.workspaces import snapshot_store_of
 from handoff.git.landing import merge as work
@@ -377,7 +377,8 @@ def _checked(app: App, snapshot_store: SnapshotStore, commit: str, command: str,
     try:
         way.make(snapshot_store.place, snapshot_store.store, workspace)
         copy_included(snapshot_store.place, snapshot_store.store, tree)
-        wrap = sandbox_of_workspace(app, workspace=workspace).wrap if sandboxed else None
+        top = snapshot_store.place.source.top
+        wrap = with_dependencies(app, workspace=workspace, checkout=top).sandbox.wrap if sandboxed else None
         environment = {**check_environment(app.settings.environment), **workspace.environment()}
         return run_check(command, folder=tree, environment=environment, timeout=timeout, clock=app.clock, wrap=wrap)
     finally:

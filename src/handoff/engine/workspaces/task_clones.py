@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 
 from handoff.base.errors import Refused, UserError
-from handoff.base.ids import slug
+from handoff.base.ids import on_one_line, slug
 from handoff.base.light_json import loads
 from handoff.base.record import TYPE_CHECKING
+from handoff.board.events import journal
 from handoff.board.sessions import sessions
 from handoff.board.tasks import states, tasks
 
@@ -156,6 +157,24 @@ def ready(
     return made
 
 
+def mend(app: App, snapshot_store: SnapshotStore, task: Task) -> None:
+    """A clone whose git folder a session took away is put aside, whole, and made again from its last snapshot."""
+    from handoff.engine.workspaces.workspaces import revive_workspace
+
+    found = of_task(app, task)
+    git = os.path.join(found.tree, ".git") if found is not None else ""
+    if found is None or (os.path.isdir(git) and not os.path.islink(git)):
+        return
+    aside = os.path.join(found.folder, f"without-git-{os.urandom(3).hex()}")
+    os.rename(found.tree, aside)
+    with app.database.transaction() as transaction:
+        journal.append(transaction, "task.clone_mended", task=task, session=found.session, aside=aside)
+    app.notes.append(
+        f"The clone of '{task.label}' had lost its git folder. It is made again; what lay there is in {aside}"
+    )
+    revive_workspace(app, name=found.name, snapshot_store=snapshot_store)
+
+
 def _ground(app: App, snapshot_store: SnapshotStore, task: Task, *, dirty: bool) -> tuple[str, str]:
     """What a clone begins with and the branch its work is for: what the person has now, or where the task before it landed."""
     from handoff.git.plumbing.refs import head, refs
@@ -185,7 +204,7 @@ def _base(app: App, snapshot_store: SnapshotStore, task: Task, *, dirty: bool) -
     start = commit_of_now(app, snapshot_store=snapshot_store, name=name_of(task), dirty=dirty)
     joined = merge(snapshot_store.store, start, members, moment=int(app.clock.now()))
     if joined.conflicts:
-        shown = ", ".join(f"{one.path} ({one.first}, {one.second})" for one in joined.conflicts[:_SHOWN])
+        shown = ", ".join(f"{on_one_line(one.path)} ({one.first}, {one.second})" for one in joined.conflicts[:_SHOWN])
         raise Refused(
             f"'{task.label}' cannot begin: the parts it needs do not join: {shown}",
             f"Join them in your checkout: {' && '.join(f'git merge handoff/{one.name}' for one in members)}; mend the files and"

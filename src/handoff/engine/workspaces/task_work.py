@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from handoff.base.errors import Conflict, HandoffError, Refused
+from handoff.base.ids import on_one_line
 from handoff.base.light_json import loads
 from handoff.base.markdown import first_line
 from handoff.base.record import TYPE_CHECKING, Record
@@ -45,6 +46,7 @@ def begin(app: App, snapshot_store: SnapshotStore, task: Task, *, session: str) 
 
     That is taken back first, so that its check does not run on it either; what cannot be taken back is remembered.
     """
+    task_clones.mend(app, snapshot_store, task)
     before, strays = task_clones.of_task(app, task), None
     if before is not None and before.session != session:
         clone = before._replace(owns=task.patterns)
@@ -91,7 +93,7 @@ def judge(app: App, task: Task, workspace: Workspace, *, summary: str = "") -> J
         )
     moved = sorted({one.path for one in set(changed.touches) ^ set(member.touches)})
     raise Refused(
-        f"'{task.label}' cannot be judged: files changed while its check ran: {', '.join(moved[:_SHOWN])}",
+        f"'{task.label}' cannot be judged: files changed while its check ran: {', '.join(map(on_one_line, moved[:_SHOWN]))}",
         "Let nothing write while you report; let the check write only files that git ignores.",
     )
 

@@ -7,8 +7,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from handoff.base.errors import HandoffError, Refused, UserError
-from handoff.base.ids import check_id
-from handoff.base.markdown import number_of
+from handoff.base.ids import check_id, on_one_line
+from handoff.base.markdown import number_of, shell_line
 from handoff.base.process import shell
 from handoff.engine.safety import incidents
 from handoff.engine.safety.snapshots import RestoreRequest, SnapshotStore, keep, open_snapshot_store, restore
@@ -21,7 +21,8 @@ from handoff.git.snapshots.location import MAIN, Location
 from handoff.git.snapshots.take import Snapshot, snapshots
 from handoff.git.tampering import DIRTY_BASE
 from handoff.git.workspaces.bases import LentHistory, drop_unused, first_copy_bytes
-from handoff.git.workspaces.include import copy_included
+from handoff.git.workspaces.include import INCLUDE, copy_included, is_of_session
+from handoff.git.workspaces.inner import inner_work
 from handoff.git.workspaces.kinds import Cloned, isolation
 from handoff.git.workspaces.scratch import drop_slot, idle_slots
 from handoff.git.workspaces.workspaces import (
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
 _LEFTOVER_FILES, _LEFTOVER_BYTES = 5000, 200 * 1024**2
 _SLOT_SECONDS = 86400.0
 _MEGABYTE, _WORTH_SAYING = 1024**2, 50
+_SHOWN = 5
 BY_HAND = "removal"  # what a person asked for, and may want to take back
 
 
@@ -81,6 +83,8 @@ class Tidy(NamedTuple):
     workspaces: tuple[Workspace, ...]
     size: int
     scratch: tuple[str, ...] = ()
+    stay: tuple[str, ...] = ()
+    """Why some workspaces stay though nobody needs them any more."""
 
 
 def add_workspace(
@@ -112,6 +116,10 @@ def add_workspace(
     except (HandoffError, OSError):
         _discard(app, snapshot_store, workspace)
         raise
+    if order.kind != SHARED and is_of_session(place, store):
+        app.notes.append(
+            f"A session changed {INCLUDE}: your own version of it counts. If you want theirs, commit a change to it yourself."
+        )
     workspace = workspace._replace(state=READY)
     write_workspace(workspace)
     if order.kind != SHARED:
@@ -226,10 +234,20 @@ def _last_snapshot(app: App, workspace: Workspace, *, force: bool, why: str) -> 
         if force:
             return None
         raise
+    inner = inner_work(own.store, workspace, kept.sha)
+    if force and (lost := [*kept.unread, *(one.words for one in inner)]):
+        app.notes.append(f"Not kept, and gone with it: {', '.join(map(on_one_line, lost[:_SHOWN]))}")
     if kept.unread and not force:
         raise Refused(
-            f"{number_of(len(kept.unread), 'file')} of {workspace.tree} could not be kept: {', '.join(kept.unread[:5])}",
+            f"{number_of(len(kept.unread), 'file')} of {workspace.tree} could not be kept: {', '.join(map(on_one_line, kept.unread[:_SHOWN]))}",
             f"Look at them; then: handoff workspace remove {workspace.name} --force",
+        )
+    if inner and not force:
+        fetch = on_one_line(shell_line(["git", "fetch", os.path.join(workspace.tree, inner[0].path), "HEAD"]))
+        raise Refused(
+            f"A repository inside {workspace.name} holds work that no snapshot holds: {', '.join(on_one_line(one.words) for one in inner[:_SHOWN])}",
+            f"Commit it there, then fetch it ({fetch}) or push it. Or let it go:"
+            f" handoff workspace remove {workspace.name} --force",
         )
     return kept
 
@@ -293,8 +311,9 @@ def tidy(
     for one in dead:
         try:
             remove_workspace(app, name=one.name, snapshot_store=snapshot_store)
-        except Refused:
+        except Refused as error:
             kept.append(one)
+            result = result._replace(stay=(*result.stay, f"{error} {error.hint}"))
     result = result._replace(workspaces=tuple(one for one in dead if one not in kept))
     for folder in unused:
         drop_slot(folder)

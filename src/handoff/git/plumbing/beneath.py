@@ -99,6 +99,11 @@ class Beneath:
         folder, last = self.place(name)
         os.mkdir(last, dir_fd=folder)
 
+    def make_link(self, words: str, name: str) -> None:
+        """A link that says `words`."""
+        folder, last = self.place(name)
+        os.symlink(words, last, dir_fd=folder)
+
     def unlink(self, name: str) -> None:
         """Remove what is no folder."""
         folder, last = self.place(name)

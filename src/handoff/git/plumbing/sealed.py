@@ -201,15 +201,15 @@ def disarm(top: str, beside: str, git: Git) -> None:
     """Take out of every repository inside a clone what would run in it: a person's git enters them on its own."""
     found: list[tuple[str, str]] = []
     with Beneath(top) as files:
-        for name in _nested(top):
+        for name in nested(top):
             if files.is_folder(name):
                 found += _disarm(files, name, git)
-            elif not _stays_inside(top, files, name):
+            elif not stays_inside(top, files, name):
                 found.append((name, _take_away(files, name)))
     note(beside, found)
 
 
-def _nested(top: str) -> list[str]:
+def nested(top: str) -> list[str]:
     """Every `.git` below the clone's own, and the git folders of its submodules."""
     found, waiting = [], [top]
     while waiting:
@@ -229,7 +229,7 @@ def _nested(top: str) -> list[str]:
     return found
 
 
-def _stays_inside(top: str, files: Beneath, name: str) -> bool:
+def stays_inside(top: str, files: Beneath, name: str) -> bool:
     """Whether a `.git` that is a file or a link leads to a git folder inside the clone."""
     path = os.path.join(top, name)
     text = files.read(name, most=_LARGEST).decode("utf-8", "surrogateescape")

@@ -142,12 +142,19 @@ def beside(workspace: str, *name: str) -> str:
 
 def git(top: str, *words: str, environment: Mapping[str, str]) -> Completed | None:
     """One question about a clone, through a git folder of ours that borrows its objects and index; None where we cannot."""
+    check_clone(top, environment)
+    return ask_through_ours(top, *words, place=beside(os.path.dirname(top)), environment=environment)
+
+
+def ask_through_ours(
+    top: str, *words: str, place: str, environment: Mapping[str, str], stdin: bytes | None = None
+) -> Completed | None:
+    """The same about any repository that a session can write; `place` is the one beside its clone's snapshots."""
     import shutil
 
-    check_clone(top, environment)
     source = open_source(top)
-    made = beside(os.path.dirname(top), f"shadow-{os.getpid()}-{os.urandom(3).hex()}")
-    store = os.path.dirname(os.path.dirname(os.path.dirname(made)))
+    made = os.path.join(place, f"shadow-{os.getpid()}-{os.urandom(3).hex()}")
+    store = os.path.dirname(os.path.dirname(place))
     if not os.path.isfile(os.path.join(store, "config")):
         return None  # inside a session's sandbox the store is not there: then it is the session itself that asks
     try:
@@ -161,6 +168,6 @@ def git(top: str, *words: str, environment: Mapping[str, str]) -> Completed | No
         except UserError:  # or it cannot be written there
             return None
         shadow = Git(top, {**environment, **_NO_FETCH}, folder=made)
-        return shadow.git(*words, objects=source.objects, index=source.index_file)
+        return shadow.git(*words, stdin=stdin, objects=source.objects, index=source.index_file)
     finally:
         shutil.rmtree(made, ignore_errors=True)

@@ -198,7 +198,10 @@ def erase(tree: str) -> None:
 
 
 def remove_tree(path: str) -> None:
-    """Like rmtree, but folders a session made unwritable go too."""
+    """Like rmtree, but folders a session made unwritable go too, and so does a link."""
+    if os.path.islink(path):
+        os.unlink(path)
+        return
 
     def unlock(_function: object, name: str, _fault: object) -> None:
         os.chmod(os.path.dirname(name), 0o700)

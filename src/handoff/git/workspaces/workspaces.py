@@ -46,6 +46,8 @@ class Workspace(NamedTuple):
     """The branch its work is for; empty: whichever is checked out when it lands."""
     strays: Mapping[str, str] = {}
     """What lay changed outside the ownership when its session began, each with a stamp: earlier ones left it."""
+    lent: Mapping[str, str] = {}
+    """Folders of dependencies that are links to the person's, each with where it really is."""
 
     @property
     def folder(self) -> str:

@@ -18,7 +18,7 @@ _HELD = ("task", "project", "session", "fence")
 # Commands and the options a session may give; an option that is not here must be left alone. None of these reads or
 # writes a file the caller names.
 PASSED: dict[str, tuple[str, ...]] = {
-    "heartbeat": (*_HELD, "lease", "words"),
+    "heartbeat": (*_HELD, "words"),  # how long silence is believed is not for the silent to say
     "task done": (*_HELD, "name", "summary"),
     "task block": (*_HELD, "reason"),
     "task release": (*_HELD, "name", "reason"),

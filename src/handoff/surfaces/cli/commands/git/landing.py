@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from handoff.base.errors import Refused, UsageError
+from handoff.base.ids import on_one_line
 from handoff.engine.workspaces import landing as engine
 from handoff.surfaces.cli.command import Command, flag, no_arguments, number_of, option
 
@@ -69,12 +70,12 @@ def _land(ctx: Context, arguments: argparse.Namespace) -> int:
     )
     for member in outcome.members:
         for path in member.left_out:
-            ctx.out.warning(f"{member.name}: left out {path}")
+            ctx.out.warning(f"{member.name}: left out {on_one_line(path)}")
     for name in merged.skipped:
         ctx.out.line(f"{name}: nothing new")
     if merged.conflicts:
         for one in merged.conflicts:
-            ctx.out.line(f"  {one.path}: {one.first} and {one.second}")
+            ctx.out.line(f"  {on_one_line(one.path)}: {one.first} and {one.second}")
         raise Refused(
             f"{len(merged.conflicts)} files conflict; nothing was landed.", "Fix one side, or land the others first."
         )
@@ -108,9 +109,9 @@ def _collisions(ctx: Context, arguments: argparse.Namespace) -> int:
         }
     )
     for one in found.hard:
-        ctx.out.line(f"conflict  {one.path}: {one.first} and {one.second}")
+        ctx.out.line(f"conflict  {on_one_line(one.path)}: {one.first} and {one.second}")
     for one in found.soft:
-        ctx.out.line(f"joins     {one.path}: {one.first} and {one.second}")
+        ctx.out.line(f"joins     {on_one_line(one.path)}: {one.first} and {one.second}")
     if not found.hard and not found.soft:
         ctx.out.line(f"{number_of(len(found.members), 'workspace')}, no file changed by two.")
     return RED if found.hard else 0

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from handoff.base.clock import age, stamp
 from handoff.base.errors import UsageError
+from handoff.base.ids import on_one_line
 from handoff.engine.safety import snapshots as engine
 from handoff.git.snapshots.take import SnapshotRequest
 from handoff.surfaces.cli.command import Command, flag, number_of, option, optional_word, pick
@@ -221,7 +222,7 @@ def _tell(ctx: Context, report: RestoreReport, *, dry_run: bool) -> int:
     )
     words = {"add": "bring back", "change": "change", "delete": "delete", "mode": "set rights"}
     for change in report.changes[:_SHOWN_PATHS]:
-        ctx.out.line(f"  {words[change.kind]:<10} {change.path}")
+        ctx.out.line(f"  {words[change.kind]:<10} {on_one_line(change.path)}")
     if len(report.changes) > _SHOWN_PATHS:
         ctx.out.line(f"  … and {len(report.changes) - _SHOWN_PATHS} more")
     for note in report.notes:

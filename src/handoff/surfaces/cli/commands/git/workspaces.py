@@ -33,7 +33,7 @@ def _workspace_arguments(parser: Parser) -> None:
         "remove one; its leftovers are kept as a snapshot",
         "Remove a workspace. Everything in it is kept as a snapshot first.",
     )
-    flag(remove, "--force", "also when some files could not be read and kept")
+    flag(remove, "--force", "also when some files, or a repository inside it, could not be kept")
     environment = parser.verb(
         "env", "print its environment for your shell", "Print what a shell in the workspace should export."
     )
@@ -113,7 +113,10 @@ def _remove(ctx: Context, arguments: argparse.Namespace) -> int:
     ctx.out.data(_record(gone))
     ctx.out.line(f"Removed {gone.name}.")
     if gone.snapshot:
-        ctx.out.line(f"All it held is kept. Take it back with: handoff undo {gone.snapshot[:10]}")
+        what = (
+            "The rest of what it held" if any(note.startswith("Not kept") for note in ctx.app.notes) else "All it held"
+        )
+        ctx.out.line(f"{what} is kept. Take it back with: handoff undo {gone.snapshot[:10]}")
     return 0
 
 

@@ -81,6 +81,8 @@ def _remove(ctx: Context, arguments: argparse.Namespace) -> dict[str, Any]:
             else f"it was never finished: {one.state}"
         )
         ctx.out.line(f"  {one.name} ({why})")
+    for why in found.stay:
+        ctx.out.line(f"  stays: {why}")
     ctx.out.line(f"The snapshot store takes {found.size / _MB:.1f} MB (limit {arguments.size} MB).")
     if found.scratch:
         count = number_of(len(found.scratch), "folder")
@@ -90,6 +92,7 @@ def _remove(ctx: Context, arguments: argparse.Namespace) -> dict[str, Any]:
         "workspaces": [one.name for one in found.workspaces],
         "bytes": found.size,
         "scratch": list(found.scratch),
+        "stay": list(found.stay),
     }
 
 
