@@ -69,7 +69,9 @@ def test_words_of_a_person_and_of_a_question_are_kept_without_secrets_and_else_a
     words = "Ask https://me:hunter2hunter2@example.invalid with my token key; keep  this   as it is: $HOME & <b>"
     told = cli("dump", "--task", "demo", "--next", f"{words}\nUse {SECRET}.")
     assert "A secret was taken out" in told.err
-    end = _start(cli, tmp_path, {"run": handoff("task", "ask", f"'Is {SECRET} right?'")})
+    with open(os.path.join(os.environ["HANDOFF_HOME"], "config.toml"), "w", encoding="utf-8") as file:
+        file.write('session_variables = ["MY_SERVICE_TOKEN"]\n')
+    end = _start(cli, tmp_path, {"run": handoff("task", "ask", '"Is $MY_SERVICE_TOKEN right?"')})
     assert end["state"] == "gated", end
     shown = cli("show", "demo").out
     assert words.replace("me:hunter2hunter2", "[redacted]") in shown
