@@ -30,8 +30,8 @@ def test_a_session_that_has_lost_its_task_is_told_so_without_naming_it(cli):
     cli("task", "claim", "t1", "--session", "bob")
     cli("task", "release", "t1", "--session", "bob", "--fence", "1")
     cli("task", "claim", "t1", "--session", "ann")
-    for verb in ("done", "heartbeat"):
-        cli(verb, "--session", "bob", "--fence", "1", code=4)
+    for verb in ("task done", "heartbeat"):
+        cli(*verb.split(), "--session", "bob", "--fence", "1", code=4)
 
 
 def test_a_fan_in_reported_in_the_checkout_is_done_when_its_parts_are_on_the_branch(cli, repo, work):
