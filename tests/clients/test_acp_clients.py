@@ -8,7 +8,7 @@ import sys
 import pytest
 
 pytestmark = [pytest.mark.clients, pytest.mark.slow, pytest.mark.timeout(400)]
-DONE = ("shell", f"{sys.executable} -m handoff.surfaces.cli.main done --summary 'made a'")
+DONE = ("shell", f"{sys.executable} -m handoff.surfaces.cli.main task done --summary 'made a'")
 FOR = {
     "gemini": ["--acp", "--skip-trust", "-m", "gemini-2.5-pro"],
     "opencode": ["acp"],

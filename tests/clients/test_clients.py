@@ -13,7 +13,7 @@ from handoff.agents.sandbox.sandbox import BUBBLEWRAP
 from scripts import processes_with
 
 pytestmark = [pytest.mark.clients, pytest.mark.slow, pytest.mark.timeout(400)]
-DONE = ("shell", f"{sys.executable} -m handoff.surfaces.cli.main done --summary 'made a'")
+DONE = ("shell", f"{sys.executable} -m handoff.surfaces.cli.main task done --summary 'made a'")
 FOR = ("claude", "codex", "gemini", "copilot", "opencode")
 WITHOUT_STOP = ("opencode",)
 

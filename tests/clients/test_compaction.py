@@ -9,7 +9,7 @@ import pytest
 
 pytestmark = [pytest.mark.clients, pytest.mark.slow, pytest.mark.timeout(400)]
 FOR = ("claude",)
-DONE = ("shell", f"{sys.executable} -m handoff.surfaces.cli.main done --summary 'made a'")
+DONE = ("shell", f"{sys.executable} -m handoff.surfaces.cli.main task done --summary 'made a'")
 
 
 def test_after_a_compaction_the_baton_is_there_again_and_a_snapshot_was_taken_before(stage):

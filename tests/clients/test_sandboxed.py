@@ -10,7 +10,7 @@ import pytest
 pytestmark = [pytest.mark.clients, pytest.mark.slow, pytest.mark.timeout(400)]
 FOR = ("claude", "codex", "gemini", "copilot", "opencode")
 CLONE = ("--workspace", "clone")
-DONE = ("shell", f"{sys.executable} -m handoff.surfaces.cli.main done --summary 'made a'")
+DONE = ("shell", f"{sys.executable} -m handoff.surfaces.cli.main task done --summary 'made a'")
 
 
 def _tree(stage) -> str:

@@ -14,7 +14,7 @@ from sandbox import absent
 
 pytestmark = [pytest.mark.clients, pytest.mark.slow, pytest.mark.timeout(400)]
 FOR = ("claude",)
-DONE = ("shell", f"{sys.executable} -m handoff.surfaces.cli.main done --summary 'made a'")
+DONE = ("shell", f"{sys.executable} -m handoff.surfaces.cli.main task done --summary 'made a'")
 
 
 @pytest.fixture
