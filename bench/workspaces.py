@@ -13,6 +13,7 @@ import time
 
 FILES = 2_000 if os.environ.get("HANDOFF_BENCH_QUICK") else 10_000
 BRANCHES = 50
+MEMBERS = (3, 10, 50) if os.environ.get("HANDOFF_BENCH_QUICK") else (3, 10, 50, 200)
 _PERSON = "[user]\n\tname = B\n\temail = b@example.invalid\n[init]\n\tdefaultBranch = main\n[gc]\n\tauto = 0\n"
 
 
@@ -64,7 +65,7 @@ def rows() -> list[tuple[str, str, str]]:
     """Each promise of the plan, measured."""
     with tempfile.TemporaryDirectory(prefix="handoff-bench-") as folder, _home(folder):
         top = _repository(folder)
-        return [*_workspaces(folder, top), *_snapshots(top), *_landing(top)]
+        return [*_workspaces(folder, top), *_snapshots(top), *_landing(top), *_growth(top)]
 
 
 def _app():
@@ -179,6 +180,48 @@ def _landing(top: str) -> list[tuple[str, str, str]]:
     return [
         (f"landing {BRANCHES} branches, checkout included", _ratio(mine, git, f"{BRANCHES} x git merge-tree"), "3x")
     ]
+
+
+def _growth(top: str) -> list[tuple[str, str, str]]:
+    """Members that all meet in one file, merged in memory: what one more costs, beside git's own merge of the same trees."""
+    from handoff.engine.safety import snapshots
+    from handoff.git.landing import members as parts
+    from handoff.git.landing.merge import merge
+
+    store = snapshots.open_snapshot_store(_app(), folder=top).store
+
+    path, rows, each = "d0/f0.txt", [], {}
+    for count in MEMBERS:
+        lines = [f"line {number}\n\n\n\n" for number in range(max(MEMBERS))]
+        base = _commit(store, _git(top, "rev-parse", "main").strip(), path, "".join(lines))
+        found = []
+        for number in range(count):
+            text = "".join([*lines[:number], f"changed by {number}\n\n\n\n", *lines[number + 1 :]])
+            commit = _commit(store, base, path, text)
+            found.append(parts.member(f"m{number}", base, commit, tuple(parts.touches(store, base, commit)), "x\n"))
+        begin = time.perf_counter()
+        merged = merge(store, base, found, moment=1)
+        mine = time.perf_counter() - begin
+        assert len(merged.steps) == count
+        begin = time.perf_counter()
+        for one in found:
+            store.ask("merge-tree", "--write-tree", base, one.commit)
+        git = time.perf_counter() - begin
+        each[count] = mine / count
+        rows.append(
+            (f"merging {count} members that meet in one file", _ratio(mine, git, f"{count} x git merge-tree"), "")
+        )
+    least, most = min(MEMBERS), max(MEMBERS)
+    rows.append((f"one of {most} members against one of {least}", f"{each[most] / each[least]:.2f}x", "1.3x"))
+    return rows
+
+
+def _commit(store, base: str, path: str, text: str) -> str:
+    from handoff.git.plumbing.objects import FILE, Entry
+
+    name = os.fsencode(path)
+    tree = store.graft(store.load(base, [name]), {name: Entry(FILE, store.write("blob", text.encode()))})
+    return store.write_commit(tree, [base], "x\n", moment=1)
 
 
 def _ratio(mine: float, theirs: float, what: str) -> str:

@@ -295,6 +295,12 @@ UPDATE task SET state = CASE WHEN open_needs > 0 THEN 'waiting' ELSE 'ready' END
                 held_by = NULL, attempt = 1, counted = :counted, changed_at = :now
 WHERE key = :key AND state = 'blocked' RETURNING *
 
+-- name: send_back_task
+-- a finished part goes back to be done again, with the reason
+UPDATE task SET state = 'ready', reason = :reason, blocked_by = NULL, held_by = NULL, lease_until = NULL, attempt = 1,
+                counted = :counted, ended_at = NULL, changed_at = :now
+WHERE key = :key AND state = 'done' AND kind = 'sub-task' RETURNING *
+
 -- name: count_out_task
 -- a sub-task leaves its batch's count, once
 UPDATE task SET counted = 1 WHERE key = :key AND counted = 0 AND batch IS NOT NULL AND kind = 'sub-task'

@@ -8,7 +8,7 @@ from handoff.base.errors import Conflict, UserError
 from handoff.board.events import journal
 from handoff.board.sessions import leases
 from handoff.board.sessions.sessions import SessionIdentity
-from handoff.board.tasks import outcomes, tasks
+from handoff.board.tasks import batches, outcomes, tasks
 
 
 def add(database, name, **more):
@@ -105,3 +105,24 @@ def test_a_retry_gives_all_attempts_back(database):
     outcomes.block(database, key=task.key, reason="x")
     again = outcomes.retry(database, key=task.key).task
     assert (again.attempt, again.reason, again.held_by) == (1, "", None)
+
+
+def test_a_finished_part_that_is_sent_back_makes_its_fan_in_wait_again(database):
+    parts = [batches.SubTask(id=name, brief=name) for name in ("one", "two")]
+    batch = batches.open_batch(
+        database, project="shop", id="login", sub_tasks=parts, fan_in=batches.SubTask(id="join", brief="join")
+    )
+    for name in ("one", "two"):
+        outcomes.finish(database, key=tasks.find(database, project="shop", id=name, batch="login").key)
+    fan_in = tasks.get(database, key=batch.fan_in)
+    assert fan_in.state == "ready"
+    one = tasks.find(database, project="shop", id="one", batch="login")
+    back = outcomes.send_back(database, key=one.key, reason="red with the others")
+    assert (back.task.state, back.task.reason, back.task.attempt) == ("ready", "red with the others", 1)
+    assert tasks.get(database, key=batch.fan_in).state == "waiting"
+    with pytest.raises(Conflict, match="only a finished part"):
+        outcomes.send_back(database, key=one.key, reason="again")
+    assert outcomes.finish(database, key=one.key).fan_in.state == "ready", "the fan-in comes when it is done again"
+    outcomes.finish(database, key=batch.fan_in)
+    with pytest.raises(Conflict, match="has not landed"):
+        outcomes.send_back(database, key=one.key, reason="too late")

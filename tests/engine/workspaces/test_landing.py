@@ -242,10 +242,10 @@ def test_a_red_check_names_the_member_that_broke_it_and_nothing_lands(repo, desk
         desk.session(name).write(f"{name}.txt", f"{name}\n")
     head = repo.head()
     outcome = desk.land("one", "two", "three", "four", check="test ! -e three.txt")
-    assert outcome.culprit == "three"
+    assert outcome.blame.words == "three"
     assert outcome.landing is None
     assert repo.head() == head
-    assert "target" in desk.land("one", check="false").culprit
+    assert "target" in desk.land("one", check="false").blame.words
 
 
 def test_a_check_cannot_harm_the_checkout(repo, desk):
@@ -374,3 +374,110 @@ def test_a_file_that_was_only_touched_is_not_in_the_way(repo, desk):
     desk.land("one")
     assert repo.read("b.txt") == "landed\n"
     assert repo.git("status", "--porcelain") == ""
+
+
+# --- a person's merge drivers ----------------------------------------------------------------------------------------
+
+_BOTH = "cat %A %B > joined && cp joined %A"
+
+
+def _conflict(repo, desk, *, attributes="*.txt merge=both\n"):
+    if attributes:
+        repo.write(".gitattributes", attributes)
+        repo.commit("attributes")
+    one, two = desk.session("one"), desk.session("two")
+    one.write("b.txt", "one\n")
+    two.write("b.txt", "two\n")
+    return one, two
+
+
+def test_a_persons_merge_driver_joins_what_git_cannot_and_is_named(repo, desk):
+    repo.git("config", "merge.both.driver", _BOTH)
+    _conflict(repo, desk)
+    outcome = desk.land("one", "two")
+    assert repo.read("b.txt") == "one\ntwo\n"
+    assert [tuple(one) for one in outcome.merged.settled] == [
+        ("b.txt", "one", "two", "your merge driver 'both'", True)
+    ]  # fmt: skip
+    assert repo.git("status", "--porcelain") == ""
+
+
+@pytest.mark.parametrize(
+    "driver", ["exit 1", "printf '<<<<<<< one\\n' > %A", "ln -sf base.txt %A", "no-such-program-of-anybody %A"]
+)
+def test_a_driver_that_gives_up_or_leaves_marks_leaves_the_conflict(repo, desk, driver):
+    repo.git("config", "merge.both.driver", driver)
+    _conflict(repo, desk)
+    head = repo.head()
+    assert [one.path for one in desk.land("one", "two").merged.conflicts] == ["b.txt"]
+    assert repo.head() == head
+
+
+def test_neither_attributes_nor_settings_of_a_part_start_a_driver(repo, desk, tmp_path):
+    repo.git("config", "merge.both.driver", _BOTH)
+    one, two = _conflict(repo, desk, attributes="")
+    for part in (one, two):
+        part.write(".gitattributes", "*.txt merge=both\n")
+    assert [one.path for one in desk.land("one", "two").merged.conflicts] == ["b.txt"]
+    repo.git("config", "--unset", "merge.both.driver")
+    repo.write(".gitattributes", "*.txt merge=both\n")
+    repo.commit("attributes")
+    two.git("config", "merge.both.driver", f"touch {tmp_path}/ran")
+    desk.land("one", "two")
+    assert not (tmp_path / "ran").exists()
+
+
+def test_what_attributes_want_joined_by_hand_is_offered_to_nobody(repo, desk):
+    _conflict(repo, desk, attributes="*.txt -merge\n")
+    outcome = desk.land("one", "two")
+    assert [one.path for one in outcome.merged.conflicts] == ["b.txt"]
+    assert not outcome.merged.settled
+
+
+# --- rules -----------------------------------------------------------------------------------------------------------
+
+
+def _two_functions(repo, desk):
+    repo.write("m.py", "def a():\n    return 1\n")
+    repo.commit("m")
+    for name in ("one", "two"):
+        part = desk.session(name)
+        part.write("m.py", part.read("m.py") + f"\n\ndef {name}():\n    return 2\n")
+
+
+def test_what_rules_join_lands_only_with_a_green_check_on_it(repo, desk):
+    _two_functions(repo, desk)
+    assert desk.land("one", "two").merged.conflicts, "nobody would have checked it"
+    outcome = desk.land("one", "two", check="grep -q 'def one' m.py && grep -q 'def two' m.py")
+    assert outcome.landing is not None
+    assert [(one.path, one.how) for one in outcome.merged.settled] == [("m.py", "a rule: both only add Python")]
+    assert "def one" in repo.read("m.py")
+    assert "def two" in repo.read("m.py")
+
+
+def test_what_rules_join_is_a_conflict_again_where_the_check_is_red(repo, desk, cli):
+    _two_functions(repo, desk)
+    head = repo.head()
+    answer = cli("land", "one", "two", "--check", "! grep -q 'def two' m.py", code=3)
+    assert "m.py: a rule: both only add Python was tried, and the check was red" in answer.out
+    assert "1 file cannot be joined" in answer.err
+    assert repo.head() == head
+
+
+def test_with_rest_the_others_land_when_the_check_is_red_because_of_one(repo, desk):
+    for name in ("one", "two", "three"):
+        desk.session(name).write(f"{name}.txt", "x\n")
+    outcome = desk.land("one", "two", "three", check="test ! -e two.txt", rest=True)
+    assert outcome.blame.words == "two"
+    assert outcome.landing.members == ("one", "three")
+    assert outcome.verdict.green
+    assert not os.path.exists(os.path.join(repo.path, "two.txt"))
+    assert os.path.exists(os.path.join(repo.path, "three.txt"))
+
+
+def test_a_check_that_is_red_by_chance_is_run_again_and_said(repo, desk, cli, tmp_path):
+    desk.session("one").write("one.txt", "x\n")
+    mark = tmp_path / "ran"
+    answer = cli("land", "one", "--open-check", "--check", f"test -e {mark} || {{ touch {mark}; exit 1; }}")
+    assert "red once and green when it was run again" in answer.err
+    assert repo.read("one.txt") == "x\n"

@@ -6,7 +6,7 @@ from handoff.base.errors import Conflict, UserError
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.events import journal, texts
 from handoff.board.tasks import batches, metrics, needs, states, tasks
-from handoff.board.tasks.tasks import FAN_IN, Task, stale
+from handoff.board.tasks.tasks import FAN_IN, SUB_TASK, Task, stale
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -137,6 +137,25 @@ def retry(store: Store, *, key: int, session: str = "") -> Outcome:
         needs.waive_cancelled(transaction, task)
         task = _unblock(transaction, task, session=session)
         return Outcome(task, woken=tuple(_restore_stranded(transaction, task)))
+
+
+def send_back(store: Store, *, key: int, reason: str, session: str = "") -> Outcome:
+    """A finished part does not fit with the others: it is to be done again, and its fan-in waits for it."""
+    reason = texts.check(reason.strip(), "reason")
+    with store.transaction() as transaction:
+        task = tasks.get(transaction, key=key)
+        batch = batches.get(transaction, key=task.batch) if task.batch is not None else None
+        if task.state != states.DONE or task.kind != SUB_TASK or batch is None or batch.state == batches.DONE:
+            raise Conflict(
+                f"Task '{task.label}' is {task.state}; only a finished part of a batch that has not landed can be sent back.",
+                f"See: handoff show {task.label}",
+            )
+        counted = 0 if batches.count_in(transaction, task) else task.counted
+        values = {"key": key, "reason": reason, "counted": counted, "now": transaction.now()}
+        (row,) = transaction.query("send_back_task", **values)
+        found = Task(**row)
+        journal.append(transaction, "task.sent_back", task=found, session=session, reason=reason)
+        return Outcome(found)
 
 
 def let_go(transaction: Transaction, task: Task, *, state: str, fence: int | None, reason: str = "") -> Task:

@@ -21,7 +21,7 @@ MOVES: dict[str, tuple[str, ...]] = {
     RUNNING: (READY, GATED, BLOCKED, DONE, CANCELLED),
     GATED: (WAITING, READY, BLOCKED, DONE, CANCELLED),
     BLOCKED: (READY, WAITING, GATED, DONE, CANCELLED),
-    DONE: (WAITING, READY, GATED),  # a fan-in alone, when a part of its batch is tried again or done after it
+    DONE: (WAITING, READY, GATED),  # a fan-in, when a part comes after it; a part that is sent back
     CANCELLED: (),
 }
 STATES = tuple(MOVES)

@@ -11,7 +11,8 @@ from handoff.board import gates
 from handoff.board.events import journal
 from handoff.board.tasks import tasks
 from handoff.checks.assertions.assertions import find_weakened
-from handoff.engine.workspaces import landing, task_clones
+from handoff.engine.workspaces import task_clones
+from handoff.engine.workspaces.landing.members import member_of
 from handoff.git.plumbing import checkout, find_top
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def _work(app: App, task: Task) -> tuple[str, tuple[str, ...]]:
     clone = task_clones.of_task(app, task)
     if clone is not None:
         store = task_clones.snapshot_store_of_project(app, task)
-        member = landing.member_of(app, snapshot_store=store, workspace=clone)
+        member = member_of(app, snapshot_store=store, workspace=clone)
         run = store.store.git
         text = run("diff", "--no-ext-diff", "--no-textconv", "--no-color", member.base, member.commit).text
         return text, _weakened(text, lambda side, path: _blob(run, (member.base, member.commit)[side], path))

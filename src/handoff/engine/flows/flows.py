@@ -25,7 +25,7 @@ from handoff.engine.proof.test_runs import suites_of
 from handoff.engine.safety.snapshots import open_snapshot_store
 from handoff.engine.sessions import conclude as session_conclude
 from handoff.engine.sessions import start as session_start
-from handoff.engine.workspaces.landing import FLOW_MARK
+from handoff.engine.workspaces.landing.members import FLOW_MARK
 from handoff.engine.workspaces.workspaces import add_workspace, remove_workspace
 from handoff.git.commits.phases import FlowCheckout
 from handoff.git.workspaces.workspaces import WorkspaceRequest, read_workspace

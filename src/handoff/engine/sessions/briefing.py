@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _SHOWN = 30
 _HEARD = 3  # so many sessions are quoted where none is known to have worked
 _TOLD = frozenset(
-    """task.claimed task.released task.expired task.rejected session.concluded session.out_of_scope task.taken_back note.added""".split()
+    """task.claimed task.released task.expired task.rejected session.concluded session.out_of_scope task.taken_back task.sent_back note.added""".split()
 )
 
 
@@ -47,7 +47,7 @@ def briefing(app: App, config: Config, task: Task, client: Client, placement: Pl
 def _left_behind(app: App, task: Task, placement: Placement) -> str:
     """What earlier sessions of this task left, from facts alone: whoever continues it, of whatever vendor, reads the same."""
     events = journal.of_task(app.database, key=task.key)
-    if task.attempt <= 1 and not any(event.kind == "task.released" for event in events):
+    if task.attempt <= 1 and not any(event.kind in ("task.released", "task.sent_back") for event in events):
         return ""
     lines = [f"- {_told(event)}" for event in events if event.kind in _TOLD][-_SHOWN:]
     text = "## What came before\n\n" + "\n".join(lines) + "\n"

@@ -11,6 +11,7 @@ from handoff.base.clock import stamp
 from handoff.base.errors import Conflict, HandoffError, Refused
 from handoff.base.markdown import first_sentence
 from handoff.base.record import TYPE_CHECKING, Record
+from handoff.board import gates
 from handoff.board.events import journal
 from handoff.board.sessions import holds, leases, sessions
 from handoff.board.tasks import states, tasks
@@ -22,6 +23,7 @@ from handoff.engine.sessions.placement import SHARED
 from handoff.engine.tasks import current, kinds
 from handoff.engine.tasks import report as journey
 from handoff.engine.workspaces import running, task_clones, task_work
+from handoff.engine.workspaces.landing import conflict
 from handoff.git.plumbing.untrusted import close_clone, is_clone
 
 if TYPE_CHECKING:
@@ -147,11 +149,20 @@ def _unreported(app: App, claim: Claim, task: Task, outcome: AgentOutcome, made_
             outcome = _wait_out(app, transaction, claim, outcome, made_by)
         elif outcome.asked:
             leases.release(transaction, key=task.key, fence=claim.fence, reason=outcome.reason)
+        elif task.attempt >= conflict.ATTEMPTS and _settles(app, task):
+            asked = conflict.question(task, outcome.reason or outcome.kind)
+            gates.ask(transaction, key=task.key, question=asked, fence=claim.fence)
         else:
             held = tasks.get(transaction, key=task.key)
             leases.hand_back(transaction, task=held, reason=outcome.reason or outcome.kind)
         _tell(transaction, task, claim.session.id, outcome)  # in the same breath: no repeat counts an attempt twice
     return outcome
+
+
+def _settles(app: App, task: Task) -> bool:
+    """Whether the task is to settle a conflict: the more sessions fail at it, the likelier the briefs contradict."""
+    clone = task_clones.of_task(app, task) if task.kind == tasks.FAN_IN else None
+    return clone is not None and conflict.of_workspace(clone) is not None
 
 
 def _wait_out(app: App, transaction: Transaction, claim: Claim, outcome: AgentOutcome, made_by: str) -> AgentOutcome:

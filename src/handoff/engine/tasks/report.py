@@ -10,7 +10,7 @@ from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.events import journal
 from handoff.board.sessions import leases, sessions
 from handoff.board.tasks import outcomes, tasks
-from handoff.board.tasks.states import BLOCKED
+from handoff.board.tasks.states import BLOCKED, READY
 from handoff.engine.fanout import stop_files, views
 from handoff.engine.home import find_project, home_config, labels_of, project_name
 from handoff.engine.tasks import claims
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from handoff.engine.app import App
     from handoff.engine.proof.evidence import Evidence
     from handoff.engine.tasks.current import CurrentClaim
-    from handoff.engine.workspaces.arrival import JudgedWork
+    from handoff.engine.workspaces.arrival import JudgedWork, SentBack
     from handoff.git.workspaces.workspaces import Workspace
     from handoff.store.database import Transaction
 
@@ -155,6 +155,8 @@ def finish(
             from handoff.engine.proof import faults
 
             faults.refuse_unready(app, task, evidence.verdict, folder=clone.tree if clone else evidence.workspace)
+            if clone is not None and judged is not None and (waits := _blame_parts(app, task, held, clone, judged)):
+                return Finished(outcomes.Outcome(tasks.get(app.database, key=task.key)), evidence, waits=waits)
         raise _refusal(app, task, evidence, refused)
     if clone is None and task.kind == tasks.FAN_IN and not task.ended:
         _refuse_not_landed(app, task)
@@ -207,6 +209,10 @@ def _keep(
         _renew(app, task, held)  # a check may take long: whoever was replaced lands nothing
     try:
         record.update(task_work.keep(app, task, clone, judged))
+    except arrival.SentBack as error:
+        if held.fence is None:
+            raise
+        return _send_back(app, task, held, error)
     except arrival.NotLanded as error:
         if held.fence is None:
             raise
@@ -223,6 +229,27 @@ def _keep(
         views.refresh_or_tell(app, task.project, f"Task {task.label} waits for a person")
         return error.message
     return ""
+
+
+def _blame_parts(app: App, task: Task, held: CurrentClaim, clone: Workspace, judged: JudgedWork) -> str:
+    """A fan-in that has changed nothing answers for nothing: parts that make it red go back; what that is said with."""
+    if task.kind != tasks.FAN_IN or judged.member.touches or held.fence is None:
+        return ""
+    from handoff.engine.workspaces import arrival
+
+    error = arrival.blame_parts(app, task, judged.member, onto=clone.target)
+    return _send_back(app, task, held, error) if error is not None else ""
+
+
+def _send_back(app: App, task: Task, held: CurrentClaim, error: SentBack) -> str:
+    """The culprits are to be done again, with the evidence in their batons; their fan-in is free and waits for them."""
+    with dropping_stale_claim(app, held), app.database.transaction() as transaction:
+        outcomes.let_go(transaction, task, state=READY, fence=held.fence, reason=error.message.partition("\n")[0])
+        for key, reason in error.culprits.items():
+            outcomes.send_back(transaction, key=key, reason=reason, session=held.session)
+    forget(app, held)
+    views.refresh_or_tell(app, task.project, f"Parts of {task.label} are sent back")
+    return error.message
 
 
 def _renew(app: App, task: Task, held: CurrentClaim) -> Task:

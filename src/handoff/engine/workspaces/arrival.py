@@ -10,7 +10,8 @@ from handoff.engine.features import brought_home
 from handoff.engine.proof import git_notes
 from handoff.engine.safety.snapshots import keep
 from handoff.engine.workspaces import landing, task_clones
-from handoff.engine.workspaces.landing import target_of
+from handoff.engine.workspaces.landing import conflict
+from handoff.engine.workspaces.landing.members import target_of
 from handoff.git.landing.merge import merge
 from handoff.git.landing.target import InTheWay
 from handoff.git.plumbing.refs import head
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
     from handoff.engine.app import App
     from handoff.engine.proof.evidence import Evidence
     from handoff.engine.safety.snapshots import SnapshotStore
-    from handoff.git.landing.merge import Conflicted, Member
+    from handoff.git.landing.members import Member
+    from handoff.git.landing.merge import Conflicted
     from handoff.git.landing.target import Target
     from handoff.git.plumbing.snapshot_repo import SnapshotRepo
 
@@ -34,6 +36,14 @@ TRAILER = "Handoff-Task"
 
 class NotLanded(Refused):
     """Judged and kept, but something of the person's is in the way: theirs to move, and no fault of the agent's."""
+
+
+class SentBack(Refused):
+    """Joined, the checks are red because of some parts: they go back to their sessions with what the checks said."""
+
+    def __init__(self, message: str, hint: str, *, culprits: dict[int, str]) -> None:
+        super().__init__(message, hint)
+        self.culprits = culprits
 
 
 class JudgedWork(Record):
@@ -66,14 +76,26 @@ def land(app: App, snapshot_store: SnapshotStore, task: Task, judged: JudgedWork
     if not members:
         return {"landed": head(snapshot_store.place.source).commit, "parts": [member.commit], "onto": onto}
     ground = _ground(app, snapshot_store, task, onto, member)
-    new, exact = _patiently(ground, members, member)
+    done, exact = _patiently(ground, members, member)
+    new = done.merged.new
     verdict = judged.evidence.verdict
     if exact and verdict is not None and verdict.green:
         work = git_notes.work_of(task, session=str(task.held_by or ""))
         top, tree = snapshot_store.place.source.top, judged.evidence.tree
         began = task.started_at or app.clock.now()
         git_notes.record_check(app, top, verdict, commit=new, tree=tree, work=work, began=began)
-    return {"landed": new, "parts": [one.commit for one in (*members, member)], "onto": ground.branch}
+    parts = [one.commit for one in (*members, member)]
+    return {"landed": new, "parts": parts, "onto": ground.branch, **_told(done)}
+
+
+def _told(done: landing.LandingOutcome) -> dict[str, Any]:
+    """How the work was joined, for whoever reads the report: what git did not join alone, and what to look at."""
+    found = {
+        "joined": [one._asdict() for one in done.merged.settled[:_SHOWN]],
+        "followed": [one._asdict() for one in done.merged.followed[:_SHOWN]],
+        "doubts": [one._asdict() for one in done.doubts[:_SHOWN]],
+    }
+    return {name: values for name, values in found.items() if values}
 
 
 def land_kept(app: App, task: Task, *, onto: str) -> dict[str, Any]:
@@ -89,7 +111,7 @@ def land_kept(app: App, task: Task, *, onto: str) -> dict[str, Any]:
     if _came_by_hand(store, task, member, tip) or all(is_on(store, target, one, tip) for one in members):
         new = tip
     else:
-        new, _ = _patiently(ground, members, member)
+        new = _patiently(ground, members, member)[0].merged.new
     clone = task_clones.of_task(app, task)
     if clone is not None:
         brought_home.take_home(store, task.workspace, clone)
@@ -115,7 +137,7 @@ def _ground(app: App, snapshot_store: SnapshotStore, task: Task, onto: str, memb
     return ground
 
 
-def _patiently(ground: _Ground, members: list[Member], member: Member) -> tuple[str, bool]:
+def _patiently(ground: _Ground, members: list[Member], member: Member) -> tuple[landing.LandingOutcome, bool]:
     """Whoever commits at the same moment only makes it begin anew."""
     for _ in range(_TRIES):
         try:
@@ -131,27 +153,79 @@ def _patiently(ground: _Ground, members: list[Member], member: Member) -> tuple[
     raise _blocked(ground, member, trouble.message.rstrip("."), [trouble.hint])
 
 
-def _once(ground: _Ground, members: list[Member], member: Member) -> tuple[str, bool]:
-    """The tip with the work on it, and whether that is exactly the tree that was checked."""
+def _once(ground: _Ground, members: list[Member], member: Member) -> tuple[landing.LandingOutcome, bool]:
+    """The landing with the tip that has the work on it, and whether that is exactly the tree that was checked."""
     app, snapshot_store, task = ground.app, ground.snapshot_store, ground.task
     how: dict[str, Any] = {"names": (), "prepared": members, "snapshot_store": snapshot_store, "into": ground.branch}
+    how["rules"] = bool(task.check_command)  # its check has passed on what they made, or is run on it now
     planned = landing.land(app, **how, dry_run=True)
     _refuse_conflicts(ground, member, planned)
     if not planned.merged.steps:
-        return planned.merged.old, False  # nothing was changed, or a report that was killed had landed it
+        return planned, False  # nothing was changed, or a report that was killed had landed it
     exact = tree_of(snapshot_store.store, planned.merged.new) == tree_of(snapshot_store.store, member.commit)
     check = "" if exact else task.check_command  # the branch has moved on: what would be there now is checked anew
-    done = landing.land(app, **how, check=check)
+    done = landing.land(app, **how, check=check, needs=_needs(ground, members, member))
     _refuse_conflicts(ground, member, done)
     if done.verdict is not None and not done.verdict.green:
-        said = f"joined with {ground.short} as it is now, `{check}` is {done.verdict.word} ({done.culprit})"
+        said = f"joined with {ground.short} as it is now, `{check}` is {done.verdict.word} ({done.blame.words if done.blame else 'all of it'})"
         if task.kind == tasks.FAN_IN:
+            if (sent := _sent_back(ground, member, done, said)) is not None:
+                raise sent
             raise Refused(
                 f"'{task.label}' is not done: {said}.\n{done.verdict.tail}",
                 "Fix it and report again; nothing was changed.",
             )
         raise _blocked(ground, member, said, done.verdict.tail.splitlines()[-_SHOWN:])
-    return done.merged.new, exact
+    return done, exact
+
+
+def _needs(ground: _Ground, members: list[Member], member: Member) -> dict[str, frozenset[str]]:
+    """Which members build on which: parts by their order in the batch, the fan-in's own work on all of them."""
+    parts = task_clones.parts(ground.app, ground.task)
+    names = {part.key: task_clones.name_of(part) for part in parts}
+    found = {member.name: frozenset(one.name for one in members if one.name != member.name)}
+    for part in parts:
+        needed = tasks.needs_of(ground.app.database, key=part.key)
+        found[names[part.key]] = frozenset(names[one.key] for one in needed if one.key in names)
+    return found
+
+
+def blame_parts(app: App, task: Task, member: Member, *, onto: str) -> SentBack | None:
+    """The checks are red on what the parts make together, and the fan-in has changed nothing: whose red is it?"""
+    snapshot_store = task_clones.snapshot_store_of_project(app, task)
+    members = task_clones.kept_parts(app, snapshot_store, task)
+    ground = _ground(app, snapshot_store, task, onto, member)
+    done = landing.land(
+        app,
+        names=(),
+        prepared=members,
+        snapshot_store=snapshot_store,
+        into=ground.branch,
+        check=task.check_command,
+        needs=_needs(ground, members, member),
+        only_check=True,
+    )
+    said = f"joined, `{task.check_command}` is {done.verdict.word if done.verdict else 'red'}"
+    return _sent_back(ground, member, done, said)
+
+
+def _sent_back(ground: _Ground, member: Member, done: landing.LandingOutcome, said: str) -> SentBack | None:
+    """Where parts alone are to blame, they are the ones to be mended; the fan-in waits for them."""
+    culprits = done.blame.culprits if done.blame is not None else ()
+    if not culprits or any(one.member == member.name for one in culprits):
+        return None
+    keys = {task_clones.name_of(part): part.key for part in task_clones.parts(ground.app, ground.task)}
+    told = {
+        keys[one.member]: "Joined with the other parts, the checks are red because of it."
+        f" {one.words}: `{one.verdict.command}` is {one.verdict.word}\n{one.verdict.tail}"
+        for one in culprits
+        if one.member in keys
+    }
+    return SentBack(
+        f"'{ground.task.label}' is not done: {said}. Sent back: {', '.join(one.member for one in culprits)}.",
+        "It goes on by itself when they are done again; nothing was changed.",
+        culprits=told,
+    )
 
 
 def _refuse_conflicts(ground: _Ground, member: Member, outcome: landing.LandingOutcome) -> None:
@@ -163,11 +237,18 @@ def _refuse_conflicts(ground: _Ground, member: Member, outcome: landing.LandingO
         shown = "\n".join(f"  {on_one_line(one.path)}: {one.first} and {one.second}" for one in conflicts[:_SHOWN])
         raise Refused(
             f"'{ground.task.label}' cannot land: git cannot join these files:\n{shown}",
-            "Fix them in your workspace and report again, or block the task.",
+            _hint(ground),
         )
     lines = [_whose(ground, member, outcome.merged.old, one) for one in conflicts[:_SHOWN]]
     what = on_one_line(conflicts[0].path) if len(conflicts) == 1 else f"{len(conflicts)} files"
     raise _blocked(ground, member, f"git cannot join {what} with {ground.short} as it is now", lines)
+
+
+def _hint(ground: _Ground) -> str:
+    clone, program = task_clones.of_task(ground.app, ground.task), ground.app.settings.program
+    if clone is not None and conflict.of_workspace(clone) is not None:
+        return f"{ground.short} has moved meanwhile. Give the task back: {program} task release. Whoever takes it next begins there."
+    return "Fix them in your workspace and report again, or block the task."
 
 
 def _whose(ground: _Ground, member: Member, tip: str, one: Conflicted) -> str:

@@ -43,19 +43,20 @@ def baton(
         facts = {**facts, "workspace": clone, "dirty": []}
     elif facts and task.workspace:
         facts = {**facts, "workspace": task.workspace}  # the checkout may have moved since
+    brief, owned = _conflict(app, task, parts, batch, clone) or (task.brief.strip(), task.patterns)
     reading = [f"`{name}`" for name in config.texts("reading_list") if os.path.exists(os.path.join(folder, name))]
     values = {
         "task": task.id,
         "project": task.project,
         "program": app.settings.program,
-        "brief": task.brief.strip(),
+        "brief": brief,
         "history": _history(app, task),
         "before": _before(app, task),
         "baseline": _baseline(facts) if facts else f"- Workspace: `{folder}`",
         "reading": bullets(reading),
-        "ownership": bullets([f"`{pattern}`" for pattern in task.patterns], limit=100),
+        "ownership": bullets([f"`{pattern}`" for pattern in owned], limit=100),
         "checks": f"`{task.check_command}` ends with exit 0." if task.check_command else "",
-        "parts": _parts(app, task, parts, clone),
+        "parts": _parts(app, task, parts, clone, settling=owned != task.patterns),
         "report": _report(app, task, batch, clone),
     }
     return render(template(), values)
@@ -152,8 +153,8 @@ def _answered(answer: Answer) -> str:
     return line + "\n"
 
 
-def _parts(app: App, task: Task, parts: Sequence[Task], clone: str) -> str:
-    if task.kind != "fan-in" or not parts:
+def _parts(app: App, task: Task, parts: Sequence[Task], clone: str, *, settling: bool) -> str:
+    if task.kind != "fan-in" or not parts or settling:
         return ""
     lines = []
     for part in parts:
@@ -168,7 +169,7 @@ def _parts(app: App, task: Task, parts: Sequence[Task], clone: str) -> str:
         return (
             f"{text}, and run the whole test suite. What the parts made is joined in your workspace already; when your"
             " report is believed, all of it lands on the person's branch, one commit for each part."
-        )
+        ) + _doubts(app, task)
     program = app.settings.program
     text += (
         f", run the whole test suite, and commit only what the parts own: `{program} safe-commit -m MESSAGE -- PATHS`."
@@ -177,6 +178,35 @@ def _parts(app: App, task: Task, parts: Sequence[Task], clone: str) -> str:
     if apart:
         text += f"\n\nParts that worked in clones of their own come in with: `{program} land {' '.join(apart)}`"
     return text
+
+
+def _conflict(
+    app: App, task: Task, parts: Sequence[Task], batch: Batch | None, clone: str
+) -> tuple[str, tuple[str, ...]] | None:
+    """What a fan-in is told, and may write, whose parts neither git nor a rule could join; nothing for any other task."""
+    if task.kind != "fan-in" or not clone:
+        return None
+    from handoff.engine.workspaces import task_clones
+    from handoff.engine.workspaces.landing import conflict
+
+    own = task_clones.of_task(app, task)
+    laid = conflict.of_workspace(own) if own is not None else None
+    if laid is None:
+        return None
+    named = {task_clones.name_of(part): part for part in parts if part.state == "done"}
+    doubts = conflict.doubts_of_workspace(own) if own is not None else []
+    told = conflict.brief(laid, named, batch=batch.id if batch else "", program=app.settings.program, doubts=doubts)
+    return told, conflict.patterns(laid)
+
+
+def _doubts(app: App, task: Task) -> str:
+    """What joined cleanly and may be wrong all the same."""
+    from handoff.engine.workspaces import task_clones
+    from handoff.engine.workspaces.landing import conflict
+
+    own = task_clones.of_task(app, task)
+    doubts = conflict.doubts_of_workspace(own) if own is not None else []
+    return f"\n\n{conflict.doubts_in_words(doubts)}" if doubts else ""
 
 
 def _apart(app: App, parts: Sequence[Task]) -> list[str]:

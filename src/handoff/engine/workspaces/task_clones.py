@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from handoff.board.tasks.tasks import Task
     from handoff.engine.app import App
     from handoff.engine.safety.snapshots import SnapshotStore
-    from handoff.git.landing.merge import Member
+    from handoff.git.landing.conflicts import LaidOut
+    from handoff.git.landing.members import Member
     from handoff.git.workspaces.workspaces import Workspace
 
 _LONGEST_NAME = 44
@@ -134,14 +135,22 @@ def ready(
     `strays` is what earlier sessions left outside the ownership. None where there is no commit yet: then nothing can be cloned.
     """
     from handoff.engine.features import brought_home
+    from handoff.engine.workspaces.landing import conflict
     from handoff.engine.workspaces.workspaces import add_workspace, remove_workspace
     from handoff.git.plumbing.checkout import facts
     from handoff.git.workspaces.workspaces import WorkspaceRequest, write_workspace
 
     found = of_task(app, task)
+    if found is not None and task.kind == tasks.FAN_IN and _is_outdated(app, snapshot_store, found):
+        # Parts may have come or changed since, and the branch moved: it is made anew, with what was settled remembered.
+        remove_workspace(app, name=found.name, snapshot_store=snapshot_store)
+        found = None
     if found is not None:
-        found = found._replace(session=session, owns=task.patterns, strays=found.strays if strays is None else strays)
+        laid = conflict.of_workspace(found)
+        owns = conflict.patterns(laid) if laid else task.patterns
+        found = found._replace(session=session, owns=owns, strays=found.strays if strays is None else strays)
         write_workspace(found)
+        _put_sides(app, snapshot_store, task, found, laid)
         return found
     if (dead := of_task(app, task, unfinished=True)) is not None:  # it holds nothing yet
         remove_workspace(app, name=dead.name, snapshot_store=snapshot_store)
@@ -149,9 +158,13 @@ def ready(
     if state is not None and not state.head:
         return None
     base, target = _ground(app, snapshot_store, task, dirty=state is not None and bool(state.dirty))
-    order = WorkspaceRequest(name=name_of(task), base=base, session=session, owns=task.patterns, target=target)
+    laid = conflict.read(snapshot_store.place.project, name_of(task))
+    laid = laid if laid is not None and laid.commit == base else None
+    owns = conflict.patterns(laid) if laid else task.patterns
+    order = WorkspaceRequest(name=name_of(task), base=base, session=session, owns=owns, target=target)
     setup = app.settings.get("HANDOFF_WORKSPACE_SETUP")
     made = add_workspace(app, order=order, snapshot_store=snapshot_store, setup=setup).workspace
+    _put_sides(app, snapshot_store, task, made, laid)
     if task.kind != tasks.SUB_TASK:
         brought_home.bring(task.workspace, made)
     return made
@@ -175,6 +188,27 @@ def mend(app: App, snapshot_store: SnapshotStore, task: Task) -> None:
     revive_workspace(app, name=found.name, snapshot_store=snapshot_store)
 
 
+def _is_outdated(app: App, snapshot_store: SnapshotStore, workspace: Workspace) -> bool:
+    """Whether a clone holds no work beside what it began with, or settles a conflict with a branch that has moved since."""
+    from handoff.engine.workspaces.landing import conflict
+    from handoff.engine.workspaces.landing.members import member_of
+    from handoff.git.plumbing.refs import head
+
+    laid, tip = conflict.of_workspace(workspace), head(snapshot_store.place.source).commit
+    if laid is not None and snapshot_store.store.git("merge-base", "--is-ancestor", tip, laid.commit).code:
+        return True
+    member = member_of(app, snapshot_store=snapshot_store, workspace=workspace)
+    return not member.touches and all(line.startswith(conflict.FOLDER + "/") for line in member.left_out)
+
+
+def _put_sides(app: App, snapshot_store: SnapshotStore, task: Task, workspace: Workspace, laid: LaidOut | None) -> None:
+    """Where a session must settle a conflict: both sides beside its work."""
+    if laid is not None:
+        from handoff.engine.workspaces.landing import conflict
+
+        conflict.put_sides(snapshot_store.store, workspace, laid, kept_parts(app, snapshot_store, task))
+
+
 def _ground(app: App, snapshot_store: SnapshotStore, task: Task, *, dirty: bool) -> tuple[str, str]:
     """What a clone begins with and the branch its work is for: what the person has now, or where the task before it landed."""
     from handoff.git.plumbing.refs import head, refs
@@ -193,8 +227,13 @@ def _ground(app: App, snapshot_store: SnapshotStore, task: Task, *, dirty: bool)
 
 def _base(app: App, snapshot_store: SnapshotStore, task: Task, *, dirty: bool) -> str:
     """The person's tree as it is now, with the work of the parts that the task needs joined in."""
+    from handoff.engine.workspaces.landing import conflict
+    from handoff.engine.workspaces.landing.ways import ways_of
     from handoff.engine.workspaces.workspaces import commit_of_now
+    from handoff.git.landing.conflicts import lay_out
+    from handoff.git.landing.doubts import doubts_of
     from handoff.git.landing.merge import merge
+    from handoff.git.plumbing.refs import head
     from handoff.git.snapshots.restore import give_objects
     from handoff.git.workspaces.workspaces import DIRTY
 
@@ -202,7 +241,17 @@ def _base(app: App, snapshot_store: SnapshotStore, task: Task, *, dirty: bool) -
     if not members:
         return DIRTY if dirty else ""
     start = commit_of_now(app, snapshot_store=snapshot_store, name=name_of(task), dirty=dirty)
-    joined = merge(snapshot_store.store, start, members, moment=int(app.clock.now()))
+    ways = ways_of(app, snapshot_store, head(snapshot_store.place.source).commit, rules=bool(task.check_command))
+    joined = merge(snapshot_store.store, start, members, moment=int(app.clock.now()), ways=ways)
+    conflict.write_doubts(snapshot_store, name_of(task), doubts_of(snapshot_store.store, members, joined))
+    laid = None
+    if joined.conflicts and task.kind == tasks.FAN_IN:
+        laid = lay_out(snapshot_store.store, joined, members, ways=ways, moment=int(app.clock.now()))
+    laid = None if laid is None or conflict.too_large(laid) else laid
+    conflict.write(snapshot_store, name_of(task), laid)
+    if laid is not None:
+        give_objects(snapshot_store.store, snapshot_store.place.source, [laid.commit])
+        return laid.commit
     if joined.conflicts:
         shown = ", ".join(f"{on_one_line(one.path)} ({one.first}, {one.second})" for one in joined.conflicts[:_SHOWN])
         raise Refused(
@@ -227,14 +276,13 @@ def kept_parts(app: App, snapshot_store: SnapshotStore, task: Task) -> list[Memb
         snapshot_store.store.create(snapshot_store.place.source.common)
         commit = kept_commit(snapshot_store, part)
         if commit:  # else done in the person's own checkout: it is there already
-            found.append(kept_member(snapshot_store, name_of(part), commit))
+            found.append(kept_member(snapshot_store, name_of(part), commit)._replace(owns=part.patterns))
     return found
 
 
 def kept_member(snapshot_store: SnapshotStore, name: str, commit: str) -> Member:
     """Work that was judged and kept, as it lands."""
-    from handoff.engine.workspaces.landing import member
-    from handoff.git.landing.merge import touches
+    from handoff.git.landing.members import member, touches
 
     base = snapshot_store.store.ask("rev-parse", f"{commit}^").strip()
     touched = tuple(touches(snapshot_store.store, base, commit))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 from handoff.base.errors import Conflict, HandoffError, Refused
 from handoff.base.ids import on_one_line
 from handoff.base.light_json import loads
 from handoff.base.markdown import first_line
 from handoff.base.record import TYPE_CHECKING, Record
+from handoff.base.redaction import without_secrets
 from handoff.base.settings import PROJECT_FOLDER
 from handoff.board.events import journal
 from handoff.board.tasks import states, tasks
@@ -14,9 +17,10 @@ from handoff.engine.features import brought_home
 from handoff.engine.proof.evidence import Evidence, is_as_stamped, run_task_check, stamps_of
 from handoff.engine.safety import incidents
 from handoff.engine.safety.snapshots import keep as take_snapshot
-from handoff.engine.workspaces import arrival, landing, task_clones, workspaces
+from handoff.engine.workspaces import arrival, task_clones, workspaces
 from handoff.engine.workspaces.arrival import JudgedWork
-from handoff.engine.workspaces.landing import target_of
+from handoff.engine.workspaces.landing import conflict
+from handoff.engine.workspaces.landing.members import member_of, take_back, target_of
 from handoff.git.plumbing import find_top
 from handoff.git.plumbing.refs import head
 from handoff.git.snapshots.restore import give_objects, tree_of
@@ -29,7 +33,7 @@ if TYPE_CHECKING:
     from handoff.checks.commands import Verdict
     from handoff.engine.app import App
     from handoff.engine.safety.snapshots import SnapshotStore
-    from handoff.git.landing.merge import Member
+    from handoff.git.landing.members import Member
     from handoff.git.workspaces.workspaces import Workspace
 
 _DOCUMENTS = PROJECT_FOLDER + "/"
@@ -49,7 +53,8 @@ def begin(app: App, snapshot_store: SnapshotStore, task: Task, *, session: str) 
     task_clones.mend(app, snapshot_store, task)
     before, strays = task_clones.of_task(app, task), None
     if before is not None and before.session != session:
-        clone = before._replace(owns=task.patterns)
+        laid = conflict.of_workspace(before)
+        clone = before._replace(owns=conflict.patterns(laid) if laid else task.patterns)
         if outside := _outside(_taken(app, snapshot_store, clone)):
             _take_back(app, snapshot_store, task, clone, list(outside))
             outside = _outside(_taken(app, snapshot_store, clone))
@@ -58,7 +63,7 @@ def begin(app: App, snapshot_store: SnapshotStore, task: Task, *, session: str) 
 
 
 def _take_back(app: App, snapshot_store: SnapshotStore, task: Task, clone: Workspace, outside: list[str]) -> None:
-    kept = landing.take_back(app, snapshot_store=snapshot_store, workspace=clone, paths=outside)
+    kept = take_back(app, snapshot_store=snapshot_store, workspace=clone, paths=outside)
     with app.database.transaction() as transaction:
         journal.append(
             transaction, "task.taken_back", task=task, session=clone.session, outside=outside[:_MOST], snapshot=kept
@@ -68,9 +73,12 @@ def _take_back(app: App, snapshot_store: SnapshotStore, task: Task, clone: Works
 def judge(app: App, task: Task, workspace: Workspace, *, summary: str = "") -> JudgedWork:
     """Take what the clone holds, run the task's check there inside the sandbox, and see that it still holds the same."""
     snapshot_store = task_clones.snapshot_store_of_project(app, task)
+    laid = conflict.of_workspace(workspace)
     for _ in range(_TRIES):
         member = _taken(app, snapshot_store, workspace)
         outside = _own_sins(workspace, member)
+        if laid is not None and not outside:
+            conflict.refuse_unsettled(task, snapshot_store.store, laid, member.commit)
         verdict = None
         if task.check_command and not outside:
             verdict = run_task_check(app, task, workspace.tree, sandboxed=True, clone=workspace)
@@ -130,7 +138,7 @@ def changes(app: App, snapshot_store: SnapshotStore, workspace: Workspace) -> Cl
 
 
 def _taken(app: App, snapshot_store: SnapshotStore, workspace: Workspace) -> Member:
-    return landing.member_of(app, snapshot_store=snapshot_store, workspace=workspace)
+    return member_of(app, snapshot_store=snapshot_store, workspace=workspace)
 
 
 def _tree(snapshot_store: SnapshotStore, commit: str) -> str:
@@ -150,6 +158,11 @@ def keep(app: App, task: Task, workspace: Workspace, judged: JudgedWork) -> dict
     snapshot_store.store.point(task_clones.KEPT + workspace.name, member.commit)
     found: dict[str, Any] = {"commit": member.commit, "branch": _short(workspace)}
     _put_branch(app, snapshot_store, workspace, member.commit)
+    laid = conflict.of_workspace(workspace)
+    if laid is not None:
+        conflict.remember_settled(snapshot_store, laid, member.commit)
+        said = without_secrets(conflict.decisions(workspace), app.settings.environment)
+        found |= {"settled": [one.path for one in laid.files], "decisions": said}
     if task.kind != tasks.SUB_TASK:
         found.update(arrival.land(app, snapshot_store, task, judged, onto=workspace.target))
         found["documents"] = brought_home.take_home(snapshot_store.store, task.workspace, workspace)
@@ -164,7 +177,10 @@ def _put_branch(app: App, snapshot_store: SnapshotStore, workspace: Workspace, c
     target = target_of(app, snapshot_store)
     give_objects(snapshot_store.store, snapshot_store.place.source, [commit])
     old = target.tip(workspace.branch)
-    if old != commit and not target.swap(workspace.branch, old or "0" * len(commit), commit):
+    # A part that is done again takes the place of what it was: nobody else has moved its branch.
+    with incidents.ours(app, folder=target.source.top) if old not in ("", commit) else nullcontext():
+        moved = old == commit or target.swap(workspace.branch, old or "0" * len(commit), commit)
+    if not moved:
         raise Conflict(f"The branch {_short(workspace)} could not be moved.", "Look at it, then report again.")
 
 
@@ -214,6 +230,8 @@ def tidy(app: App, task: Task, *, running: Container[int]) -> None:
         try:
             if clone is not None:
                 workspaces.remove_workspace(app, name=clone.name, snapshot_store=snapshot_store)
+                conflict.write(snapshot_store, clone.name, None)
+                conflict.write_doubts(snapshot_store, clone.name, ())
         except HandoffError:
             continue
         # Only what landed: a branch somebody has put more upon stays.

@@ -1,45 +1,23 @@
-"""Bring sessions' work together in memory: what each changed, whether it merges, and who else touched the same file."""
+"""Bring sessions' work together in memory: whether it merges, what settled it, and who else touched the same file."""
 
 from __future__ import annotations
 
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from handoff.base.errors import UserError
-from handoff.git.plumbing import git_failure
-from handoff.git.plumbing.objects import LINK, POINTER, Entry, differences
-from handoff.git.plumbing.reserved import is_reserved
+from handoff.git.landing.members import GONE, Member, changes_of, escapes
+from handoff.git.landing.settle import settle
+from handoff.git.landing.three_way import Joined, Unjoined, join, join_many
+from handoff.git.ownership.ownership import Ownership
+from handoff.git.plumbing.objects import LINK
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from handoff.git.landing.settle import Settled, Way
     from handoff.git.plumbing.snapshot_repo import SnapshotRepo
 
-FLOW = "Handoff-Flow"
-"""The trailer of a commit that a flow has made."""
-_NOTHING = "000000"
-
-
-class Touch(NamedTuple):
-    """One path a member changed: its new mode and object; mode 000000 means deleted."""
-
-    path: str
-    mode: str
-    sha: str
-
-
-class Member(NamedTuple):
-    """One session's work as a commit on the base it began from, with the paths it changed and those left out."""
-
-    name: str
-    base: str
-    commit: str
-    paths: frozenset[str]
-    touches: tuple[Touch, ...] = ()
-    message: str = ""
-    left_out: tuple[str, ...] = ()
-    whole: bool = False
-    """Whether its commits land as they are, with what was recorded about them."""
+_THE_TARGET = "the target branch"
 
 
 class Conflicted(NamedTuple):
@@ -57,6 +35,26 @@ class MergeStep(NamedTuple):
     commit: str
 
 
+class Followed(NamedTuple):
+    """A file that went along with a folder somebody else moved."""
+
+    member: str
+    old: str
+    new: str
+
+
+class Held(NamedTuple):
+    """A member that does not join: the three trees, and every path nothing could settle."""
+
+    member: str
+    base: str
+    ours: str
+    theirs: str
+    joined: str
+    """The tree with everything that does join, and git's marks in what does not."""
+    left: tuple[Unjoined, ...]
+
+
 class Merged(NamedTuple):
     """What a landing would make: the new tip, one step for each member, or the conflicts that stop it."""
 
@@ -65,212 +63,203 @@ class Merged(NamedTuple):
     steps: tuple[MergeStep, ...]
     conflicts: tuple[Conflicted, ...]
     skipped: tuple[str, ...]
+    followed: tuple[Followed, ...] = ()
+    settled: tuple[Settled, ...] = ()
+    """Files git alone could not join, and what did."""
+    held: tuple[Held, ...] = ()
 
 
-def touches(store: SnapshotRepo, old: str, new: str) -> list[Touch]:
-    """What changed between two trees or commits, raw, renames as what they are: a deletion and an addition."""
-    return [Touch(one.path, one.mode, one.sha) for one in differences(store, old, new)]
-
-
-def many_touches(store: SnapshotRepo, pairs: Sequence[tuple[str, str]]) -> list[tuple[Touch, ...]]:
-    """What changed between many pairs of commits, in one process."""
-    if not pairs:
-        return []
-    unique = list(dict.fromkeys(sha for pair in pairs for sha in pair))
-    # Named as trees: two commits on one line would mean something else.
-    listed = store.git(
-        "cat-file", "--batch-check=%(objectname)", stdin="".join(f"{sha}^{{tree}}\n" for sha in unique).encode()
-    )
-    trees = dict(zip(unique, listed.text.split("\n"), strict=False))
-    expected = [f"{trees[old]} {trees[new]}" for old, new in pairs]
-    asked = "\n".join(expected) + "\n"
-    told = store.ask("diff-tree", "--stdin", "-r", "-z", "--raw", "--no-renames", stdin=asked.encode())
-    found: dict[str, list[Touch]] = {}
-    current: list[Touch] = []
-    words = iter(told.split("\0"))
-    for word in words:
-        header, newline, facts = word.partition("\n")
-        if newline:  # a pair with differences begins with its own line
-            current = found.setdefault(header, [])
-        path = next(words, "")
-        if path:
-            _, mode, _, sha, _ = (facts or word).split(" ")
-            current.append(Touch(path, mode, sha))
-    return [tuple(found.get(pair, ())) for pair in expected]
-
-
-def bases(store: SnapshotRepo, commits: Sequence[str], tip: str) -> list[str]:
-    """Where each branch left the target's history; one process for all that grew straight from the tip."""
-    if not commits:
-        return []
-    listed = store.ask("rev-list", "--no-walk=unsorted", "--parents", *commits)
-    parents = dict(line.split(" ", 1) for line in listed.splitlines() if " " in line)
-    found = []
-    for commit in commits:
-        if parents.get(commit) == tip:
-            found.append(tip)
-            continue
-        answer = store.git("merge-base", commit, tip)
-        if answer.code:
-            raise UserError(f"{commit[:10]} has no history in common with the target.", "Land it by hand.")
-        found.append(answer.text.strip())
-    return found
-
-
-def flow_of(store: SnapshotRepo, base: str, commit: str) -> str:
-    """The flow that made every commit of a branch; nothing where anybody else added one."""
-    told = store.ask("log", f"--format=%P%x00%(trailers:key={FLOW},valueonly,separator=%x2C)", f"{base}..{commit}")
-    lines = [line.partition("\0") for line in told.splitlines() if line]
-    names = {name.strip() for _, _, name in lines}
-    return names.pop() if len(names) == 1 and all(" " not in parents for parents, _, _ in lines) else ""
-
-
-def escapes(path: str, target: str) -> bool:
-    """Whether a link at `path` leads out of the tree."""
-    if target.startswith("/"):
-        return True
-    at = os.path.normpath(os.path.join(os.path.dirname(path), target))
-    return at == ".." or at.startswith("../")
-
-
-def refusals(store: SnapshotRepo, top: str, touched: Iterable[Touch]) -> dict[str, str]:
-    """Changes that are not taken whoever owns them, and why: links that lead out, git's own names, pointers nobody can follow."""
-    found = {}
-    nested: dict[str, bool] = {"": False}
-    for one in touched:
-        if is_reserved(one.path):
-            found[one.path] = "a name that git keeps for itself"
-        elif _in_nested(top, os.path.dirname(one.path), nested):
-            found[one.path] = "inside a repository of its own"
-        elif one.mode == LINK and escapes(one.path, os.fsdecode(store.read(one.sha))):
-            found[one.path] = "a link that leads out of the tree"
-        elif one.mode == POINTER:
-            found[one.path] = "a submodule pointer: its commit exists in the workspace alone"
-    return found
-
-
-def _in_nested(top: str, folder: str, known: dict[str, bool]) -> bool:
-    if folder not in known:
-        known[folder] = os.path.lexists(os.path.join(top, folder, ".git")) or _in_nested(
-            top, os.path.dirname(folder), known
-        )
-    return known[folder]
-
-
-def apply(store: SnapshotRepo, base: str, touched: Sequence[Touch]) -> str:
-    """The tree of `base` with these changes."""
-    changes = _changes(touched)
-    return store.graft(store.load(base, changes), changes)
-
-
-def _changes(touched: Iterable[Touch]) -> dict[bytes, Entry | None]:
-    return {os.fsencode(one.path): None if one.mode == _NOTHING else Entry(one.mode, one.sha) for one in touched}
-
-
-def join(store: SnapshotRepo, ours: str, theirs: str) -> tuple[str, list[str]]:
-    """Merge two commits in memory: the tree, and the paths git could not join."""
-    answer = store.git("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", ours, theirs)
-    if answer.code not in (0, 1):
-        old = "unknown option" in answer.error_text or "usage:" in answer.error_text
-        hint = "handoff needs git 2.38 or newer to land work." if old else f"Look at {store.path}."
-        raise git_failure("git merge-tree failed", answer, hint)
-    tree, *paths = answer.text.split("\0")
-    return tree, [path for path in paths if path] if answer.code else []
-
-
-def merge(store: SnapshotRepo, target: str, members: Sequence[Member], *, moment: int, person: str = "") -> Merged:
+def merge(
+    store: SnapshotRepo,
+    target: str,
+    members: Sequence[Member],
+    *,
+    moment: int,
+    person: str = "",
+    ways: Sequence[Way] = (),
+) -> Merged:
     """Put the members on the target one after the other, each as one commit; stop collecting at conflicts, not at the first.
 
-    A whole member's commits stay as they are: the target moves on to them, or is joined with them as `git merge` does.
+    A whole member's commits stay as they are: the target moves on to them, or is joined with them as `git merge` does. What
+    git cannot join is offered to the `ways`, one after the other.
     """
     with store.gathered():
-        return _merge(store, target, members, moment=moment, person=person)
+        return _Merging(store, target, members, ways).run(moment, person)
 
 
-def _merge(store: SnapshotRepo, target: str, members: Sequence[Member], *, moment: int, person: str) -> Merged:
-    tip = target
-    steps: list[MergeStep] = []
-    conflicts: list[Conflicted] = []
-    skipped: list[str] = []
-    landed: list[Member] = []
-    taken: set[str] = set()
-    folders: set[str] = set()
-    apart = [os.fsencode(path) for member in members if member.base == target for path in member.paths]
-    tree = store.load(target, apart)
-    for member in members:
-        if member.whole and member.base == tip and member.touches:
-            joined = store.load(member.commit, apart)
-        elif member.base == target and member.touches and not _meets(member.paths, taken, folders):
-            # Nobody touched these paths: no merge is needed, the trees above them are rebuilt here.
-            joined = store.graft(tree, _changes(member.touches))
-        else:
-            ours = tip
-            if member.base != target and not _shares_history(store, member.base, tip):
-                # The base exists only for this member (the person's dirty tree): let git see it as the common past.
-                ours = store.write_commit(tree, [member.base], "target\n", moment=0)
-            joined, paths = join(store, ours, member.commit)
-            if paths:
-                conflicts += [Conflicted(path, _other(path, landed), member.name) for path in paths]
+class _Merging:
+    """One merge of many: the tree so far, and what the members before have touched."""
+
+    def __init__(self, store: SnapshotRepo, target: str, members: Sequence[Member], ways: Sequence[Way]) -> None:
+        self.store, self.target, self.members, self.ways = store, target, members, ways
+        apart = [os.fsencode(path) for member in members if member.base == target for path in member.paths]
+        self.trees = _Trees(store)
+        self.start = self.tree = store.load(target, apart)
+        self.landed: list[Member] = []
+        self.taken: set[str] = set()
+        self.folders: set[str] = set()
+        self.emptied: set[str] = set()
+        self.filled: set[str] = set()
+        self.conflicts: list[Conflicted] = []
+        self.followed: list[Followed] = []
+        self.settled: list[Settled] = []
+        self.held: list[Held] = []
+
+    def run(self, moment: int, person: str) -> Merged:
+        store, tip = self.store, self.target
+        steps: list[MergeStep] = []
+        skipped: list[str] = []
+        for member in self.members:
+            joined = self._joined(member, tip)
+            if joined is None:
                 continue
-            if joined == tree:
+            if joined == self.tree:
                 skipped.append(member.name)
                 continue
-            store.load(joined, apart)
-        tree = joined
-        words = member.message or f"Land {member.name}\n"
-        if member.whole and member.base == tip:
-            tip = member.commit
-        else:
-            parents = [tip, member.commit] if member.whole else [tip]
-            tip = store.write_commit(tree, parents, words, moment=moment, person=person)
-        steps.append(MergeStep(member.name, tip))
-        landed.append(member)
-        taken |= member.paths
-        folders |= _folders(member.paths)
-    return Merged(target, tip, tuple(steps), tuple(conflicts), tuple(skipped))
+            self.tree = joined
+            if member.whole and member.base == tip:
+                tip = member.commit
+            else:
+                parents = [tip, member.commit] if member.whole else [tip]
+                words = member.message or f"Land {member.name}\n"
+                tip = store.write_commit(joined, parents, words, moment=moment, person=person)
+            steps.append(MergeStep(member.name, tip))
+            self._remember(member)
+        return Merged(
+            old=self.target,
+            new=tip,
+            steps=tuple(steps),
+            conflicts=tuple(self.conflicts),
+            skipped=tuple(skipped),
+            followed=tuple(self.followed),
+            settled=tuple(self.settled),
+            held=tuple(self.held),
+        )
+
+    def _joined(self, member: Member, tip: str) -> str | None:
+        """The tree with one more member in it; None where it does not join."""
+        store = self.store
+        if member.whole and member.base == tip and member.touches:
+            return store.load(member.commit, _encoded(member.paths))
+        if member.base == self.target and member.touches and not self._meets(member):
+            # Nobody touched these paths: no merge is needed, the trees above them are rebuilt here.
+            return store.graft(self.tree, changes_of(member.touches))
+        base, theirs = self.trees.of(member.base), self.trees.of(member.commit)
+        found = join(store, base, self.tree, theirs)
+        strangers = _not_taken(store, member, found)
+        if not strangers and found.left and self.ways:
+            found, done = settle(store, found, member.name, self.ways)
+            self.settled += [one._replace(first=self._other(one.path)) for one in done]
+        if found.left or strangers:
+            paths = [*(one.path for one in found.left), *strangers]
+            self.conflicts += [Conflicted(path, self._other(path), member.name) for path in paths]
+            left = (*found.left, *(Unjoined(path) for path in strangers))
+            self.held.append(
+                Held(member=member.name, base=base, ours=self.tree, theirs=theirs, joined=found.tree, left=left)
+            )
+            return None
+        self.followed += [Followed(member.name, old, new) for old, new in found.moved]
+        # What others may still graft onto: only the folders this member touched can be new.
+        return store.load(found.tree, _encoded((*member.paths, *(new for _, new in found.moved))))
+
+    def _meets(self, member: Member) -> bool:
+        """Whether git must look: a path of somebody else's, a file for a folder, a folder somebody moved or is moving."""
+        own, above = member.paths, folders_of(member.paths)
+        if own & self.taken or own & self.folders or above & self.taken:
+            return True
+        return bool(above & self.emptied) or bool(self._emptied_by(member) & self.filled)
+
+    def _emptied_by(self, member: Member) -> set[str]:
+        """Folders of the target that are not there any more with this member's changes alone."""
+        gone = folders_of(one.path for one in member.touches if one.mode == GONE)
+        if not gone or member.base != self.target:
+            return gone  # it is merged in any case; which of its folders are left need not be known
+        alone = self.store.graft(self.start, changes_of(member.touches))
+        return {folder for folder in gone if self.store.look_up(alone, os.fsencode(folder)) is None}
+
+    def _remember(self, member: Member) -> None:
+        self.landed.append(member)
+        self.taken |= member.paths
+        self.folders |= folders_of(member.paths)
+        self.emptied |= self._emptied_by(member)
+        self.filled |= folders_of(one.path for one in member.touches if one.mode != GONE)
+
+    def _other(self, path: str) -> str:
+        for member in reversed(self.landed):
+            if path in member.paths:
+                return member.name
+        return _THE_TARGET
 
 
 def collisions(store: SnapshotRepo, members: Sequence[Member]) -> tuple[list[Conflicted], list[Conflicted]]:
     """All pairs: files that conflict, and files both changed but git can join."""
+    pairs = [
+        (one, other, both)
+        for number, one in enumerate(members)
+        for other in members[number + 1 :]
+        if (both := _meeting(one.paths, other.paths))
+    ]
+    if not pairs:
+        return [], []
+    tree = _Trees(store)
+    known: dict[tuple[str, str], str] = {}
+    for one, other, _ in pairs:
+        if (one.base, other.base) not in known:
+            known[one.base, other.base] = tree.of(tree.common(one.base, other.base))
+    triples = [(known[one.base, other.base], tree.of(one.commit), tree.of(other.commit)) for one, other, _ in pairs]
     hard: list[Conflicted] = []
     soft: list[Conflicted] = []
-    for number, one in enumerate(members):
-        for other in members[number + 1 :]:
-            both = _meeting(one.paths, other.paths)
-            if not both:
-                continue
-            ours = one.commit
-            if one.base != other.base and not _shares_history(store, one.base, other.base):
-                ours = store.write_commit(store.load(one.commit, ()), [other.base], "other\n", moment=0)
-            _, paths = join(store, ours, other.commit)
-            hard += [Conflicted(path, one.name, other.name) for path in paths]
-            soft += [Conflicted(path, one.name, other.name) for path in sorted(both) if path not in paths]
+    for (one, other, both), joined in zip(pairs, join_many(store, triples), strict=True):
+        paths = [left.path for left in joined.left]
+        hard += [Conflicted(path, one.name, other.name) for path in paths]
+        soft += [Conflicted(path, one.name, other.name) for path in sorted(both) if path not in paths]
     return hard, soft
 
 
-def _folders(paths: Iterable[str]) -> set[str]:
+class _Trees:
+    """The trees of commits, each asked for once."""
+
+    def __init__(self, store: SnapshotRepo) -> None:
+        self.store = store
+        self.known: dict[str, str] = {}
+
+    def of(self, commit: str) -> str:
+        if commit not in self.known:
+            self.known[commit] = self.store.load(commit, ())
+        return self.known[commit]
+
+    def common(self, one: str, other: str) -> str:
+        """What two bases have behind them: they differ where one began later, or on the person's uncommitted work."""
+        if one == other:
+            return one
+        answer = self.store.git("merge-base", one, other)
+        return answer.text.strip() if answer.code == 0 else other
+
+
+def folders_of(paths: Iterable[str]) -> set[str]:
+    """Every folder above these paths."""
     return {path[:at] for path in paths for at in range(len(path)) if path[at] == "/"}
 
 
-def _meets(paths: frozenset[str], taken: set[str], folders: set[str]) -> bool:
-    return bool(paths & taken or paths & folders or _folders(paths) & taken)
+def _encoded(paths: Iterable[str]) -> list[bytes]:
+    return [os.fsencode(path) for path in paths]
+
+
+def _not_taken(store: SnapshotRepo, member: Member, found: Joined) -> list[str]:
+    """Where a file would follow a moved folder to a place its member does not own, or a link would lead out from there."""
+    owned = Ownership.parse(member.owns) if found.moved and member.owns else None
+    refused = []
+    for _, new in found.moved:
+        entry = store.look_up(found.tree, os.fsencode(new))
+        leads_out = entry is not None and entry.mode == LINK and escapes(new, os.fsdecode(store.read(entry.sha)))
+        if leads_out or (owned is not None and not owned.covers(new)):
+            refused.append(new)
+    return refused
 
 
 def _meeting(one: frozenset[str], other: frozenset[str]) -> set[str]:
     """Paths both touch, or that one has as a file where the other has a folder."""
     found = set(one & other)
     for mine, theirs in ((one, other), (other, one)):
-        found |= mine & _folders(theirs)
+        found |= mine & folders_of(theirs)
     return found
-
-
-def _other(path: str, landed: Sequence[Member]) -> str:
-    for member in reversed(landed):
-        if path in member.paths:
-            return member.name
-    return "the target branch"
-
-
-def _shares_history(store: SnapshotRepo, one: str, other: str) -> bool:
-    """Whether git finds the member's base by itself: it must lie in the target's past."""
-    return store.git("merge-base", "--is-ancestor", one, other).code == 0

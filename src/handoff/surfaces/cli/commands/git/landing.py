@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from handoff.base.errors import Refused, UsageError
 from handoff.base.ids import on_one_line
@@ -25,6 +25,7 @@ def _land_arguments(parser: Parser) -> None:
     option(parser, "--timeout S", "seconds the check may take (default 900)", 900, type=float)
     option(parser, "-m --message TEXT", "the commit message (default: the session's own)")
     flag(parser, "--open-check", "run the check without the sandbox")
+    flag(parser, "--rest", "if the check is red because of some, land the others that are green without them")
     flag(parser, "--dry-run", "merge in memory and say what would happen")
 
 
@@ -40,6 +41,50 @@ def _finish(ctx: Context) -> int:
     return 0
 
 
+def _facts(outcome: engine.LandingOutcome) -> dict[str, Any]:
+    """The outcome for programs."""
+    merged = outcome.merged
+    return {
+        "target": outcome.target,
+        "old": merged.old,
+        "new": merged.new if outcome.landing else merged.old,
+        "landed": list(outcome.landing.members) if outcome.landing else [],
+        "would_land": [step.member for step in merged.steps],
+        "nothing_new": list(merged.skipped),
+        "left_out": {one.name: list(one.left_out) for one in outcome.members if one.left_out},
+        "conflicts": [one._asdict() for one in merged.conflicts],
+        "settled": [one._asdict() for one in merged.settled],
+        "followed": [one._asdict() for one in merged.followed],
+        "doubts": [one._asdict() for one in outcome.doubts],
+        "refused": [one._asdict() for one in outcome.refused],
+        "check": outcome.verdict._asdict() if outcome.verdict else None,
+        "culprit": outcome.blame.words if outcome.blame else "",
+        "blame": outcome.blame._asdict() | {"culprits": [one._asdict() for one in outcome.blame.culprits]}
+        if outcome.blame
+        else None,
+    }
+
+
+def _tell_how(ctx: Context, outcome: engine.LandingOutcome) -> None:
+    """What joined the files that two changed, where that was not git's own merge, and what to look at all the same."""
+    for moved in outcome.merged.followed:
+        ctx.out.line(
+            f"{moved.member}: {on_one_line(moved.old)} goes to {on_one_line(moved.new)}, because its folder was moved"
+        )
+    for done in outcome.merged.settled:
+        ctx.out.line(f"{on_one_line(done.path)}: {done.first} and {done.second}, joined by {done.how}")
+    for doubt in outcome.doubts:
+        if not doubt.note:
+            ctx.out.warning(f"{on_one_line(doubt.path)}: {doubt.what} ({doubt.first}, {doubt.second})")
+    if outcome.blame and outcome.blame.flaky:
+        ctx.out.warning("The check was red once and green when it was run again on the same files.")
+    for guilty in outcome.blame.culprits if outcome.blame and outcome.landing else ():
+        ctx.out.warning(f"{guilty.words}: not landed, the check is red with it")
+    for done in outcome.refused:
+        word = outcome.verdict.word if outcome.verdict else "red"
+        ctx.out.line(f"{on_one_line(done.path)}: {done.how} was tried, and the check was {word}")
+
+
 def _land(ctx: Context, arguments: argparse.Namespace) -> int:
     if not arguments.names:
         return _finish(ctx)
@@ -52,38 +97,30 @@ def _land(ctx: Context, arguments: argparse.Namespace) -> int:
         message=arguments.message,
         dry_run=arguments.dry_run,
         sandboxed=not arguments.open_check,
+        rest=arguments.rest,
     )
     merged = outcome.merged
-    ctx.out.data(
-        {
-            "target": outcome.target,
-            "old": merged.old,
-            "new": merged.new if outcome.landing else merged.old,
-            "landed": list(outcome.landing.members) if outcome.landing else [],
-            "would_land": [step.member for step in merged.steps],
-            "nothing_new": list(merged.skipped),
-            "left_out": {one.name: list(one.left_out) for one in outcome.members if one.left_out},
-            "conflicts": [one._asdict() for one in merged.conflicts],
-            "check": outcome.verdict._asdict() if outcome.verdict else None,
-            "culprit": outcome.culprit,
-        }
-    )
+    ctx.out.data(_facts(outcome))
     for member in outcome.members:
         for path in member.left_out:
             ctx.out.warning(f"{member.name}: left out {on_one_line(path)}")
     for name in merged.skipped:
         ctx.out.line(f"{name}: nothing new")
+    _tell_how(ctx, outcome)
     if merged.conflicts:
         for one in merged.conflicts:
             ctx.out.line(f"  {on_one_line(one.path)}: {one.first} and {one.second}")
+        hint = "" if arguments.check else " With --check CMD rules for edits that only add are tried too."
         raise Refused(
-            f"{len(merged.conflicts)} files conflict; nothing was landed.", "Fix one side, or land the others first."
+            f"{number_of(len(merged.conflicts), 'file')} cannot be joined; nothing was landed.",
+            f"Fix one side, or land the others first.{hint}",
         )
     if outcome.verdict and not outcome.verdict.green:
         ctx.out.line(outcome.verdict.tail)
         ctx.out.error(
-            f"The check is {outcome.verdict.word}; nothing was landed. It turns red with: {outcome.culprit}.",
-            "Fix that one, or land without it.",
+            f"The check is {outcome.verdict.word}; nothing was landed. It turns red with:"
+            f" {outcome.blame.words if outcome.blame else 'all of it'}.",
+            "Fix that one, or land without it: with --rest the others land if they are green.",
         )
         return RED
     verb = "Landed" if outcome.landing else "Would land"

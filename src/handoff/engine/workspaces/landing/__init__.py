@@ -1,0 +1,269 @@
+"""Landing as a journey: take owned work in, merge in memory, check the result, then move the branch."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from handoff.base.errors import Refused, UserError
+from handoff.engine.proof import git_notes
+from handoff.engine.safety.snapshots import SnapshotStore, keep, open_snapshot_store
+from handoff.engine.workspaces.landing.checks import check_commit
+from handoff.engine.workspaces.landing.culprits import Blame, CulpritSearch
+from handoff.engine.workspaces.landing.members import members_of, target_of
+from handoff.engine.workspaces.landing.ways import ways_of
+from handoff.git.landing import merge as work
+from handoff.git.landing.doubts import Doubt, doubts_of
+from handoff.git.landing.target import Landing, Target, checkout_of
+from handoff.git.plumbing import refs as sources
+from handoff.git.snapshots.restore import tree_of
+from handoff.git.workspaces.workspaces import READY, SHARED, all_workspaces
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from handoff.checks.commands import Verdict
+    from handoff.engine.app import App
+    from handoff.git.landing.members import Member
+    from handoff.git.landing.settle import Settled, Way
+
+_UNDO = "undo "
+
+
+class LandingOutcome(NamedTuple):
+    """What a landing did or would do."""
+
+    target: str
+    merged: work.Merged
+    members: tuple[Member, ...]
+    verdict: Verdict | None = None
+    blame: Blame | None = None
+    """Who made the check red, and who is green without them."""
+    landing: Landing | None = None
+    doubts: tuple[Doubt, ...] = ()
+    """What joins cleanly and may be wrong all the same: to look at, never in the way."""
+    refused: tuple[Settled, ...] = ()
+    """What rules had joined, and the check was red with it."""
+    trouble: str = ""
+    """Why the record in git could not be written; it has landed all the same."""
+
+
+class Collisions(NamedTuple):
+    """Files two live sessions changed: those git cannot join, and those it can."""
+
+    members: tuple[Member, ...]
+    hard: tuple[work.Conflicted, ...]
+    soft: tuple[work.Conflicted, ...]
+
+
+def land(
+    app: App,
+    *,
+    names: Sequence[str],
+    snapshot_store: SnapshotStore | None = None,
+    into: str = "",
+    check: str = "",
+    timeout: float = 900,
+    message: str = "",
+    dry_run: bool = False,
+    sandboxed: bool = True,
+    prepared: Sequence[Member] = (),
+    rules: bool = False,
+    rest: bool = False,
+    needs: Mapping[str, frozenset[str]] | None = None,
+    only_check: bool = False,
+) -> LandingOutcome:
+    """Land the named workspaces or branches in this order, after what the caller `prepared`: all of them or none.
+
+    With a check, or where the caller has checked that very tree (`rules`), what git cannot join is offered to the rules too.
+    If the check is red, the culprits are found; with `rest` the others land, if they are green without them. `needs` says
+    which members build on which. With `only_check` nothing lands, whatever the check says.
+    """
+    snapshot_store = snapshot_store or open_snapshot_store(app)
+    target = target_of(app, snapshot_store)
+    target.finish()
+    told, began = ", ".join((*(one.name for one in prepared), *names)), app.clock.now()
+    before = keep(app, snapshot_store, f"before landing {told}")
+    branch = _branch(snapshot_store, into)
+    tip = _tip(target, branch, into)
+    members = (*prepared, *members_of(app, snapshot_store, names, tip, message))
+    how: dict[str, Any] = {"moment": int(before.time), "person": _person(target)}
+    ways = ways_of(app, snapshot_store, tip, rules=rules or bool(check))
+    app.tell(f"Merging {told} into {branch}", 0, 0)
+    merged = work.merge(snapshot_store.store, tip, members, ways=ways, **how)
+    found = doubts_of(snapshot_store.store, members, merged)
+    outcome = LandingOutcome(target=branch, merged=merged, members=members, doubts=found)
+    if merged.conflicts or not merged.steps or dry_run:
+        return outcome
+    if check:
+
+        def again(some: Sequence[Member], ways: Sequence[Way]) -> work.Merged:
+            return work.merge(snapshot_store.store, tip, some, ways=ways, **how)
+
+        def run(commit: str) -> Verdict:
+            return check_commit(app, snapshot_store, commit, check, (timeout, sandboxed))
+
+        outcome = _checked(app, snapshot_store, outcome, ways, again, run, needs=needs, rest=rest)
+        if only_check or outcome.verdict is None or not outcome.verdict.green:
+            return outcome
+    return _move(app, snapshot_store, target, outcome, began)
+
+
+def _tip(target: Target, branch: str, into: str) -> str:
+    tip = target.tip(branch)
+    if tip:
+        return tip
+    if not into:  # the branch checked out here is not born yet
+        raise UserError("The repository has no commit yet.", "Commit something first, or name a branch with --into.")
+    raise UserError(f"There is no branch {branch.removeprefix('refs/heads/')}.", "Name another with --into.")
+
+
+def _move(
+    app: App, snapshot_store: SnapshotStore, target: Target, outcome: LandingOutcome, began: float
+) -> LandingOutcome:
+    """Swap the branch, bring the checkout along, and note what was checked."""
+    merged, checkout = outcome.merged, checkout_of(snapshot_store.place.source, outcome.target)
+    landing = Landing(
+        id=f"{int(began * 1000):015d}-{os.urandom(2).hex()}",
+        target=outcome.target,
+        old=merged.old,
+        new=merged.new,
+        members=tuple(step.member for step in merged.steps),
+        checkout=checkout.top if checkout else "",
+        time=began,  # the snapshot may be an older one, when nothing has changed since
+    )
+    target.move(landing)
+    return _recorded(app, snapshot_store, outcome._replace(landing=landing))
+
+
+def _checked(
+    app: App,
+    snapshot_store: SnapshotStore,
+    outcome: LandingOutcome,
+    ways: Sequence[Way],
+    again: Callable[[Sequence[Member], Sequence[Way]], work.Merged],
+    run: Callable[[str], Verdict],
+    *,
+    needs: Mapping[str, frozenset[str]] | None,
+    rest: bool,
+) -> LandingOutcome:
+    """The outcome with the check's verdict; where that is red, with the culprits, or with the rest that is green."""
+    merged = outcome.merged
+    verdict = run(merged.new)
+    if verdict.green:
+        return outcome._replace(verdict=verdict)
+    if not all(one.proven for one in merged.settled):
+        # What rules made did not pass: it is a conflict again, as if they had never been asked.
+        refused = tuple(one for one in merged.settled if not one.proven)
+        return outcome._replace(verdict=verdict, merged=again(outcome.members, ways[:-1]), refused=refused)
+    known: dict[str, Verdict] = {}
+
+    def check(names: tuple[str, ...]) -> Verdict | None:
+        """A red one is run once more; what was green on a tree stays green on it."""
+        made = again([one for one in outcome.members if one.name in names], ways)
+        if made.conflicts:
+            return None
+        tree = tree_of(snapshot_store.store, made.new)
+        if tree not in known or not known[tree].green:
+            known[tree] = run(made.new)
+        return known[tree]
+
+    names = tuple(step.member for step in merged.steps)
+    blame = CulpritSearch(names, check=check, clock=app.clock, needs=needs, seen=verdict).run()
+    outcome = outcome._replace(verdict=verdict, blame=blame)
+    if blame.flaky:
+        return outcome._replace(verdict=known[tree_of(snapshot_store.store, merged.new)])
+    if not rest or not blame.green:
+        return outcome
+    others = again([one for one in outcome.members if one.name in blame.green], ways)
+    return outcome._replace(merged=others, verdict=known[tree_of(snapshot_store.store, others.new)])
+
+
+def _recorded(app: App, snapshot_store: SnapshotStore, outcome: LandingOutcome) -> LandingOutcome:
+    """What was checked is noted on the commit that landed: it was run on exactly that tree."""
+    verdict, landing = outcome.verdict, outcome.landing
+    if verdict is None or landing is None:
+        return outcome
+    who = git_notes.RecordedWork(
+        project=os.path.basename(snapshot_store.place.project), task=f"land {', '.join(landing.members)}", next="done"
+    )
+    trouble = git_notes.record_check(
+        app,
+        snapshot_store.place.source.top,
+        verdict,
+        commit=landing.new,
+        tree=tree_of(snapshot_store.store, landing.new),
+        work=who,
+        began=landing.time,
+    )
+    return outcome._replace(trouble=trouble)
+
+
+def find_collisions(app: App, *, snapshot_store: SnapshotStore | None = None) -> Collisions:
+    """Compare the work of all live workspaces pair by pair, in memory."""
+    snapshot_store = snapshot_store or open_snapshot_store(app)
+    target_of(app, snapshot_store).finish()
+    keep(app, snapshot_store, "before comparing")
+    names = [
+        one.name for one in all_workspaces(snapshot_store.place.project) if one.state == READY and one.kind != SHARED
+    ]
+    members = members_of(app, snapshot_store, names, "", "")
+    hard, soft = work.collisions(snapshot_store.store, members)
+    return Collisions(tuple(members), tuple(hard), tuple(soft))
+
+
+def undo_landing(
+    app: App, *, landing: Landing, snapshot_store: SnapshotStore | None = None, dry_run: bool = False
+) -> Landing:
+    """Take a landing back: the branch returns to where it was, if nothing has been built on it since."""
+    snapshot_store = snapshot_store or open_snapshot_store(app)
+    target = target_of(app, snapshot_store)
+    tip = target.tip(landing.target)
+    if tip != landing.new:
+        words = ("log", "-5", "--format=%h %s", f"{landing.new}..{tip}", "--")
+        later = "; ".join(target.git(*words).text.splitlines()) if tip else ""
+        raise Refused(
+            f"{landing.target} has moved on since {landing.new[:10]} landed{f': {later}' if later else ''}.",
+            f"Revert it: git revert {landing.old[:10]}..{landing.new[:10]}",
+        )
+    checkout = checkout_of(snapshot_store.place.source, landing.target)
+    back = landing._replace(
+        id=f"{int(app.clock.now() * 1000):015d}-{os.urandom(2).hex()}",
+        old=landing.new,
+        new=landing.old,
+        time=app.clock.now(),
+        state="moving",
+        members=tuple(name[5:] if name.startswith(_UNDO) else _UNDO + name for name in landing.members),
+        checkout=checkout.top if checkout else "",
+    )
+    target.check(back)
+    if not dry_run:
+        keep(app, snapshot_store, "before undo of a landing", force=True)
+        target.move(back)
+    return back
+
+
+def landings(app: App, *, snapshot_store: SnapshotStore) -> list[Landing]:
+    """Every landing and every undoing of one, newest first; one that was cut short is finished first."""
+    target = target_of(app, snapshot_store)
+    target.finish()
+    return [one for one in target.all() if one.state == "landed"]
+
+
+def finish_landings(app: App, *, snapshot_store: SnapshotStore | None = None) -> list[Landing]:
+    """Complete the landings somebody died in: index and files follow the branch."""
+    return target_of(app, snapshot_store or open_snapshot_store(app)).finish()
+
+
+def _branch(snapshot_store: SnapshotStore, into: str) -> str:
+    if into:
+        return into if into.startswith("refs/") else f"refs/heads/{into}"
+    branch = sources.head(snapshot_store.place.source).ref
+    if not branch:
+        raise UserError("HEAD is detached: there is no branch to land on.", "Name one: handoff land … --into BRANCH")
+    return branch
+
+
+def _person(target: Target) -> str:
+    answer = target.git("var", "GIT_COMMITTER_IDENT")
+    return answer.text.strip().rsplit(" ", 2)[0] if answer.code == 0 else ""

@@ -1,0 +1,233 @@
+"""A conflict that neither git nor a rule can settle, handed to a third session: what it is given, and what is believed of it."""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from handoff.base.errors import Refused
+from handoff.base.files import make_folder, remove, write_atomic
+from handoff.base.markdown import bullets, number_of, one_line
+from handoff.engine.workspaces.landing.ways import memory_folder
+from handoff.git.landing.conflicts import BEFORE, ConflictFile, LaidOut, faults_of, remember
+from handoff.git.landing.doubts import Doubt
+from handoff.git.ownership.patterns import EXACT, written
+from handoff.git.plumbing import read_text
+from handoff.git.plumbing.beneath import Beneath
+from handoff.git.plumbing.objects import FILE, PROGRAM
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from handoff.board.tasks.tasks import Task
+    from handoff.engine.safety.snapshots import SnapshotStore
+    from handoff.git.landing.members import Member
+    from handoff.git.plumbing.snapshot_repo import SnapshotRepo
+    from handoff.git.workspaces.workspaces import Workspace
+
+FOLDER = ".handoff/conflict"
+ATTEMPTS = 2
+"""So many sessions try; then a person is asked."""
+MOST_LINES, MOST_FILES = 400, 10
+_SHOWN = 20
+_MOST_WORDS = 10_000
+
+
+def too_large(laid: LaidOut) -> bool:
+    """Whether it is more than a session can settle with care: the later part is better made again on what joined."""
+    return len(laid.files) > MOST_FILES or sum(one.lines for one in laid.files) > MOST_LINES
+
+
+def _place(project: str, name: str) -> str:
+    return os.path.join(project, "settled", f"{name}.json")
+
+
+def write(snapshot_store: SnapshotStore, name: str, laid: LaidOut | None) -> None:
+    """Remember what the workspace of this name must settle, before it is made; None forgets an older one."""
+    path = _place(snapshot_store.place.project, name)
+    if laid is None:
+        remove(path)
+        return
+    make_folder(os.path.dirname(path), mode=0o700)
+    facts = {**laid._asdict(), "files": [one._asdict() for one in laid.files]}
+    write_atomic(path, json.dumps(facts, indent=2) + "\n")
+
+
+def read(project: str, name: str) -> LaidOut | None:
+    """What the workspace of this name must settle, if anything."""
+    text = read_text(_place(project, name))
+    if not text:
+        return None
+    facts = json.loads(text)
+    return LaidOut(facts["commit"], tuple(ConflictFile(**one) for one in facts["files"]), tuple(facts["waiting"]))
+
+
+def write_doubts(snapshot_store: SnapshotStore, name: str, doubts: Sequence[Doubt]) -> None:
+    """Remember what to look at in what joined cleanly, for the baton of whoever brings the parts together."""
+    path = _place(snapshot_store.place.project, f"{name}.doubts")
+    if not doubts:
+        remove(path)
+        return
+    make_folder(os.path.dirname(path), mode=0o700)
+    write_atomic(path, json.dumps([one._asdict() for one in doubts]) + "\n", sync=False)
+
+
+def doubts_of_workspace(workspace: Workspace) -> list[Doubt]:
+    """What to look at in what the workspace began with."""
+    text = read_text(_place(workspace.project, f"{workspace.name}.doubts"))
+    return [Doubt(**one) for one in json.loads(text)] if text else []
+
+
+def of_workspace(workspace: Workspace) -> LaidOut | None:
+    """The same for a workspace that is there; only if it began from that."""
+    laid = read(workspace.project, workspace.name)
+    return laid if laid is not None and laid.commit == workspace.base else None
+
+
+def patterns(laid: LaidOut) -> tuple[str, ...]:
+    """The ownership of whoever settles it: these files and no other."""
+    return tuple(written(EXACT, one.path) for one in laid.files)
+
+
+def put_sides(store: SnapshotRepo, workspace: Workspace, laid: LaidOut, members: Sequence[Member]) -> None:
+    """Both sides beside the work: each part's diff, and each file whole, before both and on either side.
+
+    A session before may have put links there; they are followed nowhere, and what cannot be written is left out.
+    """
+    names = {name for one in laid.files for name in (one.first, one.second)}
+    known = {member.name: member for member in members if member.name in names}
+    found = {f"{name}.diff": _diff(store, one.base, one.commit) for name, one in known.items()}
+    for one in laid.files:
+        if one.base and one.first not in known:
+            found[f"{_plain(one.first)}/{one.path}.diff"] = _diff(store, one.base, one.ours)
+        for name, sha in (("base", one.base), (one.first, one.ours), (one.second, one.theirs)):
+            if sha:
+                found[f"{_plain(name)}/{one.path}"] = store.read(sha)
+    with suppress(OSError), Beneath(workspace.tree) as inside:
+        for name, data in found.items():
+            _put(inside, f"{FOLDER}/{name}", data)
+
+
+def _diff(store: SnapshotRepo, old: str, new: str) -> bytes:
+    return store.ask_bytes("diff", "--no-color", "--no-ext-diff", old, new)
+
+
+def _plain(name: str) -> str:
+    return name.replace(" ", "-")
+
+
+def _put(inside: Beneath, name: str, data: bytes) -> None:
+    for at in (at for at, sign in enumerate(name) if sign == "/"):
+        if not inside.is_folder(name[:at]):
+            inside.make_folder(name[:at])
+    inside.write(name, data)
+
+
+def decisions(workspace: Workspace) -> str:
+    """What the session wrote down about how it settled it."""
+    with suppress(OSError), Beneath(workspace.tree) as inside:
+        return inside.read(f"{FOLDER}/decisions.md", most=_MOST_WORDS).decode("utf-8", "replace")
+    return ""
+
+
+# --- what is believed ----------------------------------------------------------------------------------------
+
+
+def refuse_unsettled(task: Task, store: SnapshotRepo, laid: LaidOut, commit: str) -> None:
+    """Say why what a session made of the conflict is not believed."""
+    faults = faults_of(store, laid.files, _made(store, laid, commit))
+    if faults:
+        raise Refused(
+            f"'{task.label}' is not done: the conflict is not settled, {'; '.join(faults)}.",
+            "Make each file do what both briefs ask, without marks, and report again; or block the task.",
+        )
+
+
+def _made(store: SnapshotRepo, laid: LaidOut, commit: str) -> dict[str, bytes | None]:
+    """What a commit has in place of each file with marks; None where it is gone or no plain file."""
+    paths = {one.path: os.fsencode(one.path) for one in laid.files}
+    tree = store.load(commit, paths.values())
+    entries = {path: store.look_up(tree, name) for path, name in paths.items()}
+    return {
+        path: store.read(entry.sha) if entry is not None and entry.mode in (FILE, PROGRAM) else None
+        for path, entry in entries.items()
+    }
+
+
+def remember_settled(snapshot_store: SnapshotStore, laid: LaidOut, commit: str) -> None:
+    """Keep how each file was settled: the parts then join by themselves, also when they are joined again later."""
+    store = snapshot_store.store
+    made = _made(store, laid, commit)
+    for one in laid.files:
+        data = made[one.path]
+        if data is not None:
+            remember(memory_folder(snapshot_store), one.memory_key(store), data)
+
+
+# --- the baton --------------------------------------------------------------------------------------------------
+
+
+def brief(laid: LaidOut, parts: Mapping[str, Task], *, batch: str, program: str, doubts: Sequence[Doubt] = ()) -> str:
+    """What a session is told that must settle it: exactly the conflict, both sides and both wishes."""
+    paths = ", ".join(f"`{one.path}`" for one in laid.files)
+    names = list(dict.fromkeys(name for one in laid.files for name in (one.first, one.second)))
+    joined = ", ".join(name for name in parts if name not in laid.waiting)
+    first = laid.files[0]
+    lines = [
+        f"**Settle one conflict: {paths}** (batch `{batch}`)",
+        "",
+        "Two changed the same lines. Make ONE file of each that does what both briefs ask. Improve nothing else.",
+        f"You wrote neither side; favour neither. Your clone is the target with {joined} joined; in these files stand marks:",
+        "",
+        f"    <<<<<<< {first.first}    ||||||| {BEFORE}    =======    >>>>>>> {first.second}",
+        "",
+        bullets([_side(name, parts.get(name)) for name in names], limit=_SHOWN),
+        "",
+        f"Diffs: `{FOLDER}/NAME.diff`. Whole files: `{FOLDER}/base/`, `{FOLDER}/NAME/`.",
+        "",
+        bullets([f"`{one.path}`: {one.first} and {one.second}, {_lines(one)} between marks" for one in laid.files]),
+        "",
+    ]
+    if doubts:
+        lines += [doubts_in_words(doubts), ""]
+    if laid.waiting:
+        lines += [f"{', '.join(laid.waiting)} comes in after you: it touches the same files.", ""]
+    lines += [
+        f"Write one line for each into `{FOLDER}/decisions.md`:",
+        "",
+        "- both: independent wishes, combined",
+        "- one: the same question with two answers; which one, and why by the briefs",
+        f'- ask: the briefs contradict each other. Then: `{program} task block "what a person must decide"`',
+        "",
+        "It is refused if marks are left, if another file is changed, if a line that both sides had kept is lost, or a test is gone.",
+    ]
+    return "\n".join(lines)
+
+
+def doubts_in_words(doubts: Sequence[Doubt]) -> str:
+    """What joined cleanly and may be wrong all the same, in words."""
+    lines = [f"`{one.path}`: {one.what} ({one.first}, {one.second})" for one in doubts]
+    return f"Noticed in what joined, perhaps nothing:\n\n{bullets(lines)}"
+
+
+def _side(name: str, part: Task | None) -> str:
+    if part is None:
+        return f"`{name}`: what came on the branch meanwhile (`{FOLDER}/{_plain(name)}/`, with its diff)"
+    agent = f" ({part.agent})" if part.agent else ""
+    said = f"\n  - its report: {one_line(part.result)}" if part.result else ""
+    check = f"\n  - green alone: `{part.check_command}`" if part.check_command else ""
+    return f"`{name}`{agent}\n  - asked: {one_line(part.brief)}{said}{check}"
+
+
+def _lines(one: ConflictFile) -> str:
+    return number_of(one.lines, "line")
+
+
+def question(task: Task, why: str) -> str:
+    """What a person is asked when sessions have tried and failed."""
+    return (
+        f"{number_of(ATTEMPTS, 'session')} could not settle the conflict of '{task.label}': {why}. Try once more?"
+        " Or join the parts by hand in your checkout, commit, and say yes."
+    )

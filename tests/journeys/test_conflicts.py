@@ -1,0 +1,149 @@
+"""What git cannot join goes to a third session: it gets exactly the conflict, writes only those files, and is not believed easily."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+
+import pytest
+
+from relay import manifest
+from scripts import handoff, write_script
+
+DONE = {"run": handoff("task", "done", "--summary", "made")}
+FILE = "src/form/shop.py"
+BASE = "def total(items):\n    return sum(items)\n\n\ndef show(items):\n    print(total(items))\n"
+PART = BASE.replace("sum(items)", "round(sum(items), 2)")
+MINE = BASE.replace("sum(items)", "sum(items) * 0.9")
+BOTH = BASE.replace("sum(items)", "round(sum(items) * 0.9, 2)")
+
+
+class Conflict:
+    """A batch whose part and whose person have changed the same line."""
+
+    def __init__(self, cli, repo, folder):
+        self.cli, self.repo, self.folder = cli, repo, folder
+
+    def work(self, task, *acts, code=0):
+        script = write_script(str(self.folder / "script.toml"), *acts)
+        return self.cli("session", "start", task, "--agent", "scripted", "--with", script, code=code)
+
+    def state(self, task="login-join"):
+        tasks = self.cli("task", "list", "--all", "--json").json["tasks"]
+        return next(one["state"] for one in tasks if one["task"].endswith(task))
+
+    def settle(self, text, *acts, code=0):
+        return self.work("login-join", {"write": FILE, "text": text}, *acts, DONE, code=code)
+
+
+@pytest.fixture
+def conflict(cli, repo, tmp_path):
+    repo.write(FILE, BASE)
+    repo.commit("shop")
+    cli("dump", "--open-batch", manifest(tmp_path / "m.json"))
+    found = Conflict(cli, repo, tmp_path)
+    found.work("form", {"write": FILE, "text": PART}, DONE)
+    found.work("api", {"write": "src/api/made.txt", "text": "made"}, DONE)
+    repo.write(FILE, MINE)
+    repo.commit("A discount")
+    return found
+
+
+def test_a_conflict_is_settled_by_the_fan_in_and_lands_as_one_commit_a_part(conflict, repo):
+    looks = "grep -q '<<<<<<< the target branch' {0} && grep -q '||||||| before both' {0} && test -f .handoff/conflict/base/{0}"
+    conflict.work(
+        "login-join",
+        {"run": looks.format(FILE) + " && test -f .handoff/conflict/login-form-*.diff"},
+        {"write": FILE, "text": BOTH},
+        DONE,
+    )
+    assert conflict.state() == "done"
+    assert repo.read(FILE) == BOTH
+    assert repo.read("src/api/made.txt") == "made"
+    subjects = repo.git("log", "--format=%s", "-3").splitlines()
+    assert subjects[-1] == "A discount"
+    assert not os.path.exists(os.path.join(repo.path, ".handoff", "conflict"))
+    assert repo.git("status", "--porcelain") == ""
+
+
+def test_the_baton_of_the_fan_in_holds_both_wishes_and_names_the_only_file_it_may_write(conflict):
+    conflict.settle(BOTH)
+    shown = conflict.cli("show", "login-join", "--json").out
+    assert "settled" in shown
+    home = os.environ["HANDOFF_HOME"]
+    texts = [path.read_text("utf-8") for path in pathlib.Path(home).rglob("baton.md")]
+    (text,) = [text for text in texts if "Settle one conflict" in text]
+    assert f"Settle one conflict: `{FILE}`" in text
+    assert "You wrote neither side; favour neither" in text
+    assert "asked:" in text
+    assert f"- `{FILE}`\n" in text[text.index("## You may write") :]
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (BOTH + "<<<<<<< left\n", "still has marks"),
+        (BOTH.replace("    print(total(items))\n", "    pass\n"), "lost a line that both sides had kept"),
+    ],
+)
+def test_what_is_not_settled_is_not_believed_and_after_two_attempts_a_person_is_asked(conflict, repo, text, why):
+    head = repo.head()
+    first = conflict.settle(text, code=1)
+    assert why in first.out + first.err
+    assert conflict.state() == "ready"
+    conflict.settle(text, code=1)
+    assert conflict.state() == "gated"
+    (gate,) = conflict.cli("gate", "list", "--json").json
+    assert "could not settle the conflict" in gate["question"]
+    assert repo.head() == head
+    conflict.cli("answer", "login-join", "yes")
+    conflict.settle(BOTH)
+    assert conflict.state() == "done"
+    assert repo.read(FILE) == BOTH
+
+
+def test_whoever_settles_a_conflict_may_write_no_other_file(conflict, repo):
+    head = repo.head()
+    answer = conflict.settle(BOTH, {"write": "src/form/other.py", "text": "x = 1\n"}, code=1)
+    assert "src/form/other.py" in answer.out + answer.err
+    assert repo.head() == head
+    conflict.settle(BOTH)
+    assert repo.read(FILE) == BOTH
+    assert not os.path.exists(os.path.join(repo.path, "src/form/other.py"))
+
+
+def test_a_part_that_makes_the_checks_red_beside_the_others_goes_back_with_the_evidence(cli, repo, tmp_path):
+    """The person's commit and one part are each green alone; the fan-in joins them and finds who is to blame."""
+    check = "test ! -e src/form/made.txt || test ! -e theirs.txt || { echo they do not fit; exit 1; }"
+    cli("dump", "--open-batch", manifest(tmp_path / "m.json", check=check))
+    batch = Conflict(cli, repo, tmp_path)
+    for part in ("form", "api"):
+        batch.work(part, {"write": f"src/{part}/made.txt", "text": part}, DONE)
+    batch.work("login-join", {"run": "true"}, {"exit": 1}, code=1)  # its clone is made, and nothing is reported
+    repo.write("theirs.txt", "mine\n")
+    head = repo.commit("Meanwhile") or repo.head()
+    batch.work("login-join", DONE, code=None)
+    assert batch.state("form") == "ready"
+    assert batch.state("api") == "done"
+    assert batch.state("login-join") == "waiting"
+    assert repo.head() == head
+    shown = cli("show", "login/form").out
+    assert "the checks are red because of it" in shown
+    assert "they do not fit" in shown
+    batch.work("form", {"run": "rm src/form/made.txt"}, {"write": "src/form/other.txt", "text": "fits"}, DONE)
+    batch.work("login-join", DONE)
+    assert batch.state("login-join") == "done"
+    assert repo.read("src/form/other.txt") == "fits"
+    assert not os.path.exists(os.path.join(repo.path, "src/form/made.txt"))
+
+
+def test_when_the_branch_moves_again_the_next_session_gets_the_conflict_as_it_is_then(conflict, repo):
+    conflict.work("login-join", {"write": FILE, "text": BOTH}, {"exit": 1}, code=1)  # settled, and not reported
+    third = MINE.replace("* 0.9", "* 0.8")
+    repo.write(FILE, third)
+    repo.commit("A larger discount")
+    looks = f"grep -q 'sum(items) . 0.8' {FILE} && grep -q '<<<<<<< the target branch' {FILE}"
+    settled = BOTH.replace("0.9", "0.8")
+    conflict.work("login-join", {"run": looks}, {"write": FILE, "text": settled}, DONE)
+    assert conflict.state() == "done"
+    assert repo.read(FILE) == settled
