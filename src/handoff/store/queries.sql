@@ -145,6 +145,10 @@ WHERE key = :key AND state IN ('waiting', 'ready', 'blocked') RETURNING *
 UPDATE task SET workspace = :workspace, baseline = :baseline, changed_at = :now
 WHERE key = :key AND fence = :fence AND state = 'running' RETURNING *
 
+-- name: widen_task
+-- a running task owns more from now on
+UPDATE task SET owns = :owns, changed_at = :now WHERE key = :key AND fence = :fence AND state = 'running' RETURNING *
+
 -- name: note_claim
 -- what the holder of the fence found when it began
 UPDATE task SET baseline = :baseline WHERE key = :key AND fence = :fence AND state = 'running' RETURNING *
@@ -193,7 +197,7 @@ WHERE task.state = 'ready' AND task.not_before <= :now
   AND (:project = '' OR task.project = :project)
   AND (:agent = '' OR task.agent = '' OR task.agent = :agent)
   AND (:role = '' OR task.role = '' OR task.role = :role)
-  AND (:tab = 0 OR task.kind <> 'phase')
+  AND (:tab = 0 OR task.kind NOT IN ('phase', 'plan'))
   AND NOT EXISTS (SELECT 1 FROM requirement WHERE requirement.task = task.key AND :labels NOT LIKE '%,' || requirement.name || ',%')
   AND NOT EXISTS (SELECT 1 FROM pause WHERE
       scope = 'all'
@@ -668,7 +672,7 @@ DELETE FROM inbox WHERE taken_at < :before
 
 -- name: list_without_tab
 -- ready tasks of which no tab was opened since they became ready, and that no supervisor of this host will take
-SELECT task.* FROM task WHERE state = 'ready' AND kind <> 'phase' AND not_before <= :now
+SELECT task.* FROM task WHERE state = 'ready' AND kind NOT IN ('phase', 'plan') AND not_before <= :now
   AND NOT EXISTS (SELECT 1 FROM tab WHERE tab.task = task.key AND tab.fence = task.fence)
   AND NOT EXISTS (SELECT 1 FROM executor WHERE executor.host = :host AND executor.state = 'alive' AND executor.lease_until > :lease_now
     AND (NOT EXISTS (SELECT 1 FROM offer WHERE offer.executor = executor.id AND offer.kind = 'project')
@@ -882,6 +886,12 @@ ON CONFLICT (session) DO UPDATE SET money = excluded.money, at = excluded.at
 -- name: sum_expenses
 -- what sessions cost that were heard of since a moment
 SELECT coalesce(sum(money), 0) AS money FROM expense WHERE at >= :since
+
+-- name: sum_batch_expenses
+-- what the sessions of a batch have cost, by agent
+SELECT agent, sum(money) AS money FROM expense
+WHERE session IN (SELECT session FROM event WHERE batch = :batch AND session <> '')
+GROUP BY agent ORDER BY agent
 
 -- name: prune_expenses
 -- forget what was spent long ago

@@ -42,8 +42,9 @@ def begin(
     agents: Sequence[str] = (),
     labels: Sequence[str] = (),
     project: str = "",
+    until: str = "",
 ) -> Executor:
-    """A supervisor introduces itself, and says what its host has and which project it serves, if not all."""
+    """A supervisor introduces itself, and says what its host has, which project it serves and with which batch it ends."""
     with store.transaction() as transaction:
         (row,) = transaction.query(
             "put_executor",
@@ -57,7 +58,7 @@ def begin(
             now=transaction.now(),
         )
         labels = requirements.check_labels(labels)
-        requirements.offer(transaction, executor=id, agents=agents, labels=labels, project=project)
+        requirements.offer(transaction, executor=id, agents=agents, labels=labels, project=project, until=until)
         return Executor(**row)
 
 

@@ -25,6 +25,12 @@ def of_a_day(store: Store) -> float:
     return float(row["money"]) if row else 0.0
 
 
+def of_batch(store: Store, *, batch: int) -> dict[str, float]:
+    """What the sessions of a batch have cost, by agent."""
+    with store.transaction(write=False) as transaction:
+        return {row["agent"]: float(row["money"]) for row in transaction.query("sum_batch_expenses", batch=batch)}
+
+
 def prune(store: Store, *, before: float) -> int:
     """Forget what was spent long ago."""
     with store.transaction() as transaction:

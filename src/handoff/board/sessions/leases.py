@@ -5,13 +5,15 @@ from __future__ import annotations
 from handoff.base.clock import stamp
 from handoff.base.errors import Conflict, Refused, UserError
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.board.events import journal
+from handoff.board.events import journal, texts
 from handoff.board.sessions import pauses
 from handoff.board.sessions.sessions import AGENT, TAB, Session, SessionIdentity, register
 from handoff.board.tasks import requirements, states, tasks
 from handoff.board.tasks.tasks import Task, stale
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from handoff.board.tasks.outcomes import Outcome
     from handoff.store.database import Row, Store, Transaction
 
@@ -145,6 +147,16 @@ def release(store: Store, *, key: int, fence: int, reason: str = "") -> Task:
         )
         journal.append(transaction, "task.released", task=task, reason=reason)
         return task
+
+
+def widen(store: Store, *, key: int, fence: int | None, owns: Sequence[str]) -> Task:
+    """A running task owns more from now on; only the holder of the fence can have that."""
+    with store.transaction() as transaction:
+        said = {"key": key, "fence": fence or 0, "owns": texts.write(list(owns)), "now": transaction.now()}
+        row = transaction.one("widen_task", **said)
+        if row is None:
+            raise stale(tasks.get(transaction, key=key), fence)
+        return Task(**row)
 
 
 def hand_back(store: Store, *, task: Task, reason: str) -> Outcome | None:

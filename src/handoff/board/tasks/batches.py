@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from handoff.store.database import Row, Store, Transaction
 
 OPEN, DONE, CANCELLED = "open", "done", "cancelled"
+LAND_ALL, LAND_IN_ORDER = "all", "in-order"
+"""When parts land: nothing until all of them are green, or each as soon as it is green."""
 HOURS = 3.0
 LIMIT = 1000
 _HOUR = 3600.0
@@ -216,6 +218,11 @@ def find(store: Store, *, project: str, id: str) -> Batch:
     if found is None:
         raise UserError(f"There is no batch '{id}' in project '{project}'.", "See: handoff task list")
     return found
+
+
+def latest(store: Store, *, project: str) -> Batch | None:
+    """The batch of a project that was opened last."""
+    return next(iter(listing(store, project=project, include_ended=True, limit=1)), None)
 
 
 def is_known(store: Store, *, project: str, id: str) -> bool:

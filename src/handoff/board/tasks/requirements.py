@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from handoff.store.database import Store, Transaction
 
-AGENT, LABEL, PROJECT = "agent", "label", "project"
+AGENT, LABEL, PROJECT, UNTIL = "agent", "label", "project", "until"
 _SHOWN = 20
 
 
@@ -78,16 +78,31 @@ def lacking(transaction: Transaction, *, project: str, labels: Sequence[str]) ->
 
 
 def offer(
-    transaction: Transaction, *, executor: str, agents: Sequence[str], labels: Sequence[str], project: str = ""
+    transaction: Transaction,
+    *,
+    executor: str,
+    agents: Sequence[str],
+    labels: Sequence[str],
+    project: str = "",
+    until: str = "",
 ) -> None:
-    """A supervisor says what its host has, and which project alone it serves, if it does not serve all."""
+    """A supervisor says what its host has, which project alone it serves, and with which batch it ends, if with one."""
     rows = [
         {"executor": executor, "kind": kind, "name": name}
-        for kind, names in ((AGENT, agents), (LABEL, labels), (PROJECT, [project] if project else []))
+        for kind, names in _named(agents, labels, project, until)
         for name in names
     ]
     if rows:
         transaction.execute_many("put_offer", rows)
+
+
+def _named(agents: Sequence[str], labels: Sequence[str], project: str, until: str) -> list[tuple[str, Sequence[str]]]:
+    return [
+        (AGENT, agents),
+        (LABEL, labels),
+        (PROJECT, [project] if project else []),
+        (UNTIL, [until] if until else []),
+    ]
 
 
 def offers(store: Store) -> dict[str, dict[str, list[str]]]:
@@ -95,7 +110,9 @@ def offers(store: Store) -> dict[str, dict[str, list[str]]]:
     found: dict[str, dict[str, list[str]]] = {}
     with store.transaction(write=False) as transaction:
         for row in transaction.query("list_offers"):
-            found.setdefault(row["executor"], {AGENT: [], LABEL: [], PROJECT: []})[row["kind"]].append(row["name"])
+            found.setdefault(row["executor"], {AGENT: [], LABEL: [], PROJECT: [], UNTIL: []})[row["kind"]].append(
+                row["name"]
+            )
     return found
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from handoff.store.database import Row, Store, Transaction
 
 WRITTEN_INSIDE = "written_inside"  # in a baseline
-TASK, SUB_TASK, FAN_IN, PHASE = "task", "sub-task", "fan-in", "phase"
+TASK, SUB_TASK, FAN_IN, PHASE, PLAN = "task", "sub-task", "fan-in", "phase", "plan"
 MAX_ATTEMPTS = 3
 LIMIT = 1000
 _PRUNED = 10_000
@@ -112,6 +112,7 @@ def add(
     labels: Sequence[str] = (),
     session: str = "",
     gated: bool = False,
+    kind: str = TASK,
 ) -> Task:
     """Write a task. It is ready at once unless it comes `after` tasks that are not done.
 
@@ -129,7 +130,7 @@ def add(
                 raise UserError(f"'{id}' cannot come after '{need.label}': that task was cancelled.")
         unmet = [need for need in needs if need.state != states.DONE]
         values = new_values(
-            project=project, id=id, brief=brief, title=title, role=role, agent=agent, workspace=workspace,
+            project=project, id=id, kind=kind, brief=brief, title=title, role=role, agent=agent, workspace=workspace,
             owns=owns, check_command=check_command, baseline=baseline, priority=priority, not_before=not_before,
             estimate_minutes=estimate_minutes, max_attempts=max_attempts,
             state=states.GATED if gated else states.WAITING if unmet else states.READY, open_needs=len(unmet),

@@ -12,13 +12,14 @@ if TYPE_CHECKING:
 
 
 def fill_in(words: Sequence[str], task: Task) -> tuple[str, ...]:
-    """`{task}`, `{attempt}` and, in a flow, `{flow}`, `{cycle}` and `{phase}` stand for what they say.
+    """`{task}`, `{part}` (the task without its batch), `{attempt}` and, in a flow, `{flow}`, `{cycle}` and `{phase}` stand for what they say.
 
     A part is told with its batch (`split/one`), because another batch may have a part of that name.
     """
     cycle, _, phase = task.id.partition("-")
     names = {
         "{task}": task.label if task.kind == SUB_TASK else task.id,
+        "{part}": task.id,
         "{attempt}": str(task.attempt),
         "{flow}": task.scope,
         "{cycle}": cycle,

@@ -11,7 +11,7 @@ from handoff.board.tasks import tasks
 from handoff.engine.home import home_config
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from typing import Any
 
     from handoff.board.tasks.tasks import Task
@@ -230,6 +230,33 @@ def run_task_check(app: App, task: Task, folder: str, *, sandboxed: bool, clone:
     What a sandboxed session wrote is run here, so the sandbox stands around it as well; its time is what the person's own
     settings say, because those in its workspace are the session's to write.
     """
+
+    def refuse(layer: str) -> None:
+        if task.is_from_inside and layer == "none":
+            from handoff.engine.proof.faults import GroundFault
+
+            raise GroundFault(
+                f"The check cannot run: '{task.label}' was written inside a sandbox, and this machine has none for its check.",
+                "Install bubblewrap (apt install bubblewrap), or write the task anew yourself.",
+            )
+
+    checkout = task.workspace if sandboxed else folder
+    return run_command(
+        app, task.check_command, folder, checkout=checkout, sandboxed=sandboxed, clone=clone, refuse=refuse
+    )
+
+
+def run_command(
+    app: App,
+    command: str,
+    folder: str,
+    *,
+    checkout: str,
+    sandboxed: bool,
+    clone: Workspace | None = None,
+    refuse: Callable[[str], None] | None = None,
+) -> Verdict:
+    """A check in a folder, for as long as the settings of `checkout` allow; `refuse` may say no to the sandbox there is."""
     from handoff.checks.commands import check_environment, run_check
 
     wrap, environment = None, check_environment(app.settings.environment)
@@ -238,27 +265,22 @@ def run_task_check(app: App, task: Task, folder: str, *, sandboxed: bool, clone:
 
         config = home_config(app)
         sandbox = sandbox_of_folder(app, folder=folder, caches=config.texts("session_caches"))
-        if task.is_from_inside and sandbox.layer == "none":
-            from handoff.engine.proof.faults import GroundFault
-
-            raise GroundFault(
-                f"The check cannot run: '{task.label}' was written inside a sandbox, and this machine has none for its check.",
-                "Install bubblewrap (apt install bubblewrap), or write the task anew yourself.",
-            )
+        if refuse is not None:
+            refuse(sandbox.layer)
         refuse_astray(sandbox, environment)
         wrap = sandbox.wrap
     how: dict[str, Any] = {
         "folder": folder,
         "environment": {**environment, **(clone.environment() if clone else {})},
-        "timeout": project_config(task.workspace if sandboxed else folder).number("check_timeout"),
+        "timeout": project_config(checkout).number("check_timeout"),
         "clock": app.clock,
         "wrap": wrap,
     }
     if clone is None or not clone.lent:
-        return run_check(task.check_command, **how)
+        return run_check(command, **how)
     from handoff.git.workspaces.dependencies import as_lent
 
     with as_lent(clone) as replaced:
-        verdict = run_check(task.check_command, **how)
+        verdict = run_check(command, **how)
     note = "".join(f"\n({name} of the person's checkout was used, not the session's own)" for name in replaced)
     return verdict._replace(tail=verdict.tail + note)

@@ -20,6 +20,11 @@ if TYPE_CHECKING:
     from handoff.git.notes.store import Annotated, Synced
 
 
+TRAILER = "Handoff-Task"
+"""In a commit's message: whose work it is."""
+_BESIDE = 50  # commits of others that may stand among those that landed
+
+
 class RecordedWork(Record):
     """Whose work a record tells of; what does not apply stays empty."""
 
@@ -108,6 +113,31 @@ def record_check(
         )
     except HandoffError as error:
         return f"The note on {commit[:10]} could not be written: {error.message}"
+    return ""
+
+
+def carry(app: App, repository: str, kept: Sequence[str], *, landed: str) -> str:
+    """What was recorded on commits before they landed is on the commits they became; what went wrong, or nothing.
+
+    A part's commit is known by the task in its trailers; its record goes on telling the commit and the tree it was made on.
+    """
+    notes = book(app, repository)
+    try:
+        words = (
+            "log",
+            f"-{len(kept) + _BESIDE}",
+            f"--format=%H%x00%(trailers:key={TRAILER},valueonly,separator=%x20)%x01",
+        )
+        answer = notes.git(*words, landed, "--")
+        pairs = (line.strip().split("\0") for line in answer.text.split("\x01") if "\0" in line)
+        became = {task: commit for commit, task in reversed(list(pairs)) if task}
+        for one in notes.read(*kept, walk=False) if kept else ():
+            for record in one.noted.records:
+                target = became.get(record.task)
+                if target is not None and target != one.commit:
+                    notes.add(target, [record], moment=app.clock.now())
+    except HandoffError as error:
+        return f"The notes of what landed could not be written: {error.message}"
     return ""
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from handoff.engine.app import App
     from handoff.engine.tasks.batches import OpenedBatch
     from handoff.engine.tasks.create import Request
-    from handoff.engine.tasks.manifest_fields import Manifest
+    from handoff.engine.tasks.manifests.fields import Manifest
 
 _NEVER_EMPTY = "(none)"
 

@@ -36,7 +36,7 @@ WORKSPACES = (AUTO, CLONE, SHARED)
 NONE, WORKSPACE, OWNED = "none", "workspace", "owned"
 KINDS = (NONE, WORKSPACE, OWNED)
 SANDBOXES = (AUTO, *KINDS)
-_MAY_CLONE = (tasks.TASK, tasks.SUB_TASK, tasks.FAN_IN)
+_MAY_CLONE = (tasks.TASK, tasks.SUB_TASK, tasks.FAN_IN, tasks.PLAN)
 
 
 class Placement(Record):
@@ -151,6 +151,8 @@ def _no_clone(found: Placement) -> str:
 def _wants_clone(app: App, task: Task, attended: bool) -> bool:
     if task.kind == tasks.SUB_TASK:
         return bool(task.patterns)
+    if task.kind == tasks.PLAN:
+        return True
     if task.kind == tasks.TASK:
         return not attended
     return task.kind == tasks.FAN_IN and any(task_clones.of_task(app, part) for part in task_clones.parts(app, task))

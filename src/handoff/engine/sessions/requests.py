@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
+import os
+
+from handoff.agents import folder as folders
 from handoff.base.clock import age
 from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING
 from handoff.board import gates
 from handoff.board.events import inbox, journal
-from handoff.board.sessions import sessions
-from handoff.board.tasks import tasks
+from handoff.board.sessions import leases, sessions
+from handoff.board.tasks import states, tasks
 from handoff.engine.fanout import views
 from handoff.engine.home import home_config
 from handoff.engine.tasks import current
+from handoff.engine.tasks.manifests.fields import path_problem, plain_path
+from handoff.engine.workspaces import task_clones
+from handoff.engine.workspaces.baton import PATH_ASKED
+from handoff.git.ownership.ownership import Ownership
+from handoff.git.ownership.patterns import EXACT
+from handoff.git.workspaces.workspaces import write_workspace
 
 if TYPE_CHECKING:
     from handoff.board.gates import Gate
+    from handoff.board.tasks.tasks import Task
     from handoff.engine.app import App
     from handoff.engine.tasks.current import CurrentClaim
+    from handoff.store.database import Store
+
+WANTED, GRANTED, ASKED = "path.wanted", "path.granted", PATH_ASKED
+_NEVER = (".git", ".handoff/", ".worktreeinclude")  # what git, forges and handoff obey is a person's to give
+_MOST = 100_000
 
 
 def ask_human(
@@ -55,20 +70,73 @@ def _may_answer_itself(app: App, session: str) -> bool:
 
 
 def request_path(app: App, held: CurrentClaim, *, path: str, reason: str) -> str:
-    """Note that a session needs a path it does not own; a person or the supervisor may widen the ownership."""
+    """A session needs a file it does not own. A part of a batch has it at once if it is nobody's; its owner, or a person, is told."""
     if not path.strip() or not reason.strip():
         raise UserError("Say which path you need and why.")
-    path, reason = path.strip(), app.clean(reason.strip())
+    reason = app.clean(reason.strip())
+    problem = path_problem(EXACT, path.strip())
+    path = plain_path(path.strip())
+    if problem:
+        raise UserError(f"{path}: {problem[0]}.", problem[1])
+    task = tasks.get(app.database, key=held.task.key)
+    if Ownership.parse(task.patterns).covers(path) or not task.patterns:
+        return f"'{path}' is yours already."
+    may = task.kind == tasks.SUB_TASK and not path.startswith(_NEVER)
+    owner = _owner(app.database, task, path)
+    if may and owner is None and _grant(app, task, held, path, reason):
+        return f"'{path}' is yours now: nobody else owns it."
+    if owner is not None and not owner.ended:
+        with app.database.transaction() as transaction:
+            words = f"'{task.label}' needs a change in {path}, which is yours: {reason}"
+            journal.append(transaction, ASKED, task=owner, session=held.session, text=words)
+            journal.append(
+                transaction, WANTED, task=task, session=held.session, path=path, reason=reason, owner=owner.label
+            )
+        return f"'{path}' belongs to '{owner.label}', which is told. It is not yours yet: go on without it, or block the task."
+    return _note_wish(app, task, held, path, reason)
+
+
+def _note_wish(app: App, task: Task, held: CurrentClaim, path: str, reason: str) -> str:
     with app.database.transaction() as transaction:
-        inbox.post(
-            transaction,
-            kind="path.wanted",
-            project=held.task.project,
-            task=held.task.key,
-            body={"path": path, "reason": reason, "session": held.session},
-        )
-        journal.append(transaction, "path.wanted", task=held.task, session=held.session, path=path, reason=reason)
+        body = {"path": path, "reason": reason, "session": held.session}
+        inbox.post(transaction, kind=WANTED, project=task.project, task=task.key, body=body)
+        journal.append(transaction, WANTED, task=task, session=held.session, path=path, reason=reason)
     return f"Your wish for '{path}' is noted for a person. It is not yours yet: go on without it, or block the task."
+
+
+def _owner(store: Store, task: Task, path: str) -> Task | None:
+    """Which other task may change the path: one that lives, or a part of the same batch, ended or not."""
+    others = {one.key: one for one in tasks.listing(store, project=task.project, limit=_MOST)}
+    if task.batch is not None:
+        others |= {one.key: one for one in tasks.of_batch(store, batch=task.batch)}
+    found = [
+        one
+        for one in others.values()
+        if one.key != task.key
+        and one.state != states.CANCELLED
+        and one.patterns
+        and Ownership.parse(one.patterns).covers(path)
+    ]
+    return min(found, key=lambda one: (one.ended, one.batch != task.batch), default=None)
+
+
+def _grant(app: App, task: Task, held: CurrentClaim, path: str, reason: str) -> bool:
+    """The row first: what it owns decides; then the clone and the session's own permissions follow."""
+    with app.database.transaction() as transaction:
+        if _owner(transaction, task, path) is not None:
+            return False  # somebody asked at the same moment
+        task = leases.widen(transaction, key=task.key, fence=held.fence, owns=(*task.patterns, path))
+        journal.append(transaction, GRANTED, task=task, session=held.session, path=path, reason=reason)
+    clone = task_clones.of_task(app, task)
+    if clone is not None:
+        write_workspace(clone._replace(owns=task.patterns))
+    folder = folders.place(app.settings.home, task.project, held.session) if held.session else ""
+    given = folders.text_of(folder, folders.PERMISSIONS) if folder and os.path.isdir(folder) else ""
+    if given:
+        patterns, empty, whole = given.partition("\n\n")
+        folders.put(folder, folders.PERMISSIONS, f"{patterns}\n{path}{empty}{whole}")
+    views.refresh_or_tell(app, task.project, f"{path} belongs to {task.label} now")
+    return True
 
 
 def add_note(app: App, held: CurrentClaim, *, text: str) -> None:

@@ -7,6 +7,7 @@ from handoff.base.light_json import loads
 from handoff.base.markdown import end_sentence
 from handoff.base.record import TYPE_CHECKING
 from handoff.board.events import journal
+from handoff.board.sessions import sessions
 from handoff.board.tasks import tasks
 
 if TYPE_CHECKING:
@@ -18,10 +19,10 @@ _SHORT = 10
 
 
 class News:
-    """The journal from the moment a supervisor begins, for one project or for all."""
+    """The journal from now on, for one project or for all, or for one batch: then also who begins with what."""
 
-    def __init__(self, app: App, *, project: str = "") -> None:
-        self._app, self._project = app, project
+    def __init__(self, app: App, *, project: str = "", batch: int = 0) -> None:
+        self._app, self._project, self._batch = app, project, batch
         last = journal.last(app.database, limit=1)
         self._seq = last[-1].seq if last else 0
         self._told: set[int | None] = set()
@@ -31,7 +32,7 @@ class News:
         found = []
         for event in journal.since(self._app.database, seq=self._seq):
             self._seq = event.seq
-            if self._project in ("", event.project):
+            if self._project in ("", event.project) and self._batch in (0, event.batch):
                 found.append(self._words(event))
         return [line for line in found if line]
 
@@ -41,6 +42,9 @@ class News:
         if event.kind == "task.finished":
             summary = " ".join(str(body.get("summary") or "").split())[:_LONGEST]
             return f"{name}: done{self._landed(event)}" + (f": {summary}" if summary else "")
+        if event.kind == "task.claimed" and self._batch:
+            session = sessions.get(self._app.database, id=event.session)
+            return f"{name}: started with {session.agent if session and session.agent else 'a session'}"
         if event.kind == "task.rejected":
             self._told.add(event.task)
             return f"{name}: not done: {_refused(event)}"

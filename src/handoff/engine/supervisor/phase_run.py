@@ -39,6 +39,10 @@ class WorkerSettings(Record):
     """The only project it serves; empty: all of the machine."""
     workspace: str = ""
     """Where its sessions work; empty: as the settings say."""
+    most: tuple[tuple[str, int], ...] = ()
+    """How many sessions of an agent may run at once, where that is not as the settings say."""
+    until: int = 0
+    """The batch it ends with, by its key; 0: it works until it is told to end."""
 
 
 def id_of(task: Task) -> str:

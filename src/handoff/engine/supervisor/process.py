@@ -81,12 +81,14 @@ def worker_settings(
     labels: str = "",
     project: str = "",
     in_checkout: bool = False,
+    until: str = "",
 ) -> WorkerSettings:
-    """The agents by name; an unknown one is an error before anything is started."""
+    """The agents by name, `claude=2` for two at once; an unknown one is an error before anything is started."""
     from handoff.engine.supervisor.phase_run import WorkerSettings
 
     config = home_config(app)
-    for name in agents:
+    most = dict(_counted(agent) for agent in agents)
+    for name in most:
         adapter = catalog.adapter(name, commands=config.values["agents"], where=config.path)
         if adapter.programs and not any(program_of(app, program) for program in adapter.programs):
             raise UserError(
@@ -94,7 +96,23 @@ def worker_settings(
                 f"Install it, or let this machine work with another: {app.settings.program} agent list",
             )
     workspace = "shared" if in_checkout else ""
-    return WorkerSettings(tuple(dict.fromkeys(agents)), tuple(words), labels_of(app, said=labels), project, workspace)
+    return WorkerSettings(
+        agents=tuple(most),
+        words=tuple(words),
+        labels=labels_of(app, said=labels),
+        project=project,
+        workspace=workspace,
+        most=tuple((name, count) for name, count in most.items() if count),
+        until=batches.find(app.database, project=project, id=until).key if until else 0,
+    )
+
+
+def _counted(agent: str) -> tuple[str, int]:
+    """`claude=2` as its name and its number; 0 where none is said."""
+    name, equals, number = agent.partition("=")
+    if equals and not (number.isdecimal() and int(number) > 0):
+        raise UserError(f"'{agent}' does not say how many.", f"For example: {name}=2, or {name} alone")
+    return name, int(number or 0)
 
 
 def leave_on_signals(supervisor: Supervisor) -> None:
@@ -153,24 +171,31 @@ def end(code: int = 0) -> NoReturn:
     os._exit(code)
 
 
-def words_of(worker_settings: WorkerSettings, *, limit: int = 0, drain: bool = False) -> tuple[str, ...]:
+def words_of(
+    worker_settings: WorkerSettings, *, limit: int = 0, drain: bool = False, until: str = ""
+) -> tuple[str, ...]:
     """The words behind `work` that start such a supervisor."""
-    options = [option for name in worker_settings.agents for option in ("--agent", name)]
+    most = dict(worker_settings.most)
+    named = [f"{name}={most[name]}" if name in most else name for name in worker_settings.agents]
+    options = [option for name in named for option in ("--agent", name)]
     options += ["--max", str(limit)] if limit else []
     options += ["--drain"] if drain else []
     options += ["--labels", ",".join(worker_settings.labels)] if worker_settings.labels else []
     options += ["--project", worker_settings.project] if worker_settings.project else ["--all-projects"]
     options += ["--in-checkout"] if worker_settings.workspace else []
+    options += ["--until", until] if until else []
     return (*options, *(("--", *worker_settings.words) if worker_settings.words else ()))
 
 
-def detach(app: App, worker_settings: WorkerSettings, *, limit: int, drain: bool) -> BackgroundSupervisor:
+def detach(
+    app: App, worker_settings: WorkerSettings, *, limit: int = 0, drain: bool = False, until: str = ""
+) -> BackgroundSupervisor:
     """The same in the background; returns when it has introduced itself."""
     folder = os.path.join(app.settings.home, "logs")
     make_folder(folder)
     log = os.path.join(folder, "work.log")
     ours = (sys.executable, "-m", "handoff.surfaces.cli.main", "work")
-    words = (*ours, *words_of(worker_settings, limit=limit, drain=drain))
+    words = (*ours, *words_of(worker_settings, limit=limit, drain=drain, until=until))
     pid = detach_process(["/bin/sh", "-c", _APART, "handoff-work", log, *words], environment=app.settings.environment)
     deadline = app.clock.monotonic() + _START_SECONDS
     while app.clock.monotonic() < deadline:
@@ -181,6 +206,27 @@ def detach(app: App, worker_settings: WorkerSettings, *, limit: int, drain: bool
             break
         app.clock.sleep(_PAUSE)
     raise UserError("The supervisor did not begin.", f"See why: {log}")
+
+
+def serve(app: App, worker_settings: WorkerSettings, *, until: str) -> BackgroundSupervisor | None:
+    """Have somebody work for the batch `until`: None where one works here already that stays, with all these agents."""
+    offers = requirements.offers(app.database)
+    for one in executors.listing(app.database, host=app.settings.host):
+        has = offers.get(one.id, {})
+        serves = set(has.get(requirements.PROJECT, ())) <= {worker_settings.project}
+        able = set(worker_settings.agents) <= set(has.get(requirements.AGENT, ()))
+        if _lives(app, one) and serves and able and not has.get(requirements.UNTIL) and not worker_settings.words:
+            return None
+    return detach(app, worker_settings, until=until)
+
+
+def is_served(app: App, project: str) -> bool:
+    """Whether a supervisor lives that starts sessions for the project, on this machine or another."""
+    offers = requirements.offers(app.database)
+    return any(
+        _lives(app, one) and set(offers.get(one.id, {}).get(requirements.PROJECT, ())) <= {project}
+        for one in executors.listing(app.database)
+    )
 
 
 def status(app: App) -> SupervisorStatus:

@@ -15,7 +15,7 @@ from handoff.base.markdown import first_sentence
 from handoff.base.process import start_of
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.sessions import executors, expenses, holds, leases, sessions
-from handoff.board.tasks import flows, states, tasks
+from handoff.board.tasks import batches, flows, states, tasks
 from handoff.engine.app import App
 from handoff.engine.fanout import stop_files as stops
 from handoff.engine.flows import conclude
@@ -55,6 +55,7 @@ class Pace(Record):
     watchdog: float = 10.0
     stops: float = 1.0
     retention: float = 3600.0
+    until: float = 1.0
 
 
 class Supervisor:
@@ -80,7 +81,7 @@ class Supervisor:
         self._starts_a_minute = int(config.number("starts_per_minute"))
         self._max = limit or int(config.number("max_running"))
         self._max_project = int(config.number("max_running_project"))
-        self._max_agent = config.values["max_running_agent"]
+        self._max_agent = {**config.values["max_running_agent"], **dict(worker_settings.most)}
         self._starts: deque[float] = deque()
         self._due: dict[str, float] = {}
         self._leaving = threading.Event()
@@ -145,6 +146,7 @@ class Supervisor:
             agents=self.worker_settings.agents,
             labels=self.worker_settings.labels,
             project=self.worker_settings.project,
+            until=str(self.worker_settings.until or ""),
         )
         threading.Thread(target=self._keep_lease, name="lease", daemon=True).start()
         if home_config(self.app).text("git_remote"):
@@ -174,13 +176,8 @@ class Supervisor:
             self.reap()
             self.adopt()
             self._concluded_in = True
-        for name, step in (
-            ("reap", self.reap),
-            ("flows", self.flows),
-            ("watchdog", self.watchdog),
-            ("retention", self.retention),
-        ):
-            if self._is_due(name, getattr(self.pace, name)):
+        for step in (self.reap, self.flows, self.watchdog, self.retention, self.until):
+            if self._is_due(step.__name__, getattr(self.pace, step.__name__)):
                 step()
         for line in self._news.lines():
             self._tell(line)
@@ -383,6 +380,12 @@ class Supervisor:
         """One round of the watchdog: silent sessions, due fan-ins, touched files."""
         supervisor_watchdog.look(self.app)
         self._teller.start_round()
+
+    def until(self) -> None:
+        """Start nothing more when the batch we were started for is over."""
+        key = self.worker_settings.until
+        if key and not self.draining and batches.get(self.app.database, key=key).ended_at is not None:
+            self.drain()
 
     def retention(self) -> None:
         """Forget what the engine would keep for ever."""

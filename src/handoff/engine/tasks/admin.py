@@ -66,6 +66,7 @@ def approve(app: App, task: Task, *, reason: str = "", answer: str = "", by: str
     Where finished work could not land, a yes tries again first: what is still in the way leaves the gate as it was.
     """
     who = by or person(app)
+    kinds.check_answer(app, task, answer)
     found = _landed_now(app, task)
     outcome = gates.approve(
         app.database, key=task.key, answered_by=who, reason=app.clean(reason), answer=app.clean(answer), **found

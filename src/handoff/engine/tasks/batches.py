@@ -8,6 +8,7 @@ import os
 from handoff.base.clock import age
 from handoff.base.errors import Conflict, UserError
 from handoff.base.record import TYPE_CHECKING, Record
+from handoff.board.events import journal
 from handoff.board.tasks import batches, metrics, outcomes, tasks
 from handoff.engine.fanout import views
 from handoff.engine.fanout.tab_urls import Job, uri_for
@@ -15,8 +16,8 @@ from handoff.engine.home import APART, home_config, settle
 from handoff.engine.proof.baseline import take_baseline
 from handoff.engine.tasks import current
 from handoff.engine.tasks import report as journey
-from handoff.engine.tasks.manifest import fault_error, read_manifest
-from handoff.engine.tasks.manifest_fields import Fault
+from handoff.engine.tasks.manifests.fields import Fault
+from handoff.engine.tasks.manifests.reading import fault_error, read_manifest
 from handoff.git.ownership.ownership import Ownership, overlaps
 
 if TYPE_CHECKING:
@@ -29,11 +30,13 @@ if TYPE_CHECKING:
     from handoff.engine.app import App
     from handoff.engine.home import Project
     from handoff.engine.tasks.current import CurrentClaim
-    from handoff.engine.tasks.manifest_fields import Manifest
+    from handoff.engine.tasks.manifests.fields import Manifest
     from handoff.engine.tasks.report import Finished
     from handoff.store.database import Transaction
 
 _SHOWN_OVERLAPS = 20
+VERIFIED = "batch.verified"
+"""In the journal: what each check said on the files as they were before the batch."""
 
 
 class OpenedBatch(Record):
@@ -93,14 +96,27 @@ def open_batch(
 
     Where a session writes it, `bound` refuses what goes beyond it, each task carries its `mark`, and the fan-in `owns` no more.
     """
-    config = home_config(app)
     manifest = read_checked(path, text)
     if bound is not None:
         bound(manifest)
+    return open_checked(app, project, manifest, mark=mark, owns=owns)
+
+
+def open_checked(
+    app: App,
+    project: Project,
+    manifest: Manifest,
+    *,
+    mark: Mapping[str, Any] | None = None,
+    owns: tuple[str, ...] = (),
+    verified: Mapping[str, str] | None = None,
+) -> OpenedBatch:
+    """The same for a manifest that was read; `verified` is what its checks said before anybody began."""
+    config = home_config(app)
     workspace = manifest.workspace or project.workspace
     project = settle(app, project)
     uri_for(config, Job(project.name, manifest.batch_id, workspace, ""))
-    _refuse_live_names(app, project, manifest)
+    refuse_live_names(app, project, manifest)
     attempts = int(config.number("max_attempts"))
     parts = _parts(app, manifest, attempts)
     fan_in = batches.SubTask(
@@ -129,6 +145,8 @@ def open_batch(
         manifest=app.clean(json.dumps({"timeout_hours": manifest.timeout_hours, **manifest.raw}, ensure_ascii=False)),
         baseline={**take_baseline(app, workspace, stamps=True), **(mark or {})},
     )
+    if verified is not None:
+        note_verified(app, batch, verified)
     views.refresh_or_tell(app, project.name, f"Batch {batch.id} is recorded")
     ready = tuple(sub.id for sub in manifest.sub_tasks if not sub.depends_on)
     return OpenedBatch(batch, ready, manifest.unknown)
@@ -147,14 +165,21 @@ def _parts(app: App, manifest: Manifest, attempts: int) -> list[batches.SubTask]
     ]
 
 
-def _refuse_live_names(app: App, project: Project, manifest: Manifest) -> None:
+def note_verified(app: App, batch: Batch, checks: Mapping[str, str]) -> None:
+    """Write down what each check said before anybody began."""
+    with app.database.transaction() as transaction:
+        journal.append(transaction, VERIFIED, project=batch.project, batch=batch.key, id=batch.id, checks=dict(checks))
+
+
+def refuse_live_names(app: App, project: Project, manifest: Manifest) -> None:
     """A part is also known by its own id (queue/<id>.md), so two live ones must not share it."""
     wanted = {sub.id for sub in manifest.sub_tasks} | {manifest.fan_in_task}
     for task in tasks.listing(app.database, project=project.name, limit=1_000_000):
         if task.scope == manifest.batch_id:
             raise Conflict(
                 f"Batch '{manifest.batch_id}' of project '{project.name}' is still open.",
-                f"Use another id, or end it: {app.settings.program} cancel {manifest.batch_id}",
+                f"Stay with it: {app.settings.program} batch watch {manifest.batch_id}. Or use another id, or end it:"
+                f" {app.settings.program} cancel {manifest.batch_id}",
             )
         if task.id in wanted:
             raise Conflict(
@@ -170,6 +195,11 @@ def _fan_in_brief(manifest: Manifest) -> str:
     if manifest.next_after:
         lines.append(f"What comes after: {manifest.next_after}")
     return "\n\n".join(lines)
+
+
+def by_key(app: App, key: int) -> Batch:
+    """A batch by its number."""
+    return batches.get(app.database, key=key)
 
 
 # --- reports of parts ------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.board.tasks.tasks import PHASE
+from handoff.board.tasks.tasks import PHASE, PLAN
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 # Kinds of tasks, and the module whose `decide` judges them: `decide(app, over) -> Outcome | None`, None for the ordinary
 # way. It may be called again after a crash, so it looks at what is there before it writes. Its `prepare(app, task) -> str`
 # is called before a session begins: it makes the workspace ready and writes the baton.
-BY_KIND: dict[str, str] = {PHASE: "handoff.engine.flows.conclude"}
+BY_KIND: dict[str, str] = {
+    PHASE: "handoff.engine.flows.conclude",
+    PLAN: "handoff.engine.tasks.splitting.planner",
+}
 
 
 class EndedSession(Record):
@@ -43,6 +46,13 @@ def prepare(app: App, task: Task) -> str:
     """The baton of a task whose kind has its own, with the workspace made ready for it; nothing for all others."""
     module = _module(task)
     return str(module.prepare(app, task)) if module is not None else ""
+
+
+def check_answer(app: App, task: Task, answer: str) -> None:
+    """Before a person's yes counts: its kind may refuse what would be done then."""
+    check = getattr(_module(task), "check_answer", None)
+    if check is not None:
+        check(app, task, answer)
 
 
 def answer(app: App, task: Task) -> None:

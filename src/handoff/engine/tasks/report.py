@@ -101,6 +101,11 @@ def claim_as(
 
 
 def _refuse_phase(app: App, task: Task | None) -> Task | None:
+    if task is not None and task.kind == tasks.PLAN:
+        raise Refused(
+            f"'{task.label}' is for an agent: its session plans a split in a clone of its own.",
+            f"Write the manifest yourself instead: {app.settings.program} batch example",
+        )
     if task is not None and task.kind in BY_KIND:
         raise Refused(
             f"'{task.label}' is a phase of a flow: its session works in the flow's own workspace.",
@@ -162,7 +167,7 @@ def finish(
         _refuse_not_landed(app, task)
     if clone is not None and judged is not None and (waits := _keep(app, task, held, clone, judged, record, summary)):
         return Finished(outcomes.Outcome(tasks.get(app.database, key=task.key)), evidence, waits=waits)
-    trouble = _put_on_record(app, task, evidence, held.session, began)
+    trouble = _put_on_record(app, task, evidence, held.session, began) or _carry_records(app, task, record)
     _publish(app, task, held, clone)
     with dropping_stale_claim(app, held), app.database.transaction() as transaction:
         if evidence.outside:
@@ -264,6 +269,11 @@ def _heard(app: App, task: Task, held: CurrentClaim, summary: str) -> Finished:
     """A phase of a flow is judged when its session is over; that it was reported is written down, and nothing follows."""
     from handoff.engine.proof.evidence import Evidence
 
+    if held.fence is None and task.kind == tasks.PLAN:
+        raise Refused(
+            f"'{task.label}' is done when you have answered what it proposes.",
+            f"End it: {app.settings.program} cancel {task.label}",
+        )
     if held.fence is None:
         raise Refused(
             f"'{task.label}' is a phase of a flow: it is done when its check says so.",
@@ -281,6 +291,15 @@ def _put_on_record(app: App, task: Task, evidence: Evidence, session: str, began
     from handoff.engine.proof import git_notes
 
     return git_notes.record_finished(app, task, evidence, session=session, began=began)
+
+
+def _carry_records(app: App, task: Task, record: dict[str, Any]) -> str:
+    """What was recorded of parts before they landed goes to the commits they became."""
+    if not record.get("landed") or len(record.get("parts", ())) < 1 or task.batch is None:
+        return ""
+    from handoff.engine.proof import git_notes
+
+    return git_notes.carry(app, task.workspace, list(dict.fromkeys(record["parts"])), landed=str(record["landed"]))
 
 
 def block(app: App, held: CurrentClaim, *, reason: str) -> Outcome:

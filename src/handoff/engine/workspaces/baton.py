@@ -119,8 +119,15 @@ def _before(app: App, task: Task) -> str:
     return bullets(lines)
 
 
+PATH_ASKED = "path.asked"
+"""In the journal: another part needs a change in a file of this one."""
+
+
 def _history(app: App, task: Task) -> str:
     lines = [_answered(answer) for answer in answers.of_task(app.database, key=task.key)] if task.key else []
+    if task.key and task.batch is not None:
+        events = journal.of_task(app.database, key=task.key)
+        lines += [one_line(str(event.body.get("text", ""))) for event in events if event.kind == PATH_ASKED]
     if task.attempt > 1:
         lines.append(f"This is attempt {task.attempt} of {task.max_attempts}.")
     if task.reason and task.state in ("ready", "waiting", "running"):

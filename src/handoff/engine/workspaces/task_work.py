@@ -12,7 +12,7 @@ from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.redaction import without_secrets
 from handoff.base.settings import PROJECT_FOLDER
 from handoff.board.events import journal
-from handoff.board.tasks import states, tasks
+from handoff.board.tasks import batches, states, tasks
 from handoff.engine.features import brought_home
 from handoff.engine.proof.evidence import Evidence, is_as_stamped, run_task_check, stamps_of
 from handoff.engine.safety import incidents
@@ -163,10 +163,17 @@ def keep(app: App, task: Task, workspace: Workspace, judged: JudgedWork) -> dict
         conflict.remember_settled(snapshot_store, laid, member.commit)
         said = without_secrets(conflict.decisions(workspace), app.settings.environment)
         found |= {"settled": [one.path for one in laid.files], "decisions": said}
-    if task.kind != tasks.SUB_TASK:
+    if task.kind != tasks.SUB_TASK or _lands_in_order(app, task):
         found.update(arrival.land(app, snapshot_store, task, judged, onto=workspace.target))
+    if task.kind != tasks.SUB_TASK:
         found["documents"] = brought_home.take_home(snapshot_store.store, task.workspace, workspace)
     return found
+
+
+def _lands_in_order(app: App, task: Task) -> bool:
+    """Whether the person said that each part of the batch lands as soon as it is green."""
+    batch = batches.get(app.database, key=task.batch) if task.batch is not None else None
+    return batch is not None and loads(batch.manifest or "{}").get("land") == batches.LAND_IN_ORDER
 
 
 def _short(workspace: Workspace) -> str:
@@ -209,7 +216,8 @@ def _message(task: Task, member: Member, summary: str, verdict: Verdict | None) 
     said = said.strip().removeprefix(f"Land {member.name}\n").strip()
     check = f"Handoff-Check: {' '.join(verdict.command.split())} ({verdict.word})\n" if verdict is not None else ""
     body = f"{said}\n\n" if said and said != JUDGED else ""
-    return f"{first_line(task.id, task.brief)}\n\n{body}{arrival.TRAILER}: {task.label}\n{check}"
+    agent = f"Handoff-Agent: {task.held_agent}\n" if task.held_agent else ""
+    return f"{first_line(task.id, task.brief)}\n\n{body}{arrival.TRAILER}: {task.label}\n{agent}{check}"
 
 
 def tidy(app: App, task: Task, *, running: Container[int]) -> None:

@@ -22,7 +22,7 @@ PASSED: dict[str, tuple[str, ...]] = {
     "task done": (*_HELD, "name", "summary"),
     "task block": (*_HELD, "reason"),
     "task release": (*_HELD, "name", "reason"),
-    "task ask": (*_HELD, "question"),
+    "task ask": (*_HELD, "question", "path"),
     "task list": ("project", "state", "include_ended", "limit"),
     "show": ("project", "address"),
     "log": ("project", "address", "lines"),

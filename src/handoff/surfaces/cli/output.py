@@ -184,6 +184,11 @@ class Output:
         answer = sys.stdin.readline() if sys.stdin is not None else ""
         return answer.strip() or default
 
+    def answer(self, question: str) -> str:
+        """One line of words; nothing when stdin is closed."""
+        _write(sys.stderr, f"{shown(question)} ", end="")
+        return sys.stdin.readline().strip() if sys.stdin is not None else ""
+
     def choose(self, question: str, letters: str) -> str:
         """One of some letters; no answer (a closed stdin) means the last one."""
         while True:

@@ -155,11 +155,15 @@ def test_a_script_writes_edits_runs_and_fails_as_told(cli, repo):
     cli("scripted", crash, code=-9)
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(400)
 def test_the_demo_carries_a_feature_over_three_sessions(cli, tmp_path):
+    cli.seconds = 360
     answer = cli("demo", "--keep", str(tmp_path / "scratch"))
     assert "agent | killed" in answer.out
     assert "changed, not staged: words.py" in answer.out
     assert "Execution plan: complete" in answer.out
+    assert "Batch greeter has landed: 3 of 3 parts landed on main" in answer.out
     log = subprocess.run(
         ["git", "log", "--oneline"], cwd=tmp_path / "scratch" / "words", capture_output=True, text=True, check=True
     )

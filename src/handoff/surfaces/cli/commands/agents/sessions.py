@@ -252,6 +252,7 @@ def _list(ctx: Context, arguments: Namespace) -> int:
 
 def _ask_arguments(parser: Parser) -> None:
     parser.add_argument("question", metavar="QUESTION", help="what a person is to decide; they say yes, no or edit")
+    option(parser, "--path PATH", "ask for a file that you do not own instead; QUESTION says why you need it")
     option(parser, "--from FILE", "a text they may change (- is standard input)", dest="source")
     option(parser, "--within TIME", "how long to wait: 30m, 2h, 1d (default: for ever)")
     option(parser, "--default", "what counts when that time is up", dest="fallback", choices=("yes", "no"))
@@ -263,6 +264,11 @@ def _ask_arguments(parser: Parser) -> None:
 
 def _ask(ctx: Context, arguments: Namespace) -> int:
     current_claim = current.find(ctx.app, **pick(arguments, "task project session fence"))
+    if arguments.path:
+        said = requests.request_path(ctx.app, current_claim, path=arguments.path, reason=arguments.question)
+        ctx.out.data({"task": current_claim.task.label, "path": arguments.path, "said": said})
+        ctx.out.line(said)
+        return 0
     gate = requests.ask_human(
         ctx.app,
         current_claim,

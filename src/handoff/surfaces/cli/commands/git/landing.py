@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 from handoff.base.errors import Refused, UsageError
 from handoff.base.ids import on_one_line
+from handoff.engine.tasks.splitting import pull_request as requests
 from handoff.engine.workspaces import landing as engine
+from handoff.git.plumbing import find_top
 from handoff.surfaces.cli.command import Command, flag, no_arguments, number_of, option
 
 if TYPE_CHECKING:
     import argparse
 
+    from handoff.engine.tasks.splitting.pull_request import OpenedRequest
     from handoff.surfaces.cli.command import Context, Parser
 
 RED = 1
@@ -27,6 +30,11 @@ def _land_arguments(parser: Parser) -> None:
     flag(parser, "--open-check", "run the check without the sandbox")
     flag(parser, "--rest", "if the check is red because of some, land the others that are green without them")
     flag(parser, "--dry-run", "merge in memory and say what would happen")
+    flag(
+        parser,
+        "--pr",
+        "push it as a branch and open a request for it with your gh or glab, instead of moving your branch",
+    )
 
 
 def _finish(ctx: Context) -> int:
@@ -88,10 +96,15 @@ def _tell_how(ctx: Context, outcome: engine.LandingOutcome) -> None:
 def _land(ctx: Context, arguments: argparse.Namespace) -> int:
     if not arguments.names:
         return _finish(ctx)
+    if arguments.pr and arguments.dry_run:
+        raise UsageError("--pr pushes, so it cannot be a dry run.", "Leave out one of the two.")
+    top = find_top(".") or "."
+    base = requests.base_of(ctx.app, top, arguments.into) if arguments.pr else ""
+    into = requests.branch_for(ctx.app, top, arguments.names[0], base) if arguments.pr else arguments.into
     outcome = engine.land(
         ctx.app,
         names=arguments.names,
-        into=arguments.into,
+        into=into,
         check=arguments.check,
         timeout=arguments.timeout,
         message=arguments.message,
@@ -99,8 +112,22 @@ def _land(ctx: Context, arguments: argparse.Namespace) -> int:
         sandboxed=not arguments.open_check,
         rest=arguments.rest,
     )
+    opened = _request(ctx, top, into, base, outcome) if base else None
+    return _show(ctx, outcome, opened, checked=bool(arguments.check))
+
+
+def _request(ctx: Context, top: str, branch: str, base: str, outcome: engine.LandingOutcome) -> OpenedRequest | None:
+    """Open a request for what landed on the branch made for it; nothing where nothing is on it."""
+    if outcome.merged.conflicts or (outcome.verdict is not None and not outcome.verdict.green):
+        return None
+    commit = outcome.merged.new if outcome.landing else outcome.merged.old
+    title, body = requests.series(ctx.app, top, base, commit)
+    return requests.open_request(ctx.app, top=top, branch=branch, commit=commit, base=base, title=title, body=body)
+
+
+def _show(ctx: Context, outcome: engine.LandingOutcome, opened: OpenedRequest | None, *, checked: bool) -> int:
     merged = outcome.merged
-    ctx.out.data(_facts(outcome))
+    ctx.out.data({**_facts(outcome), "request": opened._asdict() if opened else None})
     for member in outcome.members:
         for path in member.left_out:
             ctx.out.warning(f"{member.name}: left out {on_one_line(path)}")
@@ -110,7 +137,7 @@ def _land(ctx: Context, arguments: argparse.Namespace) -> int:
     if merged.conflicts:
         for one in merged.conflicts:
             ctx.out.line(f"  {on_one_line(one.path)}: {one.first} and {one.second}")
-        hint = "" if arguments.check else " With --check CMD rules for edits that only add are tried too."
+        hint = "" if checked else " With --check CMD rules for edits that only add are tried too."
         raise Refused(
             f"{number_of(len(merged.conflicts), 'file')} cannot be joined; nothing was landed.",
             f"Fix one side, or land the others first.{hint}",
@@ -128,10 +155,28 @@ def _land(ctx: Context, arguments: argparse.Namespace) -> int:
         ctx.out.line(f"{verb} {step.member} on {outcome.target.removeprefix('refs/heads/')} ({step.commit[:10]})")
     if outcome.trouble:
         ctx.out.warning(outcome.trouble)
+    if opened is not None:
+        return tell_request(ctx, opened)
     if outcome.landing:
         ctx.out.note("Take it back with: handoff undo")
     elif not merged.steps:
         ctx.out.line("There is nothing to land.")
+    return 0
+
+
+def tell_request(ctx: Context, opened: OpenedRequest) -> int:
+    """Where the request is, or the line that opens it; 1 where it is still to be opened."""
+    if opened.large:
+        text = f"It changes {opened.lines_changed} lines: over 400 are read badly. Parts can be asked for one by one."
+        ctx.out.note(text)
+    if opened.url or opened.updated:
+        what = "The request is up to date" if opened.updated else "Opened a request"
+        ctx.out.line(f"{what} to take {opened.branch} into {opened.base}: {opened.url}".rstrip(": "), "good")
+        return 0
+    ctx.out.line(f"Pushed {opened.branch}, but {opened.said}.", "warn")
+    if opened.line:
+        ctx.out.line(f"  Open it yourself: {opened.line}")
+        return RED
     return 0
 
 

@@ -36,12 +36,14 @@ def _arguments(parser: Parser) -> None:
     flag(what, "--status", "show the supervisors and what runs")
     flag(parser, "--plain", "one line for each thing that happens, also where the board could be shown")
     flag(parser, "--drain", "start nothing more and end when what runs has ended")
+    option(parser, "--until BATCH", "end when this batch is over")
     worker_arguments(parser)
 
 
 def worker_arguments(parser: Parser) -> None:
     """What a supervisor starts sessions with; `install` writes the same down for a service."""
-    option(parser, "--agent NAME", "agent to start sessions with (may be repeated)", [])
+    text = "agent to start sessions with (may be repeated); NAME=2 for at most two of them at once"
+    option(parser, "--agent NAME", text, [])
     option(parser, "--max N", "most sessions at once on this machine", 0)
     option(parser, "--project NAME", "serve this project alone (default: the one this checkout belongs to)")
     flag(parser, "--all-projects", "serve every project of this machine")
@@ -62,13 +64,13 @@ def check_words(ctx: Context, arguments: argparse.Namespace) -> None:
         raise UsageError("Say --project or --all-projects, not both.", f"See: {ctx.settings.program} work --help")
 
 
-def worker_settings_of(ctx: Context, arguments: argparse.Namespace, *, project: str) -> WorkerSettings:
+def worker_settings_of(ctx: Context, arguments: argparse.Namespace, *, project: str, until: str = "") -> WorkerSettings:
     """The workers the options name, checked before anything is started or written."""
     from handoff.engine.supervisor import process
 
     check_words(ctx, arguments)
     said = {"agents": arguments.agent, "words": arguments.words, "labels": arguments.labels}
-    return process.worker_settings(ctx.app, **said, project=project, in_checkout=arguments.in_checkout)
+    return process.worker_settings(ctx.app, **said, project=project, in_checkout=arguments.in_checkout, until=until)
 
 
 def _work(ctx: Context, arguments: argparse.Namespace) -> int:
@@ -77,10 +79,12 @@ def _work(ctx: Context, arguments: argparse.Namespace) -> int:
     if arguments.stop:
         return _stop(ctx, drain=arguments.drain)
     check_words(ctx, arguments)
+    if arguments.until and arguments.all_projects:
+        raise UsageError("--until names a batch of one project.", "Leave out --all-projects.")
     project = "" if arguments.all_projects else find_project(ctx.app, name=arguments.project).name
     if not arguments.detach:
         _announce(ctx, arguments, project)
-    worker_settings = worker_settings_of(ctx, arguments, project=project)
+    worker_settings = worker_settings_of(ctx, arguments, project=project, until=arguments.until)
     _warn_of_listeners(ctx)
     return _detach(ctx, arguments, worker_settings) if arguments.detach else _run(ctx, arguments, worker_settings)
 
@@ -124,7 +128,9 @@ def _run(ctx: Context, arguments: argparse.Namespace, worker_settings: WorkerSet
 def _detach(ctx: Context, arguments: argparse.Namespace, worker_settings: WorkerSettings) -> int:
     from handoff.engine.supervisor import process
 
-    started = process.detach(ctx.app, worker_settings, limit=arguments.max, drain=arguments.drain)
+    started = process.detach(
+        ctx.app, worker_settings, limit=arguments.max, drain=arguments.drain, until=arguments.until
+    )
     ctx.out.data({"pid": started.pid, "supervisor": started.id, "log": started.log})
     scope = f"project {worker_settings.project}" if worker_settings.project else "every project of this machine"
     ctx.out.line(f"Supervisor {started.id} works in the background for {scope}.", "good")

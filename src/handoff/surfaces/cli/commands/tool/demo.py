@@ -12,7 +12,7 @@ from handoff.base.process import Completed, run
 from handoff.base.record import TYPE_CHECKING
 from handoff.surfaces.cli.command import Command, flag, number_of, option
 from handoff.surfaces.cli.commands.board.board import can_show
-from handoff.surfaces.cli.commands.tool import board_demo, demo_flow
+from handoff.surfaces.cli.commands.tool import board_demo, demo_flow, fan_out_demo
 from handoff.surfaces.vocabulary import wants_ascii
 
 if TYPE_CHECKING:
@@ -132,6 +132,16 @@ def _play(ctx: Context, folder: str) -> int:
     scratch.repo = os.path.join(folder, "calculator")
     complete = demo_flow.play(out, scratch.repo, scratch.do) and complete
     out.line()
+    calculator, scratch.repo = scratch.repo, os.path.join(folder, "greetings")
+    complete = fan_out_demo.play(out, scratch.repo, scratch.do) and complete
+    scratch.repo = calculator
+    out.line()
+    return _sum_up(ctx, scratch, complete, began)
+
+
+def _sum_up(ctx: Context, scratch: _Scratch, complete: bool, began: float) -> int:
+    """What was seen, and how long it took."""
+    out = ctx.out
     seconds = round(ctx.app.clock.monotonic() - began)
     if not complete:
         out.line(f"The demo did not finish ({seconds} s).", "bad")
@@ -142,11 +152,15 @@ def _play(ctx: Context, folder: str) -> int:
         ("✓ one feature over three sessions: the one that was killed cost nothing", "good"),
         ("⊘ one step that was only claimed: its check was red, and it stayed open", "warn"),
         ("⊘ three cheats in test-driven work: refused by name", "warn"),
+        (
+            "✓ a batch of three agents side by side: one died, one trespassed, one asked, and one verified series landed",
+            "good",
+        ),
         (f"✓ {number_of(commits, 'commit')}, each with the record of what was checked", "good"),
     ):
         out.line(f"  {words if not wants_ascii(ctx.settings) else words[2:]}", style)
     out.line(
-        f"One session was killed and three cheated: nothing was lost, and every tick was earned by a check ({seconds} s)."
+        f"Two sessions were killed and three cheated: nothing was lost, and every tick was earned by a check ({seconds} s)."
     )
     out.line(
         f"Next: {ctx.settings.program} setup in a project of yours; {ctx.settings.program} demo --board shows the board.",

@@ -8,8 +8,8 @@ import json
 import pytest
 
 from handoff.base.errors import UserError
-from handoff.engine.tasks.manifest import read_manifest
-from handoff.engine.tasks.manifest_fields import plain_path
+from handoff.engine.tasks.manifests.fields import plain_path
+from handoff.engine.tasks.manifests.reading import read_manifest
 
 GOOD = {
     "schema_version": 2,

@@ -7,8 +7,8 @@ import json
 from handoff.base.errors import UserError
 from handoff.base.files import read_text
 from handoff.base.record import TYPE_CHECKING
-from handoff.engine.tasks.manifest_fields import Fault, Manifest, Place, Reader, spell
-from handoff.engine.tasks.source_lines import line_in_json, line_in_toml
+from handoff.engine.tasks.manifests.fields import Fault, Manifest, Place, Reader, spell
+from handoff.engine.tasks.manifests.source_lines import line_in_json, line_in_toml
 
 if TYPE_CHECKING:
     from collections.abc import Callable

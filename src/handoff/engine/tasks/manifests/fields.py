@@ -7,7 +7,7 @@ import os
 from handoff.base.errors import UserError
 from handoff.base.ids import check_id
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.board.tasks.batches import SubTask, find_circle
+from handoff.board.tasks.batches import LAND_ALL, LAND_IN_ORDER, SubTask, find_circle
 from handoff.board.tasks.requirements import check_labels
 from handoff.git.ownership.patterns import EXACT, GLOB, PREFIX, written
 
@@ -20,9 +20,11 @@ DEFAULT_TIMEOUT_HOURS = 3.0
 _LEAST_SUB_TASKS = 2
 _TOP_KEYS = tuple(
     """schema_version batch_id fan_in_task next_after_fanin split_rationale amdahl_estimate timeout_hours workspace
-    sub_tasks created_at project agent check labels""".split()
+    sub_tasks created_at project agent check labels land""".split()
 )
-_SUB_TASK_KEYS = tuple("id brief estimated_minutes file_ownership depends_on agent role check read_only labels".split())
+_SUB_TASK_KEYS = tuple(
+    "id brief estimated_minutes file_ownership depends_on agent role check read_only labels needs".split()
+)
 
 Place = tuple[str | int, ...]
 
@@ -46,6 +48,9 @@ class Manifest(Record):
     raw: dict[str, Any]
     labels: tuple[str, ...] = ()
     text: str = ""
+    land: str = LAND_ALL
+    needs: tuple[tuple[str, ...], ...] = ()
+    """For each part the paths that its work must change, where the manifest says so."""
 
 
 class Fault(Record):
@@ -100,7 +105,25 @@ class Reader:
             unknown=tuple(self.unknown),
             raw=raw,
             labels=self.labels((), raw),
+            land=self.land(raw),
+            needs=tuple(self.needs(raw)),
         )
+
+    def land(self, raw: dict[str, Any]) -> str:
+        value = self.text((), raw, "land") or LAND_ALL
+        if value not in (LAND_ALL, LAND_IN_ORDER):
+            self.fault(("land",), f"{value!r} is not a way to land", f"Write {LAND_ALL} or {LAND_IN_ORDER}.")
+        return value
+
+    def needs(self, raw: dict[str, Any]) -> Iterator[tuple[str, ...]]:
+        listed = raw.get("sub_tasks")
+        for index, item in enumerate(listed if isinstance(listed, list) else ()):
+            place = ("sub_tasks", index)
+            yield (
+                self.texts(place, item, "needs", 'For example: ["src/api/routes.py"].')
+                if isinstance(item, dict)
+                else ()
+            )
 
     def sub_tasks(self, raw: dict[str, Any]) -> Iterator[SubTask]:
         value = raw.get("sub_tasks")

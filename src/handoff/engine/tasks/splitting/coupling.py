@@ -1,0 +1,168 @@
+"""How much the parts of a split hang together, by what the repository's own history says, and by imports."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+from collections import Counter
+from itertools import combinations
+
+from handoff.base.record import TYPE_CHECKING, Record
+from handoff.engine.tasks.splitting.shared import is_lock_or_log
+from handoff.git.ownership.ownership import Ownership
+from handoff.git.plumbing.checkout import git
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from handoff.engine.app import App
+
+UNKNOWN, APART, NAMED, TOGETHER = "unknown", "apart", "some pairs hang together", "together"
+_COMMITS = 1000
+_FEWEST_COMMITS = 50
+_HUB_SHARE, _HUB_LEAST = 0.03, 5
+_FEWEST_FILES, _MOST_FILES = 2, 30
+_APART, _TOGETHER = 0.2, 0.5
+_PAIR_SHARE, _PAIR_LEAST = 0.2, 5
+_DOCS = (".md", ".rst", ".txt", ".adoc")
+_READ_BYTES = 400_000
+_IMPORTS = re.compile(
+    r"""^\s*(?:from\s+(?P<python>[\w.]+)\s+import\s+(?P<names>[\w, ]+)|import\s+(?P<plain>[\w.]+)"""
+    r"""|.*?(?:from|require\()\s*['"](?P<relative>\.{1,2}/[^'"]+)['"])""",
+    re.MULTILINE,
+)
+
+
+class CoupledPair(Record):
+    """Two parts that changed together: in how many commits, which share that is of the rarer one's, and imports between them."""
+
+    first: str
+    second: str
+    commits: int
+    share: float
+    imports: int
+
+
+class Coupling(Record):
+    """What the history says about a split: `cross` is the share of commits that touch two parts or more."""
+
+    word: str
+    commits: int
+    cross: float
+    pairs: tuple[CoupledPair, ...]
+    hubs: tuple[str, ...]
+    """Files that change with everything, and that no part or only one owns."""
+
+
+def judge(app: App, top: str, owners: Mapping[str, Sequence[str]]) -> Coupling:
+    """Hold a split (patterns by part) against the last commits of the repository at `top`."""
+    commits = _history(app, top)
+    hubs = hubs_of(commits)
+    owned = {name: Ownership.parse(patterns) for name, patterns in owners.items() if patterns}
+    touched = list(_touched(commits, owned, hubs))
+    number = Counter(name for names in touched for name in names)
+    both: Counter[tuple[str, str]] = Counter()
+    for names in touched:
+        both.update(combinations(sorted(names), 2))
+    imports = _imports(app, top, owned)
+    cross = sum(len(names) > 1 for names in touched) / len(touched) if touched else 0.0
+    pairs = [
+        CoupledPair(a, b, count, count / min(number[a], number[b]), imports[(a, b)] + imports[(b, a)])
+        for (a, b), count in both.items()
+        if count >= _PAIR_LEAST and count / min(number[a], number[b]) > _PAIR_SHARE
+    ]
+    pairs.sort(key=lambda pair: -pair.share)
+    return Coupling(_word(len(touched), cross), len(touched), cross, tuple(pairs), tuple(hubs))
+
+
+def _word(commits: int, cross: float) -> str:
+    if commits < _FEWEST_COMMITS:
+        return UNKNOWN
+    return APART if cross <= _APART else NAMED if cross <= _TOGETHER else TOGETHER
+
+
+def hubs_here(app: App, top: str) -> list[str]:
+    """The files of a repository that change with everything."""
+    return hubs_of(_history(app, top))
+
+
+def hubs_of(commits: Sequence[Sequence[str]]) -> list[str]:
+    """Files in more than 3 % of the commits, and those that always are: lock files, changelogs. The most changed first."""
+    number = Counter(path for paths in commits for path in paths)
+    least = max(_HUB_LEAST, _HUB_SHARE * len(commits))
+    return [path for path, count in number.most_common() if count > least or (count > 1 and is_lock_or_log(path))]
+
+
+def _history(app: App, top: str) -> list[list[str]]:
+    """The paths of each of the last commits, without merges."""
+    words = ("log", f"-{_COMMITS}", "--no-merges", "--no-renames", "--name-only", "-z", "--format=%x01")
+    answer = git(top, *words, environment=app.git_environment)
+    if answer.code:
+        return []
+    return [
+        [path.lstrip("\n") for path in commit.split("\0") if path.strip("\n")]
+        for commit in answer.text.split("\x01")[1:]
+    ]
+
+
+def _touched(
+    commits: Iterable[Sequence[str]], owned: Mapping[str, Ownership], hubs: Iterable[str]
+) -> Iterator[set[str]]:
+    """For each commit that says something: which parts own what it changed."""
+    common = set(hubs)
+    for paths in commits:
+        kept = [path for path in paths if path not in common and not _is_document(path)]
+        if not _FEWEST_FILES <= len(kept) <= _MOST_FILES:
+            continue
+        names = {name for name, ownership in owned.items() if any(ownership.covers(path) for path in kept)}
+        if names:
+            yield names
+
+
+def _is_document(path: str) -> bool:
+    return path.endswith(_DOCS) or path.startswith(("docs/", "doc/"))
+
+
+# --- imports ------------------------------------------------------------------------------------------------------
+
+
+def _imports(app: App, top: str, owned: Mapping[str, Ownership]) -> Counter[tuple[str, str]]:
+    """How many imports lead from one part into another, in Python and in scripts with relative imports."""
+    listed = git(top, "ls-files", "-z", environment=app.git_environment).text.split("\0")
+    owner = {path: name for path in listed if path for name, ownership in owned.items() if ownership.covers(path)}
+    modules = {name: part for path, part in owner.items() for name in _module_names(path)}
+    found: Counter[tuple[str, str]] = Counter()
+    for path, part in owner.items():
+        for name in _imported(top, path):
+            target = modules.get(name)
+            if target is not None and target != part:
+                found[(part, target)] += 1
+    return found
+
+
+def _module_names(path: str) -> list[str]:
+    """What a file is imported as: its dotted name with and without the folder above its packages, or its path."""
+    stem, ending = posixpath.splitext(path)
+    if ending != ".py":
+        return [stem] if ending in (".js", ".ts", ".jsx", ".tsx", ".mjs") else []
+    dotted = stem.removesuffix("/__init__").replace("/", ".")
+    return [dotted, dotted.removeprefix("src.").removeprefix("lib.")]
+
+
+def _imported(top: str, path: str) -> Iterator[str]:
+    if not path.endswith((".py", ".js", ".ts", ".jsx", ".tsx", ".mjs")):
+        return
+    try:
+        with open(os.path.join(top, path), encoding="utf-8", errors="replace") as file:
+            text = file.read(_READ_BYTES)
+    except OSError:
+        return
+    for one in _IMPORTS.finditer(text):
+        if one["relative"]:
+            yield posixpath.splitext(posixpath.normpath(posixpath.join(posixpath.dirname(path), one["relative"])))[0]
+        elif one["plain"]:
+            yield one["plain"]
+        elif one["python"]:
+            yield one["python"]
+            yield from (f"{one['python']}.{name.strip()}" for name in one["names"].split(","))

@@ -1,0 +1,296 @@
+"""What came of a batch, from its rows and its journal: when, from whom, at which cost, what was refused, and how fast it was."""
+
+from __future__ import annotations
+
+from handoff.base.light_json import loads
+from handoff.base.markdown import one_line
+from handoff.base.record import TYPE_CHECKING, Record
+from handoff.board.events import journal
+from handoff.board.sessions import sessions
+from handoff.board.tasks import metrics, states
+from handoff.engine.tasks import batches
+from handoff.engine.tasks.splitting import forecast, verdict
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from handoff.board.events.journal import Event
+    from handoff.board.tasks.tasks import Task
+    from handoff.engine.app import App
+    from handoff.engine.tasks.splitting.verdict import BatchVerdict
+
+_MINUTE = 60.0
+_SHOWN = 20
+_EVENTS = 100_000
+_TOLD = {
+    "batch.opened": "opened",
+    "batch.verified": "verified",
+    "task.claimed": "begun",
+    "task.rejected": "refused",
+    "task.expired": "tried again",
+    "task.taken_back": "taken back what it does not own",
+    "session.out_of_scope": "trespass",
+    "task.finished": "green",
+    "task.blocked": "blocked",
+    "task.waived": "let through by a person",
+    "gate.opened": "asked",
+    "gate.answered": "answered",
+    "gate.approved": "yes",
+    "gate.rejected": "no",
+    "batch.joined": "all parts ended",
+    "batch.reopened": "opened again",
+    "batch.finished": "over",
+    "batch.cancelled": "cancelled",
+}
+
+
+_ENDS = ("task.finished", "task.blocked", "task.expired", "task.released", "gate.opened")
+
+
+class SessionReport(Record):
+    """One session that worked for a part: who, from when to when, and how it came out."""
+
+    agent: str
+    began: float
+    seconds: float
+    ending: str
+
+
+class PartReport(Record):
+    """One part as it went: its sessions, what was refused, what its check said before and after, and what it changed."""
+
+    id: str
+    state: str
+    agent: str
+    sessions: tuple[SessionReport, ...]
+    estimated_minutes: float
+    minutes: float
+    red: int
+    trespasses: tuple[str, ...]
+    """Paths it changed and does not own: refused, or taken back."""
+    check: str
+    before: str
+    after: str
+    changed: int
+    commit: str
+    said: str
+    why: str
+
+
+class BatchReport(Record):
+    """A batch from its first moment to its last."""
+
+    verdict: BatchVerdict
+    timeline: tuple[tuple[float, str, str, str], ...]
+    """Moment, task, what happened, and in which words."""
+    parts: tuple[PartReport, ...]
+    fan_in: PartReport
+    conflicts: tuple[tuple[str, str], ...]
+    """What did not join, and what became of it."""
+    cost: dict[str, float]
+    speedup: float
+    estimated_speedup: float
+    bound: float
+    serial_share: float | None
+    at_once: int
+    factor: float
+
+
+def write(app: App, found: BatchVerdict) -> BatchReport:
+    """Read everything that is known of a batch."""
+    batch = found.batch
+    events = journal.of_batch(app.database, key=batch.key, limit=_EVENTS)
+    checks: dict[str, Any] = next(
+        (event.body.get("checks", {}) for event in events if event.kind == batches.VERIFIED), {}
+    )
+    parts = tuple(_part(app, task, events, checks) for task in batches.parts_of(app, batch))
+    fan_in = _part(app, batches.fan_in_of(app, batch), events, checks)
+    busy = sum(part.minutes for part in parts)
+    at_once = _at_once(parts)
+    measured = next(
+        (one for one in metrics.listing(app.database, project=batch.project) if one.batch == batch.key), None
+    )
+    wall = _wall(parts)
+    serial = fan_in.minutes / (busy + fan_in.minutes) if busy + fan_in.minutes else 0.0
+    return BatchReport(
+        verdict=found,
+        timeline=tuple(_line(event) for event in events if event.kind in _TOLD or "conflict" in event.kind),
+        parts=parts,
+        fan_in=fan_in,
+        conflicts=tuple(_conflict(event) for event in events if "conflict" in event.kind),
+        cost=verdict.costs(app, batch),
+        speedup=measured.speedup if measured is not None and measured.speedup else busy / wall if wall else 0.0,
+        estimated_speedup=batch.estimated_speedup,
+        bound=forecast.amdahl(serial, max(1, at_once)),
+        serial_share=measured.serial_share if measured is not None else None,
+        at_once=at_once,
+        factor=metrics.calibration(app.database, project=batch.project).factor,
+    )
+
+
+def _part(app: App, task: Task, events: list[Event], checks: dict[str, Any]) -> PartReport:
+    mine = [event for event in events if event.task == task.key]
+    evidence = loads(task.evidence) if task.evidence else {}
+    worked = tuple(_sessions(app, mine))
+    refused = [event.body for event in mine if event.kind == "task.rejected"]
+    paths = [path for event in mine for path in event.body.get("outside", ()) if event.kind != "task.finished"]
+    check: dict[str, Any] = evidence.get("check") or next(
+        (body["check"] for body in reversed(refused) if body.get("check")), {}
+    )
+    ended = task.state == states.DONE
+    return PartReport(
+        id=task.id,
+        state=task.state,
+        agent=task.held_agent or task.agent,
+        sessions=worked,
+        estimated_minutes=task.estimate_minutes,
+        minutes=sum(one.seconds for one in worked) / _MINUTE,
+        red=sum(not (body.get("check") or {"green": True}).get("green", True) for body in refused),
+        trespasses=tuple(dict.fromkeys(str(path) for path in paths)),
+        check=task.check_command,
+        before=str(checks.get(task.check_command, "")),
+        after=str(check.get("verdict", "")),
+        changed=int(evidence.get("changed_count", 0)),
+        commit=str(evidence.get("commit", evidence.get("head", ""))),
+        said=one_line(task.result) if ended else "",
+        why="" if ended else one_line(task.reason),
+    )
+
+
+def _sessions(app: App, events: list[Event]) -> list[SessionReport]:
+    found = []
+    for name in dict.fromkeys(event.session for event in events if event.kind == "task.claimed"):
+        session = sessions.get(app.database, id=name)
+        mine = [event for event in events if event.session == name]
+        began = session.started_at if session is not None else mine[0].at
+        over = [event.at for event in mine if event.kind in _ENDS]
+        gone = session.ended_at if session is not None else None
+        last = min(over) if over else gone if gone is not None else mine[-1].at
+        ending = session.ending if session is not None else ""
+        agent = session.agent if session is not None and session.agent else "a person"
+        found.append(SessionReport(agent, began, max(0.0, last - began), ending or "at work"))
+    return found
+
+
+def _wall(parts: tuple[PartReport, ...]) -> float:
+    spans = [(one.began, one.began + one.seconds) for part in parts for one in part.sessions]
+    return (max(end for _, end in spans) - min(began for began, _ in spans)) / _MINUTE if spans else 0.0
+
+
+def _at_once(parts: tuple[PartReport, ...]) -> int:
+    """How many sessions ran side by side at the busiest moment."""
+    moments = [(one.began, 1) for part in parts for one in part.sessions]
+    moments += [(one.began + one.seconds, -1) for part in parts for one in part.sessions]
+    most = now = 0
+    for _, step in sorted(moments):
+        now += step
+        most = max(most, now)
+    return most
+
+
+def _line(event: Event) -> tuple[float, str, str, str]:
+    body = event.body
+    check = body.get("check") or {}
+    outside = ", ".join(str(path) for path in list(body.get("outside", ()))[:5])
+    words = body.get("reason") or body.get("summary") or body.get("question") or outside or check.get("verdict") or ""
+    if event.kind == "task.rejected":
+        words = (
+            f"changed what it does not own: {outside}"
+            if outside
+            else f"`{check.get('command')}` is {check.get('verdict')}"
+        )
+    return event.at, event.task_id, _TOLD.get(event.kind, event.kind), one_line(str(words))
+
+
+def _conflict(event: Event) -> tuple[str, str]:
+    body = event.body
+    paths = body.get("paths") or body.get("path") or body.get("files") or ""
+    shown = ", ".join(str(one) for one in paths[:_SHOWN]) if isinstance(paths, list) else str(paths)
+    return shown or event.task_id, one_line(str(body.get("how") or body.get("reason") or event.kind))
+
+
+# --- as a page ----------------------------------------------------------------------------------------------------------
+
+
+def as_markdown(found: BatchReport, *, moment: Any) -> str:
+    """The report for a request, a chat or a file; `moment` writes a time of day."""
+    judged, batch = found.verdict, found.verdict.batch
+    landed = judged.of(verdict.LANDED)
+    lines = [f"# Batch {batch.id}: {judged.word}", ""]
+    if batch.rationale:
+        lines += [batch.rationale, ""]
+    spent = sum(found.cost.values())
+    lines.append(
+        f"{len(landed)} of {len(found.parts)} parts landed"
+        + (f" on {judged.onto} as `{judged.landed[:10]}`" if judged.landed and judged.onto else "")
+        + f". {_minutes(judged.seconds / _MINUTE)} from start to end"
+        + (f", {spent:.2f} USD." if spent else ".")
+    )
+    lines += [
+        "",
+        "| part | came out | by | sessions | minutes (estimated) | red | trespasses | check before → after | files |",
+        "|---|---|---|--:|--:|--:|--:|---|--:|",
+    ]
+    lines += [_row(part, judged) for part in (*found.parts, found.fan_in)]
+    lines += _said(found)
+    lines += ["", "## Speed", "", _speed(found)]
+    if found.cost:
+        lines += ["", "## Cost", "", *(f"- {agent}: {money:.2f} USD" for agent, money in found.cost.items())]
+    lines += ["", "## Timeline", ""]
+    lines += [
+        f"- {moment(at)} {task or batch.id}: {what}" + (f" ({words})" if words else "")
+        for at, task, what, words in found.timeline
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _row(part: PartReport, judged: BatchVerdict) -> str:
+    word = next((one.word for one in (*judged.parts, judged.fan_in) if one.id == part.id), part.state)
+    agents = ", ".join(dict.fromkeys(one.agent for one in part.sessions)) or part.agent or "-"
+    thought = f" ({part.estimated_minutes:g})" if part.estimated_minutes else ""
+    check = f"{part.before or '?'} → {part.after or '?'}" if part.check else "none"
+    return (
+        f"| {part.id} | {word} | {agents} | {len(part.sessions)} | {part.minutes:.1f}{thought} | {part.red} | {len(part.trespasses)} |"
+        f" {check} | {part.changed} |"
+    )
+
+
+def _said(found: BatchReport) -> list[str]:
+    lines = []
+    told = [part for part in found.parts if part.said]
+    if told:
+        lines += ["", "## What they say they did", "", *(f"- **{part.id}**: {part.said}" for part in told)]
+    missing = [part for part in found.parts if part.why or part.state != states.DONE]
+    if missing:
+        lines += [
+            "",
+            "## What is missing",
+            "",
+            *(f"- **{part.id}** is {part.state}: {part.why or 'no reason given'}" for part in missing),
+        ]
+    trespassed = [part for part in (*found.parts, found.fan_in) if part.trespasses]
+    if trespassed:
+        lines += [
+            "",
+            "## Refused",
+            "",
+            *(
+                f"- **{part.id}** changed {', '.join(part.trespasses[:_SHOWN])}, which it does not own"
+                for part in trespassed
+            ),
+        ]
+    if found.conflicts:
+        lines += ["", "## Conflicts", "", *(f"- {what}: {how}" for what, how in found.conflicts)]
+    return lines
+
+
+def _speed(found: BatchReport) -> str:
+    thought = f" (estimated: {found.estimated_speedup:.1f})" if found.estimated_speedup else ""
+    return (
+        f"{found.speedup:.1f} times as fast as one session after the other{thought}; Amdahl's law allows {found.bound:.1f} with"
+        f" {found.at_once} at once. An estimated minute takes {found.factor:.2f} here."
+    )
+
+
+def _minutes(minutes: float) -> str:
+    return f"{minutes:.0f} min" if minutes >= 2 else f"{minutes * _MINUTE:.0f} s"  # noqa: PLR2004 - two minutes are easier read in seconds

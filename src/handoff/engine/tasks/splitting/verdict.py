@@ -1,0 +1,148 @@
+"""How a batch stands: what landed, what is missing and why, what waits for a person, and what it cost."""
+
+from __future__ import annotations
+
+from handoff.base.light_json import loads
+from handoff.base.markdown import one_line
+from handoff.base.record import TYPE_CHECKING, Record
+from handoff.board import gates
+from handoff.board.events import journal
+from handoff.board.sessions import expenses, pauses
+from handoff.board.tasks import batches as rows
+from handoff.board.tasks import states, tasks
+from handoff.engine.tasks import batches
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from handoff.board.tasks.batches import Batch
+    from handoff.board.tasks.tasks import Task
+    from handoff.engine.app import App
+
+LANDED, PARTLY, CANCELLED, WAITS, RUNS = "landed", "landed in part", "cancelled", "waits for you", "runs"
+_LONGEST = 300
+
+
+class PartVerdict(Record):
+    """One part: its state in a word, who did it, how often it was tried, and why it is not done."""
+
+    id: str
+    word: str
+    agent: str
+    attempts: int
+    why: str = ""
+    red: bool = False
+    behind: bool = False
+    """Blocked only because another part is."""
+
+
+class BatchVerdict(Record):
+    """A batch in one word, with what stands behind it."""
+
+    batch: Batch
+    word: str
+    parts: tuple[PartVerdict, ...]
+    fan_in: PartVerdict
+    questions: tuple[tuple[str, str], ...]
+    """What waits for a person: the task, and the question."""
+    landed: str
+    onto: str
+    seconds: float
+    paused: bool = False
+
+    @property
+    def over(self) -> bool:
+        return self.word in (LANDED, PARTLY, CANCELLED)
+
+    def of(self, word: str) -> list[str]:
+        return [part.id for part in self.parts if part.word == word]
+
+    @property
+    def missing(self) -> list[PartVerdict]:
+        return [part for part in self.parts if part.word not in (LANDED, "green")]
+
+
+def judge(app: App, batch: Batch) -> BatchVerdict:
+    """The batch as its rows say it is now."""
+    batch = rows.get(app.database, key=batch.key)
+    parts, fan_in = batches.parts_of(app, batch), batches.fan_in_of(app, batch)
+    evidence = loads(fan_in.evidence) if fan_in.evidence else {}
+    ended = batch.ended_at is not None
+    whole = ended and fan_in.state == states.DONE
+    tips = _early(parts)
+    shown = tuple(_part(app, part, landed=whole or part.key in tips) for part in parts)
+    mine = {one.key: one.label for one in (*parts, fan_in)}
+    waiting = [one.gate for one in gates.listing(app.database, project=batch.project) if one.gate.task in mine]
+    questions = tuple((mine[gate.task], gate.question.partition("\n")[0]) for gate in waiting)
+    return BatchVerdict(
+        batch=batch,
+        word=_word(batch, [*parts, fan_in], shown, whole=whole),
+        parts=shown,
+        fan_in=_part(app, fan_in, landed=whole),
+        questions=questions,
+        landed=str(evidence.get("landed", "")) if whole else next(iter(reversed(list(tips.values()))), ""),
+        onto=str(evidence.get("onto", "")).removeprefix("refs/heads/"),
+        seconds=(batch.ended_at or app.clock.now()) - batch.created_at,
+        paused=bool(pauses.listing(app.database)),
+    )
+
+
+def glance(app: App, batch: Batch) -> str:
+    """The word for a batch, quickly: for whoever looks every second."""
+    batch = rows.get(app.database, key=batch.key)
+    if batch.ended_at is None:
+        return _moving(tasks.of_batch(app.database, batch=batch.key))
+    return judge(app, batch).word
+
+
+def _moving(found: list[Task]) -> str:
+    return RUNS if any(task.state in (states.READY, states.RUNNING) for task in found) else WAITS
+
+
+def _early(parts: list[Task]) -> dict[int, str]:
+    """The parts that landed before the fan-in, with the commits they became: a batch may land in order."""
+    found = {}
+    for part in sorted(parts, key=lambda one: one.ended_at or 0.0):
+        landed = str(loads(part.evidence).get("landed", "")) if part.evidence and part.state == states.DONE else ""
+        if landed:
+            found[part.key] = landed
+    return found
+
+
+def _word(batch: Batch, found: list[Task], shown: tuple[PartVerdict, ...], *, whole: bool) -> str:
+    if batch.ended_at is None:
+        return _moving(found)
+    if not whole:
+        return CANCELLED
+    return LANDED if all(part.word == LANDED for part in shown) else PARTLY
+
+
+def _part(app: App, task: Task, *, landed: bool) -> PartVerdict:
+    word = task.state
+    if task.state == states.DONE:
+        word = LANDED if landed else "green"
+    elif task.state == states.GATED:
+        word = "asks you"
+    events = journal.of_task(app.database, key=task.key)
+    refused = [event for event in events if event.kind == "task.rejected"]
+    red = task.state != states.DONE and bool(refused) and _is_red(refused[-1].body)
+    why = "" if task.state == states.DONE else one_line(task.reason)[:_LONGEST]
+    tries = sum(event.kind == "task.claimed" for event in events)
+    return PartVerdict(
+        id=task.id,
+        word=word,
+        agent=task.held_agent or task.agent,
+        attempts=tries,
+        why=why,
+        red=red,
+        behind=task.blocked_by is not None,
+    )
+
+
+def _is_red(body: dict[str, Any]) -> bool:
+    return not (body.get("check") or {"green": True}).get("green", True)
+
+
+def costs(app: App, batch: Batch) -> dict[str, float]:
+    """What the sessions of a batch have cost, by agent, as their clients told it."""
+    return expenses.of_batch(app.database, batch=batch.key)

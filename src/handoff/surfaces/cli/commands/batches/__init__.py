@@ -1,0 +1,1 @@
+"""Commands around a batch: an example, the whole run, staying with one."""

@@ -1,0 +1,289 @@
+"""`handoff split`: an agent proposes how work is split, the proposal is judged, and you say go, edit or plan again."""
+
+from __future__ import annotations
+
+import os
+
+from handoff.base.errors import UsageError, UserError
+from handoff.base.files import make_folder, read_text, write_atomic
+from handoff.base.markdown import number_of
+from handoff.base.process import pass_through
+from handoff.base.record import TYPE_CHECKING
+from handoff.board.tasks import states
+from handoff.engine.home import find_project
+from handoff.engine.sessions import start as session_start
+from handoff.engine.tasks import admin, batches
+from handoff.engine.tasks.splitting import coupling, forecast, planner
+from handoff.engine.tasks.splitting.verify import verify
+from handoff.git.plumbing import find_top
+from handoff.surfaces.cli.command import Command, flag, option, optional_word
+from handoff.surfaces.cli.commands.batches.batch import (
+    go,
+    serve,
+    serving_arguments,
+    shown_checks,
+    stay_with,
+    tell_verified,
+)
+from handoff.surfaces.cli.commands.batches.picture import graph, table
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from typing import Any
+
+    from handoff.board.tasks.tasks import Task
+    from handoff.engine.home import Project
+    from handoff.engine.tasks.splitting.coupling import Coupling
+    from handoff.engine.tasks.splitting.forecast import Forecast
+    from handoff.engine.tasks.splitting.verify import VerifiedManifest
+    from handoff.surfaces.cli.command import Context, Parser
+
+EXAMPLES = """examples:
+  handoff split 'Add a dark theme to every page' --agents claude=2,codex
+  handoff split --step 3 --agents claude=3 --parts 3     one step of the active feature's plan
+  handoff split --agents claude=2                        all that is left of the active feature's plan
+  handoff split split.toml                               judge a manifest you wrote yourself
+  handoff split 'Add a dark theme' --agents claude=3 --go    plan it, and go if the plan is sound
+"""
+_GO, _EDIT, _AGAIN, _LEAVE = "g", "e", "a", "l"
+
+
+def _arguments(parser: Parser) -> None:
+    optional_word(
+        parser, "request", "REQUEST", "what is to be done, or a manifest; left out: the active feature's plan"
+    )
+    option(parser, "--step N", "split this step of the active feature's plan", 0)
+    option(parser, "--parts N", "how many parts (default: as many as can run side by side)", 0)
+    option(parser, "--planner NAME", "the agent that plans (default: the first of --agents)")
+    flag(parser, "--go", "start at once if the plan is sound")
+    flag(parser, "--pr", "when everything has landed, push it and open a request with your gh or glab")
+    serving_arguments(parser)
+
+
+class _Proposal:
+    """A manifest on its way: where it came from, what was found, and what a person says to it."""
+
+    def __init__(self, ctx: Context, arguments: Namespace, project: Project) -> None:
+        self.ctx, self.arguments, self.project = ctx, arguments, project
+        self.task: Task | None = None
+        self.path, self.text = "", ""
+        self.verified: VerifiedManifest
+        self.coupling: Coupling
+        self.forecast: Forecast
+
+    def judge(self) -> None:
+        """Everything a person wants to know before they say go."""
+        app = self.ctx.app
+        self.verified = verify(app, self.project, self.path, self.text, tell=self.ctx.out.note)
+        manifest = self.verified.manifest
+        top = find_top(manifest.workspace or self.project.workspace) or self.project.workspace
+        self.coupling = coupling.judge(app, top, {sub.id: sub.owns for sub in manifest.sub_tasks})
+        self.forecast = forecast.forecast(
+            app, self.project.name, manifest, self.coupling, at_once=_at_once(self.arguments.agents)
+        )
+
+    def show(self) -> None:
+        out, manifest = self.ctx.out, self.verified.manifest
+        out.line(f"Batch {manifest.batch_id}: {number_of(len(manifest.sub_tasks), 'part')}", "title")
+        out.lines(*table(manifest, self.verified.checks))
+        out.line()
+        out.lines(*graph(manifest))
+        out.line()
+        tell_verified(self.ctx, self.verified._replace(checks={}))
+        _tell_coupling(self.ctx, self.coupling)
+        _tell_forecast(self.ctx, self.forecast)
+
+    def data(self) -> dict[str, Any]:
+        manifest = self.verified.manifest
+        return {
+            "batch": manifest.batch_id,
+            "manifest": self.path,
+            "task": self.task.label if self.task else "",
+            "parts": [{**sub._asdict(), "owns": list(sub.owns)} for sub in manifest.sub_tasks],
+            **shown_checks(self.verified),
+            "coupling": {**self.coupling._asdict(), "pairs": [pair._asdict() for pair in self.coupling.pairs]},
+            "forecast": self.forecast._asdict(),
+        }
+
+    def start(self) -> int:
+        """Yes: the batch is opened and stayed with."""
+        ctx, arguments = self.ctx, self.arguments
+        if self.task is None:
+            return go(ctx, arguments, self.project, self.verified)
+        admin.approve(ctx.app, self.task, answer=self.text if self.text != planner.proposal(ctx.app, self.task) else "")
+        batch = planner.batch_of(ctx.app, self.task)
+        if batch is None:
+            raise UserError("The batch was not opened.", f"See: {ctx.settings.program} show {self.task.label}")
+        batches.note_verified(ctx.app, batch, self.verified.checks)
+        serve(ctx, arguments, batch, [sub.agent for sub in self.verified.manifest.sub_tasks])
+        return stay_with(ctx, arguments, batch)
+
+
+def _split(ctx: Context, arguments: Namespace) -> int:
+    project = find_project(ctx.app, name=arguments.project)
+    proposal = _Proposal(ctx, arguments, project)
+    if arguments.request and os.path.isfile(arguments.request):
+        if arguments.step or arguments.parts:
+            raise UsageError("A manifest says itself what its parts are.", "Leave out --step and --parts.")
+        proposal.path = arguments.request
+    else:
+        if arguments.request and arguments.step:
+            raise UsageError(
+                "Say what is to be split, or --step, not both.", f"See: {ctx.settings.program} split --help"
+            )
+        request = arguments.request or planner.request_of_feature(ctx.app, step=arguments.step)
+        agent = _planner(ctx, arguments)
+        proposal.task = planner.write_down(ctx.app, project, request, agent=agent, parts=arguments.parts)
+        if not _plan(proposal, agent):
+            return 1
+    proposal.judge()
+    proposal.show()
+    if arguments.go:
+        return proposal.start()
+    if not ctx.out.can_ask or ctx.out.json_wanted:
+        ctx.out.data(proposal.data())
+        _tell_next(proposal)
+        return 0
+    return _ask(proposal)
+
+
+def _planner(ctx: Context, arguments: Namespace) -> str:
+    first = arguments.planner or arguments.agents.split(",")[0].partition("=")[0].strip()
+    if not first:
+        raise UserError("Say which agent plans.", f"For example: {ctx.settings.program} split … --agents claude=2")
+    return str(first)
+
+
+def _plan(proposal: _Proposal, agent: str) -> bool:
+    """Sessions of the planner until one has proposed a sound manifest, or its attempts are used up."""
+    ctx, task = proposal.ctx, proposal.task
+    assert task is not None, "a planner has a task"  # noqa: S101 - said by whoever calls
+    while True:
+        request = session_start.StartRequest(
+            agent=agent, task=task.label, project=task.project, words=tuple(_filled(proposal.arguments.words, task))
+        )
+        started = session_start.start(ctx.app, request=request)
+        if started.words:
+            ctx.out.warning(started.words)
+        ctx.out.note(f"{agent} plans the split as task {task.label} (session {started.session.name}) …")
+        concluded = session_start.watch(ctx.app, started, tell=ctx.out.note)
+        task = proposal.task = concluded.task
+        if task.state == states.GATED:
+            break
+        ctx.out.note(f"No plan yet: {task.reason or concluded.outcome.reason}")
+        if task.state != states.READY or concluded.outcome.reason == session_start.INTERRUPTED:
+            ctx.out.data({"task": task.label, "state": task.state, "reason": task.reason})
+            ctx.out.line(
+                f"No plan was made: {task.label} is {task.state}. See: {ctx.settings.program} show {task.label}", "bad"
+            )
+            return False
+    proposal.text = planner.proposal(ctx.app, task)
+    folder = os.path.join(ctx.settings.home, task.project, "splits")
+    make_folder(folder)
+    proposal.path = os.path.join(folder, f"{task.id}.toml")
+    write_atomic(proposal.path, proposal.text)
+    return True
+
+
+def _filled(words: list[str], task: Task) -> list[str]:
+    return [word.replace("{task}", task.id).replace("{attempt}", str(task.attempt)) for word in words]
+
+
+def _ask(proposal: _Proposal) -> int:
+    """Go, edit, plan again with words, or leave it as a gate that waits."""
+    ctx = proposal.ctx
+    while True:
+        said = ctx.out.choose("Go, edit it, plan again, or leave it? [g/e/a/l]", _GO + _EDIT + _AGAIN + _LEAVE)
+        if said == _GO:
+            return proposal.start()
+        if said == _LEAVE:
+            _tell_next(proposal)
+            return 0
+        if said == _AGAIN and proposal.task is not None:
+            words = ctx.out.answer("How instead?")
+            if not words:
+                continue
+            admin.reject(ctx.app, proposal.task, reason=words)
+            proposal.task = admin.retry(ctx.app, proposal.task).task
+            if not _plan(proposal, proposal.task.agent):
+                return 1
+        elif said == _AGAIN:
+            ctx.out.note("You wrote this manifest yourself: edit it.")
+            continue
+        else:
+            editor = ctx.settings.get("VISUAL") or ctx.settings.get("EDITOR") or "vi"
+            pass_through(
+                ["/bin/sh", "-c", f'{editor} "$1"', "edit", proposal.path], environment=ctx.settings.environment
+            )
+            proposal.text = read_text(proposal.path)
+        try:
+            proposal.judge()
+            proposal.show()
+        except UserError as error:
+            ctx.out.error(error.message, error.hint)
+
+
+def _tell_next(proposal: _Proposal) -> None:
+    ctx, program = proposal.ctx, proposal.ctx.settings.program
+    if proposal.task is None:
+        ctx.out.line(f"Nothing was started. To start it: {program} batch run {proposal.path}")
+        return
+    name, batch = proposal.task.label, proposal.verified.manifest.batch_id
+    ctx.out.line(f"It waits for your word. The manifest: {proposal.path}")
+    ctx.out.line(
+        f"  Go: {program} answer {name} yes && {program} batch watch {batch} --agents {proposal.arguments.agents}"
+    )
+    ctx.out.line(f"  Change it: {program} answer {name} yes --edit")
+    ctx.out.line(f"  Plan again: {program} answer {name} no 'how instead' && {program} retry {name}")
+
+
+def _at_once(agents: str) -> int:
+    """How many sessions `claude=2,codex` means; 0 where somebody is not counted."""
+    counts = [one.partition("=")[2] for one in agents.split(",") if one.strip()]
+    return sum(int(count) for count in counts) if counts and all(count.isdecimal() for count in counts) else 0
+
+
+def _tell_coupling(ctx: Context, found: Coupling) -> None:
+    if found.word == coupling.UNKNOWN:
+        ctx.out.line(
+            f"History: not known, only {number_of(found.commits, 'commit')} say something about these paths.", "dim"
+        )
+    else:
+        style = {coupling.APART: "good", coupling.NAMED: "warn"}.get(found.word, "bad")
+        ctx.out.line(
+            f"History: {found.cross:.0%} of {found.commits} commits touch more than one part ({found.word}).", style
+        )
+    for pair in found.pairs:
+        imports = f", {number_of(pair.imports, 'import')} between them" if pair.imports else ""
+        ctx.out.line(
+            f"  {pair.first} and {pair.second} changed together in {number_of(pair.commits, 'commit')} ({pair.share:.0%}){imports}",
+            "warn",
+        )
+    if found.hubs:
+        ctx.out.line(
+            f"  Changed with everything, best left to one part or the fan-in: {', '.join(found.hubs[:5])}", "dim"
+        )
+
+
+def _tell_forecast(ctx: Context, found: Forecast) -> None:
+    by = (
+        f"the estimates times {found.factor:.2f}, as {found.samples} measured before"
+        if found.samples
+        else "the estimates; none was measured here yet"
+    )
+    by = "15 minutes a part, because nothing is estimated" if found.guessed else by
+    ctx.out.line(
+        f"Time: {found.one_by_one:.0f} min one after the other, {found.side_by_side:.0f} side by side: {found.speedup:.1f} times faster"
+        f" (at most {found.bound:.1f} by Amdahl's law). By {by}."
+    )
+    advice = {
+        forecast.SPLIT: "Advice: split",
+        forecast.FEWER: "Advice: fewer parts",
+        forecast.SERIAL: "Advice: do not split",
+        forecast.UNSURE: "Advice: nothing speaks against a split",
+    }[found.word]
+    style = {forecast.SPLIT: "good", forecast.UNSURE: ""}.get(found.word, "warn")
+    ctx.out.line(f"{advice}: {'; '.join(found.reasons)}." if found.reasons else f"{advice}.", style)
+
+
+COMMANDS = {"split": Command(_arguments, _split, epilog=EXAMPLES)}

@@ -1,0 +1,70 @@
+"""The last act of `demo`: three agents build a small program side by side; one dies, one trespasses, one asks, two do not fit."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from handoff.agents.scripted.player import SCRIPTS
+from handoff.base import files
+from handoff.base.markdown import quoted
+from handoff.base.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from handoff.base.process import Completed
+    from handoff.surfaces.cli.output import Output
+
+_MANIFEST = """schema_version = 2
+batch_id = "greeter"
+fan_in_task = "greeter-join"
+split_rationale = "Greet people, also loudly"
+check = '''{python} -c "from greeter.shout import shout; assert shout('you') == 'HELLO, YOU'"'''
+
+[amdahl_estimate]
+estimated_speedup = 2.0
+serial_minutes = 2
+
+[[sub_tasks]]
+id = "words"
+brief = "Write greeter/words.py: greet(name) returns 'Hello, NAME'."
+estimated_minutes = 5
+file_ownership = [{{ type = "exact", path = "greeter/words.py" }}]
+check = '''{python} -c "from greeter.words import greet; assert greet('you') == 'Hello, you'"'''
+
+[[sub_tasks]]
+id = "shout"
+brief = "Write greeter/shout.py: shout(name) greets in capitals, with the words of greeter.words."
+estimated_minutes = 5
+file_ownership = [{{ type = "exact", path = "greeter/shout.py" }}]
+check = "{python} -m py_compile greeter/shout.py"
+
+[[sub_tasks]]
+id = "guide"
+brief = "Write docs/guide.md: how to greet."
+estimated_minutes = 5
+file_ownership = [{{ type = "prefix", path = "docs/" }}]
+check = "test -s docs/guide.md"
+"""
+
+
+def play(out: Output, repo: str, do: Callable[..., Completed]) -> bool:
+    """One batch from its manifest to its verdict; whether everything landed."""
+    files.make_folder(os.path.join(repo, "greeter"))
+    files.write_atomic(os.path.join(repo, "greeter", "__init__.py"), '"""Greetings."""\n')
+    files.write_atomic(os.path.join(repo, ".gitignore"), "__pycache__/\n")
+    files.write_atomic(os.path.join(repo, "split.toml"), _MANIFEST.format(python=sys.executable))
+    do("git init -q && git add . && git commit -q -m 'an empty greeter'", show=False)
+    out.line("7. A batch: three agents side by side, one verified series of commits", "title")
+    words = os.path.join(SCRIPTS, "greeter", "{task}-{attempt}.toml").replace("{task}", "{part}")
+    do(f"handoff batch run split.toml --agents scripted=3 --with {quoted(words)} 2>/dev/null")
+    out.line("  (the person answers, and stays with it)", "dim")
+    do("handoff answer greeter/guide yes")
+    do("handoff batch watch greeter 2>/dev/null")
+    out.line()
+    do("git log --reverse --format='%h %s'")
+    do("handoff batch report", limit=12)
+    verdict = do("handoff batch watch greeter --json", show=False)
+    do("handoff work --stop", show=False)
+    return '"verdict": "landed"' in verdict.text
