@@ -60,7 +60,12 @@ def open_request(app: App, *, top: str, branch: str, commit: str, base: str, tit
     """Push `commit` as `branch` and ask for it to be taken into `base`; a program that fails costs nothing but a line to run."""
     remote = remote_of(app, top, base)
     address = git(top, "remote", "get-url", remote, environment=app.git_environment).text.strip()
-    pushed = _run(app, top, ["git", "push", remote, f"{commit}:refs/heads/{branch}"])
+    push = ["git", "push", remote, f"{commit}:refs/heads/{branch}"]
+    pushed = _run(app, top, push)
+    if (
+        pushed.code and "cannot run" in pushed.error_text
+    ):  # our own guard's hook, taken out with the last batch between git's two looks
+        pushed = _run(app, top, push)
     if pushed.code:
         raise UserError(
             f"{branch} could not be pushed to {remote}: {_last(pushed)}",
