@@ -125,7 +125,7 @@ def test_on_a_real_terminal_it_says_yes_shows_control_characters_and_leaves_ever
         screen.until("WEAKENED")
         screen.type("y")
         screen.until("Approved: cart is ready.")
-        screen.type(":queue --state running\r")
+        screen.type(":task list --state running\r")
         screen.until("task-0002", "end")
         screen.type("q")
         assert screen.process.wait(timeout=60) == 0
