@@ -21,7 +21,7 @@ CLASSES = (
     "forged results",
     "run cut short",
     "skipped from code",
-    "runner ask_through_ours",
+    "runner shadowed",
     "runner patched",
     "tests or settings touched",
     "support touched",

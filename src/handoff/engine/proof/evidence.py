@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from handoff.base.errors import Refused, UserError
+from handoff.base.ids import on_one_line
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.settings import PROJECT_FOLDER, project_config
 from handoff.board.tasks import tasks
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from handoff.git.plumbing.checkout import CheckoutFacts
     from handoff.git.workspaces.workspaces import Workspace
 
+_SHOWN = 20
 _KEPT_STAMPS = 5000
 _LARGE = 1_000_000
 _HASHED = 2  # hyphens in the stamp of a file whose content is part of it
@@ -40,6 +42,23 @@ class Evidence(Record):
     @property
     def green(self) -> bool:
         return not self.outside and (self.verdict is None or self.verdict.green)
+
+    def refusal(self, task: Task, outside: list[str], *, program: str) -> Refused:
+        """Why it is not believed: the paths outside its ownership, else what its check said."""
+        if outside:
+            shown = ", ".join(map(on_one_line, outside[:_SHOWN])) + (
+                f" and {len(outside) - _SHOWN} more" if len(outside) > _SHOWN else ""
+            )
+            return Refused(
+                f"'{task.label}' is not done: since it was claimed, files changed that it does not own: {shown}",
+                f"If you changed them, take that back. If somebody else did, leave them alone; a person then says:"
+                f" {program} task done {task.label} --accept-outside WHOSE",
+            )
+        tail = f"\n{self.verdict.tail}" if self.verdict and self.verdict.tail else ""
+        word = f"`{self.verdict.command}` is {self.verdict.word}" if self.verdict else "its check is red"
+        return Refused(
+            f"'{task.label}' is not done: {word}.{tail}", "Fix it and report again; the task is still yours."
+        )
 
     def record(self) -> dict[str, Any]:
         """The evidence as the board keeps it."""

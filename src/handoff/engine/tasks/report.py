@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 
 from handoff.base.errors import HandoffError, Refused, UserError
-from handoff.base.ids import on_one_line
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.events import journal
 from handoff.board.sessions import leases, sessions
@@ -162,7 +161,7 @@ def finish(
             faults.refuse_unready(app, task, evidence.verdict, folder=clone.tree if clone else evidence.workspace)
             if clone is not None and judged is not None and (waits := _blame_parts(app, task, held, clone, judged)):
                 return Finished(outcomes.Outcome(tasks.get(app.database, key=task.key)), evidence, waits=waits)
-        raise _refusal(app, task, evidence, refused)
+        raise evidence.refusal(task, refused, program=app.settings.program)
     if clone is None and task.kind == tasks.FAN_IN and not task.ended:
         _refuse_not_landed(app, task)
     if clone is not None and judged is not None and (waits := _keep(app, task, held, clone, judged, record, summary)):
@@ -391,20 +390,3 @@ def _refuse_not_landed(app: App, task: Task) -> None:
             f"'{task.label}' is not done: work of its parts is not on the branch yet: {', '.join(names[:_SHOWN])}",
             f"Bring it in: {program} land {' '.join(names)}. Or go without: {program} cancel {task.label}",
         )
-
-
-def _refusal(app: App, task: Task, evidence: Evidence, outside: list[str]) -> Refused:
-    program = app.settings.program
-    if outside:
-        shown = ", ".join(map(on_one_line, outside[:_SHOWN])) + (
-            f" and {len(outside) - _SHOWN} more" if len(outside) > _SHOWN else ""
-        )
-        return Refused(
-            f"'{task.label}' is not done: since it was claimed, files changed that it does not own: {shown}",
-            f"If you changed them, take that back. If somebody else did, leave them alone; a person then says:"
-            f" {program} task done {task.label} --accept-outside WHOSE",
-        )
-    verdict = evidence.verdict
-    tail = f"\n{verdict.tail}" if verdict and verdict.tail else ""
-    word = f"`{verdict.command}` is {verdict.word}" if verdict else "its check is red"
-    return Refused(f"'{task.label}' is not done: {word}.{tail}", "Fix it and report again; the task is still yours.")
