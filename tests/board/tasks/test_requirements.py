@@ -73,7 +73,8 @@ def test_it_is_told_when_no_host_at_work_has_what_a_task_needs(database):
     assert leases.why_idle(database, who=SessionIdentity("s1")) == "no host at work has what 'train' needs: label gpu"
     works(database, "strong:1", agents=("claude",), labels=("gpu",))
     assert [one.task for one in requirements.unserved(database)] == ["review"], "label and agent must be on one host"
-    assert requirements.offers(database)["strong:1"] == {"agent": ["claude"], "label": ["gpu"], "project": []}
+    said = requirements.offers(database)["strong:1"]
+    assert said == {"agent": ["claude"], "label": ["gpu"], "project": [], "until": []}
     database.shift += executors.LEASE_SECONDS + 1
     works(database, "plain:2", agents=("claude",))
     assert [one.task for one in requirements.unserved(database)] == ["train", "review"], (
