@@ -105,8 +105,13 @@ def test_ci_as_root_has_an_ordinary_user_try_the_quick_part_after_the_whole_suit
     _user(machine, 0)
     assert _ci(machine).returncode == 0
     told = [call for call in _calls(machine) if call.startswith(("make ", "useradd ", "userdel "))]
-    assert [call.split()[1] for call in told if call.startswith("make ")] == ["lint", "test", "test-clients"]
-    assert [call.split()[0] for call in told] == ["make", "make", "useradd", "userdel", "make"]
+    assert [call.split()[1] for call in told if call.startswith("make ")] == [
+        "lint",
+        "script-packages",
+        "test",
+        "test-clients",
+    ]
+    assert [call.split()[0] for call in told] == ["make", "make", "make", "useradd", "userdel", "make"]
 
 
 def test_ci_stops_at_the_first_red_verdict(machine):

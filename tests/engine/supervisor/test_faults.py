@@ -179,7 +179,7 @@ def test_a_check_whose_program_is_missing_holds_its_task_before_a_session(file_g
     assert "‖ " in cli().out
 
 
-def test_a_fan_in_whose_parts_do_not_join_waits_for_the_person_and_goes_on_after_the_merge(
+def test_a_fan_in_whose_session_cannot_settle_the_conflict_asks_and_goes_on_after_the_persons_merge(
     file_ground, cli, repo, tmp_path
 ):
     ground = file_ground
@@ -190,14 +190,13 @@ def test_a_fan_in_whose_parts_do_not_join_waits_for_the_person_and_goes_on_after
     repo.git("add", "src")
     repo.git("commit", "-qm", "by hand")
     ground.supervisor(agent="maker")
-    ground.until(lambda: ground.count("task.held"), "the fan-in waits")
-    task = ground.tasks()["login-join"]
-    assert (task.state, task.attempt, ground.count("task.claimed", "login-join")) == ("ready", 1, 1)
-    said = cli("show", "login-join").out
-    assert "src/form/made.txt" in said
-    branch = next(word for word in said.split() if word.startswith("handoff/login-form"))
-    repo.git("merge", "-q", "-X", "ours", "-m", "joined by hand", branch.rstrip(";"))
-    cli("retry", "login-join")
+    ground.until(lambda: ground.tasks()["login-join"].state == "gated", "the fan-in asks")
+    said = cli("gate", "show", "login-join").out
+    assert "2 sessions could not settle the conflict" in said
+    assert "join the parts by hand in your checkout, commit, and say yes" in said
+    branch = cli("show", "login/form", "--json").json["evidence"]["branch"]
+    repo.git("merge", "-q", "-X", "ours", "-m", "joined by hand", branch)
+    cli("answer", "login-join", "yes")
     ground.until(ground.done, "the fan-in is done")
     assert repo.git("show", "HEAD:src/form/made.txt") == "by hand\n"
     assert repo.git("show", "HEAD:src/api/made.txt") == "made\n"

@@ -109,7 +109,11 @@ class _Merging:
         store, tip = self.store, self.target
         steps: list[MergeStep] = []
         skipped: list[str] = []
+        merged = _merged_by_hand(store, self.target, self.members)
         for member in self.members:
+            if member.commit in merged:
+                skipped.append(member.name)
+                continue
             joined = self._joined(member, tip)
             if joined is None:
                 continue
@@ -239,6 +243,18 @@ class _Trees:
 def folders_of(paths: Iterable[str]) -> set[str]:
     """Every folder above these paths."""
     return {path[:at] for path in paths for at in range(len(path)) if path[at] == "/"}
+
+
+def _merged_by_hand(store: SnapshotRepo, target: str, members: Sequence[Member]) -> set[str]:
+    """What came to the target since members began: a person may have merged one of them with git, and settled it their way.
+
+    Each base by itself, because one may lie ahead of the target. A base of ours is as old as time can be, so its parents are named
+    too: else git would walk the whole history to leave them out.
+    """
+    found: set[str] = set()
+    for base in dict.fromkeys(member.base for member in members if member.base != target):
+        found.update(store.git("rev-list", target, "--not", base, f"{base}^@").text.split())
+    return found
 
 
 def _encoded(paths: Iterable[str]) -> list[bytes]:

@@ -40,6 +40,12 @@ class Batch:
         repo.write("secret.txt", "of the person\n")
         repo.commit("more")
 
+    def keep_to_oneself(self, name: str) -> None:
+        """A file that git does not carry: in the person's checkout and in no clone."""
+        with open(os.path.join(self.repo.path, ".git", "info", "exclude"), "a", encoding="utf-8") as file:
+            file.write(f"/{name}\n")
+        self.repo.write(name, "of the person alone\n")
+
     def open(self, **more) -> None:
         self.cli("dump", "--open-batch", manifest(self.tmp / "m.json", **more))
 
@@ -101,6 +107,7 @@ def _python(*lines: str) -> str:
 
 def test_the_agents_own_program_is_there_even_where_its_folder_is_hidden(batch):
     program = os.path.join(batch.repo.path, "agent.sh")
+    batch.keep_to_oneself("private.txt")
     batch.repo.write("agent.sh", "#!/bin/sh\necho by the agent > src/form/a.txt\nls $(dirname $0)\n")
     os.chmod(program, 0o755)
     batch.open_with_check("grep -q agent src/form/a.txt")
@@ -108,12 +115,12 @@ def test_the_agents_own_program_is_there_even_where_its_folder_is_hidden(batch):
         file.write(f'agents = {{ mine = ["{program}"] }}\n')
     end = batch.cli("session", "start", "login/form", "--agent", "mine", "--json").json
     assert end["state"] == "done", end
-    assert "secret.txt" not in batch.said(end)
+    assert "private.txt" not in batch.said(end)
 
 
 def test_a_script_that_the_agents_words_name_is_there_too_and_nothing_beside_it(batch):
     batch.repo.write("mine/agent.sh", "echo by the agent > src/form/a.txt\nls $(dirname $0)\n")
-    batch.repo.write("mine/key.txt", "of the person\n")
+    batch.keep_to_oneself("mine/key.txt")
     batch.open_with_check("grep -q agent src/form/a.txt")
     with open(os.path.join(batch.home, "config.toml"), "a", encoding="utf-8") as file:
         file.write(f'agents = {{ mine = ["sh", "{batch.repo.path}/mine/agent.sh"] }}\n')
@@ -306,6 +313,7 @@ def test_nothing_of_anybody_else_can_be_read_written_or_killed(batch):
     os.makedirs(os.path.join(os.environ["HOME"], ".ssh"))
     with open(os.path.join(os.environ["HOME"], ".ssh", "id"), "w", encoding="utf-8") as file:
         file.write("a very private key")
+    batch.keep_to_oneself("private.txt")
     database, checkout, home = os.path.join(batch.home, "handoff.db"), batch.repo.path, os.environ["HOME"]
     config = os.path.join(batch.home, "config.toml")
     attempts = {
@@ -318,8 +326,9 @@ def test_nothing_of_anybody_else_can_be_read_written_or_killed(batch):
         "change the baton": "echo x >> $(dirname $(dirname $HANDOFF_BROKER))/baton.md",
         "replace the broker": "rm $HANDOFF_BROKER",
         "write settings of the relay": f"echo x > {config}",
-        "read the checkout": f"cat {checkout}/secret.txt",
-        "write the checkout": f"echo x > {checkout}/secret.txt",
+        "read the checkout": f"cat {checkout}/private.txt",
+        "write the checkout": f"echo x > {checkout}/private.txt",
+        "write beside it in the checkout": f"echo x > {checkout}/new.txt",
         "commit in the checkout": f"git -C {checkout} commit --allow-empty -m x",
         "move a branch of the checkout": f"git --git-dir={checkout}/.git update-ref refs/heads/main HEAD~1",
         "spoil the borrowed objects": f"echo x > {batch.home}/repo/snapshots.git/objects/x",
@@ -342,7 +351,7 @@ def test_nothing_of_anybody_else_can_be_read_written_or_killed(batch):
     assert other.poll() is None
     other.kill()
     other.wait()
-    assert batch.repo.read("secret.txt") == "of the person\n"
+    assert batch.repo.read("private.txt") == "of the person alone\n"
     after = "\n".join(line for line in batch.repo.git("for-each-ref").splitlines() if "handoff" not in line)
     assert after.strip() == before.strip()
     assert end["state"] == "done", said
