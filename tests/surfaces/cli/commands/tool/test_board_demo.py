@@ -24,6 +24,5 @@ def test_the_demo_shows_agents_at_work_one_red_and_one_that_asks(cli, repo):
         screen.until("? cart", "✗ mail", "Drop test_empty?", patience=200)
         screen.type("q")
         assert screen.process.wait(timeout=60) == 0
-        assert "Six tasks" in screen.look()
     finally:
         screen.close()
