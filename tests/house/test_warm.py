@@ -66,6 +66,7 @@ def test_a_forked_server_speaks_and_ends_like_one_that_was_started(repo):
 def test_a_forked_supervisor_says_and_ends_like_one_that_was_started(repo):
     def ended(worker):
         first = worker.stdout.readline()
+        assert b"Supervisor" in worker.stdout.readline()  # from here on it hears signals
         assert worker.poll() is None
         worker.send_signal(signal.SIGINT)
         worker.communicate(timeout=SECONDS)

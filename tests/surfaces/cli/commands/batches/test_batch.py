@@ -123,7 +123,8 @@ def test_whoever_leaves_is_told_what_goes_on_and_can_join_again(ground):
     ground.script("login/form", wait, {"write": "src/form/made.txt", "text": "x"}, DONE)
     source = manifest(ground.folder / "m.json")
     process = ground.cli.start("batch", "run", source, *ground.words)
-    until(lambda: any(t["state"] == "running" for t in ground.cli("task", "list", "--json").json["tasks"]))
+    while b"login/form: started" not in (line := process.stdout.readline()):
+        assert line, process.stderr.read()
     process.send_signal(signal.SIGINT)
     out, _ = process.communicate(timeout=60)
     assert process.returncode == 130

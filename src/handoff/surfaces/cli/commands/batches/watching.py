@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 
 from handoff.base.clock import stamp, time_of_day
@@ -49,9 +50,21 @@ def watch(ctx: Context, batch: Batch, *, plain: bool) -> int:
 
 
 def _in_lines(ctx: Context, batch: Batch) -> None:
+    # Raised in the middle of anything, an interrupt may be swallowed; noted, it is heard at the next look.
+    leaving = threading.Event()
+    before = signal.signal(signal.SIGINT, lambda *_: leaving.set())
+    try:
+        _follow(ctx, batch, leaving)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if leaving.is_set():
+        raise KeyboardInterrupt
+
+
+def _follow(ctx: Context, batch: Batch, leaving: threading.Event) -> None:
     news = News(ctx.app, project=batch.project, batch=batch.key)
     clock, unserved, asked = ctx.app.clock, 0.0, False
-    while True:
+    while not leaving.is_set():
         for line in news.lines():
             if not ctx.out.json_wanted:
                 ctx.out.line(f"{time_of_day(clock.now())} {line}")
