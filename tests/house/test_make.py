@@ -100,20 +100,6 @@ def test_ci_gives_every_verdict_and_lets_nothing_be_absent(machine):
     ]
 
 
-def test_ci_as_root_has_an_ordinary_user_try_the_quick_part_after_the_whole_suite(machine):
-    _furnish(machine, "git", "make", "bwrap", "tmux")
-    _user(machine, 0)
-    assert _ci(machine).returncode == 0
-    told = [call for call in _calls(machine) if call.startswith(("make ", "useradd ", "userdel "))]
-    assert [call.split()[1] for call in told if call.startswith("make ")] == [
-        "lint",
-        "script-packages",
-        "test",
-        "test-clients",
-    ]
-    assert [call.split()[0] for call in told] == ["make", "make", "make", "useradd", "userdel", "make"]
-
-
 def test_ci_stops_at_the_first_red_verdict(machine):
     _furnish(machine, "git", "bwrap", "tmux")
     _stand_in(machine, "make", "exit 2")
