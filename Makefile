@@ -53,7 +53,7 @@ test-clients: $(VENV)/.dev  ## real agent clients against a scripted model; CLIE
 	$(BIN)/python tests/support/real_clients.py install $(CLIENTS)
 	@rm -f $(VENV)/clients.tsv
 	HANDOFF_TEST_CLIENTS="$(or $(CLIENTS),all)" HANDOFF_TEST_CLIENTS_TABLE=$(abspath $(VENV))/clients.tsv \
-	  $(PYTEST) -n 2 -m clients tests/clients
+	  $(PYTEST) -n 2 -m "clients$(if $(CLIENTS), and not front_door)" tests/clients
 	$(if $(CLIENTS),,$(BIN)/python tests/support/real_clients.py table $(VENV)/clients.tsv docs/clients.md)
 
 script-packages: $(VENV)/.dev ## vitest, jest, mocha, c8 and nyc for the tests that drive them, in a cache of their own
