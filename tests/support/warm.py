@@ -45,7 +45,7 @@ class Call(NamedTuple):
 
 # What the long-lived commands load beside the rest, and which those are.
 HEAVY = (
-    "handoff.engine.supervisor.supervisor", "handoff.surfaces.mcp.http", "handoff.surfaces.mcp.connections",
+    "handoff.engine.supervisor.supervisor", "handoff.surfaces.mcp.http", "handoff.surfaces.http.connections",
     "handoff.surfaces.mcp.guard", "handoff.surfaces.mcp.server", "mcp.server", "mcp.server.lowlevel", "uvicorn", "sse_starlette",
 )  # fmt: skip
 LONG_LIVED = ("work", "mcp")

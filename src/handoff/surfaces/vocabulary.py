@@ -5,9 +5,10 @@ from __future__ import annotations
 from handoff.base.record import TYPE_CHECKING, Record
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from handoff.base.settings import Settings
+    from handoff.engine.features.overview import OverviewItem
 
 
 class StateLook(Record):
@@ -86,3 +87,27 @@ def clock_of(seconds: float) -> str:
     whole = max(0, int(seconds))
     hours, minutes = divmod(whole // 60, 60)
     return f"{hours}:{minutes:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"
+
+
+def money(spent: float, allowed: float = 0.0) -> str:
+    """Dollars as people write them."""
+    return f"${spent:.2f}" + (f" of ${allowed:g}" if allowed else "")
+
+
+def fold(items: Sequence[OverviewItem]) -> list[list[OverviewItem]]:
+    """What has one cause stands in one line: blocked tasks whose reason is the same but for their names."""
+    groups: dict[tuple[str, str], list[OverviewItem]] = {}
+    for item in items:
+        alike = item.words.replace(item.address, "it") if item.look == "blocked" else item.address
+        groups.setdefault((item.look, alike), []).append(item)
+    return list(groups.values())
+
+
+def bar_counts(parts: dict[str, int]) -> dict[str, int]:
+    """States of parts as kinds of a bar; a part is green until its batch lands."""
+    kinds = {"done": "green", "running": "running", "blocked": "blocked", "gated": "gated"}
+    counts: dict[str, int] = {}
+    for state, number in parts.items():
+        kind = kinds.get(state, "rest")
+        counts[kind] = counts.get(kind, 0) + number
+    return counts

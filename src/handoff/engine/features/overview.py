@@ -52,6 +52,8 @@ class OverviewItem(Record):
     attempts: int = 0
     money: float = 0.0
     session: str = ""
+    due: float = 0.0
+    """Until when a running one is believed alive without a sign of life."""
     rank: tuple[float, ...] = ()
     """Its place within the section."""
 
@@ -160,6 +162,7 @@ class Facts(Record):
             attempts=card.max_attempts,
             money=card.money,
             session=card.held_by or "",
+            due=(card.seen_at or card.changed_at) + card.lease_seconds if card.state == states.RUNNING else 0.0,
             rank=rank,
         )
 

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from handoff.engine.app import App
 
 PATH = "/mcp"
-_FOLDER = "endpoints"
+TOOLS, PAGES = "endpoints", "pages"
+"""Kinds of endpoints, each a folder in the home: the relay's tools, and the page."""
 _TOKEN = "mcp.token"  # noqa: S105 - the name of the file
 _PERSON = "person"
 _KEPT = ("HANDOFF_HOME", "HANDOFF_DATABASE_URL", "HANDOFF_SANDBOX")
@@ -30,20 +31,22 @@ _KEPT = ("HANDOFF_HOME", "HANDOFF_DATABASE_URL", "HANDOFF_SANDBOX")
 # --- where -------------------------------------------------------------------------------------------------
 
 
-def publish(app: App, *, url: str, port: int) -> None:
-    """Tell sessions of this machine where to call; what endpoints that are gone have told is forgotten."""
-    folder = os.path.join(app.settings.home, _FOLDER)
+def publish(app: App, *, url: str, port: int, kind: str = TOOLS, project: str = "") -> None:
+    """Tell this machine where to call; what endpoints of that kind that are gone have told is forgotten."""
+    folder = os.path.join(app.settings.home, kind)
     make_folder(folder, mode=0o700)
-    for name, told in _told(app):
+    for name, told in _told(app, kind):
         if not _lives(told):
             remove(os.path.join(folder, name))
     here = {"url": url, "port": port, "pid": os.getpid(), "start": start_of(os.getpid()), "boot": boot_id()}
+    here["project"] = project
     write_atomic(os.path.join(folder, f"{os.getpid()}.json"), dumps(here), mode=0o600)
 
 
-def address(app: App) -> str:
-    """Where an endpoint of this machine answers; empty when none does."""
-    return next((str(told["url"]) for _, told in _told(app) if _lives(told)), "")
+def address(app: App, *, kind: str = TOOLS, project: str = "") -> str:
+    """Where an endpoint of this machine answers, for that project or for all; empty when none does."""
+    found = (told for _, told in _told(app, kind) if told.get("project", "") == project and _lives(told))
+    return next((str(told["url"]) for told in found), "")
 
 
 def awake(app: App) -> str:
@@ -59,13 +62,13 @@ def awake(app: App) -> str:
     return url
 
 
-def ports_before(app: App) -> list[int]:
+def ports_before(app: App, *, kind: str = TOOLS) -> list[int]:
     """The ports of endpoints that are gone: their sessions still call there, so the next endpoint answers there."""
-    return [int(told["port"]) for _, told in _told(app) if not _lives(told)]
+    return [int(told["port"]) for _, told in _told(app, kind) if not _lives(told)]
 
 
-def _told(app: App) -> list[tuple[str, dict[str, Any]]]:
-    folder = os.path.join(app.settings.home, _FOLDER)
+def _told(app: App, kind: str) -> list[tuple[str, dict[str, Any]]]:
+    folder = os.path.join(app.settings.home, kind)
     names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
     found = []
     for name in names:

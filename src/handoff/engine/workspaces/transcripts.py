@@ -77,6 +77,25 @@ def said_so_far(app: App, *, project: str, session: str) -> int:
         return 0
 
 
+class LastWords:
+    """The last words of sessions that somebody watches, read anew only where more was said."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+        self._heard: dict[str, tuple[int, str]] = {}
+
+    def known(self, session: str) -> str:
+        """As far as they were read."""
+        return self._heard.get(session, (0, ""))[1]
+
+    def hear(self, *, project: str, session: str, agent: str) -> str:
+        """As they are now."""
+        size = said_so_far(self._app, project=project, session=session)
+        if size and self._heard.get(session, (0, ""))[0] != size:
+            self._heard[session] = (size, last_words(self._app, project=project, session=session, agent=agent))
+        return self.known(session)
+
+
 def said(app: App, *, project: str, session: str, agent: str) -> list[str]:
     """What a session of this machine said lately, line by line; nothing where it is not known."""
     try:

@@ -9,7 +9,17 @@ from handoff.base.settings import terminal_width
 from handoff.engine.features import status, teammates
 from handoff.feature.plan import plan as plans
 from handoff.surfaces.vocabulary import BAR as CELLS
-from handoff.surfaces.vocabulary import BAR_STYLES, LOOKS, cells, clock_of, tally, wants_ascii
+from handoff.surfaces.vocabulary import (
+    BAR_STYLES,
+    LOOKS,
+    bar_counts,
+    cells,
+    clock_of,
+    fold,
+    money,
+    tally,
+    wants_ascii,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -144,11 +154,6 @@ def _head(ctx: Context, view: View | None, found: Overview | None) -> str:
     return f"{text}{' ' * min(gap, 60)}{clock}" if ctx.out.person and gap > 1 else text
 
 
-def money(spent: float, allowed: float = 0.0) -> str:
-    """Dollars as people write them."""
-    return f"${spent:.2f}" + (f" of ${allowed:g}" if allowed else "")
-
-
 def tell_relay(ctx: Context, found: Overview, coming_word: str = "Next") -> None:
     """The four sections, in the order of a person's questions, each line with its command."""
     needs, running, landed, coming = (found.of(section) for section in ("needs you", "running", "landed", "next"))
@@ -187,15 +192,6 @@ def _moment(found: Overview) -> str:
     if found.at - found.since < 20 * 3600:
         return time_of_day(found.since)
     return f"{age(found.at - found.since)} ago"
-
-
-def fold(items: Sequence[OverviewItem]) -> list[list[OverviewItem]]:
-    """What has one cause stands in one line: blocked tasks whose reason is the same but for their names."""
-    groups: dict[tuple[str, str], list[OverviewItem]] = {}
-    for item in items:
-        alike = item.words.replace(item.address, "it") if item.look == "blocked" else item.address
-        groups.setdefault((item.look, alike), []).append(item)
-    return list(groups.values())
 
 
 def _widest(names: Sequence[str]) -> int:
@@ -243,16 +239,6 @@ def batch_words(ctx: Context, batch: BatchProgress, *, every: bool) -> str:
     )
     name = f"{batch.project}/{batch.id}" if every else batch.id
     return f"batch {name}  {drawn}  {tally(counts)}"
-
-
-def bar_counts(parts: dict[str, int]) -> dict[str, int]:
-    """States of parts as kinds of a bar; a part is green until its batch lands."""
-    kinds = {"done": "green", "running": "running", "blocked": "blocked", "gated": "gated"}
-    counts: dict[str, int] = {}
-    for state, number in parts.items():
-        kind = kinds.get(state, "rest")
-        counts[kind] = counts.get(kind, 0) + number
-    return counts
 
 
 def _names(ctx: Context, begin: str, items: Sequence[OverviewItem]) -> str:

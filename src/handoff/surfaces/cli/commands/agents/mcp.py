@@ -46,11 +46,10 @@ def _mcp(ctx: Context, arguments: Namespace) -> int:
 
 def _http(ctx: Context, arguments: Namespace) -> int:
     from handoff.engine.sessions import endpoints
+    from handoff.surfaces.http.places import ListenAddress
     from handoff.surfaces.mcp import http, server
 
-    place = http.ListenAddress(
-        arguments.host, arguments.port, tuple(arguments.name), arguments.certificate, arguments.key
-    )
+    place = ListenAddress(arguments.host, arguments.port, tuple(arguments.name), arguments.certificate, arguments.key)
     endpoint = http.Endpoint(ctx.settings, place)
     server.need()
     endpoints.person_token(ctx.app)

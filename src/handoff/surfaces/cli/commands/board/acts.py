@@ -8,11 +8,10 @@ import shlex
 import tempfile
 
 from handoff.base.clock import time_of_day
-from handoff.base.process import pass_through, run
+from handoff.base.process import pass_through
 from handoff.base.record import TYPE_CHECKING
 from handoff.engine.clients import review
 from handoff.engine.features.overview import RUNNING
-from handoff.engine.sessions.agent_programs import own_words
 from handoff.surfaces.cli.commands.board import keys
 from handoff.surfaces.cli.commands.board.review import review_lines
 from handoff.surfaces.cli.commands.board.state import LinePrompt, TextPage
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from typing import Any, Protocol
 
-    from handoff.base.settings import Settings
     from handoff.engine.features.overview import OverviewItem
     from handoff.surfaces.cli.commands.board.state import BoardState
 
@@ -47,14 +45,6 @@ if TYPE_CHECKING:
 
 
 _PAGE = 10
-_SECONDS = 600.0
-
-
-def run_own(settings: Settings, words: list[str]) -> tuple[int, str]:
-    """One of our own commands, as a person would type it here."""
-    environment = {**settings.environment, "NO_COLOR": "1"}
-    done = run([*own_words(), *words], environment=environment, cwd=settings.here, timeout=_SECONDS, merge=True)
-    return done.code, done.text
 
 
 def tell_result(state: BoardState, code: int, text: str, shown: str, page: str) -> None:

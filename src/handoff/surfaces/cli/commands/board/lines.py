@@ -11,8 +11,7 @@ from handoff.base.record import TYPE_CHECKING
 from handoff.engine.features.overview import LANDED, NEEDS, NEXT, RUNNING, SECTIONS
 from handoff.surfaces.cli.commands.board import keys
 from handoff.surfaces.cli.commands.board.text import cut, pad
-from handoff.surfaces.cli.overview import bar_counts
-from handoff.surfaces.vocabulary import BAR, BAR_STYLES, LOOKS, cells, clock_of, tally
+from handoff.surfaces.vocabulary import BAR, BAR_STYLES, LOOKS, bar_counts, cells, clock_of, tally
 
 if TYPE_CHECKING:
     from handoff.engine.features.overview import BatchProgress

@@ -6,8 +6,7 @@ from handoff.base.record import TYPE_CHECKING, Record
 from handoff.engine.features.overview import LANDED, NEEDS, NEXT, RUNNING, SECTIONS
 from handoff.engine.workspaces import transcripts
 from handoff.surfaces.cli.commands.board.keys import GATE, LIST, PAGE
-from handoff.surfaces.cli.overview import fold
-from handoff.surfaces.vocabulary import wants_ascii
+from handoff.surfaces.vocabulary import fold, wants_ascii
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -94,7 +93,7 @@ class BoardState:
         self.rows: list[BoardRow] = []
         self.last_words: list[str] = []
         self._tops: dict[str, int] = {}
-        self._heard: dict[str, tuple[int, str]] = {}
+        self._heard = transcripts.LastWords(feed.app)
         self.gather()
 
     @property
@@ -168,17 +167,14 @@ class BoardState:
 
     def words_of(self, item: OverviewItem) -> str:
         """What is told of a line: of a running one its last words, as far as they were read."""
-        return item.words or self._heard.get(item.session, (0, ""))[1]
+        return item.words or self._heard.known(item.session)
 
     def listen(self) -> None:
         """Read the last words of the chosen session."""
         item = self.item()
         self.last_words = self.said_by(item) if item is not None and item.section == RUNNING else []
         for one in self.feed.of(RUNNING)[:_HEARD]:
-            size = transcripts.said_so_far(self.feed.app, project=one.project, session=one.session)
-            if size and self._heard.get(one.session, (0, ""))[0] != size:
-                words = transcripts.last_words(self.feed.app, project=one.project, session=one.session, agent=one.agent)
-                self._heard[one.session] = (size, words)
+            self._heard.hear(project=one.project, session=one.session, agent=one.agent)
 
     def said_by(self, item: OverviewItem) -> list[str]:
         """What a session has said so far, the newest last."""

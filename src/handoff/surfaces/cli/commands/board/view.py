@@ -19,6 +19,7 @@ from handoff.base.record import TYPE_CHECKING
 from handoff.engine.features.overview import NEEDS
 from handoff.surfaces.cli.commands.board import acts, keys
 from handoff.surfaces.cli.commands.board.lines import draw
+from handoff.surfaces.own_commands import run_own
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -191,7 +192,7 @@ class BoardApp(App[None]):
         self.run_worker(self._run(words, shown, page, then), exclusive=False)
 
     async def _run(self, words: list[str], shown: str, page: str, then: Callable[[int, str], None] | None) -> None:
-        code, text = await asyncio.to_thread(acts.run_own, self.state.feed.app.settings, words)
+        code, text = await asyncio.to_thread(run_own, self.state.feed.app.settings, words)
         if then is not None:
             then(code, text)
         else:
