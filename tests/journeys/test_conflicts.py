@@ -55,11 +55,21 @@ def test_a_conflict_is_settled_by_the_fan_in_and_lands_as_one_commit_a_part(conf
         "login-join",
         {"run": looks.format(FILE) + " && test -f .handoff/conflict/login-form-*.diff"},
         {"write": FILE, "text": BOTH},
+        {"write": ".handoff/conflict/decisions.md", "text": "both: a discount, then rounded"},
         DONE,
     )
     assert conflict.state() == "done"
     assert repo.read(FILE) == BOTH
     assert repo.read("src/api/made.txt") == "made"
+    told = conflict.cli("batch", "report", "login", "--json").json
+    (one,) = told["conflicts"]
+    assert (one["path"], one["between"][-1]) == (FILE, "form")
+    assert "session" in one["how"]
+    assert told["decisions"] == "both: a discount, then rounded"
+    page = conflict.cli("batch", "report", "login", "--markdown").out
+    assert f"## Conflicts\n\n- {FILE} (the target branch, form): {one['how']}" in page
+    assert "> both: a discount, then rounded" in page
+    assert f"- {FILE} (the target branch, form)" in conflict.cli("batch", "report", "login").out
     subjects = repo.git("log", "--format=%s", "-3").splitlines()
     assert subjects[-1] == "A discount"
     assert not os.path.exists(os.path.join(repo.path, ".handoff", "conflict"))

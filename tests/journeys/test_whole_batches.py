@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from relay import manifest
+from handoff.board.tasks import cards
+from relay import app, manifest
 from scripts import handoff, write_script
 
 DONE = {"run": handoff("task", "done", "--summary", "made")}
@@ -19,6 +20,13 @@ class Batch:
     def states(self):
         tasks = self.cli("task", "list", "--all", "--json").json["tasks"]
         return {task["task"].rpartition("/")[2]: task["state"] for task in tasks}
+
+    def words(self):
+        """Each part as the board and as the batch's own verdict call it."""
+        shown = {card.id: card.outcome or card.state for card in cards.listing(app().database, since=0.0)}
+        told = self.cli("batch", "report", "login", "--markdown").out.splitlines()
+        rows = [line.split(" | ") for line in told if line.startswith("| ")]
+        return {name: (shown[name], word) for name, word, *_ in ((one[0][2:], *one[1:]) for one in rows[1:-1])}
 
     def claim(self, task):
         claimed = self.cli("task", "claim", task, "--session", f"s-{task.rpartition('/')[2]}", "--json").json
@@ -94,10 +102,12 @@ def test_a_part_that_was_blocked_and_is_finished_after_the_fan_in_reopens_it_and
     assert batch.states()["login-join"] == "done"
     batch.cli("retry", "api")
     assert batch.states() == {"form": "done", "api": "ready", "login-join": "waiting"}
+    assert batch.words() == {"form": ("landed", "landed"), "api": ("ready", "ready")}
     assert "Bring the 2 parts" in batch.cli("task", "list").out, "what it said the first time is no longer its state"
     batch.make("api")
     branches = batch.repo.git("branch", "--list", "handoff/*")
     assert "api" in branches, "what was reported done is on a branch until it has landed"
+    assert batch.words() == {"form": ("landed", "landed"), "api": ("green", "green")}
     assert batch.states()["login-join"] == "ready"
     batch.work("login-join", DONE)
     assert batch.repo.git("show", "HEAD:src/api/made.txt") == "by api"

@@ -70,6 +70,8 @@ SELECT task.key, task.project, task.scope, task.id, task.kind, task.batch, task.
        CASE WHEN task.state <> 'done' THEN ''
             WHEN task.evidence LIKE '%"landed"%' OR EXISTS (SELECT 1 FROM batch JOIN task joiner ON joiner.key = batch.fan_in
                  WHERE batch.key = task.batch AND joiner.state = 'done' AND joiner.evidence LIKE '%"landed"%') THEN 'landed'
+            WHEN EXISTS (SELECT 1 FROM batch JOIN task joiner ON joiner.key = batch.fan_in
+                 WHERE batch.key = task.batch AND joiner.evidence LIKE '%"landed"%') THEN 'reopened'
             WHEN task.evidence LIKE '%"commit"%' OR task.kind = 'phase' THEN 'green'
             ELSE 'done' END AS outcome,
        coalesce(expense.money, 0) AS money

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from handoff.base.light_json import loads
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.store.database import fetch_all
+from handoff.board.tasks import tasks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from handoff.store.database import Store
+    from handoff.board.tasks.tasks import Task
+    from handoff.store.database import Row, Store, Transaction
 
 LIMIT = 20_000
 _NEVER = 1e18
 _EVERY = {"first": 0, "last": 2**62}
-LANDED, GREEN = "landed", "green"
+LANDED, GREEN, DONE = "landed", "green", "done"
 """What a done task is besides: its work is on the target branch, or it is checked and waits on a branch of its own."""
+_REOPENED = "reopened"
+"""Its batch has landed and was opened again: the commits say which parts were in it."""
 
 
 class Card(Record):
@@ -53,17 +57,38 @@ def listing(
     store: Store, *, project: str = "", since: float = _NEVER, state: str = "", limit: int = LIMIT
 ) -> list[Card]:
     """Every live task, of one state or of all, and those that ended since a moment, in the order they were written."""
-    return fetch_all(store, Card, "list_cards", project=project, since=since, state=state, limit=limit, **_EVERY)
+    with store.transaction(write=False) as transaction:
+        rows = transaction.query("list_cards", project=project, since=since, state=state, limit=limit, **_EVERY)
+        return [_card(transaction, row) for row in rows]
 
 
 def of_keys(store: Store, keys: Iterable[int]) -> list[Card]:
     """The cards of some tasks; those that were pruned are left out."""
     with store.transaction(write=False) as transaction:
         return [
-            Card(**row)
+            _card(transaction, row)
             for key in keys
             for row in transaction.query("list_cards", project="", since=0.0, state="", limit=1, first=key, last=key)
         ]
+
+
+def _card(transaction: Transaction, row: Row) -> Card:
+    card = Card(**row)
+    if card.outcome != _REOPENED:
+        return card
+    part = tasks.get(transaction, key=card.key)
+    batch = transaction.one("get_batch", key=card.batch)
+    joiner = tasks.get(transaction, key=batch["fan_in"]) if batch is not None else part
+    kept = GREEN if loads(part.evidence or "{}").get("commit") else DONE
+    return card._replace(outcome=LANDED if has_landed(part, joiner) else kept)
+
+
+def has_landed(part: Task, joiner: Task) -> bool:
+    """Whether a part's work, as it is now, is in what a fan-in has landed, also one that was opened again since."""
+    if not part.evidence or not joiner.evidence:
+        return False
+    landed = loads(joiner.evidence)
+    return bool(landed.get("landed")) and loads(part.evidence).get("commit") in landed.get("parts", ())
 
 
 def after(store: Store, *, key: int) -> list[str]:

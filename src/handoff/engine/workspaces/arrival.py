@@ -108,14 +108,16 @@ def land_kept(app: App, task: Task, *, onto: str) -> dict[str, Any]:
     keep(app, snapshot_store, f"before {task.label} lands")  # the store owns all objects now
     tip = target.tip(ground.branch)
     members = [*task_clones.kept_parts(app, snapshot_store, task), *([member] if member.touches else [])]
+    told: dict[str, Any] = {}
     if _came_by_hand(store, task, member, tip) or all(is_on(store, target, one, tip) for one in members):
         new = tip
     else:
-        new = _patiently(ground, members, member)[0].merged.new
+        done = _patiently(ground, members, member)[0]
+        new, told = done.merged.new, _told(done)
     clone = task_clones.of_task(app, task)
     if clone is not None:
         brought_home.take_home(store, task.workspace, clone)
-    return {"landed": new, "parts": [one.commit for one in (*members, member)], "onto": ground.branch}
+    return {"landed": new, "parts": [one.commit for one in (*members, member)], "onto": ground.branch, **told}
 
 
 def _came_by_hand(store: SnapshotRepo, task: Task, member: Member, tip: str) -> bool:

@@ -9,7 +9,7 @@ from handoff.board.events import journal
 from handoff.board.sessions import sessions
 from handoff.board.tasks import metrics, states
 from handoff.engine.tasks import batches
-from handoff.engine.tasks.splitting import forecast, verdict
+from handoff.engine.tasks.splitting import forecast, joining, verdict
 
 if TYPE_CHECKING:
     from typing import Any
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from handoff.board.events.journal import Event
     from handoff.board.tasks.tasks import Task
     from handoff.engine.app import App
+    from handoff.engine.tasks.splitting.joining import JoinReport
     from handoff.engine.tasks.splitting.verdict import BatchVerdict
 
 _MINUTE = 60.0
@@ -29,6 +30,7 @@ _TOLD = {
     "task.rejected": "refused",
     "task.expired": "tried again",
     "task.taken_back": "taken back what it does not own",
+    "task.sent_back": "sent back",
     "session.out_of_scope": "trespass",
     "task.finished": "green",
     "task.blocked": "blocked",
@@ -85,8 +87,7 @@ class BatchReport(Record):
     """Moment, task, what happened, and in which words."""
     parts: tuple[PartReport, ...]
     fan_in: PartReport
-    conflicts: tuple[tuple[str, str], ...]
-    """What did not join, and what became of it."""
+    joining: JoinReport
     cost: dict[str, float]
     speedup: float
     estimated_speedup: float
@@ -103,8 +104,9 @@ def write(app: App, found: BatchVerdict) -> BatchReport:
     checks: dict[str, Any] = next(
         (event.body.get("checks", {}) for event in events if event.kind == batches.VERIFIED), {}
     )
-    parts = tuple(_part(app, task, events, checks) for task in batches.parts_of(app, batch))
-    fan_in = _part(app, batches.fan_in_of(app, batch), events, checks)
+    rows, joiner = batches.parts_of(app, batch), batches.fan_in_of(app, batch)
+    parts = tuple(_part(app, task, events, checks) for task in rows)
+    fan_in = _part(app, joiner, events, checks)
     busy = sum(part.minutes for part in parts)
     at_once = _at_once(parts)
     measured = next(
@@ -114,10 +116,10 @@ def write(app: App, found: BatchVerdict) -> BatchReport:
     serial = fan_in.minutes / (busy + fan_in.minutes) if busy + fan_in.minutes else 0.0
     return BatchReport(
         verdict=found,
-        timeline=tuple(_line(event) for event in events if event.kind in _TOLD or "conflict" in event.kind),
+        timeline=tuple(_line(event) for event in events if event.kind in _TOLD),
         parts=parts,
         fan_in=fan_in,
-        conflicts=tuple(_conflict(event) for event in events if "conflict" in event.kind),
+        joining=joining.read([*rows, joiner]),
         cost=verdict.costs(app, batch),
         speedup=measured.speedup if measured is not None and measured.speedup else busy / wall if wall else 0.0,
         estimated_speedup=batch.estimated_speedup,
@@ -199,14 +201,7 @@ def _line(event: Event) -> tuple[float, str, str, str]:
             if outside
             else f"`{check.get('command')}` is {check.get('verdict')}"
         )
-    return event.at, event.task_id, _TOLD.get(event.kind, event.kind), one_line(str(words))
-
-
-def _conflict(event: Event) -> tuple[str, str]:
-    body = event.body
-    paths = body.get("paths") or body.get("path") or body.get("files") or ""
-    shown = ", ".join(str(one) for one in paths[:_SHOWN]) if isinstance(paths, list) else str(paths)
-    return shown or event.task_id, one_line(str(body.get("how") or body.get("reason") or event.kind))
+    return event.at, event.task_id, _TOLD[event.kind], one_line(str(words))
 
 
 # --- as a page ----------------------------------------------------------------------------------------------------------
@@ -279,9 +274,7 @@ def _said(found: BatchReport) -> list[str]:
                 for part in trespassed
             ),
         ]
-    if found.conflicts:
-        lines += ["", "## Conflicts", "", *(f"- {what}: {how}" for what, how in found.conflicts)]
-    return lines
+    return lines + joining.as_lines(found.joining)
 
 
 def _speed(found: BatchReport) -> str:

@@ -9,7 +9,7 @@ from handoff.board import gates
 from handoff.board.events import journal
 from handoff.board.sessions import expenses, pauses
 from handoff.board.tasks import batches as rows
-from handoff.board.tasks import states, tasks
+from handoff.board.tasks import cards, states, tasks
 from handoff.engine.tasks import batches
 
 if TYPE_CHECKING:
@@ -70,7 +70,8 @@ def judge(app: App, batch: Batch) -> BatchVerdict:
     ended = batch.ended_at is not None
     whole = ended and fan_in.state == states.DONE
     tips = _early(parts)
-    shown = tuple(_part(app, part, landed=whole or part.key in tips) for part in parts)
+    before = {part.key for part in parts if part.state == states.DONE and cards.has_landed(part, fan_in)}
+    shown = tuple(_part(app, part, landed=whole or part.key in tips or part.key in before) for part in parts)
     mine = {one.key: one.label for one in (*parts, fan_in)}
     waiting = [one.gate for one in gates.listing(app.database, project=batch.project) if one.gate.task in mine]
     questions = tuple((mine[gate.task], gate.question.partition("\n")[0]) for gate in waiting)
@@ -80,7 +81,7 @@ def judge(app: App, batch: Batch) -> BatchVerdict:
         parts=shown,
         fan_in=_part(app, fan_in, landed=whole),
         questions=questions,
-        landed=str(evidence.get("landed", "")) if whole else next(iter(reversed(list(tips.values()))), ""),
+        landed=str(evidence.get("landed", "")) if whole or before else next(iter(reversed(list(tips.values()))), ""),
         onto=str(evidence.get("onto", "")).removeprefix("refs/heads/"),
         seconds=(batch.ended_at or app.clock.now()) - batch.created_at,
         paused=bool(pauses.listing(app.database)),

@@ -57,7 +57,7 @@ def _data(found: BatchReport) -> dict[str, Any]:
         "timeline": [
             {"at": stamp(at), "task": task, "what": what, "words": words} for at, task, what, words in found.timeline
         ],
-        "conflicts": [{"what": what, "how": how} for what, how in found.conflicts],
+        **found.joining.as_data(),
         "speedup": round(found.speedup, 2),
         "estimated_speedup": found.estimated_speedup,
         "amdahl_bound": round(found.bound, 2),
@@ -80,7 +80,7 @@ def _show(ctx: Context, found: BatchReport) -> None:
         elif line.startswith("#"):
             ctx.out.line(line.lstrip("# "), "title")
         elif not line.startswith("|---"):
-            ctx.out.line(line.replace("**", "").replace("`", ""))
+            ctx.out.line(line.removeprefix("> ").replace("**", "").replace("`", ""))
 
 
 def ask_for(ctx: Context, batch: Batch) -> int:
