@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 import pytest
 
 from relay import manifest
@@ -23,7 +25,7 @@ def work(cli, tmp_path):
 
 
 def ask(path):
-    return {"run": handoff("task", "ask", "--path", path, "why") + " > src/form/said.txt"}
+    return {"run": handoff("task", "ask", "--path", shlex.quote(path), "why") + " > src/form/said.txt"}
 
 
 def test_a_file_that_nobody_owns_belongs_to_the_part_at_once_and_lands_with_it(work, cli, repo):
@@ -64,3 +66,16 @@ def test_a_task_of_its_own_keeps_the_fence_a_person_put_around_it(cli, repo, tmp
     script = write_script(str(tmp_path / "s.toml"), ask("other.txt"), DONE)
     cli("session", "start", "alone", "--agent", "scripted", "--with", script)
     assert "noted for a person" in repo.git("show", "HEAD:src/form/said.txt")
+
+
+@pytest.mark.parametrize("wish", ["**", "src/**", "s[r]c/else.txt", "sr?/else.txt"])
+def test_signs_in_a_wish_are_the_name_of_a_file_and_open_nothing_else(wish, work, cli):
+    said = work("login/form", ask(wish), {"write": "src/else.txt", "text": "form\n"}, DONE, code=1)
+    assert "src/else.txt" in said.out
+    assert cli("show", "login/form", "--json").json["state"] != "done"
+
+
+@pytest.mark.parametrize("path", ["docs/.gitattributes", ".GitModules", "src/.HANDOFF/config.toml"])
+def test_what_git_and_handoff_obey_is_known_in_any_folder_and_any_case(path, work, repo):
+    work("login/form", ask(path), DONE)
+    assert "noted for a person" in repo.git("show", "handoff/login-form-1:src/form/said.txt")

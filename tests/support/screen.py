@@ -81,8 +81,14 @@ class Screen:
         """As if a person typed it."""
         os.write(self._ours, text.encode())
 
+    def hang_up(self) -> None:
+        """The window is gone, and nobody says so to the program."""
+        os.close(self._ours)
+        self._ours = -1
+
     def close(self) -> None:
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
-        os.close(self._ours)
+        if self._ours >= 0:
+            os.close(self._ours)

@@ -27,7 +27,11 @@ def read_bytes(path: str) -> bytes:
 
 def read_text(path: str) -> str:
     """The file as UTF-8 text (a byte-order mark is dropped); other encodings are an error that says where."""
-    data = read_bytes(path)
+    return as_text(path, read_bytes(path))
+
+
+def as_text(path: str, data: bytes) -> str:
+    """What a file held, as text; where it is none, the error names the file and the line."""
     try:
         return decode(data)
     except UnicodeDecodeError as error:

@@ -164,3 +164,29 @@ def test_a_review_asks_for_changes_at_most_so_many_times(ground, app):
     admin.retry(app, flow=end.flow, max_cycles=3)
     assert ground.step(app, flow).seen.state == "done"
     assert ground.commits() == ["feat: Write a.txt", "fix: Write a.txt", "fix: Write a.txt"]
+
+
+def test_a_document_that_a_session_made_a_link_is_not_read_and_nothing_is_written_through_one(ground, app, tmp_path):
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "key").write_text("# Spec\n\nPRIVATE words of the person.\n")
+    good(ground)
+    ground.act("1-spec", {"run": f"ln -sfn {outside}/key {FOLDER}/SPEC.md"})
+    ground.act("1-spec", {"run": f"rm -r {FOLDER} && ln -s {outside} {FOLDER}"}, attempt=2)
+    ground.act("1-spec", {"write": f"{FOLDER}/SPEC.md", "text": "# Spec\n\nIt greets.\n"}, attempt=3)
+    flow = ground.start(app, "feature", feature="greet")
+    outcomes = [ground.step(app, flow).concluded.outcome.kind for _ in range(3)]
+    assert outcomes == ["failed", "failed", "ok"]
+    assert sorted(entry.name for entry in outside.iterdir()) == ["key"]
+    assert ground.repo.read(f"{FOLDER}/SPEC.md") == "# Spec\n\nIt greets.\n"
+
+
+@pytest.mark.parametrize("words", ["", "# Spec\n\n## Goal\n"])
+def test_a_document_that_was_emptied_is_not_written_and_the_persons_own_stays(words, ground, app):
+    good(ground)
+    ground.act("1-spec", {"write": f"{FOLDER}/SPEC.md", "text": words})
+    before = ground.repo.read(f"{FOLDER}/SPEC.md")
+    step = ground.step(app, ground.start(app, "feature", feature="greet"))
+    assert step.concluded.outcome.kind == "failed"
+    assert "SPEC.md still says nothing of its own" in step.concluded.outcome.reason
+    assert ground.repo.read(f"{FOLDER}/SPEC.md") == before

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-_JEST = {
+JEST = {
     "passed": results.PASSED,
     "failed": results.FAILED,
     "pending": results.SKIPPED,
@@ -110,7 +110,7 @@ def jest(found: RunOutput) -> list[results.Case]:
         file = found.path(suite.get("name", ""))
         tests = suite.get("assertionResults") or ()
         for test in tests:
-            status = _JEST.get(test.get("status", ""), results.ERROR)
+            status = JEST.get(test.get("status", ""), results.ERROR)
             text = "\n".join(test.get("failureMessages") or ())
             reason = script_reason(text, loading=False, is_test=found.tests) if status == results.FAILED else ""
             name = " > ".join([*(test.get("ancestorTitles") or ()), test.get("title", "")])

@@ -10,7 +10,7 @@ from string import Template
 from handoff.base.record import TYPE_CHECKING
 from handoff.checks import results
 from handoff.checks.findings import first_line
-from handoff.checks.readers.json_reports import node_cases
+from handoff.checks.readers.json_reports import JEST, node_cases
 from handoff.checks.readers.reasons import script_reason
 from handoff.checks.results import Flaw
 from handoff.checks.runs.broken import CUT_SHORT, Broken
@@ -28,14 +28,6 @@ VARIABLE = "RESULTS_CHANNEL"
 _MOST = 40
 _FILE = re.compile(r"\.(?:[cm]?[jt]sx?)$")
 _TEST = re.compile(r"(?<![\w.$])(test|it)(?:\.\w+)?\s*\(\s*[\"'`]")
-_STATUS = {
-    "passed": results.PASSED,
-    "failed": results.FAILED,
-    "pending": results.SKIPPED,
-    "skipped": results.SKIPPED,
-    "todo": results.SKIPPED,
-    "disabled": results.SKIPPED,
-}
 # How a file asks: its own words, bound at its top or given by the runner; a canary asks with the same.
 _CHAI = re.compile(r"[\"']chai[\"']")
 _EXPECT = re.compile(r"(?<![\w.$])expect\s*\(")
@@ -111,7 +103,7 @@ def read_scripts(
 
 
 def _case(body: Mapping[str, Any], found: RunOutput) -> Case:
-    status = _STATUS.get(body["status"], results.ERROR)
+    status = JEST.get(body["status"], results.ERROR)
     bad, text = status in (results.FAILED, results.ERROR), str(body["text"])
     reason = script_reason(text, loading=False, is_test=found.tests) if bad else ""
     name = " > ".join(body["name"])

@@ -28,27 +28,38 @@ def changed_functions(changes: Iterable[FileChange]) -> list[tuple[str, str]]:
 
 def functions_of(text: str) -> dict[str, str]:
     """The functions of a module and of its classes by their names, each with its syntax tree; none inside another function."""
+    return {name: ast.dump(function) for name, function in _walk(text, ".")}
+
+
+def tests_of(text: str) -> dict[str, str]:
+    """Each test of a file with its syntax tree."""
+    return {name: ast.dump(function) for name, function in _tests(text)}
+
+
+def _tests(text: str) -> Iterable[tuple[str, _Function]]:
+    return (one for one in _walk(text, "::") if one[1].name.startswith("test"))
+
+
+def _walk(text: str, joiner: str) -> Iterable[tuple[str, _Function]]:
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError):
-        return {}
-    found: dict[str, str] = {}
+        return
     queue: list[tuple[str, ast.stmt]] = [("", node) for node in tree.body]
     while queue:
         prefix, node = queue.pop(0)
         if isinstance(node, _Function):
-            found[prefix + node.name] = ast.dump(node)
+            yield prefix + node.name, node
         elif isinstance(node, ast.ClassDef):
-            queue += [(f"{prefix}{node.name}.", inner) for inner in node.body]
+            queue += [(f"{prefix}{node.name}{joiner}", inner) for inner in node.body]
         elif isinstance(node, (ast.If, ast.Try)):
             queue += [(prefix, inner) for inner in ast.iter_child_nodes(node) if isinstance(inner, ast.stmt)]
-    return found
 
 
 def changed_tests(before: str, after: str) -> list[str]:
     """Names of tests that were there and say something else now."""
-    old = {name: ast.dump(function) for name, function in _tests(before)}
-    return [name for name, function in _tests(after) if name in old and old[name] != ast.dump(function)]
+    old = tests_of(before)
+    return [name for name, said in tests_of(after).items() if old.get(name, said) != said]
 
 
 def tests_about(texts: Mapping[str, str], names: Iterable[str], *, most: int) -> list[tuple[str, str]]:
@@ -66,20 +77,6 @@ def tests_about(texts: Mapping[str, str], names: Iterable[str], *, most: int) ->
                 if len(found) == most:
                     return found
     return found
-
-
-def _tests(text: str) -> Iterable[tuple[str, _Function]]:
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError):
-        return
-    queue: list[tuple[str, ast.stmt]] = [("", node) for node in tree.body]
-    while queue:
-        prefix, node = queue.pop(0)
-        if isinstance(node, _Function) and node.name.startswith("test"):
-            yield prefix + node.name, node
-        elif isinstance(node, ast.ClassDef):
-            queue += [(f"{prefix}{node.name}::", inner) for inner in node.body]
 
 
 def uses_nothing_of(text: str, test: str, owned: Iterable[str]) -> bool:

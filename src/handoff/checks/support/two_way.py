@@ -8,6 +8,7 @@ from handoff.base.record import TYPE_CHECKING
 from handoff.checks.assertions.assertions import read_tests
 from handoff.checks.findings import Finding, first_line, named_finding
 from handoff.checks.results import ASSERTION, COLLECTION, MISSING, PASSED, SKIPPED
+from handoff.checks.support.subjects import tests_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -79,25 +80,8 @@ def find_neighbours(changes: Iterable[FileChange], allowed: str) -> list[Finding
 def _shapes(path: str, text: str) -> dict[str, str]:
     """Each test of a file with what it says, whatever its layout."""
     return (
-        _tests(text) if path.endswith(".py") else {name: facts.body for name, facts in read_tests(path, text).items()}
+        tests_of(text) if path.endswith(".py") else {name: facts.body for name, facts in read_tests(path, text).items()}
     )
-
-
-def _tests(text: str) -> dict[str, str]:
-    """Each test of a file with its syntax tree."""
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError):
-        return {}
-    found: dict[str, str] = {}
-    queue: list[tuple[str, ast.stmt]] = [("", node) for node in tree.body]
-    while queue:
-        prefix, node = queue.pop(0)
-        if isinstance(node, _Function) and node.name.startswith("test"):
-            found[prefix + node.name] = ast.dump(node)
-        elif isinstance(node, ast.ClassDef):
-            queue += [(f"{prefix}{node.name}::", inner) for inner in node.body]
-    return found
 
 
 def find_lost_constants(changes: Iterable[FileChange]) -> list[Finding]:
@@ -149,4 +133,4 @@ def find_fewer(before: Mapping[str, int], after: Mapping[str, int]) -> list[Find
 
 def asserts_plainly(text: str, test: str) -> bool:
     """Whether a test's own text holds assert statements."""
-    return "Assert(" in _tests(text).get(test, "")
+    return "Assert(" in tests_of(text).get(test, "")

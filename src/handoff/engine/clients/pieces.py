@@ -73,7 +73,7 @@ def take(piece: Piece, text: str) -> Edited:
 
 def _put_tools(piece: Piece, text: str, known: Piece | None) -> Edited:
     text = text if text.strip() else "{}\n"
-    value = _object(piece.path, text)
+    value = settings_files.json_object(piece.path, text)
     container = value.get(piece.key, {})
     if not isinstance(container, dict):
         raise UserError(f"{piece.path}: '{piece.key}' is not a JSON object.", "Fix the file; nothing was changed.")
@@ -94,7 +94,7 @@ def _put_tools(piece: Piece, text: str, known: Piece | None) -> Edited:
 def _take_tools(piece: Piece, text: str) -> Edited:
     if not text.strip():
         return Edited(text)
-    _object(piece.path, text)
+    settings_files.json_object(piece.path, text)
     held = json_edit.find(text, piece.key)
     there = json_edit.find(text, piece.key, _NAME)
     if held is None or there is None:
@@ -106,16 +106,6 @@ def _take_tools(piece: Piece, text: str) -> Edited:
     if held is not None and not held.value:
         text = json_edit.cut(text, text.index("{"), lambda one: one.key == piece.key)
     return Edited(text)
-
-
-def _object(path: str, text: str) -> dict[str, object]:
-    try:
-        value = json.loads(text)
-    except ValueError as error:
-        raise UserError(f"{path} is not valid JSON: {error}.", "Fix the file; nothing was changed.") from error
-    if not isinstance(value, dict):
-        raise UserError(f"{path} does not hold a JSON object.", "Fix the file; nothing was changed.")
-    return value
 
 
 # --- a block between marks, and one line ----------------------------------------------------------

@@ -222,18 +222,23 @@ def _add_entry(text: str, event: str, entry: dict[str, Any]) -> str:
 
 def _check(path: str, text: str, wanted: dict[str, Any]) -> None:
     """Refuse a file we cannot understand before anything is written."""
+    hooks = json_object(path, text).get("hooks", {})
+    if not isinstance(hooks, dict):
+        raise UserError(f"{path}: 'hooks' is not a JSON object.", "Fix the file; nothing was changed.")
+    for event in wanted:
+        if not isinstance(hooks.get(event, []), list):
+            raise UserError(f"{path}: 'hooks.{event}' is not a list.", "Fix the file; nothing was changed.")
+
+
+def json_object(path: str, text: str) -> dict[str, Any]:
+    """The settings in a file; an error that names it where they are none."""
     try:
         value = json.loads(text)
     except ValueError as error:
         raise UserError(f"{path} is not valid JSON: {error}.", "Fix the file; nothing was changed.") from error
     if not isinstance(value, dict):
         raise UserError(f"{path} does not hold a JSON object.", "Fix the file; nothing was changed.")
-    hooks = value.get("hooks", {})
-    if not isinstance(hooks, dict):
-        raise UserError(f"{path}: 'hooks' is not a JSON object.", "Fix the file; nothing was changed.")
-    for event in wanted:
-        if not isinstance(hooks.get(event, []), list):
-            raise UserError(f"{path}: 'hooks.{event}' is not a list.", "Fix the file; nothing was changed.")
+    return value
 
 
 def _top(text: str) -> int:

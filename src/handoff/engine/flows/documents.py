@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 from handoff.base import files
 from handoff.base.clock import stamp
 from handoff.base.errors import HandoffError
@@ -13,6 +11,7 @@ from handoff.checks.assertions.hollow import asks_nothing
 from handoff.feature import documents, folder
 from handoff.feature.plan import edit
 from handoff.feature.plan import plan as plans
+from handoff.git.plumbing.beneath import Beneath
 
 if TYPE_CHECKING:
     from handoff.board.tasks.flows import Flow
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
 STATE = "STATE.md"
 PROVES_NOTHING = "check-proves-nothing"
 _NAMES = (*folder.DOCUMENTS, "DECISIONS.md")
+_MOST_BYTES = 4_000_000
 
 
 def feature_of(app: App, flow: Flow) -> folder.Feature:
@@ -33,25 +33,27 @@ def text(app: App, flow: Flow, name: str) -> str:
     return folder.optional_document(feature_of(app, flow), name) or ""
 
 
-def _there(flow: Flow, name: str) -> str:
-    return os.path.join(flow.workspace, PROJECT_FOLDER, "features", flow.feature, name)
+def _there(flow: Flow, name: str = "") -> str:
+    """Where a document lies below the top of the workspace."""
+    return "/".join(filter(None, (PROJECT_FOLDER, "features", flow.feature, name)))
 
 
 def bring(app: App, flow: Flow) -> None:
-    """Put the person's documents into the workspace; what a session left there before is overwritten."""
+    """Put the person's documents into the workspace; what a session left there before, links too, is replaced."""
     if not flow.feature:
         return
-    files.make_folder(os.path.dirname(_there(flow, STATE)))
     feature = feature_of(app, flow)
-    for name in _NAMES:
-        if feature.has(name):
-            files.write_atomic(_there(flow, name), files.read_bytes(feature.file(name)))
+    with Beneath(flow.workspace) as inside:
+        inside.make_folders(_there(flow))
+        for name in _NAMES:
+            if feature.has(name):
+                inside.write(_there(flow, name), files.read_bytes(feature.file(name)))
 
 
 def read(flow: Flow, name: str) -> str:
-    """A document as the session left it."""
-    path = _there(flow, name)
-    return files.read_text(path) if os.path.isfile(path) else ""
+    """A document as the session left it; a link is none, for it would be read with the person's rights."""
+    with Beneath(flow.workspace) as inside:
+        return files.as_text(name, inside.read(_there(flow, name), most=_MOST_BYTES))
 
 
 def current_step(app: App, flow: Flow) -> tuple[plans.Step, str] | None:
@@ -64,7 +66,9 @@ def current_step(app: App, flow: Flow) -> tuple[plans.Step, str] | None:
 
 
 def is_written(name: str, words: str) -> bool:
-    """Whether a document says something of its own."""
+    """Whether a document says something of its own: neither emptied, nor headings alone, nor as it was laid out."""
+    if all(line.startswith("#") or not line.strip() for line in words.splitlines()):
+        return False
     return documents.readiness(name, words) not in (documents.SCAFFOLD, documents.MISSING)
 
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
-
-from handoff.base.files import read_text
+from handoff.base.files import as_text
 from handoff.base.ids import on_one_line
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.checks.judge import NOT_A_TEST, TEST_CHANGED
 from handoff.engine.flows.state import DOCUMENTS, owned_patterns
 from handoff.engine.proof import test_runs
 from handoff.git.ownership.ownership import Ownership
+from handoff.git.plumbing.beneath import Beneath
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
 
 OUTSIDE, NOTHING_CHANGED = "outside", "nothing-changed"
 _SHOWN = 20
+_MOST_BYTES = 1_000_000
 
 
 class PhaseFault(Record):
@@ -71,10 +71,10 @@ def look(state: FlowState) -> tuple[PhaseWork, list[PhaseFault]]:
 
 
 def _report(state: FlowState) -> str:
-    """The report as it lies there, whether git ignores it or not; a link out of the workspace is none."""
-    path, top = os.path.join(state.flow.workspace, state.phase.report), os.path.realpath(state.flow.workspace)
-    inside = os.path.realpath(path) == os.path.join(top, state.phase.report)
-    return read_text(path) if inside and os.path.isfile(path) else ""
+    """The report as it lies there, whether git ignores it or not; a link, or one on the way, is none."""
+    name = state.phase.report
+    with Beneath(state.flow.workspace) as inside:
+        return as_text(name, inside.read(name, most=_MOST_BYTES))
 
 
 def _out_of_scope(state: FlowState, outside: Sequence[str]) -> list[PhaseFault]:

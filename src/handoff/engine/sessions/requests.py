@@ -19,7 +19,7 @@ from handoff.engine.tasks.manifests.fields import path_problem, plain_path
 from handoff.engine.workspaces import task_clones
 from handoff.engine.workspaces.baton import PATH_ASKED
 from handoff.git.ownership.ownership import Ownership
-from handoff.git.ownership.patterns import EXACT
+from handoff.git.ownership.patterns import EXACT, written
 from handoff.git.workspaces.workspaces import write_workspace
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from handoff.store.database import Store
 
 WANTED, GRANTED, ASKED = "path.wanted", "path.granted", PATH_ASKED
-_NEVER = (".git", ".handoff/", ".worktreeinclude")  # what git, forges and handoff obey is a person's to give
+_NEVER = (".git", ".handoff", ".worktreeinclude")  # what git, forges and handoff obey, in any folder and any case
 _MOST = 100_000
 
 
@@ -81,7 +81,7 @@ def request_path(app: App, held: CurrentClaim, *, path: str, reason: str) -> str
     task = tasks.get(app.database, key=held.task.key)
     if Ownership.parse(task.patterns).covers(path) or not task.patterns:
         return f"'{path}' is yours already."
-    may = task.kind == tasks.SUB_TASK and not path.startswith(_NEVER)
+    may = task.kind == tasks.SUB_TASK and not any(part.lower().startswith(_NEVER) for part in path.split("/"))
     owner = _owner(app.database, task, path)
     if may and owner is None and _grant(app, task, held, path, reason):
         return f"'{path}' is yours now: nobody else owns it."
@@ -121,11 +121,15 @@ def _owner(store: Store, task: Task, path: str) -> Task | None:
 
 
 def _grant(app: App, task: Task, held: CurrentClaim, path: str, reason: str) -> bool:
-    """The row first: what it owns decides; then the clone and the session's own permissions follow."""
+    """The row first: what it owns decides; then the clone and the session's own permissions follow.
+
+    A path is asked for, so a path is given: `**` is the file of that name, never the pattern.
+    """
+    pattern = written(EXACT, path)
     with app.database.transaction() as transaction:
         if _owner(transaction, task, path) is not None:
             return False  # somebody asked at the same moment
-        task = leases.widen(transaction, key=task.key, fence=held.fence, owns=(*task.patterns, path))
+        task = leases.widen(transaction, key=task.key, fence=held.fence, owns=(*task.patterns, pattern))
         journal.append(transaction, GRANTED, task=task, session=held.session, path=path, reason=reason)
     clone = task_clones.of_task(app, task)
     if clone is not None:
@@ -134,7 +138,7 @@ def _grant(app: App, task: Task, held: CurrentClaim, path: str, reason: str) -> 
     given = folders.text_of(folder, folders.PERMISSIONS) if folder and os.path.isdir(folder) else ""
     if given:
         patterns, empty, whole = given.partition("\n\n")
-        folders.put(folder, folders.PERMISSIONS, f"{patterns}\n{path}{empty}{whole}")
+        folders.put(folder, folders.PERMISSIONS, f"{patterns}\n{pattern}{empty}{whole}")
     views.refresh_or_tell(app, task.project, f"{path} belongs to {task.label} now")
     return True
 

@@ -99,6 +99,13 @@ class Beneath:
         folder, last = self.place(name)
         os.mkdir(last, dir_fd=folder)
 
+    def make_folders(self, name: str) -> None:
+        """The folder and those above it; what stands in their place and is none, gives way."""
+        if name and not self.is_folder(name):
+            self.make_folders(name.rpartition("/")[0])
+            self.remove(name)
+            self.make_folder(name)
+
     def make_link(self, words: str, name: str) -> None:
         """A link that says `words`."""
         folder, last = self.place(name)

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from handoff.agents.contract import FAILED, OK, AgentOutcome
 from handoff.base.errors import HandoffError, UserError
-from handoff.base.files import read_text
+from handoff.base.files import as_text
 from handoff.base.ids import slug
 from handoff.base.markdown import first_sentence, render
 from handoff.base.record import TYPE_CHECKING
@@ -27,6 +27,7 @@ from handoff.engine.tasks.splitting.verify import verify_words
 from handoff.engine.workspaces import task_clones
 from handoff.engine.workspaces.workspaces import remove_workspace
 from handoff.git.plumbing import find_top
+from handoff.git.plumbing.beneath import Beneath
 
 if TYPE_CHECKING:
     from handoff.board.tasks.batches import Batch
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 FILE = "handoff-split.toml"
 """What a planner writes, at the top of its clone."""
+_MOST_BYTES = 200_000
 OPENED = "split.opened"
 _SHOWN_HUBS = 8
 _LONGEST_ID = 40
@@ -121,14 +123,16 @@ def decide(app: App, ended: EndedSession) -> AgentOutcome | None:
     """A planner that ended well has written a sound manifest, which a person is asked about; anything else is an attempt."""
     if not ended.holds or not faults.is_attempt(ended.outcome) or ended.outcome.kind != OK:
         return None
-    path = os.path.join(ended.workspace, FILE)
     try:
-        text = read_text(path)
+        with Beneath(ended.workspace) as inside:  # a link would be read with the person's rights
+            text = as_text(FILE, inside.read(FILE, most=_MOST_BYTES))
+        if not text:
+            return _again(app, ended, f"it wrote no {FILE}, or no plain file below {_MOST_BYTES:,} bytes")
         found = verify_words(app, find_project(app, name=ended.task.project), FILE, text)
     except HandoffError as error:
         return _again(app, ended, f"{error.message} {error.hint}".strip())
-    except OSError:
-        return _again(app, ended, f"it wrote no {FILE}")
+    except OSError as error:
+        return _again(app, ended, f"its {FILE} cannot be read: {error.strerror}")
     names = ", ".join(sub.id for sub in found.sub_tasks)
     question = (
         f"Split into {len(found.sub_tasks)} parts ({names})? Yes starts them; change the manifest, or say how instead."

@@ -62,9 +62,8 @@ def open_request(app: App, *, top: str, branch: str, commit: str, base: str, tit
     address = git(top, "remote", "get-url", remote, environment=app.git_environment).text.strip()
     push = ["git", "push", remote, f"{commit}:refs/heads/{branch}"]
     pushed = _run(app, top, push)
-    if (
-        pushed.code and "cannot run" in pushed.error_text
-    ):  # our own guard's hook, taken out with the last batch between git's two looks
+    if pushed.code and "cannot run" in pushed.error_text:
+        # Our own guard's hook was taken out with the last batch, between git's two looks at it.
         pushed = _run(app, top, push)
     if pushed.code:
         raise UserError(

@@ -149,3 +149,12 @@ def test_a_step_of_the_plan_is_what_the_planner_is_asked_to_split(ground):
     said = ground.cli("split", "--step", "2", *ground.words, code=1)
     assert "is blocked" in said.out
     assert "has no step 9" in ground.cli("split", "--step", "9", *ground.words, code=1).err
+
+
+def test_a_plan_that_is_a_link_is_no_plan_and_shows_nothing_of_where_it_points(ground, tmp_path):
+    secret = tmp_path / "key"
+    secret.write_text("[[sub_task]]\nid = 'PRIVATE'\n")
+    ground.script(PLAN, {"run": f"ln -s {secret} handoff-split.toml"}, DONE)
+    said = ground.split(code=1)
+    assert "it wrote no handoff-split.toml" in said.out + said.err
+    assert "PRIVATE" not in said.out + said.err + ground.cli("log", PLAN).out

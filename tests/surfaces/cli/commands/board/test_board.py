@@ -136,6 +136,17 @@ def test_on_a_real_terminal_it_says_yes_shows_control_characters_and_leaves_ever
     assert "The board needs a terminal." in cli("board", code=1).err
 
 
+def test_it_ends_when_its_terminal_is_gone_though_no_signal_came(cli, repo):
+    environment = {**cli.full_environment(), "TERM": "xterm-256color"}
+    screen = Screen(cli.command("board"), cwd=repo.path, env=environment)
+    try:
+        screen.until("q quit")
+        screen.hang_up()
+        screen.process.wait(timeout=30)
+    finally:
+        screen.close()
+
+
 def test_two_keys_take_the_newest_operation_back_and_one_does_not(cli, repo, monkeypatch):
     repo.write("a.txt", "one\n")
     cli("safe-commit", "-m", "add a", "--", "a.txt")

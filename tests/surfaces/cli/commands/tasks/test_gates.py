@@ -26,6 +26,8 @@ def baton(cli) -> str:
 
 def test_an_edited_text_reaches_the_next_session(cli, asked):
     asked()
+    for answer in (cli("gate", "list", "--json").json[0], cli("gate", "show", "login", "--json").json):
+        assert (answer["task"], answer["project"]) == ("login", "repo")
     shown = cli("gate", "show", "login").out
     assert "Is this the spec?" in shown
     assert "The old spec." in shown

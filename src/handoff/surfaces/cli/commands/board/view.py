@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shlex
 import signal
+import sys
 from contextlib import suppress
 
 from rich.segment import Segment
@@ -98,12 +99,14 @@ class BoardApp(App[None]):
         """Set from outside when there is nothing more to stay for."""
         self._rung = len(state.feed.order[NEEDS])
         self._named = ""
+        self._on_terminal = False
 
     def compose(self) -> ComposeResult:
         yield self.view
 
     def on_mount(self) -> None:
         self.view.focus()
+        self._on_terminal = not self.is_headless and sys.stdin.isatty()
         self.set_interval(EVERY_SECONDS, self.tick)
         for number in (signal.SIGTERM, signal.SIGHUP):
             with suppress(NotImplementedError, RuntimeError, ValueError):
@@ -114,6 +117,9 @@ class BoardApp(App[None]):
         state = self.state
         if self.over:
             self.exit()
+            return
+        if self._on_terminal and not sys.stdin.isatty():
+            self.leave()  # the window is gone and no signal came: reading from it would never end
             return
         try:
             state.feed.look()

@@ -210,7 +210,8 @@ def _resume(ctx: Context, arguments: argparse.Namespace) -> int:
     gone = stop_files.resume(ctx.app, **scope)
     _show_stop(ctx, scope["project"])
     ctx.out.data({**scope, "resumed": gone})
-    ctx.out.line(f"{_in_words(scope)} {'goes on' if gone else 'was not stopped'}.".capitalize())
+    words = f"{_in_words(scope)} {'goes on' if gone else 'was not stopped'}."
+    ctx.out.line(words[:1].upper() + words[1:])  # names keep their case
     return 0
 
 

@@ -27,7 +27,7 @@ def _gates_arguments(parser: Parser) -> None:
 
 def _gates(ctx: Context, arguments: argparse.Namespace) -> None:
     found = admin.waiting(ctx.app, project=chosen_project(ctx, arguments), include_ended=arguments.include_ended)
-    ctx.out.data([{"project": item.project, "task": item.task, **item.gate.shown()} for item in found])
+    ctx.out.data([{**item.gate.shown(), "project": item.project, "task": item.task} for item in found])
     now = ctx.app.clock.now()
     for item in found:
         gate = item.gate
@@ -152,7 +152,7 @@ def _gate(ctx: Context, arguments: argparse.Namespace) -> None:
 def _show_gate(ctx: Context, task: Task) -> None:
     gate = admin.gate_of(ctx.app, task)
     code = gate.code if gate.state == "open" else ""
-    ctx.out.data({"task": task.label, "project": task.project, **gate.shown(), "code": code})
+    ctx.out.data({**gate.shown(), "task": task.label, "project": task.project, "code": code})
     ctx.out.line(gate.asked, "strong")
     ctx.out.lines(*gate.question.splitlines()[1:])
     who = f" by {gate.answered_by}" if gate.answered_by else ""
