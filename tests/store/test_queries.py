@@ -9,6 +9,7 @@ import sqlite3
 import psycopg
 
 import handoff
+from databases import KINDS
 from handoff.store import database as store
 from handoff.store import migrate
 from handoff.store.postgres import in_postgres_words
@@ -38,7 +39,16 @@ def test_every_query_has_a_verb_a_noun_and_a_line_of_meaning():
 
 
 def test_every_query_is_used():
-    assert set(store.load_queries()) - _used_names() == set()
+    own = {name for kind in KINDS for name in store.parse_queries(store.read_sql(f"words_{kind}.sql"))}
+    assert (set(store.load_queries()) | own) - _used_names() == set()
+
+
+def test_what_only_one_database_understands_has_the_same_names_and_a_line_of_meaning():
+    texts = [store.parse_queries(store.read_sql(f"words_{kind}.sql")) for kind in KINDS]
+    assert {name for name in texts[0] if not name.startswith("make_")} == set(texts[1]) - {"allow_bitmaps"}
+    for text in texts:
+        assert all(re.match(r"-- [a-z]", statement) for statement in text.values())
+    assert store.Statements("sqlite")["search_events"] != store.Statements("postgres")["search_events"]
 
 
 def test_both_databases_understand_every_query(place):

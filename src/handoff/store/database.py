@@ -169,6 +169,18 @@ def load_queries() -> dict[str, str]:
     return parse_queries(read_sql("queries.sql"))
 
 
+class Statements(dict[str, str]):
+    """The statements of one kind of database: those both understand, and once one is asked for, those of this kind alone."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(load_queries())
+        self._own = f"words_{kind}.sql"
+
+    def __missing__(self, name: str) -> str:
+        self.update(parse_queries(read_sql(self._own)))
+        return {**self}[name]
+
+
 def parse_queries(text: str) -> dict[str, str]:
     """Named queries of one text: `-- name: verb_noun`, one line of meaning, the statement."""
     found: dict[str, str] = {}

@@ -16,7 +16,9 @@ _ITS_OWN = (
     "executor",
     "offer",
     "watched",
-)  # a clock belongs to its database, a supervisor to the one it works on
+    "search_mark",
+    "transcript",
+)  # what is searched is read anew; a clock belongs to its database, a supervisor to the one it works on
 _LEASES = {"task": ("lease_until", "held_since")}
 _MANY = 500
 

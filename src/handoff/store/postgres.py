@@ -11,9 +11,9 @@ from handoff.store.database import (
     PATIENCE_SECONDS,
     POSTGRES,
     OpenTransaction,
+    Statements,
     TransactionBlock,
     busy_conflict,
-    load_queries,
     unfit,
     upgrade_conflict,
 )
@@ -59,6 +59,15 @@ _TELL = (
     "DROP TRIGGER IF EXISTS tell_journal ON event",
     "CREATE TRIGGER tell_journal AFTER INSERT ON event FOR EACH STATEMENT EXECUTE FUNCTION tell_journal()",
 )
+# Words have their own tables: what they are made of is said by the index of words (board/events/words.py).
+_WORDS = tuple(
+    statement
+    for table, key in (("event_words", "seq"), ("transcript_words", "key"))
+    for statement in (
+        f"CREATE TABLE IF NOT EXISTS {table} ({key} BIGINT PRIMARY KEY, words tsvector NOT NULL)",
+        f"CREATE INDEX IF NOT EXISTS {table}_found ON {table} USING gin (words)",
+    )
+)
 _READ = f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {_FACTS}".encode()
 
 
@@ -92,7 +101,7 @@ class PostgresDatabase:
         self._listening = False
         self._steps = steps
         self._version = steps[-1].number if steps else migrate.VERSION
-        self._texts = load_queries()
+        self._texts = Statements(POSTGRES)
         self._queries: dict[str, bytes] = {}
         self._connection = self._connect()
         try:
@@ -165,7 +174,7 @@ class PostgresDatabase:
                     for statement in migrate.statements(step.text):
                         connection.execute(in_postgres_words(statement))
             journal = connection.execute("SELECT to_regclass('event') AS journal").fetchone()
-            for statement in _TELL if journal and journal["journal"] else ():
+            for statement in (*_TELL, *_WORDS) if journal and journal["journal"] else ():
                 connection.execute(statement.encode())
             connection.execute("DELETE FROM schema_version")
             connection.execute("INSERT INTO schema_version VALUES (%s)", [self._version])

@@ -590,11 +590,19 @@ VALUES (:at, :kind, :project, :task, :task_id, :batch, :session, :fence, :body)
 
 -- name: read_events
 -- the journal after a line
-SELECT * FROM event WHERE seq > :since AND (:project = '' OR project = :project) ORDER BY seq LIMIT :limit
+SELECT * FROM event WHERE seq > :since ORDER BY seq LIMIT :limit
+
+-- name: read_project_events
+-- the journal of a project after a line
+SELECT * FROM event WHERE project = :project AND seq > :since ORDER BY seq LIMIT :limit
 
 -- name: read_last_events
--- the end of the journal, newest first
-SELECT * FROM event WHERE (:project = '' OR project = :project) ORDER BY seq DESC LIMIT :limit
+-- the journal before a line, newest first
+SELECT * FROM event WHERE seq < :before ORDER BY seq DESC LIMIT :limit
+
+-- name: read_last_project_events
+-- the journal of a project before a line, newest first
+SELECT * FROM event WHERE project = :project AND seq < :before ORDER BY seq DESC LIMIT :limit
 
 -- name: last_event
 -- how far the journal goes
@@ -934,3 +942,34 @@ SELECT * FROM hold WHERE until > :now ORDER BY at
 -- a task that has ended is not held
 DELETE FROM hold WHERE kind = 'task' AND NOT EXISTS (
     SELECT 1 FROM task WHERE CAST(task.key AS TEXT) = hold.name AND task.ended_at IS NULL)
+
+-- name: get_search_mark
+-- how far the index of words has come
+SELECT seq FROM search_mark WHERE name = :name
+
+-- name: add_search_mark
+-- the index of words begins
+INSERT INTO search_mark (name, seq) VALUES (:name, 0) ON CONFLICT (name) DO NOTHING
+
+-- name: move_search_mark
+-- the index of words has come further, unless somebody else brought it there
+UPDATE search_mark SET seq = :seq WHERE name = :name AND seq = :before
+
+-- name: count_unread_events
+-- how many lines of the journal the index of words does not know
+SELECT count(*) AS count FROM event WHERE seq > :since
+
+-- name: list_unread_sessions
+-- ended sessions of agents on a host whose words are not in the index, the newest first
+SELECT * FROM session WHERE host = :host AND ended_at IS NOT NULL AND kind = 'agent'
+AND NOT EXISTS (SELECT 1 FROM transcript WHERE transcript.session = session.id)
+ORDER BY ended_at DESC LIMIT :limit
+
+-- name: add_transcript
+-- one piece of what a session said is known
+INSERT INTO transcript (session, part, project, task, agent, host, at, seq)
+VALUES (:session, :part, :project, :task, :agent, :host, :at, :seq) ON CONFLICT (session, part) DO NOTHING RETURNING *
+
+-- name: prune_transcripts
+-- forget what sessions that ended before a moment said
+DELETE FROM transcript WHERE at < :before

@@ -115,6 +115,7 @@ CREATE TABLE session (
     ending TEXT NOT NULL DEFAULT ''
 );
 CREATE INDEX session_live ON session (host) WHERE ended_at IS NULL;
+CREATE INDEX session_ended ON session (host, ended_at) WHERE ended_at IS NOT NULL;
 CREATE INDEX session_idle ON session (seen_at) WHERE ended_at IS NULL AND task IS NULL;
 
 -- What waits for a person's yes or no.
@@ -165,6 +166,7 @@ CREATE TABLE event (
     body TEXT NOT NULL
 );
 CREATE INDEX event_of_task ON event (task, seq) WHERE task IS NOT NULL;
+CREATE INDEX event_of_project ON event (project, seq);
 
 -- Messages for a supervisor that may not be running.
 CREATE TABLE inbox (
@@ -326,3 +328,23 @@ CREATE TABLE hold (
     until DOUBLE PRECISION NOT NULL,
     PRIMARY KEY (kind, name, host)
 );
+
+-- How far the index of words has come in the journal. Writers of the journal do not wait for it: it follows them.
+CREATE TABLE search_mark (
+    name TEXT PRIMARY KEY,
+    seq BIGINT NOT NULL
+);
+
+-- Which pieces of what sessions said are in the index of words; the words themselves are in the session's folder on its host.
+CREATE TABLE transcript (
+    key INTEGER PRIMARY KEY AUTOINCREMENT,
+    session TEXT NOT NULL,
+    part BIGINT NOT NULL,
+    project TEXT NOT NULL,
+    task BIGINT,
+    agent TEXT NOT NULL,
+    host TEXT NOT NULL,
+    at DOUBLE PRECISION NOT NULL,
+    seq BIGINT NOT NULL
+);
+CREATE UNIQUE INDEX transcript_parts ON transcript (session, part);

@@ -13,9 +13,9 @@ from handoff.store.database import (
     PATIENCE_SECONDS,
     SQLITE,
     OpenTransaction,
+    Statements,
     TransactionBlock,
     busy_conflict,
-    load_queries,
     unfit,
     upgrade_conflict,
 )
@@ -114,7 +114,7 @@ class SqliteDatabase:
         self._mark = -1
         self._steps = steps
         self._version = steps[-1].number if steps else migrate.VERSION
-        self._queries = load_queries()
+        self._queries = Statements(SQLITE)
         if VERSION_INFO < _OLDEST:
             raise MissingPackage(
                 f"SQLite {driver.sqlite_version} is too old: handoff needs 3.35 or newer.", "pysqlite3"
@@ -282,6 +282,10 @@ class SqliteDatabase:
             return UserError(
                 f"Cannot use {self.place}: {text}.",
                 "Check who owns the folder and whether it may be written, or set HANDOFF_HOME. Nothing was changed.",
+            )
+        if "no such module" in text:
+            return MissingPackage(
+                f"The SQLite {driver.sqlite_version} of this Python cannot search: it has no FTS5.", "pysqlite3"
             )
         if "not a database" in text or "malformed" in text:
             from handoff.store.leftovers import way_back

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 
 LIMIT = 1000
+NEWEST = 1 << 62
+"""The number no line ever has: everything stands before it."""
 
 
 class Event(Record):
@@ -74,12 +76,17 @@ def append(
 
 def since(store: Store, *, seq: int = 0, project: str = "", limit: int = LIMIT) -> list[Event]:
     """The lines after `seq`. Writers take turns, so no line ever appears behind one that was read."""
-    return fetch_all(store, event_of, "read_events", since=seq, project=project, limit=limit)
+    if project:
+        return fetch_all(store, event_of, "read_project_events", since=seq, project=project, limit=limit)
+    return fetch_all(store, event_of, "read_events", since=seq, limit=limit)
 
 
-def last(store: Store, *, project: str = "", limit: int = 20) -> list[Event]:
-    """The end of the journal, in order."""
-    return fetch_all(store, event_of, "read_last_events", project=project, limit=limit)[::-1]
+def last(store: Store, *, project: str = "", limit: int = 20, before: int = NEWEST) -> list[Event]:
+    """The end of the journal, or what stands before a line, in order."""
+    if project:
+        asked = {"project": project, "before": before, "limit": limit}
+        return fetch_all(store, event_of, "read_last_project_events", **asked)[::-1]
+    return fetch_all(store, event_of, "read_last_events", before=before, limit=limit)[::-1]
 
 
 def of_task(store: Store, *, key: int, seq: int = 0) -> list[Event]:

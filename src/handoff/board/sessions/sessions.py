@@ -77,6 +77,11 @@ def at_work(store: Store, *, project: str = "", limit: int = LIMIT) -> list[Sess
     return fetch_all(store, Session, "list_sessions_at_work", project=project, limit=limit)
 
 
+def unread(store: Store, *, host: str, limit: int) -> list[Session]:
+    """Ended sessions of a host whose words the index does not know, the newest first."""
+    return fetch_all(store, Session, "list_unread_sessions", host=host, limit=limit)
+
+
 def end(store: Store, *, id: str, ending: str = "ended") -> bool:
     """The session is over. A task it still holds comes back when its lease ends; release it first if it is known."""
     with store.transaction() as transaction:

@@ -318,6 +318,7 @@ def prune(store: Store, *, before: float, project: str = "", dry_run: bool = Tru
                     transaction.execute(query, key=task.key)
             for query in ("prune_batches", "prune_flows", "prune_sessions", "prune_inbox", "prune_incidents"):
                 transaction.execute(query, before=before)
+            transaction.execute("prune_transcripts", before=before)
             if found:
                 journal.append(transaction, "tasks.pruned", project=project, count=len(found))
     return found

@@ -24,7 +24,7 @@ from handoff.engine.supervisor import durable, phase_run
 from handoff.engine.supervisor import watchdog as supervisor_watchdog
 from handoff.engine.supervisor.news import News
 from handoff.engine.supervisor.notifications import Teller
-from handoff.engine.tasks import spending
+from handoff.engine.tasks import search, spending
 from handoff.engine.workspaces import publish, running
 
 if TYPE_CHECKING:
@@ -379,6 +379,7 @@ class Supervisor:
     def watchdog(self) -> None:
         """One round of the watchdog: silent sessions, due fan-ins, touched files."""
         supervisor_watchdog.look(self.app)
+        search.follow_beside(self.app)
         self._teller.start_round()
 
     def until(self) -> None:

@@ -67,6 +67,10 @@ _SECTIONS = {
     "Anything with an address": {
         "show": ("tasks.addresses", "show a task, batch, flow, gate or incident with its history"),
         "log": ("tasks.addresses", "show what happened, to all or to one address, and follow it"),
+        "search": (
+            "features.search",
+            "look for words in briefs, reports, notes, decisions, the journal and transcripts",
+        ),
         "retry": ("tasks.addresses", "let what is blocked try again: a task, the parts of a batch, a flow"),
         "pause": ("tasks.addresses", "let nothing new be taken: the project, a task, a batch, a flow or everything"),
         "resume": ("tasks.addresses", "let it be taken again"),
