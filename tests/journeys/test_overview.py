@@ -12,6 +12,7 @@ from handoff.surfaces.cli.overview import columns
 from handoff.surfaces.vocabulary import bar, cells, tally
 from relay import app, manifest
 from screen import Screen
+from scripts import handoff, write_script
 from workspaces import ready
 
 
@@ -130,3 +131,31 @@ def test_a_bar_shows_every_kind_and_fills_exactly_its_cells():
     for red in range(1, 60):
         assert sum(cells({"landed": 60 - red, "blocked": red, "gated": 1, "running": 200}, 13).values()) == 13
     assert tally({"landed": 6, "blocked": 1, "rest": 1}) == "6 landed, 1 blocked, 1 waiting of 8"
+
+
+def test_a_session_that_gave_up_after_a_red_check_failed_by_that_check_and_what_needs_me_is_no_idle_folder(cli, repo):
+    report = {"run": handoff("task", "done", "--summary", "made")}
+    cli("task", "add", "login", "Build it.", "--check", "test -s login.txt")
+    script = write_script(os.path.join(os.environ["HANDOFF_HOME"], "script.toml"), report)
+    for _ in range(3):
+        cli("session", "start", "login", "--agent", "scripted", "--with", script, code=1)
+    assert (
+        cli("show", "login", "--json").json["reason"] == "`test -s login.txt` is red (exit 1); that was attempt 3 of 3"
+    )
+    said = cli().out
+    assert "✗ login" in said
+    assert "Nothing waits" not in said
+
+
+def test_a_held_agent_says_why_and_when_it_goes_on_and_names_its_command_once(cli, repo, tmp_path):
+    client = tmp_path / "bin" / "claude"
+    client.parent.mkdir()
+    result = '{"type":"result","subtype":"success","is_error":true,"result":"Please run /login"}'
+    client.write_text(f"#!/bin/sh\necho '{result}'\nexit 1\n")
+    client.chmod(0o755)
+    cli.environment["PATH"] = f"{client.parent}:{os.environ['PATH']}"
+    cli("task", "add", "login", "Build it.")
+    cli("session", "start", "login", "--agent", "claude", code=1)
+    said = cli().out
+    assert "Please run /login; tried again in" in said
+    assert said.count("handoff agent retry claude") == 1

@@ -102,8 +102,8 @@ def _fence(abilities: Abilities, sandbox: str) -> str:
         layers.append("a hook before each edit")
     layers.append("the comparison with the ownership afterwards")
     layers.append(
-        f"for parts of a batch a clone inside {sandbox}"
+        f"a clone inside {sandbox}, unless the task is done in your checkout"
         if sandbox != NOTHING
-        else "for parts of a batch a clone, but no sandbox: this machine has none"
+        else "a clone, but no sandbox: this machine has none"
     )
     return ", ".join(layers)

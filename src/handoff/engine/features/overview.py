@@ -224,7 +224,7 @@ class Facts(Record):
             for one in self.incidents
         ]
         found += [
-            self._plain(HELD, one.name, one.at, one.words, self.run("agent retry", one.name, ""))
+            self._plain(HELD, one.name, one.at, self._held(one), self.run("agent retry", one.name, ""))
             for one in self.holds
             if one.kind == holds.AGENT
         ]
@@ -239,6 +239,11 @@ class Facts(Record):
             elif flow.state == flows.DONE and (flow.ended_at or 0.0) >= since:
                 found.append(self._ended(flow))
         return found
+
+    def _held(self, one: Hold) -> str:
+        """Why, and when it goes on by itself; the command stands beside it."""
+        trying = "one session tries it now" if one.session else f"tried again in {age(max(0.0, one.until - self.now))}"
+        return f"{one.reason.rstrip('. ')}; {trying}"
 
     def _standing(self, flow: Flow) -> list[OverviewItem]:
         shown, verb = (states.BLOCKED, "retry") if flow.state == flows.BLOCKED else (PAUSED, "resume")

@@ -54,7 +54,7 @@ def sort(outcome: AgentOutcome, *, agent: str, program: str) -> SortedFault:
         fix = f"It goes on by itself; sooner, if you know better: {program} agent retry {agent}"
         return SortedFault(PROVIDER, outcome.reason, fix, outcome.until)
     if outcome.kind == SERVICE:
-        fix = f"Log in to {agent} or mend it; it is tried again by itself, at once with: {program} agent retry {agent}"
+        fix = f"Log in to {agent} or fix it; it is tried again by itself, at once with: {program} agent retry {agent}"
         return SortedFault(PROVIDER, outcome.reason, outcome.fix or fix)
     if outcome.kind == NOT_READY:
         return SortedFault(GROUND, outcome.reason, outcome.fix)

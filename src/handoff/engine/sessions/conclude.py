@@ -139,8 +139,8 @@ def _reported(task: Task, claim: Claim, outcome: AgentOutcome) -> AgentOutcome:
 
 
 def _unreported(app: App, claim: Claim, task: Task, outcome: AgentOutcome, made_by: str) -> AgentOutcome:
-    if outcome.kind == OK:
-        outcome = _by_evidence(app, claim, task, outcome)
+    judge = _by_evidence if outcome.kind == OK else _with_refusal
+    outcome = judge(app, claim, task, outcome)
     if outcome.kind == OK:
         return outcome
     with app.database.transaction() as transaction:
@@ -157,6 +157,15 @@ def _unreported(app: App, claim: Claim, task: Task, outcome: AgentOutcome, made_
             leases.hand_back(transaction, task=held, reason=outcome.reason or outcome.kind)
         _tell(transaction, task, claim.session.id, outcome)  # in the same breath: no repeat counts an attempt twice
     return outcome
+
+
+def _with_refusal(app: App, claim: Claim, task: Task, outcome: AgentOutcome) -> AgentOutcome:
+    """A session whose report was refused and that then gave up failed for that reason, whatever its program said last."""
+    if outcome.kind != FAILED:
+        return outcome
+    events = journal.of_task(app.database, key=task.key)
+    refused = [event for event in events if event.kind == "task.rejected" and event.session == claim.session.id]
+    return outcome._replace(reason=evidence.refusal_words(refused[-1].body)) if refused else outcome
 
 
 def _settles(app: App, task: Task) -> bool:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from handoff.base.ids import on_one_line
 from handoff.base.light_json import loads
 from handoff.base.markdown import end_sentence
 from handoff.base.record import TYPE_CHECKING
 from handoff.board.events import journal
 from handoff.board.sessions import sessions
 from handoff.board.tasks import tasks
+from handoff.engine.proof.evidence import refusal_words
 
 if TYPE_CHECKING:
     from handoff.board.events.journal import Event
@@ -47,7 +47,7 @@ class News:
             return f"{name}: started with {session.agent if session and session.agent else 'a session'}"
         if event.kind == "task.rejected":
             self._told.add(event.task)
-            return f"{name}: not done: {_refused(event)}"
+            return f"{name}: not done: {refusal_words(event.body)}"
         if event.kind == "task.expired":
             why = "" if event.task in self._told else f": {reason}"
             self._told.discard(event.task)
@@ -72,11 +72,3 @@ class News:
         task = tasks.look_up(self._app.database, key=event.task) if event.task is not None else None
         landed = str(loads(task.evidence).get("landed") or "") if task is not None and task.evidence else ""
         return f" and landed as {landed[:_SHORT]}" if landed else ""
-
-
-def _refused(event: Event) -> str:
-    outside = event.body.get("outside") or ()
-    if outside:
-        return f"it changed files it does not own: {', '.join(map(on_one_line, outside[:5]))}"
-    check = event.body.get("check") or {}
-    return f"`{check.get('command')}` is {check.get('verdict')}" if check else "its check is red"

@@ -298,16 +298,16 @@ class Scan:
     def _add(self, names: list[str]) -> None:
         """Read the files into the store. One that cannot be read is left out and named, never a reason to stop.
 
-        git is given files that we have opened, not names: between its look at a name and its reading, a folder of the
-        session's could become a link to one of the person's.
+        git is given files that we have opened, not names: a folder on the way could become a link before it reads.
         """
         with Beneath(self.source.top) as files:
             for at in range(0, len(names), _AT_ONCE):
                 if self.told is not None:
                     self.told("Reading files into the snapshot", at, len(names))
                 self._add_some(files, names[at : at + _AT_ONCE])
-        # The times and sizes that tell the next look what changed: git reads for them, and keeps none of what it reads.
-        self._git("update-index", "-q", "--refresh")
+        if names:
+            # The times and sizes that tell the next look what changed: git reads for them, and keeps none of what it reads.
+            self._git("update-index", "-q", "--refresh")
 
     def _add_some(self, files: Beneath, names: Sequence[str]) -> None:
         lines: list[str] = []

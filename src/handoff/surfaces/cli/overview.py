@@ -159,7 +159,7 @@ def tell_relay(ctx: Context, found: Overview, coming_word: str = "Next") -> None
     needs, running, landed, coming = (found.of(section) for section in ("needs you", "running", "landed", "next"))
     if needs:
         ctx.out.line("Needs you", "warn")
-        folded = fold(needs)
+        folded, untold = fold(needs), needs
         wide, left = _widest([_group_names(group) for group in folded[:_NEEDS]]), _NEEDS
         for group in folded:
             text = _item_text(ctx, found, group, wide)
@@ -167,8 +167,8 @@ def tell_relay(ctx: Context, found: Overview, coming_word: str = "Next") -> None
             if left < 0:
                 break
             ctx.out.lines(*text.split("\n"))
-            needs = needs[len(group) :]
-        _tell_more(ctx, len(needs), "gate list" if needs and needs[0].look == "gated" else "task list")
+            untold = untold[len(group) :]
+        _tell_more(ctx, len(untold), "gate list" if untold and untold[0].look == "gated" else "task list")
     if running:
         ctx.out.line("Running", "strong")
         wide = _widest([item.address for item in running[:_RUNS]])
@@ -278,7 +278,7 @@ def _tell_beginning(ctx: Context, found: Overview | None) -> None:
         say(_row(ctx, "  Keep a feature's goal, plan and notes between sessions", f"{program} init my-feature"))
         say(_row(ctx, "  See it work in a scratch repository", f"{program} demo"))
     if found is None or not found.of("next"):
-        say(_row(ctx, "  Write a task down for a session", f"{program} dump --task ID --next 'what to do'"))
+        say(_row(ctx, "  Write a task down for a session", f"{program} task add ID 'what to do'"))
 
 
 def _row(ctx: Context, text: str, command: str, *, below: bool = False) -> str:

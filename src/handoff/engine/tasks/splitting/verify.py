@@ -128,7 +128,7 @@ class _Ground:
                 if self._is_there(path) or any(self.owners[id].covers(path) for id in (sub.id, *self.before[sub.id])):
                     continue
                 owner = self.owner(path)
-                fix = f"Let '{sub.id}' depend on '{owner}'." if owner else f"Let '{sub.id}' own it, or mend the check."
+                fix = f"Let '{sub.id}' depend on '{owner}'." if owner else f"Let '{sub.id}' own it, or fix the check."
                 whose = f"it is for '{owner}' to make" if owner else "nobody owns it"
                 said = f"the check needs {path}, which is not there, and {whose}"
                 yield Fault(("sub_tasks", index, "check"), said, fix)

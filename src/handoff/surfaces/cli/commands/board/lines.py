@@ -101,7 +101,7 @@ def _empty(state: BoardState) -> list[Line]:
         return [[("", "")], [(f" Nothing has the words '{state.filter}'. esc shows all.", "dim")]]
     program = state.feed.app.settings.program
     lines: list[Line] = [[("", "")], [(" Nothing waits, nothing runs.", "strong")], [("", "")]]
-    lines.append([(" Give it work:   ", ""), (f"{program} dump --task ID --next 'what to do' --check 'pytest'", "dim")])
+    lines.append([(" Give it work:   ", ""), (f"{program} task add ID 'what to do' --check 'pytest'", "dim")])
     if not state.feed.facts.supervisors:
         lines.append([(" Let it work:    ", ""), (f"{program} work --agent NAME", "dim")])
     return lines
