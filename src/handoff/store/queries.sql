@@ -137,6 +137,14 @@ UPDATE incident SET project = :new WHERE project = :old
 -- a project goes by another name
 UPDATE expense SET project = :new WHERE project = :old
 
+-- name: rename_project_in_token
+-- a project goes by another name
+UPDATE token SET project = :new WHERE project = :old
+
+-- name: rename_project_in_transcript
+-- a project goes by another name
+UPDATE transcript SET project = :new WHERE project = :old
+
 -- name: edit_task
 -- change what a task asks for while nobody works on it
 UPDATE task SET title = :title, brief = :brief, priority = :priority, not_before = :not_before, changed_at = :now
@@ -973,3 +981,24 @@ VALUES (:session, :part, :project, :task, :agent, :host, :at, :seq) ON CONFLICT 
 -- name: prune_transcripts
 -- forget what sessions that ended before a moment said
 DELETE FROM transcript WHERE at < :before
+
+-- name: add_token
+-- a token of somebody who calls over HTTP
+INSERT INTO token (id, name, scope, project, hash, made_at, made_by, until)
+VALUES (:id, :name, :scope, :project, :hash, :now, :by, :until) RETURNING *
+
+-- name: list_tokens
+-- all there ever were, in order
+SELECT * FROM token ORDER BY made_at, id
+
+-- name: get_token
+-- the token of an id
+SELECT * FROM token WHERE id = :id
+
+-- name: use_token
+-- when it was shown last
+UPDATE token SET used_at = :now WHERE id = :id
+
+-- name: withdraw_token
+-- it opens nothing any more
+UPDATE token SET withdrawn_at = :now, withdrawn_by = :by WHERE id = :id RETURNING *

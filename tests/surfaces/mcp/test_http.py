@@ -152,6 +152,19 @@ def test_without_a_token_or_with_an_old_or_foreign_one_nobody_is_answered(endpoi
     assert os.stat(path).st_mode & 0o777 == 0o600
 
 
+def test_a_token_that_steers_everything_opens_the_tools_and_a_smaller_one_does_not(endpoint, cli):
+    for words, status in (
+        (["--scope", "steer", "--all-projects"], 200),
+        (["--scope", "steer"], 403),
+        (["--scope", "answer", "--all-projects"], 403),
+        ([], 403),
+    ):
+        endpoint.token = cli("token", "new", "tool", *words, "--json").json["secret"]
+        assert endpoint.post()[0] == status, words
+        cli("token", "withdraw", "tool")
+        assert endpoint.post()[0] == 401
+
+
 def test_a_page_of_another_site_cannot_reach_it(endpoint):
     port = urlsplit(endpoint.url).port
     assert endpoint.post(host="evil.example")[0] == 421

@@ -22,6 +22,8 @@ _RENAMES = (
     "rename_project_in_flow",
     "rename_project_in_incident",
     "rename_project_in_expense",
+    "rename_project_in_token",
+    "rename_project_in_transcript",
 )
 
 

@@ -8,10 +8,12 @@ from hmac import compare_digest
 
 from handoff.agents import folder as folders
 from handoff.base.clock import boot_id
+from handoff.base.errors import Refused
 from handoff.base.files import create_exclusive, make_folder, read_text, remove, write_atomic
 from handoff.base.light_json import dumps, loads
 from handoff.base.process import start_of
-from handoff.base.record import TYPE_CHECKING
+from handoff.base.record import TYPE_CHECKING, Record
+from handoff.board import tokens
 from handoff.board.sessions import sessions
 
 if TYPE_CHECKING:
@@ -99,8 +101,17 @@ def person_token(app: App, *, rotate: bool = False) -> str:
     return read_text(path).strip()
 
 
-def identify(app: App, *, token: str, folder: str = "") -> Settings | None:
-    """Who calls with this token: the settings its tools work with; None for a token nobody has."""
+class HttpCaller(Record):
+    """Who calls over HTTP: by which name, what it may do, in which project (empty: all), and with which settings."""
+
+    name: str
+    scope: str
+    project: str
+    settings: Settings
+
+
+def caller_of(app: App, *, token: str) -> HttpCaller | None:
+    """Whose token it is: the person's own, or one that was made with `token new`; a session's token is for its tools alone."""
     who, _, secret = token.partition(".")
     if not secret:
         return None
@@ -108,7 +119,29 @@ def identify(app: App, *, token: str, folder: str = "") -> Settings | None:
         path = os.path.join(app.settings.home, _TOKEN)
         if not os.path.exists(path) or not _same(read_text(path).strip(), token):
             return None
-        return app.settings._replace(environment=_bare(app), folder=folder or app.settings.folder)
+        return HttpCaller(_PERSON, tokens.STEER, "", app.settings._replace(environment=_bare(app)))
+    found = tokens.check(app.database, token)
+    if found is None:
+        return None
+    named = {**_bare(app), "USER": f"token {found.name}"}  # so that the journal says who it was
+    return HttpCaller(found.name, found.scope, found.project, app.settings._replace(environment=named))
+
+
+def identify(app: App, *, token: str, folder: str = "") -> Settings | None:
+    """Who calls with this token: the settings its tools work with; None for a token nobody has."""
+    who, _, secret = token.partition(".")
+    if not secret:
+        return None
+    if who == _PERSON or who.startswith(tokens.MARK):
+        caller = caller_of(app, token=token)
+        if caller is None:
+            return None
+        if caller.scope != tokens.STEER or caller.project:
+            raise Refused(
+                f"The token '{caller.name}' is no key to the tools: they change things in every project.",
+                "Take: handoff token new NAME --scope steer --all-projects",
+            )
+        return caller.settings._replace(folder=folder or app.settings.folder)
     known = sessions.get(app.database, id=who)
     if known is None or known.ended_at is not None:
         return None

@@ -86,6 +86,9 @@ _SECTIONS = {
         "agent retry": ("agents.agents", "start an agent again that its provider or its ground holds"),
         "agent score": ("agents.score", "count which agent does which kind of work well here"),
         "mcp": ("agents.mcp", "serve the relay's tools to a client that speaks MCP"),
+        "token new": ("agents.tokens", "make a token with which a program may read, answer or steer over HTTP"),
+        "token list": ("agents.tokens", "list the tokens, what each may do and when it was used"),
+        "token withdraw": ("agents.tokens", "make a token worthless at once"),
         "scripted": ("tool.scripted", "run the scripted agent in this folder: no model, no cost"),
     },
     "Git safety": {
@@ -150,6 +153,7 @@ NOUNS = {
     "flow": "list",
     "session": "list",
     "agent": "list",
+    "token": "list",
     "snapshot": "take",
     "incident": "list",
     "workspace": "list",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from contextlib import suppress
 
@@ -11,9 +10,11 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 
+from handoff.base.errors import Refused
 from handoff.base.record import TYPE_CHECKING
 from handoff.engine.app import App
 from handoff.engine.sessions import endpoints
+from handoff.surfaces.http.bodies import TOO_LARGE, Gone, read_body
 from handoff.surfaces.mcp import gates, server
 
 if TYPE_CHECKING:
@@ -40,28 +41,17 @@ class Guard:
         if scope["type"] != "http":
             await self.inner(scope, receive, send)
             return
-        with suppress(_Gone):
+        with suppress(Gone):
             await self._answer(scope, receive, send)
 
     async def _answer(self, scope: Any, receive: Any, send: Any) -> None:
         request = Request(scope)
+        caller, body = None, b""
         refusal: Any = await self.names.validate_request(request)
         if refusal is None and request.url.path == gates.PATH:  # its code is the proof: no token is asked for
             refusal = await self._gate(request, receive)
-        caller, there = None, True
         if refusal is None:
-            kind, _, token = request.headers.get("authorization", "").partition(" ")
-            folder = request.headers.get(FOLDER, "")
-            if kind.lower() == "bearer":
-                caller, there = await run_in_threadpool(self._who, token.strip(), folder)
-            if caller is None:
-                words = "A token of this relay is needed: handoff mcp token\n"
-                refusal = PlainTextResponse(words, 401, {"www-authenticate": "Bearer"})
-            elif not there:
-                refusal = PlainTextResponse(f"There is no folder {caller.here} here.\n", 400)
-            elif request.method != "POST":  # every request stands for itself: there is no stream to listen to or to end
-                refusal = PlainTextResponse("Only POST.\n", 405, {"allow": "POST"})
-        body = b""
+            caller, refusal = await self._known(request)
         if refusal is None:
             body, refusal = await _read(receive)
         if refusal is not None or caller is None:
@@ -72,6 +62,24 @@ class Guard:
             await self.inner(scope, _Again(body, receive), send)
         finally:
             server.CALLER.reset(was)
+
+    async def _known(self, request: Request) -> tuple[Settings | None, Any]:
+        """Whose token a request carries, or what is answered instead."""
+        kind, _, token = request.headers.get("authorization", "").partition(" ")
+        caller, there = None, True
+        try:
+            if kind.lower() == "bearer":
+                caller, there = await run_in_threadpool(self._who, token.strip(), request.headers.get(FOLDER, ""))
+        except Refused as error:
+            return None, PlainTextResponse(f"{error.message} {error.hint}\n", 403)
+        if caller is None:
+            words = "A token of this relay is needed: handoff mcp token\n"
+            return None, PlainTextResponse(words, 401, {"www-authenticate": "Bearer"})
+        if not there:
+            return None, PlainTextResponse(f"There is no folder {caller.here} here.\n", 400)
+        if request.method != "POST":  # every request stands for itself: there is no stream to listen to or to end
+            return None, PlainTextResponse("Only POST.\n", 405, {"allow": "POST"})
+        return caller, None
 
     async def _gate(self, request: Request, receive: Any) -> Any:
         if request.method != "POST":
@@ -104,29 +112,11 @@ class _Again:
 
 
 async def _read(receive: Any, *, most: int = MOST_BYTES) -> tuple[bytes, Any]:
-    """A request's whole body, or what is answered instead. Nobody behind us meets a caller that hangs up in the middle,
-    or brackets that are nested until a reader breaks."""
-    body = bytearray()
-    while True:
-        piece = await receive()
-        if piece["type"] != "http.request":
-            raise _Gone
-        body += piece.get("body", b"")
-        if len(body) > most:
-            return b"", PlainTextResponse(f"At most {most} bytes.\n", 413)
-        if not piece.get("more_body"):
-            break
-    try:
-        json.loads(body)
-    except RecursionError:
-        return b"", PlainTextResponse("Nested too deep.\n", 400)
-    except ValueError:
-        return bytes(body), None  # told in the words of whoever is asked
-    return bytes(body), None
-
-
-class _Gone(Exception):
-    """The caller hung up before it had said all: nothing is answered."""
+    """A request's whole body, or what is answered instead."""
+    status, body = await read_body(receive, most=most)
+    if not status:
+        return body, None
+    return b"", PlainTextResponse(f"At most {most} bytes.\n" if status == TOO_LARGE else "Nested too deep.\n", status)
 
 
 def security(names: Sequence[str]) -> TransportSecuritySettings:
