@@ -10,10 +10,11 @@ from collections import Counter
 import pytest
 
 from handoff.base.errors import Conflict
+from handoff.board import gates
 from handoff.board.events import journal
 from handoff.board.sessions import leases, watchdog
 from handoff.board.sessions.sessions import SessionIdentity
-from handoff.board.tasks import batches, outcomes, tasks
+from handoff.board.tasks import batches, outcomes, races, tasks
 from handoff.board.tasks.batches import SubTask
 
 OPEN = """
@@ -21,7 +22,7 @@ import os, sys
 from handoff.base.clock import SystemClock
 from handoff.base.errors import HandoffError
 from handoff.board.sessions import leases
-from handoff.board.tasks import batches, outcomes, tasks
+from handoff.board.tasks import batches, outcomes, races, tasks
 from handoff.board.tasks.batches import SubTask
 from handoff.board.sessions.leases import ClaimLimits
 from handoff.board.sessions.sessions import SessionIdentity
@@ -78,16 +79,8 @@ def test_eight_processes_do_1600_tasks_each_exactly_once(place):
     assert (found.state, found.remaining) == ("done", 0)
 
 
-def test_three_hundred_times_three_sub_tasks_end_at_the_same_moment_and_each_batch_joins_once(place):
-    database = place.open()
-    rounds = 300
-    keys = []
-    for number in range(rounds):
-        batch = batches.open_batch(
-            database, project="shop", id=f"split-{number}", fan_in=SubTask(f"join-{number}", "x"),
-            sub_tasks=[SubTask(name, "x") for name in ("one", "two", "three")],
-        )  # fmt: skip
-        keys.append([task.key for task in tasks.of_batch(database, batch=batch.key) if task.kind == "sub-task"])
+def _all_at_once(place, keys):
+    """Three threads end the three tasks of each round at the same moment; the fan-ins that opened."""
     barrier = threading.Barrier(3)
     opened: list[str] = []
     faults: list[BaseException] = []
@@ -111,6 +104,38 @@ def test_three_hundred_times_three_sub_tasks_end_at_the_same_moment_and_each_bat
     for thread in threads:
         thread.join()
     assert not faults
+    return opened
+
+
+def test_three_that_run_for_a_part_end_at_the_same_moment_and_each_part_is_decided_once(place):
+    database = place.open()
+    rounds, keys = 40, []
+    for number in range(rounds):
+        batch = batches.open_batch(
+            database, project="shop", id=f"split-{number}", fan_in=SubTask(f"join-{number}", "x"),
+            sub_tasks=[SubTask("one", "x", race=("", "", ""))],
+        )  # fmt: skip
+        keys.append([task.key for task in tasks.of_batch(database, batch=batch.key) if task.kind == "entrant"])
+    assert _all_at_once(place, keys) == [], "nothing tells them apart, so a person is asked before anything is joined"
+    assert len(gates.listing(database)) == rounds
+    for waiting in gates.listing(database):
+        gates.approve(database, key=waiting.gate.task, reason="one-2")
+    parts = [task for task in tasks.listing(database, state="done") if task.kind == "sub-task"]
+    assert [races.facts_of(part)["winner"] for part in parts] == ["one-2"] * rounds
+    assert len(tasks.listing(database, state="ready")) == rounds
+
+
+def test_three_hundred_times_three_sub_tasks_end_at_the_same_moment_and_each_batch_joins_once(place):
+    database = place.open()
+    rounds = 300
+    keys = []
+    for number in range(rounds):
+        batch = batches.open_batch(
+            database, project="shop", id=f"split-{number}", fan_in=SubTask(f"join-{number}", "x"),
+            sub_tasks=[SubTask(name, "x") for name in ("one", "two", "three")],
+        )  # fmt: skip
+        keys.append([task.key for task in tasks.of_batch(database, batch=batch.key) if task.kind == "sub-task"])
+    opened = _all_at_once(place, keys)
     assert Counter(opened) == Counter(f"join-{number}" for number in range(rounds))
     ready = tasks.listing(database, state="ready")
     assert sorted(task.id for task in ready) == sorted(f"join-{number}" for number in range(rounds))

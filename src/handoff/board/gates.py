@@ -111,12 +111,15 @@ def approve(
 
     `summary` and `evidence` are those of a task that a yes ends.
     """
-    from handoff.board.tasks import outcomes
+    from handoff.board.tasks import outcomes, races
 
     texts.check(reason, "reason")
     texts.check(answer, "text")
     with store.transaction() as transaction:
         gate, task = _answer(transaction, key, state=APPROVED, answered_by=answered_by, reason=reason, answer=answer)
+        if gate.on_yes == states.DONE and evidence is None:
+            won = races.chosen(transaction, task, reason)  # where several had run for it
+            summary, evidence = won if won is not None else (summary, evidence)
         if gate.on_yes == states.DONE:
             said = summary or task.result or gate.asked
             return outcomes.finish(transaction, key=key, summary=said, evidence=evidence, session=answered_by)

@@ -138,3 +138,10 @@ def text_of(path: str) -> str:
             return file.read(_LARGEST).decode("utf-8", "replace")
     except OSError:
         return ""
+
+
+def is_test(path: str) -> bool:
+    """Whether a path looks like a test: by its folder or its name."""
+    *folders, name = path.lower().split("/")
+    words = name.replace("-", "_").replace(".", "_").split("_")
+    return bool({"test", "tests", "spec", "specs"} & {*folders, *words}) or name.endswith(("test.java", "tests.java"))

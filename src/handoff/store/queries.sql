@@ -68,6 +68,7 @@ SELECT task.key, task.project, task.scope, task.id, task.kind, task.batch, task.
        substr(task.reason, 1, 2000) AS reason, task.attempt, task.max_attempts, task.priority, task.not_before, task.agent,
        task.held_by, task.held_agent, task.lease_seconds, task.seen_at, task.changed_at, task.ended_at,
        CASE WHEN task.state <> 'done' THEN ''
+            WHEN task.kind = 'entrant' THEN 'done'
             WHEN task.evidence LIKE '%"landed"%' OR EXISTS (SELECT 1 FROM batch JOIN task joiner ON joiner.key = batch.fan_in
                  WHERE batch.key = task.batch AND joiner.state = 'done' AND joiner.evidence LIKE '%"landed"%') THEN 'landed'
             WHEN EXISTS (SELECT 1 FROM batch JOIN task joiner ON joiner.key = batch.fan_in
@@ -311,9 +312,30 @@ WHERE key = :key AND state = 'blocked' RETURNING *
 
 -- name: send_back_task
 -- a finished part goes back to be done again, with the reason
-UPDATE task SET state = 'ready', reason = :reason, blocked_by = NULL, held_by = NULL, lease_until = NULL, attempt = 1,
+UPDATE task SET state = CASE WHEN open_needs > 0 THEN 'waiting' ELSE 'ready' END, reason = :reason, blocked_by = NULL,
+                held_by = NULL, lease_until = NULL, attempt = 1,
                 counted = :counted, ended_at = NULL, changed_at = :now
-WHERE key = :key AND state = 'done' AND kind = 'sub-task' RETURNING *
+WHERE key = :key AND state = 'done' AND kind IN ('sub-task', 'entrant') RETURNING *
+
+-- name: race_part
+-- the part that an entrant runs for
+SELECT task.* FROM need JOIN task ON task.key = need.task WHERE need.needs = :key AND task.kind = 'sub-task'
+
+-- name: race_entrants
+-- who runs for a part
+SELECT task.* FROM need JOIN task ON task.key = need.needs WHERE need.task = :key AND task.kind = 'entrant' ORDER BY task.key
+
+-- name: hold_race
+-- nobody else decides this race now
+UPDATE task SET changed_at = :now WHERE key = :key AND state = 'waiting' RETURNING *
+
+-- name: gate_race
+-- a part whose race has no winner asks a person
+UPDATE task SET state = 'gated', changed_at = :now WHERE key = :key AND state = 'waiting' RETURNING *
+
+-- name: take_race
+-- the part has the time and the agent of who won it
+UPDATE task SET busy_seconds = :busy_seconds, started_at = :started_at, held_agent = :agent WHERE key = :key RETURNING *
 
 -- name: count_out_task
 -- a sub-task leaves its batch's count, once

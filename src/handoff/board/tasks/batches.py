@@ -7,8 +7,9 @@ from handoff.base.ids import check_id
 from handoff.base.markdown import one_line
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.events import journal
-from handoff.board.tasks import questions, requirements, states, tasks
-from handoff.board.tasks.tasks import FAN_IN, SUB_TASK, Task
+from handoff.board.tasks import questions, races, requirements, states, tasks
+from handoff.board.tasks.needs import find_circle
+from handoff.board.tasks.tasks import ENTRANT, FAN_IN, SUB_TASK, Task
 from handoff.store.database import fetch_all, fetch_one
 
 if TYPE_CHECKING:
@@ -64,6 +65,8 @@ class SubTask(Record):
     priority: int = 0
     max_attempts: int = tasks.MAX_ATTEMPTS
     labels: tuple[str, ...] = ()
+    race: tuple[str, ...] = ()
+    """The agents that run for it, empty names for any; nobody: it is done by one session."""
 
 
 def open_batch(
@@ -106,11 +109,30 @@ def open_batch(
         common = {"project": project, "batch": key, "baseline": baseline, "not_before": 0.0, "now": now}
         _add_tasks(transaction, id, sub_tasks, fan_in, workspace, common, used_before=used_before)
         _link(transaction, key, sub_tasks)
-        _requirement(transaction, key, (*sub_tasks, fan_in))
+        _requirement(transaction, key, (*(one for one, _, _ in _with_entrants(sub_tasks)), fan_in))
         (fan_in_row,) = [row for row in transaction.query("list_batch_keys", batch=key) if not row["scope"]]
         (row,) = transaction.query("set_fan_in", key=key, fan_in=fan_in_row["key"])
         journal.append(transaction, "batch.opened", project=project, batch=key, id=id, total=len(sub_tasks))
         return Batch(**row)
+
+
+def entrants(part: SubTask) -> list[SubTask]:
+    """Who runs for a raced part; each is asked for the same."""
+    named = zip(races.names(part.id, part.race), part.race, strict=True)
+    return [part._replace(id=name, agent=agent or part.agent, race=()) for name, agent in named]
+
+
+def _with_entrants(parts: Sequence[SubTask]) -> list[tuple[SubTask, str, int]]:
+    """Every part, and behind a raced one who runs for it: with its kind, and for how many things it waits.
+
+    A raced part waits for one more than it names: only the end of the race meets that, so it is never ready itself.
+    """
+    found: list[tuple[SubTask, str, int]] = []
+    for part in parts:
+        needs, racing = len(set(part.depends_on)), entrants(part)
+        found.append((part, SUB_TASK, needs + len(racing) + 1 if racing else needs))
+        found += [(one, ENTRANT, needs) for one in racing]
+    return found
 
 
 def _add_tasks(
@@ -124,10 +146,10 @@ def _add_tasks(
     used_before: bool,
 ) -> None:
     """The rows of the sub-tasks and of the fan-in, whose one open need is the batch itself: only the counter meets it."""
-    project = common["project"]
+    project, parts = common["project"], _with_entrants(sub_tasks)
     generations = {
         part.id: tasks.next_generation(transaction, project=project, id=part.id, scope=id)
-        for part in sub_tasks
+        for part, _, _ in parts
         if used_before
     }
     values = [
@@ -135,12 +157,12 @@ def _add_tasks(
             **common,
             **_asked(part, workspace),
             scope=id,
-            kind=SUB_TASK,
-            open_needs=len(set(part.depends_on)),
-            state=states.WAITING if part.depends_on else states.READY,
+            kind=kind,
+            open_needs=open_needs,
+            state=states.WAITING if open_needs else states.READY,
             generation=generations.get(part.id, 1),
         )
-        for part in sub_tasks
+        for part, kind, open_needs in parts
     ]
     values.append(
         tasks.new_values(
@@ -163,7 +185,7 @@ def check_parts(*, project: str, id: str, sub_tasks: Sequence[SubTask], fan_in: 
     if not sub_tasks:
         raise UserError(f"Batch '{id}' has no sub-tasks.", "Name at least one.")
     known: set[str] = set()
-    for part in sub_tasks:
+    for part, _, _ in _with_entrants(sub_tasks):
         check_id(part.id, "sub-task")
         if part.id in known:
             raise UserError(f"Batch '{id}' has two sub-tasks named '{part.id}'.", "Give each its own id.")
@@ -185,31 +207,6 @@ def check_parts(*, project: str, id: str, sub_tasks: Sequence[SubTask], fan_in: 
     circle = find_circle({part.id: part.depends_on for part in sub_tasks})
     if circle:
         raise UserError(f"Batch '{id}' cannot start: {' needs '.join(circle)}.", "Take one of these dependencies away.")
-
-
-def find_circle(needs: Mapping[str, Sequence[str]]) -> list[str]:
-    """A way through the needs that comes back to where it began, or nothing. Takes one pass, in any size."""
-    visited: set[str] = set()
-    for start in needs:
-        if start in visited:
-            continue
-        path: list[str] = []
-        on_path: set[str] = set()
-        stack: list[tuple[str, bool]] = [(start, False)]
-        while stack:
-            name, leaving = stack.pop()
-            if leaving:
-                path.pop()
-                on_path.discard(name)
-                visited.add(name)
-            elif name in on_path:
-                return [*path[path.index(name) :], name]
-            elif name not in visited:
-                path.append(name)
-                on_path.add(name)
-                stack.append((name, True))
-                stack.extend((need, False) for need in needs[name])
-    return []
 
 
 def find(store: Store, *, project: str, id: str) -> Batch:
@@ -355,19 +352,20 @@ def end(transaction: Transaction, *, key: int, state: str) -> Batch | None:
 
 def _asked(part: SubTask, workspace: str) -> dict[str, Any]:
     asked = part._asdict()
-    del asked["depends_on"], asked["labels"]
+    del asked["depends_on"], asked["labels"], asked["race"]
     asked["workspace"] = part.workspace or workspace
     return asked
 
 
 def _link(transaction: Transaction, key: int, sub_tasks: Sequence[SubTask]) -> None:
-    if not any(part.depends_on for part in sub_tasks):
+    parts = [part for part, _, _ in _with_entrants(sub_tasks)]
+    if not any(part.depends_on or part.race for part in parts):
         return
     keys = {row["id"]: row["key"] for row in transaction.query("list_batch_keys", batch=key) if row["scope"]}
     edges = [
         {"task": keys[part.id], "needs": keys[need], "met": 0}
-        for part in sub_tasks
-        for need in dict.fromkeys(part.depends_on)
+        for part in parts
+        for need in dict.fromkeys((*part.depends_on, *(one.id for one in entrants(part))))
     ]
     transaction.execute_many("add_need", edges)
 

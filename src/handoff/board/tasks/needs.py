@@ -5,10 +5,12 @@ from __future__ import annotations
 from handoff.base.record import TYPE_CHECKING
 from handoff.board.events import journal
 from handoff.board.tasks import states
-from handoff.board.tasks.tasks import SUB_TASK, Task
+from handoff.board.tasks.tasks import ENTRANT, PARTS, Task
 from handoff.store.database import fetch_all
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from handoff.store.database import Transaction
 
 
@@ -27,24 +29,26 @@ def strand(transaction: Transaction, task: Task) -> list[Task]:
     """`task` will not be done: block what waits for it, and what waits for that.
 
     Outside a batch only a cancelled task strands others: a blocked one is expected back. Inside a batch the
-    fan-in has to be reached, so the sub-tasks that cannot start are blocked with the one they need.
+    fan-in has to be reached, so the sub-tasks that cannot start are blocked with the one they need. Who runs in a race
+    strands nobody: the end of the race says what becomes of its part.
     """
     reason = f"it needs '{task.label}', which is {task.state}"
     victims: list[Task] = []
-    edge = [task.key]
+    edge = [task.key] if task.kind != ENTRANT else []
     while edge:
         for dependent in transaction.query("list_dependents", needs=edge.pop()):
             if dependent["state"] != states.WAITING:
                 continue
             candidate = transaction.one("get_task", key=dependent["key"])
-            if candidate is None or (task.state == states.BLOCKED and candidate["kind"] != SUB_TASK):
+            if candidate is None or (task.state == states.BLOCKED and candidate["kind"] not in PARTS):
                 continue
             row = transaction.one(
                 "block_victim", key=candidate["key"], reason=reason, blocked_by=task.key, now=transaction.now()
             )
             if row is not None:
                 victims.append(Task(**row))
-                edge.append(victims[-1].key)
+                if victims[-1].kind != ENTRANT:
+                    edge.append(victims[-1].key)
                 journal.append(transaction, "task.blocked", task=victims[-1], reason=reason)
     return victims
 
@@ -60,3 +64,28 @@ def waive_cancelled(transaction: Transaction, task: Task) -> None:
         if need["state"] == states.CANCELLED and not need["met"]:
             transaction.execute("waive_need", task=task.key, needs=need["key"])
             transaction.execute("lower_one_need", key=task.key)
+
+
+def find_circle(needs: Mapping[str, Sequence[str]]) -> list[str]:
+    """A way through the needs that comes back to where it began, or nothing. Takes one pass, in any size."""
+    visited: set[str] = set()
+    for start in needs:
+        if start in visited:
+            continue
+        path: list[str] = []
+        on_path: set[str] = set()
+        stack: list[tuple[str, bool]] = [(start, False)]
+        while stack:
+            name, leaving = stack.pop()
+            if leaving:
+                path.pop()
+                on_path.discard(name)
+                visited.add(name)
+            elif name in on_path:
+                return [*path[path.index(name) :], name]
+            elif name not in visited:
+                path.append(name)
+                on_path.add(name)
+                stack.append((name, True))
+                stack.extend((need, False) for need in needs[name])
+    return []

@@ -5,8 +5,8 @@ from __future__ import annotations
 from handoff.base.errors import Conflict, UserError
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.events import journal, texts
-from handoff.board.tasks import batches, metrics, needs, states, tasks
-from handoff.board.tasks.tasks import FAN_IN, SUB_TASK, Task, stale
+from handoff.board.tasks import batches, metrics, needs, questions, races, states, tasks
+from handoff.board.tasks.tasks import ENTRANT, FAN_IN, PARTS, SUB_TASK, Task, stale
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -66,6 +66,10 @@ def finish(
         fan_in = batches.count_out(transaction, task) or batches.arrive_late(transaction, task)
         if task.kind == FAN_IN and task.batch is not None:
             end_batch(transaction, key=task.batch, state=batches.DONE, summary=summary)
+        _end_race(transaction, task)
+        decided = _decide_race(transaction, task)
+        woken += [*(decided.woken if decided else ())]
+        fan_in = fan_in or (decided.fan_in if decided else None)
         return Outcome(task, tuple({other.key: other for other in (*restored, *woken)}.values()), fan_in=fan_in)
 
 
@@ -89,6 +93,10 @@ def after_block(transaction: Transaction, task: Task) -> Outcome:
     fan_in: Task | None = None
     for closed in (task, *stranded):
         fan_in = batches.count_out(transaction, closed) or fan_in
+        if closed.state == states.CANCELLED:
+            _end_race(transaction, closed)
+        decided = _decide_race(transaction, closed)
+        fan_in = fan_in or (decided.fan_in if decided else None)
     return Outcome(task, stranded=tuple(stranded), fan_in=fan_in)
 
 
@@ -135,6 +143,9 @@ def retry(store: Store, *, key: int, session: str = "") -> Outcome:
                 f"See: handoff show {task.label}",
             )
         needs.waive_cancelled(transaction, task)
+        racing = races.entrants_of(transaction, task)
+        if racing:
+            return _race_again(transaction, task, racing, session=session)
         task = _unblock(transaction, task, session=session)
         return Outcome(task, woken=tuple(_restore_stranded(transaction, task)))
 
@@ -145,7 +156,7 @@ def send_back(store: Store, *, key: int, reason: str, session: str = "") -> Outc
     with store.transaction() as transaction:
         task = tasks.get(transaction, key=key)
         batch = batches.get(transaction, key=task.batch) if task.batch is not None else None
-        if task.state != states.DONE or task.kind != SUB_TASK or batch is None or batch.state == batches.DONE:
+        if task.state != states.DONE or task.kind not in PARTS or batch is None or batch.state == batches.DONE:
             raise Conflict(
                 f"Task '{task.label}' is {task.state}; only a finished part of a batch that has not landed can be sent back.",
                 f"See: handoff show {task.label}",
@@ -155,6 +166,10 @@ def send_back(store: Store, *, key: int, reason: str, session: str = "") -> Outc
         (row,) = transaction.query("send_back_task", **values)
         found = Task(**row)
         journal.append(transaction, "task.sent_back", task=found, session=session, reason=reason)
+        won = races.facts_of(found).get("key")
+        for one in races.entrants_of(transaction, found):
+            if one.key == won and one.state == states.DONE:  # what it won with is its own to mend
+                send_back(transaction, key=one.key, reason=reason, session=session)
         return Outcome(found)
 
 
@@ -201,7 +216,76 @@ def _move(transaction: Transaction, task: Task, *, state: str, reason: str, ende
     return Task(**row)
 
 
+# --- races -------------------------------------------------------------------------------------------------------
+
+
+def _decide_race(transaction: Transaction, entrant: Task) -> Outcome | None:
+    """Whoever ends a race as the last decides it in the same breath: won, a question to a person, or nobody."""
+    ended = races.end_of(transaction, entrant) if entrant.kind == ENTRANT else None
+    if ended is None:
+        return None
+    part, result = ended
+    if not result.best:
+        return block(transaction, key=part.key, reason=f"nobody won: {result.why}")
+    if len(result.best) > 1:
+        (row,) = transaction.query("gate_race", key=part.key, now=transaction.now())
+        asked = races.question(part, result)
+        questions.put(transaction, Task(**row), question=asked, on_yes=states.DONE)
+        return None
+    (winner,) = result.best
+    return finish(transaction, key=part.key, summary=winner.result, evidence=races.record(winner, result))
+
+
+def _end_race(transaction: Transaction, part: Task) -> None:
+    """A part is over: nobody runs for it any more. Who won is written down with it."""
+    racing = races.entrants_of(transaction, part) if part.kind == SUB_TASK else []
+    if not racing:
+        return
+    race = races.facts_of(part) if part.state == states.DONE else {}
+    winner = next((one for one in racing if one.key == race.get("key")), None)
+    if winner is not None:
+        took = {"busy_seconds": winner.busy_seconds, "started_at": winner.started_at, "agent": winner.held_agent}
+        transaction.execute("take_race", key=part.key, **took)
+        journal.append(transaction, "race.won", task=part, winner=winner.id, reason=race["why"])
+    said = f"the race for '{part.label}' is over" + (f": {winner.id} won" if winner else "")
+    for one in racing:
+        if not one.ended:
+            cancel(transaction, key=one.key, reason=said)
+
+
+def _race_again(transaction: Transaction, part: Task, racing: list[Task], *, session: str) -> Outcome:
+    """A part that nobody won is raced again by those who were stopped; by everybody where a person wanted none of them."""
+    gate = transaction.one("last_gate_of", task=part.key)
+    none_wanted = gate is not None and gate["state"] == "rejected"
+    reason = part.reason
+    part = _unblock(transaction, part, session=session)
+    woken = []
+    for one in racing:
+        if one.state == states.BLOCKED:
+            woken.append(_unblock(transaction, one, session=session))
+        elif one.state == states.DONE and none_wanted:
+            woken.append(send_back(transaction, key=one.key, reason=reason, session=session).task)
+    if not woken:
+        _decide_race(transaction, racing[-1])
+    return Outcome(tasks.get(transaction, key=part.key), woken=tuple(woken))
+
+
+def _reopen_race(transaction: Transaction, entrant: Task) -> None:
+    """One more runs: a part that has asked, or that nobody had won, waits for it; one that is won needs nobody."""
+    part = races.part_of(transaction, entrant)
+    if part is None or part.state == states.WAITING:
+        return
+    if part.ended:
+        raise Conflict(f"The race for '{part.label}' is over: it is {part.state}.", f"See: handoff show {part.label}")
+    if part.state == states.BLOCKED:
+        _unblock(transaction, part)
+    else:
+        _move(transaction, part, state=states.WAITING, reason="")
+
+
 def _unblock(transaction: Transaction, task: Task, *, session: str = "", needed: str = "") -> Task:
+    if task.kind == ENTRANT:
+        _reopen_race(transaction, task)
     counted = 0 if batches.count_in(transaction, task) else task.counted
     (row,) = transaction.query("retry_task", key=task.key, counted=counted, now=transaction.now())
     found = Task(**row)

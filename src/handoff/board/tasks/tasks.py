@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from handoff.store.database import Row, Store, Transaction
 
 WRITTEN_INSIDE = "written_inside"  # in a baseline
-TASK, SUB_TASK, FAN_IN, PHASE, PLAN = "task", "sub-task", "fan-in", "phase", "plan"
+TASK, SUB_TASK, FAN_IN, PHASE, PLAN, ENTRANT = "task", "sub-task", "fan-in", "phase", "plan", "entrant"
+PARTS = (SUB_TASK, ENTRANT)  # what a session works on inside a batch; of a raced part that is an entrant
 MAX_ATTEMPTS = 3
 LIMIT = 1000
 _PRUNED = 10_000

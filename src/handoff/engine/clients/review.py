@@ -11,6 +11,7 @@ from handoff.board import gates
 from handoff.board.events import journal
 from handoff.board.tasks import tasks
 from handoff.checks.assertions.assertions import find_weakened
+from handoff.checks.suite import is_test
 from handoff.engine.workspaces import task_clones
 from handoff.engine.workspaces.landing.members import member_of
 from handoff.git.plumbing import checkout, find_top
@@ -140,10 +141,3 @@ def _files(text: str) -> list[ReviewedFile]:
             )
         )
     return found
-
-
-def is_test(path: str) -> bool:
-    """Whether a path looks like a test: by its folder or its name."""
-    *folders, name = path.lower().split("/")
-    words = name.replace("-", "_").replace(".", "_").split("_")
-    return bool({"test", "tests", "spec", "specs"} & {*folders, *words}) or name.endswith(("test.java", "tests.java"))

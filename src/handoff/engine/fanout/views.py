@@ -219,7 +219,7 @@ class _Writer:
             self.add_fan_in_marks(batch, task)
             if task.state != states.WAITING:
                 parts = [
-                    part for part in tasks.of_batch(self.app.database, batch=batch.key) if part.kind != tasks.FAN_IN
+                    part for part in tasks.of_batch(self.app.database, batch=batch.key) if part.kind == tasks.SUB_TASK
                 ]
         elif batch is not None:
             self.add_part(batch, task)

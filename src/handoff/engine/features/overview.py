@@ -12,7 +12,7 @@ from handoff.board import gates
 from handoff.board.events import incidents
 from handoff.board.sessions import executors, expenses, holds, pauses
 from handoff.board.tasks import cards, flows, states
-from handoff.board.tasks.tasks import PHASE
+from handoff.board.tasks.tasks import ENTRANT, PHASE
 from handoff.engine.home import home_config
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ class Facts(Record):
             return RUNNING, states.RUNNING, card.changed_at, "", self.run("show", name, card.project)
         if card.ended_at is not None:
             shown = card.outcome or card.state
-            section = LANDED if card.state == states.DONE else OVER
+            section = LANDED if card.state == states.DONE and card.kind != ENTRANT else OVER
             return section, shown, card.ended_at, card.title, self.run("show", name, card.project)
         held = next((one for one in self.holds if one.kind == holds.TASK and one.name == str(card.key)), None)
         if card.state == states.READY and held is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from handoff.base.record import TYPE_CHECKING
-from handoff.board.tasks.tasks import SUB_TASK
+from handoff.board.tasks.tasks import PARTS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +18,7 @@ def fill_in(words: Sequence[str], task: Task) -> tuple[str, ...]:
     """
     cycle, _, phase = task.id.partition("-")
     names = {
-        "{task}": task.label if task.kind == SUB_TASK else task.id,
+        "{task}": task.label if task.kind in PARTS else task.id,
         "{part}": task.id,
         "{attempt}": str(task.attempt),
         "{flow}": task.scope,

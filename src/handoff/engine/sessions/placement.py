@@ -9,7 +9,7 @@ from handoff.base.errors import ConfigError, Refused
 from handoff.base.files import make_folder
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.settings import PROJECT_FOLDER
-from handoff.board.tasks import tasks
+from handoff.board.tasks import races, tasks
 from handoff.engine.proof.sandboxes import present_layer, sandbox_of_folder, with_dependencies, workspace_at
 from handoff.engine.safety import snapshots
 from handoff.engine.workspaces import task_clones, task_work
@@ -36,7 +36,7 @@ WORKSPACES = (AUTO, CLONE, SHARED)
 NONE, WORKSPACE, OWNED = "none", "workspace", "owned"
 KINDS = (NONE, WORKSPACE, OWNED)
 SANDBOXES = (AUTO, *KINDS)
-_MAY_CLONE = (tasks.TASK, tasks.SUB_TASK, tasks.FAN_IN, tasks.PLAN)
+_MAY_CLONE = (tasks.TASK, tasks.SUB_TASK, tasks.ENTRANT, tasks.FAN_IN, tasks.PLAN)
 
 
 class Placement(Record):
@@ -83,10 +83,15 @@ def place(
     if task.is_from_inside:  # whoever wrote it could not choose to be outside
         wanted, behind = CLONE, WORKSPACE if behind in (AUTO, NONE) else behind
     found = _folder(app, task, session, clone=_wants_clone(app, task, attended) if wanted == AUTO else wanted == CLONE)
+    if task.kind == tasks.ENTRANT and found.kind != CLONE and not _is_brought(app, task):
+        raise Refused(
+            f"'{task.label}' runs in a race: it needs a clone of its own, beside the others'.",
+            "Let sessions work in clones: session_workspace = 'auto' in the settings, or leave --workspace out.",
+        )
     found = found._replace(owned=_owned(found))
     auto = behind == AUTO
     if auto:
-        apart = found.kind == CLONE or (_is_brought(app, task) and task.kind in (tasks.SUB_TASK, tasks.FAN_IN))
+        apart = found.kind == CLONE or (_is_brought(app, task) and task.kind in (*tasks.PARTS, tasks.FAN_IN))
         behind = WORKSPACE if apart or task.kind == tasks.PHASE else NONE
     if behind == NONE:
         found = _noted(found, withdraw(found.workspace)) if found.workspace is not None else found
@@ -151,11 +156,13 @@ def _no_clone(found: Placement) -> str:
 def _wants_clone(app: App, task: Task, attended: bool) -> bool:
     if task.kind == tasks.SUB_TASK:
         return bool(task.patterns)
-    if task.kind == tasks.PLAN:
+    if task.kind in (tasks.PLAN, tasks.ENTRANT):
         return True
     if task.kind == tasks.TASK:
         return not attended
-    return task.kind == tasks.FAN_IN and any(task_clones.of_task(app, part) for part in task_clones.parts(app, task))
+    if task.kind != tasks.FAN_IN:
+        return False
+    return any(races.facts_of(part) or task_clones.of_task(app, part) for part in task_clones.parts(app, task))
 
 
 def _is_brought(app: App, task: Task) -> bool:

@@ -111,7 +111,7 @@ def _batch_of(app: App, task: Task) -> dict[str, str]:
     """Which batch the session works for, and which part of it, as scripts of handoff-fanout read it."""
     if task.batch is None:
         return {}
-    part = {"HANDOFF_SUB_TASK_ID": task.id} if task.kind == tasks.SUB_TASK else {}
+    part = {"HANDOFF_SUB_TASK_ID": task.id} if task.kind in tasks.PARTS else {}
     return {"HANDOFF_BATCH_ID": batches.get(app.database, key=task.batch).id, **part}
 
 

@@ -11,7 +11,7 @@ from handoff.base.record import TYPE_CHECKING
 from handoff.board import gates
 from handoff.board.events import inbox, journal
 from handoff.board.sessions import leases, sessions
-from handoff.board.tasks import states, tasks
+from handoff.board.tasks import races, states, tasks
 from handoff.engine.fanout import views
 from handoff.engine.home import home_config
 from handoff.engine.tasks import current
@@ -81,7 +81,7 @@ def request_path(app: App, held: CurrentClaim, *, path: str, reason: str) -> str
     task = tasks.get(app.database, key=held.task.key)
     if Ownership.parse(task.patterns).covers(path) or not task.patterns:
         return f"'{path}' is yours already."
-    may = task.kind == tasks.SUB_TASK and not any(part.lower().startswith(_NEVER) for part in path.split("/"))
+    may = task.kind in tasks.PARTS and not any(part.lower().startswith(_NEVER) for part in path.split("/"))
     owner = _owner(app.database, task, path)
     if may and owner is None and _grant(app, task, held, path, reason):
         return f"'{path}' is yours now: nobody else owns it."
@@ -109,10 +109,12 @@ def _owner(store: Store, task: Task, path: str) -> Task | None:
     others = {one.key: one for one in tasks.listing(store, project=task.project, limit=_MOST)}
     if task.batch is not None:
         others |= {one.key: one for one in tasks.of_batch(store, batch=task.batch)}
+    part = races.part_of(store, task)
+    rivals = {part.key, *(one.key for one in races.entrants_of(store, part))} if part is not None else {task.key}
     found = [
         one
         for one in others.values()
-        if one.key != task.key
+        if one.key not in rivals
         and one.state != states.CANCELLED
         and one.patterns
         and Ownership.parse(one.patterns).covers(path)

@@ -58,6 +58,7 @@ class News:
             return f"{body.get('what')} {end_sentence(reason)} {body.get('fix', '')}".rstrip()
         words = {
             "task.blocked": f"blocked: {reason}",
+            "race.won": f"{body.get('winner')} won the race: {reason}",
             "task.held": f"held until {body.get('until')}: {end_sentence(reason)} {body.get('fix', '')}",
             "gate.opened": f"waits for your answer: {str(body.get('question')).partition(chr(10))[0]}",
             "flow.refused": f"refused: {'; '.join(str(one) for one in body.get('said', ()))[:_LONGEST]}",

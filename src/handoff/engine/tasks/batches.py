@@ -189,7 +189,9 @@ def refuse_live_names(app: App, project: Project, manifest: Manifest) -> None:
 
 
 def _fan_in_brief(manifest: Manifest) -> str:
-    lines = [f"Bring the {len(manifest.sub_tasks)} parts of batch `{manifest.batch_id}` together."]
+    several = f"Bring the {len(manifest.sub_tasks)} parts of batch `{manifest.batch_id}` together."
+    alone = f"See that the one part of batch `{manifest.batch_id}` is whole."
+    lines = [several if len(manifest.sub_tasks) > 1 else alone]
     if manifest.rationale:
         lines.append(f"Why it was split: {manifest.rationale}")
     if manifest.next_after:

@@ -184,7 +184,7 @@ def _once(ground: _Ground, members: list[Member], member: Member) -> tuple[landi
 def _needs(ground: _Ground, members: list[Member], member: Member) -> dict[str, frozenset[str]]:
     """Which members build on which: parts by their order in the batch, the fan-in's own work on all of them."""
     parts = task_clones.parts(ground.app, ground.task)
-    names = {part.key: task_clones.name_of(part) for part in parts}
+    names = {part.key: task_clones.work_name(part) for part in parts}
     found = {member.name: frozenset(one.name for one in members if one.name != member.name)}
     for part in parts:
         needed = tasks.needs_of(ground.app.database, key=part.key)
@@ -216,7 +216,7 @@ def _sent_back(ground: _Ground, member: Member, done: landing.LandingOutcome, sa
     culprits = done.blame.culprits if done.blame is not None else ()
     if not culprits or any(one.member == member.name for one in culprits):
         return None
-    keys = {task_clones.name_of(part): part.key for part in task_clones.parts(ground.app, ground.task)}
+    keys = {task_clones.work_name(part): part.key for part in task_clones.parts(ground.app, ground.task)}
     told = {
         keys[one.member]: "Joined with the other parts, the checks are red because of it."
         f" {one.words}: `{one.verdict.command}` is {one.verdict.word}\n{one.verdict.tail}"

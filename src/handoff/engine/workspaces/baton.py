@@ -200,7 +200,7 @@ def _conflict(
     laid = conflict.of_workspace(own) if own is not None else None
     if laid is None:
         return None
-    named = {task_clones.name_of(part): part for part in parts if part.state == "done"}
+    named = {task_clones.work_name(part): part for part in parts if part.state == "done"}
     doubts = conflict.doubts_of_workspace(own) if own is not None else []
     told = conflict.brief(laid, named, batch=batch.id if batch else "", program=app.settings.program, doubts=doubts)
     return told, conflict.patterns(laid)

@@ -15,7 +15,7 @@ from handoff.base.files import make_folder, write_atomic
 from handoff.base.ids import slug
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.sessions import leases
-from handoff.board.tasks import states, tasks
+from handoff.board.tasks import races, states, tasks
 from handoff.engine.home import home_config
 from handoff.engine.proof.baseline import take_baseline
 from handoff.engine.safety.snapshots import SnapshotStore, keep
@@ -231,15 +231,22 @@ def _fetch_base(remote: Remote, mirror: str, task: Task) -> str:
 
 def _waited_for(app: App, task: Task) -> dict[int, str]:
     """The tasks this one waited for: those it comes after, and for a fan-in the finished parts of its batch."""
-    waited = {
-        need.key: f"{need.scope}/{need.id}" if need.scope else need.id
-        for need in tasks.needs_of(app.database, key=task.key)
-    }
+    waited = {}
+    for need in tasks.needs_of(app.database, key=task.key):
+        key, label = _who_made(tasks.get(app.database, key=need.key))
+        waited[key] = label
     if task.kind == tasks.FAN_IN and task.batch is not None:
         for part in tasks.of_batch(app.database, batch=task.batch):
             if part.kind == tasks.SUB_TASK and part.state == states.DONE:
-                waited[part.key] = part.label
+                key, label = _who_made(part)
+                waited[key] = label
     return dict(sorted(waited.items()))
+
+
+def _who_made(task: Task) -> tuple[int, str]:
+    """Whose published work it is: of a raced part that of the winner."""
+    won = races.facts_of(task) if task.kind == tasks.SUB_TASK else {}
+    return (int(won["key"]), f"{task.scope}/{won['winner']}") if won else (task.key, task.label)
 
 
 def _results(waited: dict[int, str], refs: dict[str, str]) -> list[tuple[str, Published]]:

@@ -10,7 +10,7 @@ from handoff.base.light_json import loads
 from handoff.base.record import TYPE_CHECKING
 from handoff.board.events import journal
 from handoff.board.sessions import sessions
-from handoff.board.tasks import states, tasks
+from handoff.board.tasks import races, states, tasks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,6 +35,12 @@ def name_of(task: Task) -> str:
 def name_for(label: str, key: int) -> str:
     """A task's name where only plain names will do: its words for people, its number so that no other has it."""
     return f"{slug(label)[:_LONGEST_NAME].strip('-')}-{key}"
+
+
+def work_name(task: Task) -> str:
+    """Under which name the finished work of a task is kept: its own, or that of who won the race for it."""
+    won = races.facts_of(task) if task.kind == tasks.SUB_TASK else {}
+    return name_for(f"{task.scope}/{won['winner']}", int(won["key"])) if won else name_of(task)
 
 
 def of_task(app: App, task: Task, *, unfinished: bool = False) -> Workspace | None:
@@ -165,7 +171,7 @@ def ready(
     setup = app.settings.get("HANDOFF_WORKSPACE_SETUP")
     made = add_workspace(app, order=order, snapshot_store=snapshot_store, setup=setup).workspace
     _put_sides(app, snapshot_store, task, made, laid)
-    if task.kind != tasks.SUB_TASK:
+    if task.kind not in tasks.PARTS:
         brought_home.bring(task.workspace, made)
     return made
 
@@ -265,7 +271,7 @@ def _base(app: App, snapshot_store: SnapshotStore, task: Task, *, dirty: bool) -
 
 def kept_commit(snapshot_store: SnapshotStore, task: Task) -> str:
     """The commit that holds what a task was believed to have made; nothing when it made that in the person's checkout."""
-    answer = snapshot_store.store.git("rev-parse", "-q", "--verify", f"{KEPT}{name_of(task)}^{{commit}}")
+    answer = snapshot_store.store.git("rev-parse", "-q", "--verify", f"{KEPT}{work_name(task)}^{{commit}}")
     return answer.text.strip() if answer.code == 0 else ""
 
 
@@ -276,7 +282,7 @@ def kept_parts(app: App, snapshot_store: SnapshotStore, task: Task) -> list[Memb
         snapshot_store.store.create(snapshot_store.place.source.common)
         commit = kept_commit(snapshot_store, part)
         if commit:  # else done in the person's own checkout: it is there already
-            found.append(kept_member(snapshot_store, name_of(part), commit)._replace(owns=part.patterns))
+            found.append(kept_member(snapshot_store, work_name(part), commit)._replace(owns=part.patterns))
     return found
 
 

@@ -12,14 +12,14 @@ from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.redaction import without_secrets
 from handoff.base.settings import PROJECT_FOLDER
 from handoff.board.events import journal
-from handoff.board.tasks import batches, states, tasks
+from handoff.board.tasks import batches, races, states, tasks
 from handoff.engine.features import brought_home
 from handoff.engine.proof.evidence import Evidence, is_as_stamped, run_task_check, stamps_of
 from handoff.engine.safety import incidents
 from handoff.engine.safety.snapshots import keep as take_snapshot
 from handoff.engine.workspaces import arrival, task_clones, workspaces
 from handoff.engine.workspaces.arrival import JudgedWork
-from handoff.engine.workspaces.landing import conflict
+from handoff.engine.workspaces.landing import conflict, race_facts
 from handoff.engine.workspaces.landing.members import member_of, take_back, target_of
 from handoff.git.plumbing import find_top
 from handoff.git.plumbing.refs import head
@@ -87,7 +87,7 @@ def judge(app: App, task: Task, workspace: Workspace, *, summary: str = "") -> J
                 changed = now
                 continue
         tree = _tree(snapshot_store, member.commit)
-        words = _message(task, member, summary, verdict)
+        words = _message(races.part_of(app.database, task) or task, task, member, summary, verdict)
         member = member._replace(
             commit=snapshot_store.store.write_commit(tree, [member.base], words, moment=0), message=words
         )
@@ -163,9 +163,11 @@ def keep(app: App, task: Task, workspace: Workspace, judged: JudgedWork) -> dict
         conflict.remember_settled(snapshot_store, laid, member.commit)
         said = without_secrets(conflict.decisions(workspace), app.settings.environment)
         found |= {"settled": [one.path for one in laid.files], "decisions": said}
-    if task.kind != tasks.SUB_TASK or _lands_in_order(app, task):
+    if task.kind == tasks.ENTRANT:
+        found[races.FACTS] = race_facts.gather(snapshot_store.store, member)
+    elif task.kind != tasks.SUB_TASK or _lands_in_order(app, task):
         found.update(arrival.land(app, snapshot_store, task, judged, onto=workspace.target))
-    if task.kind != tasks.SUB_TASK:
+    if task.kind not in tasks.PARTS:
         found["documents"] = brought_home.take_home(snapshot_store.store, task.workspace, workspace)
     return found
 
@@ -209,15 +211,18 @@ def not_landed(app: App, task: Task) -> list[str]:
     ]
 
 
-def _message(task: Task, member: Member, summary: str, verdict: Verdict | None) -> str:
-    """What was asked for, then the words of the session's own commits or of its report; the evidence is in trailers."""
+def _message(part: Task, task: Task, member: Member, summary: str, verdict: Verdict | None) -> str:
+    """What was asked for, then the words of the session's own commits or of its report; the evidence is in trailers.
+
+    Who runs in a race writes it for the part: its work may be what lands.
+    """
     own, _, _ = member.message.rpartition("\n\nHandoff-Workspace:")
     said = own if own and own != f"Land {member.name}" else summary
     said = said.strip().removeprefix(f"Land {member.name}\n").strip()
     check = f"Handoff-Check: {' '.join(verdict.command.split())} ({verdict.word})\n" if verdict is not None else ""
     body = f"{said}\n\n" if said and said != JUDGED else ""
     agent = f"Handoff-Agent: {task.held_agent}\n" if task.held_agent else ""
-    return f"{first_line(task.id, task.brief)}\n\n{body}{arrival.TRAILER}: {task.label}\n{agent}{check}"
+    return f"{first_line(part.id, part.brief)}\n\n{body}{arrival.TRAILER}: {part.label}\n{agent}{check}"
 
 
 def tidy(app: App, task: Task, *, running: Container[int]) -> None:
@@ -233,7 +238,8 @@ def tidy(app: App, task: Task, *, running: Container[int]) -> None:
     target = target_of(app, snapshot_store)
     for part in whole:
         clone, kept = task_clones.of_task(app, part), task_clones.kept_commit(snapshot_store, part)
-        if part.key in running or kept not in commits:
+        lost = part.kind == tasks.ENTRANT  # what it made stays in the snapshots and under the ref of its work
+        if part.key in running or (kept not in commits and not lost):
             continue  # at work, or made after the landing: nothing else holds it
         try:
             if clone is not None:
@@ -243,7 +249,8 @@ def tidy(app: App, task: Task, *, running: Container[int]) -> None:
         except HandoffError:
             continue
         # Only what landed: a branch somebody has put more upon stays.
-        target.git("update-ref", "-d", f"refs/heads/handoff/{task_clones.name_of(part)}", kept)
+        if kept:
+            target.git("update-ref", "-d", f"refs/heads/handoff/{task_clones.name_of(part)}", kept)
         incidents.accept(app, folder=snapshot_store.place.source.top)
 
 
@@ -256,4 +263,8 @@ def _landed_with(app: App, task: Task) -> tuple[list[Task], list[str]] | None:
     if joiner is None or _LANDED not in joiner.evidence:
         return None
     commits = [str(commit) for commit in loads(joiner.evidence).get("parts", ())]
-    return ([*task_clones.parts(app, task), task] if task is joiner else [task]), commits
+    if task is not joiner:
+        return [task], commits
+    parts = [part for part in task_clones.parts(app, task) if not races.facts_of(part)]
+    raced = [one for part in task_clones.parts(app, task) for one in races.entrants_of(app.database, part)]
+    return [*parts, *raced, task], commits

@@ -54,6 +54,7 @@ _SECTIONS = {
         "heartbeat": ("tasks.relay", "show that a session lives; complete, status and calibration of a batch"),
         "dump": ("tasks.dump", "write the next task down, open a batch, report its parts"),
         "split": ("batches.splitting", "let an agent plan how work is split; judge the plan, then go"),
+        "race": ("batches.race", "let several agents do the same work; the best by evidence lands"),
         "batch example": ("batches.batch", "print a manifest with a word on every key, which runs"),
         "batch run": ("batches.batch", "verify a manifest, start agents, and stay until the verdict"),
         "batch watch": ("batches.batch", "stay with a batch until its verdict"),

@@ -36,6 +36,7 @@ brief = "Write greeting/world.txt: one line that names whom the greeting is for.
 estimated_minutes = 10
 file_ownership = [{ type = "glob", path = "greeting/world*.txt" }]   # '*' in a name, '**' over folders
 check = "test -s greeting/world.txt"
+# race = 3                     # so many do it, each in a clone of its own; the best by evidence lands: ["claude", "codex"] names them
 
 [[sub_tasks]]
 id = "guide"

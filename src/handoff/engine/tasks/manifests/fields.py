@@ -7,7 +7,8 @@ import os
 from handoff.base.errors import UserError
 from handoff.base.ids import check_id
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.board.tasks.batches import LAND_ALL, LAND_IN_ORDER, SubTask, find_circle
+from handoff.board.tasks.batches import LAND_ALL, LAND_IN_ORDER, SubTask, entrants
+from handoff.board.tasks.needs import find_circle
 from handoff.board.tasks.requirements import check_labels
 from handoff.git.ownership.patterns import EXACT, GLOB, PREFIX, written
 
@@ -18,12 +19,13 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = 2
 DEFAULT_TIMEOUT_HOURS = 3.0
 _LEAST_SUB_TASKS = 2
+_LEAST_RACERS, _MOST_RACERS = 2, 8
 _TOP_KEYS = tuple(
     """schema_version batch_id fan_in_task next_after_fanin split_rationale amdahl_estimate timeout_hours workspace
     sub_tasks created_at project agent check labels land""".split()
 )
 _SUB_TASK_KEYS = tuple(
-    "id brief estimated_minutes file_ownership depends_on agent role check read_only labels needs".split()
+    "id brief estimated_minutes file_ownership depends_on agent role check read_only labels needs race".split()
 )
 
 Place = tuple[str | int, ...]
@@ -130,7 +132,8 @@ class Reader:
         if not isinstance(value, list):
             self.fault(("sub_tasks",), _not(value, "a list"), "List at least two sub-tasks.")
             return
-        if len(value) < _LEAST_SUB_TASKS:
+        raced = any(isinstance(item, dict) and item.get("race") for item in value)
+        if len(value) < (1 if raced else _LEAST_SUB_TASKS):
             self.fault(
                 ("sub_tasks",),
                 "it has one entry" if value else "it is empty",
@@ -155,7 +158,23 @@ class Reader:
             role=self.text(place, item, "role"),
             check_command=self.text(place, item, "check"),
             labels=self.labels(place, item),
+            race=self.race(place, item),
         )
+
+    def race(self, place: Place, item: dict[str, Any]) -> tuple[str, ...]:
+        """Who runs for a part: a number of any agents, or their names."""
+        value: Any = item.get("race")
+        fix = 'For example: race = 3, or race = ["claude", "codex"].'
+        if isinstance(value, int) and not isinstance(value, bool):
+            value = [""] * min(max(value, 0), _MOST_RACERS + 1)
+        elif value is None or (value != [] and not self.texts(place, item, "race", fix)):
+            return ()
+        found: tuple[str, ...] = tuple(value)
+        if not _LEAST_RACERS <= len(found) <= _MOST_RACERS:
+            self.fault((*place, "race"), f"from {_LEAST_RACERS} to {_MOST_RACERS} may run for a part", fix)
+        if found and item.get("read_only") is True:
+            self.fault((*place, "race"), "a part that writes nothing has nothing to be judged by", "Leave it out.")
+        return found
 
     def labels(self, place: Place, table: dict[str, Any]) -> tuple[str, ...]:
         value = self.texts(place, table, "labels", 'For example: ["gpu"].')
@@ -216,6 +235,11 @@ class Reader:
             if sub.id == fan_in:
                 self.fault(place, f"'{sub.id}' is also the fan_in_task", "Give the fan-in an id of its own.")
             first.setdefault(sub.id, index)
+        for index, sub in enumerate(sub_tasks):
+            for name in (one.id for one in entrants(sub)):
+                if name in first or name == fan_in:
+                    said = f"'{name}' runs for '{sub.id}', and another task has that id"
+                    self.fault(("sub_tasks", index, "race"), said, "Rename one of the two.")
         for name, index in first.items():
             for suffix in ("-done", "-blocked"):
                 if name.endswith(suffix) and name.removesuffix(suffix) in first:

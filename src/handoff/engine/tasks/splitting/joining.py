@@ -48,7 +48,7 @@ class JoinReport(Record):
 
 def read(tasks: Sequence[Task]) -> JoinReport:
     """From the evidence of the fan-in, and of parts that landed before it."""
-    names = {task_clones.name_of(task): task.id for task in tasks}
+    names = {task_clones.work_name(task): task.id for task in tasks}
     found = [loads(task.evidence) for task in tasks if task.evidence]
     return JoinReport(
         conflicts=tuple(one for evidence in found for one in _conflicts(evidence, names)),

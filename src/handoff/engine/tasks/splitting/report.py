@@ -7,7 +7,7 @@ from handoff.base.markdown import one_line
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.events import journal
 from handoff.board.sessions import sessions
-from handoff.board.tasks import metrics, states
+from handoff.board.tasks import metrics, races, states
 from handoff.engine.tasks import batches
 from handoff.engine.tasks.splitting import forecast, joining, verdict
 
@@ -31,6 +31,7 @@ _TOLD = {
     "task.expired": "tried again",
     "task.taken_back": "taken back what it does not own",
     "task.sent_back": "sent back",
+    "race.won": "won",
     "session.out_of_scope": "trespass",
     "task.finished": "green",
     "task.blocked": "blocked",
@@ -79,6 +80,15 @@ class PartReport(Record):
     why: str
 
 
+class RaceReport(Record):
+    """A part that several had run for: who won and why, and what became of each."""
+
+    part: str
+    winner: str
+    words: str
+    entrants: tuple[dict[str, str], ...]
+
+
 class BatchReport(Record):
     """A batch from its first moment to its last."""
 
@@ -88,6 +98,7 @@ class BatchReport(Record):
     parts: tuple[PartReport, ...]
     fan_in: PartReport
     joining: JoinReport
+    races: tuple[RaceReport, ...]
     cost: dict[str, float]
     speedup: float
     estimated_speedup: float
@@ -120,6 +131,7 @@ def write(app: App, found: BatchVerdict) -> BatchReport:
         parts=parts,
         fan_in=fan_in,
         joining=joining.read([*rows, joiner]),
+        races=tuple(one for task in rows if (one := _race(app, task)) is not None),
         cost=verdict.costs(app, batch),
         speedup=measured.speedup if measured is not None and measured.speedup else busy / wall if wall else 0.0,
         estimated_speedup=batch.estimated_speedup,
@@ -131,7 +143,8 @@ def write(app: App, found: BatchVerdict) -> BatchReport:
 
 
 def _part(app: App, task: Task, events: list[Event], checks: dict[str, Any]) -> PartReport:
-    mine = [event for event in events if event.task == task.key]
+    won = races.facts_of(task).get("key")  # what the winner did is what the part took
+    mine = [event for event in events if event.task in (task.key, won)]
     evidence = loads(task.evidence) if task.evidence else {}
     worked = tuple(_sessions(app, mine))
     refused = [event.body for event in mine if event.kind == "task.rejected"]
@@ -157,6 +170,27 @@ def _part(app: App, task: Task, events: list[Event], checks: dict[str, Any]) -> 
         said=one_line(task.result) if ended else "",
         why="" if ended else one_line(task.reason),
     )
+
+
+def _race(app: App, part: Task) -> RaceReport | None:
+    racing = races.entrants_of(app.database, part)
+    if not racing:
+        return None
+    race = races.facts_of(part)
+    why = {str(one["id"]): str(one["why"]) for one in race.get("behind", ())}
+    winner = str(race.get("winner", ""))
+    told = tuple(
+        {
+            "id": one.id,
+            "agent": one.held_agent or one.agent,
+            "state": "won" if one.id == winner else one.state,
+            "why": why.get(one.id, ""),
+            "commit": str(loads(one.evidence or "{}").get("commit", "")),
+        }
+        for one in racing
+    )
+    words = verdict.race_words(part, len(racing)) or f"{len(racing)} run for it; not decided yet"
+    return RaceReport(part.id, winner, words, told)
 
 
 def _sessions(app: App, events: list[Event]) -> list[SessionReport]:
@@ -274,7 +308,16 @@ def _said(found: BatchReport) -> list[str]:
                 for part in trespassed
             ),
         ]
+    for race in found.races:
+        lines += ["", f"## The race for {race.part}", "", f"{race.words}.", ""]
+        lines += [f"- {_entrant(one)}" for one in race.entrants]
     return lines + joining.as_lines(found.joining)
+
+
+def _entrant(one: dict[str, str]) -> str:
+    who = f" ({one['agent']})" if one["agent"] else ""
+    kept = f", kept as `{one['commit'][:10]}`" if one["commit"] else ""
+    return f"{one['id']}{who}: {one['state']}" + (f", {one['why']}" if one["why"] else "") + kept
 
 
 def _speed(found: BatchReport) -> str:

@@ -9,7 +9,7 @@ from handoff.board import gates
 from handoff.board.events import journal
 from handoff.board.sessions import expenses, pauses
 from handoff.board.tasks import batches as rows
-from handoff.board.tasks import cards, states, tasks
+from handoff.board.tasks import cards, races, states, tasks
 from handoff.engine.tasks import batches
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ class PartVerdict(Record):
     red: bool = False
     behind: bool = False
     """Blocked only because another part is."""
+    race: str = ""
+    """Who won, where several had run for it, and why."""
 
 
 class BatchVerdict(Record):
@@ -72,7 +74,7 @@ def judge(app: App, batch: Batch) -> BatchVerdict:
     tips = _early(parts)
     before = {part.key for part in parts if part.state == states.DONE and cards.has_landed(part, fan_in)}
     shown = tuple(_part(app, part, landed=whole or part.key in tips or part.key in before) for part in parts)
-    mine = {one.key: one.label for one in (*parts, fan_in)}
+    mine = {one.key: one.label for one in tasks.of_batch(app.database, batch=batch.key)}
     waiting = [one.gate for one in gates.listing(app.database, project=batch.project) if one.gate.task in mine]
     questions = tuple((mine[gate.task], gate.question.partition("\n")[0]) for gate in waiting)
     return BatchVerdict(
@@ -124,7 +126,8 @@ def _part(app: App, task: Task, *, landed: bool) -> PartVerdict:
         word = LANDED if landed else "green"
     elif task.state == states.GATED:
         word = "asks you"
-    events = journal.of_task(app.database, key=task.key)
+    racing = races.entrants_of(app.database, task)
+    events = [event for one in (task, *racing) for event in journal.of_task(app.database, key=one.key)]
     refused = [event for event in events if event.kind == "task.rejected"]
     red = task.state != states.DONE and bool(refused) and _is_red(refused[-1].body)
     why = "" if task.state == states.DONE else one_line(task.reason)[:_LONGEST]
@@ -137,7 +140,15 @@ def _part(app: App, task: Task, *, landed: bool) -> PartVerdict:
         why=why,
         red=red,
         behind=task.blocked_by is not None,
+        race=race_words(task, len(racing)),
     )
+
+
+def race_words(task: Task, number: int) -> str:
+    """How the race for a part came out, in words; nothing where there was none or it goes on."""
+    race = races.facts_of(task) if number and task.state == states.DONE else {}
+    who = f" ({race['agent']})" if race.get("agent") else ""
+    return f"{race['winner']}{who} won of {number}: {one_line(race['why'])}" if race else ""
 
 
 def _is_red(body: dict[str, Any]) -> bool:

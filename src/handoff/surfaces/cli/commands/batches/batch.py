@@ -111,7 +111,8 @@ def go(ctx: Context, arguments: Namespace, project: Project, verified: VerifiedM
     manifest = verified.manifest
     how = land or getattr(arguments, "land", "") or manifest.land
     manifest = manifest._replace(land=how, raw={**manifest.raw, "land": how})
-    agents = _agents(ctx, arguments, [manifest.agent, *(sub.agent for sub in manifest.sub_tasks)])
+    named = (name for sub in manifest.sub_tasks for name in (sub.agent, *sub.race))
+    agents = _agents(ctx, arguments, [manifest.agent, *named])
     process.worker_settings(
         ctx.app, agents=agents, words=arguments.words, project=project.name
     )  # a wrong name, at once

@@ -40,7 +40,10 @@ def table(manifest: Manifest, checks: Mapping[str, str]) -> list[str]:
 def _row(sub: SubTask, checks: Mapping[str, str]) -> tuple[str, ...]:
     minutes = f"{sub.estimate_minutes:g}" if sub.estimate_minutes else "?"
     check = f"{sub.check_command} ({checks.get(sub.check_command, 'not tried')})" if sub.check_command else "none"
-    return (sub.id, minutes, sub.agent or "any", " ".join(sub.owns) or "nothing", check)
+    agent = (
+        f"race of {len(sub.race)}" + (f": {', '.join(sub.race)}" if any(sub.race) else "") if sub.race else sub.agent
+    )
+    return (sub.id, minutes, agent or "any", " ".join(sub.owns) or "nothing", check)
 
 
 def _cell(word: str, width: int) -> str:

@@ -158,7 +158,7 @@ def _line(part: PartVerdict) -> str:
     tries = f", {part.attempts} sessions" if part.attempts > 1 else ""
     who = f" ({part.agent}{tries})" if part.agent else ""
     red = "red check, " if part.red and "red" not in part.why else ""
-    why = f": {red}{part.why}" if part.why else ""
+    why = f": {red}{part.why}" if part.why else f"; {part.race}" if part.race else ""
     return f"  {part.id:<20} {part.word}{who}{why}"
 
 
