@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from handoff.git.landing.doubts import doubts_of
+from handoff.git.landing.members import many_differences
 from merge_table import MergeTable
 
 SHOP = "def price(item):\n    return item.cost\n\n\ndef total(items):\n    return sum(price(one) for one in items)\n"
@@ -23,6 +24,18 @@ def told(table, base, one, two, *, notes=False):
     assert not merged.conflicts
     found = doubts_of(table.store, members, merged)
     return [(doubt.path, doubt.what) for doubt in found if doubt.note is notes]
+
+
+def test_two_commits_of_one_tree_between_others_are_told_as_no_difference(table):
+    start = table.commit({"a.py": SHOP})
+    empty, other = table.commit({"a.py": SHOP}, start), table.commit({"a.py": SHOP, "b.py": SHOP}, start)
+    found = many_differences(table.store, [(start, empty), (start, empty), (start, other), (other, start)])
+    assert [[(one.path, one.letter) for one in changed] for changed in found] == [
+        [],
+        [],
+        [("b.py", "A")],
+        [("b.py", "D")],
+    ]
 
 
 def test_a_function_gone_here_and_called_there(table):

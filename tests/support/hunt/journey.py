@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 import collections
-import ctypes
-import os
-import signal
-import sys
 import typing
-import warnings
 from typing import TYPE_CHECKING, Any
 
 from hypothesis.stateful import RuleBasedStateMachine
@@ -17,7 +12,7 @@ from handoff.base.errors import HandoffError
 from handoff.board.events import journal
 from handoff.engine.home import find_project
 from hunt import invariants as inv
-from hunt.killed import Killed
+from hunt.killed import Killed, run_killed
 from hunt.record import Hold, Record
 from hunt.world import PROJECT, Picture, World
 
@@ -27,11 +22,6 @@ if TYPE_CHECKING:
     from handoff.board.tasks import tasks
 
 REPLACED = 9
-_SUBREAPER = 36
-# Every call into the system or the database that a verb makes is a point at which it can die.
-_POINTS = frozenset(
-    "execute executemany commit fsync rename replace unlink link write flock mkdir open posix_spawn posix_spawnp".split()
-)
 
 
 class Counter:
@@ -89,30 +79,10 @@ class Journey(RuleBasedStateMachine):
             return None, error
 
     def _run_killed(self, verb: Callable[[], Any], point: int) -> tuple[Any, HandoffError | None]:
-        """The verb in a child that dies by SIGKILL at its n-th call into the system; what it began may end by itself."""
         self.world.forget_database()
-        ctypes.CDLL(None).prctl(
-            _SUBREAPER, 1, 0, 0, 0
-        )  # what the child started is waited for, so that a step is a step
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # threads of the test runner do nothing in the child
-            child = os.fork()
-        if not child:
-            try:
-                os.setpgid(0, 0)
-                _die_at(point)
-                self._run(verb)
-            finally:
-                sys.setprofile(None)
-                os._exit(0)
-        killed = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
-        while True:
-            try:
-                os.waitpid(-child, 0)
-            except ChildProcessError:
-                break
-        Counter.seen["killed" if killed else "killed too late"] += 1
-        return None, Killed("killed" if killed else "ended, and nobody heard the answer")
+        error = run_killed(lambda: self._run(verb), point)
+        Counter.seen[error.message] += 1
+        return None, error
 
     def _count(self, before: Picture, error: HandoffError | None) -> None:
         """What the journeys really reach: a hunt that never comes to a fan-in proves nothing about it."""
@@ -175,14 +145,3 @@ class Journey(RuleBasedStateMachine):
         """Mostly one that can be had."""
         ready = self.live("ready")
         return self.of(number, ready if ready and number < REPLACED else self.live())
-
-
-def _die_at(left: int) -> None:
-    def look(_frame: Any, event: str, function: Any) -> None:
-        nonlocal left
-        if event == "c_call" and function.__name__ in _POINTS:
-            left -= 1
-            if left < 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-    sys.setprofile(look)

@@ -78,12 +78,12 @@ def many_differences(store: SnapshotRepo, pairs: Sequence[tuple[str, str]]) -> l
     current: list[Difference] = []
     words = iter(told.split("\0"))
     for word in words:
-        header, newline, facts = word.partition("\n")
-        if newline:  # a pair with differences begins with its own line
-            current = found[header] = []
+        *headers, facts = word.split("\n")
+        if headers:  # each pair begins with its own line, also one without differences: that is all there is of it
+            current = found[headers[-1]] = []
         path = next(words, "")
         if path:
-            _, mode, before, after, letter = (facts or word).split(" ")
+            _, mode, before, after, letter = facts.split(" ")
             current.append(Difference(path, letter, mode, before, after))
     return [tuple(found.get(pair, ())) for pair in expected]
 
