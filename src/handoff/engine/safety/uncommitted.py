@@ -8,6 +8,7 @@ import shlex
 from handoff.base.ids import on_one_line
 from handoff.base.record import TYPE_CHECKING
 from handoff.board.events import incidents
+from handoff.engine.safety import blinded
 from handoff.engine.safety.detectors import made_by_handoff
 from handoff.engine.safety.snapshots import SnapshotStore, keep, listing, open_snapshot_store
 from handoff.git import tampering
@@ -52,6 +53,11 @@ def look(app: App, *, task: Task, session: str, workspace: str) -> int:
         *_commits(app, snapshot_store, task, session, start),
     ]
     reports += _names(snapshot_store, task, session, start, touched=bool(reports))
+    during = f"While '{task.label}' was worked on in your checkout"
+    reports += [
+        _report(snapshot_store, task, session, one.kind, f"{during}, {one.what}", list(one.names), *one.fixes)
+        for one in blinded.look(snapshot_store, start)
+    ]
     if not reports:
         return 0
     with app.database.transaction() as transaction:
@@ -191,14 +197,14 @@ def _report(
     kind: str,
     what: str,
     names: list[str],
-    fix: tuple[str, ...],
+    *fixes: tuple[str, ...],
 ) -> IncidentReport:
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return incidents.IncidentReport(
         mark=f"{snapshot_store.source.common}\0{session}\0{kind}",
         kind=kind,
         what=f"{what}: {', '.join(map(on_one_line, names[:_NAMED]))}{more}.",
-        fix=shlex.join(fix),
+        fix=" && ".join(map(shlex.join, fixes)),
         project=task.project,
         session=session,
         evidence={"paths": names[:_SHOWN], "task": task.label, "subject": session},
