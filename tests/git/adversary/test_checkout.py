@@ -20,6 +20,7 @@ OF_HISTORY = {
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(400)  # dozens of techniques each
 @pytest.mark.parametrize(
     "kind",
     [
