@@ -29,7 +29,7 @@ ROUNDS = 1 if QUICK else 3
 
 def rows() -> list[Row]:
     """What `python -m bench` shows."""
-    with _postgres() as server:
+    with postgres() as server:
         found = _operations(server)
         alone = None
         for hosts in HOSTS:
@@ -51,7 +51,7 @@ def _many(hosts: int) -> str:
 
 
 @contextlib.contextmanager
-def _postgres():
+def postgres():
     """A server of pip's, in a folder of its own; its address for a database nobody has used yet."""
     import psycopg
 

@@ -71,14 +71,25 @@ def _operations(folder: str) -> list[Row]:
 class Team:
     """Processes on one database file, all told the same operation at once."""
 
-    def __init__(self, path: str, kind: str, processes: int) -> None:
-        _open(path, kind).close()
-        command = [sys.executable, os.path.abspath(__file__), kind, path]
-        self.racers = [
-            subprocess.Popen([*command, f"racer{number}"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-            for number in range(processes)
-        ]
-        self._hear("ready\n")
+    def __init__(
+        self, path: str, kind: str, processes: int, *, command: tuple[str, ...] = (), source: str = ""
+    ) -> None:
+        words = command or (sys.executable, os.path.abspath(__file__), kind)
+        environment = {**os.environ, "PYTHONPATH": source} if source else None
+        self.racers: list[subprocess.Popen[str]] = []
+        for number in range(processes):
+            self.racers.append(
+                subprocess.Popen(
+                    [*words, path, f"racer{number}"],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    text=True,
+                    env=environment,
+                )
+            )
+            if not number:
+                self._hear("ready\n")  # it has made the tables
+        self._hear("ready\n", self.racers[1:])
 
     def run(self, operation: str, count: int) -> float:
         """Operations a second of all together."""
@@ -90,8 +101,8 @@ class Team:
         self._hear("done\n")
         return len(self.racers) * count / (time.perf_counter() - began)
 
-    def _hear(self, word: str) -> None:
-        for racer in self.racers:
+    def _hear(self, word: str, racers: list[subprocess.Popen[str]] | None = None) -> None:
+        for racer in self.racers if racers is None else racers:
             assert racer.stdout is not None
             assert racer.stdout.readline() == word
 

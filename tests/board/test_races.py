@@ -229,11 +229,11 @@ class Dying:
         self.inner, self.left = inner, left
 
     @contextmanager
-    def transaction(self, *, write=True):
+    def transaction(self, *, write=True, scopes=None):
         if isinstance(self.inner, DyingTransaction):
             yield self
             return
-        with self.inner.transaction(write=write) as transaction:
+        with self.inner.transaction(write=write, scopes=scopes) as transaction:
             yield DyingTransaction(transaction, self)
         self.step()
 
@@ -247,11 +247,11 @@ class DyingTransaction:
         self.inner, self.store = inner, store
 
     @contextmanager
-    def transaction(self, *, write=True):
+    def transaction(self, *, write=True, scopes=None):
         yield self
 
     def __getattr__(self, name):
-        if name in ("query", "one", "execute", "execute_many"):
+        if name in ("query", "one", "execute", "execute_many", "put"):
             self.store.step()
         return getattr(self.inner, name)
 

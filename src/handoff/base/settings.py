@@ -199,7 +199,7 @@ HOME_KEYS: dict[str, Key] = {
         "list", 'labels of this machine, for example ["gpu"]; a task that demands labels runs only where they are', []
     ),
     "max_running": Key("number", "most sessions at once on this machine", 8),
-    "max_running_project": Key("number", "most sessions at once in one project", 8),
+    "max_running_project": Key("number", "most sessions at once in one project; without it there is no limit", 0),
     "max_running_agent": Key("table", "most sessions at once by agent name, for example { claude = 3 }", {}),
     "starts_per_minute": Key("number", "most sessions a supervisor starts in a minute", 60),
     "max_cost_per_day": Key(

@@ -10,10 +10,11 @@ from handoff.base.record import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
-    from typing import Any, Protocol, Self, TypeVar
+    from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar
 
     Row = dict[str, Any]
     T = TypeVar("T")
+    Words = ParamSpec("Words")
 
     class Transaction(Protocol):
         """One transaction: named queries in, rows out. It commits when its block ends well and rolls back otherwise."""
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 
         def execute_many(self, name: str, /, rows: Sequence[Mapping[str, Any]]) -> None: ...
 
+        def put(self, name: str, /, **values: Any) -> None:
+            """A write whose answer nobody waits for: it may travel with the next statement, or with the end of the block."""
+
         def now(self) -> float:
             """The database's wall clock, for what people read."""
 
@@ -36,13 +40,25 @@ if TYPE_CHECKING:
         def driver(self) -> Any:
             """The driver's own connection: the durable engine writes its rows in this same transaction."""
 
-        def transaction(self, *, write: bool = True) -> AbstractContextManager[Transaction]:
+        def transaction(
+            self, *, write: bool = True, scopes: Sequence[str] | None = None
+        ) -> AbstractContextManager[Transaction]:
             """This same transaction, so that a verb works alone and as a part of a larger one."""
+
+        def settled(self) -> int:
+            """As `Database.settled`."""
+
+        def require_alone(self) -> None:
+            """What follows must not be done beside others: the verb is made again, alone (see `beside_others`)."""
 
     class Store(Protocol):
         """Anything a verb can open a transaction on: a database, or a transaction that is already open."""
 
-        def transaction(self, *, write: bool = True) -> AbstractContextManager[Transaction]: ...
+        def transaction(
+            self, *, write: bool = True, scopes: Sequence[str] | None = None
+        ) -> AbstractContextManager[Transaction]: ...
+
+        def settled(self) -> int: ...
 
     class Database(Protocol):
         """An open database. It belongs to the thread that opened it; several threads open several."""
@@ -53,9 +69,16 @@ if TYPE_CHECKING:
         shift: float
         """Seconds added to the database's clock as this handle sees it: scripts and tests move time, they do not wait."""
 
-        def transaction(self, *, write: bool = True) -> AbstractContextManager[Transaction]:
-            """One writer at a time, on both databases. A reader (`write=False`) sees one moment; it must be short,
-            because with SQLite's rollback journal a writer waits for it."""
+        def transaction(
+            self, *, write: bool = True, scopes: Sequence[str] | None = None
+        ) -> AbstractContextManager[Transaction]:
+            """A writer is alone, on both databases, unless it names its `scopes`: then it works beside others on Postgres,
+            which has row locks, and keeps out only who names one of the same scopes (`machine:here`; `machine` is all of
+            them). A reader (`write=False`) sees one moment; it must be short, because with SQLite's rollback journal a
+            writer waits for it."""
+
+        def settled(self) -> int:
+            """The line of the journal up to which no other can appear any more: writers side by side end in any order."""
 
         def change_mark(self) -> int:
             """A number that changes when another process has committed something."""
@@ -71,7 +94,58 @@ if TYPE_CHECKING:
 
 SQLITE, POSTGRES = "sqlite", "postgres"
 PATIENCE_SECONDS = 120.0
+EVERY_LINE = 2**62
 _NAME_MARK = "-- name: "
+_REPEATS = 10
+
+
+class Contended(Conflict):
+    """Two writers stood in each other's way and this one was rolled back: nothing was changed, and a repeat will do."""
+
+
+class MustBeAlone(Exception):
+    """A verb that began beside others has found something that must be done alone."""
+
+
+class _Alone:
+    """A store whose writers are alone, whatever their verbs say."""
+
+    __slots__ = ("_store",)
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def transaction(
+        self, *, write: bool = True, scopes: Sequence[str] | None = None
+    ) -> AbstractContextManager[Transaction]:
+        del scopes
+        return self._store.transaction(write=write)
+
+    def settled(self) -> int:
+        return self._store.settled()
+
+
+def beside_others(verb: Callable[Concatenate[Store, Words], T]) -> Callable[Concatenate[Store, Words], T]:
+    """A verb that works beside other writers: made again when it was rolled back for one, or when it must be alone after all.
+
+    In a transaction that is already open the outer verb decides.
+    """
+
+    def whole(store: Store, /, *words: Words.args, **named: Words.kwargs) -> T:
+        if hasattr(store, "require_alone"):  # only a transaction has it
+            return verb(store, *words, **named)
+        for left in range(_REPEATS, -1, -1):
+            try:
+                return verb(store, *words, **named)
+            except MustBeAlone:
+                store = _Alone(store)
+            except Contended:
+                if not left:
+                    raise
+        raise AssertionError  # the last repeat returns or raises
+
+    whole.__name__, whole.__doc__ = verb.__name__, verb.__doc__
+    return whole
 
 
 def fetch_all(store: Store, kind: Callable[..., T], name: str, /, **values: Any) -> list[T]:
@@ -90,11 +164,12 @@ def fetch_one(store: Store, kind: Callable[..., T], name: str, /, **values: Any)
 class OpenTransaction:
     """What a transaction is on either database: named queries, and a block inside it that leaves the ending to the outer one."""
 
-    __slots__ = ("_database", "_write")
+    __slots__ = ("_database", "_scopes", "_write")
 
-    def __init__(self, database: Any, *, write: bool) -> None:
+    def __init__(self, database: Any, *, write: bool, scopes: Sequence[str] | None = None) -> None:
         self._database = database
         self._write = write
+        self._scopes = scopes
 
     def query(self, name: str, /, **values: Any) -> list[Row]:
         rows: list[Row] = self._database.run(name, values).fetchall()
@@ -110,13 +185,27 @@ class OpenTransaction:
     def execute_many(self, name: str, /, rows: Sequence[Mapping[str, Any]]) -> None:
         self._database.run_many(name, rows)
 
+    def put(self, name: str, /, **values: Any) -> None:
+        self._database.run(name, values)
+
     @property
     def driver(self) -> Any:
         return self._database.connection
 
-    def transaction(self, *, write: bool = True) -> Self:
+    def transaction(self, *, write: bool = True, scopes: Sequence[str] | None = None) -> Self:
         assert self._write or not write, "a reading transaction cannot become a writing one"  # noqa: S101 - our own misuse
+        if write and (scopes is None or not set(scopes) <= set(self._scopes or ())):
+            self.require_alone()
         return self
+
+    def require_alone(self) -> None:
+        if self._scopes is not None:
+            raise MustBeAlone
+
+    def settled(self) -> int:
+        alone = self._write and self._scopes is None
+        assert alone, "ask the database before the transaction"  # noqa: S101 - our own misuse
+        return EVERY_LINE
 
     def __enter__(self) -> Self:
         return self
@@ -128,14 +217,15 @@ class OpenTransaction:
 class TransactionBlock:
     """`with database.transaction()`: begin, then commit or roll back."""
 
-    __slots__ = ("_database", "_write")
+    __slots__ = ("_database", "_scopes", "_write")
 
-    def __init__(self, database: Any, *, write: bool) -> None:
+    def __init__(self, database: Any, *, write: bool, scopes: Sequence[str] | None = None) -> None:
         self._database = database
         self._write = write
+        self._scopes = scopes
 
     def __enter__(self) -> Transaction:
-        begun: Transaction = self._database.begin(write=self._write)
+        begun: Transaction = self._database.begin(write=self._write, scopes=self._scopes)
         return begun
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -186,6 +276,11 @@ def parse_queries(text: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for part in text.split(_NAME_MARK)[1:]:
         name, _, statement = part.partition("\n")
+        if "{" in statement:  # {other_query}: written once, used in two
+            before, _, rest = statement.partition("{")
+            other, _, after = rest.partition("}")
+            if other in found:
+                statement = before + found[other].partition("\n")[2].rstrip() + after
         found[name] = statement
     return found
 

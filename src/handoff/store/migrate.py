@@ -7,7 +7,7 @@ import os
 from handoff.base.errors import UserError
 from handoff.base.record import Record
 
-VERSION = 12
+VERSION = 13
 """The schema this program speaks: the number of the newest migration."""
 
 

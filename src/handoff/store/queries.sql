@@ -1,4 +1,5 @@
 -- Every statement the board runs, for both databases. One name, one line of meaning, one statement.
+-- {another_query} stands for its text; what follows "postgres:" in a comment is for Postgres alone, whose writers work side by side.
 
 -- name: read_clock
 -- the anchor of the clock leases are judged by (SQLite)
@@ -202,8 +203,8 @@ UPDATE task SET state = 'running', fence = fence + 1, held_by = :session, held_h
 WHERE key = :key AND state = 'ready' RETURNING *
 
 -- name: next_task
--- the ready task that comes next and may run now: not paused, within every limit (|| '' keeps to the few running rows)
-SELECT task.key, task.agent FROM task
+-- the ready task that comes next and may run now: not stopped, within every limit, its session holding nothing
+SELECT task.key FROM task
 WHERE task.state = 'ready' AND task.not_before <= :now
   AND (:project = '' OR task.project = :project)
   AND (:agent = '' OR task.agent = '' OR task.agent = :agent)
@@ -216,16 +217,29 @@ WHERE task.state = 'ready' AND task.not_before <= :now
       OR (scope = 'task' AND pause.project = task.project AND name IN (task.id, task.scope || '/' || task.id))
       OR (scope = 'batch' AND pause.project = task.project
           AND name = (SELECT batch.id FROM batch WHERE batch.key = task.batch)))
-  AND (:max_project = 0 OR (SELECT count(*) FROM task busy
-       WHERE busy.state = 'running' AND busy.project || '' = task.project) < :max_project)
-  AND (:max_agent = 0 OR (SELECT count(*) FROM task busy
-       WHERE busy.state = 'running'
-         AND busy.held_agent = CASE WHEN task.agent = '' THEN :agent ELSE task.agent END) < :max_agent)
+  AND (:max_machine = 0 OR (SELECT count(*) FROM task busy LEFT JOIN session ON session.id = busy.held_by
+       WHERE busy.state = 'running' AND busy.held_host = :host
+         AND (:tab = 1 OR coalesce(session.kind, '') <> 'tab')) < :max_machine)
+  AND (:max_project = 0 OR task.project NOT IN (SELECT busy.project FROM task busy
+       WHERE busy.state = 'running' GROUP BY busy.project HAVING count(*) >= :max_project))
+  AND (:max_agent = 0 OR CASE WHEN task.agent = '' THEN :agent ELSE task.agent END NOT IN (SELECT busy.held_agent FROM task busy
+       WHERE busy.state = 'running' GROUP BY busy.held_agent HAVING count(*) >= :max_agent))
   AND NOT EXISTS (SELECT 1 FROM hold WHERE :tab = 0 AND hold.kind = 'task' AND hold.name = CAST(task.key AS TEXT)
        AND hold.host = :host AND hold.until > :now)
   AND NOT EXISTS (SELECT 1 FROM hold WHERE :tab = 0 AND hold.kind = 'agent'
        AND hold.name = CASE WHEN :agent = '' THEN task.agent ELSE :agent END AND hold.host = :host AND hold.until > :now)
+  AND NOT EXISTS (SELECT 1 FROM session JOIN task held ON held.key = session.task
+       WHERE session.id = :session AND held.state = 'running' AND held.held_by = session.id AND held.fence = session.fence)
 ORDER BY task.priority DESC, task.attempt, task.key LIMIT 1
+
+-- name: claim_next_task
+-- hand that task to a session: the fence grows; who claims at the same time takes the one after it
+UPDATE task SET state = 'running', fence = fence + 1, held_by = :session, held_host = :host,
+                held_agent = CASE WHEN agent = '' THEN :agent ELSE agent END,
+                held_since = :lease_now, lease_seconds = :lease_seconds,
+                lease_until = :lease_now + CAST(:lease_seconds AS DOUBLE PRECISION),
+                seen_at = :now, changed_at = :now, started_at = coalesce(started_at, :now), reason = ''
+WHERE key = ({next_task} /* postgres: FOR UPDATE OF task SKIP LOCKED */) RETURNING *
 
 -- name: count_running
 -- how many tasks run on this host, in this project, with this agent; a person's tab is none of a supervisor's sessions
@@ -354,6 +368,21 @@ WHERE need.task = :task ORDER BY task.key
 -- tasks that wait for this one
 SELECT task.key, task.id, task.state, task.fence FROM need JOIN task ON task.key = need.task
 WHERE need.needs = :needs AND need.met = 0 ORDER BY task.key
+
+-- name: lock_dependents
+-- the same, kept from other writers until the end, in the order of their keys: two that end at once do not wait crosswise
+SELECT task.key FROM task
+WHERE task.key IN (SELECT need.task FROM need WHERE need.needs = :needs AND need.met = 0)
+ORDER BY task.key /* postgres: FOR NO KEY UPDATE OF task */
+
+-- name: lock_need
+-- a task that another is to come after, kept as it is until the end: whoever finishes it meanwhile finds the newcomer
+SELECT state FROM task WHERE key = :key /* postgres: FOR SHARE */
+
+-- name: list_followers
+-- whether a task that has just ended concerns others: who waits for it, and who is blocked because of it
+SELECT EXISTS (SELECT 1 FROM need WHERE needs = :key AND met = 0) AS waiting,
+       EXISTS (SELECT 1 FROM task WHERE blocked_by = :key AND state = 'blocked') AS stranded
 
 -- name: lower_open_needs
 -- everybody who waits for this task has one need less
@@ -620,11 +649,11 @@ VALUES (:at, :kind, :project, :task, :task_id, :batch, :session, :fence, :body)
 
 -- name: read_events
 -- the journal after a line
-SELECT * FROM event WHERE seq > :since ORDER BY seq LIMIT :limit
+SELECT * FROM event WHERE seq > :since AND seq <= :settled ORDER BY seq LIMIT :limit
 
 -- name: read_project_events
 -- the journal of a project after a line
-SELECT * FROM event WHERE project = :project AND seq > :since ORDER BY seq LIMIT :limit
+SELECT * FROM event WHERE project = :project AND seq > :since AND seq <= :settled ORDER BY seq LIMIT :limit
 
 -- name: read_last_events
 -- the journal before a line, newest first

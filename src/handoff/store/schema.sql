@@ -55,6 +55,8 @@ CREATE UNIQUE INDEX task_live ON task (project, scope, id) WHERE ended_at IS NUL
 CREATE INDEX task_names ON task (project, id, key);
 CREATE INDEX task_ready ON task (priority DESC, attempt, key) WHERE state = 'ready';
 CREATE INDEX task_running ON task (lease_until) WHERE state = 'running';
+/* postgres: DROP INDEX task_running */; -- there a sign of life must change no index
+/* postgres: ALTER TABLE task SET (fillfactor = 70) */;
 CREATE INDEX task_held_on ON task (held_host) WHERE state = 'running';
 CREATE INDEX task_freed ON task (key) WHERE state = 'waiting' AND open_needs <= 0;
 CREATE INDEX task_fan_ins ON task (changed_at) WHERE state = 'ready' AND kind = 'fan-in';

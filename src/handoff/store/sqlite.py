@@ -10,6 +10,7 @@ from handoff.base.files import locked, make_folder, sync_folder
 from handoff.base.record import TYPE_CHECKING
 from handoff.store import migrate
 from handoff.store.database import (
+    EVERY_LINE,
     PATIENCE_SECONDS,
     SQLITE,
     OpenTransaction,
@@ -209,11 +210,12 @@ class SqliteDatabase:
 
     # --- transactions -------------------------------------------------------------------------
 
-    def transaction(self, *, write: bool = True) -> TransactionBlock:
-        return TransactionBlock(self, write=write)
+    def transaction(self, *, write: bool = True, scopes: Sequence[str] | None = None) -> TransactionBlock:
+        return TransactionBlock(self, write=write, scopes=scopes)
 
-    def begin(self, *, write: bool, known: int | None = None) -> SqliteTransaction:
-        """Take the write lock at once, so that nothing later in the transaction can meet another writer."""
+    def begin(self, *, write: bool, scopes: Sequence[str] | None = None, known: int | None = None) -> SqliteTransaction:
+        """Take the write lock at once, so that nothing later in the transaction can meet another writer: all are alone."""
+        del scopes
         expected = self._version if known is None else known
         try:
             self._patiently(lambda: self._connection.execute("BEGIN IMMEDIATE" if write else "BEGIN"))
@@ -292,6 +294,9 @@ class SqliteDatabase:
 
             return UserError(f"{self.place} is damaged or not a SQLite database: {text}.", way_back(self.place))
         return error
+
+    def settled(self) -> int:
+        return EVERY_LINE  # one writer at a time: lines come in their order
 
     def change_mark(self) -> int:
         row = self._patiently(lambda: self._connection.execute("PRAGMA data_version").fetchone())

@@ -32,7 +32,7 @@ def post(
     store: Store, *, kind: str, project: str = "", task: int | None = None, body: Mapping[str, Any] | None = None
 ) -> Message:
     """Leave a message, in the transaction of what it tells of."""
-    with store.transaction() as transaction:
+    with store.transaction(scopes=()) as transaction:
         (row,) = transaction.query(
             "post_inbox",
             kind=kind,
@@ -51,6 +51,6 @@ def unread(store: Store, *, limit: int = LIMIT) -> list[Message]:
 
 def take(store: Store, *, key: int, taken_by: str) -> Message | None:
     """Take a message; None when somebody else was faster."""
-    with store.transaction() as transaction:
+    with store.transaction(scopes=()) as transaction:
         row = transaction.one("take_inbox", key=key, taken_by=taken_by, now=transaction.now())
     return Message(**row) if row else None

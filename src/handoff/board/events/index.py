@@ -74,9 +74,10 @@ def _texts(value: Any) -> list[str]:
 
 def step(database: Database, *, limit: int = STEP) -> int:
     """Read some more lines of the journal; how many. Words are cut before the lock is taken, which is held for milliseconds."""
+    settled = database.settled()
     with database.transaction(write=False) as transaction:
         mark = transaction.one("get_search_mark", name=_MARK)
-        events = journal.since(transaction, seq=int(mark["seq"]), limit=limit) if mark else []
+        events = journal.since(transaction, seq=int(mark["seq"]), limit=limit, settled=settled) if mark else []
         rows = [
             {"key": event.seq, "words": _row(database, event.project, kind_of(event), words)}
             for event in events

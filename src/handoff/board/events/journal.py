@@ -60,7 +60,7 @@ def append(
     **body: Any,
 ) -> None:
     """Add a line inside the transaction that makes it true."""
-    transaction.execute(
+    transaction.put(
         "add_event",
         at=transaction.now(),
         kind=kind,
@@ -74,11 +74,26 @@ def append(
     )
 
 
-def since(store: Store, *, seq: int = 0, project: str = "", limit: int = LIMIT) -> list[Event]:
-    """The lines after `seq`. Writers take turns, so no line ever appears behind one that was read."""
+def since(
+    store: Store, *, seq: int = 0, project: str = "", limit: int = LIMIT, settled: int | None = None
+) -> list[Event]:
+    """The lines after `seq`, as far as the journal is settled: no line ever appears behind one that was read.
+
+    Whoever reads in a transaction asks `Database.settled` before it begins, and says what it was.
+    """
+    settled = store.settled() if settled is None else settled  # before the reading: who wrote up to there has ended
+    asked = {"since": seq, "settled": settled, "limit": limit}
     if project:
-        return fetch_all(store, event_of, "read_project_events", since=seq, project=project, limit=limit)
-    return fetch_all(store, event_of, "read_events", since=seq, limit=limit)
+        return fetch_all(store, event_of, "read_project_events", **asked, project=project)
+    return fetch_all(store, event_of, "read_events", **asked)
+
+
+def mark(store: Store) -> int:
+    """Where somebody stands who has read everything that is settled: `since` goes on from there."""
+    settled = store.settled()
+    with store.transaction(write=False) as transaction:
+        row = transaction.one("last_event")
+    return min(settled, int(row["seq"])) if row else 0
 
 
 def last(store: Store, *, project: str = "", limit: int = 20, before: int = NEWEST) -> list[Event]:

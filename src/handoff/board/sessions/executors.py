@@ -64,7 +64,7 @@ def begin(
 
 def renew(store: Store, *, id: str, lease_seconds: float = LEASE_SECONDS) -> bool:
     """A sign of life; False means that others have given this supervisor up and it must stop at once."""
-    with store.transaction() as transaction:
+    with store.transaction(scopes=()) as transaction:
         row = transaction.one(
             "renew_executor",
             id=id,

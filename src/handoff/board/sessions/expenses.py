@@ -12,7 +12,7 @@ DAY_SECONDS = 86_400.0
 
 def note(store: Store, *, session: str, project: str, agent: str, money: float) -> None:
     """A session has cost so much until now."""
-    with store.transaction() as transaction:
+    with store.transaction(scopes=()) as transaction:
         transaction.execute(
             "put_expense", session=session, project=project, agent=agent, money=float(money), now=transaction.now()
         )

@@ -108,7 +108,7 @@ def probe(transaction: Transaction, *, agent: str, host: str, session: str) -> N
     """A session of an agent is claimed whose pause is over: it tries for all others, which wait for how it fares."""
     now = transaction.now()
     until = now + PROBE_SECONDS
-    transaction.execute("probe_hold", kind=AGENT, name=agent, host=host, session=session, now=now, until=until)
+    transaction.put("probe_hold", kind=AGENT, name=agent, host=host, session=session, now=now, until=until)
 
 
 def prove(store: Store, session: Session) -> bool:

@@ -10,12 +10,14 @@ from handoff.board.sessions import pauses
 from handoff.board.sessions.sessions import AGENT, TAB, Session, SessionIdentity, register
 from handoff.board.tasks import requirements, states, tasks
 from handoff.board.tasks.tasks import Task, stale
+from handoff.store.database import beside_others
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
     from handoff.board.tasks.outcomes import Outcome
-    from handoff.store.database import Row, Store, Transaction
+    from handoff.store.database import Store, Transaction
 
 LEASE_SECONDS = 900.0
 LONGEST_LEASE_SECONDS = 30 * 86_400.0
@@ -39,6 +41,21 @@ class Claim(Record):
     repeated: bool = False
 
 
+def scopes_of(who: SessionIdentity, *, project: str = "", limits: ClaimLimits | None = None) -> tuple[str, ...]:
+    """What a claim must have to itself: its session, and each scope that has a limit; everything else is rows."""
+    limits = limits or ClaimLimits()
+    scopes = [f"session:{who.id}"]
+    for kind, name, limit in (
+        ("machine", who.host, limits.machine),
+        ("project", project, limits.project),
+        ("agent", who.agent, limits.agent),
+    ):
+        if limit:
+            scopes.append(f"{kind}:{name}" if name else kind)
+    return tuple(scopes)
+
+
+@beside_others
 def claim_next(
     store: Store,
     *,
@@ -52,40 +69,43 @@ def claim_next(
 
     A phase of a flow is not for tabs: its session is started in the flow's own workspace.
     """
-    limits = limits or ClaimLimits()
-    with store.transaction() as transaction:
-        held = _held_already(transaction, who)
-        if held is not None:
-            return held
-        row = _next(transaction, who, project=project, role=role, limits=limits)
+    _check_length(lease_seconds)
+    with store.transaction(scopes=scopes_of(who, project=project, limits=limits)) as transaction:
+        row = transaction.one(
+            "claim_next_task",
+            **_wanted(transaction, who, project=project, role=role, limits=limits),
+            lease_seconds=float(lease_seconds),
+            lease_now=transaction.lease_now(),
+        )
         if row is None:
-            return None
-        return _take(transaction, key=row["key"], agent=row["agent"] or who.agent, who=who, lease_seconds=lease_seconds)
+            return _held_already(transaction, who)
+        return _taken(transaction, Task(**row), who=who)
 
 
 def has_next(store: Store, *, who: SessionIdentity, project: str = "", limits: ClaimLimits | None = None) -> bool:
     """Whether `claim_next` would find something: a look that takes no turn among the writers."""
     with store.transaction(write=False) as transaction:
-        return _next(transaction, who, project=project, role="", limits=limits or ClaimLimits()) is not None
+        wanted = _wanted(transaction, who, project=project, role="", limits=limits)
+        return transaction.one("next_task", **wanted) is not None
 
 
-def _next(
-    transaction: Transaction, who: SessionIdentity, *, project: str, role: str, limits: ClaimLimits
-) -> Row | None:
-    if limits.machine and _running(transaction, who, project)["machine"] >= limits.machine:
-        return None
-    return transaction.one(
-        "next_task",
-        now=transaction.now(),
-        project=project,
-        agent=who.agent,
-        host=who.host,
-        role=role,
-        max_project=limits.project,
-        max_agent=limits.agent,
-        labels=requirements.as_text(who.labels),
-        tab=int(who.kind == TAB),
-    )
+def _wanted(
+    transaction: Transaction, who: SessionIdentity, *, project: str, role: str, limits: ClaimLimits | None
+) -> dict[str, Any]:
+    limits = limits or ClaimLimits()
+    return {
+        "now": transaction.now(),
+        "project": project,
+        "session": who.id,
+        "agent": who.agent,
+        "host": who.host,
+        "role": role,
+        "max_machine": limits.machine,
+        "max_project": limits.project,
+        "max_agent": limits.agent,
+        "labels": requirements.as_text(who.labels),
+        "tab": int(who.kind == TAB),
+    }
 
 
 def claim(
@@ -115,11 +135,12 @@ def claim(
         return _take(transaction, key=key, agent=agent, who=who, lease_seconds=lease_seconds)
 
 
+@beside_others
 def heartbeat(store: Store, *, key: int, fence: int, lease_seconds: float = 0.0) -> Task:
     """A sign of life renews the lease. A session that was thought dead gets its task back if nobody took it."""
     if lease_seconds != 0:  # 0 keeps the length it has
         _check_length(lease_seconds)
-    with store.transaction() as transaction:
+    with store.transaction(scopes=()) as transaction:
         lease_now, now = transaction.lease_now(), transaction.now()
         row = transaction.one(
             "renew_lease", key=key, fence=fence, lease_seconds=float(lease_seconds), lease_now=lease_now, now=now
@@ -151,7 +172,7 @@ def release(store: Store, *, key: int, fence: int, reason: str = "") -> Task:
 
 def widen(store: Store, *, key: int, fence: int | None, owns: Sequence[str]) -> Task:
     """A running task owns more from now on; only the holder of the fence can have that."""
-    with store.transaction() as transaction:
+    with store.transaction(scopes=()) as transaction:
         said = {"key": key, "fence": fence or 0, "owns": texts.write(list(owns)), "now": transaction.now()}
         row = transaction.one("widen_task", **said)
         if row is None:
@@ -230,15 +251,18 @@ def _take(transaction: Transaction, *, key: int, agent: str, who: SessionIdentit
         lease_now=transaction.lease_now(),
         now=transaction.now(),
     )
-    task = Task(**row)
+    return _taken(transaction, Task(**row), who=who)
+
+
+def _taken(transaction: Transaction, task: Task, *, who: SessionIdentity) -> Claim:
     where = who._replace(project=who.project or task.project, workspace=who.workspace or task.workspace)
     session = register(transaction, who=where, task=task.key, fence=task.fence)
     if who.kind == AGENT:
         from handoff.board.sessions import holds  # a tab needs none of it
 
-        holds.probe(transaction, agent=agent, host=who.host, session=who.id)
+        holds.probe(transaction, agent=task.held_agent, host=who.host, session=who.id)
     journal.append(transaction, "task.claimed", task=task)
-    return Claim(task, session, task.fence, float(lease_seconds))
+    return Claim(task, session, task.fence, task.lease_seconds)
 
 
 def _check_length(lease_seconds: float) -> None:

@@ -50,7 +50,7 @@ class Session(Record):
 
 def register(store: Store, *, who: SessionIdentity, task: int | None = None, fence: int = 0) -> Session:
     """Make a session known, or bring what is known of it up to date; with the task it was just given."""
-    with store.transaction() as transaction:
+    with store.transaction(scopes=()) as transaction:
         said = who._asdict()
         del said["labels"]  # they are the host's, and only the claim asks for them
         (row,) = transaction.query("put_session", **said, task=task, fence=fence, now=transaction.now())
@@ -84,7 +84,7 @@ def unread(store: Store, *, host: str, limit: int) -> list[Session]:
 
 def end(store: Store, *, id: str, ending: str = "ended") -> bool:
     """The session is over. A task it still holds comes back when its lease ends; release it first if it is known."""
-    with store.transaction() as transaction:
+    with store.transaction(scopes=()) as transaction:
         row = transaction.one("end_session", id=id, ending=ending, now=transaction.now())
         if row is None:
             return False

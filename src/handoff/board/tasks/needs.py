@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
 def meet(transaction: Transaction, task: Task) -> list[Task]:
     """`task` is done: count it off for everybody who waits for it, and wake those who wait for nothing else."""
-    if not transaction.execute("lower_open_needs", needs=task.key):
+    if not transaction.query("lock_dependents", needs=task.key):
         return []
+    transaction.execute("lower_open_needs", needs=task.key)
     transaction.execute("meet_needs", needs=task.key)
     woken = fetch_all(transaction, Task, "wake_dependents", needs=task.key, now=transaction.now())
     for other in woken:

@@ -7,6 +7,7 @@ from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.events import journal, texts
 from handoff.board.tasks import batches, metrics, needs, questions, races, states, tasks
 from handoff.board.tasks.tasks import ENTRANT, FAN_IN, PARTS, SUB_TASK, Task, stale
+from handoff.store.database import beside_others
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,6 +26,7 @@ class Outcome(Record):
     repeated: bool = False
 
 
+@beside_others
 def finish(
     store: Store,
     *,
@@ -40,7 +42,7 @@ def finish(
     done twice. Stops do not matter here.
     """
     texts.check(summary, "summary")
-    with store.transaction() as transaction:
+    with store.transaction(scopes=None if fence is None else ()) as transaction:
         values: dict[str, Any] = {
             "key": key,
             "result": summary,
@@ -61,8 +63,12 @@ def finish(
         task = Task(**row)
         _free_session(transaction, task)
         journal.append(transaction, "task.finished", task=task, session=session, summary=summary)
-        restored = _restore_stranded(transaction, task)
-        woken = needs.meet(transaction, task)
+        # Asked behind the write: whoever began to wait for this task until then is found.
+        others = transaction.one("list_followers", key=key) or {}
+        if others["stranded"] or task.counted or task.kind in (FAN_IN, ENTRANT):
+            transaction.require_alone()  # rare, and it reaches far
+        restored = _restore_stranded(transaction, task) if others["stranded"] else []
+        woken = needs.meet(transaction, task) if others["waiting"] else []
         fan_in = batches.count_out(transaction, task) or batches.arrive_late(transaction, task)
         if task.kind == FAN_IN and task.batch is not None:
             end_batch(transaction, key=task.batch, state=batches.DONE, summary=summary)
@@ -305,4 +311,4 @@ def _restore_stranded(transaction: Transaction, task: Task) -> list[Task]:
 
 def _free_session(transaction: Transaction, task: Task) -> None:
     if task.held_by:
-        transaction.execute("free_session", id=task.held_by, task=task.key, fence=task.fence, now=transaction.now())
+        transaction.put("free_session", id=task.held_by, task=task.key, fence=task.fence, now=transaction.now())

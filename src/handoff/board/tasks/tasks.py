@@ -7,7 +7,7 @@ from handoff.base.ids import check_id
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.events import journal, texts
 from handoff.board.tasks import requirements, states
-from handoff.store.database import fetch_all, fetch_one
+from handoff.store.database import beside_others, fetch_all, fetch_one
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -92,6 +92,7 @@ class Task(Record):
         return self.ended_at is not None
 
 
+@beside_others
 def add(
     store: Store,
     *,
@@ -123,9 +124,10 @@ def add(
     check_id(id, "task")
     check_fields(id=id, brief=brief, title=title, max_attempts=max_attempts, estimate_minutes=estimate_minutes)
     labels = requirements.check_labels(labels)
-    with store.transaction() as transaction:
+    with store.transaction(scopes=(f"task:{project}/{id}",)) as transaction:
         refuse_live(transaction, project=project, id=id)
-        needs = [find(transaction, project=project, id=name) for name in dict.fromkeys(after)]
+        needs = sorted((find(transaction, project=project, id=name) for name in set(after)), key=lambda need: need.key)
+        needs = [need._replace(**_only(transaction.query("lock_need", key=need.key))) for need in needs]
         for need in needs:
             if need.state == states.CANCELLED:
                 raise UserError(f"'{id}' cannot come after '{need.label}': that task was cancelled.")
@@ -169,8 +171,7 @@ def of_id(store: Store, *, project: str, id: str) -> list[Task]:
 
 def get(store: Store, *, key: int) -> Task:
     """The task with that key."""
-    found = look_up(store, key=key)
-    if found is None:
+    if (found := look_up(store, key=key)) is None:
         raise UserError(f"There is no task number {key}.", "See: handoff task list --all")
     return found
 
@@ -280,7 +281,7 @@ def edit(
 
 def place(store: Store, *, key: int, fence: int, workspace: str, baseline: Mapping[str, Any]) -> Task:
     """The task's work goes on in another folder, by the session that holds the fence."""
-    with store.transaction() as transaction:
+    with store.transaction(scopes=()) as transaction:
         row = transaction.one(
             "place_task",
             key=key,
@@ -298,15 +299,14 @@ def place(store: Store, *, key: int, fence: int, workspace: str, baseline: Mappi
 
 def note_claim(store: Store, *, key: int, fence: int, baseline: Mapping[str, Any]) -> Task | None:
     """Write down what a session found when it began; None when the task is not its any more."""
-    with store.transaction() as transaction:
+    with store.transaction(scopes=()) as transaction:
         row = transaction.one("note_claim", key=key, fence=fence, baseline=texts.write(dict(baseline)))
     return Task(**row) if row else None
 
 
 def ended_since(store: Store, *, project: str, since: float) -> list[Task]:
     """The tasks of a project that ended after a moment."""
-    with store.transaction(write=False) as transaction:
-        return [Task(**row) for row in transaction.query("list_ended_since", project=project, since=since)]
+    return fetch_all(store, Task, "list_ended_since", project=project, since=since)
 
 
 def prune(store: Store, *, before: float, project: str = "", dry_run: bool = True) -> list[Task]:

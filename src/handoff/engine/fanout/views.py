@@ -18,6 +18,7 @@ from handoff.engine.fanout.paths import document, is_stopped
 from handoff.engine.fanout.tab_urls import Job, uri_for
 from handoff.engine.home import APART, files_folder, home_config
 from handoff.engine.workspaces import baton
+from handoff.store.database import EVERY_LINE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -113,6 +114,7 @@ def _all(app: App, project: str) -> _Writer:
 
 def _refresh(app: App, project: str, folder: str, *, whole: bool) -> int:
     store = app.database
+    settled = store.settled()
     seen = -1 if whole else _seen(app, folder)
     names: dict[str, None] = {}
     opened: dict[int, None] = {}
@@ -126,7 +128,7 @@ def _refresh(app: App, project: str, folder: str, *, whole: bool) -> int:
         live = tasks.listing(store, project=project, limit=1_000_000)
         names.update((task.id, None) for task in live if task.batch not in opened)
     else:
-        while events := journal.since(store, seq=seen, project=project, limit=_EVENTS):
+        while events := journal.since(store, seq=seen, project=project, limit=_EVENTS, settled=EVERY_LINE):
             seen = events[-1].seq
             for event in events:
                 if event.task is not None:
@@ -150,7 +152,7 @@ def _refresh(app: App, project: str, folder: str, *, whole: bool) -> int:
         from handoff.engine.workspaces import batch_guard
 
         batch_guard.settle(app, {writer.batch(key).workspace for key in (*opened, *joined)})
-    _remember(app, folder, seen, stops)
+    _remember(app, folder, min(seen, settled), stops)
     return count
 
 

@@ -40,8 +40,9 @@ class OverviewFeed:
 
     def reload(self) -> None:
         """Everything anew."""
-        self.events = journal.last(self.app.database, project=self.project, limit=_LAST)
-        self._seq = self.events[-1].seq if self.events else 0
+        self._seq = journal.mark(self.app.database)
+        shown = journal.last(self.app.database, project=self.project, limit=_LAST)
+        self.events = [event for event in shown if event.seq <= self._seq]
         found = overview.look(self.app, project=self.project, since=self.since)
         self.facts = overview.facts_of(self.app.database, project=self.project, program=self.app.settings.program)
         self.batches, self.spent, self.allowed = found.batches, found.spent, found.allowed

@@ -23,8 +23,7 @@ class News:
 
     def __init__(self, app: App, *, project: str = "", batch: int = 0) -> None:
         self._app, self._project, self._batch = app, project, batch
-        last = journal.last(app.database, limit=1)
-        self._seq = last[-1].seq if last else 0
+        self._seq = journal.mark(app.database)
         self._told: set[int | None] = set()
 
     def lines(self) -> list[str]:

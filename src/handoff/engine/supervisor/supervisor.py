@@ -26,6 +26,7 @@ from handoff.engine.supervisor.news import News
 from handoff.engine.supervisor.notifications import Teller
 from handoff.engine.tasks import search, spending
 from handoff.engine.workspaces import publish, running
+from handoff.store.database import beside_others
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from handoff.board.sessions.executors import Executor
     from handoff.board.sessions.leases import Claim
     from handoff.engine.supervisor.phase_run import WorkerSettings
+    from handoff.store.database import Store
 
 FENCED = 4
 _MINUTE = 60.0
@@ -267,25 +269,23 @@ class Supervisor:
         project = self.worker_settings.project
         if not leases.has_next(self.app.database, who=who, project=project, limits=limits):
             return None  # most of the time: many supervisors that only look do not wait for each other
-        with self.app.database.transaction() as transaction:
-            claim = leases.claim_next(
-                transaction, who=who, project=project, lease_seconds=self._lease_seconds, limits=limits
-            )
-            if claim is None:
-                return None
-            self.engine.enqueue(
-                transaction,
-                name=phase_run.NAME,
-                id=phase_run.id_of(claim.task),
-                values=(
-                    claim.task.key,
-                    claim.fence,
-                    who.id,
-                    agent,
-                    list(self.worker_settings.words),
-                    self.worker_settings.workspace,
-                ),
-            )
+
+        @beside_others
+        def take(store: Store) -> Claim | None:
+            scopes = leases.scopes_of(who, project=project, limits=limits)
+            with store.transaction(scopes=scopes) as transaction:
+                claim = leases.claim_next(
+                    transaction, who=who, project=project, lease_seconds=self._lease_seconds, limits=limits
+                )
+                if claim is not None:
+                    words, folder = list(self.worker_settings.words), self.worker_settings.workspace
+                    values = (claim.task.key, claim.fence, who.id, agent, words, folder)
+                    self.engine.enqueue(transaction, name=phase_run.NAME, id=phase_run.id_of(claim.task), values=values)
+            return claim
+
+        claim = take(self.app.database)
+        if claim is None:
+            return None
         self._tell(f"{claim.task.project}/{claim.task.label}: started with {agent} (fence {claim.fence})")
         return claim
 

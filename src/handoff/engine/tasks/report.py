@@ -15,6 +15,7 @@ from handoff.engine.home import find_project, home_config, labels_of, project_na
 from handoff.engine.tasks import claims
 from handoff.engine.tasks.current import dropping_stale_claim, forget
 from handoff.engine.tasks.kinds import BY_KIND
+from handoff.store.database import beside_others
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +30,9 @@ if TYPE_CHECKING:
     from handoff.engine.tasks.current import CurrentClaim
     from handoff.engine.workspaces.arrival import JudgedWork, SentBack
     from handoff.git.workspaces.workspaces import Workspace
-    from handoff.store.database import Transaction
+    from handoff.store.database import Store, Transaction
+
+    AlsoWritten = Callable[[Transaction], None]
 
 _SHOWN = 20
 JUDGED = "task.judged"  # in the journal: believed and kept, but not landed yet
@@ -135,7 +138,7 @@ def finish(
     *,
     summary: str = "",
     accept_outside: str = "",
-    also: Callable[[Transaction], None] | None = None,
+    also: AlsoWritten | None = None,
 ) -> Finished:
     """Done, if the evidence says so: the check is green here and nothing outside the ownership was changed.
 
@@ -168,26 +171,30 @@ def finish(
         return Finished(outcomes.Outcome(tasks.get(app.database, key=task.key)), evidence, waits=waits)
     trouble = _put_on_record(app, task, evidence, held.session, began) or _carry_records(app, task, record)
     _publish(app, task, held, clone)
-    with dropping_stale_claim(app, held), app.database.transaction() as transaction:
-        if evidence.outside:
-            journal.append(
-                transaction,
-                "task.waived",
-                task=task,
-                session=held.session,
-                reason=accept_outside,
-                outside=list(evidence.outside),
-            )
-            record["accepted"] = accept_outside
-        if also is not None:
-            also(transaction)
-        outcome = outcomes.finish(
-            transaction, key=task.key, fence=held.fence, summary=summary, evidence=record, session=held.session
-        )
+    if evidence.outside:
+        record["accepted"] = accept_outside
+    with dropping_stale_claim(app, held):
+        outcome = _write_finished(app.database, task, held, summary, record, also)
     forget(app, held)
     views.refresh_or_tell(app, task.project, f"Task {task.label} is done")
     ticked, why_not = tick_step(app, task, record)
     return Finished(outcome, evidence, trouble or why_not, ticked=ticked)
+
+
+@beside_others
+def _write_finished(
+    store: Store, task: Task, held: CurrentClaim, summary: str, record: dict[str, Any], also: AlsoWritten | None
+) -> Outcome:
+    """The last word on it, with all that belongs to it; who finishes something else meanwhile is not waited for."""
+    with store.transaction(scopes=None if held.fence is None or also is not None else ()) as transaction:
+        if record.get("accepted"):
+            said = {"reason": record["accepted"], "outside": record["outside"]}
+            journal.append(transaction, "task.waived", task=task, session=held.session, **said)
+        if also is not None:
+            also(transaction)
+        return outcomes.finish(
+            transaction, key=task.key, fence=held.fence, summary=summary, evidence=record, session=held.session
+        )
 
 
 def tick_step(app: App, task: Task, record: dict[str, Any]) -> tuple[str, str]:
