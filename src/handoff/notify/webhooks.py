@@ -44,13 +44,19 @@ def cloud_event(event: NotifiedEvent, *, source: str) -> dict[str, Any]:
     data.update({key: _short(value) for key, value in event.body.items() if key not in data})
     if event.code:
         data["answer_code"] = event.code
+    subject = f"{event.project}/{event.task}" if event.task else event.project
+    return envelope(event.id, kind=event.kind, at=event.at, subject=subject, source=source, data=data)
+
+
+def envelope(id: str, *, kind: str, at: float, subject: str, source: str, data: dict[str, Any]) -> dict[str, Any]:
+    """What CloudEvents wants to know of every event."""
     return {
         "specversion": "1.0",
-        "id": event.id,
+        "id": id,
         "source": source,
-        "type": f"handoff.{event.kind}",
-        "subject": f"{event.project}/{event.task}" if event.task else event.project or "handoff",
-        "time": stamp(event.at),
+        "type": f"handoff.{kind}",
+        "subject": subject or "handoff",
+        "time": stamp(at),
         "datacontenttype": "application/json",
         "data": data,
     }

@@ -1053,3 +1053,34 @@ UPDATE token SET used_at = :now WHERE id = :id
 -- name: withdraw_token
 -- it opens nothing any more
 UPDATE token SET withdrawn_at = :now, withdrawn_by = :by WHERE id = :id RETURNING *
+
+-- name: page_of_tasks
+-- tasks after a key
+SELECT * FROM task WHERE key > :after AND (:project = '' OR project = :project) AND (:state = '' OR state = :state)
+AND (:id = '' OR id = :id) AND (:ended = 1 OR ended_at IS NULL) ORDER BY key LIMIT :limit
+
+-- name: page_of_batches
+-- batches after a key
+SELECT * FROM batch WHERE key > :after AND (:project = '' OR project = :project)
+AND (:ended = 1 OR ended_at IS NULL) ORDER BY key LIMIT :limit
+
+-- name: page_of_flows
+-- flows after a key
+SELECT * FROM flow WHERE key > :after AND (:project = '' OR project = :project)
+AND (:ended = 1 OR ended_at IS NULL) ORDER BY key LIMIT :limit
+
+-- name: page_of_gates
+-- gates after a key, with the names of their tasks
+SELECT gate.*, task.id AS task_id, task.scope, task.project FROM gate JOIN task ON task.key = gate.task
+WHERE gate.key > :after AND (:project = '' OR task.project = :project) AND (:ended = 1 OR gate.state = 'open')
+ORDER BY gate.key LIMIT :limit
+
+-- name: get_gate
+-- one gate, with the name of its task
+SELECT gate.*, task.id AS task_id, task.scope, task.project FROM gate JOIN task ON task.key = gate.task
+WHERE gate.key = :key
+
+-- name: page_of_sessions
+-- sessions after an id
+SELECT * FROM session WHERE id > :after AND (:project = '' OR project = :project)
+AND (:ended = 1 OR ended_at IS NULL) ORDER BY id LIMIT :limit

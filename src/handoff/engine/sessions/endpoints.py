@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from hashlib import sha256
 from hmac import compare_digest
 
 from handoff.agents import folder as folders
@@ -84,6 +85,11 @@ def _told(app: App, kind: str) -> list[tuple[str, dict[str, Any]]]:
 
 def _lives(told: dict[str, Any]) -> bool:
     return told.get("boot") == boot_id() and bool(told["start"]) and start_of(int(told["pid"])) == told["start"]
+
+
+def source(app: App) -> str:
+    """Which relay speaks: the same for every host that uses the database, so that id and source name an event."""
+    return f"urn:handoff:{sha256(app.database.place.encode('utf-8', 'surrogateescape')).hexdigest()[:12]}"
 
 
 # --- who ---------------------------------------------------------------------------------------------------

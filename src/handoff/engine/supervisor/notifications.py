@@ -13,6 +13,7 @@ from handoff.board.events import channels as rows
 from handoff.board.events import journal
 from handoff.engine.app import App
 from handoff.engine.home import home_config
+from handoff.engine.sessions import endpoints
 from handoff.notify import apprise_sender, webhooks
 from handoff.notify.channels import APPRISE, Channel, read_channels
 from handoff.notify.events import NotifiedEvent, class_of
@@ -265,7 +266,7 @@ def _send(app: App, channel: Channel, event: NotifiedEvent) -> Sent:
     try:
         if channel.kind == APPRISE:
             return apprise_sender.send(channel, event, program=app.settings.program)
-        return webhooks.post(channel, event, source=_source(app), now=app.clock.now())
+        return webhooks.post(channel, event, source=endpoints.source(app), now=app.clock.now())
     except HandoffError as error:
         return webhooks.Sent(webhooks.AGAIN, f"{error.message} {error.hint}".strip())
 
@@ -277,11 +278,6 @@ def _clean(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _clean(item) for key, item in value.items()}
     return [_clean(item) for item in value] if isinstance(value, list) else value
-
-
-def _source(app: App) -> str:
-    """Which relay speaks: the same for every host that uses the database, so that id and source name an event."""
-    return f"urn:handoff:{_digest(app.database.place)}"
 
 
 def _place(channel: Channel) -> str:

@@ -14,6 +14,8 @@ from handoff.base.errors import Refused
 from handoff.base.record import TYPE_CHECKING
 from handoff.engine.app import App
 from handoff.engine.sessions import endpoints
+from handoff.surfaces.api.routes import PREFIX
+from handoff.surfaces.api.server import Api
 from handoff.surfaces.http.bodies import TOO_LARGE, Gone, read_body
 from handoff.surfaces.mcp import gates, server
 
@@ -35,6 +37,7 @@ class Guard:
         self.inner, self.settings = inner, settings
         self.names = TransportSecurityMiddleware(names)
         self.answers = gates.Answers(settings)
+        self.api = Api(settings)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """One request, or the server's own beginning and end."""
@@ -48,7 +51,9 @@ class Guard:
         request = Request(scope)
         caller, body = None, b""
         refusal: Any = await self.names.validate_request(request)
-        if refusal is None and request.url.path == gates.PATH:  # its code is the proof: no token is asked for
+        if refusal is None and request.url.path.startswith(f"{PREFIX}/"):  # it knows its callers itself
+            refusal = self.api
+        elif refusal is None and request.url.path == gates.PATH:  # its code is the proof: no token is asked for
             refusal = await self._gate(request, receive)
         if refusal is None:
             caller, refusal = await self._known(request)

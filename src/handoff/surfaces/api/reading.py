@@ -1,0 +1,272 @@
+"""What the API reads: rows as JSON, page by page, never more than a token may see."""
+
+from __future__ import annotations
+
+from handoff.base.clock import stamp
+from handoff.base.errors import HandoffError, UserError
+from handoff.base.record import TYPE_CHECKING, Record
+from handoff.board import pages
+from handoff.board.events import journal
+from handoff.board.sessions import sessions
+from handoff.board.tasks import batches, flows, tasks
+from handoff.engine.tasks import admin, search
+from handoff.engine.tasks import batches as batch_journey
+from handoff.engine.workspaces import transcripts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from handoff.board.events.journal import Event
+    from handoff.board.gates import Waiting
+    from handoff.board.sessions.sessions import Session
+    from handoff.board.tasks.batches import Batch
+    from handoff.board.tasks.flows import Flow
+    from handoff.board.tasks.tasks import Task
+    from handoff.engine.app import App
+
+_PAGE = 100
+
+
+class ApiRequest(Record):
+    """One request that was understood: what its path names, what it asks for, and the only project its caller may see."""
+
+    app: App
+    named: dict[str, Any]
+    asked: dict[str, Any]
+    project: str
+    """The project its token is for, empty for all."""
+
+    @property
+    def scope(self) -> str:
+        """The project that is asked for, or the only one there is for this caller."""
+        return str(self.project or self.asked.get("project", ""))
+
+    @property
+    def page(self) -> dict[str, Any]:
+        return {"project": self.scope, "after": self.asked.get("after", 0), "limit": self.asked.get("limit", _PAGE)}
+
+    @property
+    def ended(self) -> bool:
+        return bool(self.asked.get("include_ended") == "true")
+
+
+class NotThere(HandoffError):
+    """What the path names is not there, or not for this caller: both look the same."""
+
+
+def moment(at: float | None) -> str | None:
+    return stamp(at) if at else None
+
+
+def _page(items: Sequence[Any], shape: Callable[[Any], Any], request: ApiRequest, key: Callable[[Any], Any]) -> Any:
+    whole = len(items) == request.page["limit"]
+    return {"items": [shape(item) for item in items], "next": key(items[-1]) if whole else None}
+
+
+def _mine(request: ApiRequest, found: Any, what: str) -> Any:
+    if found is None or request.project not in ("", found.project):
+        raise NotThere(f"There is no {what} of that key.", "Keys are in the lists.")
+    return found
+
+
+# --- tasks, batches, flows -----------------------------------------------------------------------------------
+
+
+def task_shape(task: Task) -> dict[str, Any]:
+    return {
+        **_fields(task, "key project kind state reason title agent role attempt priority batch held_by result"),
+        "task": task.label,
+        **_moments(task, "created_at changed_at ended_at"),
+    }
+
+
+def list_tasks(request: ApiRequest) -> Any:
+    """Tasks, live ones unless all are asked for."""
+    asked = {"state": request.asked.get("state", ""), "id": request.asked.get("id", "")}
+    found = pages.tasks(request.app.database, **request.page, **asked, include_ended=request.ended)
+    return _page(found, task_shape, request, lambda task: task.key)
+
+
+def one_task(request: ApiRequest) -> Task:
+    """The task a path names."""
+    found: Task = _mine(request, tasks.look_up(request.app.database, key=request.named["key"]), "task")
+    return found
+
+
+def get_task(request: ApiRequest) -> Any:
+    """One task with what it waits for."""
+    seen = admin.picture(request.app, one_task(request))
+    task, gate = seen.task, seen.gate
+    return {
+        **task_shape(task),
+        "brief": task.brief,
+        "owns": list(task.patterns),
+        "check": task.check_command,
+        "needs": [need._asdict() for need in seen.needs],
+        "gate": gate.key if gate and gate.state == "open" else None,
+        "evidence": seen.evidence,
+    }
+
+
+def batch_shape(batch: Batch) -> dict[str, Any]:
+    return {
+        **_fields(batch, "key project state total remaining"),
+        "batch": batch.id,
+        **_moments(batch, "created_at ended_at"),
+    }
+
+
+def list_batches(request: ApiRequest) -> Any:
+    """Batches, open ones unless all are asked for."""
+    found = pages.batches(request.app.database, **request.page, include_ended=request.ended)
+    return _page(found, batch_shape, request, lambda batch: batch.key)
+
+
+def one_batch(request: ApiRequest) -> Batch:
+    """The batch a path names."""
+    found: Batch = _mine(request, _look(batches.get, request), "batch")
+    return found
+
+
+def get_batch(request: ApiRequest) -> Any:
+    """One batch with its parts."""
+    batch = one_batch(request)
+    parts = batch_journey.parts_of(request.app, batch)
+    return {**batch_shape(batch), "rationale": batch.rationale, "parts": [task_shape(part) for part in parts]}
+
+
+def flow_shape(flow: Flow) -> dict[str, Any]:
+    return {
+        **_fields(flow, "key project workflow request phase cycle state reason task branch"),
+        "flow": flow.id,
+        **_moments(flow, "created_at changed_at ended_at"),
+    }
+
+
+def list_flows(request: ApiRequest) -> Any:
+    """Flows, running ones unless all are asked for."""
+    found = pages.flows(request.app.database, **request.page, include_ended=request.ended)
+    return _page(found, flow_shape, request, lambda flow: flow.key)
+
+
+def one_flow(request: ApiRequest) -> Flow:
+    """The flow a path names."""
+    found: Flow = _mine(request, _look(flows.get, request), "flow")
+    return found
+
+
+def get_flow(request: ApiRequest) -> Any:
+    """One flow."""
+    return flow_shape(one_flow(request))
+
+
+def _look(get: Callable[..., Any], request: ApiRequest) -> Any:
+    try:
+        return get(request.app.database, key=request.named["key"])
+    except UserError:
+        return None
+
+
+# --- sessions, gates, the journal ----------------------------------------------------------------------------
+
+
+def session_shape(session: Session) -> dict[str, Any]:
+    return {
+        **_fields(session, "id kind project agent host task ending"),
+        **_moments(session, "started_at seen_at ended_at"),
+    }
+
+
+def list_sessions(request: ApiRequest) -> Any:
+    """Sessions, those that live unless all are asked for."""
+    page = {**request.page, "after": request.asked.get("after", "")}
+    found = pages.sessions(request.app.database, **page, include_ended=request.ended)
+    return _page(found, session_shape, request, lambda session: session.id)
+
+
+def _session(request: ApiRequest) -> Session:
+    found: Session = _mine(request, sessions.get(request.app.database, id=request.named["id"]), "session")
+    return found
+
+
+def get_session(request: ApiRequest) -> Any:
+    """One session."""
+    return session_shape(_session(request))
+
+
+def get_session_log(request: ApiRequest) -> Any:
+    """What a session of this machine said, its last lines."""
+    session = _session(request)
+    try:
+        said = transcripts.transcript(request.app, session=session.id)
+    except UserError:
+        said = []  # an agent the settings know no more
+    return {"session": session.id, "lines": said[-request.page["limit"] :]}
+
+
+def gate_shape(waiting: Waiting) -> dict[str, Any]:
+    gate = waiting.gate
+    return {
+        **_fields(gate, "key question subject state fallback answered_by reason answer"),
+        "task": waiting.task,
+        "project": waiting.project,
+        **_moments(gate, "opened_at due_at answered_at"),
+    }
+
+
+def list_gates(request: ApiRequest) -> Any:
+    """Gates, open ones unless all are asked for."""
+    found = pages.gates(request.app.database, **request.page, include_ended=request.ended)
+    return _page(found, gate_shape, request, lambda waiting: waiting.gate.key)
+
+
+def one_gate(request: ApiRequest) -> Waiting:
+    """The gate a path names."""
+    found: Waiting = _mine(request, pages.gate(request.app.database, key=request.named["key"]), "gate")
+    return found
+
+
+def get_gate(request: ApiRequest) -> Any:
+    """One gate."""
+    return gate_shape(one_gate(request))
+
+
+def event_shape(event: Event) -> dict[str, Any]:
+    return {
+        **_fields(event, "seq kind project session body"),
+        "at": moment(event.at),
+        "task": event.task_id,
+        "task_key": event.task,
+    }
+
+
+def list_events(request: ApiRequest) -> Any:
+    """The journal after a line."""
+    page = request.page
+    found = journal.since(request.app.database, seq=page["after"], project=page["project"], limit=page["limit"])
+    return _page(found, event_shape, request, lambda event: event.seq)
+
+
+def find(request: ApiRequest) -> Any:
+    """One search over all that was written or said."""
+    asked = request.asked
+    kinds = [asked["kind"]] if "kind" in asked else []
+    found = search.find(
+        request.app,
+        words=asked["q"],
+        project=request.scope,
+        kinds=kinds,
+        limit=asked.get("limit", search.LIMIT),
+        before=asked.get("before", 0),
+    )
+    items = [{**hit._asdict(), "at": moment(hit.at)} for hit in found.hits]
+    return {"items": items, "next": found.next or None}
+
+
+def _fields(found: object, names: str) -> dict[str, Any]:
+    return {name: getattr(found, name) for name in names.split()}
+
+
+def _moments(found: object, names: str) -> dict[str, Any]:
+    return {name: moment(getattr(found, name)) for name in names.split()}

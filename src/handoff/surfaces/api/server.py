@@ -1,0 +1,245 @@
+"""The API: every request is matched, its token known and its words held against the document before anything is done."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from http import HTTPStatus
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, StreamingResponse
+
+from handoff.base.errors import Away, Conflict, HandoffError, Refused, UserError
+from handoff.base.record import TYPE_CHECKING, Record
+from handoff.board.tokens import may
+from handoff.engine.app import App
+from handoff.engine.sessions import endpoints
+from handoff.surfaces.api import routes, shapes
+from handoff.surfaces.api.reading import ApiRequest, NotThere
+from handoff.surfaces.api.stream import Feed
+from handoff.surfaces.http.bodies import read_json
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from starlette.responses import Response
+
+    from handoff.base.settings import Settings
+    from handoff.engine.sessions.endpoints import HttpCaller
+    from handoff.surfaces.api.routes import ApiOperation
+
+MOST_BYTES = 64 * 1024
+_MOST_ACTS, _MOST_SLOWED = 4, 64
+
+
+class ApiLimits(Record):
+    """How often a token may ask: so many requests at once, and so many a second after that; how long a wrong one waits."""
+
+    at_once: float = 100.0
+    a_second: float = 20.0
+    wrong_seconds: float = 1.0
+
+
+class Problem(Exception):
+    """An answer that is a problem."""
+
+    def __init__(self, status: int, detail: str, hint: str = "", **headers: str) -> None:
+        super().__init__(detail)
+        self.status, self.detail, self.hint, self.headers = status, detail, hint, headers
+
+    @property
+    def response(self) -> Response:
+        body = {
+            "type": "about:blank",
+            "title": HTTPStatus(self.status).phrase,
+            "status": self.status,
+            "detail": self.detail,
+            "hint": self.hint,
+        }
+        return JSONResponse(body, self.status, self.headers, media_type="application/problem+json")
+
+
+class Api:
+    """The application behind `/api/v1`. Whoever mounts it has checked Host and Origin."""
+
+    def __init__(self, settings: Settings, limits: ApiLimits | None = None) -> None:
+        self._settings, self._limits = settings, limits or ApiLimits()
+        self._feed = Feed(settings)
+        self._pace: dict[str, tuple[float, float]] = {}
+        self._slowed = 0
+        self._acts: asyncio.Semaphore | None = None
+        self._table = [(re.compile(_pattern(one.path)), one) for one in routes.OPERATIONS]
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """One request."""
+        request = Request(scope)
+        try:
+            answer = await self._answer(request, receive)
+        except Problem as problem:
+            answer = problem.response
+        except HandoffError as error:
+            answer = _as_problem(error).response
+        await answer(scope, receive, send)
+
+    async def _answer(self, request: Request, receive: Any) -> Response:
+        path = request.url.path.removeprefix(request.scope.get("root_path", "")).removeprefix(routes.PREFIX)
+        if path == routes.DOCUMENT and request.method == "GET":
+            return JSONResponse(routes.document())
+        operation, named = self._match(request.method, path)
+        caller = await self._caller(request)
+        if not may(caller.scope, operation.scope):
+            raise Problem(
+                403,
+                f"The token '{caller.name}' may {caller.scope}; this needs one that may {operation.scope}.",
+                f"handoff token new NAME --scope {operation.scope}",
+            )
+        asked = _query(operation, request)
+        if operation.method == "POST":
+            asked |= _body(operation, *await read_json(request, receive, most=MOST_BYTES))
+        if caller.project and asked.get("project", caller.project) != caller.project:
+            raise Problem(403, f"The token '{caller.name}' is for the project '{caller.project}' alone.")
+        if operation.path == routes.STREAM:
+            return await self._stream(request, caller, asked)
+        return await self._act(operation, named, asked, caller)
+
+    def _match(self, method: str, path: str) -> tuple[ApiOperation, dict[str, Any]]:
+        found = {one.method: (one, match) for pattern, one in self._table if (match := pattern.fullmatch(path))}
+        if not found:
+            raise Problem(404, f"There is nothing at {path}.", f"See {routes.PREFIX}{routes.DOCUMENT}")
+        if method not in found:
+            raise Problem(405, f"{method} is not known here.", Allow=", ".join(found))
+        operation, match = found[method]
+        return operation, {name: _read(name, text, routes.NAMED[name]) for name, text in match.groupdict().items()}
+
+    # --- who asks, and how often -------------------------------------------------------------------------------
+
+    async def _caller(self, request: Request) -> HttpCaller:
+        kind, _, token = request.headers.get("authorization", "").partition(" ")
+        found = None
+        if kind.lower() == "bearer":
+            found = await run_in_threadpool(_identify, self._settings, token.strip())
+        if found is None:
+            await self._slow()
+            raise Problem(
+                401, "A token of this relay is needed.", "handoff token new NAME", **{"WWW-Authenticate": "Bearer"}
+            )
+        self._keep_pace(found.name)
+        return found
+
+    async def _slow(self) -> None:
+        """Guessing takes time, but does not keep connections in numbers that would lock others out."""
+        if self._slowed < _MOST_SLOWED:
+            self._slowed += 1
+            try:
+                await asyncio.sleep(self._limits.wrong_seconds)
+            finally:
+                self._slowed -= 1
+
+    def _keep_pace(self, name: str) -> None:
+        """A bucket for each token."""
+        now = asyncio.get_running_loop().time()
+        left, at = self._pace.get(name, (self._limits.at_once, now))
+        left = min(self._limits.at_once, left + (now - at) * self._limits.a_second)
+        if left < 1:
+            self._pace[name] = (left, now)
+            raise Problem(429, f"The token '{name}' asks too often.", "Wait a second.", **{"Retry-After": "1"})
+        self._pace[name] = (left - 1, now)
+
+    # --- doing it ----------------------------------------------------------------------------------------------
+
+    async def _act(
+        self, one: ApiOperation, named: dict[str, Any], asked: dict[str, Any], caller: HttpCaller
+    ) -> Response:
+        if one.method == "GET":
+            return JSONResponse(await run_in_threadpool(_perform, one, named, asked, caller))
+        if self._acts is None:
+            self._acts = asyncio.Semaphore(_MOST_ACTS)
+        async with self._acts:
+            return JSONResponse(await run_in_threadpool(_perform, one, named, asked, caller))
+
+    async def _stream(self, request: Request, caller: HttpCaller, asked: dict[str, Any]) -> Response:
+        last = request.headers.get("last-event-id", "")
+        after = int(last) if last.isdigit() and len(last) <= len(str(shapes.KEY["maximum"])) else asked.get("after")
+        token = request.headers["authorization"].partition(" ")[2].strip()
+        lines = await self._feed.open(caller.project or asked.get("project", ""), after, token)
+        if lines is None:
+            raise Problem(429, "Too many follow the journal.", "Wait a second.", **{"Retry-After": "1"})
+        return StreamingResponse(lines, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
+
+
+def _perform(one: ApiOperation, named: dict[str, Any], asked: dict[str, Any], caller: HttpCaller) -> Any:
+    app = App(caller.settings)
+    try:
+        assert one.act is not None  # noqa: S101 - the stream is answered before
+        return one.act(ApiRequest(app, named, asked, caller.project))
+    finally:
+        app.close()
+
+
+def _identify(settings: Settings, token: str) -> HttpCaller | None:
+    app = App(settings)
+    try:
+        return endpoints.caller_of(app, token=token)
+    finally:
+        app.close()
+
+
+def _pattern(path: str) -> str:
+    return re.sub(r"\{([a-z]+)\}", r"(?P<\1>[^/]+)", path)
+
+
+def _query(operation: ApiOperation, request: Request) -> dict[str, Any]:
+    asked: dict[str, Any] = {}
+    for name, text in request.query_params.multi_items():
+        if name not in operation.query or name in asked:
+            raise Problem(
+                400, f"'{name}' is not asked for here, or twice.", f"Known: {', '.join(operation.query) or 'nothing'}"
+            )
+        asked[name] = _read(name, text, operation.query[name])
+    if operation.method == "GET":
+        _refuse_missing(operation, asked)
+    return asked
+
+
+def _read(name: str, text: str, schema: dict[str, Any]) -> Any:
+    value: Any = text
+    if schema["type"] == "integer" and re.fullmatch("-?[0-9]{1,20}", text):
+        value = int(text)
+    if problem := shapes.problem_with(value, schema):
+        raise Problem(400, f"'{name}' {problem}.")
+    return value
+
+
+def _body(operation: ApiOperation, status: int, said: Any) -> dict[str, Any]:
+    if status:
+        raise Problem(status, said)
+    if problem := shapes.problem_with(said, {"type": "object"}):
+        raise Problem(400, f"The body {problem}.")
+    for name, value in said.items():
+        if name not in operation.body:
+            raise Problem(
+                400, f"'{name[:80]}' is not asked for here.", f"Known: {', '.join(operation.body) or 'nothing'}"
+            )
+        if problem := shapes.problem_with(value, operation.body[name]):
+            raise Problem(400, f"'{name}' {problem}.")
+    _refuse_missing(operation, said)
+    return dict(said)
+
+
+def _refuse_missing(operation: ApiOperation, asked: dict[str, Any]) -> None:
+    for name in operation.required:
+        if name not in asked:
+            raise Problem(400, f"'{name}' is missing.")
+
+
+def _as_problem(error: HandoffError) -> Problem:
+    kinds: list[tuple[type[HandoffError], int]] = [
+        (NotThere, 404),
+        (Away, 503),
+        (Refused, 403),
+        (Conflict, 409),
+        (UserError, 400),
+    ]
+    status = next((status for kind, status in kinds if isinstance(error, kind)), 400)
+    return Problem(status, error.message, error.hint)

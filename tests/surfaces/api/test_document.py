@@ -1,0 +1,58 @@
+"""The API does what its document says: requests made of the document, right ones and wrong ones, against the real rows."""
+
+from __future__ import annotations
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from starlette.testclient import TestClient
+
+from handoff.base.settings import from_environment
+from handoff.board import gates, tokens
+from handoff.board.tasks import tasks
+from handoff.engine.app import App
+from handoff.surfaces.api import routes
+from handoff.surfaces.api.server import Api, ApiLimits
+
+FEW = settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True, database=None)
+MODES = (schemathesis.GenerationMode.POSITIVE, schemathesis.GenerationMode.NEGATIVE)
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    """Some rows, and a token that may do everything."""
+    with pytest.MonkeyPatch.context() as patch:
+        home = tmp_path_factory.mktemp("api")
+        patch.setenv("HANDOFF_HOME", str(home / "handoff"))
+        app = App(from_environment()._replace(folder=str(home)))
+        for number in range(3):
+            task = tasks.add(app.database, project="shop", id=f"task-{number}", brief="Work.")
+        gates.ask(app.database, key=task.key, question="May I?")
+        token = tokens.make(app.database, name="all", scope="steer", project="", by="me").secret
+        yield app.settings, {"Authorization": f"Bearer {token}"}
+        app.close()
+
+
+def test_every_operation_answers_as_the_document_says(served):
+    chosen, headers = served
+    api = Api(chosen, ApiLimits(at_once=1e6, wrong_seconds=0.0))
+    schema, seen = schemathesis.openapi.from_asgi(f"{routes.PREFIX}{routes.DOCUMENT}", api), 0
+    for operation in (found.ok() for found in schema.exclude(path=routes.STREAM).get_all_operations()):
+        for mode in MODES if operation.path_parameters or operation.query or operation.body else MODES[:1]:
+
+            @FEW
+            @given(operation.as_strategy(generation_mode=mode))
+            def answers_as_it_says(case):
+                case.call_and_validate(headers=headers)
+
+            answers_as_it_says()
+            seen += 1
+    assert seen > len(routes.OPERATIONS)
+
+
+def test_a_token_that_asks_too_often_is_told_to_wait(served):
+    chosen, headers = served
+    client = TestClient(Api(chosen, ApiLimits(at_once=3, a_second=0.0)))
+    answers = [client.get(f"{routes.PREFIX}/flows", headers=headers) for _ in range(5)]
+    assert [answer.status_code for answer in answers] == [200, 200, 200, 429, 429]
+    assert answers[-1].headers["retry-after"] == "1"

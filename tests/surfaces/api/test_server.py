@@ -1,0 +1,162 @@
+"""The API as a program meets it: over HTTP, with tokens that may more or less, and a journal that goes on."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import signal
+from urllib.parse import urlsplit
+
+import pytest
+
+from handoff.surfaces.api.routes import PREFIX
+from handoff.surfaces.api.server import MOST_BYTES
+
+
+class ApiPort:
+    """A port of ours as a process, and a token of each scope."""
+
+    def __init__(self, cli) -> None:
+        self.cli, self.process = cli, cli.start("mcp", "--http", "--json")
+        said = b""
+        while not said.endswith(b"}\n") and (line := self.process.stdout.readline()):
+            said += line
+        assert said, self.process.communicate()[1].decode()
+        self.place = urlsplit(json.loads(said)["url"])
+        self.tokens = {scope: self.token(scope) for scope in ("read", "answer", "steer")}
+
+    def token(self, scope: str, *words: str, name: str = "") -> str:
+        return self.cli("token", "new", name or scope, "--scope", scope, "--json", *words).json["secret"]
+
+    def ask(self, method: str, path: str, scope: str = "read", body=None, token: str | None = None, **headers: str):
+        """Status, what was said, and the headers."""
+        connection = http.client.HTTPConnection(self.place.hostname, self.place.port, timeout=30)
+        named = {"authorization": f"Bearer {self.tokens[scope] if token is None else token}", **headers}
+        if body is not None:
+            named.setdefault("content-type", "application/json")
+        data = body if isinstance(body, bytes) else None if body is None else json.dumps(body).encode()
+        connection.request(method, PREFIX + path, data, named)
+        answer = connection.getresponse()
+        text = answer.read().decode()
+        connection.close()
+        return (
+            answer.status,
+            json.loads(text) if "json" in (answer.headers["content-type"] or "") else text,
+            answer.headers,
+        )
+
+    def follow(self, count: int, path: str = "/stream", **headers: str) -> list[dict]:
+        """So many events of the stream."""
+        connection = http.client.HTTPConnection(self.place.hostname, self.place.port, timeout=30)
+        connection.request("GET", PREFIX + path, headers={"authorization": f"Bearer {self.tokens['read']}", **headers})
+        answer, found = connection.getresponse(), []
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        while len(found) < count:
+            line = answer.readline()
+            assert line, "the stream ended"
+            if line.startswith(b"data: "):
+                found.append(json.loads(line[6:]))
+        connection.close()
+        return found
+
+    def close(self) -> None:
+        self.process.send_signal(signal.SIGINT)
+        self.process.communicate(timeout=30)
+
+
+@pytest.fixture
+def port(cli, repo):
+    """Until the test is over."""
+    made = ApiPort(cli)
+    yield made
+    made.close()
+
+
+def test_nobody_gets_further_than_its_token_says(port, cli):
+    cli("task", "add", "demo", "Make a.")
+    cli("task", "add", "theirs", "Not yours.", "--project", "depot")
+    (task,) = port.ask("GET", "/tasks")[1]["items"]
+    assert task["task"] == "demo"  # of another project nothing is seen
+    assert port.ask("GET", "/tasks?project=depot")[0] == 403
+    theirs = cli("show", "theirs", "--project", "depot", "--json").json
+    assert theirs["state"] == "ready"
+    assert port.ask("GET", f"/tasks/{task['key'] + 1}", "steer")[0] == 404
+    assert port.ask("POST", f"/tasks/{task['key'] + 1}/cancel", "steer")[0] == 404
+    assert port.ask("POST", "/projects/depot/pause", "steer")[0] == 404
+    assert port.ask("GET", "/search?q=yours")[1]["items"] == []
+    for scope in ("read", "answer"):
+        status, said, headers = port.ask("POST", f"/tasks/{task['key']}/cancel", scope)
+        assert (status, headers["content-type"]) == (403, "application/problem+json")
+        assert said["hint"] == "handoff token new NAME --scope steer"
+    assert port.ask("GET", "/tasks", host="evil.example")[0] == 421
+    assert port.ask("GET", "/tasks", origin="https://evil.example")[0] == 403
+    status, said, headers = port.ask("GET", "/tasks", token="t-000000000000.00")
+    assert (status, headers["www-authenticate"]) == (401, "Bearer")
+    session = cli("task", "claim", "demo", "--json").json["session"]
+    assert port.ask("GET", "/tasks", token=f"{session}.abc")[0] == 401
+    short = port.token("steer", "--until", "1s", name="short")
+    port.ask("GET", "/journal")
+    cli("token", "withdraw", "read")
+    assert port.ask("GET", "/tasks")[0] == 401
+    until = cli("token", "list", "--all", "--json").json[-1]["until"]
+    while port.ask("GET", "/tasks", token=short)[0] == 200:
+        continue
+    assert "expired" in cli("token", "list", "--all").out, until
+
+
+def test_a_person_elsewhere_answers_and_steers_in_the_words_of_the_command_line(port, cli):
+    cli("task", "add", "demo", "Make a.")
+    cli("task", "claim", "demo")
+    cli("task", "ask", "May I drop the old table?")
+    (gate,) = port.ask("GET", "/gates")[1]["items"]
+    assert "code" not in gate
+    path = f"/gates/{gate['key']}/answer"
+    assert port.ask("POST", path, "read", {"answer": "yes"})[0] == 403
+    assert port.ask("POST", path, "answer", {"answer": "no"})[1]["detail"] == "Say why: the next session reads it."
+    status, said, _ = port.ask("POST", path, "answer", {"answer": "yes", "text": "-- but keep the rows"})
+    assert (status, said["command"]) == (200, "handoff answer demo yes '--reason=-- but keep the rows' --project repo")
+    status, said, _ = port.ask("POST", path, "answer", {"answer": "yes"})
+    assert (status, said["detail"]) == (409, "The gate of 'demo' was already approved by token answer.")
+    assert "token answer" in cli("log", "demo", "--json").out
+    (task,) = port.ask("GET", "/tasks?state=ready")[1]["items"]
+    status, said, _ = port.ask("POST", f"/tasks/{task['key']}/retry", "steer")
+    told = cli("retry", "demo", code=4).err
+    assert (status, f"Error: {said['detail']}\nHint: {said['hint']}\n") == (409, told)
+    cli("task", "claim", "demo")
+    assert port.ask("POST", f"/tasks/{task['key']}/release", "steer", {"reason": "wrong one"})[0] == 200
+    assert cli("show", "demo", "--json").json["state"] == "ready"
+    assert port.ask("POST", f"/tasks/{task['key']}/cancel", "steer", {"reason": "no more"})[0] == 200
+    assert port.ask("GET", f"/tasks/{task['key']}")[1]["state"] == "cancelled"
+
+
+def test_a_follower_comes_back_where_it_was_and_pages_have_no_gap(port, cli):
+    for number in range(5):
+        cli("task", "add", f"task-{number}", "Work.")
+    pages, after = [], 0
+    while after is not None:
+        _, page, _ = port.ask("GET", f"/journal?limit=3&after={after}")
+        pages += page["items"]
+        after = page["next"]
+    assert [event["task"] for event in pages if event["kind"] == "task.added"] == [f"task-{n}" for n in range(5)]
+    keys = [event["seq"] for event in pages]
+    assert [int(event["id"]) for event in port.follow(3, f"/stream?after={keys[-4]}")] == keys[-3:]
+    (first,) = port.follow(1, **{"last-event-id": str(keys[-2])})
+    assert (int(first["id"]), first["specversion"], first["data"]) == (keys[-1], "1.0", pages[-1])
+    assert first["type"] == f"handoff.{pages[-1]['kind']}"
+    tasks = port.ask("GET", "/tasks?limit=2")[1]
+    rest = port.ask("GET", f"/tasks?limit=9&after={tasks['next']}")[1]
+    assert [task["task"] for task in (*tasks["items"], *rest["items"])] == [f"task-{number}" for number in range(5)]
+
+
+def test_what_is_too_much_or_no_request_at_all_is_told_so(port):
+    path = "/tasks/1/cancel"
+    assert port.ask("POST", path, "steer", b"x" * (MOST_BYTES + 1))[0] == 413
+    assert port.ask("POST", path, "steer", b"[" * 60_000)[0] == 400
+    assert (
+        port.ask("POST", path, "steer", b"reason=x", **{"content-type": "application/x-www-form-urlencoded"})[0] == 415
+    )
+    assert port.ask("POST", path, "steer", {"reason": 5})[1]["detail"] == "'reason' is no string."
+    assert port.ask("DELETE", "/tasks")[2]["allow"] == "GET"
+    assert port.ask("GET", "/tasks?limit=9999999")[0] == 400
+    statuses = [port.ask("GET", "/openapi.json", token="")[0], port.ask("GET", "/nowhere")[0]]
+    assert statuses == [200, 404]
