@@ -1084,3 +1084,8 @@ WHERE gate.key = :key
 -- sessions after an id
 SELECT * FROM session WHERE id > :after AND (:project = '' OR project = :project)
 AND (:ended = 1 OR ended_at IS NULL) ORDER BY id LIMIT :limit
+
+-- name: count_states
+-- how many tasks of each project are in each state, and how often they were handed out
+SELECT project, state, count(*) AS count, sum(fence) AS claims FROM task
+WHERE (:project = '' OR project = :project) GROUP BY project, state ORDER BY project, state

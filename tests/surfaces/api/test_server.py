@@ -160,3 +160,16 @@ def test_what_is_too_much_or_no_request_at_all_is_told_so(port):
     assert port.ask("GET", "/tasks?limit=9999999")[0] == 400
     statuses = [port.ask("GET", "/openapi.json", token="")[0], port.ask("GET", "/nowhere")[0]]
     assert statuses == [200, 404]
+
+
+def test_a_program_that_watches_reads_figures_of_its_project(port, cli):
+    cli("task", "add", "demo", "Make a.")
+    cli("task", "claim", "demo")
+    cli("task", "ask", "May I?")
+    cli("task", "add", "theirs", "Not yours.", "--project", "depot")
+    status, text, headers = port.ask("GET", "/metrics")
+    assert (status, headers["content-type"]) == (200, "text/plain; charset=utf-8")
+    for line in ('handoff_tasks{project="repo",state="gated"} 1', 'handoff_claims{project="repo"} 1',
+                 'handoff_gates_open{project="repo"} 1', "# TYPE handoff_journal_events_total counter"):  # fmt: skip
+        assert line in text.splitlines()
+    assert "depot" not in text

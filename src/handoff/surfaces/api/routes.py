@@ -5,7 +5,7 @@ from __future__ import annotations
 from handoff import __version__
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.tokens import ANSWER, READ, SCOPES, STEER
-from handoff.surfaces.api import acting, reading, shapes
+from handoff.surfaces.api import acting, metrics, reading, shapes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -132,6 +132,10 @@ def _streams() -> list[ApiOperation]:
         "description": "begin after this line; Last-Event-ID goes before it; without both: from now on",
     }
     return [
+        ApiOperation(
+            method="GET", path=METRICS, scope=READ, answers=shapes.TEXT, media="text/plain", query=shapes.PROJECT, act=metrics.show,
+            summary="figures in the text format of Prometheus",
+        ),
         ApiOperation(
             method="GET", path=STREAM, scope=READ, answers=shapes.TEXT, media="text/event-stream", query={**shapes.PROJECT, "after": since},
             summary="the journal as server-sent events, each a CloudEvent whose id is its number",

@@ -8,7 +8,7 @@ from http import HTTPStatus
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import JSONResponse, StreamingResponse
+from starlette.responses import JSONResponse, PlainTextResponse, StreamingResponse
 
 from handoff.base.errors import Away, Conflict, HandoffError, Refused, UserError
 from handoff.base.record import TYPE_CHECKING, Record
@@ -152,7 +152,8 @@ class Api:
         self, one: ApiOperation, named: dict[str, Any], asked: dict[str, Any], caller: HttpCaller
     ) -> Response:
         if one.method == "GET":
-            return JSONResponse(await run_in_threadpool(_perform, one, named, asked, caller))
+            found = await run_in_threadpool(_perform, one, named, asked, caller)
+            return PlainTextResponse(found) if one.media == "text/plain" else JSONResponse(found)
         if self._acts is None:
             self._acts = asyncio.Semaphore(_MOST_ACTS)
         async with self._acts:
