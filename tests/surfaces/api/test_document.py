@@ -50,6 +50,7 @@ def _fuzz(operation, mode, headers):
     answers_as_it_says()
 
 
+@pytest.mark.slow
 def test_every_kind_of_operation_answers_as_the_document_says(served):
     chosen, headers = served
     api = Api(chosen, ApiLimits(at_once=1e6, wrong_seconds=0.0))
