@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import sys
 
 
 async def main(url: str, name: str) -> None:
     """The queue's own calls: defer, fetch_job, finish_job; what a worker adds around them is left out."""
+    logging.disable(logging.CRITICAL)
     import procrastinate  # type: ignore[import-not-found,unused-ignore]
     from procrastinate.jobs import Status  # type: ignore[import-not-found,unused-ignore]
 

@@ -48,6 +48,9 @@ if TYPE_CHECKING:
         def settled(self) -> int:
             """As `Database.settled`."""
 
+        def at_once(self, name: str, /, *, scopes: Sequence[str] = (), **values: Any) -> list[Row] | None:
+            """Never: the transaction has begun."""
+
         def require_alone(self) -> None:
             """What follows must not be done beside others: the verb is made again, alone (see `beside_others`)."""
 
@@ -59,6 +62,8 @@ if TYPE_CHECKING:
         ) -> AbstractContextManager[Transaction]: ...
 
         def settled(self) -> int: ...
+
+        def at_once(self, name: str, /, *, scopes: Sequence[str] = (), **values: Any) -> list[Row] | None: ...
 
     class Database(Protocol):
         """An open database. It belongs to the thread that opened it; several threads open several."""
@@ -79,6 +84,9 @@ if TYPE_CHECKING:
 
         def settled(self) -> int:
             """The line of the journal up to which no other can appear any more: writers side by side end in any order."""
+
+        def at_once(self, name: str, /, *, scopes: Sequence[str] = (), **values: Any) -> list[Row] | None:
+            """A whole verb in one journey to the server (functions.sql); None where it must go step by step."""
 
         def change_mark(self) -> int:
             """A number that changes when another process has committed something."""
@@ -123,6 +131,9 @@ class _Alone:
 
     def settled(self) -> int:
         return self._store.settled()
+
+    def at_once(self, name: str, /, *, scopes: Sequence[str] = (), **values: Any) -> list[Row] | None:
+        """Never: it is for who works beside others."""
 
 
 def beside_others(verb: Callable[Concatenate[Store, Words], T]) -> Callable[Concatenate[Store, Words], T]:
@@ -206,6 +217,9 @@ class OpenTransaction:
         alone = self._write and self._scopes is None
         assert alone, "ask the database before the transaction"  # noqa: S101 - our own misuse
         return EVERY_LINE
+
+    def at_once(self, name: str, /, *, scopes: Sequence[str] = (), **values: Any) -> list[Row] | None:
+        """Never: the transaction has begun."""
 
     def __enter__(self) -> Self:
         return self

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Any
-from zlib import crc32
 
 from handoff.base.errors import PACKAGE, Away, HandoffError, MissingPackage, UserError
-from handoff.store import addresses, migrate
+from handoff.store import addresses, functions, locks, migrate
 from handoff.store.database import (
     PATIENCE_SECONDS,
     POSTGRES,
@@ -37,17 +36,13 @@ if TYPE_CHECKING:
 
 CONNECT_SECONDS = 10
 LOCK_SECONDS = 30
-SCHEMA = "handoff"
-_LOCK_NUMBER = 20310
-_SCOPE_NUMBER = 20311
-_LINE_NUMBER = 20312
-"""Above the 40 bits of a line's number, in one advisory lock."""
+_IN_THE_WAY = (errors.DeadlockDetected, errors.SerializationFailure, errors.LockNotAvailable, errors.UndefinedFunction)
 _SHORTEST_LOOK, _LONGEST_LOOK = 0.005, 0.5
 _SETTINGS = (
     # Every statement has its index. On a young database, without statistics, the planner would rather sort.
     "SET enable_bitmapscan = off",
     "SET jit = off",
-    f"SET search_path TO {SCHEMA}",
+    f"SET search_path TO {locks.SCHEMA}",
     f"SET lock_timeout = '{LOCK_SECONDS}s'",
     # A client that died or froze in the middle must not hold the writer's place for ever.
     "SET idle_in_transaction_session_timeout = '60s'",
@@ -63,17 +58,6 @@ _WORDS = tuple(
         f"CREATE INDEX IF NOT EXISTS {table}_found ON {table} USING gin (words)",
     )
 )
-# One message, several statements: the facts are read after the locks were given, not when they were asked for.
-_FACTS = "SELECT version, extract(epoch FROM clock_timestamp())::float8 AS now"
-# A writer also shows, by a lock nobody waits for, behind which line of the journal its own will stand: see `settled`.
-_SHOWN = f"{_FACTS}, pg_advisory_xact_lock_shared(({_LINE_NUMBER}::bigint << 40) + last_value) FROM schema_version, event_seq_seq"
-_READ = f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {_FACTS} FROM schema_version".encode()
-_LAST_LINE = b"SELECT last_value AS line FROM event_seq_seq"
-# In this order: who takes its lock after the first look writes behind the line that was seen there.
-_SETTLED = f"""SELECT last_value AS line FROM event_seq_seq;
-SELECT min(((classid::bigint & 255) << 32) + objid::bigint) AS line FROM pg_locks
-WHERE locktype = 'advisory' AND objsubid = 1 AND classid::bigint >> 8 = {_LINE_NUMBER}
-  AND database = (SELECT oid FROM pg_database WHERE datname = current_database())""".encode()  # noqa: S608 - a number of ours
 
 
 class PostgresTransaction(OpenTransaction):
@@ -117,6 +101,7 @@ class PostgresDatabase:
         self._version = steps[-1].number if steps else migrate.VERSION
         self._texts = Statements(POSTGRES)
         self._queries: dict[str, bytes] = {}
+        self._functions: dict[str, bytes] = {}
         self._connection = self._connect()
         try:
             found = self._found_version()
@@ -174,10 +159,10 @@ class PostgresDatabase:
         connection = self._connection
         with connection.transaction():
             # The first processes of a new database race for its schema; this lock outlives neither commit nor crash.
-            connection.execute(f"SELECT pg_advisory_xact_lock({_LOCK_NUMBER}, 0)".encode())
-            connection.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}".encode())
+            connection.execute(f"SELECT pg_advisory_xact_lock({locks.BOARD}, 0)".encode())
+            connection.execute(f"CREATE SCHEMA IF NOT EXISTS {locks.SCHEMA}".encode())
             connection.execute(
-                f"SELECT pg_advisory_xact_lock({_LOCK_NUMBER}, hashtext('{SCHEMA}'))".encode()
+                f"SELECT pg_advisory_xact_lock({locks.BOARD}, hashtext('{locks.SCHEMA}'))".encode()
             )  # no writer of the older version is in the middle of something
             connection.execute("CREATE TABLE IF NOT EXISTS schema_version (version BIGINT NOT NULL)")
             row = connection.execute("SELECT version FROM schema_version").fetchone()
@@ -190,8 +175,27 @@ class PostgresDatabase:
             journal = connection.execute("SELECT to_regclass('event') AS journal").fetchone()
             for statement in _WORDS if journal and journal["journal"] else ():
                 connection.execute(statement.encode())
+            if journal and journal["journal"]:
+                self._make_functions(connection)
             connection.execute("DELETE FROM schema_version")
             connection.execute("INSERT INTO schema_version VALUES (%s)", [self._version])
+
+    def _make_functions(self, connection: psycopg.Connection[Row]) -> None:
+        old = connection.execute(
+            "SELECT oid::regprocedure::text AS name FROM pg_proc"
+            " WHERE pronamespace = current_schema()::regnamespace AND proname LIKE '%\\_at\\_once\\_%'"
+        ).fetchall()
+        for row in old:
+            connection.execute(f"DROP FUNCTION {row['name']}".encode())
+        numbers = {
+            "board": locks.BOARD,
+            "scope": locks.SCOPE,
+            "line": locks.LINE,
+            "schema": locks.SCHEMA,
+            "version": self._version,
+        }
+        for function in functions.load(self._version).values():
+            connection.execute(functions.create_words(function, self._texts, numbers).encode())
 
     # --- transactions -------------------------------------------------------------------------
 
@@ -206,7 +210,7 @@ class PostgresDatabase:
         deadline = self.clock.monotonic() + PATIENCE_SECONDS
         while True:
             try:
-                facts = self._last_row(_begin_writing(scopes) if write else _READ)
+                facts = self._last_row(locks.begin_writing(scopes) if write else locks.READ)
                 break
             except (errors.LockNotAvailable, errors.DeadlockDetected) as error:
                 self.rollback()
@@ -305,9 +309,26 @@ class PostgresDatabase:
             )
         return error
 
+    def at_once(self, name: str, /, *, scopes: Sequence[str] = (), **values: Any) -> list[Row] | None:
+        if self._connection.closed:
+            self._connection = self._connect()
+        if not self._functions:
+            known = functions.load(self._version)
+            self._functions = {name: functions.call_words(function, locks.SCHEMA) for name, function in known.items()}
+        taken = locks.locks_of(scopes)
+        values.update(numbers=list(taken), whole=[not mode for mode in taken.values()], shift=self.shift)
+        try:
+            return self._connection.execute(self._functions[name], values).fetchall()
+        except (psycopg.DataError, UnicodeEncodeError) as error:
+            raise unfit(error) from error
+        except psycopg.Error as error:
+            if error.sqlstate == functions.STEP_BY_STEP or isinstance(error, _IN_THE_WAY):
+                return None
+            raise self._explained(error) from error
+
     def settled(self) -> int:
         """Writers side by side end in any order: behind the first line one of them may still write, nothing is settled."""
-        return self._look(_SETTLED)
+        return self._look(locks.SETTLED)
 
     def change_mark(self) -> int:
         return self.settled()
@@ -320,7 +341,7 @@ class PostgresDatabase:
         deadline = self.clock.monotonic() + seconds
         pause = _SHORTEST_LOOK
         while True:
-            if self._look(_LAST_LINE) != self._line:
+            if self._look(locks.LAST_LINE) != self._line:
                 line = self.settled()  # a number is taken before its line is committed
                 if line != self._line:
                     self._line = line
@@ -351,27 +372,6 @@ class PostgresDatabase:
 
     def close(self) -> None:
         self._connection.close()
-
-
-def _begin_writing(scopes: Sequence[str] | None) -> bytes:
-    """Alone, or beside others: then `kind:name` keeps out who names the same, `kind` everybody who names one of that kind."""
-    alone = scopes is None
-    locks: dict[int, str] = {}
-    for scope in scopes or ():
-        kind, _, name = scope.partition(":")
-        if name:
-            locks.setdefault(_number(kind), "_shared")
-        locks[_number(scope)] = ""
-    taken = [f"pg_advisory_xact_lock{'' if alone else '_shared'}({_LOCK_NUMBER}, hashtext('{SCHEMA}'))"]
-    taken += [f"pg_advisory_xact_lock{mode}({_SCOPE_NUMBER}, {number})" for number, mode in sorted(locks.items())]
-    # A verb beside others is a few statements that find their rows by key or in one order: to plan each anew takes longer than to run it.
-    plans = "" if alone else " SET LOCAL plan_cache_mode = force_generic_plan;"
-    return f"BEGIN;{plans} SELECT {', '.join(taken)}; {_SHOWN}".encode()
-
-
-def _number(scope: str) -> int:
-    """Two scopes with one number wait for each other without need, and nothing worse."""
-    return crc32(scope.encode("utf-8", "surrogateescape")) - 2**31
 
 
 def in_postgres_words(statement: str) -> bytes:

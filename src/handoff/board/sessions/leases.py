@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from handoff.board.tasks.outcomes import Outcome
-    from handoff.store.database import Store, Transaction
+    from handoff.store.database import Row, Store, Transaction
 
 LEASE_SECONDS = 900.0
 LONGEST_LEASE_SECONDS = 30 * 86_400.0
@@ -70,10 +70,16 @@ def claim_next(
     A phase of a flow is not for tabs: its session is started in the flow's own workspace.
     """
     _check_length(lease_seconds)
-    with store.transaction(scopes=scopes_of(who, project=project, limits=limits)) as transaction:
+    scopes = scopes_of(who, project=project, limits=limits)
+    wanted = _wanted(who, project=project, role=role, limits=limits)
+    rows = store.at_once("claim_at_once", scopes=scopes, **wanted, **_at_once(who), lease_seconds=float(lease_seconds))
+    if rows:
+        return _taken_at_once(rows[0], who)
+    with store.transaction(scopes=scopes) as transaction:
         row = transaction.one(
             "claim_next_task",
-            **_wanted(transaction, who, project=project, role=role, limits=limits),
+            **wanted,
+            now=transaction.now(),
             lease_seconds=float(lease_seconds),
             lease_now=transaction.lease_now(),
         )
@@ -85,16 +91,13 @@ def claim_next(
 def has_next(store: Store, *, who: SessionIdentity, project: str = "", limits: ClaimLimits | None = None) -> bool:
     """Whether `claim_next` would find something: a look that takes no turn among the writers."""
     with store.transaction(write=False) as transaction:
-        wanted = _wanted(transaction, who, project=project, role="", limits=limits)
-        return transaction.one("next_task", **wanted) is not None
+        wanted = _wanted(who, project=project, role="", limits=limits)
+        return transaction.one("next_task", **wanted, now=transaction.now()) is not None
 
 
-def _wanted(
-    transaction: Transaction, who: SessionIdentity, *, project: str, role: str, limits: ClaimLimits | None
-) -> dict[str, Any]:
+def _wanted(who: SessionIdentity, *, project: str, role: str, limits: ClaimLimits | None) -> dict[str, Any]:
     limits = limits or ClaimLimits()
     return {
-        "now": transaction.now(),
         "project": project,
         "session": who.id,
         "agent": who.agent,
@@ -140,6 +143,9 @@ def heartbeat(store: Store, *, key: int, fence: int, lease_seconds: float = 0.0)
     """A sign of life renews the lease. A session that was thought dead gets its task back if nobody took it."""
     if lease_seconds != 0:  # 0 keeps the length it has
         _check_length(lease_seconds)
+    rows = store.at_once("renew_at_once", key=key, fence=fence, lease_seconds=float(lease_seconds))
+    if rows:
+        return Task(**rows[0])
     with store.transaction(scopes=()) as transaction:
         lease_now, now = transaction.lease_now(), transaction.now()
         row = transaction.one(
@@ -263,6 +269,34 @@ def _taken(transaction: Transaction, task: Task, *, who: SessionIdentity) -> Cla
         holds.probe(transaction, agent=task.held_agent, host=who.host, session=who.id)
     journal.append(transaction, "task.claimed", task=task)
     return Claim(task, session, task.fence, task.lease_seconds)
+
+
+def _at_once(who: SessionIdentity) -> dict[str, Any]:
+    """What a claim in one call must know of the session beside what it wants."""
+    probe_seconds = 0.0
+    if who.kind == AGENT:
+        from handoff.board.sessions import holds  # as below
+
+        probe_seconds = holds.PROBE_SECONDS
+    return {
+        "kind": who.kind,
+        "own_project": who.project,
+        "workspace": who.workspace,
+        "boot": who.boot,
+        "pid": who.pid,
+        "process_start": who.process_start,
+        "started": texts.write({"kind": who.kind, "host": who.host}),
+        "probe_seconds": probe_seconds,
+    }
+
+
+def _taken_at_once(row: Row, who: SessionIdentity) -> Claim:
+    began = row.pop("began")
+    task, said = Task(**row), who._asdict()
+    del said["labels"]
+    said.update(project=who.project or task.project, workspace=who.workspace or task.workspace)
+    told = {"started_at": began, "seen_at": task.changed_at, "ended_at": None, "ending": ""}
+    return Claim(task, Session(**said, task=task.key, fence=task.fence, **told), task.fence, task.lease_seconds)
 
 
 def _check_length(lease_seconds: float) -> None:

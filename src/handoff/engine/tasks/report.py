@@ -186,15 +186,16 @@ def _write_finished(
     store: Store, task: Task, held: CurrentClaim, summary: str, record: dict[str, Any], also: AlsoWritten | None
 ) -> Outcome:
     """The last word on it, with all that belongs to it; who finishes something else meanwhile is not waited for."""
+    said: dict[str, Any] = {"fence": held.fence, "summary": summary, "evidence": record, "session": held.session}
+    if also is None and not record.get("accepted"):
+        return outcomes.finish(store, key=task.key, **said)
     with store.transaction(scopes=None if held.fence is None or also is not None else ()) as transaction:
         if record.get("accepted"):
-            said = {"reason": record["accepted"], "outside": record["outside"]}
-            journal.append(transaction, "task.waived", task=task, session=held.session, **said)
+            why = {"reason": record["accepted"], "outside": record["outside"]}
+            journal.append(transaction, "task.waived", task=task, session=held.session, **why)
         if also is not None:
             also(transaction)
-        return outcomes.finish(
-            transaction, key=task.key, fence=held.fence, summary=summary, evidence=record, session=held.session
-        )
+        return outcomes.finish(transaction, key=task.key, **said)
 
 
 def tick_step(app: App, task: Task, record: dict[str, Any]) -> tuple[str, str]:

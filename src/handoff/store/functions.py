@@ -1,0 +1,63 @@
+"""Verbs that Postgres does in one call: functions made of the same statements that the board runs one by one."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from handoff.base.record import Record
+from handoff.store.database import parse_queries, read_sql
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+STEP_BY_STEP = "HA001"
+"""The state in which a function leaves a verb to the board; nothing was changed."""
+_HEADER = re.compile(r"^-- (takes|gives|asks): (.*)$", re.MULTILINE)
+
+
+class Function(Record):
+    """One of functions.sql: what it takes, what it gives, and how it is asked."""
+
+    name: str
+    takes: tuple[tuple[str, str], ...]
+    gives: str
+    asks: str
+    body: str
+
+
+def load(version: int) -> dict[str, Function]:
+    """The functions by name; a server's own carry the version of the schema they are made for."""
+    found = {}
+    for name, text in parse_queries(read_sql("functions.sql")).items():
+        said = dict(_HEADER.findall(text))
+        pairs = (pair.strip().partition(" ") for pair in said["takes"].split(","))
+        found[name] = Function(
+            name=f"{name}_{version}",
+            takes=tuple((word, kind) for word, _, kind in pairs),
+            gives=said["gives"],
+            asks=said.get("asks", "found.*"),
+            body=_HEADER.sub("", text),
+        )
+    return found
+
+
+def create_words(function: Function, queries: Mapping[str, str], numbers: Mapping[str, object]) -> str:
+    """The statement that makes it; plans are kept, because to make one takes longer than to run it."""
+    body = re.sub(r"\{([a-z]+)\}", lambda match: str(numbers[match[1]]), function.body)
+    body = re.sub(r"\{([a-z_]+)\}", lambda match: queries[match[1]].partition("\n")[2].rstrip(), body)
+    body = re.sub(r"/\* postgres: (.*?) \*/", r"\1", body)
+    body = re.sub(r"(?<!:):([a-z_]+)", r"v_\1", body)
+    body = re.sub(r"^--.*$", "", body, flags=re.MULTILINE).strip()
+    takes = ", ".join(f"v_{word} {kind}" for word, kind in function.takes)
+    return (
+        f"CREATE OR REPLACE FUNCTION {function.name}({takes}) RETURNS {function.gives} LANGUAGE plpgsql"
+        f" SET search_path = {numbers['schema']} SET plan_cache_mode = force_generic_plan AS"
+        f" $body$\n#variable_conflict use_column\n{body}\n$body$"
+    )
+
+
+def call_words(function: Function, schema: str) -> bytes:
+    """The statement that asks it."""
+    values = ", ".join(f"%({word})s::{kind}" for word, kind in function.takes)
+    return f"SELECT {function.asks} FROM {schema}.{function.name}({values}) AS found".encode()  # noqa: S608 - ours

@@ -1,0 +1,122 @@
+"""Verbs in one call: the functions of Postgres leave the same rows as the statements one by one, and leave the rest to them."""
+
+from __future__ import annotations
+
+import pytest
+
+from databases import Place, empty
+from handoff.base.errors import Conflict
+from handoff.board.sessions import leases, sessions
+from handoff.board.sessions.leases import ClaimLimits
+from handoff.board.sessions.sessions import SessionIdentity
+from handoff.board.tasks import batches, outcomes, tasks
+from handoff.board.tasks.batches import SubTask
+from handoff.store import functions
+
+MOMENTS = (
+    "seq", "at", "created_at", "changed_at", "started_at", "ended_at", "seen_at", "held_since", "lease_until", "busy_seconds",
+    "due_at", "joined_at", "until",
+)  # fmt: skip
+
+
+class StepByStep:
+    """A database that makes no journey shorter."""
+
+    def __init__(self, database):
+        self.transaction, self.settled = database.transaction, database.settled
+
+    def at_once(self, name, **values):
+        """Never."""
+
+
+@pytest.fixture
+def server(postgres_server):
+    found = Place("postgres", postgres_server.url)
+    yield found
+    found.close()
+
+
+def _journey(store):
+    """Claims of every kind of session, within limits and at them; signs of life; ends that are plain and ends that reach far."""
+    limits = ClaimLimits(2, 5, 5)
+    parts = [SubTask(name, "x") for name in ("one", "two")]
+    batches.open_batch(store, project="shop", id="split", sub_tasks=parts, fan_in=SubTask("join", "x"))
+    tasks.add(store, project="shop", id="first", brief="x", agent="codex", priority=5)
+    tasks.add(store, project="shop", id="then", brief="x", after=["first"])
+    sessions.register(store, who=SessionIdentity("known", project="desk", host="here"))
+    with store.transaction() as transaction:
+        hold = {"kind": "agent", "name": "codex", "host": "here", "reason": "r", "fix": "f", "session": "", "tries": 1}
+        transaction.execute("put_hold", **hold, now=1.0, until=2.0)
+    asked = (
+        SessionIdentity("agent-1", kind="agent", agent="codex", host="here", workspace="/w", pid=7, boot="b"),
+        SessionIdentity("known", project="desk", host="here"),
+        SessionIdentity("too-many", host="here"),
+        SessionIdentity("there", host="there", agent="claude"),
+    )
+    claims = [leases.claim_next(store, who=who, limits=limits) for who in asked]
+    again = leases.claim_next(store, who=asked[0], limits=limits)
+    held = [claim for claim in claims if claim]
+    for claim in held:
+        leases.heartbeat(store, key=claim.task.key, fence=claim.fence, lease_seconds=77)
+    ended = [
+        outcomes.finish(
+            store, key=claim.task.key, fence=claim.fence, summary=f"by {claim.session.id}", evidence={"a": 1}
+        )
+        for claim in held
+    ]
+    repeated = outcomes.finish(store, key=held[0].task.key, fence=held[0].fence)
+    told = [
+        (claim.task.id, claim.fence, claim.lease_seconds, claim.session.project, claim.session.agent) for claim in held
+    ]
+    woken = [[task.id for task in outcome.woken] for outcome in ended]
+    return told, again.repeated, woken, [bool(outcome.fan_in) for outcome in ended], repeated.repeated
+
+
+def _rows(database):
+    found = {}
+    with database.transaction(write=False) as look:
+        for table in ("task", "session", "event", "batch", "need", "hold"):
+            rows = look.driver.execute(f"SELECT * FROM {table} ORDER BY 1".encode()).fetchall()
+            found[table] = [{name: value for name, value in row.items() if name not in MOMENTS} for row in rows]
+    return found
+
+
+def test_a_verb_in_one_call_leaves_the_rows_of_its_statements(server):
+    results, rows = [], []
+    for whole in (True, False):
+        empty(server.url)
+        database = server.open()
+        results.append(_journey(database if whole else StepByStep(database)))
+        rows.append(_rows(database))
+    assert results[0] == results[1]
+    assert results[0][0][0] == ("first", 1, leases.LEASE_SECONDS, "shop", "codex")
+    for table, made in rows[0].items():
+        assert made == rows[1][table], table
+
+
+def test_what_is_not_plain_is_left_to_the_board_and_nothing_is_changed(server):
+    empty(server.url)
+    database = server.open()
+    task = tasks.add(database, project="shop", id="first", brief="x")
+    tasks.add(database, project="shop", id="then", brief="x", after=["first"])
+    claim = leases.claim(database, key=task.key, who=SessionIdentity("one"))
+    said = {"key": task.key, "result": "", "evidence": "{}", "session": "", "body": "{}"}
+    before = _rows(database)
+    assert database.at_once("finish_at_once", **said, fence=claim.fence) is None, "somebody waits for it"
+    assert database.at_once("finish_at_once", **said, fence=claim.fence + 1) is None, "it is somebody else's"
+    assert database.at_once("renew_at_once", key=task.key, fence=9, lease_seconds=0.0) == []
+    assert _rows(database) == before
+    with pytest.raises(Conflict):
+        outcomes.finish(database, key=task.key, fence=claim.fence + 1)
+    assert [one.id for one in outcomes.finish(database, key=task.key, fence=claim.fence).woken] == ["then"]
+
+
+def test_only_the_functions_of_this_schema_are_there(server):
+    empty(server.url)
+    database = server.open()
+    names = {function.name for function in functions.load(database._version).values()}
+    with database.transaction() as transaction:
+        made = transaction.driver.execute(
+            "SELECT proname AS name FROM pg_proc WHERE pronamespace = 'handoff'::regnamespace"
+        ).fetchall()
+    assert {row["name"] for row in made} == names
