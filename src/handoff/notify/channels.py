@@ -6,6 +6,7 @@ import os
 import stat
 from base64 import b64decode
 from binascii import Error
+from urllib.parse import urlsplit
 
 from handoff.base.errors import ConfigError
 from handoff.base.record import TYPE_CHECKING, Record
@@ -17,9 +18,10 @@ if TYPE_CHECKING:
 
 APPRISE, WEBHOOK = "apprise", "webhook"
 DEFAULT_EVENTS = ("needs-you", "blocked", "limit", "incident")
-_KEYS = ("to", "webhook", "secret", "events", "projects", "answers", "timeout")
+_KEYS = ("to", "webhook", "secret", "events", "projects", "answers", "page", "timeout")
 TIMEOUT_SECONDS, _LONGEST_TIMEOUT = 10.0, 60.0
 _OTHERS_MAY_READ = stat.S_IRGRP | stat.S_IROTH
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _NAME_CHARS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-_")
 
 
@@ -34,6 +36,8 @@ class Channel(Record):
     projects: tuple[str, ...]
     answers: bool
     timeout: float
+    page: str = ""
+    """The address at which its readers reach this relay: then a gate's notice has a link that answers it, once."""
 
     @property
     def shown(self) -> str:
@@ -138,7 +142,25 @@ def _channel(table: _Table) -> Channel:
         projects=projects,
         answers=answers,
         timeout=timeout,
+        page=_page(table, answers=answers),
     )
+
+
+def _page(table: _Table, *, answers: bool) -> str:
+    """A link answers a gate for whoever has it: it goes where codes go, and beyond this machine not in the clear."""
+    address = table.resolved("page").rstrip("/")
+    if not address:
+        return ""
+    parts = urlsplit(address)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+        raise table.fault(
+            "'page' is the address of the relay's port", 'For example: page = "https://relay.example"', "page"
+        )
+    if parts.scheme == "http" and parts.hostname not in _LOOPBACK:
+        raise table.fault("a link that answers must not travel in the clear", "Use https://, or the loopback.", "page")
+    if not answers:
+        raise table.fault("'page' makes links that answer, and 'answers' is not true", "Write: answers = true", "page")
+    return address
 
 
 def _address(table: _Table) -> str:

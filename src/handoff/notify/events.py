@@ -43,6 +43,7 @@ class NotifiedEvent(Record):
     session: str
     body: dict[str, Any]
     code: str = ""
+    link: str = ""
 
 
 def class_of(kind: str, body: dict[str, Any]) -> str:
@@ -93,6 +94,8 @@ def text(event: NotifiedEvent, *, program: str) -> str:
         lines.append(f"{program} answer {event.task} yes{where} | {program} answer {event.task} no REASON{where}")
         if event.code:
             lines.append(f"Once, from anywhere: {program} answer {event.code} yes|no|edit")
+        if event.link:
+            lines.append(f"Or in a browser: {event.link}")
     elif event.word == "blocked" and event.task:
         lines.append(f"{program} show {event.task} --project {event.project}")
     return "\n".join(lines) or title(event)

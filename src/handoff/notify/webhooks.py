@@ -44,6 +44,8 @@ def cloud_event(event: NotifiedEvent, *, source: str) -> dict[str, Any]:
     data.update({key: _short(value) for key, value in event.body.items() if key not in data})
     if event.code:
         data["answer_code"] = event.code
+    if event.link:
+        data["answer_url"] = event.link
     subject = f"{event.project}/{event.task}" if event.task else event.project
     return envelope(event.id, kind=event.kind, at=event.at, subject=subject, source=source, data=data)
 

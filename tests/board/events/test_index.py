@@ -88,6 +88,18 @@ def test_pages_by_number_miss_nothing_and_repeat_nothing(database):
     assert pages == ["apple of today", *(f"apple {number}" for number in range(29, -1, -1))]
 
 
+def test_a_line_longer_than_an_index_can_hold_keeps_no_other_line_from_being_found(database):
+    with database.transaction() as transaction:
+        journal.append(
+            transaction, "note.added", project="shop", text=" ".join(f"{n}{'x' * 90}" for n in range(20_000))
+        )
+        journal.append(transaction, "note.added", project="shop", text="cherry")
+        journal.append(transaction, "note.added", project="shop", text="cherry " * 20_000)
+    read_all(database)
+    hits, _ = index.events(database, read_query("cherry"), project="", kinds=(), before=journal.NEWEST, limit=9)
+    assert [len(event.body["text"]) for event, _ in hits] == [140_000, 6]
+
+
 def test_two_who_read_at_once_put_no_line_in_twice(place):
     first = place.open()
     with first.transaction() as transaction:

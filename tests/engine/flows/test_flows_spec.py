@@ -6,7 +6,7 @@ import re
 import subprocess
 
 from handoff.board.tasks import tasks
-from handoff.surfaces.mcp import gates
+from handoff.engine.sessions import endpoints
 from source import read
 
 PAGE = " ".join(read("docs/handoff-spec.md").split())
@@ -54,4 +54,4 @@ def test_how_often_the_baseline_runs_and_what_answers_over_sockets_and_http_is_w
     assert "the suites run three times" in cli("flow", "kinds", "tdd").out
     claims("`HANDOFF_BROKER`")
     assert "`HANDOFF_BROKER`" in read("docs/reference/settings.md")
-    assert re.findall(r"`POST (/[a-z]+)`", PAGE) == [gates.PATH]
+    assert re.findall(r"`POST (/[a-z]+)`", PAGE) == [endpoints.GATES]

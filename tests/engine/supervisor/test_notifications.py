@@ -213,11 +213,12 @@ def test_an_incident_is_told_when_it_happens_and_not_when_it_is_resolved(relay, 
 
 def test_only_a_channel_that_may_answer_gets_the_code_and_an_answered_gate_calls_nobody(relay, receivers):
     told, asked = receivers(), receivers()
-    relay.channels(told=(told.url, ""), asked=(asked.url, "answers = true"))
+    relay.channels(told=(told.url, ""), asked=(asked.url, 'answers = true\npage = "https://relay.example/"'))
     task = tasks.add(relay.store, project="shop", id="login", brief="x")
     gate = gates.ask(relay.store, key=task.key, question="Ship it?")
     relay.deliver()
     assert asked.events[0]["data"]["answer_code"] == gate.code
+    assert asked.events[0]["data"]["answer_url"] == f"https://relay.example/gates?code={gate.code}"
     assert gate.code.encode() not in told.got[0][1]
     again = tasks.add(relay.store, project="shop", id="logout", brief="x")
     gates.ask(relay.store, key=again.key, question="Ship it?")
@@ -312,6 +313,8 @@ def test_a_deliverer_killed_after_sending_sends_again_with_the_same_id_and_loses
         ('[notify.a]\nto = "json://x"', ":2: .*others can read"),
         ('\n[notify.a]\nto = "env:HOOK_SECRET"', ":3: .*no address"),
         ('[notify.a]\nto = "env:PLACE"\nevents = ["birthday"]', ":3: .*no event 'birthday'"),
+        ('[notify.a]\nto = "env:PLACE"\nanswers = true\npage = "http://relay.example"', ":4: .*in the clear"),
+        ('[notify.a]\nto = "env:PLACE"\npage = "https://relay.example"', ":3: .*'answers' is not true"),
         ('[notify.a]\nto = "env:PLACE"\ncolour = "red"', ":3: .*unknown key 'colour'"),
         ('[notify.a]\nto = "env:PLACE"\nanswers = "yes"', ":3: .*true or false"),
         ("[notify]\na = 3", "notify.a: a channel is a table"),

@@ -20,8 +20,8 @@ _LONGEST_WORD = 100
 _MOST_ASKED = 32
 _SHORTEST_BEGINNING = 2
 _SHOWN, _BEFORE = 160, 50
-POSITIONS, REPEATED = 16_000, 255
-"""How many words one row of the index has at most, and how often one of them counts: the limits of Postgres."""
+POSITIONS, REPEATED, _VECTOR_BYTES = 16_000, 255, 500_000
+"""How many words one row of the index has at most, how often one of them counts, how long they are: the limits of Postgres."""
 
 
 class Phrase(Record):
@@ -84,7 +84,12 @@ def read_query(text: str) -> WordQuery:
 def as_vector(words: Sequence[str]) -> str:
     """Words as the text of a tsvector, each with its places."""
     places: dict[str, list[int]] = {}
+    size = 0
     for place, word in enumerate(words[:POSITIONS], 1):
+        if word not in places:
+            size += len(word.encode())
+            if size > _VECTOR_BYTES:
+                break
         found = places.setdefault(word, [])
         if len(found) < REPEATED:
             found.append(place)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from handoff.base.settings import Settings
     from handoff.engine.app import App
 
-PATH = "/mcp"
+PATH, GATES = "/mcp", "/gates"
 TOOLS, PAGES = "endpoints", "pages"
 """Kinds of endpoints, each a folder in the home: the relay's tools, and the page."""
 _TOKEN = "mcp.token"  # noqa: S105 - the name of the file

@@ -14,6 +14,7 @@ from handoff.board.events import journal
 from handoff.engine.app import App
 from handoff.engine.home import home_config
 from handoff.engine.sessions import endpoints
+from handoff.engine.sessions.endpoints import GATES
 from handoff.notify import apprise_sender, webhooks
 from handoff.notify.channels import APPRISE, Channel, read_channels
 from handoff.notify.events import NotifiedEvent, class_of
@@ -259,6 +260,7 @@ def _happened(app: App, channel: Channel, event: Event) -> NotifiedEvent | None:
         session=event.session,
         body=_clean(event.body),
         code=code,
+        link=f"{channel.page}{GATES}?code={code}" if channel.page and code else "",
     )
 
 

@@ -102,10 +102,7 @@ def reject(app: App, task: Task, *, reason: str, by: str = "") -> Outcome:
 
 def answer(app: App, *, code: str, word: str, text: str = "", by: str = "") -> Outcome:
     """Answer the gate a one-time code belongs to: yes, no with a reason, or edit with the text as it is to be."""
-    gate = gates.by_code(app.database, code=code.strip().lower())
-    if gate is None:
-        raise UserError("This code answers no gate.", "Copy it whole from the notification, or see: handoff gate list")
-    task, by = tasks.get(app.database, key=gate.task), by or "a code"
+    task, by = tasks.get(app.database, key=behind(app, code=code).gate.task), by or "a code"
     if word == "yes":
         return approve(app, task, reason=text, by=by)
     if word == "no":
@@ -115,6 +112,15 @@ def answer(app: App, *, code: str, word: str, text: str = "", by: str = "") -> O
     if not text.strip():
         raise UserError("An edit needs the text as it is to be.", "Nothing was answered.")
     return approve(app, task, answer=text, by=by)
+
+
+def behind(app: App, *, code: str) -> Waiting:
+    """The open gate a one-time code answers, with the name of its task."""
+    gate = gates.by_code(app.database, code=code.strip().lower())
+    if gate is None:
+        raise UserError("This code answers no gate.", "Copy it whole from the notification, or see: handoff gate list")
+    task = tasks.get(app.database, key=gate.task)
+    return gates.Waiting(gate, task.project, task.label)
 
 
 def asked_by(app: App, name: str, *, project: str = "") -> tuple[Task, bool]:

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from handoff.base.errors import HandoffError
 from handoff.base.record import TYPE_CHECKING
-from handoff.board.events import channels, journal
+from handoff.board.events import journal
 from handoff.engine.app import App
 from handoff.engine.sessions import endpoints
 from handoff.notify.webhooks import envelope
@@ -46,7 +46,7 @@ class Feed:
         queue: asyncio.Queue[Event] = asyncio.Queue(_BEHIND)
         self._followers.add(queue)
         try:
-            last = await self._read(lambda app: channels.last_seq(app.database))
+            last = await self._read(lambda app: journal.mark(app.database))
         except HandoffError:
             self._followers.discard(queue)
             raise

@@ -16,8 +16,9 @@ from handoff.engine.app import App
 from handoff.engine.sessions import endpoints
 from handoff.surfaces.api.routes import PREFIX
 from handoff.surfaces.api.server import Api
+from handoff.surfaces.http import gates
 from handoff.surfaces.http.bodies import TOO_LARGE, Gone, read_body
-from handoff.surfaces.mcp import gates, server
+from handoff.surfaces.mcp import server
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,8 +54,8 @@ class Guard:
         refusal: Any = await self.names.validate_request(request)
         if refusal is None and request.url.path.startswith(f"{PREFIX}/"):  # it knows its callers itself
             refusal = self.api
-        elif refusal is None and request.url.path == gates.PATH:  # its code is the proof: no token is asked for
-            refusal = await self._gate(request, receive)
+        elif refusal is None and request.url.path == endpoints.GATES:  # its code is the proof: no token is asked for
+            refusal = await self.answers.respond(request, receive)
         if refusal is None:
             caller, refusal = await self._known(request)
         if refusal is None:
@@ -85,12 +86,6 @@ class Guard:
         if request.method != "POST":  # every request stands for itself: there is no stream to listen to or to end
             return None, PlainTextResponse("Only POST.\n", 405, {"allow": "POST"})
         return caller, None
-
-    async def _gate(self, request: Request, receive: Any) -> Any:
-        if request.method != "POST":
-            return PlainTextResponse("Only POST.\n", 405, {"allow": "POST"})
-        body, refusal = await _read(receive, most=gates.MOST_BYTES)
-        return refusal or await self.answers.respond(body, request.headers.get("content-type", ""))
 
     def _who(self, token: str, folder: str) -> tuple[Settings | None, bool]:
         """The caller, and whether its folder is there."""

@@ -27,7 +27,8 @@ def broker(cli):
     def post(body: object, *, method: str = "POST", **headers: str) -> tuple[int, dict]:
         connection = http.client.HTTPConnection(place.hostname, place.port, timeout=60)
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
-        connection.request(method, "/gates", data, {"content-type": "application/json", **headers})
+        path = headers.pop("path", "/gates")
+        connection.request(method, path, data, {"content-type": "application/json", **headers})
         answer = connection.getresponse()
         text = answer.read().decode()
         connection.close()
@@ -74,3 +75,27 @@ def test_a_page_of_another_site_cannot_answer(broker, code, cli):
     for headers in ({"Host": "evil.example"}, {"Origin": "http://evil.example"}):
         assert broker({"code": code, "answer": "yes"}, **headers)[0] in (400, 403, 421)
     assert len(cli("gate", "list", "--json").json) == 1
+
+
+def test_the_link_of_a_notice_answers_its_gate_and_nothing_else_and_looking_uses_nothing_up(broker, cli):
+    cli("dump", "--task", "login", "--next", "Build the login.")
+    cli("task", "claim", "login")
+    cli("task", "ask", "Is <script>alert(1)</script> the spec?", "--from", "-", stdin='A "text"</textarea><b>')
+    code = cli("gate", "show", "login", "--json").json["code"]
+    for _ in range(2):  # a program that shows previews looks first
+        status, said = broker(b"", method="GET", path=f"/gates?code={code}")
+        assert status == 200
+        page = said["error"]
+        assert "&lt;script&gt;" in page
+        assert "<script" not in page
+        assert "</textarea><b>" not in page
+        assert page.count(code) == 3  # in its three forms
+    assert broker(b"", method="GET", path="/gates?code=wrong")[0] == 400
+    form = {"content-type": "application/x-www-form-urlencoded"}
+    assert broker(f"code={code}&answer=no&text=".encode(), origin="https://evil.example", **form)[0] == 403
+    status, said = broker(f"code={code}&answer=edit&text=As%20it%20is%0D%0Ato%20be&by=a+link".encode(), **form)
+    assert (status, "login is ready" in said["error"]) == (200, True)
+    shown = cli("show", "login", "--json").json["gate"]
+    assert (shown["answer"], shown["answered_by"]) == ("As it is\nto be", "a link")
+    assert broker(f"code={code}&answer=yes".encode(), **form)[0] == 409
+    assert broker(b"", method="GET", path=f"/gates?code={code}")[0] == 409

@@ -1,0 +1,147 @@
+"""A gate answered over HTTP at `/gates`, with the one-time code a person was given. The code is the whole proof.
+
+A program posts JSON. A person opens the link of a notification, sees what is asked and presses a button: looking uses nothing up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from html import escape
+from urllib.parse import parse_qsl
+
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse
+
+from handoff.base.errors import Conflict, HandoffError, UserError
+from handoff.base.record import TYPE_CHECKING
+from handoff.engine.app import App
+from handoff.engine.sessions.endpoints import GATES
+from handoff.engine.tasks import admin
+from handoff.surfaces.http.bodies import TOO_LARGE, read_body
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from starlette.requests import Request
+
+    from handoff.base.settings import Settings
+
+MOST_BYTES = 256 * 1024
+_FIELDS = ("code", "answer", "text", "by")
+_FORM = "application/x-www-form-urlencoded"
+_OK, _CONFUSED = 200, 400
+_MOST_SLOWED = 64
+_SLOW_SECONDS = 1.0
+_HEADERS = {
+    "content-security-policy": "default-src 'none'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "referrer-policy": "same-origin",  # the code stands in the address, and goes nowhere else
+    "x-content-type-options": "nosniff",
+    "cache-control": "no-store",
+}
+
+
+class Answers:
+    """Takes answers. A right code is heard at once, however many wrong ones come; a wrong one waits for its refusal."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self._slowed = 0
+
+    async def respond(self, request: Request, receive: Any) -> Any:
+        """Show what a link asks, or take one answer: {"code": …, "answer": "yes" | "no" | "edit", "text": …, "by": …}."""
+        if request.method == "GET":
+            status, said = await run_in_threadpool(self._on_app, _show, request.query_params.get("code", ""))
+            return await self._slowly(status, HTMLResponse(said, status, _HEADERS))
+        if request.method != "POST":
+            return PlainTextResponse("Only GET and POST.\n", 405, {"allow": "GET, POST"})
+        wrong, body = await read_body(receive, most=MOST_BYTES)
+        if wrong:
+            words = f"At most {MOST_BYTES} bytes.\n" if wrong == TOO_LARGE else "Nested too deep.\n"
+            return PlainTextResponse(words, wrong)
+        kind = request.headers.get("content-type", "").partition(";")[0].strip()
+        status, told = await run_in_threadpool(self._on_app, _answer, _fields(body, kind))
+        if kind == _FORM:
+            words = told.get("error") or f"{told['task']} is {told['state']}. You may close this page."
+            return await self._slowly(status, HTMLResponse(_page(f"<p>{escape(words)}</p>"), status, _HEADERS))
+        return await self._slowly(status, JSONResponse(told, status))
+
+    def _on_app(self, act: Any, given: Any) -> Any:
+        app = App(self.settings)
+        try:
+            return act(app, given)
+        finally:
+            app.close()
+
+    async def _slowly(self, status: int, answer: Any) -> Any:
+        """Guessing takes time, but does not keep connections in numbers that would lock others out."""
+        if status != _OK and self._slowed < _MOST_SLOWED:
+            self._slowed += 1
+            try:
+                await asyncio.sleep(_SLOW_SECONDS)
+            finally:
+                self._slowed -= 1
+        return answer
+
+
+def _fields(body: bytes, kind: str) -> dict[str, str] | None:
+    try:
+        if kind == _FORM:
+            pairs = parse_qsl(
+                body.decode("ascii"), keep_blank_values=True, max_num_fields=len(_FIELDS), errors="strict"
+            )
+            return {name: text.replace("\r\n", "\n") for name, text in pairs}
+        value = json.loads(body) if kind == "application/json" else None
+    except ValueError:
+        return None
+    plain = isinstance(value, dict) and all(isinstance(value.get(name, ""), str) for name in _FIELDS)
+    return value if plain else None
+
+
+def _answer(app: App, fields: dict[str, str] | None) -> tuple[int, dict[str, str]]:
+    if fields is None:
+        return _CONFUSED, {"error": "Send JSON with code, answer and perhaps text and by."}
+    code, word, text, by = (fields.get(name, "") for name in _FIELDS)
+    try:
+        outcome = admin.answer(app, code=code, word=word, text=text, by=by)
+    except HandoffError as error:
+        return _status(error), {"error": error.message}
+    return _OK, {"task": outcome.task.label, "project": outcome.task.project, "state": outcome.task.state}
+
+
+def _status(error: HandoffError) -> int:
+    if isinstance(error, Conflict):
+        return 409
+    return _CONFUSED if isinstance(error, UserError) else 403
+
+
+def _show(app: App, code: str) -> tuple[int, str]:
+    """The page a link opens: words of agents are text here, whatever they hold."""
+    try:
+        found = admin.behind(app, code=code)
+    except HandoffError as error:
+        return _status(error), _page(f"<p>{escape(error.message)}</p>")
+    gate, label = found.gate, f"{found.project}/{found.task}"
+    text = f'<p><label>Text<br><textarea name="text" rows="12" cols="60">{escape(gate.subject)}</textarea></label></p>'
+    forms = [
+        _form(code, "yes", "Yes", ""),
+        _form(code, "no", "No", '<p><label>Why<br><input name="text" size="40" required></label></p>'),
+        _form(code, "edit", "Yes, with this text", text) if gate.subject else "",
+    ]
+    return _OK, _page(f"<h1>{escape(label)}</h1><pre>{escape(gate.question)}</pre>{''.join(forms)}")
+
+
+def _form(code: str, word: str, label: str, fields: str) -> str:
+    hidden = f'<input type="hidden" name="code" value="{escape(code)}"><input type="hidden" name="by" value="a link">'
+    return (
+        f'<form method="post" action="{GATES}">{hidden}{fields}'
+        f'<p><button name="answer" value="{word}">{label}</button></p></form>'
+    )
+
+
+def _page(inside: str) -> str:
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>handoff</title>'
+        '<meta name="viewport" content="width=device-width, initial-scale=1"></head>'
+        f"<body><main>{inside}</main></body></html>\n"
+    )
