@@ -217,3 +217,18 @@ def test_the_command_that_brings_uncommitted_work_back_brings_all_of_it_however_
     (told,) = cli("incident", "list", "--json").json["incidents"]
     cli(*shlex.split(told["fix"])[1:])
     assert [repo.read(name) for name in drafts] == [f"{name}\n" for name in drafts]
+
+
+def test_several_that_report_at_the_same_moment_land_one_after_the_other_and_nobody_is_asked(desk, cli):
+    names = [f"task-{number}" for number in range(4)]
+    running = []
+    for name in names:
+        cli("task", "add", name, f"Do {name}.", "--owns", f"{name}.txt", "--check", f"sleep 0.5; test -s {name}.txt")
+        acts = [{"write": f"{name}.txt", "text": "x"}, {"run": handoff("task", "done", "--summary", "made")}]
+        script = write_script(str(desk.tmp / f"{name}.toml"), *acts)
+        running.append(cli.start("session", "start", name, "--agent", "scripted", "--with", script))
+    for process in running:
+        out, err = process.communicate(timeout=100)
+        assert process.returncode == 0, (out, err)
+    assert [cli("show", name, "--json").json["state"] for name in names] == ["done"] * 4
+    assert sorted(desk.subjects()[:4]) == [f"{name}: Do {name}." for name in names]

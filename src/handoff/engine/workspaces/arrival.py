@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import ExitStack, suppress
+
 from handoff.base.errors import Conflict, Refused
+from handoff.base.files import locked
 from handoff.base.ids import on_one_line
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.tasks import tasks
@@ -30,7 +34,8 @@ if TYPE_CHECKING:
     from handoff.git.plumbing.snapshot_repo import SnapshotRepo
 
 _SHOWN = 20
-_TRIES = 2
+_TRIES = 5
+_TURN_SECONDS = 600.0
 TRAILER = "Handoff-Task"
 
 
@@ -140,19 +145,30 @@ def _ground(app: App, snapshot_store: SnapshotStore, task: Task, onto: str, memb
 
 
 def _patiently(ground: _Ground, members: list[Member], member: Member) -> tuple[landing.LandingOutcome, bool]:
-    """Whoever commits at the same moment only makes it begin anew."""
-    for _ in range(_TRIES):
-        try:
-            return _once(ground, members, member)
-        except InTheWay as error:
-            lines = [f"{path}: not committed in {error.checkout}" for path in error.paths[:_SHOWN]]
-            count = len(error.paths)
-            what = error.paths[0] if count == 1 else f"{count} files"
-            fix = "Commit, stash or move what is yours there; nothing of it was touched."
-            raise _blocked(ground, member, f"your uncommitted {what} is in the way", [*lines, fix]) from None
-        except Conflict as error:
-            trouble = error
+    """Landings of a project take turns: a check of what was joined would be run in vain if another came first.
+
+    Whoever else commits at the same moment only makes it begin anew.
+    """
+    lock = os.path.join(ground.snapshot_store.place.project, "landing.lock")
+    with ExitStack() as turn:
+        with suppress(Conflict):  # the check of another takes very long: both go on, and one of them begins anew
+            turn.enter_context(locked(lock, what="the branch", patience=_TURN_SECONDS))
+        for _ in range(_TRIES):
+            try:
+                return _once(ground, members, member)
+            except InTheWay as error:
+                raise _in_the_way(ground, member, error) from None
+            except Conflict as error:
+                trouble = error
     raise _blocked(ground, member, trouble.message.rstrip("."), [trouble.hint])
+
+
+def _in_the_way(ground: _Ground, member: Member, error: InTheWay) -> NotLanded:
+    lines = [f"{path}: not committed in {error.checkout}" for path in error.paths[:_SHOWN]]
+    count = len(error.paths)
+    what = error.paths[0] if count == 1 else f"{count} files"
+    fix = "Commit, stash or move what is yours there; nothing of it was touched."
+    return _blocked(ground, member, f"your uncommitted {what} is in the way", [*lines, fix])
 
 
 def _once(ground: _Ground, members: list[Member], member: Member) -> tuple[landing.LandingOutcome, bool]:
