@@ -44,7 +44,8 @@ DOORS = {
         ("base/clock.py",),
     ),
     "the durable engine": Door(("dbos",), (), ("engine/supervisor/durable.py",)),
-    "libraries that cost too much at start-up": Door(("click", "jinja2", "msgspec"), (), ()),
+    "templates": Door(("jinja2", "markupsafe"), (), ("surfaces/page/drawing.py",)),
+    "libraries that cost too much at start-up": Door(("click", "msgspec"), (), ()),
 }  # fmt: skip
 
 

@@ -47,8 +47,9 @@ class Call(NamedTuple):
 HEAVY = (
     "handoff.engine.supervisor.supervisor", "handoff.surfaces.mcp.http", "handoff.surfaces.http.connections",
     "handoff.surfaces.mcp.guard", "handoff.surfaces.mcp.server", "mcp.server", "mcp.server.lowlevel", "uvicorn", "sse_starlette",
+    "handoff.surfaces.page.serving", "handoff.surfaces.page.app",
 )  # fmt: skip
-LONG_LIVED = ("work", "mcp")
+LONG_LIVED = ("work", "mcp", "page")
 
 
 class Said(NamedTuple):

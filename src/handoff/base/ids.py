@@ -10,6 +10,18 @@ _SLUG = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-")
 FEATURE_NAME_BYTES = 64
 TASK_ID_CHARS = 60
 _ID_MIN_CHARS = 2
+# What steers a terminal or turns the reading order round: in briefs, reasons, transcripts and names of files it is shown.
+STEERING = (
+    *range(9),
+    *range(11, 32),
+    *range(127, 160),
+    0x2028,
+    0x2029,
+    *range(0x202A, 0x202F),
+    *range(0x2066, 0x206A),
+)
+VISIBLE = {code: f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" for code in STEERING}  # noqa: PLR2004 - one byte
+VISIBLE.update({0xDC00 + code: f"\\x{code:02x}" for code in range(128, 160)})  # bytes that are no text
 
 
 def check_feature_name(name: str) -> str:
@@ -50,6 +62,11 @@ def slug(text: str) -> str:
     """The nearest valid name: `My_Repo` becomes `my-repo`."""
     parts = "".join(c if c in _SLUG else "-" for c in text.lower()).split("-")
     return "-".join(part for part in parts if part)[:TASK_ID_CHARS].strip("-")
+
+
+def visible(text: str) -> str:
+    """Text with its control characters made visible; ends of lines and tabs stay."""
+    return text if text.isprintable() else text.translate(VISIBLE).replace("\\x0d\n", "\n")
 
 
 def on_one_line(name: str) -> str:

@@ -54,7 +54,7 @@ def open_task(app: App, config: Config, job: Job, *, way: str = "") -> OpenedTab
     if chosen == AUTO:
         chosen = _first_that_works(app, config)
     if chosen == URI:
-        words = _open_uri(app, uri_for(config, job))
+        words = open_uri(app, uri_for(config, job))
     elif chosen == TMUX:
         words = _open_tmux(app, config, job)
     elif chosen == TERMINAL:
@@ -128,7 +128,8 @@ def _open_editor(app: App, editor: Editor, job: Job) -> str:
     return f"Asked {words[0]} to open {job.workspace}{told}"
 
 
-def _open_uri(app: App, uri: str) -> str:
+def open_uri(app: App, uri: str) -> str:
+    """Let the desktop open an address."""
     program = _uri_program(app)
     if not program:
         raise UserError(

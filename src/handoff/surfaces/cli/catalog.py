@@ -33,6 +33,7 @@ _SECTIONS = {
         "tasks": ("features.prompts", "print the prompt that writes the plan"),
         "prompt": ("features.prompts", "print any prompt, without looking at the plan"),
         "board": ("board.board", "show what needs you, what runs, what landed and what is next, live, with keys"),
+        "page": ("board.page", "show the same in a browser, also on the phone, and answer there"),
         "status": ("features.status", "show where the feature stands and what to do next"),
         "next": ("features.status", "show the next task and the command for it"),
         "validate": ("features.status", "check the plan; exit 1 and name the lines if it cannot be trusted"),

@@ -10,6 +10,7 @@ from handoff.surfaces.cli.catalog import CATALOG, NOUNS
 FIRST = {
     "Look": {
         "board": "the same, live, with keys",
+        "page": "the same in a browser, also on the phone",
         "status": "where the feature, its tasks, flows and batches stand",
         "show ADDRESS": "a task, batch, flow, gate or incident",
         "log [ADDRESS]": "what happened; -f follows",

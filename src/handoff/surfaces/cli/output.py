@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
+from handoff.base.ids import STEERING, VISIBLE
 from handoff.base.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -26,31 +27,19 @@ _STYLES = {
 }
 
 
-# What steers a terminal or turns the reading order round: in briefs, reasons, transcripts and names of files it is shown.
-_STEERING = (
-    *range(9),
-    *range(11, 32),
-    *range(127, 160),
-    0x2028,
-    0x2029,
-    *range(0x202A, 0x202F),
-    *range(0x2066, 0x206A),
-)
-_SHOWN = {code: f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" for code in _STEERING}  # noqa: PLR2004 - one byte
-_SHOWN.update({0xDC00 + code: f"\\x{code:02x}" for code in range(128, 160)})  # bytes that are no text
-_AS_JSON = {code: f"\\u{code:04x}" for code in _STEERING if code > 126}  # noqa: PLR2004 - JSON escapes the others itself
+_AS_JSON = {code: f"\\u{code:04x}" for code in STEERING if code > 126}  # noqa: PLR2004 - JSON escapes the others itself
 
 
 _MARKS = {style: chr(0xFDD0 + index) for index, style in enumerate(_STYLES)}  # no text has these characters
 _END = "\ufddf"
-_COLOURED = _SHOWN | {ord(mark): f"\x1b[{_STYLES[style]}m" for style, mark in _MARKS.items()} | {ord(_END): "\x1b[0m"}
+_COLOURED = VISIBLE | {ord(mark): f"\x1b[{_STYLES[style]}m" for style, mark in _MARKS.items()} | {ord(_END): "\x1b[0m"}
 
 
 def shown(text: str, colour: bool = False) -> str:
     """Text with its control characters made visible; ends of lines, tabs and, with `colour`, our own styles stay."""
     if text.isprintable():
         return text
-    return text.translate(_COLOURED if colour else _SHOWN).replace("\\x0d\n", "\r\n")
+    return text.translate(_COLOURED if colour else VISIBLE).replace("\\x0d\n", "\r\n")
 
 
 class Output:

@@ -112,9 +112,11 @@ def _run(ctx: Context, arguments: argparse.Namespace, worker_settings: WorkerSet
     from handoff.surfaces.cli.commands.board.board import can_show
     from handoff.surfaces.cli.commands.supervisor.work_view import on_board, teller
     from handoff.surfaces.mcp import http
+    from handoff.surfaces.page import serving
 
     def work(tell: Callable[[str], None], begin: Callable[[Any], None], app: App) -> str:
         http.start_beside(ctx.settings, tell=tell)
+        serving.start_beside(ctx.settings, project=worker_settings.project, tell=tell)
         return process.run(app, worker_settings, limit=arguments.max, drain=arguments.drain, tell=tell, begin=begin)
 
     if can_show(ctx) and not arguments.plain:

@@ -1,0 +1,73 @@
+"""`handoff page`: the overview in a browser, served until Ctrl-C, or a link to one that is served already."""
+
+from __future__ import annotations
+
+from handoff.base.record import TYPE_CHECKING
+from handoff.surfaces.cli.command import Command, flag, option, project_option
+from handoff.surfaces.cli.overview import project_here
+
+if TYPE_CHECKING:
+    import argparse
+
+    from handoff.surfaces.cli.command import Context, Parser
+
+EXAMPLES = """examples:
+  handoff page --open               open it in your browser
+  handoff page --read-only          a link for somebody who may look and not steer
+  handoff page --host 0.0.0.0 --name box.local --certificate cert.pem --key key.pem    for your phone
+
+A link lets one browser in, once, within an hour. While `handoff work` runs here the page is there already: then this prints a
+link to it and ends.
+"""
+
+
+def _arguments(parser: Parser) -> None:
+    flag(parser, "--open", "open it in your browser")
+    flag(parser, "--read-only", "a link that lets its user look and not steer")
+    option(parser, "--host ADDRESS", "where to listen (default: 127.0.0.1)", "")
+    option(parser, "--port N", "on which port (default: 8642, or any free one)", 0)
+    option(parser, "--name HOST", "one more name under which browsers may call (may be repeated)", [])
+    option(parser, "--certificate FILE", "certificate for TLS, as PEM")
+    option(parser, "--key FILE", "its key, as PEM")
+    project_option(parser, every=True)
+
+
+def _page(ctx: Context, arguments: argparse.Namespace) -> int:
+    from handoff.surfaces.http.places import ListenAddress
+    from handoff.surfaces.page import serving
+
+    project = "" if arguments.all_projects else project_here(ctx, arguments.project)
+    said = arguments.host or arguments.port or arguments.name or arguments.certificate or arguments.key
+    there = "" if said else serving.address(ctx.app, project=project)
+    if there:
+        _tell(ctx, there, arguments)
+        return 0
+    serving.need()
+    place = ListenAddress(
+        arguments.host or "127.0.0.1", arguments.port, tuple(arguments.name), arguments.certificate, arguments.key
+    )
+    served = serving.PageServer(ctx.settings, place, project=project)
+    if not place.is_loopback and not place.certificate:
+        ctx.out.warning("the page and its cookies travel in the clear: give --certificate and --key, or use 127.0.0.1")
+    served.publish()
+    _tell(ctx, served.url, arguments)
+    ctx.out.note("Ctrl-C ends it; nothing else is stopped.")
+    served.run()
+    return 0
+
+
+def _tell(ctx: Context, url: str, arguments: argparse.Namespace) -> None:
+    from handoff.surfaces.page import access
+
+    rights = access.READ if arguments.read_only else access.STEER
+    link = access.link(url, access.make_link(ctx.app, rights=rights))
+    ctx.out.data({"url": url, "link": link, "rights": rights})
+    ctx.out.line(f"{'To look on' if arguments.read_only else 'The page'}: {link}", "strong")
+    ctx.out.note("The link opens once, within an hour, in one browser.")
+    if arguments.open:
+        from handoff.engine.tasks.open_tab import open_uri
+
+        open_uri(ctx.app, access.redirect_file(ctx.app, link))
+
+
+COMMANDS = {"page": Command(_arguments, _page, epilog=EXAMPLES)}

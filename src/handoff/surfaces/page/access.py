@@ -1,0 +1,130 @@
+"""Who may look and who may steer: a link that opens once, then a cookie that says what its holder may do."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+import secrets
+from contextlib import suppress
+from html import escape
+from urllib.parse import quote
+
+from handoff.base.errors import HandoffError
+from handoff.base.files import create_exclusive, make_folder, read_text, remove, write_atomic
+from handoff.base.record import TYPE_CHECKING, Record
+
+if TYPE_CHECKING:
+    from handoff.base.clock import Clock
+    from handoff.engine.app import App
+
+READ, STEER = "read", "steer"
+"""What a visitor may: look alone, or also answer, retry, cancel, pause."""
+LINK_SECONDS = 3600.0
+COOKIE_SECONDS = 30 * 86_400
+_FOLDER, _KEY, _LINKS = "pages", "key", "links"
+_MOST_WRONG, _WRONG_SECONDS = 10, 60.0
+
+
+class Visitor(Record):
+    """Somebody with a cookie of ours."""
+
+    rights: str
+    csrf: str
+    """What each of its forms must carry: another page of the same browser cannot know it."""
+
+    @property
+    def steers(self) -> bool:
+        return self.rights == STEER
+
+
+class LinkRefused(HandoffError):
+    """A link that opens nothing; `slow` when too many were tried."""
+
+    slow = False
+
+
+def make_link(app: App, *, rights: str = STEER) -> str:
+    """The word of a link that lets its first user in, for an hour; only what it hashes to is kept."""
+    folder = os.path.join(app.settings.home, _FOLDER, _LINKS)
+    make_folder(folder, mode=0o700)
+    _forget_old(folder, app.clock)
+    word = secrets.token_urlsafe(32)
+    said = json.dumps({"rights": rights, "until": app.clock.now() + LINK_SECONDS})
+    write_atomic(os.path.join(folder, _hash(word)), said, mode=0o600, sync=False)
+    return word
+
+
+def link(url: str, word: str, *, to: str = "/") -> str:
+    """The address that lets its first user in."""
+    return f"{url}/enter?link={word}" + (f"&to={quote(to)}" if to != "/" else "")
+
+
+def redirect_file(app: App, address: str) -> str:
+    """A file only the person reads that leads a browser there: a link among the words of a program would be seen by all."""
+    path = os.path.join(app.settings.home, _FOLDER, "open.html")
+    write_atomic(path, f'<!doctype html><meta http-equiv="refresh" content="0; url={escape(address)}">\n', mode=0o600)
+    return f"file://{path}"
+
+
+def _forget_old(folder: str, clock: Clock) -> None:
+    for name in os.listdir(folder):
+        path = os.path.join(folder, name)
+        with suppress(OSError):
+            if os.stat(path).st_mtime < clock.now() - LINK_SECONDS:
+                os.unlink(path)
+
+
+def _hash(word: str) -> str:
+    return hashlib.sha256(word.encode("utf-8", "replace")).hexdigest()
+
+
+class Access:
+    """What links and cookies are worth on this machine. Cookies outlive the process; a new key ends them all."""
+
+    def __init__(self, app: App) -> None:
+        self._home, self._clock = os.path.join(app.settings.home, _FOLDER), app.clock
+        make_folder(self._home, mode=0o700)
+        path = os.path.join(self._home, _KEY)
+        create_exclusive(path, secrets.token_hex(32) + "\n", mode=0o600)
+        self._secret = bytes.fromhex(read_text(path).strip())
+        self._wrong: list[float] = []
+
+    def enter(self, word: str) -> str:
+        """Use a link up: the value of the cookie its user gets."""
+        path = os.path.join(self._home, _LINKS, _hash(word))
+        try:
+            kept = json.loads(read_text(path))
+        except (HandoffError, ValueError):
+            kept = {}
+        if not kept or not remove(path):  # of two at once only one takes it away
+            raise self._refusal()
+        if float(kept["until"]) < self._clock.now():
+            raise LinkRefused("This link is too old.", "A new one: handoff page")
+        return self.cookie(str(kept["rights"]))
+
+    def _refusal(self) -> LinkRefused:
+        now = self._clock.monotonic()
+        self._wrong = [*(at for at in self._wrong[-_MOST_WRONG:] if at > now - _WRONG_SECONDS), now]
+        refusal = LinkRefused("This link opens nothing: it was used, or it is none.", "A new one: handoff page")
+        refusal.slow = len(self._wrong) > _MOST_WRONG
+        return refusal
+
+    def cookie(self, rights: str) -> str:
+        """A fresh cookie with these rights."""
+        said = f"{rights}.{self._clock.now() + COOKIE_SECONDS:.0f}.{secrets.token_urlsafe(16)}"
+        return f"{said}.{self._sign(said)}"
+
+    def visitor(self, cookie: str) -> Visitor | None:
+        """Whose cookie it is; None for one that is not ours, or too old."""
+        said, _, signature = cookie.rpartition(".")
+        if not said or not hmac.compare_digest(self._sign(said), signature.encode("utf-8", "replace").decode()):
+            return None
+        rights, until, _ = said.split(".")
+        if float(until) < self._clock.now():
+            return None
+        return Visitor(rights, self._sign(f"form {cookie}"))
+
+    def _sign(self, text: str) -> str:
+        return hmac.new(self._secret, text.encode("utf-8", "replace"), hashlib.sha256).hexdigest()

@@ -1,0 +1,195 @@
+"""The page as one application: the guard around it, its routes, and where it is served."""
+
+from __future__ import annotations
+
+import os
+from contextlib import asynccontextmanager
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from handoff.base.errors import HandoffError, UserError
+from handoff.base.record import TYPE_CHECKING
+from handoff.engine.app import App
+from handoff.surfaces.page import acts, mounts
+from handoff.surfaces.page.access import COOKIE_SECONDS, Access, LinkRefused
+from handoff.surfaces.page.drawing import HERE, draw
+from handoff.surfaces.page.guard import FORM, VISITOR, PageGuard
+from handoff.surfaces.page.live import FRAGMENTS, MOST_VIEWERS, LivePage, fragment
+from handoff.surfaces.page.pages import diff
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+    from typing import Any
+
+    from starlette.requests import Request
+
+    from handoff.base.settings import Settings
+    from handoff.surfaces.http.places import Listener
+    from handoff.surfaces.page.access import Visitor
+
+NAV = (("/", "Now"),)
+
+
+class PageSite:
+    """Everything behind the guard."""
+
+    def __init__(self, settings: Settings, *, project: str, cookie: str, secure: bool) -> None:
+        self.settings, self.project, self.cookie, self.secure = settings, project, cookie, secure
+        self.access = Access(App(settings))
+        self.live = LivePage(settings, project=project)
+        self.acts = acts.Acts(settings, project=project)
+
+    def routes(self) -> list[Any]:
+        return [
+            Route("/", self.now),
+            Route("/events", self.events),
+            Route("/diff/{project}/{label:path}", self.diff),
+            Route("/act", self.acts.respond, methods=["POST"]),
+            Route("/enter", self.enter_form),
+            Route("/enter", self.enter, methods=["POST"]),
+            Route("/leave", self.leave, methods=["POST"]),
+            Route("/icon.svg", self.icon),
+            Mount("/static", StaticFiles(directory=os.path.join(HERE, "static"))),
+            *mounts.routes(self.settings),
+        ]
+
+    # --- who comes in ------------------------------------------------------------------------------------------
+
+    async def enter_form(self, request: Request) -> Response:
+        """A link that is only looked at, by a program that shows previews, stays good: it is used by a button."""
+        return HTMLResponse(draw("enter.html", word=request.query_params.get("link", ""), to=_local(request)))
+
+    async def enter(self, request: Request) -> Response:
+        form = dict(request.scope[FORM])
+        try:
+            value = await run_in_threadpool(self.access.enter, form.get("link", ""))
+        except LinkRefused as error:
+            return self.refuse(429 if error.slow else 403, error.message, error.hint)
+        to = form.get("to", "/")
+        answer = RedirectResponse(to if _is_local(to) else "/", 303)
+        answer.set_cookie(
+            self.cookie, value, max_age=COOKIE_SECONDS, httponly=True, samesite="lax", secure=self.secure, path="/"
+        )
+        return answer
+
+    async def leave(self, request: Request) -> Response:
+        del request
+        answer = self.refuse(200, "You have left.", "A link that lets you in again: handoff page")
+        answer.delete_cookie(self.cookie, path="/")
+        return answer
+
+    def refuse(self, status: int, message: str, hint: str) -> Response:
+        """What a person sees who may not pass."""
+        return HTMLResponse(draw("refused.html", message=message, hint=hint), status)
+
+    # --- pages -------------------------------------------------------------------------------------------------
+
+    async def now(self, request: Request) -> Response:
+        view = await self.live.fresh()
+        visitor: Visitor = request.scope[VISITOR]
+        parts = {name: fragment(name, view, visitor.rights, visitor.csrf) for name in FRAGMENTS}
+        return self.page(request, "now.html", title="Now", drawn=parts, of="now", view=view)
+
+    async def diff(self, request: Request) -> Response:
+        found = await self.read(
+            lambda app: diff.read(app, project=self.scope(request), label=request.path_params["label"])
+        )
+        return self.page(request, "diff.html", title=f"{found.address}: what it changed", found=found)
+
+    async def events(self, request: Request) -> Response:
+        """The stream of a page that is open."""
+        if self.live.viewers >= MOST_VIEWERS:
+            return Response("Too many look on.\n", 503)
+        visitor: Visitor = request.scope[VISITOR]
+        since = request.headers.get("last-event-id") or request.query_params.get("since", "")
+        return StreamingResponse(self.live.events(visitor.rights, since), media_type="text/event-stream")
+
+    async def icon(self, request: Request) -> Response:
+        """The mark of the tab, with how many things wait."""
+        count = request.query_params.get("n", "")
+        count = count if count.isdigit() and len(count) < 4 else ""  # noqa: PLR2004 - what fits
+        return Response(draw("icon.svg", count="" if count == "0" else count), media_type="image/svg+xml")
+
+    def page(self, request: Request, template: str, **values: Any) -> Response:
+        """A whole page: what every one has, and its own values."""
+        visitor: Visitor = request.scope[VISITOR]
+        view = self.live.view
+        return HTMLResponse(
+            draw(
+                template,
+                nav=NAV,
+                path=request.url.path,
+                at=self.live.at,
+                csrf=visitor.csrf,
+                steers=visitor.steers,
+                project=self.project,
+                program=self.settings.program,
+                waiting=view.totals["needs you"] if view else 0,
+                results=acts.as_values(self.acts.result(request.query_params.get("result", ""))),
+                **{"of": "", **values},
+            )
+        )
+
+    def scope(self, request: Request) -> str:
+        """The project an address names, if this page shows it."""
+        project = str(request.path_params["project"])
+        if self.project and project != self.project:
+            raise UserError(f"This page is of the project '{self.project}'.", f"handoff page --project {project}")
+        return project
+
+    async def read(self, reading: Callable[[App], Any]) -> Any:
+        """Read rows in a thread of its own; a database belongs to the thread that opened it."""
+
+        def with_app() -> Any:
+            app = App(self.settings)
+            try:
+                return reading(app)
+            finally:
+                app.close()
+
+        return await run_in_threadpool(with_app)
+
+    async def on_error(self, request: Request, error: Exception) -> Response:
+        """Our own errors in our own words."""
+        del request
+        assert isinstance(error, HandoffError)  # noqa: S101 - what it is asked for
+        return self.refuse(404, error.message, error.hint)
+
+    async def not_found(self, request: Request, error: Exception) -> Response:
+        del error
+        return self.refuse(404, f"There is no page {request.url.path}.", "Begin at the first: /")
+
+
+def _is_local(path: str) -> bool:
+    return path.startswith("/") and not path.startswith(("//", "/\\"))
+
+
+def _local(request: Request) -> str:
+    to = request.query_params.get("to", "/")
+    return to if _is_local(to) else "/"
+
+
+def page_app(settings: Settings, listener: Listener, *, project: str = "") -> Any:
+    """The page of a project, or of all, as it is served at this place."""
+    place = listener.place
+    site = PageSite(
+        settings._replace(folder=settings.here),
+        project=project,
+        cookie=f"handoff-page-{listener.port}",  # cookies do not tell ports apart
+        secure=bool(place.certificate),
+    )
+
+    @asynccontextmanager
+    async def life(app: Starlette) -> AsyncIterator[None]:
+        del app
+        yield
+        site.live.close()
+
+    inner = Starlette(
+        routes=site.routes(), lifespan=life, exception_handlers={HandoffError: site.on_error, 404: site.not_found}
+    )
+    return PageGuard(inner, access=site.access, names=place.every_name, cookie=site.cookie, refuse=site.refuse)

@@ -1,0 +1,62 @@
+"""Templates to HTML. Everything is hostile: each value is escaped, and what steers a terminal or a reading order is shown."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from handoff.base.clock import age, stamp, time_of_day
+from handoff.base.ids import visible
+from handoff.base.record import TYPE_CHECKING
+from handoff.surfaces.vocabulary import BAR, BAR_STYLES, LOOKS, money, tally
+
+if TYPE_CHECKING:
+    from typing import Any
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+_SOON_SECONDS = 60.0
+
+
+@cache
+def _environment() -> Environment:
+    found = Environment(
+        loader=FileSystemLoader(os.path.join(HERE, "templates")),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_visible,
+        auto_reload=False,
+    )
+    found.filters.update(stamp=stamp, clock=time_of_day, ago=_ago, dollars=money, tally=tally, bar=_bar)
+    found.globals.update(LOOKS=LOOKS, BAR_STYLES=BAR_STYLES)
+    return found
+
+
+def _visible(value: Any) -> Any:
+    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _ago(seconds: float) -> str:
+    """A span in words that do not change from second to second: the browser counts those."""
+    return "now" if seconds < _SOON_SECONDS else age(seconds)
+
+
+def _bar(counts: dict[str, int]) -> list[tuple[str, float, float]]:
+    """The pieces of a bar of width 100: kind, where it begins, how long it is. Each that is there is seen."""
+    there = {kind: counts[kind] for kind in BAR if counts.get(kind, 0) > 0}
+    total = sum(there.values())
+    shares = {kind: max(2.0, number * 100.0 / total) for kind, number in there.items()}
+    scale, at, found = 100.0 / (sum(shares.values()) or 1.0), 0.0, []
+    for kind, share in shares.items():
+        found.append((kind, round(at, 2), round(share * scale, 2)))
+        at += share * scale
+    return found
+
+
+def draw(template: str, **values: Any) -> Markup:
+    """A template with its values, as HTML."""
+    return Markup(_environment().get_template(template).render(**values))  # noqa: S704 - drawn with every value escaped

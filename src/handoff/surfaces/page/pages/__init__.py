@@ -1,0 +1,1 @@
+"""What each page shows, read from the rows; how it looks is in the templates."""

@@ -1,0 +1,242 @@
+// What the page does besides being a page: it follows the relay, counts clocks, sends forms without leaving, copies commands.
+// Without this script everything still works, by reloading.
+
+const body = document.body;
+const csrf = document.querySelector("meta[name=csrf]").content;
+const live = document.getElementById("live");
+const SILENT = 25000; // two beats and a half
+let at = body.dataset.at;
+let source = null;
+let heard = Date.now();
+
+// --- morphing: the least change that makes the old look like the new ---------------------------------------------
+
+const busy = (node) => node === document.activeElement && node.matches("input, textarea, select");
+
+function morph(old, fresh) {
+  if (old.nodeType !== fresh.nodeType || old.nodeName !== fresh.nodeName || (old.id || "") !== (fresh.id || "")) {
+    old.replaceWith(fresh);
+    return;
+  }
+  if (old.nodeType !== Node.ELEMENT_NODE) {
+    if (old.nodeValue !== fresh.nodeValue) old.nodeValue = fresh.nodeValue;
+    return;
+  }
+  if (old.isEqualNode(fresh) || busy(old) || old.matches("textarea")) return;
+  for (const { name } of [...old.attributes]) {
+    if (!fresh.hasAttribute(name) && !(name === "open" && old.matches("details"))) old.removeAttribute(name);
+  }
+  for (const { name, value } of fresh.attributes) {
+    if (name === "open" && old.matches("details")) continue; // what a person opened or closed stays so
+    if (old.getAttribute(name) !== value) old.setAttribute(name, value);
+  }
+  children(old, fresh);
+}
+
+function children(old, fresh) {
+  const named = new Map([...old.children].filter((one) => one.id).map((one) => [one.id, one]));
+  let place = old.firstChild;
+  for (const next of [...fresh.childNodes]) {
+    const known = next.id ? named.get(next.id) : null;
+    if (known) {
+      if (known !== place) old.insertBefore(known, place);
+      else place = place.nextSibling;
+      morph(known, next);
+    } else if (place && !place.id && !next.id && place.nodeName === next.nodeName) {
+      const following = place.nextSibling;
+      morph(place, next);
+      place = following;
+    } else {
+      if (next.nodeType === Node.ELEMENT_NODE && next.id) next.classList.add("fresh");
+      old.insertBefore(next, place);
+    }
+  }
+  while (place) {
+    const following = place.nextSibling;
+    place.remove();
+    place = following;
+  }
+}
+
+// --- following -----------------------------------------------------------------------------------------------------
+
+function take(named) {
+  for (const [id, html] of Object.entries(named)) {
+    const old = document.getElementById(id);
+    if (!old) continue;
+    const made = document.createElement("template");
+    made.innerHTML = html; // drawn by our own server with everything escaped
+    fill(made.content);
+    morph(old, made.content.firstElementChild);
+  }
+  tell();
+  tick();
+}
+
+function fill(root) {
+  for (const field of root.querySelectorAll("input[name=csrf]")) field.setAttribute("value", csrf);
+}
+
+function tell() {
+  const needs = document.getElementById("needs-count");
+  if (!needs) return;
+  const count = Number(needs.dataset.count);
+  document.title = `${count ? `(${count}) ` : ""}${body.dataset.title} · handoff`;
+  for (const one of document.querySelectorAll(".count")) one.textContent = count || "";
+  document.querySelector("link[rel=icon]").href = `/icon.svg?n=${count}`;
+}
+
+function say(words, off) {
+  live.classList.toggle("off", off);
+  live.querySelector(".said").textContent = words;
+}
+
+function follow() {
+  if (!body.dataset.of || document.hidden || source) return;
+  source = new EventSource(`/events?of=${body.dataset.of}&since=${encodeURIComponent(at)}`);
+  const alive = () => {
+    heard = Date.now();
+    say("live", false);
+  };
+  source.addEventListener("open", alive);
+  source.addEventListener("beat", alive);
+  source.addEventListener("message", (event) => {
+    alive();
+    at = event.lastEventId || at;
+    take(JSON.parse(event.data));
+  });
+  source.addEventListener("trouble", (event) => {
+    const words = JSON.parse(event.data);
+    if (words) say(`not live: ${words}`, true);
+  });
+  source.addEventListener("reload", () => {
+    rest();
+    location.reload();
+  });
+}
+
+function rest() {
+  if (source) source.close();
+  source = null;
+}
+
+document.addEventListener("visibilitychange", () => (document.hidden ? rest() : follow()));
+window.addEventListener("pagehide", rest);
+
+// --- clocks --------------------------------------------------------------------------------------------------------
+
+const two = (number) => String(number).padStart(2, "0");
+
+function ago(seconds) {
+  if (seconds < 60) return "now";
+  if (seconds < 5400) return `${Math.round(seconds / 60)} min`;
+  if (seconds < 129600) return `${Math.round(seconds / 3600)} h`;
+  return `${Math.round(seconds / 86400)} days`;
+}
+
+function tick() {
+  const now = Date.now() / 1000;
+  for (const one of document.querySelectorAll("time[data-clock]")) {
+    const whole = Math.max(0, Math.floor(now - Number(one.dataset.clock)));
+    const hours = Math.floor(whole / 3600);
+    const rest = `${Math.floor(whole / 60) % 60}:${two(whole % 60)}`;
+    const words = hours ? `${hours}:${two(Math.floor(whole / 60) % 60)}:${two(whole % 60)}` : rest;
+    if (one.textContent !== words) one.textContent = words;
+  }
+  for (const one of document.querySelectorAll("time[data-at]")) {
+    const words = ago(now - Number(one.dataset.at));
+    if (one.textContent !== words) one.textContent = words;
+    const when = new Date(Number(one.dataset.at) * 1000).toLocaleString();
+    if (one.title !== when) one.title = when;
+  }
+}
+
+setInterval(() => {
+  if (source && Date.now() - heard > SILENT) {
+    const since = new Date(heard);
+    say(`not live since ${two(since.getHours())}:${two(since.getMinutes())}`, true);
+    return; // clocks stop: what they count may be over
+  }
+  if (!document.hidden) tick();
+}, 1000);
+
+// --- forms and commands --------------------------------------------------------------------------------------------
+
+document.addEventListener("submit", async (event) => {
+  const form = event.target;
+  if (!form.matches("form.act")) return;
+  event.preventDefault();
+  const buttons = form.querySelectorAll("button");
+  for (const one of buttons) one.disabled = true;
+  try {
+    const answer = await fetch(form.action, {
+      method: "POST",
+      headers: { accept: "application/json" },
+      body: new URLSearchParams(new FormData(form)),
+    });
+    const said = answer.ok ? (await answer.json()).results : [{ code: 1, command: "", text: "This was refused. Reload the page and try again." }];
+    show(said);
+    if (said.every((one) => one.code === 0)) {
+      form.reset();
+      form.closest("details.asks")?.removeAttribute("open");
+    }
+  } catch {
+    show([{ code: 1, command: "", text: "The relay's page does not answer. Is it still running?" }]);
+  } finally {
+    for (const one of buttons) one.disabled = false;
+  }
+});
+
+function show(results) {
+  const place = document.getElementById("results");
+  place.replaceChildren(
+    ...results.map((one) => {
+      const box = document.createElement("div");
+      box.className = `result ${one.code ? "bad" : "good"}`;
+      box.setAttribute("role", "status");
+      const words = document.createElement("p");
+      words.textContent = one.text;
+      box.append(words);
+      if (one.command) {
+        const command = document.createElement("code");
+        command.textContent = one.command;
+        box.append(command);
+      }
+      return box;
+    }),
+  );
+  place.scrollIntoView({ block: "nearest" });
+}
+
+document.addEventListener("click", async (event) => {
+  const button = event.target.closest("button.copy");
+  if (!button) return;
+  try {
+    await navigator.clipboard.writeText(button.dataset.copy);
+    button.textContent = "copied";
+  } catch {
+    const range = document.createRange();
+    range.selectNodeContents(button.previousElementSibling);
+    getSelection().removeAllRanges();
+    getSelection().addRange(range);
+    button.textContent = "selected";
+  }
+  setTimeout(() => (button.textContent = "copy"), 1500);
+});
+
+// --- keys: those of the board ----------------------------------------------------------------------------------------
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, textarea, select")) return;
+  const cards = [...document.querySelectorAll("article.card")];
+  const now = cards.indexOf(document.activeElement?.closest("article.card"));
+  const to = { j: now + 1, n: now + 1, k: now - 1, g: 0, G: cards.length - 1 }[event.key];
+  if (to === undefined || !cards.length) return;
+  const card = cards[Math.max(0, Math.min(cards.length - 1, to))];
+  card.focus();
+  card.scrollIntoView({ block: "nearest" });
+});
+
+fill(document);
+tick();
+follow();

@@ -1,0 +1,132 @@
+"""Who may see the page and who may steer: names, origins, links, cookies, forms."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from page_ground import PageGround
+
+
+@pytest.fixture(scope="module")
+def ground(tmp_path_factory):
+    """One served page for all of this file, with one task that is blocked."""
+    made = PageGround(str(tmp_path_factory.mktemp("page")))
+    made.cli("task", "add", "mail", "Send the mail.")
+    made.cli("task", "claim", "mail", "--session", "one")
+    made.cli("task", "block", "pytest is red", "--session", "one")
+    made.serve()
+    yield made
+    made.close()
+
+
+def _csrf(text: str) -> str:
+    return re.search(r'name="csrf" content="([0-9a-f]+)"', text).group(1)
+
+
+def _state(ground: PageGround) -> str:
+    return ground.cli("show", "mail", "--json").json["state"]
+
+
+def test_nobody_sees_anything_without_a_link(ground):
+    for path in ("/", "/events", "/diff/shop/mail", "/act"):
+        answer = ground.ask("GET", path)
+        assert answer.status == 401
+        assert "mail" not in answer.text
+    forged = ground.ask(
+        "GET", "/", cookie=f"handoff-page-{ground.url.rpartition(':')[2]}=steer.99999999999.a.{'0' * 64}"
+    )
+    assert forged.status == 401
+
+
+def test_a_link_opens_once_and_looking_at_it_does_not_use_it_up(ground):
+    link = ground.link()
+    assert ground.ask("GET", link.removeprefix(ground.url)).status == 200
+    first, second = ground.enter(link), ground.enter(link)
+    assert (first.status, second.status) == (303, 403)
+    assert "set-cookie" not in second.headers
+    cookie = first.headers["set-cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=lax" in cookie
+
+
+def test_guessing_links_is_slowed_down_and_a_right_one_still_opens(ground):
+    codes = [ground.ask("POST", "/enter", {"link": f"guess-{number}"}).status for number in range(14)]
+    assert set(codes) <= {403, 429}
+    assert codes[-1] == 429
+    assert ground.enter(ground.link()).status == 303
+
+
+@pytest.mark.parametrize(("headers", "status"), [({"host": "evil.example"}, 421), ({"host": "evil.example:8642"}, 421)])
+def test_a_name_that_is_not_ours_is_refused(ground, headers, status):
+    answer = ground.ask("GET", "/", cookie=ground.cookie(), **headers)
+    assert answer.status == status
+    assert "mail" not in answer.text
+
+
+def test_another_site_gets_nothing_and_changes_nothing(ground):
+    cookie = ground.cookie()
+    csrf = _csrf(ground.ask("GET", "/", cookie=cookie).text)
+    form = {"act": "retry", "of": "shop/mail", "csrf": csrf}
+    assert ground.ask("POST", "/act", form, cookie=cookie, origin="http://evil.example").status == 403
+    assert ground.ask("POST", "/act", form, cookie=cookie, origin="null").status == 403
+    assert ground.ask("GET", "/", cookie=cookie, origin="http://evil.example").status == 403
+    assert _state(ground) == "blocked"
+
+
+def test_a_form_without_its_word_or_of_another_kind_is_refused(ground):
+    cookie, other = ground.cookie(), ground.cookie()
+    theirs = _csrf(ground.ask("GET", "/", cookie=other).text)
+    form = {"act": "retry", "of": "shop/mail"}
+    assert ground.ask("POST", "/act", form, cookie=cookie).status == 403
+    assert ground.ask("POST", "/act", {**form, "csrf": theirs}, cookie=cookie).status == 403
+    assert ground.ask("POST", "/act", form, cookie=cookie, **{"content-type": "text/plain"}).status == 415
+    assert ground.ask("POST", "/act", {"text": "x" * 300_000}, cookie=cookie).status == 413
+    assert _state(ground) == "blocked"
+
+
+def test_a_link_to_look_on_shows_all_and_steers_nothing(ground):
+    cookie = ground.cookie("--read-only")
+    page = ground.ask("GET", "/", cookie=cookie)
+    assert "pytest is red" in page.text
+    assert 'action="/act"' not in page.text
+    form = {"act": "retry", "of": "shop/mail", "csrf": _csrf(page.text)}
+    assert ground.ask("POST", "/act", form, cookie=cookie).status == 403
+    assert _state(ground) == "blocked"
+
+
+def test_a_button_is_one_of_our_commands_and_knows_no_others(ground):
+    cookie = ground.cookie()
+    csrf = _csrf(ground.ask("GET", "/", cookie=cookie).text)
+    for form in (
+        {"act": "prune", "of": "shop/mail"},
+        {"act": "retry", "of": "shop/--help"},
+        {"act": "retry", "of": "other/mail"},
+    ):
+        answer = ground.ask("POST", "/act", {**form, "csrf": csrf}, cookie=cookie, accept="application/json")
+        assert "knows no such button" in answer.text
+    sure = ground.ask("POST", "/act", {"act": "cancel", "of": "shop/mail", "csrf": csrf}, cookie=cookie)
+    assert sure.status == 303
+    assert "nothing was changed" in ground.ask("GET", sure.headers["location"], cookie=cookie).text
+    outside = ground.ask(
+        "POST", "/act", {"act": "pause", "of": "shop/mail", "csrf": csrf, "back": "//evil.example/"}, cookie=cookie
+    )
+    assert outside.headers["location"].startswith("/?result=")
+    assert _state(ground) == "blocked"
+
+
+def test_every_answer_says_what_a_browser_may_do_with_it(ground):
+    cookie = ground.cookie()
+    for path, cache in (
+        ("/", "no-store"),
+        ("/no-such-page", "no-store"),
+        ("/enter", "no-store"),
+        ("/static/page.js", "no-cache"),
+    ):
+        headers = ground.ask("GET", path, cookie=cookie).headers
+        assert "default-src 'none'" in headers["content-security-policy"]
+        assert "unsafe" not in headers["content-security-policy"]
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["cache-control"] == cache
+    assert ground.ask("GET", "/static/../app.py", cookie=cookie).status == 404

@@ -1,0 +1,99 @@
+"""The page in a real browser: it follows the relay without reloading, and a yes there is a yes."""
+
+from __future__ import annotations
+
+import pytest
+
+from handoff.base.settings import Settings
+from handoff.board import gates
+from handoff.board.sessions.leases import claim
+from handoff.board.sessions.sessions import SessionIdentity
+from handoff.board.tasks import outcomes, tasks
+from handoff.engine.app import App
+from page_ground import Chromium, PageGround, until
+
+PAYLOADS = (
+    "<script>hit()</script>", "<img src=x onerror=hit()>", "<svg onload=hit()>", '"><script>hit()</script>', "'><img src=x onerror=hit()>",
+    "</textarea><script>hit()</script>", "</title><script>hit()</script>", "</style><script>hit()</script>", "<iframe srcdoc='<script>parent.hit()</script>'>",
+    "<a href=javascript:hit()>x</a>", "javascript:hit()", "<body onload=hit()>", "<input autofocus onfocus=hit()>", "<details open ontoggle=hit()>",
+    "<math><mi//xlink:href='data:x,<script>hit()</script>'>", "<object data='data:text/html,<script>hit()</script>'>", "<embed src='javascript:hit()'>",
+    "<form action=javascript:hit()><button>x</button></form>", "<base href='//evil.example/'>", "<meta http-equiv=refresh content='0;url=javascript:hit()'>",
+    "<link rel=stylesheet href='//evil.example/x.css'>", "<style>@import '//evil.example/x'</style>", "{{ 7*7 }}", "{% print(7*7) %}", "${7*7}", "#{7*7}",
+    "<%= 7*7 %>", "{{ cycler.__init__.__globals__.os.popen('id').read() }}", "<template><script>hit()</script></template>", "<noscript><p title='</noscript><img src=x onerror=hit()>'>",
+    "<!--><script>hit()</script>-->", "<![CDATA[<script>hit()</script>]]>", "<x onclick=hit() tabindex=1 id=x>x</x>", '" onmouseover="hit()', "' onfocus='hit()' autofocus='",
+    "`onmouseover=hit()`", "<ScRiPt>hit()</sCrIpT>", "<script/src=data:,hit()></script>", "<svg><animate onbegin=hit() attributeName=x dur=1s>", "<video><source onerror=hit()>",
+    "<audio src=x onerror=hit()>", "<marquee onstart=hit()>", "&lt;script&gt;hit()&lt;/script&gt;", "&#60;script&#62;hit()&#60;/script&#62;", "\\u003cscript\\u003ehit()\\u003c/script\\u003e",
+    "%3Cscript%3Ehit()%3C/script%3E", "\u202e<script>hit()</script>", "\x08<script>hit()</script>", "\x1b]2;hit\x07<script>hit()</script>", "data:text/html,<script>hit()</script>",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def browser():
+    made = Chromium()
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def ground(tmp_path_factory):
+    made = PageGround(str(tmp_path_factory.mktemp("page")))
+    yield made
+    made.close()
+
+
+def test_three_agents_work_while_the_page_follows_and_a_gate_is_answered_in_it(ground, browser):
+    for name in ("api", "db"):
+        waits = f"echo Writing {name}.py; while ! test -e go; do sleep 0.1; done"
+        ground.script(name, {"run": waits}, {"write": f"{name}.py", "text": "x"})
+        ground.cli("task", "add", name, f"Build {name}.", "--owns", f"{name}.py", "--owns", "go", "--check", "true")
+    ground.script(
+        "cart", {"write": "cart.py", "text": "x = 1\n"}, {"run": "handoff task ask 'Land cart.py?'", "may_fail": True}
+    )
+    ground.cli("task", "add", "cart", "Fill the cart.", "--owns", "cart.py", "--check", "test -s cart.py")
+    ground.work("--in-checkout")
+    page = browser.visit(ground)
+    page.evaluate("window.kept = 1")
+    browser.see(page, "#running >> text=Writing api.py")
+    browser.see(page, "#running >> text=Writing db.py")
+    browser.see(page, "#needs >> text=Land cart.py?")
+    assert page.title().startswith("(1)")
+    page.click("#needs article summary:has-text('No')")
+    page.fill("#needs textarea", "half a sentence")
+    ground.repo.write("go", "")
+    browser.see(page, "#landed >> text=api")
+    browser.see(page, "#landed >> text=db")
+    assert page.input_value("#needs textarea") == "half a sentence"
+    page.click("#needs button.yes")
+    browser.see(page, "#results >> text=handoff answer cart yes")
+    browser.see(page, "#needs >> text=Nothing waits for you")
+    until(lambda: ground.cli("show", "cart", "--json").json["state"] != "gated", "the task goes on after the yes")
+    assert page.evaluate("window.kept") == 1
+    assert page.wrong == []
+
+
+def test_what_agents_write_is_shown_and_never_run(ground, browser):
+    app = App(Settings(ground.environment, ground.home, "", "handoff", ground.repo.path))
+    for number, text in enumerate(PAYLOADS):
+        task = tasks.add(app.database, project="shop", id=f"x-{number}", title=text, brief=text)
+        claim(app.database, key=task.key, who=SessionIdentity(f"s-{number}", project="shop", agent=text))
+        if number % 2:
+            outcomes.block(app.database, key=task.key, fence=1, reason=text)
+        else:
+            gates.ask(app.database, key=task.key, fence=1, question=f"{text}\n{text}", subject=text)
+    app.close()
+    page = browser.visit(ground)
+    page.evaluate("() => { window.hits = 0; window.hit = () => { window.hits += 1 } }")
+    browser.see(page, "text=x-1")
+    page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true })")
+    assert (
+        page.evaluate(
+            "document.querySelectorAll('main script, main iframe, main object, main embed, main base, main img').length"
+        )
+        == 0
+    )
+    assert page.evaluate("window.hits") == 0
+    assert "evil.example" not in "".join(
+        page.evaluate("performance.getEntriesByType('resource').map((one) => one.name)")
+    )
+    assert "49" not in page.inner_text("#needs").replace("x-49", "")
+    assert page.wrong == []
