@@ -71,4 +71,3 @@ def start_beside(settings: Settings, *, project: str, tell: Callable[[str], None
         return
     served.publish()
     served.beside()
-    tell(f"The page: {settings.program} page --open")
