@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from handoff.base.settings import Settings
+    from handoff.board.events.journal import Event
     from handoff.engine.features.overview import OverviewItem
 
 
@@ -111,3 +112,17 @@ def bar_counts(parts: dict[str, int]) -> dict[str, int]:
         kind = kinds.get(state, "rest")
         counts[kind] = counts.get(kind, 0) + number
     return counts
+
+
+def matches(item: OverviewItem, words: str) -> bool:
+    """Whether a line is meant by words of a filter."""
+    return words.lower() in f"{item.address} {item.agent} {item.look} {item.words}".lower()
+
+
+def event_words(event: Event) -> str:
+    """What a line of the journal says besides what happened to whom."""
+    return " ".join(
+        f"{key}={value}"
+        for key, value in event.body.items()
+        if value not in ("", None) and not isinstance(value, dict | list)
+    )

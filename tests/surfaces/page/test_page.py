@@ -18,8 +18,8 @@ PAYLOADS = (
     "<a href=javascript:hit()>x</a>", "javascript:hit()", "<body onload=hit()>", "<input autofocus onfocus=hit()>", "<details open ontoggle=hit()>",
     "<math><mi//xlink:href='data:x,<script>hit()</script>'>", "<object data='data:text/html,<script>hit()</script>'>", "<embed src='javascript:hit()'>",
     "<form action=javascript:hit()><button>x</button></form>", "<base href='//evil.example/'>", "<meta http-equiv=refresh content='0;url=javascript:hit()'>",
-    "<link rel=stylesheet href='//evil.example/x.css'>", "<style>@import '//evil.example/x'</style>", "{{ 7*7 }}", "{% print(7*7) %}", "${7*7}", "#{7*7}",
-    "<%= 7*7 %>", "{{ cycler.__init__.__globals__.os.popen('id').read() }}", "<template><script>hit()</script></template>", "<noscript><p title='</noscript><img src=x onerror=hit()>'>",
+    "<link rel=stylesheet href='//evil.example/x.css'>", "<style>@import '//evil.example/x'</style>", "{{ 1234*4321 }}", "{% print(1234*4321) %}", "${1234*4321}", "#{1234*4321}",
+    "<%= 1234*4321 %>", "{{ cycler.__init__.__globals__.os.popen('id').read() }}", "<template><script>hit()</script></template>", "<noscript><p title='</noscript><img src=x onerror=hit()>'>",
     "<!--><script>hit()</script>-->", "<![CDATA[<script>hit()</script>]]>", "<x onclick=hit() tabindex=1 id=x>x</x>", '" onmouseover="hit()', "' onfocus='hit()' autofocus='",
     "`onmouseover=hit()`", "<ScRiPt>hit()</sCrIpT>", "<script/src=data:,hit()></script>", "<svg><animate onbegin=hit() attributeName=x dur=1s>", "<video><source onerror=hit()>",
     "<audio src=x onerror=hit()>", "<marquee onstart=hit()>", "&lt;script&gt;hit()&lt;/script&gt;", "&#60;script&#62;hit()&#60;/script&#62;", "\\u003cscript\\u003ehit()\\u003c/script\\u003e",
@@ -37,6 +37,15 @@ def browser():
 @pytest.fixture(scope="module")
 def ground(tmp_path_factory):
     made = PageGround(str(tmp_path_factory.mktemp("page")))
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def quiet(tmp_path_factory):
+    """A page without a supervisor beside it."""
+    made = PageGround(str(tmp_path_factory.mktemp("quiet")))
+    made.serve()
     yield made
     made.close()
 
@@ -71,8 +80,35 @@ def test_three_agents_work_while_the_page_follows_and_a_gate_is_answered_in_it(g
     assert page.wrong == []
 
 
-def test_what_agents_write_is_shown_and_never_run(ground, browser):
-    app = App(Settings(ground.environment, ground.home, "", "handoff", ground.repo.path))
+def test_a_comment_on_a_line_reaches_the_next_session(quiet, browser):
+    quiet.repo.write("total.py", "def total(items):\n    return sum(items)\n")
+    quiet.repo.commit("total")
+    quiet.cli("task", "add", "sums", "Add everything up.", "--owns", "total.py")
+    quiet.cli("task", "claim", "sums", "--session", "one")
+    quiet.repo.write("total.py", "def total(items):\n    found = 0\n    return sum(items) + found\n")
+    quiet.cli("task", "ask", "Is it right?", "--session", "one")
+    page = browser.visit(quiet)
+    page.click("#needs >> text=sums")
+    page.click("text=Diff")
+    page.click("[aria-label='Write on line 2']")
+    page.fill("#comment-text", "-- why this <b>zero</b>?")
+    page.click("#comment-form button")
+    browser.see(page, ".comment >> text=why this <b>zero</b>?")
+    assert page.locator("#comment-form").count() == 0
+    quiet.cli("answer", "sums", "no", "not yet")
+    quiet.cli("retry", "sums")
+    with open(quiet.cli("show", "sums", "--json").json["document"], encoding="utf-8") as file:
+        baton = file.read()
+    assert "- `total.py` line 2: -- why this <b>zero</b>?" in baton
+    assert "(the line was: `found = 0`)" in baton
+    quiet.repo.write("total.py", "def total(items):\n    found = 1\n    return sum(items) + found\n")
+    page.reload()
+    browser.see(page, ".comment.outdated")
+    assert page.wrong == []
+
+
+def test_what_agents_write_is_shown_and_never_run(quiet, browser):
+    app = App(Settings(quiet.environment, quiet.home, "", "handoff", quiet.repo.path))
     for number, text in enumerate(PAYLOADS):
         task = tasks.add(app.database, project="shop", id=f"x-{number}", title=text, brief=text)
         claim(app.database, key=task.key, who=SessionIdentity(f"s-{number}", project="shop", agent=text))
@@ -81,19 +117,16 @@ def test_what_agents_write_is_shown_and_never_run(ground, browser):
         else:
             gates.ask(app.database, key=task.key, fence=1, question=f"{text}\n{text}", subject=text)
     app.close()
-    page = browser.visit(ground)
-    page.evaluate("() => { window.hits = 0; window.hit = () => { window.hits += 1 } }")
-    browser.see(page, "text=x-1")
-    page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true })")
-    assert (
-        page.evaluate(
-            "document.querySelectorAll('main script, main iframe, main object, main embed, main base, main img').length"
-        )
-        == 0
-    )
-    assert page.evaluate("window.hits") == 0
-    assert "evil.example" not in "".join(
-        page.evaluate("performance.getEntriesByType('resource').map((one) => one.name)")
-    )
-    assert "49" not in page.inner_text("#needs").replace("x-49", "")
+    page = browser.visit(quiet)
+    page.add_init_script("window.hits = 0; window.hit = () => { window.hits += 1 }")
+    for path in ("/", "/board", "/journal", "/journal?q=script", "/task/shop/x-0", "/task/shop/x-1", "/diff/shop/x-1"):
+        page.goto(f"{quiet.url}{path}")
+        browser.see(page, "text=x-1" if path == "/" else "main")
+        page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true })")
+        foreign = "main script, main iframe, main object, main embed, main base, main img"
+        assert page.evaluate(f"document.querySelectorAll('{foreign}').length") == 0
+        assert page.evaluate("window.hits") == 0
+        loaded = page.evaluate("performance.getEntriesByType('resource').map((one) => one.name)")
+        assert not [one for one in loaded if not one.startswith(quiet.url)]
+        assert "5332114" not in page.inner_text("main")
     assert page.wrong == []

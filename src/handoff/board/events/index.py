@@ -22,7 +22,7 @@ BRIEF, REPORT, NOTE, DECISION, JOURNAL, TRANSCRIPT = "brief", "report", "note", 
 _KINDS = {
     **dict.fromkeys(("task.added", "task.edited"), BRIEF),
     **dict.fromkeys(("task.finished", "task.reported", "task.blocked", "task.rejected", "task.sent_back"), REPORT),
-    **dict.fromkeys(("note.added", "path.asked", "path.wanted"), NOTE),
+    **dict.fromkeys(("note.added", "path.asked", "path.wanted", "comment.added"), NOTE),
     **dict.fromkeys(("gate.opened", "gate.approved", "gate.rejected"), DECISION),
 }
 STEP = 500

@@ -11,11 +11,13 @@ from handoff.base.process import find
 from handoff.base.record import TYPE_CHECKING
 from handoff.base.settings import PROJECT_FOLDER
 from handoff.board import gates
+from handoff.board.tasks import flows
 from handoff.checks.suite import plain_command
 from handoff.engine.flows import documents, evidence
 from handoff.engine.flows.state import NO_PATH, owned_patterns
 from handoff.engine.proof.first_suite import ask_for_suite
 from handoff.engine.sessions.agent_programs import own_words
+from handoff.engine.workspaces.baton import comments_in_words
 from handoff.workflows import test_list
 
 if TYPE_CHECKING:
@@ -51,9 +53,10 @@ def baton(app: App, state: FlowState, task: Task) -> str:
         parts.append("## What you may write\n\nNothing.\n")
     else:
         parts.append(f"## What you may write\n\n{bullets(patterns, limit=100)}\n")
-    parts += [
-        part for part in (_person(state, gates.of_task(app.database, key=task.key)), refusal(state.flow, task)) if part
-    ]
+    said = _person(state, gates.of_task(app.database, key=task.key))
+    written = comments_in_words(flows.events(app.database, state.flow))
+    written = f"## What a person wrote on the work\n\n{written}" if written else ""
+    parts += [part for part in (said, written, refusal(state.flow, task)) if part]
     parts.append(
         "## When you are finished\n\nJust end: what you leave in this checkout is judged, and committed if it is right. If it"
         f" cannot be done, say why: `{program} task block 'why'`.\n"

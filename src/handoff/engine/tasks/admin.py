@@ -8,7 +8,7 @@ from handoff.base.errors import Refused, UserError
 from handoff.base.files import remove
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board import addresses, gates
-from handoff.board.events import journal
+from handoff.board.events import journal, texts
 from handoff.board.sessions import holds, pauses
 from handoff.board.tasks import batches, flows, outcomes, requirements, states, tasks
 from handoff.board.tasks.batches import Batch
@@ -22,6 +22,7 @@ from handoff.engine.tasks import claims, kinds
 from handoff.engine.tasks.open_tab import open_task
 from handoff.engine.tasks.report import JUDGED, tick_step
 from handoff.engine.workspaces import arrival, running, task_work
+from handoff.engine.workspaces.baton import COMMENTED
 
 if TYPE_CHECKING:
     from typing import Any
@@ -182,6 +183,21 @@ def cancel(app: App, task: Task, *, reason: str = "") -> Outcome:
         claims.put_aside(app, task.held_by)
     views.refresh_or_tell(app, task.project, f"Task {task.label} is cancelled")
     return outcome
+
+
+def comment(app: App, task: Task, *, path: str, line: int, text: str, code: str = "") -> None:
+    """Write on a line of a task's work; the next session that gets the task reads it."""
+    if task.ended:
+        raise UserError(
+            f"'{task.label}' is {task.state}: no session will read it.",
+            f"Write a task instead: {app.settings.program} task add NAME 'what to change'",
+        )
+    for name, value in (("path", path), ("line", code), ("comment", text)):
+        texts.check(value, name)
+    said, by = app.clean(text), person(app)
+    with app.database.transaction() as transaction:
+        journal.append(transaction, COMMENTED, task=task, session=by, path=path, line=line, code=code, text=said)
+    views.refresh_or_tell(app, task.project, f"Your words about {task.label} are kept")
 
 
 class TaskDetails(Record):

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from handoff.base.settings import Config
     from handoff.board.answers import Answer
+    from handoff.board.events.journal import Event
     from handoff.board.tasks.batches import Batch
     from handoff.board.tasks.tasks import Task
     from handoff.engine.app import App
@@ -120,13 +121,15 @@ def _before(app: App, task: Task) -> str:
 
 
 PATH_ASKED = "path.asked"
+COMMENTED = "comment.added"
 """In the journal: another part needs a change in a file of this one."""
 
 
 def _history(app: App, task: Task) -> str:
     lines = [_answered(answer) for answer in answers.of_task(app.database, key=task.key)] if task.key else []
-    if task.key and task.batch is not None:
-        events = journal.of_task(app.database, key=task.key)
+    events = journal.of_task(app.database, key=task.key) if task.key else []
+    lines += [comments_in_words(events)]
+    if task.batch is not None:
         lines += [one_line(str(event.body.get("text", ""))) for event in events if event.kind == PATH_ASKED]
     if task.attempt > 1:
         lines.append(f"This is attempt {task.attempt} of {task.max_attempts}.")
@@ -134,7 +137,23 @@ def _history(app: App, task: Task) -> str:
         lines.append(f"The attempt before ended so: {task.reason}")
         lines.append("Look at what it left behind (git status, git diff) before you begin.")
         lines += [f"A session before that left these words: {one_line(text)}" for text in _left_words(app, task)]
-    return "\n".join(lines)
+    return "\n".join(filter(None, lines))
+
+
+def comments_in_words(events: Sequence[Event]) -> str:
+    """What a person wrote on lines of the work so far, in the order of the files: it outranks the brief."""
+    found = [event.body for event in events if event.kind == COMMENTED]
+    if not found:
+        return ""
+    lines = [
+        "A person read the work so far and wrote on its lines. See that each is settled, also those an earlier session had:"
+    ]
+    for body in sorted(found, key=lambda one: (str(one["path"]), int(one["line"]))):
+        lines.append(f"- `{on_one_line(str(body['path']))}` line {body['line']}: {one_line(str(body['text']))}")
+        if body.get("code"):
+            code = one_line(str(body["code"])).replace("`", "'")
+            lines.append(f"  (the line was: `{code}`)")
+    return "\n".join(lines) + "\n"
 
 
 def _left_words(app: App, task: Task) -> list[str]:

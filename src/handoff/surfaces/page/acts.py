@@ -65,7 +65,12 @@ ACTS: dict[str, Callable[[str, str], list[str]]] = {
     "seen": _plain("incident", "seen"),
 }
 """Each button and the words of its command."""
-NEEDS_TEXT = {"no": "Say why: the next session reads it.", "edit": "The text is empty: nothing was answered."}
+COMMENT = "comment"
+NEEDS_TEXT = {
+    COMMENT: "Say what the next session is to mind.",
+    "no": "Say why: the next session reads it.",
+    "edit": "The text is empty: nothing was answered.",
+}
 HURTS = ("cancel",)
 """What asks once more: its form has a box to tick."""
 
@@ -106,7 +111,7 @@ class Acts:
         act, text = form.get("act", ""), form.get("text", "").replace("\r\n", "\n").strip()
         project, _, name = address.partition("/")
         if (
-            act not in ACTS
+            act not in (*ACTS, COMMENT)
             or not name
             or name.startswith("-")
             or (self._project and project not in ("", self._project))
@@ -116,7 +121,19 @@ class Acts:
             raise UserError(NEEDS_TEXT[act])
         if act in HURTS and form.get("sure") != "yes":
             raise UserError("Tick the box if you mean it: nothing was changed.")
-        return [*ACTS[act](name, text), *(["--project", project] if project else [])]
+        where = ["--project", project] if project else []
+        if act == COMMENT:
+            return [
+                "task",
+                "comment",
+                *where,
+                f"--quote={form.get('quote', '')}",
+                "--",
+                name,
+                form.get("place", ""),
+                text,
+            ]
+        return [*ACTS[act](name, text), *where]
 
     def _run(self, words: list[str]) -> ActResult:
         code, text = run_own(self._settings, words)

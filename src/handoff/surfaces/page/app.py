@@ -11,18 +11,18 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response, Stream
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from handoff.base.errors import HandoffError, UserError
+from handoff.base.errors import HandoffError
 from handoff.base.record import TYPE_CHECKING
 from handoff.engine.app import App
 from handoff.surfaces.page import acts, mounts
 from handoff.surfaces.page.access import COOKIE_SECONDS, Access, LinkRefused
+from handoff.surfaces.page.contents import NAV, PAGES, Asked
 from handoff.surfaces.page.drawing import HERE, draw
 from handoff.surfaces.page.guard import FORM, VISITOR, PageGuard
 from handoff.surfaces.page.live import FRAGMENTS, MOST_VIEWERS, LivePage, fragment
-from handoff.surfaces.page.pages import diff
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable
     from typing import Any
 
     from starlette.requests import Request
@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from handoff.base.settings import Settings
     from handoff.surfaces.http.places import Listener
     from handoff.surfaces.page.access import Visitor
-
-NAV = (("/", "Now"),)
+    from handoff.surfaces.page.contents import SitePage
 
 
 class PageSite:
@@ -47,7 +46,7 @@ class PageSite:
         return [
             Route("/", self.now),
             Route("/events", self.events),
-            Route("/diff/{project}/{label:path}", self.diff),
+            *(Route(page.path, self.shown(page)) for page in PAGES),
             Route("/act", self.acts.respond, methods=["POST"]),
             Route("/enter", self.enter_form),
             Route("/enter", self.enter, methods=["POST"]),
@@ -94,11 +93,17 @@ class PageSite:
         parts = {name: fragment(name, view, visitor.rights, visitor.csrf) for name in FRAGMENTS}
         return self.page(request, "now.html", title="Now", drawn=parts, of="now", view=view)
 
-    async def diff(self, request: Request) -> Response:
-        found = await self.read(
-            lambda app: diff.read(app, project=self.scope(request), label=request.path_params["label"])
-        )
-        return self.page(request, "diff.html", title=f"{found.address}: what it changed", found=found)
+    def shown(self, page: SitePage) -> Callable[[Request], Awaitable[Response]]:
+        """What answers for one kind of page."""
+
+        async def answer(request: Request) -> Response:
+            asked = Asked(self.project, dict(request.path_params), dict(request.query_params))
+            found = await self.read(lambda app: page.read(app, asked))
+            title = getattr(found, "address", page.title)
+            await self.live.fresh()
+            return self.page(request, page.template, title=title, found=found, of="page")
+
+        return answer
 
     async def events(self, request: Request) -> Response:
         """The stream of a page that is open."""
@@ -106,7 +111,9 @@ class PageSite:
             return Response("Too many look on.\n", 503)
         visitor: Visitor = request.scope[VISITOR]
         since = request.headers.get("last-event-id") or request.query_params.get("since", "")
-        return StreamingResponse(self.live.events(visitor.rights, since), media_type="text/event-stream")
+        return StreamingResponse(
+            self.live.events(request.query_params.get("of", ""), visitor.rights, since), media_type="text/event-stream"
+        )
 
     async def icon(self, request: Request) -> Response:
         """The mark of the tab, with how many things wait."""
@@ -133,13 +140,6 @@ class PageSite:
                 **{"of": "", **values},
             )
         )
-
-    def scope(self, request: Request) -> str:
-        """The project an address names, if this page shows it."""
-        project = str(request.path_params["project"])
-        if self.project and project != self.project:
-            raise UserError(f"This page is of the project '{self.project}'.", f"handoff page --project {project}")
-        return project
 
     async def read(self, reading: Callable[[App], Any]) -> Any:
         """Read rows in a thread of its own; a database belongs to the thread that opened it."""
@@ -189,7 +189,8 @@ def page_app(settings: Settings, listener: Listener, *, project: str = "") -> An
         yield
         site.live.close()
 
+    log = os.path.join(settings.home, "pages", "fault.txt")
     inner = Starlette(
         routes=site.routes(), lifespan=life, exception_handlers={HandoffError: site.on_error, 404: site.not_found}
     )
-    return PageGuard(inner, access=site.access, names=place.every_name, cookie=site.cookie, refuse=site.refuse)
+    return PageGuard(inner, access=site.access, names=place.every_name, cookie=site.cookie, refuse=site.refuse, log=log)

@@ -11,13 +11,14 @@ from markupsafe import Markup
 from handoff.base.clock import age, stamp, time_of_day
 from handoff.base.ids import visible
 from handoff.base.record import TYPE_CHECKING
-from handoff.surfaces.vocabulary import BAR, BAR_STYLES, LOOKS, money, tally
+from handoff.surfaces.vocabulary import BAR, BAR_STYLES, LOOKS, clock_of, event_words, money, tally
 
 if TYPE_CHECKING:
     from typing import Any
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 _SOON_SECONDS = 60.0
+_WHOLE_MINUTES = 10.0
 
 
 @cache
@@ -31,7 +32,10 @@ def _environment() -> Environment:
         finalize=_visible,
         auto_reload=False,
     )
-    found.filters.update(stamp=stamp, clock=time_of_day, ago=_ago, dollars=money, tally=tally, bar=_bar)
+    found.filters.update(
+        stamp=stamp, clock=time_of_day, ago=_ago, dollars=money, tally=tally, bar=_bar, words=event_words
+    )
+    found.filters.update(span=clock_of, minutes=_minutes, lasting=age)
     found.globals.update(LOOKS=LOOKS, BAR_STYLES=BAR_STYLES)
     return found
 
@@ -43,6 +47,12 @@ def _visible(value: Any) -> Any:
 def _ago(seconds: float) -> str:
     """A span in words that do not change from second to second: the browser counts those."""
     return "now" if seconds < _SOON_SECONDS else age(seconds)
+
+
+def _minutes(amount: float) -> str:
+    if not amount:
+        return "–"
+    return f"{amount:.0f} min" if amount >= _WHOLE_MINUTES else f"{amount:.1f} min"
 
 
 def _bar(counts: dict[str, int]) -> list[tuple[str, float, float]]:

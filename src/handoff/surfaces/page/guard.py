@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import traceback
+from contextlib import suppress
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qsl, urlsplit
 
 from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
 
+from handoff.base.errors import HandoffError
+from handoff.base.files import write_atomic
 from handoff.base.record import TYPE_CHECKING
 from handoff.surfaces.page import mounts
 
@@ -44,7 +48,9 @@ class PageGuard:
         names: Sequence[str],
         cookie: str,
         refuse: Callable[[int, str, str], Any],
+        log: str,
     ) -> None:
+        self._log = log
         self._inner, self._access, self._cookie, self._refuse = inner, access, cookie, refuse
         self._names = frozenset(name.lower() for name in names)
 
@@ -54,7 +60,21 @@ class PageGuard:
             await self._inner(scope, receive, send)
             return
         answer = await self._first_look(Request(scope), receive)
-        await (answer or self._inner)(scope, receive, _with_headers(scope, send))
+        shown = _with_headers(scope, send)
+        try:
+            await (answer or self._inner)(scope, receive, shown)
+        except Exception as fault:  # noqa: BLE001 - a person sees what happened, and no line is drawn over a board
+            self._note(fault)
+            with suppress(RuntimeError):  # it had begun to answer
+                refusal = self._refuse(
+                    500, f"This page has a fault: {type(fault).__name__}.", f"It is kept in {self._log}"
+                )
+                await refusal(scope, receive, shown)
+
+    def _note(self, fault: Exception) -> None:
+        """Keep the last fault for whoever looks for it."""
+        with suppress(HandoffError):
+            write_atomic(self._log, "".join(traceback.format_exception(fault)), mode=0o600, sync=False)
 
     async def _first_look(self, request: Request, receive: Any) -> Any:
         """What is answered instead, if anything is wrong."""

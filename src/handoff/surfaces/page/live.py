@@ -60,8 +60,11 @@ class LivePage:
         assert self.view is not None  # noqa: S101 - a failed look raises
         return self.view
 
-    async def events(self, rights: str, since: str) -> AsyncIterator[str]:
-        """What a viewer gets: at first all that changed after `since`, then whatever changes, and a beat."""
+    async def events(self, of: str, rights: str, since: str) -> AsyncIterator[str]:
+        """What a viewer gets: at first all that changed after `since`, then whatever changes, and a beat.
+
+        The first page gets its parts as they are now; every other one is told that there is news, and asks for itself.
+        """
         self.viewers += 1
         try:
             if self._news is None:
@@ -79,7 +82,7 @@ class LivePage:
                     yield f"event: trouble\ndata: {json.dumps(told)}\n\n"
                 news = self._news
                 if self.version > seen:
-                    yield self._packet(rights, seen)
+                    yield self._packet(rights, seen) if of == "now" else f"id: {self.at}\nevent: news\ndata: {{}}\n\n"
                     seen = self.version
                 try:
                     await asyncio.wait_for(news.wait(), BEAT_SECONDS)
@@ -134,10 +137,10 @@ class LivePage:
         view = self._reader.look()
         if view == self.view:
             return
-        self.view = view
+        seq, self.view = self.view.seq if self.view else -1, view
         fresh = {(name, rights): fragment(name, view, rights) for name in FRAGMENTS for rights in (READ, STEER)}
         changed = [key for key, html in fresh.items() if self._drawn.get(key) != html]
-        if changed:
+        if changed or view.seq != seq:
             self._drawn = fresh
             self._changed.update(dict.fromkeys(changed, self.version + 1))
             self.version += 1

@@ -57,6 +57,7 @@ class SessionReport(Record):
     began: float
     seconds: float
     ending: str
+    id: str = ""
 
 
 class PartReport(Record):
@@ -146,7 +147,7 @@ def _part(app: App, task: Task, events: list[Event], checks: dict[str, Any]) -> 
     won = races.facts_of(task).get("key")  # what the winner did is what the part took
     mine = [event for event in events if event.task in (task.key, won)]
     evidence = loads(task.evidence) if task.evidence else {}
-    worked = tuple(_sessions(app, mine))
+    worked = tuple(sessions_of(app, mine))
     refused = [event.body for event in mine if event.kind == "task.rejected"]
     paths = [path for event in mine for path in event.body.get("outside", ()) if event.kind != "task.finished"]
     check: dict[str, Any] = evidence.get("check") or next(
@@ -194,6 +195,8 @@ def _race(app: App, part: Task) -> RaceReport | None:
 
 
 def _sessions(app: App, events: list[Event]) -> list[SessionReport]:
+def sessions_of(app: App, events: list[Event]) -> list[SessionReport]:
+    """The sessions that held a task, from its journal."""
     found = []
     for name in dict.fromkeys(event.session for event in events if event.kind == "task.claimed"):
         session = sessions.get(app.database, id=name)
@@ -204,7 +207,7 @@ def _sessions(app: App, events: list[Event]) -> list[SessionReport]:
         last = min(over) if over else gone if gone is not None else mine[-1].at
         ending = session.ending if session is not None else ""
         agent = session.agent if session is not None and session.agent else "a person"
-        found.append(SessionReport(agent, began, max(0.0, last - began), ending or "at work"))
+        found.append(SessionReport(agent, began, max(0.0, last - began), ending or "at work", name))
     return found
 
 

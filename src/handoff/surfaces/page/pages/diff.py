@@ -1,14 +1,57 @@
-"""Diff: what a task changed, tests first, with what speaks for and against it."""
+"""Diff: what a task changed, old beside new, tests first, with what speaks for and against it and what was written on its lines."""
 
 from __future__ import annotations
 
+import re
+
 from handoff.base.record import TYPE_CHECKING, Record
+from handoff.board.events import journal
 from handoff.engine.clients import review
 from handoff.engine.tasks import admin
+from handoff.engine.workspaces.baton import COMMENTED
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from handoff.engine.app import App
-    from handoff.engine.clients.review import TaskReview
+    from handoff.engine.clients.review import ReviewedFile, TaskReview
+
+_HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@(.*)")
+_FOLDED = 400
+_MOST = 4000
+"""Lines of all files that are drawn; what is more is named, with the command that shows it."""
+
+
+class LineComment(Record):
+    """What a person wrote on a line."""
+
+    by: str
+    at: float
+    text: str
+    outdated: bool
+
+
+class DiffRow(Record):
+    """One row: the old line beside the new one; a number is 0 where there is none."""
+
+    kind: str
+    """same, changed, or the head of a hunk"""
+    old: int = 0
+    left: str = ""
+    new: int = 0
+    right: str = ""
+    comments: tuple[LineComment, ...] = ()
+
+
+class DiffFile(Record):
+    """One file with its rows."""
+
+    path: str
+    added: int
+    removed: int
+    is_test: bool
+    folded: bool
+    rows: tuple[DiffRow, ...]
 
 
 class TaskDiff(Record):
@@ -17,9 +60,85 @@ class TaskDiff(Record):
     address: str
     path: str
     review: TaskReview
+    files: tuple[DiffFile, ...]
+    left_out: int
+    comments: int
+    chosen: tuple[str, int]
+    """The line that is being written on."""
+    may_comment: bool
+    now: float
 
 
-def read(app: App, *, project: str, label: str) -> TaskDiff:
-    """The work of the task an address names."""
+def read(app: App, *, project: str, label: str, at: str = "") -> TaskDiff:
+    """The work of the task an address names; `at` is FILE:LINE."""
     task = admin.find_task(app, label, project=project)
-    return TaskDiff(f"{task.project}/{task.label}", f"{task.project}/{task.label}", review.review(app, key=task.key))
+    found = review.review(app, key=task.key)
+    written: dict[tuple[str, int], list[tuple[str, LineComment]]] = {}
+    for event in journal.of_task(app.database, key=task.key):
+        if event.kind == COMMENTED:
+            place = (str(event.body["path"]), int(event.body["line"]))
+            word = LineComment(event.session, event.at, str(event.body["text"]), outdated=False)
+            written.setdefault(place, []).append((str(event.body.get("code", "")), word))
+    files, left = [], _MOST
+    for one in found.files:
+        if left > 0:
+            files.append(_file(one, written))
+            left -= len(one.lines)
+    path, _, number = at.rpartition(":")
+    return TaskDiff(
+        address=task.label,
+        path=f"{task.project}/{task.label}",
+        review=found,
+        files=tuple(files),
+        left_out=len(found.files) - len(files),
+        comments=sum(map(len, written.values())),
+        chosen=(path, int(number)) if number.isdecimal() else ("", 0),
+        may_comment=not task.ended,
+        now=app.clock.now(),
+    )
+
+
+def _file(one: ReviewedFile, written: dict[tuple[str, int], list[tuple[str, LineComment]]]) -> DiffFile:
+    rows = []
+    for row in _rows(one.lines):
+        said = written.get((one.path, row.new), []) if row.new else []
+        told = tuple(word._replace(outdated=bool(code) and code != row.right) for code, word in said)
+        rows.append(row._replace(comments=told) if told else row)
+    return DiffFile(one.path, one.added, one.removed, one.is_test, folded=len(one.lines) > _FOLDED, rows=tuple(rows))
+
+
+def _rows(lines: Sequence[str]) -> Iterator[DiffRow]:
+    """The lines of a unified diff as pairs: what was taken away beside what came in its place."""
+    old = new = 0
+    gone: list[tuple[int, str]] = []
+    come: list[tuple[int, str]] = []
+    for line in lines:
+        if line.startswith("-") and old:
+            if come:
+                yield from _pairs(gone, come)
+            gone.append((old, line[1:]))
+            old += 1
+            continue
+        if line.startswith("+") and old + new:
+            come.append((new, line[1:]))
+            new += 1
+            continue
+        yield from _pairs(gone, come)
+        if hunk := _HUNK.match(line):
+            old, new = max(1, int(hunk[1])), max(1, int(hunk[2]))
+            yield DiffRow("hunk", right=line)
+        elif line.startswith(" ") and old:
+            yield DiffRow("same", old, line[1:], new, line[1:])
+            old, new = old + 1, new + 1
+        else:
+            yield DiffRow("hunk", right=line)
+    yield from _pairs(gone, come)
+
+
+def _pairs(gone: list[tuple[int, str]], come: list[tuple[int, str]]) -> Iterator[DiffRow]:
+    for index in range(max(len(gone), len(come))):
+        old, left = gone[index] if index < len(gone) else (0, "")
+        new, right = come[index] if index < len(come) else (0, "")
+        yield DiffRow("changed", old, left, new, right)
+    gone.clear()
+    come.clear()

@@ -76,6 +76,8 @@ class NowView(Record):
     program: str
     minute: int
     """The minute in which it is drawn: ages are told in minutes."""
+    seq: int
+    """How far the journal has been read."""
     needs: tuple[NowCard, ...]
     running: tuple[NowCard, ...]
     landed: tuple[NowCard, ...]
@@ -110,6 +112,7 @@ class NowReader:
             project=feed.project,
             program=self._app.settings.program,
             minute=int(feed.now // 60) + 1,
+            seq=feed.events[-1].seq if feed.events else 0,
             needs=tuple(self._need(group) for group in fold(sections[NEEDS])[:MOST]),
             running=tuple(self._card(item, self._said(item)) for item in sections[RUNNING][:_HEARD]),
             landed=tuple(self._card(item, item.words) for item in sections[LANDED][:MOST]),

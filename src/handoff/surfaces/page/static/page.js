@@ -22,7 +22,7 @@ function morph(old, fresh) {
     if (old.nodeValue !== fresh.nodeValue) old.nodeValue = fresh.nodeValue;
     return;
   }
-  if (old.isEqualNode(fresh) || busy(old) || old.matches("textarea")) return;
+  if (old.dataset.keep !== undefined || old.isEqualNode(fresh) || busy(old) || old.matches("textarea")) return;
   for (const { name } of [...old.attributes]) {
     if (!fresh.hasAttribute(name) && !(name === "open" && old.matches("details"))) old.removeAttribute(name);
   }
@@ -105,6 +105,11 @@ function follow() {
     at = event.lastEventId || at;
     take(JSON.parse(event.data));
   });
+  source.addEventListener("news", (event) => {
+    alive();
+    at = event.lastEventId || at;
+    refresh();
+  });
   source.addEventListener("trouble", (event) => {
     const words = JSON.parse(event.data);
     if (words) say(`not live: ${words}`, true);
@@ -113,6 +118,30 @@ function follow() {
     rest();
     location.reload();
   });
+}
+
+let asking = false;
+
+function refresh() {
+  if (asking) return;
+  asking = true;
+  setTimeout(async () => {
+    asking = false;
+    try {
+      const here = new URL(location.href);
+      here.searchParams.delete("result");
+      const answer = await fetch(here);
+      if (!answer.ok) return;
+      const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+      document.title = fresh.title;
+      document.querySelector("link[rel=icon]").href = fresh.querySelector("link[rel=icon]").getAttribute("href");
+      document.querySelector(".count").textContent = fresh.querySelector(".count").textContent;
+      morph(document.querySelector("main"), fresh.querySelector("main"));
+      tick();
+    } catch {
+      // the next news asks again
+    }
+  }, 700);
 }
 
 function rest() {
@@ -179,6 +208,8 @@ document.addEventListener("submit", async (event) => {
     if (said.every((one) => one.code === 0)) {
       form.reset();
       form.closest("details.asks")?.removeAttribute("open");
+      if (form.id === "comment-form") history.replaceState(null, "", location.pathname);
+      if (body.dataset.of === "page") refresh();
     }
   } catch {
     show([{ code: 1, command: "", text: "The relay's page does not answer. Is it still running?" }]);

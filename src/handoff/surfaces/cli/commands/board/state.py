@@ -6,7 +6,7 @@ from handoff.base.record import TYPE_CHECKING, Record
 from handoff.engine.features.overview import LANDED, NEEDS, NEXT, RUNNING, SECTIONS
 from handoff.engine.workspaces import transcripts
 from handoff.surfaces.cli.commands.board.keys import GATE, LIST, PAGE
-from handoff.surfaces.vocabulary import fold, wants_ascii
+from handoff.surfaces.vocabulary import fold, matches, wants_ascii
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -105,12 +105,12 @@ class BoardState:
     def gather(self) -> None:
         """The rows as they are now; the chosen line stays chosen while it is there."""
         before = self.position()
-        wanted = self.filter.lower()
+        wanted = self.filter
         self.rows = []
         for section in SECTIONS:
             items = self.feed.of(section)
             if wanted:
-                items = [one for one in items if wanted in f"{one.address} {one.agent} {one.look} {one.words}".lower()]
+                items = [one for one in items if matches(one, wanted)]
             groups = fold(items) if section == NEEDS else [[item] for item in items]
             if groups:
                 self.rows.append(BoardRow(section, f"{_TITLES[section]} {len(items)}"))

@@ -9,6 +9,7 @@ from handoff.engine.home import find_project
 from handoff.engine.tasks import admin
 from handoff.surfaces.cli.command import Command, option, pick, project_option
 from handoff.surfaces.cli.commands.tasks.holds import hold_data, tell_of_task
+from handoff.surfaces.vocabulary import event_words
 
 if TYPE_CHECKING:
     import argparse
@@ -131,12 +132,7 @@ def event_data(event: Event) -> dict[str, Any]:
 
 def event_line(event: Event) -> str:
     """A line of the journal for people."""
-    words = [
-        f"{key}={value}"
-        for key, value in event.body.items()
-        if value not in ("", None) and not isinstance(value, dict | list)
-    ]
-    return f"{stamp(event.at)}  {event.kind:<16} {event.task_id or event.project}  {' '.join(words)}".rstrip()[:300]
+    return f"{stamp(event.at)}  {event.kind:<16} {event.task_id or event.project}  {event_words(event)}".rstrip()[:300]
 
 
 # --- open and files --------------------------------------------------------------------------------------------

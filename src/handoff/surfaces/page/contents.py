@@ -1,0 +1,88 @@
+"""The pages there are, beside the first: where each stands, what it reads, and with which template it is drawn."""
+
+from __future__ import annotations
+
+from handoff.base.errors import UserError
+from handoff.base.record import TYPE_CHECKING, Record
+from handoff.surfaces.page.pages import batch, board, diff, flow, journal, task
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from handoff.engine.app import App
+
+NAV = (("/", "Now"), ("/board", "Board"), ("/batches", "Batches"), ("/flows", "Flows"), ("/journal", "Journal"))
+
+
+class Asked(Record):
+    """What a request asks for: of which project, by which words of its path and its query."""
+
+    scope: str
+    """The project this page is of; empty for all."""
+    path: Mapping[str, str]
+    query: Mapping[str, str]
+
+    @property
+    def project(self) -> str:
+        """The project an address names, if this page shows it."""
+        named = self.path.get("project", self.scope)
+        if self.scope and named != self.scope:
+            raise UserError(f"This page is of the project '{self.scope}'.", f"handoff page --project {named}")
+        return named
+
+    def word(self, name: str) -> str:
+        return self.query.get(name, "")[:200]
+
+
+class SitePage(Record):
+    """One kind of page."""
+
+    path: str
+    template: str
+    title: str
+    read: Callable[[App, Asked], Any]
+
+
+PAGES = (
+    SitePage(
+        "/board",
+        "board.html",
+        "Board",
+        lambda app, asked: board.read(
+            app, project=asked.scope, words=asked.word("q"), state=asked.word("state"), span=asked.word("span")
+        ),
+    ),
+    SitePage(
+        "/task/{project}/{label:path}",
+        "task.html",
+        "Task",
+        lambda app, asked: task.read(app, project=asked.project, label=asked.path["label"]),
+    ),
+    SitePage(
+        "/diff/{project}/{label:path}",
+        "diff.html",
+        "Diff",
+        lambda app, asked: diff.read(app, project=asked.project, label=asked.path["label"], at=asked.word("at")),
+    ),
+    SitePage("/batches", "batches.html", "Batches", lambda app, asked: batch.listing(app, project=asked.scope)),
+    SitePage(
+        "/batch/{project}/{name}",
+        "batch.html",
+        "Batch",
+        lambda app, asked: batch.read(app, project=asked.project, name=asked.path["name"]),
+    ),
+    SitePage("/flows", "flows.html", "Flows", lambda app, asked: flow.listing(app, project=asked.scope)),
+    SitePage(
+        "/flow/{project}/{name}",
+        "flow.html",
+        "Flow",
+        lambda app, asked: flow.read(app, project=asked.project, name=asked.path["name"]),
+    ),
+    SitePage(
+        "/journal",
+        "journal.html",
+        "Journal",
+        lambda app, asked: journal.read(app, project=asked.scope, words=asked.word("q"), before=asked.word("before")),
+    ),
+)

@@ -1,0 +1,92 @@
+"""Every page is an address one can send: what each shows, without a script."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from handoff.base.settings import Settings
+from handoff.board.events import journal
+from handoff.board.tasks import batches, tasks
+from handoff.board.tasks.batches import SubTask
+from handoff.engine.app import App
+from page_ground import PageGround
+
+
+@pytest.fixture(scope="module")
+def ground(tmp_path_factory):
+    """A blocked task, two that wait for it, a batch, and a journal of some hundred lines."""
+    made = PageGround(str(tmp_path_factory.mktemp("page")))
+    made.cli("task", "add", "mail", "Send the mail to every customer.", "--check", "pytest -q", "--owns", "mail.py")
+    made.cli("task", "claim", "mail", "--session", "one")
+    made.cli("task", "block", "the server is away", "--session", "one")
+    app = App(Settings(made.environment, made.home, "", "handoff", made.repo.path))
+    tasks.add(app.database, project="shop", id="after-mail", brief="Count the answers.", after=["mail"])
+    parts = [SubTask(name, f"Build {name}.", owns=(f"src/{name}/**",)) for name in ("api", "ui")]
+    batches.open_batch(app.database, project="shop", id="big", sub_tasks=parts, fan_in=SubTask("big-join", "Join."))
+    with app.database.transaction() as rows:
+        for number in range(250):
+            journal.append(rows, "note.added", project="shop", text=f"line {number}")
+    app.close()
+    made.serve()
+    made.visitor = made.cookie()
+    yield made
+    made.close()
+
+
+def _text(ground: PageGround, path: str) -> str:
+    answer = ground.ask("GET", path, cookie=ground.visitor)
+    assert answer.status == 200, (path, answer.text)
+    return answer.text
+
+
+def test_the_board_shows_all_and_is_filtered_by_its_address(ground):
+    every = _text(ground, "/board")
+    assert all(name in every for name in ("mail", "after-mail", "big/api", "big-join"))
+    assert "after mail" in every
+    only = _text(ground, "/board?q=server&state=blocked")
+    assert "/task/shop/mail" in only
+    assert "after-mail" not in only
+
+
+def test_a_task_has_its_brief_its_reason_its_facts_and_its_history(ground):
+    text = _text(ground, "/task/shop/mail")
+    for words in (
+        "Send the mail to every customer.",
+        "the server is away",
+        "pytest -q",
+        "mail.py",
+        "task.blocked",
+        "Retry",
+    ):
+        assert words in text
+    assert ground.ask("GET", "/task/shop/nobody", cookie=ground.visitor).status == 404
+    assert ground.ask("GET", "/task/other/mail", cookie=ground.visitor).status == 404
+
+
+def test_a_batch_says_how_far_it_is_and_who_owns_what(ground):
+    assert "/batch/shop/big" in _text(ground, "/batches")
+    text = re.sub(r"\s+", " ", _text(ground, "/batch/shop/big"))
+    assert "2 waiting of 2" in text
+    assert re.search(
+        r"api/</span></li> ?<li class=\"d2\"><span class=\"path\">\*\*</span><span class=\"owner o0\">api", text
+    )
+
+
+def test_the_journal_is_paged_by_lines_and_searched_by_words(ground):
+    seen: list[str] = []
+    path = "/journal"
+    while path:
+        text = _text(ground, path)
+        seen += re.findall(r"line (\d+)<", text)
+        older = re.search(r'href="(/journal\?before=\d+)" rel="next"', text)
+        path = older.group(1) if older else ""
+    assert seen == [str(number) for number in reversed(range(250))]
+    assert "the server is away" in _text(ground, "/journal?q=server")
+    assert "Nothing has these words" in _text(ground, "/journal?q=zebra")
+
+
+def test_pages_of_what_is_not_there_teach_how_to_begin(ground):
+    assert "flow start" in _text(ground, "/flows")
+    assert ground.ask("GET", "/flow/shop/none", cookie=ground.visitor).status == 404
