@@ -44,7 +44,7 @@ DOORS = {
         ("base/clock.py",),
     ),
     "the durable engine": Door(("dbos",), (), ("engine/supervisor/durable.py",)),
-    "templates": Door(("jinja2", "markupsafe"), (), ("surfaces/page/drawing.py",)),
+    "templates": Door(("jinja2", "markupsafe", "markdown_it"), (), ("surfaces/page/drawing.py",)),
     "libraries that cost too much at start-up": Door(("click", "msgspec"), (), ()),
 }  # fmt: skip
 

@@ -90,3 +90,25 @@ def test_the_journal_is_paged_by_lines_and_searched_by_words(ground):
 def test_pages_of_what_is_not_there_teach_how_to_begin(ground):
     assert "flow start" in _text(ground, "/flows")
     assert ground.ask("GET", "/flow/shop/none", cookie=ground.visitor).status == 404
+
+
+def test_figures_the_timeline_and_a_feature_come_from_the_rows_and_the_files(ground):
+    ground.cli("init", "login")
+    ground.repo.write(
+        ".handoff/features/login/SPEC.md",
+        "# Spec\n\n**bold** <script>hit()</script> [x](javascript:hit()) ![y](http://evil.example/z.png)\n",
+    )
+    text = _text(ground, "/feature")
+    assert "<strong>bold</strong>" in text
+    assert "<script>hit()" not in text
+    assert 'href="javascript' not in text
+    assert '<img src="http' not in text
+    bars = _text(ground, "/timeline?span=1h")
+    assert 'href="/task/shop/mail"' in bars
+    assert 'class="bad"' in bars
+    assert "Nobody worked" in _text(ground, "/timeline?span=1h&to=1000000000")
+    ground.cli("task", "add", "quick", "Say hello.")
+    ground.cli("task", "claim", "quick", "--session", "two")
+    ground.cli("task", "done", "--summary", "said", "--session", "two")
+    assert "1 in 30 days" in _text(ground, "/metrics")
+    assert "agent score" in _text(ground, "/agents")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.surfaces.page.pages import batch, board, diff, flow, journal, task
+from handoff.surfaces.page.pages import batch, board, diff, feature, figures, flow, journal, task, timeline
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -12,7 +12,17 @@ if TYPE_CHECKING:
 
     from handoff.engine.app import App
 
-NAV = (("/", "Now"), ("/board", "Board"), ("/batches", "Batches"), ("/flows", "Flows"), ("/journal", "Journal"))
+NAV = (
+    ("/", "Now"),
+    ("/board", "Board"),
+    ("/journal", "Journal"),
+    ("/batches", "Batches"),
+    ("/flows", "Flows"),
+    ("/timeline", "Timeline"),
+    ("/feature", "Feature"),
+    ("/agents", "Agents"),
+    ("/metrics", "Metrics"),
+)
 
 
 class Asked(Record):
@@ -78,6 +88,20 @@ PAGES = (
         "flow.html",
         "Flow",
         lambda app, asked: flow.read(app, project=asked.project, name=asked.path["name"]),
+    ),
+    SitePage(
+        "/timeline",
+        "timeline.html",
+        "Timeline",
+        lambda app, asked: timeline.read(app, project=asked.scope, span=asked.word("span"), to=asked.word("to")),
+    ),
+    SitePage("/agents", "agents.html", "Agents", lambda app, asked: figures.scores(app, project=asked.scope)),
+    SitePage("/metrics", "metrics.html", "Metrics", lambda app, asked: figures.read(app, project=asked.scope)),
+    SitePage(
+        "/feature", "feature.html", "Feature", lambda app, asked: feature.read(app, name=asked.path.get("name", ""))
+    ),
+    SitePage(
+        "/feature/{name}", "feature.html", "Feature", lambda app, asked: feature.read(app, name=asked.path["name"])
     ),
     SitePage(
         "/journal",

@@ -6,6 +6,7 @@ import os
 from functools import cache
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markdown_it import MarkdownIt
 from markupsafe import Markup
 
 from handoff.base.clock import age, stamp, time_of_day
@@ -35,7 +36,7 @@ def _environment() -> Environment:
     found.filters.update(
         stamp=stamp, clock=time_of_day, ago=_ago, dollars=money, tally=tally, bar=_bar, words=event_words
     )
-    found.filters.update(span=clock_of, minutes=_minutes, lasting=age)
+    found.filters.update(span=clock_of, minutes=_minutes, lasting=age, markdown=_markdown)
     found.globals.update(LOOKS=LOOKS, BAR_STYLES=BAR_STYLES)
     return found
 
@@ -47,6 +48,20 @@ def _visible(value: Any) -> Any:
 def _ago(seconds: float) -> str:
     """A span in words that do not change from second to second: the browser counts those."""
     return "now" if seconds < _SOON_SECONDS else age(seconds)
+
+
+@cache
+def _reader() -> MarkdownIt:
+    """Markdown of agents is hostile: no HTML, no pictures from anywhere, links only to where a browser may go safely."""
+    return (
+        MarkdownIt("commonmark", {"html": False})
+        .enable(["table", "strikethrough"])
+        .disable(["image", "html_block", "html_inline"])
+    )
+
+
+def _markdown(text: str) -> Markup:
+    return Markup(_reader().render(visible(text)))  # noqa: S704 - it writes no HTML but its own
 
 
 def _minutes(amount: float) -> str:
