@@ -1093,14 +1093,17 @@ WHERE (:project = '' OR project = :project) GROUP BY project, state ORDER BY pro
 -- what ended since a moment, in that order
 SELECT ended_at, state, attempt, created_at, started_at FROM task
 WHERE ended_at >= :since AND (:project = '' OR project = :project) ORDER BY ended_at DESC LIMIT :limit
+
 -- name: answered_gates_since
 -- how long people took to answer since a moment
 SELECT gate.opened_at, gate.answered_at FROM gate JOIN task ON task.key = gate.task
 WHERE gate.answered_at >= :since AND (:project = '' OR task.project = :project) ORDER BY gate.answered_at DESC LIMIT :limit
+
 -- name: session_endings_since
 -- how sessions ended since a moment
 SELECT ending, count(*) AS number FROM session
 WHERE ended_at >= :since AND (:project = '' OR project = :project) GROUP BY ending ORDER BY number DESC
+
 -- name: expenses_since
 -- what sessions have cost since a moment
 SELECT at, agent, money FROM expense WHERE at >= :since AND (:project = '' OR project = :project) ORDER BY at DESC LIMIT :limit

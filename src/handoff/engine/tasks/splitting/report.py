@@ -194,7 +194,6 @@ def _race(app: App, part: Task) -> RaceReport | None:
     return RaceReport(part.id, winner, words, told)
 
 
-def _sessions(app: App, events: list[Event]) -> list[SessionReport]:
 def sessions_of(app: App, events: list[Event]) -> list[SessionReport]:
     """The sessions that held a task, from its journal."""
     found = []
