@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import script_packages
 from handoff.base.settings import Settings
 from handoff.board import gates
 from handoff.board.sessions.leases import claim
@@ -11,6 +12,7 @@ from handoff.board.sessions.sessions import SessionIdentity
 from handoff.board.tasks import outcomes, tasks
 from handoff.engine.app import App
 from page_ground import Chromium, PageGround, until
+from sandbox import absent
 
 PAYLOADS = (
     "<script>hit()</script>", "<img src=x onerror=hit()>", "<svg onload=hit()>", '"><script>hit()</script>', "'><img src=x onerror=hit()>",
@@ -107,6 +109,59 @@ def test_a_comment_on_a_line_reaches_the_next_session(quiet, browser):
     assert page.wrong == []
 
 
+WORKFLOW = """name = "guide"
+title = "a page for users"
+max_cycles = 3
+
+[[phase]]
+name = "write"
+role = "author"
+prompt = '''
+Write docs/guide.md:
+{{request}}
+'''
+told = ["request"]
+may_write = ["docs/"]
+check = "command"
+command = "test -s docs/guide.md"
+commit = "docs"
+gate = true
+next = "polish"
+
+[[phase]]
+name = "polish"
+role = "author"
+prompt = '''
+Read it again:
+{{request}}
+'''
+told = ["request"]
+may_write = ["docs/"]
+check = "command"
+command = "test -s docs/guide.md"
+next = "done"
+"""
+
+
+def test_a_flow_that_was_refused_once_goes_on_by_a_yes_in_the_browser(quiet, browser):
+    quiet.repo.write(".handoff/workflows/guide.toml", WORKFLOW)
+    quiet.repo.commit("workflow")
+    quiet.script("too-much", {"write": "README.md", "text": "Sign in."})
+    quiet.script("write", {"write": "docs/guide.md", "text": "Sign in by a link."})
+    quiet.cli("flow", "start", "guide", "--id", "first", "--agent", "scripted", "--request", "Say how to sign in.")
+    quiet.cli("flow", "step", "first", "--with", f"{quiet.scripts}/too-much.toml", code=1)
+    quiet.cli("flow", "step", "first", "--with", f"{quiet.scripts}/write.toml")
+    page = browser.visit(quiet)
+    card = page.locator("#needs article", has_text="first/")
+    card.locator("button.yes").click()
+    browser.see(page, "#results >> text=handoff answer first/")
+    page.goto(f"{quiet.url}/flow/shop/first")
+    browser.see(page, "table.flow >> text=polish", ".refused >> text=README.md")
+    found = quiet.cli("flow", "list", "--json").json[0]
+    assert (found["phase"], found["state"]) == ("polish", "running")
+    assert page.wrong == []
+
+
 def test_what_agents_write_is_shown_and_never_run(quiet, browser):
     app = App(Settings(quiet.environment, quiet.home, "", "handoff", quiet.repo.path))
     for number, text in enumerate(PAYLOADS):
@@ -130,3 +185,24 @@ def test_what_agents_write_is_shown_and_never_run(quiet, browser):
         assert not [one for one in loaded if not one.startswith(quiet.url)]
         assert "5332114" not in page.inner_text("main")
     assert page.wrong == []
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 360)])
+def test_no_page_has_a_barrier(quiet, browser, scheme, width):
+    source = script_packages.axe()
+    if source is None:
+        absent("axe-core: make script-packages")
+    with open(source, encoding="utf-8") as file:
+        axe = file.read()
+    page = browser.visit(quiet, color_scheme=scheme, viewport={"width": width, "height": 900})
+    paths = "/ /board /task/shop/sums /diff/shop/sums /flow/shop/first /journal /timeline /metrics /agents /batches /feature"
+    for path in paths.split():
+        page.goto(f"{quiet.url}{path}")
+        page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true })")
+        page.evaluate(axe)
+        found = page.evaluate("axe.run()")["violations"]
+        serious = [
+            (path, one["id"], one["nodes"][0]["html"]) for one in found if one["impact"] in ("serious", "critical")
+        ]
+        assert not serious
+        assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), f"{path} is too wide"

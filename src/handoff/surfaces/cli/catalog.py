@@ -51,7 +51,7 @@ _SECTIONS = {
         "task done": ("tasks.relay", "report the task done; its check and its ownership decide"),
         "task block": ("tasks.relay", "report that the task cannot go on, and why"),
         "task release": ("tasks.relay", "give the task back unfinished"),
-        "task comment": ("tasks.comments", "write on a line of a task's work; its next session reads it"),
+        "task comment": ("tasks.gates", "write on a line of a task's work; its next session reads it"),
         "task ask": ("agents.sessions", "ask a person a question about your task and let it wait for the answer"),
         "heartbeat": ("tasks.relay", "show that a session lives; complete, status and calibration of a batch"),
         "dump": ("tasks.dump", "write the next task down, open a batch, report its parts"),

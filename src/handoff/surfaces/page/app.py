@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
+    from handoff.base.clock import Clock
     from handoff.base.settings import Settings
     from handoff.surfaces.http.places import Listener
     from handoff.surfaces.page.access import Visitor
@@ -36,10 +37,13 @@ if TYPE_CHECKING:
 class PageSite:
     """Everything behind the guard."""
 
-    def __init__(self, settings: Settings, *, project: str, cookie: str, secure: bool) -> None:
+    def __init__(
+        self, settings: Settings, *, project: str, cookie: str, secure: bool, clock: Clock | None = None
+    ) -> None:
         self.settings, self.project, self.cookie, self.secure = settings, project, cookie, secure
-        self.access = Access(App(settings))
-        self.live = LivePage(settings, project=project)
+        self.clock = clock
+        self.access = Access(App(settings, clock))
+        self.live = LivePage(lambda: App(settings, clock), project=project)
         self.acts = acts.Acts(settings, project=project)
 
     def routes(self) -> list[Any]:
@@ -145,7 +149,7 @@ class PageSite:
         """Read rows in a thread of its own; a database belongs to the thread that opened it."""
 
         def with_app() -> Any:
-            app = App(self.settings)
+            app = App(self.settings, self.clock)
             try:
                 return reading(app)
             finally:
@@ -173,14 +177,15 @@ def _local(request: Request) -> str:
     return to if _is_local(to) else "/"
 
 
-def page_app(settings: Settings, listener: Listener, *, project: str = "") -> Any:
-    """The page of a project, or of all, as it is served at this place."""
+def page_app(settings: Settings, listener: Listener, *, project: str = "", clock: Clock | None = None) -> Any:
+    """The page of a project, or of all, as it is served at this place; pictures of it have a clock that stands still."""
     place = listener.place
     site = PageSite(
         settings._replace(folder=settings.here),
         project=project,
         cookie=f"handoff-page-{listener.port}",  # cookies do not tell ports apart
         secure=bool(place.certificate),
+        clock=clock,
     )
 
     @asynccontextmanager

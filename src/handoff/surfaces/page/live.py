@@ -9,16 +9,15 @@ from concurrent.futures import ThreadPoolExecutor
 
 from handoff.base.errors import HandoffError
 from handoff.base.record import TYPE_CHECKING
-from handoff.engine.app import App
 from handoff.engine.features.following import OverviewFeed
 from handoff.surfaces.page.access import READ, STEER
 from handoff.surfaces.page.drawing import draw
 from handoff.surfaces.page.pages.now import NowReader
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
-    from handoff.base.settings import Settings
+    from handoff.engine.app import App
     from handoff.surfaces.page.pages.now import NowView
 
 EVERY_SECONDS = 0.25
@@ -33,8 +32,8 @@ _RELOAD_SECONDS = 1800.0
 class LivePage:
     """One reading of the rows for everybody who looks. Nothing is read while nobody does."""
 
-    def __init__(self, settings: Settings, *, project: str) -> None:
-        self._settings, self._project = settings, project
+    def __init__(self, open_app: Callable[[], App], *, project: str) -> None:
+        self._open_app, self._project = open_app, project
         self._thread = ThreadPoolExecutor(1, "page")  # the rows belong to the thread that opened them
         self.epoch = secrets.token_hex(4)
         self.version = 0
@@ -125,9 +124,9 @@ class LivePage:
     def _look(self) -> None:
         """In the thread of the rows: take in what happened, draw what changed."""
         if self._app is None:
-            self._app = App(self._settings)
+            self._app = self._open_app()
         clock = self._app.clock
-        if clock.monotonic() - self._looked < EVERY_SECONDS / 2:
+        if self.view is not None and clock.monotonic() - self._looked < EVERY_SECONDS / 2:
             return
         if clock.monotonic() - self._loaded >= _RELOAD_SECONDS:  # what landed more than a day ago makes room
             since = clock.now() - _DAY_SECONDS

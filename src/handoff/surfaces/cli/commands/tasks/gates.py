@@ -1,4 +1,4 @@
-"""A person's yes, no or edited text: gate list, gate show, answer."""
+"""A person's yes, no or edited text, and their word on a line: gate list, gate show, answer, task comment."""
 
 from __future__ import annotations
 
@@ -170,8 +170,36 @@ def _show_gate(ctx: Context, task: Task) -> None:
         ctx.out.line(f"From anywhere, once: {program} answer {code} yes")
 
 
+# --- task comment ----------------------------------------------------------------------------------------------
+
+COMMENT_EXAMPLES = """examples:
+  handoff task comment cart cart.py:12 'an empty cart must not be charged'
+"""
+
+
+def _comment_arguments(parser: Parser) -> None:
+    parser.add_argument("task", metavar="TASK", help="the task, as its id or BATCH/PART")
+    parser.add_argument("place", metavar="FILE:LINE", help="the line as it is in the task's work")
+    parser.add_argument("text", metavar="TEXT", help="what the next session is to mind")
+    option(parser, "--quote TEXT", "the line itself, so that it is found when others have moved it")
+    project_option(parser)
+
+
+def _comment(ctx: Context, arguments: argparse.Namespace) -> None:
+    path, _, number = arguments.place.rpartition(":")
+    if not path or not number.isdecimal() or not int(number):
+        raise UsageError(f"'{arguments.place}' names no line.", "For example: cart.py:12")
+    if not arguments.text.strip():
+        raise UsageError("The comment is empty.", "Say what the next session is to mind.")
+    task = admin.find_task(ctx.app, arguments.task, project=arguments.project)
+    admin.comment(ctx.app, task, path=path, line=int(number), text=arguments.text, code=arguments.quote)
+    ctx.out.data({"task": task.label, "project": task.project, "path": path, "line": int(number)})
+    ctx.out.line(f"The next session of {task.label} reads it.", "good")
+
+
 COMMANDS = {
     "gate list": Command(_gates_arguments, _gates),
     "gate show": Command(_gate_arguments, _gate),
+    "task comment": Command(_comment_arguments, _comment, epilog=COMMENT_EXAMPLES),
     "answer": Command(_answer_arguments, _answer, epilog=EXAMPLES),
 }
