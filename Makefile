@@ -81,6 +81,7 @@ bench: $(VENV)/.dev         ## speed, as ratios within one run
 docs: $(VENV)/.dev          ## regenerate the reference and the pictures
 	$(BIN)/python docs/generate.py
 	$(BIN)/python docs/generate.py stories
+	command -v chromium >/dev/null && $(BIN)/python docs/generate.py page || true
 
 clean:                      ## remove what make made
 	rm -rf $(VENV) build dist

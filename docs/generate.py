@@ -275,9 +275,10 @@ def write(name: str, text: str) -> None:
 
 
 def run() -> int:
-    """`python docs/generate.py [reference|picture|stories]`; the first two when nothing is said: stories take their time."""
+    """`python docs/generate.py [reference|picture|stories|page]`; the first two when nothing is said: stories take their
+    time, and the page needs a browser."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", nargs="?", choices=("reference", "picture", "stories", "all"), default="all")
+    parser.add_argument("what", nargs="?", choices=("reference", "picture", "stories", "page", "all"), default="all")
     what = parser.parse_args().what
     if what in ("reference", "all"):
         for name, page in PAGES.items():
@@ -297,6 +298,14 @@ def run() -> int:
 
         write("cheats.svg", story_pictures.cheats())
         write("fan-in.svg", story_pictures.fan_in())
+    if what == "page":
+        sys.path.insert(0, DOCS)
+        import page_pictures
+
+        for name, taken in page_pictures.draw():
+            with open(os.path.join(DOCS, name), "wb") as file:
+                file.write(taken)
+            print(f"wrote docs/{name}")
     return 0
 
 

@@ -104,7 +104,14 @@ def _file(one: ReviewedFile, written: dict[tuple[str, int], list[tuple[str, Line
         said = written.get((one.path, row.new), []) if row.new else []
         told = tuple(word._replace(outdated=bool(code) and code != row.right) for code, word in said)
         rows.append(row._replace(comments=told) if told else row)
-    return DiffFile(one.path, one.added, one.removed, one.is_test, folded=len(one.lines) > _FOLDED, rows=tuple(rows))
+    return DiffFile(
+        path=one.path,
+        added=one.added,
+        removed=one.removed,
+        is_test=one.is_test,
+        folded=len(one.lines) > _FOLDED,
+        rows=tuple(rows),
+    )
 
 
 def _rows(lines: Sequence[str]) -> Iterator[DiffRow]:
@@ -126,12 +133,12 @@ def _rows(lines: Sequence[str]) -> Iterator[DiffRow]:
         yield from _pairs(gone, come)
         if hunk := _HUNK.match(line):
             old, new = max(1, int(hunk[1])), max(1, int(hunk[2]))
-            yield DiffRow("hunk", right=line)
+            yield DiffRow(kind="hunk", right=line)
         elif line.startswith(" ") and old:
-            yield DiffRow("same", old, line[1:], new, line[1:])
+            yield DiffRow(kind="same", old=old, left=line[1:], new=new, right=line[1:])
             old, new = old + 1, new + 1
         else:
-            yield DiffRow("hunk", right=line)
+            yield DiffRow(kind="hunk", right=line)
     yield from _pairs(gone, come)
 
 
@@ -139,6 +146,6 @@ def _pairs(gone: list[tuple[int, str]], come: list[tuple[int, str]]) -> Iterator
     for index in range(max(len(gone), len(come))):
         old, left = gone[index] if index < len(gone) else (0, "")
         new, right = come[index] if index < len(come) else (0, "")
-        yield DiffRow("changed", old, left, new, right)
+        yield DiffRow(kind="changed", old=old, left=left, new=new, right=right)
     gone.clear()
     come.clear()

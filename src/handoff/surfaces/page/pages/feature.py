@@ -33,7 +33,7 @@ class FeaturePage(Record):
 
 def read(app: App, *, name: str) -> FeaturePage:
     """A feature of the checkout the page was started in; the active one unless another is named."""
-    page = FeaturePage(name, (), (), (), advice="", command="", trouble="")
+    page = FeaturePage(name=name, names=(), steps=(), documents=(), advice="", command="", trouble="")
     try:
         names = tuple(one.name for one in lifecycle.listing(app))
         chosen = app.with_feature(name) if name else app

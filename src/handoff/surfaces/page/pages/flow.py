@@ -63,14 +63,14 @@ def read(app: App, *, project: str, name: str) -> FlowPage:
     for event in events:
         phase, cycle = str(event.body.get("phase", "")), int(event.body.get("cycle") or 1)
         if phase in phases:
-            old = cells.get((cycle, phase), PhaseCell(phase, cycle, "waiting"))
+            old = cells.get((cycle, phase), PhaseCell(phase=phase, cycle=cycle, look="waiting"))
             cells[cycle, phase] = _told(old, event)
     seen = flows.look(app, flow)
     if flow.ended_at is None and flow.phase in phases:
-        here = cells.get((flow.cycle, flow.phase), PhaseCell(flow.phase, flow.cycle, "waiting"))
+        here = cells.get((flow.cycle, flow.phase), PhaseCell(phase=flow.phase, cycle=flow.cycle, look="waiting"))
         cells[flow.cycle, flow.phase] = here._replace(look=seen.state)
     last = max((cycle for cycle, _ in cells), default=flow.cycle)
-    empty = PhaseCell("", 0, "waiting")
+    empty = PhaseCell(phase="", cycle=0, look="waiting")
     return FlowPage(
         address=flow.id,
         path=f"{flow.project}/{flow.id}",

@@ -33,7 +33,9 @@ class JournalPage(Record):
 def read(app: App, *, project: str, words: str, before: str) -> JournalPage:
     """The lines before a line, or the last ones; with words, what has them."""
     number = int(before) if before.isdigit() and len(before) < _LONGEST else 0
-    page = JournalPage(words, (), (), older=0, newest=not number, unread=0, trouble="", now=app.clock.now())
+    page = JournalPage(
+        words=words, events=(), hits=(), older=0, newest=not number, unread=0, trouble="", now=app.clock.now()
+    )
     if words.strip():
         try:
             found = search.find(app, words=words, project=project, limit=LINES, before=number)
