@@ -1014,6 +1014,10 @@ INSERT INTO search_mark (name, seq) VALUES (:name, 0) ON CONFLICT (name) DO NOTH
 -- the index of words has come further, unless somebody else brought it there
 UPDATE search_mark SET seq = :seq WHERE name = :name AND seq = :before
 
+-- name: get_newer_brief
+-- a later line that tells of the brief of a task
+SELECT seq FROM event WHERE task = :task AND seq > :seq AND kind IN ('task.added', 'task.edited') LIMIT 1
+
 -- name: count_unread_events
 -- how many lines of the journal the index of words does not know
 SELECT count(*) AS count FROM event WHERE seq > :since

@@ -68,6 +68,8 @@ def test_an_edited_brief_is_found_by_its_new_words_alone(database):
     assert found(database, "letter") == ["mail"]
     read_all(database)
     assert found(database, "letter") == ["mail"]
+    tasks.edit(database, key=task.key, priority=3)
+    assert found(database, "letter") == ["mail"]  # once, however often its task was changed
     assert found(database, "pigeon") == []
 
 

@@ -181,6 +181,8 @@ def _matching(
     for event in found:
         brief = brief_of(transaction, event)
         wanted = project in ("", event.project) and (not kinds or kind_of(event) in kinds)
+        if brief and transaction.one("get_newer_brief", task=event.task, seq=event.seq):
+            continue  # it is found once, where it was written last
         if wanted and query.matches(words_of(event, brief)):
             hits.append((event, brief))
     return hits
