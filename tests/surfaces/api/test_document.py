@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, given, settings
@@ -13,6 +15,7 @@ from handoff.board.tasks import tasks
 from handoff.engine.app import App
 from handoff.surfaces.api import routes
 from handoff.surfaces.api.server import Api, ApiLimits
+from handoff.surfaces.api.stream import Feed
 
 FEW = settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True, database=None)
 ACTS = {
@@ -70,3 +73,24 @@ def test_a_token_that_asks_too_often_is_told_to_wait(served):
     answers = [client.get(f"{routes.PREFIX}/flows", headers=headers) for _ in range(5)]
     assert [answer.status_code for answer in answers] == [200, 200, 200, 429, 429]
     assert answers[-1].headers["retry-after"] == "1"
+
+
+def test_a_busy_stream_ends_with_its_token(served):
+    chosen, _ = served
+    app = App(chosen)
+    token = tokens.make(app.database, name="follower", scope="read", project="shop", by="me").secret
+
+    async def follow() -> int:
+        lines = await Feed(chosen, alive=0.1).open("shop", 0, token)
+        count = 0
+        async for line in lines:
+            if line.startswith("id: "):
+                count += 1
+                tokens.withdraw(app.database, name="follower", by="me") if count == 1 else None
+                tasks.add(
+                    app.database, project="shop", id=f"more-{count}", brief="Work."
+                )  # there is always more to tell
+        return count
+
+    assert asyncio.run(asyncio.wait_for(follow(), 30)) > 1
+    app.close()

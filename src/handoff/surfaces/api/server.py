@@ -83,7 +83,7 @@ class Api:
         await answer(scope, receive, send)
 
     async def _answer(self, request: Request, receive: Any) -> Response:
-        path = request.url.path.removeprefix(request.scope.get("root_path", "")).removeprefix(routes.PREFIX)
+        path = request.scope["path"].removeprefix(request.scope.get("root_path", "")).removeprefix(routes.PREFIX)
         if path == routes.DOCUMENT and request.method == "GET":
             return JSONResponse(routes.document())
         operation, named = self._match(request.method, path)

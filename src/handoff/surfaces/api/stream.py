@@ -25,15 +25,17 @@ if TYPE_CHECKING:
     _Found = TypeVar("_Found")
 
 MOST = 200
-_LOOK_SECONDS, _ALIVE_SECONDS = 0.25, 15.0
+ALIVE_SECONDS = 15.0
+"""How often a follower hears that we live, and we ask whether its token still opens something."""
+_LOOK_SECONDS = 0.25
 _AT_ONCE, _BEHIND = 500, 2_000
 
 
 class Feed:
     """Everybody who follows. Rows are read on one thread, because a database belongs to the thread that opened it."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+    def __init__(self, settings: Settings, *, alive: float = ALIVE_SECONDS) -> None:
+        self._settings, self._alive = settings, alive
         self._app: App | None = None
         self._thread = ThreadPoolExecutor(1, "journal")
         self._followers: set[asyncio.Queue[Event]] = set()
@@ -55,26 +57,33 @@ class Feed:
         return self._lines(queue, project, last if after is None else after, token)
 
     async def _lines(self, queue: asyncio.Queue[Event], project: str, seq: int, token: str) -> AsyncIterator[str]:
-        source = await self._read(endpoints.source)
+        source, clock = await self._read(endpoints.source), asyncio.get_running_loop().time
+        heard, behind = clock(), True
         try:
             yield ": the journal\n\n"
-            while found := await self._since(seq, project):
+            while (
+                behind or queue in self._followers or not queue.empty()
+            ):  # who cannot keep up is let go, and comes back
+                found = await (self._since(seq, project) if behind else self._next(queue))
+                behind = behind and bool(found)
                 for event in found:
-                    yield _line(event, source)
-                seq = found[-1].seq
-            while queue in self._followers or not queue.empty():  # one who cannot keep up is let go, and comes back
-                try:
-                    event = await asyncio.wait_for(queue.get(), _ALIVE_SECONDS)
-                except TimeoutError:
+                    if event.seq > seq and project in ("", event.project):
+                        seq = event.seq
+                        yield _line(event, source)
+                if clock() - heard >= self._alive:  # however much there is to tell
                     if not await self._read(lambda app: endpoints.caller_of(app, token=token)):
-                        return  # withdrawn meanwhile
+                        return  # withdrawn meanwhile, or over
+                    heard = clock()
                     yield ": alive\n\n"
-                    continue
-                if event.seq > seq and project in ("", event.project):
-                    seq = event.seq
-                    yield _line(event, source)
         finally:
             self._followers.discard(queue)
+
+    async def _next(self, queue: asyncio.Queue[Event]) -> list[Event]:
+        """What comes next, if anything comes while one waits."""
+        try:
+            return [await asyncio.wait_for(queue.get(), self._alive)]
+        except TimeoutError:
+            return []
 
     async def _watch(self, seq: int) -> None:
         """Read each new line once; end when nobody follows."""
