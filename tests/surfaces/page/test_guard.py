@@ -130,3 +130,15 @@ def test_every_answer_says_what_a_browser_may_do_with_it(ground):
         assert headers["x-content-type-options"] == "nosniff"
         assert headers["cache-control"] == cache
     assert ground.ask("GET", "/static/../app.py", cookie=cookie).status == 404
+
+
+def test_programs_speak_to_the_api_beside_the_page_with_a_token_and_no_cookie(ground):
+    assert ground.ask("GET", "/api/v1/openapi.json").status == 200
+    assert ground.ask("GET", "/api/v1/tasks", cookie=ground.cookie()).status == 401
+    token = ground.cli("token", "new", "watcher", "--scope", "read", "--json").json["secret"]
+    answer = ground.ask("GET", "/api/v1/tasks", authorization=f"Bearer {token}")
+    assert answer.status == 200
+    assert "mail" in answer.text
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+    refused = ground.ask("GET", "/api/v1/tasks", authorization=f"Bearer {token}", host="evil.example")
+    assert refused.status == 421
