@@ -142,3 +142,17 @@ def test_programs_speak_to_the_api_beside_the_page_with_a_token_and_no_cookie(gr
     assert "default-src 'none'" in answer.headers["content-security-policy"]
     refused = ground.ask("GET", "/api/v1/tasks", authorization=f"Bearer {token}", host="evil.example")
     assert refused.status == 421
+
+
+def test_the_code_of_a_gate_answers_that_gate_without_a_cookie(ground):
+    ground.cli("task", "add", "cart", "Fill the cart.")
+    ground.cli("task", "claim", "cart", "--session", "two")
+    ground.cli("task", "ask", "Land <cart>?", "--session", "two")
+    code = ground.cli("gate", "show", "cart", "--json").json["code"]
+    page = ground.ask("GET", f"/gates?code={code}")
+    assert page.status == 200
+    assert "Land &lt;cart&gt;?" in page.text
+    form = {"code": code, "answer": "yes"}
+    assert ground.ask("POST", "/gates", form, origin="http://evil.example").status == 403
+    assert ground.ask("POST", "/gates", form).status == 200
+    assert ground.cli("show", "cart", "--json").json["state"] == "ready"

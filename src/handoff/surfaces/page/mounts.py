@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-from starlette.routing import Mount
+from starlette.requests import Request
+from starlette.routing import Mount, Route
 
 from handoff.base.record import TYPE_CHECKING
+from handoff.engine.sessions.endpoints import GATES
 from handoff.surfaces.api.routes import PREFIX
 from handoff.surfaces.api.server import Api
+from handoff.surfaces.http.gates import Answers
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from starlette.routing import BaseRoute
 
     from handoff.base.settings import Settings
 
-PATHS = (f"{PREFIX}/",)
+PATHS = (f"{PREFIX}/", GATES)
 """The beginnings of their paths: no cookie is asked for below them."""
 
 
 def routes(settings: Settings) -> list[BaseRoute]:
-    """A `Mount` for each of the paths above."""
-    return [Mount(PREFIX, Api(settings))]
+    """A route for each of the paths above: the API, and gates for whoever has the code of one."""
+    answers = Answers(settings)
+
+    async def gate(request: Request) -> Any:
+        return await answers.respond(request, request.receive)
+
+    return [Mount(PREFIX, Api(settings)), Route(GATES, gate, methods=["GET", "POST"])]
