@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from starlette.requests import Request
 from starlette.routing import Mount, Route
 
 from handoff.base.record import TYPE_CHECKING
@@ -14,6 +13,7 @@ from handoff.surfaces.http.gates import Answers
 if TYPE_CHECKING:
     from typing import Any
 
+    from starlette.requests import Request
     from starlette.routing import BaseRoute
 
     from handoff.base.settings import Settings
