@@ -108,12 +108,15 @@ def a_batch_becomes_done_when_every_part_has_landed_or_a_person_agreed(
         if batch.state != "done" or (batch.key in before.batches and before.batches[batch.key].state == "done"):
             continue
         agreed = record.agreed.get(batch.key, set())
+        # It lands on the branch that was checked out when its session began, or from a tab on the one that is now.
+        targets = [world.on_branch(ref) for ref in {world.head(), *record.began_on.get(batch.fan_in or 0, ())}]
         for part in _parts(now, batch.key):
             if part.key in agreed or part.state == "cancelled":
                 continue
             _demand(part.state == "done", "whole", f"batch {batch.id} is done", f"{part.label} is {part.state}")
-            lost = [why for name, why in record.promised.get(part.key, {}).items() if name not in world.on_target()]
-            _demand(not lost, "whole", f"batch {batch.id} is done", "not on the target", lost)
+            work = record.promised.get(part.key, {})
+            lost = [[why for name, why in work.items() if name not in held] for held in targets]
+            _demand(not all(lost), "whole", f"batch {batch.id} is done", "not on the target", lost)
 
 
 def _parts(now: Picture, batch: int) -> list[Task]:

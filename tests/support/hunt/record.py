@@ -40,6 +40,8 @@ class Record:
         """Task → blob → (its name, the path): work that was reported done in a clone and believed."""
         self.agreed: dict[int, set[int]] = {}
         """Batch → parts a person agreed to go without."""
+        self.began_on: dict[int, set[str]] = {}
+        """Task → branches that were checked out when a session of it began."""
         self.wrote_in: dict[str, dict[str, bytes]] = {}
         """Folder → every path a session wrote there, with what it wrote last."""
         self.touched: dict[tuple[str, str], tuple[float, bytes]] = {}

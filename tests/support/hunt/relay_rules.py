@@ -127,6 +127,7 @@ class RelayRules(Journey):
         if claim.repeated:
             return None
         self.record.took(hold)
+        self.record.began_on.setdefault(hold.key, set()).add(self.world.head())
         return hold
 
     @precondition(lambda self: self.live("ready"))

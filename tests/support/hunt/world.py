@@ -198,10 +198,10 @@ class World:
         """What the person's branches hold, ours among them."""
         return self.reached(sha for name, sha in self.refs().items() if name.startswith("refs/heads/"))
 
-    def on_target(self) -> set[str]:
-        """What the branch holds that the person has checked out."""
-        head = self.head()
-        return self.reached([self.refs().get(head, head)])
+    def on_branch(self, head: str) -> set[str]:
+        """What a branch holds, or a commit that HEAD named itself; a branch that is gone holds nothing."""
+        tip = self.refs().get(head, "" if head.startswith("refs/") else head)
+        return self.reached([tip]) if tip else set()
 
     def anywhere(self) -> set[str]:
         """Everything that can be brought back: refs of the person's repository, and every snapshot."""
