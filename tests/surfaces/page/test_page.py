@@ -97,7 +97,10 @@ def test_a_comment_on_a_line_reaches_the_next_session(quiet, browser):
     page.click("#comment-form button")
     browser.see(page, ".comment >> text=why this <b>zero</b>?")
     assert page.locator("#comment-form").count() == 0
-    quiet.cli("answer", "sums", "no", "not yet")
+    page.click("text=No, with 1 comment")
+    page.fill("#asked-why", "not yet")
+    page.click("text=Say no")
+    browser.see(page, "#results >> text=handoff answer sums no")
     quiet.cli("retry", "sums")
     with open(quiet.cli("show", "sums", "--json").json["document"], encoding="utf-8") as file:
         baton = file.read()
@@ -162,31 +165,6 @@ def test_a_flow_that_was_refused_once_goes_on_by_a_yes_in_the_browser(quiet, bro
     assert page.wrong == []
 
 
-def test_what_agents_write_is_shown_and_never_run(quiet, browser):
-    app = App(Settings(quiet.environment, quiet.home, "", "handoff", quiet.repo.path))
-    for number, text in enumerate(PAYLOADS):
-        task = tasks.add(app.database, project="shop", id=f"x-{number}", title=text, brief=text)
-        claim(app.database, key=task.key, who=SessionIdentity(f"s-{number}", project="shop", agent=text))
-        if number % 2:
-            outcomes.block(app.database, key=task.key, fence=1, reason=text)
-        else:
-            gates.ask(app.database, key=task.key, fence=1, question=f"{text}\n{text}", subject=text)
-    app.close()
-    page = browser.visit(quiet)
-    page.add_init_script("window.hits = 0; window.hit = () => { window.hits += 1 }")
-    for path in ("/", "/board", "/journal", "/journal?q=script", "/task/shop/x-0", "/task/shop/x-1", "/diff/shop/x-1"):
-        page.goto(f"{quiet.url}{path}")
-        browser.see(page, "text=x-1" if path == "/" else "main")
-        page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true })")
-        foreign = "main script, main iframe, main object, main embed, main base, main img"
-        assert page.evaluate(f"document.querySelectorAll('{foreign}').length") == 0
-        assert page.evaluate("window.hits") == 0
-        loaded = page.evaluate("performance.getEntriesByType('resource').map((one) => one.name)")
-        assert not [one for one in loaded if not one.startswith(quiet.url)]
-        assert "5332114" not in page.inner_text("main")
-    assert page.wrong == []
-
-
 EVERY = (
     "/ /board /task/shop/sums /diff/shop/sums /flow/shop/first /journal /timeline /metrics /agents /batches /feature"
 )
@@ -213,3 +191,28 @@ def test_no_page_has_a_barrier(quiet, browser, scheme, width, paths):
         ]
         assert not serious
         assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), f"{path} is too wide"
+
+
+def test_what_agents_write_is_shown_and_never_run(quiet, browser):
+    app = App(Settings(quiet.environment, quiet.home, "", "handoff", quiet.repo.path))
+    for number, text in enumerate(PAYLOADS):
+        task = tasks.add(app.database, project="shop", id=f"x-{number}", title=text, brief=text)
+        claim(app.database, key=task.key, who=SessionIdentity(f"s-{number}", project="shop", agent=text))
+        if number % 2:
+            outcomes.block(app.database, key=task.key, fence=1, reason=text)
+        else:
+            gates.ask(app.database, key=task.key, fence=1, question=f"{text}\n{text}", subject=text)
+    app.close()
+    page = browser.visit(quiet)
+    page.add_init_script("window.hits = 0; window.hit = () => { window.hits += 1 }")
+    for path in ("/", "/board", "/journal", "/journal?q=script", "/task/shop/x-0", "/task/shop/x-1", "/diff/shop/x-1"):
+        page.goto(f"{quiet.url}{path}")
+        browser.see(page, "text=x-1" if path == "/" else "main")
+        page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true })")
+        foreign = "main script, main iframe, main object, main embed, main base, main img"
+        assert page.evaluate(f"document.querySelectorAll('{foreign}').length") == 0
+        assert page.evaluate("window.hits") == 0
+        loaded = page.evaluate("performance.getEntriesByType('resource').map((one) => one.name)")
+        assert not [one for one in loaded if not one.startswith(quiet.url)]
+        assert "5332114" not in page.inner_text("main")
+    assert page.wrong == []
