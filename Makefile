@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-fast test-unsandboxed test-clients script-packages hunt cheats lint format bench docs clean
+.PHONY: help demo test test-fast test-unsandboxed test-clients script-packages hunt chaos cheats lint format bench docs clean
 
 help:                       ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## */\1|/p' Makefile | while IFS='|' read -r name text; do printf '  make %-10s %s\n' "$$name" "$$text"; done
@@ -61,6 +61,9 @@ script-packages: $(VENV)/.dev ## vitest, jest, mocha, c8 and nyc for the tests t
 
 hunt: $(VENV)/.dev          ## random journeys against the promises; STEPS=30000 SEED=1 DATABASE=sqlite
 	$(BIN)/python tests/support/hunt/run.py --steps $(or $(STEPS),30000) --seed $(or $(SEED),1) --database $(or $(DATABASE),sqlite)
+
+chaos: $(VENV)/.dev         ## random batches against a model of their own; BATCHES=100 SEED=1 SKIP=0
+	$(BIN)/python tests/support/chaos/run.py --batches $(or $(BATCHES),100) --seed $(or $(SEED),1) --skip $(or $(SKIP),0)
 
 cheats: $(VENV)/.dev        ## every cheat and every honest control against the judge; writes the table of docs/trust.md
 	$(BIN)/python tests/support/cheats/run.py $(NAMES)

@@ -157,3 +157,22 @@ def test_when_the_branch_moves_again_the_next_session_gets_the_conflict_as_it_is
     conflict.work("login-join", {"run": looks}, {"write": FILE, "text": settled}, DONE)
     assert conflict.state() == "done"
     assert repo.read(FILE) == settled
+
+
+def test_a_red_part_goes_back_also_where_the_fan_in_settles_a_conflict_of_another(cli, repo, tmp_path):
+    """Who settles may write nothing but the conflict: what makes the whole red beside it is not its to mend."""
+    repo.write(FILE, BASE)
+    repo.commit("shop")
+    cli("dump", "--open-batch", manifest(tmp_path / "m.json", check="! grep -rqs RED src"))
+    batch = Conflict(cli, repo, tmp_path)
+    batch.work("form", {"write": FILE, "text": PART}, DONE)
+    batch.work("api", {"write": "src/api/made.txt", "text": "RED"}, DONE)
+    repo.write(FILE, MINE)
+    repo.commit("A discount")
+    batch.settle(BOTH, code=None)
+    assert (batch.state("form"), batch.state("api"), batch.state()) == ("done", "ready", "waiting")
+    assert "the checks are red because of it" in cli("show", "login/api").out
+    batch.work("api", {"write": "src/api/made.txt", "text": "green"}, DONE)
+    batch.work("login-join", {"run": f"grep -q '<<<<<<<' {FILE}"}, {"write": FILE, "text": BOTH}, DONE)
+    assert batch.state() == "done"
+    assert (repo.read(FILE), repo.read("src/api/made.txt")) == (BOTH, "green")

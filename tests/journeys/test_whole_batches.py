@@ -168,3 +168,52 @@ def test_the_clone_of_a_cancelled_part_goes_with_gc_after_all_it_held_is_kept_an
     snapshot = next(one for one in kept if "clean-up" in one["reason"])
     batch.cli("snapshot", "restore", snapshot["id"][:10], "--into", str(batch.folder / "back"))
     assert (batch.folder / "back" / "src" / "form" / "half.txt").read_text() == "half done"
+
+
+SUITE = "import unittest\n\n\nclass Made(unittest.TestCase):\n    def test_it(self):\n        {body}\n"
+RED_BESIDE = "import os; self.assertFalse(os.path.exists('src/form/bad.txt'))"
+
+
+@pytest.fixture
+def tested(cli, repo, tmp_path):
+    """A project with a suite of its own, and a batch whose manifest names no check."""
+
+    def open_(body):
+        repo.write(".gitignore", "__pycache__/\n")
+        repo.write("tests/__init__.py", "")
+        repo.write("tests/test_it.py", SUITE.format(body=body))
+        repo.commit("a suite")
+        cli("dump", "--open-batch", manifest(tmp_path / "m.json"))
+        return Batch(cli, repo, tmp_path)
+
+    return open_
+
+
+def test_the_projects_own_suite_judges_every_fan_in_also_one_that_was_only_opened(tested):
+    batch = tested(RED_BESIDE)
+    batch.work("form", {"write": "src/form/bad.txt", "text": "x"}, DONE)
+    batch.make("api")
+    batch.work("login-join", DONE, code=None)
+    assert batch.states() == {"form": "ready", "api": "done", "login-join": "waiting"}, (
+        "it goes back, and nothing landed"
+    )
+    batch.work("form", {"delete": "src/form/bad.txt"}, {"write": "src/form/made.txt", "text": "x"}, DONE)
+    batch.work("login-join", DONE)
+    assert batch.states()["login-join"] == "done"
+    assert "judged by the project's own suite: python" in batch.cli("batch", "report", "login").out
+
+
+def test_a_suite_that_was_red_before_says_nothing_about_a_batch_and_the_report_says_so(tested):
+    batch = tested("self.fail('it was so before')")
+    for part in ("form", "api"):
+        batch.make(part)
+    batch.work("login-join", DONE)
+    assert batch.states()["login-join"] == "done"
+    assert "did not judge the whole: it is red on the branch itself" in batch.cli("batch", "report", "login").out
+
+
+def test_a_check_of_the_manifest_that_is_narrower_than_the_suite_is_told_as_what_it_is(batch, cli, tmp_path):
+    cli("cancel", "login")
+    cli("dump", "--open-batch", manifest(tmp_path / "n.json", batch="again", check="test -d src"))
+    told = cli("batch", "report", "again", "--json").json["judged_by"]
+    assert told == "The whole is judged by what the manifest says, not by the project's own suite: `test -d src`."

@@ -331,6 +331,10 @@ UPDATE task SET state = CASE WHEN open_needs > 0 THEN 'waiting' ELSE 'ready' END
                 counted = :counted, ended_at = NULL, changed_at = :now
 WHERE key = :key AND state = 'done' AND kind IN ('sub-task', 'entrant') RETURNING *
 
+-- name: drop_check
+-- a check that says nothing about the task judges it no more
+UPDATE task SET check_command = '' WHERE key = :key AND fence = :fence AND state = 'running' RETURNING *
+
 -- name: race_part
 -- the part that an entrant runs for
 SELECT task.* FROM need JOIN task ON task.key = need.task WHERE need.needs = :key AND task.kind = 'sub-task'

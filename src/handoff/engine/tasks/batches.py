@@ -16,6 +16,7 @@ from handoff.engine.home import APART, home_config, settle
 from handoff.engine.proof.baseline import take_baseline
 from handoff.engine.tasks import current
 from handoff.engine.tasks import report as journey
+from handoff.engine.tasks.manifests import whole_check
 from handoff.engine.tasks.manifests.fields import Fault
 from handoff.engine.tasks.manifests.reading import fault_error, read_manifest
 from handoff.git.ownership.ownership import Ownership, overlaps
@@ -114,6 +115,10 @@ def open_checked(
     """The same for a manifest that was read; `verified` is what its checks said before anybody began."""
     config = home_config(app)
     workspace = manifest.workspace or project.workspace
+    if verified is None and not manifest.check:
+        command = whole_check.found(app, workspace)
+        raw = {**manifest.raw, whole_check.SUITE: command} if command else manifest.raw
+        manifest = manifest._replace(check=command, raw=raw)
     project = settle(app, project)
     uri_for(config, Job(project.name, manifest.batch_id, workspace, ""))
     refuse_live_names(app, project, manifest)

@@ -9,7 +9,7 @@ from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.events import journal
 from handoff.board.sessions import leases, sessions
 from handoff.board.tasks import outcomes, tasks
-from handoff.board.tasks.states import BLOCKED, READY
+from handoff.board.tasks.states import READY
 from handoff.engine.fanout import stop_files, views
 from handoff.engine.home import find_project, home_config, labels_of, project_name
 from handoff.engine.tasks import claims
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from handoff.board.sessions.leases import Claim
     from handoff.board.tasks.outcomes import Outcome
     from handoff.board.tasks.tasks import Task
+    from handoff.checks.commands import Verdict
     from handoff.engine.app import App
     from handoff.engine.proof.evidence import Evidence
     from handoff.engine.tasks.current import CurrentClaim
@@ -149,7 +150,10 @@ def finish(
         task = _renew(app, task, held)
     if task.kind in BY_KIND and not task.ended:
         return _heard(app, task, held, summary)
-    _refuse_unfinished(app, task)
+    if task.kind == tasks.FAN_IN and not task.ended:
+        from handoff.engine.tasks.manifests import whole_check
+
+        whole_check.refuse_unfinished(app, task)
     began = app.clock.now()
     evidence, clone, judged = _judge(app, task, held, summary)
     record = evidence.record()
@@ -161,12 +165,15 @@ def finish(
         if not refused and evidence.verdict is not None:
             from handoff.engine.proof import faults
 
+            freed = _without_suite(app, task, held.fence, clone, evidence.verdict)
+            if freed is not None:
+                return finish(app, held._replace(task=freed), summary=summary, accept_outside=accept_outside, also=also)
             faults.refuse_unready(app, task, evidence.verdict, folder=clone.tree if clone else evidence.workspace)
             if clone is not None and judged is not None and (waits := _blame_parts(app, task, held, clone, judged)):
                 return Finished(outcomes.Outcome(tasks.get(app.database, key=task.key)), evidence, waits=waits)
         raise evidence.refusal(task, refused, program=app.settings.program)
     if clone is None and task.kind == tasks.FAN_IN and not task.ended:
-        _refuse_not_landed(app, task)
+        whole_check.refuse_not_landed(app, task)
     if clone is not None and judged is not None and (waits := _keep(app, task, held, clone, judged, record, summary)):
         return Finished(outcomes.Outcome(tasks.get(app.database, key=task.key)), evidence, waits=waits)
     trouble = _put_on_record(app, task, evidence, held.session, began) or _carry_records(app, task, record)
@@ -243,13 +250,26 @@ def _keep(
     return ""
 
 
+def _without_suite(app: App, task: Task, fence: int | None, clone: Workspace | None, red: Verdict) -> Task | None:
+    """A fan-in whose suite says nothing about the batch, to be judged without it."""
+    if clone is None or task.kind != tasks.FAN_IN:
+        return None
+    from handoff.engine.tasks.manifests import whole_check
+
+    return whole_check.drop(app, task, fence=fence, clone=clone, verdict=red)
+
+
 def _blame_parts(app: App, task: Task, held: CurrentClaim, clone: Workspace, judged: JudgedWork) -> str:
     """A fan-in that has changed nothing answers for nothing: parts that make it red go back; what that is said with."""
-    if task.kind != tasks.FAN_IN or judged.member.touches or held.fence is None:
+    if task.kind != tasks.FAN_IN or held.fence is None:
         return ""
     from handoff.engine.workspaces import arrival
+    from handoff.engine.workspaces.landing import conflict
 
-    error = arrival.blame_parts(app, task, judged.member, onto=clone.target)
+    laid = conflict.of_workspace(clone)  # who settles a conflict may write nothing else
+    if judged.member.touches and laid is None:
+        return ""
+    error = arrival.blame_parts(app, task, judged.member, onto=clone.target, laid=laid)
     return _send_back(app, task, held, error) if error is not None else ""
 
 
@@ -372,29 +392,3 @@ def _worked_in(app: App, task: Task, claimed_in: str) -> str:
         and project_name(app, claimed_in) == task.project
     )
     return claimed_in if own else task.workspace
-
-
-def _refuse_unfinished(app: App, task: Task) -> None:
-    """Nobody ends a batch while parts of it are still to be done, a person neither: they take them out first."""
-    if task.kind != tasks.FAN_IN or task.ended:
-        return
-    parts = tasks.of_batch(app.database, batch=task.batch or 0)
-    missing = [part.label for part in parts if part.key != task.key and not (part.ended or part.state == BLOCKED)]
-    if missing:
-        raise Refused(
-            f"'{task.label}' is not done: its batch is not whole, {', '.join(missing[:_SHOWN])} not finished.",
-            f"Wait for them, or take them out: {app.settings.program} cancel {missing[0]}",
-        )
-
-
-def _refuse_not_landed(app: App, task: Task) -> None:
-    """A batch is whole when its parts are on the branch: what they made in clones comes there by `land`."""
-    from handoff.engine.workspaces import task_work
-
-    names = task_work.not_landed(app, task)
-    if names:
-        program = app.settings.program
-        raise Refused(
-            f"'{task.label}' is not done: work of its parts is not on the branch yet: {', '.join(names[:_SHOWN])}",
-            f"Bring it in: {program} land {' '.join(names)}. Or go without: {program} cancel {task.label}",
-        )

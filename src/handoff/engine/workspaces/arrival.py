@@ -15,6 +15,7 @@ from handoff.engine.proof import git_notes
 from handoff.engine.safety.snapshots import keep
 from handoff.engine.workspaces import landing, task_clones
 from handoff.engine.workspaces.landing import conflict
+from handoff.engine.workspaces.landing.checks import check_commit
 from handoff.engine.workspaces.landing.members import target_of
 from handoff.git.landing.merge import merge
 from handoff.git.landing.target import InTheWay
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from handoff.engine.app import App
     from handoff.engine.proof.evidence import Evidence
     from handoff.engine.safety.snapshots import SnapshotStore
+    from handoff.git.landing.conflicts import LaidOut
     from handoff.git.landing.members import Member
     from handoff.git.landing.merge import Conflicted
     from handoff.git.landing.target import Target
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
 
 _SHOWN = 20
 _TRIES = 5
-_TURN_SECONDS = 600.0
+_TURN_SECONDS, _SECONDS = 600.0, 900.0
 TRAILER = "Handoff-Task"
 
 
@@ -208,9 +210,13 @@ def _needs(ground: _Ground, members: list[Member], member: Member) -> dict[str, 
     return found
 
 
-def blame_parts(app: App, task: Task, member: Member, *, onto: str) -> SentBack | None:
-    """The checks are red on what the parts make together, and the fan-in has changed nothing: whose red is it?"""
+def blame_parts(app: App, task: Task, member: Member, *, onto: str, laid: LaidOut | None = None) -> SentBack | None:
+    """The checks are red on what the parts make together, and the fan-in has changed nothing of its own: whose red is it?
+
+    `laid` is a conflict that it was to settle: then it is joined as it says.
+    """
     snapshot_store = task_clones.snapshot_store_of_project(app, task)
+    settled = [conflict.way_of(snapshot_store.store, laid, member.commit)] if laid is not None else []
     members = task_clones.kept_parts(app, snapshot_store, task)
     ground = _ground(app, snapshot_store, task, onto, member)
     done = landing.land(
@@ -222,9 +228,18 @@ def blame_parts(app: App, task: Task, member: Member, *, onto: str) -> SentBack 
         check=task.check_command,
         needs=_needs(ground, members, member),
         only_check=True,
+        settled=settled,
     )
     said = f"joined, `{task.check_command}` is {done.verdict.word if done.verdict else 'red'}"
     return _sent_back(ground, member, done, said)
+
+
+def is_red_alone(app: App, task: Task, *, onto: str) -> bool:
+    """Whether a task's check is red on its branch as it is now, before anything of the batch has landed there."""
+    snapshot_store = task_clones.snapshot_store_of_project(app, task)
+    tip = target_of(app, snapshot_store).tip(onto or head(snapshot_store.place.source).ref)
+    keep(app, snapshot_store, f"before the check of {task.label} is tried alone")  # the store owns all objects now
+    return bool(tip) and not check_commit(app, snapshot_store, tip, task.check_command, (_SECONDS, True)).green
 
 
 def _sent_back(ground: _Ground, member: Member, done: landing.LandingOutcome, said: str) -> SentBack | None:

@@ -147,7 +147,7 @@ def ready(
     from handoff.git.workspaces.workspaces import WorkspaceRequest, write_workspace
 
     found = of_task(app, task)
-    if found is not None and task.kind == tasks.FAN_IN and _is_outdated(app, snapshot_store, found):
+    if found is not None and task.kind == tasks.FAN_IN and _is_outdated(app, snapshot_store, task, found):
         # Parts may have come or changed since, and the branch moved: it is made anew, with what was settled remembered.
         remove_workspace(app, name=found.name, snapshot_store=snapshot_store)
         found = None
@@ -194,8 +194,8 @@ def mend(app: App, snapshot_store: SnapshotStore, task: Task) -> None:
     revive_workspace(app, name=found.name, snapshot_store=snapshot_store)
 
 
-def _is_outdated(app: App, snapshot_store: SnapshotStore, workspace: Workspace) -> bool:
-    """Whether a clone holds no work beside what it began with, or settles a conflict with a branch that has moved since."""
+def _is_outdated(app: App, snapshot_store: SnapshotStore, task: Task, workspace: Workspace) -> bool:
+    """Whether a clone holds no work beside what it began with, or settles a conflict whose parts or branch have moved since."""
     from handoff.engine.workspaces.landing import conflict
     from handoff.engine.workspaces.landing.members import member_of
     from handoff.git.plumbing.refs import head
@@ -203,6 +203,10 @@ def _is_outdated(app: App, snapshot_store: SnapshotStore, workspace: Workspace) 
     laid, tip = conflict.of_workspace(workspace), head(snapshot_store.place.source).commit
     if laid is not None and snapshot_store.store.git("merge-base", "--is-ancestor", tip, laid.commit).code:
         return True
+    if laid is not None and laid.parts:
+        now = {one.commit for one in kept_parts(app, snapshot_store, task)}
+        if now != set(laid.parts):
+            return True
     member = member_of(app, snapshot_store=snapshot_store, workspace=workspace)
     return not member.touches and all(line.startswith(conflict.FOLDER + "/") for line in member.left_out)
 

@@ -54,6 +54,8 @@ class LaidOut(NamedTuple):
     commit: str
     files: tuple[ConflictFile, ...]
     waiting: tuple[str, ...]
+    parts: tuple[str, ...] = ()
+    """The commits that were joined: once one of them is another, so is the conflict."""
 
 
 def lay_out(
@@ -86,7 +88,7 @@ def lay_out(
         files += known
         whose.update(dict.fromkeys(member.paths, member.name))
     commit = store.write_commit(tree, [merged.new], "The parts joined, with what must be settled\n", moment=moment)
-    return LaidOut(commit, tuple(files), tuple(waiting))
+    return LaidOut(commit, tuple(files), tuple(waiting), tuple(member.commit for member in members))
 
 
 def _held(merged: Merged) -> set[str]:
@@ -194,5 +196,16 @@ def memory_way(folder: str) -> Way:
     def way(sides: FileSides) -> Proposal | None:
         path = os.path.join(folder, key_of(sides.base, sides.ours, sides.theirs))
         return Proposal(read_plain(path), "a session that settled it") if os.path.isfile(path) else None
+
+    return way
+
+
+def settled_way(store: SnapshotRepo, files: Sequence[ConflictFile], made: Mapping[str, bytes | None]) -> Way:
+    """The same for what a session has made of these files just now, before anybody says whether it holds."""
+    known = {one.memory_key(store): made.get(one.path) for one in files}
+
+    def way(sides: FileSides) -> Proposal | None:
+        data = known.get(key_of(sides.base, sides.ours, sides.theirs))
+        return Proposal(data, "the session that settles it") if data is not None else None
 
     return way

@@ -9,6 +9,7 @@ from handoff.board.events import journal
 from handoff.board.sessions import sessions
 from handoff.board.tasks import metrics, races, states
 from handoff.engine.tasks import batches
+from handoff.engine.tasks.manifests import whole_check
 from handoff.engine.tasks.splitting import forecast, joining, verdict
 
 if TYPE_CHECKING:
@@ -100,6 +101,8 @@ class BatchReport(Record):
     fan_in: PartReport
     joining: JoinReport
     races: tuple[RaceReport, ...]
+    judged_by: str
+    """What judges the whole, in words."""
     cost: dict[str, float]
     speedup: float
     estimated_speedup: float
@@ -132,6 +135,7 @@ def write(app: App, found: BatchVerdict) -> BatchReport:
         parts=parts,
         fan_in=fan_in,
         joining=joining.read([*rows, joiner]),
+        judged_by=whole_check.words(batch, joiner, events),
         races=tuple(one for task in rows if (one := _race(app, task)) is not None),
         cost=verdict.costs(app, batch),
         speedup=measured.speedup if measured is not None and measured.speedup else busy / wall if wall else 0.0,
@@ -263,6 +267,7 @@ def as_markdown(found: BatchReport, *, moment: Any) -> str:
         "|---|---|---|--:|--:|--:|--:|---|--:|",
     ]
     lines += [_row(part, judged) for part in (*found.parts, found.fan_in)]
+    lines += ["", found.judged_by]
     lines += _said(found)
     lines += ["", "## Speed", "", _speed(found)]
     if found.cost:

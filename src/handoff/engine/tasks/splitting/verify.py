@@ -10,11 +10,10 @@ from itertools import pairwise
 from handoff.base.errors import HandoffError, UserError
 from handoff.base.markdown import number_of
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.checks.suite import plain_command
 from handoff.engine.proof import evidence, faults
-from handoff.engine.proof.test_runs import suites_of
 from handoff.engine.safety.snapshots import open_snapshot_store
 from handoff.engine.tasks.batches import read_checked, refuse_live_names
+from handoff.engine.tasks.manifests import whole_check
 from handoff.engine.tasks.manifests.fields import Fault, plain_path
 from handoff.engine.tasks.manifests.reading import fault_error
 from handoff.engine.tasks.splitting.shared import groups
@@ -189,21 +188,18 @@ def _paths_in(text: str) -> list[str]:
 def _whole_suite(app: App, manifest: Manifest, top: str) -> tuple[Manifest, list[str]]:
     """Without words of its own the fan-in is held against the project's whole suite, as `check` finds it."""
     if manifest.check:
-        return manifest, [f"The whole is judged by what the manifest says: {manifest.check}"]
+        return manifest, [
+            f"The whole is judged by what the manifest says, not by the project's own suite: {manifest.check}"
+        ]
     try:
-        suites = suites_of(app, folder=top, required=False)
+        command = whole_check.suite_command(app, top)
     except HandoffError as error:
         return manifest, [f"The project's own suite cannot be found: {error.message}"]
-    commands = [
-        f"cd {suite.folder} && {plain_command(suite.command)}" if suite.folder else plain_command(suite.command)
-        for suite in suites
-    ]
-    lines = [f"({line})" if len(commands) > 1 else line for line in commands]
-    if not lines:
+    if not command:
         return manifest, [
             "No test suite was found: the whole is judged by its parts' checks alone. The key `check` names one."
         ]
-    return manifest._replace(check=" && ".join(lines)), []
+    return manifest._replace(check=command), []
 
 
 def _preflight(
@@ -258,4 +254,4 @@ def _settled(manifest: Manifest, checks: dict[str, str]) -> Manifest:
         return manifest
     if checks.get(manifest.check) != "green":
         return manifest._replace(check="")
-    return manifest._replace(raw={**manifest.raw, "check": manifest.check})
+    return manifest._replace(raw={**manifest.raw, whole_check.SUITE: manifest.check})

@@ -72,12 +72,13 @@ def land(
     rest: bool = False,
     needs: Mapping[str, frozenset[str]] | None = None,
     only_check: bool = False,
+    settled: Sequence[Way] = (),
 ) -> LandingOutcome:
     """Land the named workspaces or branches in this order, after what the caller `prepared`: all of them or none.
 
     With a check, or where the caller has checked that very tree (`rules`), what git cannot join is offered to the rules too.
     If the check is red, the culprits are found; with `rest` the others land, if they are green without them. `needs` says
-    which members build on which. With `only_check` nothing lands, whatever the check says.
+    which members build on which. With `only_check` nothing lands, whatever the check says. `settled` is asked before all other ways.
     """
     snapshot_store = snapshot_store or open_snapshot_store(app)
     target = target_of(app, snapshot_store)
@@ -88,7 +89,7 @@ def land(
     tip = _tip(target, branch, into)
     members = (*prepared, *members_of(app, snapshot_store, names, tip, message))
     how: dict[str, Any] = {"moment": int(before.time), "person": _person(target)}
-    ways = ways_of(app, snapshot_store, tip, rules=rules or bool(check))
+    ways = [*settled, *ways_of(app, snapshot_store, tip, rules=rules or bool(check))]
     app.tell(f"Merging {told} into {branch}", 0, 0)
     merged = work.merge(snapshot_store.store, tip, members, ways=ways, **how)
     found = doubts_of(snapshot_store.store, members, merged)

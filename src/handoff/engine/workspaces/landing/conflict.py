@@ -11,7 +11,7 @@ from handoff.base.errors import Refused
 from handoff.base.files import make_folder, remove, write_atomic
 from handoff.base.markdown import bullets, number_of, one_line
 from handoff.engine.workspaces.landing.ways import memory_folder
-from handoff.git.landing.conflicts import BEFORE, ConflictFile, LaidOut, faults_of, remember
+from handoff.git.landing.conflicts import BEFORE, ConflictFile, LaidOut, faults_of, remember, settled_way
 from handoff.git.landing.doubts import Doubt
 from handoff.git.ownership.patterns import EXACT, written
 from handoff.git.plumbing import read_text
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from handoff.board.tasks.tasks import Task
     from handoff.engine.safety.snapshots import SnapshotStore
     from handoff.git.landing.members import Member
+    from handoff.git.landing.settle import Way
     from handoff.git.plumbing.snapshot_repo import SnapshotRepo
     from handoff.git.workspaces.workspaces import Workspace
 
@@ -61,7 +62,8 @@ def read(project: str, name: str) -> LaidOut | None:
     if not text:
         return None
     facts = json.loads(text)
-    return LaidOut(facts["commit"], tuple(ConflictFile(**one) for one in facts["files"]), tuple(facts["waiting"]))
+    files = tuple(ConflictFile(**one) for one in facts["files"])
+    return LaidOut(facts["commit"], files, tuple(facts["waiting"]), tuple(facts.get("parts", ())))
 
 
 def write_doubts(snapshot_store: SnapshotStore, name: str, doubts: Sequence[Doubt]) -> None:
@@ -154,6 +156,11 @@ def _made(store: SnapshotRepo, laid: LaidOut, commit: str) -> dict[str, bytes | 
         path: store.read(entry.sha) if entry is not None and entry.mode in (FILE, PROGRAM) else None
         for path, entry in entries.items()
     }
+
+
+def way_of(store: SnapshotRepo, laid: LaidOut, commit: str) -> Way:
+    """What a session made of the conflict, as a way to join: to see whose red it is when the files are settled so."""
+    return settled_way(store, laid.files, _made(store, laid, commit))
 
 
 def remember_settled(snapshot_store: SnapshotStore, laid: LaidOut, commit: str) -> None:

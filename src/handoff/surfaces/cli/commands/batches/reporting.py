@@ -58,6 +58,7 @@ def _data(found: BatchReport) -> dict[str, Any]:
             {"at": stamp(at), "task": task, "what": what, "words": words} for at, task, what, words in found.timeline
         ],
         **found.joining.as_data(),
+        "judged_by": found.judged_by,
         "races": [one._asdict() for one in found.races],
         "speedup": round(found.speedup, 2),
         "estimated_speedup": found.estimated_speedup,

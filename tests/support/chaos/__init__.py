@@ -1,0 +1,1 @@
+"""Chaos: random batches over the real verbs, judged against a model of their own."""
