@@ -292,17 +292,21 @@ class ChaosBatch:
     def _report(self, claim: Any, folder: str, written: typing.Iterable[str]) -> None:
         """Said, and said again where nobody heard whether it was believed."""
         name = claim.task.id
+        before: dict[str, bytes] = {}
         for _ in range(2):
+            before = read_files(folder) or before  # what landed unheard has taken its clone along
             done, error = self.act(lambda: report.finish(self.app, self._held(claim), summary=f"by {claim.session.id}"))
             if name in self.model.areas:
-                self.model.report(name, folder, written, killed=isinstance(error, Killed))
+                self.model.report(name, before, written, killed=isinstance(error, Killed))
+                if isinstance(error, Killed):
+                    self.model.believe(name, before, heard=False)
             if not isinstance(error, Killed):
                 break
             written = [path for path in written if os.path.exists(os.path.join(folder, path))]
         said = "believed" if error is None else f"refused: exit {error.exit_code}"
         Counter.seen[f"{claim.task.kind} {said}"] += 1
         if done is not None and done.outcome.task.state == "done" and name in self.model.areas:
-            self.model.believe(name, folder)
+            self.model.believe(name, before, heard=True)
         elif error is not None:
             self._tell(f"  {name}: {error.message.splitlines()[0][:150]}")
 

@@ -36,8 +36,8 @@ class Model:
         """Everything that was reported, believed or not."""
         self.unheard: list[Reported] = []
         """The same where the report was killed: it may lie in its clone alone."""
-        self.made: dict[str, Files] = {}
-        """Who was told that it is done, with all that lay in its area then."""
+        self.made: dict[str, list[Files]] = {}
+        """Who was told that it is done, with all that lay in its area then; and after it what was reported and nobody heard."""
         self.person: dict[str, list[bytes]] = {}
         """What the person committed, path by path."""
         self.dirty: Files = {}
@@ -48,14 +48,28 @@ class Model:
     def area_of(self, task: str) -> str:
         return self.areas[task]
 
-    def report(self, who: str, folder: str, written: Iterable[str], *, killed: bool) -> None:
-        here = read_files(folder)
+    def report(self, who: str, here: Files, written: Iterable[str], *, killed: bool) -> None:
         found = [Reported(who, path, here[path]) for path in written if path in here]
         (self.unheard if killed else self.reported).extend(found)
 
-    def believe(self, who: str, folder: str) -> None:
+    def believe(self, who: str, files: Files, *, heard: bool) -> None:
         area = self.area_of(who)
-        self.made[who] = {path: data for path, data in read_files(folder).items() if path.startswith(area)}
+        mine = {path: data for path, data in files.items() if path.startswith(area)}
+        self.made[who] = [mine] if heard else [*self.made.get(who, []), mine]
+
+    def standing(self, who: str, here: Files) -> Files | None:
+        """What of a session's work stands in the target: all that it reported at one moment, joined with the person's."""
+        return next((one for one in reversed(self.made.get(who, [])) if self._stands(one, here)), None)
+
+    def _stands(self, made: Files, here: Files) -> bool:
+        for path, data in made.items():
+            theirs = self.person.get(path, [])
+            if not theirs and here.get(path) != data and path not in self.mended:
+                return False
+            both = {line for one in (data, theirs[-1]) for line in _tokens(one)} if theirs else set()
+            if any(line not in here.get(path, b"") for line in both if not _is_older(line, theirs)):
+                return False
+        return True
 
     # --- what must be true ------------------------------------------------------------------------------------
 
@@ -87,15 +101,12 @@ class Model:
     def exactly_what_was_done_has_landed(self, world: World, landed: set[str]) -> None:
         """Files of the landed parts as they were reported, joined with the person's; nothing of anybody else."""
         here = read_files(world.repo)
-        for who in landed:
-            for path, data in self.made.get(who, {}).items():
-                theirs = self.person.get(path, [])
-                if not theirs and here.get(path) != data and path not in self.mended:
-                    raise Lost(f"{who} landed, but {path} is {here.get(path)!r} instead of {data!r}")
-                both = {line for one in (data, theirs[-1]) for line in _tokens(one)} if theirs else set()
-                if any(line not in here.get(path, b"") for line in both if not _is_older(line, theirs)):
-                    raise Lost(f"{path} of {who} and the person's do not both stand in {here.get(path)!r}")
-        mine = {blob(data) for who in landed for data in self.made.get(who, {}).values()}
+        stands = {who: self.standing(who, here) for who in landed if who in self.made}
+        for who, files in stands.items():
+            if files is None:
+                found = {path: here.get(path) for path in self.made[who][-1]}
+                raise Lost(f"{who} landed, but there is {found} instead of {self.made[who][-1]}")
+        mine = {blob(data) for files in stands.values() if files for data in files.values()}
         mine |= {blob(data) for versions in self.person.values() for data in versions}
         foreign = {blob(one.data): one for one in (*self.reported, *self.unheard) if blob(one.data) not in mine}
         for path, data in here.items():

@@ -42,13 +42,7 @@ def _who(one: ChaosBatch, part: str) -> str:
         return part
     here = read_files(one.world.repo)
     ran = [name for name in (f"{part}-1", f"{part}-2") if name in one.model.made]
-    there = [name for name in ran if _stands(one, name, here)]
-    if len({tuple(sorted(one.model.made[name].items())) for name in there}) != 1:
-        raise Lost(f"of the race for {part} there landed {there} of {ran}")
-    return there[0]
-
-
-def _stands(one: ChaosBatch, name: str, here: dict[str, bytes]) -> bool:
-    """Whether all that a session made stands there; what the person has changed too says nothing."""
-    mine = {path: data for path, data in one.model.made[name].items() if path not in one.model.person}
-    return all(here.get(path) == data for path, data in mine.items())
+    there = {name: files for name in ran if (files := one.model.standing(name, here)) is not None}
+    if len({tuple(sorted(files.items())) for files in there.values()}) != 1:
+        raise Lost(f"of the race for {part} there landed {sorted(there)} of {ran}")
+    return next(iter(there))

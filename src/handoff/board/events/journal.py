@@ -29,6 +29,12 @@ if TYPE_CHECKING:
 
 
 LIMIT = 1000
+CONFLICT_SEEN, CONFLICT_GONE = "conflict.seen", "conflict.gone"
+"""While sessions run: git cannot join what two of them have now, and can again."""
+PATH_ASKED = "path.asked"
+"""Another part needs a change in a file of this one."""
+HEARD = "session.heard"
+"""All that was said to a session until then stands in an answer that it got."""
 NEWEST = 1 << 62
 """The number no line ever has: everything stands before it."""
 
@@ -117,3 +123,20 @@ def of_batch(store: Store, *, key: int, seq: int = 0, limit: int = LIMIT) -> lis
 def event_of(*, body: str, **row: Any) -> Event:
     """The line that a row holds."""
     return Event(**row, body=texts.read(body, {}))
+
+
+def said_to(store: Store, *, key: int, unheard: bool = False) -> list[str]:
+    """What others' work means for whoever works on a task, in words: what still holds, or what it has not heard yet."""
+    found: dict[str, str] = {}
+    for event in of_task(store, key=key):
+        place, text = (
+            str(event.body.get("path", "")) + str(event.body.get("other", "")),
+            str(event.body.get("text", "")),
+        )
+        if event.kind == HEARD and unheard:
+            found.clear()
+        elif event.kind in (CONFLICT_SEEN, PATH_ASKED):
+            found[place if event.kind == CONFLICT_SEEN else text] = text
+        elif event.kind == CONFLICT_GONE and found.pop(place, None) is None and unheard:
+            found[place] = text
+    return [" ".join(text.split()) for text in found.values()]

@@ -17,7 +17,6 @@ from handoff.engine.home import home_config
 from handoff.engine.tasks import current
 from handoff.engine.tasks.manifests.fields import path_problem, plain_path
 from handoff.engine.workspaces import task_clones
-from handoff.engine.workspaces.baton import PATH_ASKED
 from handoff.git.ownership.ownership import Ownership
 from handoff.git.ownership.patterns import EXACT, written
 from handoff.git.workspaces.workspaces import write_workspace
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from handoff.engine.tasks.current import CurrentClaim
     from handoff.store.database import Store
 
-WANTED, GRANTED, ASKED = "path.wanted", "path.granted", PATH_ASKED
+WANTED, GRANTED, ASKED = "path.wanted", "path.granted", journal.PATH_ASKED
 _NEVER = (".git", ".handoff", ".worktreeinclude")  # what git, forges and handoff obey, in any folder and any case
 _MOST = 100_000
 

@@ -57,6 +57,8 @@ class News:
             return f"{body.get('what')} {end_sentence(reason)} {body.get('fix', '')}".rstrip()
         words = {
             "task.blocked": f"blocked: {reason}",
+            "conflict.seen": f"conflict with {body.get('other') or 'the branch'} in {body.get('path')}",
+            "conflict.gone": f"no conflict with {body.get('other') or 'the branch'} in {body.get('path')} any more",
             "race.won": f"{body.get('winner')} won the race: {reason}",
             "task.held": f"held until {body.get('until')}: {end_sentence(reason)} {body.get('fix', '')}",
             "gate.opened": f"waits for your answer: {str(body.get('question')).partition(chr(10))[0]}",

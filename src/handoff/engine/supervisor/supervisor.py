@@ -25,6 +25,7 @@ from handoff.engine.supervisor import watchdog as supervisor_watchdog
 from handoff.engine.supervisor.news import News
 from handoff.engine.supervisor.notifications import Teller
 from handoff.engine.tasks import search, spending
+from handoff.engine.tasks.splitting import live
 from handoff.engine.workspaces import publish, running
 from handoff.store.database import beside_others
 
@@ -153,10 +154,11 @@ class Supervisor:
         threading.Thread(target=self._keep_lease, name="lease", daemon=True).start()
         if home_config(self.app).text("git_remote"):
             threading.Thread(target=self._keep_published, name="publish", daemon=True).start()
+        project = self.worker_settings.project
+        threading.Thread(target=live.keep_watch, args=(self.app.settings, self._leaving, project), daemon=True).start()
         self.engine.register({phase_run.NAME: phase_run.runner(self.app.settings, self.worker_settings)})
         self.engine.launch()
         self._due = {"watchdog": self.app.clock.monotonic() + self.pace.watchdog}
-        project = self.worker_settings.project
         scope = f"for project {project}" if project else "for every project of this machine"
         self._tell(f"Supervisor {self.id} works with {', '.join(self.worker_settings.agents)} {scope}.")
 

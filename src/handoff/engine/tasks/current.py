@@ -6,6 +6,7 @@ import os
 
 from handoff.base.errors import Conflict, UserError
 from handoff.base.record import TYPE_CHECKING, Record
+from handoff.board.events import journal
 from handoff.board.sessions import leases, sessions
 from handoff.board.tasks import tasks
 from handoff.engine.fanout.paths import document
@@ -51,6 +52,7 @@ def find(app: App, *, task: str = "", project: str = "", session: str = "", fenc
                 f"The fence of session {local_claim.session} is not known here.",
                 "Give it: --fence N (claim printed it).",
             )
+        _hear(app, found, local_claim.session)
         return CurrentClaim(found, local_claim.fence, local_claim.session, local_claim.workspace)
     if not task:
         raise UserError(
@@ -61,6 +63,15 @@ def find(app: App, *, task: str = "", project: str = "", session: str = "", fenc
     if fence is not None:
         _refuse_stranger(found, fence, session)
     return CurrentClaim(found, fence, session)
+
+
+def _hear(app: App, task: Task, session: str) -> None:
+    """What others' work means for the caller is told once, with the answer to whatever it asked."""
+    told = journal.said_to(app.database, key=task.key, unheard=True) if not task.ended else []
+    if told:
+        app.notes.extend(told)
+        with app.database.transaction() as transaction:
+            journal.append(transaction, journal.HEARD, task=task, session=session)
 
 
 def _refuse_stranger(task: Task, fence: int | None, session: str) -> None:

@@ -120,17 +120,14 @@ def _before(app: App, task: Task) -> str:
     return bullets(lines)
 
 
-PATH_ASKED = "path.asked"
 COMMENTED = "comment.added"
-"""In the journal: another part needs a change in a file of this one."""
+"""In the journal: a person's word to a line of the work."""
 
 
 def _history(app: App, task: Task) -> str:
     lines = [_answered(answer) for answer in answers.of_task(app.database, key=task.key)] if task.key else []
     events = journal.of_task(app.database, key=task.key) if task.key else []
-    lines += [comments_in_words(events)]
-    if task.batch is not None:
-        lines += [one_line(str(event.body.get("text", ""))) for event in events if event.kind == PATH_ASKED]
+    lines += [comments_in_words(events), *(journal.said_to(app.database, key=task.key) if task.key else ())]
     if task.attempt > 1:
         lines.append(f"This is attempt {task.attempt} of {task.max_attempts}.")
     if task.reason and task.state in ("ready", "waiting", "running"):

@@ -91,7 +91,8 @@ def _bound(settings: Settings, verb: Callable[..., str]) -> Callable[..., str]:
     def call(*given: Any, **named: Any) -> str:
         app = App(CALLER.get(settings))
         try:
-            return verb(app, *given, **named)
+            said = verb(app, *given, **named)
+            return "\n\n".join([said, *app.notes])
         except HandoffError as error:
             raise ToolError(f"{error.message} {error.hint}".strip()) from None
         finally:

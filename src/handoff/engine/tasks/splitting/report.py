@@ -33,6 +33,8 @@ _TOLD = {
     "task.taken_back": "taken back what it does not own",
     "task.sent_back": "sent back",
     "race.won": "won",
+    "conflict.seen": "conflict",
+    "conflict.gone": "conflict gone",
     "session.out_of_scope": "trespass",
     "task.finished": "green",
     "task.blocked": "blocked",
@@ -234,7 +236,16 @@ def _line(event: Event) -> tuple[float, str, str, str]:
     body = event.body
     check = body.get("check") or {}
     outside = ", ".join(str(path) for path in list(body.get("outside", ()))[:5])
-    words = body.get("reason") or body.get("summary") or body.get("question") or outside or check.get("verdict") or ""
+    meets = f"{body['path']} with {body.get('other') or 'the branch'}" if event.kind.startswith("conflict.") else ""
+    words = (
+        meets
+        or body.get("reason")
+        or body.get("summary")
+        or body.get("question")
+        or outside
+        or check.get("verdict")
+        or ""
+    )
     if event.kind == "task.rejected":
         words = (
             f"changed what it does not own: {outside}"

@@ -1,0 +1,174 @@
+"""Conflicts while sessions still run: their clones' trees are merged in memory, two and two and with the branch, and told once."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from handoff.base.errors import HandoffError
+from handoff.base.ids import on_one_line
+from handoff.board.events import journal
+from handoff.board.events.journal import CONFLICT_GONE, CONFLICT_SEEN
+from handoff.board.tasks import races, states, tasks
+from handoff.engine.app import App
+from handoff.engine.safety.snapshots import keep
+from handoff.engine.workspaces import task_clones
+from handoff.engine.workspaces.landing.members import member_of, target_of
+from handoff.git.landing.merge import collisions, merge
+from handoff.git.plumbing.refs import head
+
+if TYPE_CHECKING:
+    import threading
+
+    from handoff.base.settings import Settings
+    from handoff.board.tasks.tasks import Task
+    from handoff.engine.safety.snapshots import SnapshotStore
+    from handoff.git.landing.members import Member
+
+LEAST_SECONDS, SHARE = 5.0, 50
+"""A look every five seconds, and at most a fiftieth of the time: the dearer one was, the later is the next."""
+_ROUNDS = 2
+"""Half-written work conflicts by chance: what stands in so many looks is told."""
+_MOST = 200
+
+
+class LiveConflict(NamedTuple):
+    """A file that a running task and another, or the branch (0), have changed so that git cannot join it."""
+
+    first: int
+    second: int
+    path: str
+
+
+class _AtWork(NamedTuple):
+    """A running task with what its clone holds now."""
+
+    task: Task
+    member: Member
+
+
+class LiveWatch:
+    """What was seen in the looks before; the rest is in the journal, so that the next supervisor goes on from there."""
+
+    def __init__(self, app: App, *, project: str = "") -> None:
+        self.app, self.project = app, project
+        self.rounds: dict[LiveConflict, int] = {}
+        self.told: dict[int, set[LiveConflict]] = {}
+        self._verdicts: dict[tuple[str, str], frozenset[str]] = {}
+        self._tips: set[str] = set()
+        self.merges = 0
+
+    def look(self) -> list[LiveConflict]:
+        """One look at all that run here; what is new and stands is told to both, what is gone too. Which conflicts there are now."""
+        working = self._at_work()
+        found = {one for some, store, tip in working for one in self._conflicts(some, store, tip)}
+        running = {one.task.key: one.task for some, _, _ in working for one in some}
+        self.rounds = {one: self.rounds.get(one, 0) + 1 for one in found}
+        for key, task in running.items():
+            self.told.setdefault(key, _told_before(self.app, task))
+        self.told = {key: told for key, told in self.told.items() if key in running}
+        for one in sorted(found):
+            if self.rounds[one] >= _ROUNDS and one not in self.told[one.first]:
+                self._tell(CONFLICT_SEEN, one, running)
+        for one in sorted({one for told in self.told.values() for one in told} - found):
+            if one.first in running and (one.second in running or not one.second):
+                self._tell(CONFLICT_GONE, one, running)
+        return sorted(found)
+
+    def _at_work(self) -> list[tuple[list[_AtWork], SnapshotStore, str]]:
+        """The running tasks of this machine that have clones, checkout by checkout, with the tip of the branch they are for."""
+        groups: dict[tuple[str, str], list[Task]] = {}
+        for task in tasks.listing(self.app.database, project=self.project, state=states.RUNNING):
+            if task.kind in (*tasks.PARTS, tasks.TASK) and task.held_host == self.app.settings.host:
+                groups.setdefault((task.project, task.workspace), []).append(task)
+        found = []
+        for some in groups.values():
+            clones = [(task, clone) for task in some if (clone := task_clones.of_task(self.app, task)) is not None]
+            if not clones:
+                continue
+            store = task_clones.snapshot_store_of_project(self.app, clones[0][0])
+            here = []
+            for task, clone in sorted(clones, key=lambda pair: pair[0].key):
+                with suppress(HandoffError, OSError):  # it is being made, or cannot be read now
+                    here.append(_AtWork(task, member_of(self.app, snapshot_store=store, workspace=clone)))
+            tip = target_of(self.app, store).tip(head(store.place.source).ref)
+            if tip not in self._tips and any(one.member.base != tip for one in here):
+                keep(self.app, store, "before comparing")  # the store owns all objects now
+            self._tips.add(tip)
+            found.append((here, store, tip))
+        return found
+
+    def _conflicts(self, some: list[_AtWork], snapshot_store: SnapshotStore, tip: str) -> list[LiveConflict]:
+        store, found = snapshot_store.store, []
+        for number, one in enumerate(some):
+            for other in some[number + 1 :]:
+                if self._rivals(one.task, other.task):
+                    continue
+                key = (one.member.commit, other.member.commit)
+                if key not in self._verdicts:
+                    self.merges += 1
+                    hard, _ = collisions(store, [one.member, other.member])
+                    self._verdicts[key] = frozenset(each.path for each in hard)
+                found += [LiveConflict(one.task.key, other.task.key, path) for path in self._verdicts[key]]
+            if tip and one.member.touches and tip != one.member.base:
+                key = (tip, one.member.commit)
+                if key not in self._verdicts:
+                    self.merges += 1
+                    joined = merge(store, tip, [one.member], moment=0)
+                    self._verdicts[key] = frozenset(each.path for each in joined.conflicts)
+                found += [LiveConflict(one.task.key, 0, path) for path in self._verdicts[key]]
+        return found[:_MOST]
+
+    def _rivals(self, one: Task, other: Task) -> bool:
+        """Who runs in one race does the same by design: only one of them lands."""
+        mine, theirs = races.part_of(self.app.database, one), races.part_of(self.app.database, other)
+        return mine is not None and theirs is not None and mine.key == theirs.key
+
+    def _tell(self, kind: str, one: LiveConflict, running: dict[int, Task]) -> None:
+        first, second = running[one.first], running.get(one.second)
+        path = on_one_line(one.path)
+        with self.app.database.transaction() as transaction:
+            for task, other in ((first, second), (second, first)) if second else ((first, None),):
+                if task is not None:
+                    body: dict[str, Any] = {
+                        "path": one.path,
+                        "key": other.key if other else 0,
+                        "other": other.label if other else "",
+                    }
+                    text = _words(kind, path, other.label if other else "")
+                    journal.append(transaction, kind, task=task, session=task.held_by or "", text=text, **body)
+        for key in {one.first, one.second} & self.told.keys():
+            (self.told[key].add if kind == CONFLICT_SEEN else self.told[key].discard)(one)
+
+
+def _words(kind: str, path: str, other: str) -> str:
+    whose = f"'{other}' has" if other else "the branch your work is for has"
+    if kind == CONFLICT_GONE:
+        return f"{path} joins again with what {whose.removesuffix(' has')} has there."
+    return (
+        f"{path}: {whose} changed the same lines meanwhile, and git cannot join the two. Finish your work; keep to your own lines"
+        " there if you can. It is settled when your work lands."
+    )
+
+
+def _told_before(app: App, task: Task) -> set[LiveConflict]:
+    """What the journal says was told about a task and is not gone."""
+    found: set[LiveConflict] = set()
+    for event in journal.of_task(app.database, key=task.key):
+        if event.kind in (CONFLICT_SEEN, CONFLICT_GONE):
+            other = int(event.body.get("key", 0))
+            first, second = (task.key, other) if not other or task.key < other else (other, task.key)
+            one = LiveConflict(first, second, str(event.body.get("path", "")))
+            (found.add if event.kind == CONFLICT_SEEN else found.discard)(one)
+    return found
+
+
+def keep_watch(settings: Settings, leaving: threading.Event, project: str) -> None:
+    """Look again and again until told to leave, on a thread of its own; whatever fails is tried again at the next look."""
+    app, wait = App(settings), LEAST_SECONDS
+    watch = LiveWatch(app, project=project)
+    while not leaving.wait(wait):
+        began = app.clock.monotonic()
+        with suppress(HandoffError, OSError):
+            watch.look()
+        wait = max(LEAST_SECONDS, SHARE * (app.clock.monotonic() - began))
