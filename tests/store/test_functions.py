@@ -11,7 +11,7 @@ from handoff.board.sessions.leases import ClaimLimits
 from handoff.board.sessions.sessions import SessionIdentity
 from handoff.board.tasks import batches, outcomes, tasks
 from handoff.board.tasks.batches import SubTask
-from handoff.store import functions
+from handoff.store.server import functions
 
 MOMENTS = (
     "seq", "at", "created_at", "changed_at", "started_at", "ended_at", "seen_at", "held_since", "lease_until", "busy_seconds",

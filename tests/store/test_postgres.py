@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
+import time
 
 import psycopg
 import pytest
@@ -50,18 +52,51 @@ def test_without_the_driver_the_error_says_what_to_install():
     assert done.stdout.strip().endswith("pip install 'handoff-relay[postgres]'"), done.stderr
 
 
-def test_a_lost_connection_is_an_error_once_and_then_a_new_connection(server):
-    database = server.open()
-    tasks.add(database, project="shop", id="before", brief="x")
-    with psycopg.connect(server.url, autocommit=True) as other:
+def end_connections(url):
+    with psycopg.connect(url, autocommit=True) as other:
         other.execute(
             "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
             "WHERE application_name = 'handoff' AND pid <> pg_backend_pid()"
         )
-    with pytest.raises(UserError, match="did not answer") as caught:
-        tasks.add(database, project="shop", id="after", brief="x")
-    assert "not written twice" in caught.value.hint
+
+
+def test_a_connection_that_was_lost_meanwhile_is_replaced_and_one_lost_at_work_is_an_error_once(server):
+    database = server.open()
+    tasks.add(database, project="shop", id="before", brief="x")
+    end_connections(server.url)
     assert tasks.add(database, project="shop", id="after", brief="x").generation == 1
+
+    def lose():
+        with database.transaction() as transaction:
+            end_connections(server.url)
+            transaction.query("list_pauses")
+
+    with pytest.raises(UserError, match="did not answer") as caught:
+        lose()
+    assert "not written twice" in caught.value.hint
+    assert tasks.add(database, project="shop", id="last", brief="x").generation == 1
+
+
+def test_many_threads_of_a_process_share_two_connections(server):
+    database = server.open()
+    seen: list[int] = []
+
+    def work(me):
+        mine = server.open()
+        for number in range(10):
+            tasks.add(mine, project="shop", id=f"task-{me}-{number}", brief="x")
+        mine.close()
+
+    threads = [threading.Thread(target=work, args=(me,)) for me in range(12)]
+    with psycopg.connect(server.url, autocommit=True) as other:
+        for thread in threads:
+            thread.start()
+        while any(thread.is_alive() for thread in threads):
+            row = other.execute("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'handoff'").fetchone()
+            seen.append(row[0] if row else 0)
+            time.sleep(0.01)
+    assert max(seen) <= 2
+    assert tasks.count(database) == 120
 
 
 def test_the_tables_live_in_their_own_schema(server):

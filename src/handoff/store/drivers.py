@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from handoff.base.errors import UserError
+from handoff.base.errors import PACKAGE, MissingPackage, UserError
 from handoff.base.record import TYPE_CHECKING
 from handoff.store.addresses import is_postgres
 
@@ -28,8 +28,15 @@ def open_database(url: str, *, clock: Clock) -> Database:
 
         return SqliteDatabase(url[len(_SQLITE_PREFIX) :], clock=clock)
     if is_postgres(url):
-        from handoff.store.postgres import PostgresDatabase
-
+        try:
+            from handoff.store.postgres import PostgresDatabase
+        except ImportError as missing:
+            if not str(missing.name).startswith("psycopg"):
+                raise
+            raise MissingPackage(
+                "HANDOFF_DATABASE_URL names a Postgres database, but its driver is not installed.",
+                f"{PACKAGE}[postgres]",
+            ) from missing
         return PostgresDatabase(url, clock=clock)
     shown = url.partition("://")[0] if "://" in url else url
     raise UserError(

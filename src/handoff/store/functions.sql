@@ -17,7 +17,7 @@ BEGIN
     IF (SELECT version FROM schema_version) IS DISTINCT FROM {version} THEN
         RAISE EXCEPTION 'another schema' USING ERRCODE = 'HA001';
     END IF;
-    PERFORM pg_advisory_xact_lock_shared(({line}::bigint << 40) + last_value) FROM event_seq_seq;
+    PERFORM pg_advisory_xact_lock_shared(({line}::bigint << 40) + CASE WHEN is_called THEN last_value ELSE 0 END) FROM event_seq_seq;
     RETURN extract(epoch FROM clock_timestamp())::float8 + :shift;
 END
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
-from handoff.base.errors import PACKAGE, Away, HandoffError, MissingPackage, UserError
-from handoff.store import addresses, functions, locks, migrate
+import psycopg
+from psycopg import errors
+
+from handoff.base.errors import Away, HandoffError, UserError
+from handoff.store import addresses, migrate
 from handoff.store.database import (
     PATIENCE_SECONDS,
     POSTGRES,
@@ -18,15 +22,8 @@ from handoff.store.database import (
     unfit,
     upgrade_conflict,
 )
-
-try:
-    import psycopg
-    from psycopg import errors
-    from psycopg.rows import dict_row
-except ImportError as missing:
-    raise MissingPackage(
-        "HANDOFF_DATABASE_URL names a Postgres database, but its driver is not installed.", f"{PACKAGE}[postgres]"
-    ) from missing
+from handoff.store.server import connections, functions, locks
+from handoff.store.server.connections import LOCK_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -34,21 +31,8 @@ if TYPE_CHECKING:
     from handoff.base.clock import Clock
     from handoff.store.database import Row
 
-CONNECT_SECONDS = 10
-LOCK_SECONDS = 30
 _IN_THE_WAY = (errors.DeadlockDetected, errors.SerializationFailure, errors.LockNotAvailable, errors.UndefinedFunction)
 _SHORTEST_LOOK, _LONGEST_LOOK = 0.005, 0.5
-_SETTINGS = (
-    # Every statement has its index. On a young database, without statistics, the planner would rather sort.
-    "SET enable_bitmapscan = off",
-    "SET jit = off",
-    f"SET search_path TO {locks.SCHEMA}",
-    f"SET lock_timeout = '{LOCK_SECONDS}s'",
-    # A client that died or froze in the middle must not hold the writer's place for ever.
-    "SET idle_in_transaction_session_timeout = '60s'",
-    "SET client_min_messages = warning",
-    "SET TIME ZONE 'UTC'",
-)
 # Words have their own tables: what they are made of is said by the index of words (board/events/words.py).
 _WORDS = tuple(
     statement
@@ -102,62 +86,56 @@ class PostgresDatabase:
         self._texts = Statements(POSTGRES)
         self._queries: dict[str, bytes] = {}
         self._functions: dict[str, bytes] = {}
-        self._connection = self._connect()
+        self._held: connections.Connection | None = None
+        self._lender = connections.lender(url)
+        self._lender.enter()
         try:
             found = self._found_version()
             migrate.refuse_newer(found, self._version, self.place)
             if found != self._version:
                 self._bring_up_to_date()
         except BaseException as error:
-            self._connection.close()
+            self.close()
             if isinstance(error, psycopg.Error):
                 raise self._explained(error) from error
             raise
+        finally:
+            self._give_back()
 
     # --- opening ------------------------------------------------------------------------------
 
-    def _connect(self) -> psycopg.Connection[Row]:
-        try:
-            connection = psycopg.connect(
-                self._url,
-                autocommit=True,
-                row_factory=dict_row,
-                connect_timeout=CONNECT_SECONDS,
-                application_name="handoff",
-                keepalives_idle=30,
-                keepalives_interval=10,
-                keepalives_count=3,
-            )
-            connection.execute("; ".join(_SETTINGS).encode())
-        except psycopg.ProgrammingError:  # its words quote parts of the address
-            raise UserError(
-                f"The database address {self.place} cannot be understood.",
-                "It looks like postgresql://user@host/name; in a password write / @ : ? and % as %2F %40 %3A %3F %25.",
-            ) from None
-        except psycopg.Error as error:
-            raise Away(
-                f"Cannot reach the database {self.place}: {self._words(error)}.",
-                "Check HANDOFF_DATABASE_URL and that the server runs, or unset it to use the local file.",
-            ) from error
-        return connection
+    @property
+    def connection(self) -> connections.Connection:
+        """The driver's own connection, for what must share a transaction; lent until the transaction ends."""
+        if self._held is None:
+            self._held = self._lender.take()
+        return self._held
+
+    def _give_back(self) -> None:
+        if self._held is not None:
+            held, self._held = self._held, None
+            self._lender.give_back(held)
 
     def weakness(self) -> str:
-        encrypted = self._connection.pgconn.ssl_in_use
-        return addresses.weakness(self._url, host=self._connection.info.host, encrypted=encrypted)
+        found = self.connection
+        encrypted, host = found.pgconn.ssl_in_use, found.info.host
+        self._give_back()
+        return addresses.weakness(self._url, host=host, encrypted=encrypted)
 
     def _words(self, error: Exception) -> str:
-        return addresses.redact(_first_line(error), self._url)
+        return connections.words(error, self._url)
 
     def _found_version(self) -> int:
         try:
-            row = self._connection.execute("SELECT version FROM schema_version").fetchone()
+            row = self.connection.execute(f"SELECT version FROM {locks.SCHEMA}.schema_version".encode()).fetchone()  # noqa: S608 - ours
         except (errors.UndefinedTable, errors.InvalidSchemaName):
             return 0
         return int(row["version"]) if row else 0
 
     def _bring_up_to_date(self) -> None:
-        connection = self._connection
+        connection = self.connection
         with connection.transaction():
+            connection.execute(connections.FOR_ONE.encode())
             # The first processes of a new database race for its schema; this lock outlives neither commit nor crash.
             connection.execute(f"SELECT pg_advisory_xact_lock({locks.BOARD}, 0)".encode())
             connection.execute(f"CREATE SCHEMA IF NOT EXISTS {locks.SCHEMA}".encode())
@@ -193,6 +171,7 @@ class PostgresDatabase:
             "line": locks.LINE,
             "schema": locks.SCHEMA,
             "version": self._version,
+            "patience": f"{LOCK_SECONDS}s",
         }
         for function in functions.load(self._version).values():
             connection.execute(functions.create_words(function, self._texts, numbers).encode())
@@ -204,13 +183,15 @@ class PostgresDatabase:
 
     def begin(self, *, write: bool, scopes: Sequence[str] | None = None) -> PostgresTransaction:
         """All locks of a writer that are not rows, in one message and in one order for all."""
-        if self._connection.closed:
-            self._connection = self._connect()
         self._later.clear()
         deadline = self.clock.monotonic() + PATIENCE_SECONDS
         while True:
             try:
-                facts = self._last_row(locks.begin_writing(scopes) if write else locks.READ)
+                settings = connections.FOR_ONE if connections.is_pooled(self.connection) else ""
+                begin = (
+                    locks.begin_writing(scopes, settings=settings) if write else locks.begin_reading(settings=settings)
+                )
+                facts = self._last_row(begin)
                 break
             except (errors.LockNotAvailable, errors.DeadlockDetected) as error:
                 self.rollback()
@@ -226,7 +207,8 @@ class PostgresDatabase:
 
     def commit(self) -> None:
         try:
-            self._send(lambda: self._connection.execute("COMMIT"))
+            self._send(lambda: self.connection.execute("COMMIT"))
+            self._give_back()
         except psycopg.Error as error:
             self.rollback()
             raise self._explained(error) from error
@@ -236,19 +218,20 @@ class PostgresDatabase:
 
     def rollback(self) -> None:
         self._later.clear()
-        if not self._connection.closed:
+        if self._held is not None and not self._held.closed:
             try:
-                self._connection.execute("ROLLBACK")
+                self._held.execute("ROLLBACK")
             except psycopg.Error:  # the server rolls back what it no longer hears of
-                self._connection.close()
+                self._held.close()
+        self._give_back()
 
     def run(self, name: str, values: Mapping[str, Any]) -> Any:
         """One named query."""
-        return self._run(lambda: self._connection.execute(self._text(name), values))
+        return self._run(lambda: self.connection.execute(self._text(name), values))
 
     def run_many(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
         """One named query for each of the rows."""
-        self._run(lambda: self._connection.cursor().executemany(self._text(name), rows))
+        self._run(lambda: self.connection.cursor().executemany(self._text(name), rows))
 
     def run_later(self, name: str, values: Mapping[str, Any]) -> None:
         """One named query whose answer nobody reads: it goes with the next message, which saves a journey to the server."""
@@ -263,9 +246,9 @@ class PostgresDatabase:
         if not self._later:
             return act()
         later, self._later = self._later, []
-        with self._connection.pipeline():
+        with nullcontext() if connections.is_pooled(self.connection) else self.connection.pipeline():
             for text, values in later:
-                self._connection.execute(text, values)
+                self.connection.execute(text, values)
             return act()
 
     def _run(self, act: Callable[[], Any]) -> Any:
@@ -277,7 +260,7 @@ class PostgresDatabase:
             raise self._explained(error) from error
 
     def _last_row(self, statements: bytes) -> Row | None:
-        cursor = self._connection.execute(statements)
+        cursor = self.connection.execute(statements)
         while cursor.nextset():
             pass
         return cursor.fetchone()
@@ -310,21 +293,21 @@ class PostgresDatabase:
         return error
 
     def at_once(self, name: str, /, *, scopes: Sequence[str] = (), **values: Any) -> list[Row] | None:
-        if self._connection.closed:
-            self._connection = self._connect()
         if not self._functions:
             known = functions.load(self._version)
             self._functions = {name: functions.call_words(function, locks.SCHEMA) for name, function in known.items()}
         taken = locks.locks_of(scopes)
         values.update(numbers=list(taken), whole=[not mode for mode in taken.values()], shift=self.shift)
         try:
-            return self._connection.execute(self._functions[name], values).fetchall()
+            return self.connection.execute(self._functions[name], values).fetchall()
         except (psycopg.DataError, UnicodeEncodeError) as error:
             raise unfit(error) from error
         except psycopg.Error as error:
             if error.sqlstate == functions.STEP_BY_STEP or isinstance(error, _IN_THE_WAY):
                 return None
             raise self._explained(error) from error
+        finally:
+            self._give_back()
 
     def settled(self) -> int:
         """Writers side by side end in any order: behind the first line one of them may still write, nothing is settled."""
@@ -354,24 +337,20 @@ class PostgresDatabase:
 
     def _look(self, statements: bytes) -> int:
         """The least number that the statements give."""
-        if self._connection.closed:
-            self._connection = self._connect()
         try:
-            cursor = self._connection.execute(statements)
+            cursor = self.connection.execute(statements)
             found = [cursor.fetchone()]
             while cursor.nextset():
                 found.append(cursor.fetchone())
         except psycopg.Error as error:
             raise self._explained(error) from error
+        finally:
+            self._give_back()
         return min(int(row["line"]) for row in found if row and row["line"] is not None)
 
-    @property
-    def connection(self) -> Any:
-        """The driver's own connection, for what must share a transaction."""
-        return self._connection
-
     def close(self) -> None:
-        self._connection.close()
+        self.rollback()
+        self._lender.leave()
 
 
 def in_postgres_words(statement: str) -> bytes:
@@ -379,7 +358,3 @@ def in_postgres_words(statement: str) -> bytes:
     text = re.sub(r"/\* postgres: (.*?) \*/", r"\1", statement)
     text = text.replace("INTEGER PRIMARY KEY AUTOINCREMENT", "BIGINT GENERATED BY DEFAULT AS IDENTITY PRIMARY KEY")
     return re.sub(r"(?<!:):([a-z_]+)", r"%(\1)s", text.replace("%", "%%")).encode()
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")

@@ -42,6 +42,7 @@ Away = sa.exc.DBAPIError
 POLL_SECONDS = 1.0
 _SQLITE = "sqlite:///"
 _WITH_SUBSEC = (3, 42, 0)
+_TURN_SECONDS = 3600.0
 _AWAY_PAUSE = 0.5
 _AT_ONCE = 1000
 _RECOVERIES = 1_000_000  # a restart is no fault of the phase
@@ -114,6 +115,7 @@ class Durable:
             "serializer": dbos.DBOSPortableJSONSerializer(),
             "log_level": "WARNING",
             "enable_otlp": False,
+            "use_listen_notify": False,  # behind a pooler nobody would hear it, and nothing here waits for a message
         }
         self._dbos = dbos.DBOS(config=config)
         self._client: dbos.DBOSClient | None = None
@@ -248,10 +250,15 @@ class _Engine:
             place = sa.make_url(url).set(drivername="postgresql+psycopg")
             self.plain = sa.create_engine(
                 place,
-                pool_size=10,
-                max_overflow=40,
+                pool_size=1,  # each of its statements is short: runs take turns
+                max_overflow=1,  # while it makes its tables it holds a lock on one and works on another
+                pool_timeout=_TURN_SECONDS,
                 pool_pre_ping=True,
-                connect_args={"application_name": "handoff-supervisor", "connect_timeout": 10},
+                connect_args={
+                    "application_name": "handoff-supervisor",
+                    "connect_timeout": 10,
+                    "prepare_threshold": None,
+                },
             )
             sa.event.listen(self.plain, "do_connect", _connect_patiently)
             self._ours = sa.create_engine(
@@ -271,6 +278,8 @@ class _Engine:
             yield
         finally:
             self._migrating = False
+            if isinstance(self.plain.pool, pool.QueuePool):
+                self.plain.pool._max_overflow = 0  # noqa: SLF001 - there is no other way to change a pool that is in use
 
     @contextmanager
     def joined(self, transaction: Transaction) -> Iterator[sa.Connection]:

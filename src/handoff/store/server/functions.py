@@ -52,7 +52,8 @@ def create_words(function: Function, queries: Mapping[str, str], numbers: Mappin
     takes = ", ".join(f"v_{word} {kind}" for word, kind in function.takes)
     return (
         f"CREATE OR REPLACE FUNCTION {function.name}({takes}) RETURNS {function.gives} LANGUAGE plpgsql"
-        f" SET search_path = {numbers['schema']} SET plan_cache_mode = force_generic_plan AS"
+        f" SET search_path = {numbers['schema']} SET plan_cache_mode = force_generic_plan"
+        f" SET lock_timeout = '{numbers['patience']}' AS"
         f" $body$\n#variable_conflict use_column\n{body}\n$body$"
     )
 
