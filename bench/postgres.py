@@ -7,10 +7,15 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import venv
 
 from bench.hosts import postgres
 from bench.relay import OPERATIONS, QUICK, Team
+from handoff.base.clock import SystemClock
+from handoff.board.tasks import batches
+from handoff.board.tasks.batches import SubTask
+from handoff.store.drivers import open_database
 
 Row = tuple[str, str, str]
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -40,8 +45,19 @@ def rows() -> list[Row]:
             for team in teams.values():
                 team.close()
             found += [_row(best, processes, operation) for operation in OPERATIONS]
+        found.append(("a batch of 10,000 parts is opened", f"{_large_batch(server()):.1f} s", "-"))
         subprocess.run(["git", "-C", ROOT, "worktree", "prune"], check=False)
     return found
+
+
+def _large_batch(url: str) -> float:
+    database = open_database(url, clock=SystemClock())
+    parts = [SubTask(id=f"part-{number}", brief="Do it.") for number in range(10_000)]
+    began = time.perf_counter()
+    batches.open_batch(database, project="bench", id="large", sub_tasks=parts, fan_in=SubTask(id="join", brief="x"))
+    took = time.perf_counter() - began
+    database.close()
+    return took
 
 
 def _row(best: dict[tuple[str, str], float], processes: int, operation: str) -> Row:
