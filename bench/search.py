@@ -1,4 +1,4 @@
-"""Search and pages over a journal of a million lines, and what a line costs whoever writes it."""
+"""Search and pages over a journal of a million lines."""
 
 from __future__ import annotations
 

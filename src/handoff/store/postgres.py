@@ -33,13 +33,14 @@ if TYPE_CHECKING:
 
 _IN_THE_WAY = (errors.DeadlockDetected, errors.SerializationFailure, errors.LockNotAvailable, errors.UndefinedFunction)
 _SHORTEST_LOOK, _LONGEST_LOOK = 0.005, 0.5
-# Words have their own tables: what they are made of is said by the index of words (board/events/words.py).
+# Words have their own tables: what they are made of is said by the index of words (board/events/words.py). Nobody waits for
+# them to be written, so they go into the index at once: a list of those still to come would be read by every search.
 _WORDS = tuple(
     statement
     for table, key in (("event_words", "seq"), ("transcript_words", "key"))
     for statement in (
         f"CREATE TABLE IF NOT EXISTS {table} ({key} BIGINT PRIMARY KEY, words tsvector NOT NULL)",
-        f"CREATE INDEX IF NOT EXISTS {table}_found ON {table} USING gin (words)",
+        f"CREATE INDEX IF NOT EXISTS {table}_found ON {table} USING gin (words) WITH (fastupdate = off)",
     )
 )
 

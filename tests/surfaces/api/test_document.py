@@ -7,14 +7,13 @@ import asyncio
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, given, settings
-from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from handoff.base.settings import from_environment
 from handoff.board import gates, tokens
 from handoff.board.tasks import tasks
 from handoff.engine.app import App
-from handoff.surfaces.api import mount, routes
+from handoff.surfaces.api import routes
 from handoff.surfaces.api.server import Api, ApiLimits
 from handoff.surfaces.api.stream import Feed
 
@@ -95,17 +94,3 @@ def test_a_busy_stream_ends_with_its_token(served):
 
     assert asyncio.run(asyncio.wait_for(follow(), 30)) > 1
     app.close()
-
-
-def test_a_port_with_pages_of_its_own_has_the_api_and_the_answers_by_code_beside_them(served):
-    chosen, headers = served
-    client = TestClient(Starlette(routes=mount.routes(chosen)))
-    assert client.get(f"{routes.PREFIX}/tasks", headers=headers).json()["items"][0]["project"] == "shop"
-    assert client.get(f"{routes.PREFIX}/nowhere", headers=headers).headers["content-type"] == "application/problem+json"
-    app = App(chosen)
-    (waiting,) = gates.listing(app.database)
-    assert "May I?" in client.get(f"/gates?code={waiting.gate.code}").text
-    assert client.post("/gates", data={"code": waiting.gate.code, "answer": "yes"}).status_code == 200
-    assert gates.listing(app.database) == []
-    app.close()
-    assert all(path.startswith(mount.PATHS) for path in (f"{routes.PREFIX}/tasks", "/gates"))

@@ -18,7 +18,7 @@ from handoff.engine.sessions import endpoints
 from handoff.surfaces.api import routes, shapes
 from handoff.surfaces.api.reading import ApiRequest, NotThere
 from handoff.surfaces.api.stream import Feed
-from handoff.surfaces.http.bodies import read_json
+from handoff.surfaces.http.bodies import Gone, read_json
 
 if TYPE_CHECKING:
     from typing import Any
@@ -76,6 +76,8 @@ class Api:
         request = Request(scope)
         try:
             answer = await self._answer(request, receive)
+        except Gone:
+            return
         except Problem as problem:
             answer = problem.response
         except HandoffError as error:

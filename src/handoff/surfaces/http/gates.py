@@ -18,7 +18,7 @@ from handoff.base.record import TYPE_CHECKING
 from handoff.engine.app import App
 from handoff.engine.sessions.endpoints import GATES
 from handoff.engine.tasks import admin
-from handoff.surfaces.http.bodies import TOO_LARGE, read_body
+from handoff.surfaces.http.bodies import TOO_LARGE, Gone, read_body
 
 if TYPE_CHECKING:
     from typing import Any
@@ -55,7 +55,10 @@ class Answers:
             return await self._slowly(status, HTMLResponse(said, status, _HEADERS))
         if request.method != "POST":
             return PlainTextResponse("Only GET and POST.\n", 405, {"allow": "GET, POST"})
-        wrong, body = await read_body(receive, most=MOST_BYTES)
+        try:
+            wrong, body = await read_body(receive, most=MOST_BYTES)
+        except Gone:
+            return PlainTextResponse("", _CONFUSED)  # nobody hears it
         if wrong:
             words = f"At most {MOST_BYTES} bytes.\n" if wrong == TOO_LARGE else "Nested too deep.\n"
             return PlainTextResponse(words, wrong)
