@@ -237,7 +237,7 @@ class Dying:
             yield DyingTransaction(transaction, self)
         self.step()
 
-    def at_once(self, name, **values):
+    def at_once(self, name, values, **scopes):
         """Step by step, so that there are steps to die at."""
 
     def step(self):
@@ -249,7 +249,7 @@ class DyingTransaction:
     def __init__(self, inner, store):
         self.inner, self.store = inner, store
 
-    def at_once(self, name, **values):
+    def at_once(self, name, values, **scopes):
         """As above."""
 
     @contextmanager

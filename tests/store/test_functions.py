@@ -25,7 +25,7 @@ class StepByStep:
     def __init__(self, database):
         self.transaction, self.settled = database.transaction, database.settled
 
-    def at_once(self, name, **values):
+    def at_once(self, name, values, **scopes):
         """Never."""
 
 
@@ -102,9 +102,11 @@ def test_what_is_not_plain_is_left_to_the_board_and_nothing_is_changed(server):
     claim = leases.claim(database, key=task.key, who=SessionIdentity("one"))
     said = {"key": task.key, "result": "", "evidence": "{}", "session": "", "body": "{}"}
     before = _rows(database)
-    assert database.at_once("finish_at_once", **said, fence=claim.fence) is None, "somebody waits for it"
-    assert database.at_once("finish_at_once", **said, fence=claim.fence + 1) is None, "it is somebody else's"
-    assert database.at_once("renew_at_once", key=task.key, fence=9, lease_seconds=0.0) == []
+    assert database.at_once("finish_at_once", lambda: {**said, "fence": claim.fence}) is None, "somebody waits for it"
+    assert database.at_once("finish_at_once", lambda: {**said, "fence": claim.fence + 1}) is None, (
+        "it is somebody else's"
+    )
+    assert database.at_once("renew_at_once", lambda: {"key": task.key, "fence": 9, "lease_seconds": 0.0}) == []
     assert _rows(database) == before
     with pytest.raises(Conflict):
         outcomes.finish(database, key=task.key, fence=claim.fence + 1)

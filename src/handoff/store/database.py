@@ -48,7 +48,9 @@ if TYPE_CHECKING:
         def settled(self) -> int:
             """As `Database.settled`."""
 
-        def at_once(self, name: str, /, *, scopes: Sequence[str] = (), **values: Any) -> list[Row] | None:
+        def at_once(
+            self, name: str, values: Callable[[], dict[str, Any]], /, *, scopes: Sequence[str] = ()
+        ) -> list[Row] | None:
             """Never: the transaction has begun."""
 
         def require_alone(self) -> None:
@@ -63,7 +65,9 @@ if TYPE_CHECKING:
 
         def settled(self) -> int: ...
 
-        def at_once(self, name: str, /, *, scopes: Sequence[str] = (), **values: Any) -> list[Row] | None: ...
+        def at_once(
+            self, name: str, values: Callable[[], dict[str, Any]], /, *, scopes: Sequence[str] = ()
+        ) -> list[Row] | None: ...
 
     class Database(Protocol):
         """An open database. It belongs to the thread that opened it; several threads open several."""
@@ -85,8 +89,12 @@ if TYPE_CHECKING:
         def settled(self) -> int:
             """The line of the journal up to which no other can appear any more: writers side by side end in any order."""
 
-        def at_once(self, name: str, /, *, scopes: Sequence[str] = (), **values: Any) -> list[Row] | None:
-            """A whole verb in one journey to the server (functions.sql); None where it must go step by step."""
+        def at_once(
+            self, name: str, values: Callable[[], dict[str, Any]], /, *, scopes: Sequence[str] = ()
+        ) -> list[Row] | None:
+            """A whole verb in one journey to the server (functions.sql); None where it must go step by step.
+
+            What it takes is made only where there is such a journey."""
 
         def change_mark(self) -> int:
             """A number that changes when another process has committed something."""
@@ -132,7 +140,9 @@ class _Alone:
     def settled(self) -> int:
         return self._store.settled()
 
-    def at_once(self, name: str, /, *, scopes: Sequence[str] = (), **values: Any) -> list[Row] | None:
+    def at_once(
+        self, name: str, values: Callable[[], dict[str, Any]], /, *, scopes: Sequence[str] = ()
+    ) -> list[Row] | None:
         """Never: it is for who works beside others."""
 
 
@@ -218,7 +228,9 @@ class OpenTransaction:
         assert alone, "ask the database before the transaction"  # noqa: S101 - our own misuse
         return EVERY_LINE
 
-    def at_once(self, name: str, /, *, scopes: Sequence[str] = (), **values: Any) -> list[Row] | None:
+    def at_once(
+        self, name: str, values: Callable[[], dict[str, Any]], /, *, scopes: Sequence[str] = ()
+    ) -> list[Row] | None:
         """Never: the transaction has begun."""
 
     def __enter__(self) -> Self:

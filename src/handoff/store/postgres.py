@@ -293,14 +293,21 @@ class PostgresDatabase:
             )
         return error
 
-    def at_once(self, name: str, /, *, scopes: Sequence[str] = (), **values: Any) -> list[Row] | None:
+    def at_once(
+        self, name: str, values: Callable[[], dict[str, Any]], /, *, scopes: Sequence[str] = ()
+    ) -> list[Row] | None:
         if not self._functions:
             known = functions.load(self._version)
             self._functions = {name: functions.call_words(function, locks.SCHEMA) for name, function in known.items()}
         taken = locks.locks_of(scopes)
-        values.update(numbers=list(taken), whole=[not mode for mode in taken.values()], shift=self.shift)
+        said = {
+            **values(),
+            "numbers": list(taken),
+            "whole": [not mode for mode in taken.values()],
+            "shift": self.shift,
+        }
         try:
-            return self.connection.execute(self._functions[name], values).fetchall()
+            return self.connection.execute(self._functions[name], said).fetchall()
         except (psycopg.DataError, UnicodeEncodeError) as error:
             raise unfit(error) from error
         except psycopg.Error as error:

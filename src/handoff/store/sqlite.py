@@ -295,7 +295,9 @@ class SqliteDatabase:
             return UserError(f"{self.place} is damaged or not a SQLite database: {text}.", way_back(self.place))
         return error
 
-    def at_once(self, name: str, /, *, scopes: Sequence[str] = (), **values: Any) -> list[Row] | None:
+    def at_once(
+        self, name: str, values: Callable[[], dict[str, Any]], /, *, scopes: Sequence[str] = ()
+    ) -> list[Row] | None:
         """Never: there is no journey to save."""
 
     def settled(self) -> int:

@@ -43,8 +43,9 @@ class Claim(Record):
 
 def scopes_of(who: SessionIdentity, *, project: str = "", limits: ClaimLimits | None = None) -> tuple[str, ...]:
     """What a claim must have to itself: its session, and each scope that has a limit; everything else is rows."""
-    limits = limits or ClaimLimits()
     scopes = [f"session:{who.id}"]
+    if limits is None:
+        return tuple(scopes)
     for kind, name, limit in (
         ("machine", who.host, limits.machine),
         ("project", project, limits.project),
@@ -72,7 +73,9 @@ def claim_next(
     _check_length(lease_seconds)
     scopes = scopes_of(who, project=project, limits=limits)
     wanted = _wanted(who, project=project, role=role, limits=limits)
-    rows = store.at_once("claim_at_once", scopes=scopes, **wanted, **_at_once(who), lease_seconds=float(lease_seconds))
+    rows = store.at_once(
+        "claim_at_once", lambda: {**wanted, **_at_once(who), "lease_seconds": float(lease_seconds)}, scopes=scopes
+    )
     if rows:
         return _taken_at_once(rows[0], who)
     with store.transaction(scopes=scopes) as transaction:
@@ -143,7 +146,8 @@ def heartbeat(store: Store, *, key: int, fence: int, lease_seconds: float = 0.0)
     """A sign of life renews the lease. A session that was thought dead gets its task back if nobody took it."""
     if lease_seconds != 0:  # 0 keeps the length it has
         _check_length(lease_seconds)
-    rows = store.at_once("renew_at_once", key=key, fence=fence, lease_seconds=float(lease_seconds))
+    said = {"key": key, "fence": fence, "lease_seconds": float(lease_seconds)}
+    rows = store.at_once("renew_at_once", lambda: said)
     if rows:
         return Task(**rows[0])
     with store.transaction(scopes=()) as transaction:

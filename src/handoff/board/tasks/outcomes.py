@@ -44,8 +44,8 @@ def finish(
     texts.check(summary, "summary")
     values: dict[str, Any] = {"key": key, "result": summary, "evidence": texts.write(dict(evidence or {}))}
     if fence is not None:
-        said = {"session": session, "body": texts.write({"summary": summary})}
-        rows = store.at_once("finish_at_once", **values, fence=fence, **said)
+        said = {**values, "fence": fence, "session": session}
+        rows = store.at_once("finish_at_once", lambda: {**said, "body": texts.write({"summary": summary})})
         if rows:
             return Outcome(Task(**rows[0]))
     with store.transaction(scopes=None if fence is None else ()) as transaction:
