@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+
 import pytest
 
 import script_packages
@@ -198,15 +201,33 @@ def test_what_agents_write_is_shown_and_never_run(quiet, browser):
     app = App(Settings(quiet.environment, quiet.home, "", "handoff", quiet.repo.path))
     for number, text in enumerate(PAYLOADS):
         task = tasks.add(app.database, project="shop", id=f"x-{number}", title=text, brief=text)
-        claim(app.database, key=task.key, who=SessionIdentity(f"s-{number}", project="shop", agent=text))
+        claim(app.database, key=task.key, who=SessionIdentity(f"s-{number}", project="shop", agent="claude"))
+        place = os.path.join(quiet.home, "shop", "sessions", f"s-{number}")
+        os.makedirs(place)
+        with open(os.path.join(place, "events.jsonl"), "w", encoding="utf-8") as file:
+            file.write(
+                json.dumps({"type": "assistant", "message": {"content": [{"type": "text", "text": text}]}}) + "\n"
+            )
+        quiet.repo.write(text.replace("/", "_")[:200], text)
         if number % 2:
             outcomes.block(app.database, key=task.key, fence=1, reason=text)
         else:
             gates.ask(app.database, key=task.key, fence=1, question=f"{text}\n{text}", subject=text)
     app.close()
+    quiet.cli("task", "add", "names", "Name the files.", "--owns", "**")
+    quiet.cli("task", "claim", "names", "--session", "names")
+    quiet.repo.git("add", "-N", ".")
     page = browser.visit(quiet)
     page.add_init_script("window.hits = 0; window.hit = () => { window.hits += 1 }")
-    for path in ("/", "/board", "/journal", "/journal?q=script", "/task/shop/x-0", "/task/shop/x-1", "/diff/shop/x-1"):
+    for path in (
+        "/",
+        "/board",
+        "/journal",
+        "/journal?q=script",
+        "/task/shop/x-0",
+        "/task/shop/x-1",
+        "/diff/shop/names",
+    ):
         page.goto(f"{quiet.url}{path}")
         browser.see(page, "text=x-1" if path == "/" else "main")
         page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true })")
