@@ -154,7 +154,7 @@ class Chromium:
         """Wait until each is there; if one never comes, say what was seen instead."""
         for one in selectors:
             try:
-                page.wait_for_selector(one, timeout=PATIENCE * 500)
+                page.wait_for_selector(one, timeout=PATIENCE * 1000)
             except self.Missing as missing:
                 raise AssertionError(f"never seen: {one}\n{page.inner_text('body')}") from missing
 
