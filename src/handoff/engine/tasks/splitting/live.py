@@ -55,13 +55,15 @@ class LiveWatch:
         self.rounds: dict[LiveConflict, int] = {}
         self.told: dict[int, set[LiveConflict]] = {}
         self._verdicts: dict[tuple[str, str], frozenset[str]] = {}
-        self._tips: set[str] = set()
+        self._tips: dict[str, str] = {}
         self.merges = 0
 
     def look(self) -> list[LiveConflict]:
         """One look at all that run here; what is new and stands is told to both, what is gone too. Which conflicts there are now."""
         working = self._at_work()
         found = {one for some, store, tip in working for one in self._conflicts(some, store, tip)}
+        now = {one.member.commit for some, _, _ in working for one in some}
+        self._verdicts = {pair: paths for pair, paths in self._verdicts.items() if pair[1] in now}
         running = {one.task.key: one.task for some, _, _ in working for one in some}
         self.rounds = {one: self.rounds.get(one, 0) + 1 for one in found}
         for key, task in running.items():
@@ -92,9 +94,9 @@ class LiveWatch:
                 with suppress(HandoffError, OSError):  # it is being made, or cannot be read now
                     here.append(_AtWork(task, member_of(self.app, snapshot_store=store, workspace=clone)))
             tip = target_of(self.app, store).tip(head(store.place.source).ref)
-            if tip not in self._tips and any(one.member.base != tip for one in here):
+            if tip != self._tips.get(store.place.source.top) and any(one.member.base != tip for one in here):
                 keep(self.app, store, "before comparing")  # the store owns all objects now
-            self._tips.add(tip)
+            self._tips[store.place.source.top] = tip
             found.append((here, store, tip))
         return found
 
