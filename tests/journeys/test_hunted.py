@@ -8,6 +8,7 @@ import pytest
 
 from hunt.machine import Machine
 from relay import manifest
+from sandbox import Cli, Repo
 from scripts import handoff, write_script
 
 DONE = {"run": handoff("task", "done", "--summary", "made")}
@@ -49,6 +50,17 @@ def test_a_fan_in_reported_in_the_checkout_is_done_when_its_parts_are_on_the_bra
     repo.commit("edited")
     cli("task", "done", "--session", "me")
     assert {task["state"] for task in cli("task", "list", "--all", "--json").json["tasks"]} == {"done"}
+
+
+def test_a_fan_in_whose_checkout_was_moved_away_is_not_done_by_a_word_from_elsewhere(cli, repo, work, tmp_path):
+    for part in ("form", "api"):
+        work(part, {"write": f"src/{part}/made.txt", "text": f"by {part}"}, DONE)
+    os.rename(repo.path, f"{repo.path}-moved")
+    other = Repo.create(str(tmp_path / "other"))
+    said = Cli(other.path)("task", "done", "login-join", "--project", "repo", code=3)
+    assert "is not there" in said.err
+    there = Cli(f"{repo.path}-moved")
+    assert "login-form-1" in there("task", "done", "login-join", code=3).err
 
 
 def test_a_part_that_was_landed_half_made_counts_as_landed_only_with_the_rest_of_its_work(cli, repo, work):

@@ -195,8 +195,8 @@ def _put_branch(app: App, snapshot_store: SnapshotStore, workspace: Workspace, c
 
 def not_landed(app: App, task: Task) -> list[str]:
     """The finished parts of a fan-in whose work, made in clones, is not on the branch the person has checked out."""
-    if find_top(task.workspace) is None:
-        return []
+    if find_top(task.workspace) is None:  # moved or gone: then nobody can say that anything of it is on a branch
+        return [task_clones.work_name(one) for one in task_clones.parts(app, task) if loads(one.evidence).get("commit")]
     snapshot_store = task_clones.snapshot_store_of_project(app, task)
     if not snapshot_store.store.exists:
         return []

@@ -112,6 +112,12 @@ def refuse_not_landed(app: App, task: Task) -> None:
     names = task_work.not_landed(app, task)
     if names:
         program = app.settings.program
+        if find_top(task.workspace) is None:
+            raise Refused(
+                f"'{task.label}' is not done: its checkout {task.workspace} is not there, and work of its parts is on branches:"
+                f" {', '.join(names[:_SHOWN])}",
+                f"If it was moved, report it in its new folder: {program} task done {task.label}",
+            )
         raise Refused(
             f"'{task.label}' is not done: work of its parts is not on the branch yet: {', '.join(names[:_SHOWN])}",
             f"Bring it in: {program} land {' '.join(names)}. Or go without: {program} cancel {task.label}",
