@@ -31,7 +31,6 @@ FIRST = {
         "work": "start agents on what is ready",
         "batch": "split work over agents that own different files",
         "flow": "plan, red, green, refactor: each step checked",
-        "session": "one agent on one task: start, log, stop",
     },
     "Keep in order": {
         "safe-commit PATH": "commit only your own paths",
