@@ -88,7 +88,7 @@ class Model:
 
     def the_persons_own_is_theirs(self, world: World) -> None:
         """What the person committed is in the history of their branch; what they did not commit lies there untouched."""
-        held = world.on_target()
+        held = world.on_branch(world.head())
         for path, versions in self.person.items():
             for data in versions:
                 if blob(data) not in held:

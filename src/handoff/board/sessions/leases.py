@@ -180,6 +180,13 @@ def release(store: Store, *, key: int, fence: int, reason: str = "") -> Task:
         return task
 
 
+def drop_check(store: Store, *, key: int, fence: int) -> Task | None:
+    """A check that says nothing about a running task judges it no more; None where the fence is another's."""
+    with store.transaction() as transaction:
+        row = transaction.one("drop_check", key=key, fence=fence)
+    return Task(**row) if row else None
+
+
 def widen(store: Store, *, key: int, fence: int | None, owns: Sequence[str]) -> Task:
     """A running task owns more from now on; only the holder of the fence can have that."""
     with store.transaction(scopes=()) as transaction:

@@ -6,6 +6,7 @@ from handoff.base.errors import HandoffError, Refused
 from handoff.base.light_json import loads
 from handoff.base.record import TYPE_CHECKING
 from handoff.board.events import journal
+from handoff.board.sessions import leases
 from handoff.board.tasks import batches, states, tasks
 from handoff.checks.suite import plain_command
 from handoff.engine.proof import faults
@@ -69,10 +70,9 @@ def drop(app: App, task: Task, *, fence: int | None, clone: Workspace, verdict: 
     else:
         return None
     with app.database.transaction() as transaction:
-        row = transaction.one("drop_check", key=task.key, fence=fence)
-        if row is None:
+        freed = leases.drop_check(transaction, key=task.key, fence=fence)
+        if freed is None:
             return None
-        freed = tasks.Task(**row)
         journal.append(transaction, DROPPED, task=freed, command=task.check_command, reason=reason)
     app.notes.append(f"The project's own suite says nothing about the batch: {reason}.")
     return freed
