@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from handoff.base.errors import UserError
+from handoff.base.errors import Away, UserError
 from handoff.base.files import locked, make_folder, read_bytes, remove, sync_folder, write_atomic
 from handoff.base.record import TYPE_CHECKING
 from handoff.board.events import journal
@@ -78,6 +78,8 @@ def refresh_or_tell(app: App, project: str, done: str) -> None:
     """Bring the files up to date; when the disk refuses, say what is safe already."""
     try:
         refresh(app, project)
+    except Away:
+        raise  # whoever called waits for the database and finds what was done: told otherwise, it would be done twice
     except UserError as error:
         raise UserError(
             f"{done}, but its files are not: {error.message}", f"Fix that, then: {app.settings.program} database files"
