@@ -6,10 +6,11 @@ import json
 import os
 import signal
 import socket
+import subprocess
 
 
 def test_the_page_is_served_once_and_later_calls_only_make_links_to_it(cli, repo):
-    process = cli.start("page", "--json")
+    process = cli.start("page", "--json", stdout=subprocess.PIPE)
     said = b""
     while not said.endswith(b"}\n") and (line := process.stdout.readline()):
         said += line
