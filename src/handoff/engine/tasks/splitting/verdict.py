@@ -7,7 +7,7 @@ from handoff.base.markdown import one_line
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board import gates
 from handoff.board.events import journal
-from handoff.board.sessions import expenses, pauses
+from handoff.board.sessions import expenses, pauses, sessions
 from handoff.board.tasks import batches as rows
 from handoff.board.tasks import cards, races, states, tasks
 from handoff.engine.tasks import batches
@@ -153,6 +153,16 @@ def race_words(task: Task, number: int) -> str:
 
 def _is_red(body: dict[str, Any]) -> bool:
     return not (body.get("check") or {"green": True}).get("green", True)
+
+
+def has_live_sessions(app: App, batch: Batch) -> bool:
+    """Whether a session of an agent that had a task of the batch has not ended yet, though it may have reported."""
+    live = {one.id for one in sessions.listing(app.database) if one.kind == sessions.AGENT}
+    if not live:
+        return False
+    keys = [task.key for task in tasks.of_batch(app.database, batch=batch.key)]
+    events = (event for key in keys for event in journal.of_task(app.database, key=key))
+    return any(event.kind == "task.claimed" and event.session in live for event in events)
 
 
 def costs(app: App, batch: Batch) -> dict[str, float]:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 NOT_WHOLE = 1
 _EVERY_SECONDS = 1.0
 _UNSERVED_SECONDS = 15.0
+_ENDING_SECONDS, _LOOK_SECONDS = 10.0, 0.2
 _SHORT = 120.0  # two minutes are easier read in seconds
 _MARKS = {"landed": "good", "green": "good", "blocked": "bad", "asks you": "warn", "cancelled": "dim"}
 
@@ -39,6 +40,7 @@ def watch(ctx: Context, batch: Batch, *, plain: bool) -> int:
         else:
             _in_lines(ctx, batch)
             left = False
+            _let_sessions_end(ctx, batch)
     except KeyboardInterrupt:
         ctx.out.line()
     found = verdicts.judge(ctx.app, batch)
@@ -47,6 +49,13 @@ def watch(ctx: Context, batch: Batch, *, plain: bool) -> int:
         _tell_going_on(ctx, found)
         return INTERRUPTED
     return 0 if found.word == verdicts.LANDED else NOT_WHOLE
+
+
+def _let_sessions_end(ctx: Context, batch: Batch) -> None:
+    """What a session has cost is known when it has ended, a moment after its report."""
+    deadline = ctx.app.clock.monotonic() + _ENDING_SECONDS
+    while verdicts.has_live_sessions(ctx.app, batch) and ctx.app.clock.monotonic() < deadline:
+        ctx.app.database.wait_for_change(_LOOK_SECONDS)
 
 
 def _in_lines(ctx: Context, batch: Batch) -> None:
