@@ -219,6 +219,24 @@ def test_the_command_that_brings_uncommitted_work_back_brings_all_of_it_however_
     assert [repo.read(name) for name in drafts] == [f"{name}\n" for name in drafts]
 
 
+def test_what_a_check_makes_is_no_work_of_the_session_and_does_not_land(desk, cli):
+    check = "date +%N > built.txt; python3 -c 'from answer import A'"
+    end = desk.run("whole", "echo A = 42 > answer.py", dump=("--check", check))
+    assert end["outcome"] == "ok"
+    assert "Left by the check, and no part of the work: built.txt." in desk.said(end)
+    assert desk.repo.git("show", "--format=", "--name-only", "HEAD") == "answer.py\n"
+
+    # A red check leaves its files too, and the session that mends its work reports once more beside them.
+    check = "date +%N > built.txt; date +%N > b.txt; python3 -c 'from other import B'"
+    red = f"echo b = 43 > other.py; {handoff('task', 'done', '--summary', 'red')} || true"
+    end = desk.run(
+        "fenced", red, "echo B = 43 > other.py", dump=("--owns", "other.py", "--owns", "built.txt", "--check", check)
+    )
+    assert end["state"] == "done", desk.said(end)
+    assert desk.repo.git("show", "--format=", "--name-only", "HEAD") == "other.py\n"
+    assert "session.out_of_scope" not in cli("log", "fenced").out
+
+
 def test_several_that_report_at_the_same_moment_land_one_after_the_other_and_nobody_is_asked(desk, cli):
     names = [f"task-{number}" for number in range(4)]
     running = []

@@ -287,7 +287,8 @@ def run_command(
     """A check in a folder, for as long as the settings of `checkout` allow; `refuse` may say no to the sandbox there is."""
     from handoff.checks.commands import check_environment, run_check
 
-    wrap, environment = None, check_environment(app.settings.environment)
+    # What a check compiles is nobody's work, and few young projects ignore it.
+    wrap, environment = None, {**check_environment(app.settings.environment), "PYTHONDONTWRITEBYTECODE": "1"}
     if sandboxed:
         from handoff.engine.proof.sandboxes import refuse_astray, sandbox_of_folder
 

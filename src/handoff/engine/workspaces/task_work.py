@@ -22,8 +22,10 @@ from handoff.engine.workspaces.arrival import JudgedWork
 from handoff.engine.workspaces.landing import conflict, race_facts
 from handoff.engine.workspaces.landing.members import member_of, take_back, target_of
 from handoff.git.plumbing import find_top
+from handoff.git.plumbing.objects import differences
 from handoff.git.plumbing.refs import head
 from handoff.git.snapshots.restore import give_objects, tree_of
+from handoff.git.workspaces.workspaces import write_workspace
 
 if TYPE_CHECKING:
     from collections.abc import Container
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
 _DOCUMENTS = PROJECT_FOLDER + "/"
 _TRIES = 2
 _LANDED = '"landed"'  # in the evidence a report left
-_SHOWN = 20
+_SHOWN, _NAMED = 20, 5
 JUDGED = "judged by its check"
 """The summary of a client that cannot report."""
 _MOST = 200
@@ -82,7 +84,7 @@ def judge(app: App, task: Task, workspace: Workspace, *, summary: str = "") -> J
         verdict = None
         if task.check_command and not outside:
             verdict = run_task_check(app, task, workspace.tree, sandboxed=True, clone=workspace)
-            now = _taken(app, snapshot_store, workspace)
+            workspace, now = _without_products(app, snapshot_store, workspace, member)
             if now.commit != member.commit:
                 changed = now
                 continue
@@ -104,6 +106,31 @@ def judge(app: App, task: Task, workspace: Workspace, *, summary: str = "") -> J
         f"'{task.label}' cannot be judged: files changed while its check ran: {', '.join(map(on_one_line, moved[:_SHOWN]))}",
         "Let nothing write while you report; let the check write only files that git ignores.",
     )
+
+
+def _without_products(
+    app: App, snapshot_store: SnapshotStore, workspace: Workspace, before: Member
+) -> tuple[Workspace, Member]:
+    """What the clone holds after its check. Where it made nothing but new files, these are not what the session did.
+
+    They are remembered as they are now: a session that goes on and reports again is not charged with them.
+    """
+    now = _taken(app, snapshot_store, workspace)
+    came = differences(snapshot_store.store, before.commit, now.commit)
+    inside = [one.path for one in came] if all(one.letter == "A" for one in came) else []
+    made = stamps_of(workspace.tree, [*_outside(now), *inside])
+    if all(workspace.strays.get(path) == stamp for path, stamp in made.items()):
+        return workspace, now
+    if fresh := [path for path in made if path not in workspace.strays]:
+        app.notes.append(f"Left by the check, and no part of the work: {_listed(fresh)}.")
+    workspace = workspace._replace(strays={**workspace.strays, **made})
+    write_workspace(workspace)
+    return workspace, _taken(app, snapshot_store, workspace)
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(map(on_one_line, names[:_NAMED])) + more
 
 
 def _outside(member: Member) -> dict[str, str]:

@@ -9,6 +9,7 @@ from handoff.base.errors import UserError
 from handoff.base.markdown import first_line
 from handoff.board.tasks import flows
 from handoff.engine.features.brought_home import FEATURES
+from handoff.engine.proof.evidence import is_as_stamped
 from handoff.engine.safety.snapshots import SnapshotStore, keep, listing
 from handoff.engine.workspaces.workspaces import snapshot_store_of
 from handoff.git.landing import members as parts
@@ -106,6 +107,7 @@ def _from_workspace(
     if workspace.owns:
         owned = Ownership.parse(workspace.owns)
         left.update({one.path: "not owned" for one in touched if not owned.covers(one.path)})
+    left.update({one.path: "made by the check" for one in touched if _is_stray(workspace, one.path)} | left)
     if without:
         left.update({one.path: "a document" for one in touched if one.path.startswith(without)})
     taken = [one for one in touched if one.path not in left]
@@ -115,6 +117,11 @@ def _from_workspace(
     words = message or _message(own, workspace)
     found = parts.member(workspace.name, workspace.base, commit, tuple(taken), words)
     return found._replace(left_out=tuple(f"{path} ({why})" for path, why in left.items()), owns=tuple(workspace.owns))
+
+
+def _is_stray(workspace: Workspace, path: str) -> bool:
+    """Whether a file is as a check or an earlier session left it, and so nothing this one did."""
+    return path in workspace.strays and is_as_stamped(workspace.tree, path, workspace.strays[path])
 
 
 def _start_tree(app: App, snapshot_store: SnapshotStore, workspace: Workspace) -> str:
