@@ -216,9 +216,10 @@ def test_the_check_runs_behind_the_sandbox_on_exactly_what_is_kept(batch):
     assert not os.path.exists(os.path.join(batch.repo.path, "y"))
 
 
-def test_a_check_that_finds_other_files_each_time_is_told_so(batch):
+def test_a_check_that_changes_the_work_each_time_is_told_so(batch):
     batch.open_with_check("head -c 20 /dev/urandom | od > src/form/noise.txt")
-    end = batch.run("login/form", {"run": handoff("task", "done")}, code=1)
+    made = {"write": "src/form/noise.txt", "text": "x"}
+    end = batch.run("login/form", made, {"run": handoff("task", "done")}, code=1)
     assert "changed while its check ran: src/form/noise.txt" in batch.said(end)
 
 
