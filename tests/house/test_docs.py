@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import json
 import os
 import re
 import sys
@@ -12,6 +13,7 @@ import tomllib
 import pytest
 
 from handoff.base import errors, settings
+from handoff.surfaces.api.metrics import METRICS
 from handoff.surfaces.cli.catalog import CATALOG
 from handoff.surfaces.cli.dispatch import load
 from source import ROOT, dotted, imported, package_modules, project_files, read
@@ -190,3 +192,21 @@ def test_no_room_imports_what_the_package_does_not_ask_for():
 def _declared() -> list[str]:
     project = tomllib.loads(read("pyproject.toml"))["project"]
     return [*project["dependencies"], *(name for names in project["optional-dependencies"].values() for name in names)]
+
+
+def test_the_dashboard_asks_only_for_figures_that_are_served():
+    served = {one.name for one in METRICS.values()}
+    for one in METRICS.values():
+        served |= {f"{one.name}_{part}" for part in ("bucket", "sum", "count")} if one.type == "histogram" else set()
+        assert one.name.endswith("_total") == (one.type == "counter"), f"{one.name} is a {one.type}"
+        assert f"`{one.name}`" in read("docs/howto/watch.md")
+    board = json.loads(read("docs/howto/grafana.json"))
+    asked = {
+        name
+        for panel in board["panels"]
+        for one in panel["targets"]
+        for name in re.findall(r"handoff_\w+", one["expr"])
+    }
+    assert asked
+    assert asked <= served
+    assert len({panel["id"] for panel in board["panels"]}) == len(board["panels"])

@@ -18,7 +18,8 @@ _ITS_OWN = (
     "watched",
     "search_mark",
     "transcript",
-)  # what is searched is read anew; a clock belongs to its database, a supervisor to the one it works on
+    "tally",
+)  # what is searched and counted is read anew; a clock belongs to its database, a supervisor to the one it works on
 _LEASES = {"task": ("lease_until", "held_since")}
 _MANY = 500
 

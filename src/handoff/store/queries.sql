@@ -1094,9 +1094,38 @@ SELECT * FROM session WHERE id > :after AND (:project = '' OR project = :project
 AND (:ended = 1 OR ended_at IS NULL) ORDER BY id LIMIT :limit
 
 -- name: count_states
--- how many tasks of each project are in each state, and how often they were handed out
-SELECT project, state, count(*) AS count, sum(fence) AS claims FROM task
-WHERE (:project = '' OR project = :project) GROUP BY project, state ORDER BY project, state
+-- how many tasks of each project are in each state, since when the oldest may be taken, and how many leases are over
+SELECT project, state, count(*) AS count, min(CASE WHEN not_before <= :now THEN changed_at END) AS oldest,
+       sum(CASE WHEN state = 'running' AND lease_until < :lease_now THEN 1 ELSE 0 END) AS overdue
+FROM task WHERE ended_at IS NULL AND (:project = '' OR project = :project) GROUP BY project, state ORDER BY project, state
+
+-- name: add_to_tally
+-- count some more
+INSERT INTO tally (project, name, label, number, total) VALUES (:project, :name, :label, :number, :total)
+ON CONFLICT (project, name, label) DO UPDATE SET number = tally.number + excluded.number, total = tally.total + excluded.total
+
+-- name: list_tally
+-- all that is counted
+SELECT * FROM tally WHERE (:project = '' OR project = :project) ORDER BY project, name, label
+
+-- name: ready_before
+-- when a task last became ready before a line of the journal
+SELECT max(at) AS at FROM event WHERE task = :task AND seq < :seq AND kind IN ('task.added', 'task.readied', 'task.retried',
+  'task.released', 'task.expired', 'task.revived', 'task.sent_back', 'gate.approved', 'gate.rejected')
+
+-- name: claim_of_session
+-- when a session took a task
+SELECT max(at) AS at FROM event WHERE task = :task AND kind = 'task.claimed' AND session = :session HAVING max(at) IS NOT NULL
+
+-- name: get_expense
+-- what a session has cost
+SELECT agent, money FROM expense WHERE session = :session
+
+-- name: count_open_incidents
+-- what nobody has resolved yet, by project
+SELECT project, count(*) AS count FROM incident WHERE resolved_at IS NULL AND (:project = '' OR project = :project)
+GROUP BY project ORDER BY project
+
 -- name: ended_tasks_since
 -- what ended since a moment, in that order
 SELECT ended_at, state, attempt, created_at, started_at FROM task

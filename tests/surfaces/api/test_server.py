@@ -169,7 +169,8 @@ def test_a_program_that_watches_reads_figures_of_its_project(port, cli):
     cli("task", "add", "theirs", "Not yours.", "--project", "depot")
     status, text, headers = port.ask("GET", "/metrics")
     assert (status, headers["content-type"]) == (200, "text/plain; charset=utf-8")
-    for line in ('handoff_tasks{project="repo",state="gated"} 1', 'handoff_claims{project="repo"} 1',
-                 'handoff_gates_open{project="repo"} 1', "# TYPE handoff_journal_events_total counter"):  # fmt: skip
+    for line in ('handoff_tasks{project="repo",state="gated"} 1', 'handoff_claims_total{project="repo"} 1',
+                 'handoff_gates_open{project="repo"} 1', 'handoff_journal_events_total{project="repo",kind="gate.opened"} 1', "# TYPE handoff_journal_events_total counter"):  # fmt: skip
         assert line in text.splitlines()
     assert "depot" not in text
+    assert "\nhandoff_cost_day_dollars" not in text, "what all projects cost is not for a token of one"

@@ -35,6 +35,8 @@ PATH_ASKED = "path.asked"
 """Another part needs a change in a file of this one."""
 HEARD = "session.heard"
 """All that was said to a session until then stands in an answer that it got."""
+SILENT = "no sign of life"
+"""How the reason begins when a task is taken from a session that was not heard."""
 NEWEST = 1 << 62
 """The number no line ever has: everything stands before it."""
 

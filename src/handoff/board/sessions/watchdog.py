@@ -85,7 +85,7 @@ def scan(
     freed: list[Task] = []
     blocked: list[Task] = []
     fan_ins: list[Task] = []
-    gone = [(task, "no sign of life before the lease ended") for task in found.expired]
+    gone = [(task, f"{journal.SILENT} before the lease ended") for task in found.expired]
     gone += [(task, f"its process {row_pid} on {host} is gone") for task, row_pid in _dead(found, host, is_alive)]
     for start in range(0, len(gone), _AT_ONCE):
         with store.transaction() as transaction:
