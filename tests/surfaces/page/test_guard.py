@@ -40,6 +40,17 @@ def test_nobody_sees_anything_without_a_link(ground):
     assert forged.status == 401
 
 
+def test_words_of_any_letters_are_no_key_and_no_fault(ground):
+    port = ground.url.rpartition(":")[2]
+    for value in ("steer.99999999999.a.é", "é.é", "....", "steer.x.y.z", "ÿ" * 64):
+        assert ground.ask("GET", "/", cookie=f"handoff-page-{port}={value}").status == 401
+    cookie = ground.cookie()
+    form = {"act": "retry", "of": "shop/mail", "csrf": "é\U0001f511"}
+    assert ground.ask("POST", "/act", form, cookie=cookie).status == 403
+    assert ground.ask("POST", "/enter", {"link": "é\U0001f511"}).status in (403, 429)
+    assert _state(ground) == "blocked"
+
+
 def test_a_link_opens_once_and_looking_at_it_does_not_use_it_up(ground):
     link = ground.link()
     assert ground.ask("GET", link.removeprefix(ground.url)).status == 200
@@ -58,11 +69,14 @@ def test_guessing_links_is_slowed_down_and_a_right_one_still_opens(ground):
     assert ground.enter(ground.link()).status == 303
 
 
-@pytest.mark.parametrize(("headers", "status"), [({"host": "evil.example"}, 421), ({"host": "evil.example:8642"}, 421)])
-def test_a_name_that_is_not_ours_is_refused(ground, headers, status):
+@pytest.mark.parametrize(("headers", "status"), [
+    *(({"host": host}, 421) for host in ("evil.example", "evil.example:8642", "127.0.0.1.evil.example", "localhost.", "127.0.0.1:x", "")),
+    ({"host": "localhost:9"}, 200),  # the near end of a tunnel has a port of its own
+])  # fmt: skip
+def test_only_a_name_of_ours_is_answered(ground, headers, status):
     answer = ground.ask("GET", "/", cookie=ground.cookie(), **headers)
     assert answer.status == status
-    assert "mail" not in answer.text
+    assert ("mail" in answer.text) == (status == 200)
 
 
 def test_another_site_gets_nothing_and_changes_nothing(ground):
@@ -70,7 +84,9 @@ def test_another_site_gets_nothing_and_changes_nothing(ground):
     csrf = _csrf(ground.ask("GET", "/", cookie=cookie).text)
     form = {"act": "retry", "of": "shop/mail", "csrf": csrf}
     assert ground.ask("POST", "/act", form, cookie=cookie, origin="http://evil.example").status == 403
-    assert ground.ask("POST", "/act", form, cookie=cookie, origin="null").status == 403
+    neighbour = f"http://127.0.0.1:{int(ground.url.rpartition(':')[2]) + 1}"
+    for origin in ("null", neighbour, f"{ground.url}.evil.example", ""):
+        assert ground.ask("POST", "/act", form, cookie=cookie, origin=origin).status == 403
     assert ground.ask("GET", "/", cookie=cookie, origin="http://evil.example").status == 403
     assert _state(ground) == "blocked"
 

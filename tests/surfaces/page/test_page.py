@@ -116,6 +116,68 @@ def test_a_comment_on_a_line_reaches_the_next_session(quiet, browser):
     assert page.wrong == []
 
 
+def test_words_that_were_typed_outlive_news_a_reload_and_an_answer_from_elsewhere(quiet, browser):
+    quiet.cli("task", "add", "draft", "Write it.", "--owns", "draft.py")
+    quiet.cli("task", "claim", "draft", "--session", "writer")
+    quiet.repo.write("draft.py", "x = 1\n")
+    quiet.repo.git("add", "-N", "draft.py")
+    quiet.cli("task", "ask", "Is the draft good?", "--session", "writer")
+    page = browser.visit(quiet)
+    card = page.locator("#needs article", has_text="Is the draft good?")
+    card.locator("summary", has_text="No").click()
+    card.locator("textarea").fill("Not before it has")
+    page.reload()
+    card.locator("textarea").wait_for(state="visible")
+    assert card.locator("textarea").input_value() == "Not before it has"
+    page.goto(f"{quiet.url}/diff/shop/draft?at=draft.py:1")
+    page.fill("#comment-text", "Why one?")
+    quiet.cli("task", "comment", "draft", "draft.py:1", "Somebody else was here.")
+    browser.see(page, ".comment >> text=Somebody else was here.")
+    assert page.input_value("#comment-text") == "Why one?"
+    page.goto(f"{quiet.url}/")
+    page.goto(f"{quiet.url}/diff/shop/draft?at=draft.py:1")
+    assert page.input_value("#comment-text") == "Why one?"
+    page.click("#comment-form button")
+    browser.see(page, ".comment >> text=Why one?")
+    page.goto(f"{quiet.url}/diff/shop/draft?at=draft.py:1")
+    assert page.input_value("#comment-text") == ""
+    page.goto(f"{quiet.url}/")
+    browser.see(page, "#needs textarea:visible")
+    quiet.cli("answer", "draft", "yes")
+    browser.see(page, "#needs >> text=Your words are still here")
+    assert card.locator("textarea").input_value() == "Not before it has"
+    page.click("text=Drop my words")
+    assert card.count() == 0
+    page.reload()
+    assert page.evaluate("Object.keys(sessionStorage).length") == 0
+    assert page.wrong == []
+
+
+def test_the_keys_of_the_board_work_in_the_page_and_a_key_tells_them(quiet, browser):
+    quiet.cli("task", "add", "keyed", "Press a key.")
+    page = browser.visit(quiet)
+    page.keyboard.press("?")
+    browser.see(page, "dialog#keys[open] >> text=the next that needs you")
+    page.keyboard.press("Escape")
+    page.keyboard.press("2")
+    page.wait_for_url("**/board")
+    page.keyboard.press("/")
+    page.keyboard.type("keyed")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/board?q=keyed*")
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/task/shop/keyed")
+    page.keyboard.press("d")
+    page.wait_for_url("**/diff/shop/keyed")
+    page.goto(f"{quiet.url}/timeline?span=1h")
+    page.keyboard.press("-")
+    page.wait_for_url("**/timeline?span=6h*")
+    page.keyboard.press("ArrowLeft")
+    page.wait_for_url("**/timeline?span=6h&to=*")
+    assert page.wrong == []
+
+
 WORKFLOW = """name = "guide"
 title = "a page for users"
 max_cycles = 3

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 
 import pytest
 
 from handoff.base.settings import Settings
+from handoff.board import gates
 from handoff.board.events import journal
+from handoff.board.sessions.leases import claim
+from handoff.board.sessions.sessions import SessionIdentity
 from handoff.board.tasks import batches, tasks
 from handoff.board.tasks.batches import SubTask
 from handoff.engine.app import App
+from handoff.surfaces.page.contents import KEYS
 from page_ground import PageGround
+from source import ROOT
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +51,7 @@ def _text(ground: PageGround, path: str) -> str:
 def test_the_board_shows_all_and_is_filtered_by_its_address(ground):
     every = _text(ground, "/board")
     assert all(name in every for name in ("mail", "after-mail", "big/api", "big-join"))
-    assert "after mail" in every
+    assert 'after <a href="/task/shop/mail">mail</a>' in every
     only = _text(ground, "/board?q=server&state=blocked")
     assert "/task/shop/mail" in only
     assert "after-mail" not in only
@@ -92,6 +99,24 @@ def test_pages_of_what_is_not_there_teach_how_to_begin(ground):
     assert ground.ask("GET", "/flow/shop/none", cookie=ground.visitor).status == 404
 
 
+def test_a_session_has_its_task_its_facts_and_its_words(ground):
+    app = App(Settings(ground.environment, ground.home, "", "handoff", ground.repo.path))
+    task = tasks.add(app.database, project="shop", id="talk", brief="Say something.")
+    claim(app.database, key=task.key, who=SessionIdentity("s-talk", project="shop", agent="claude"))
+    app.close()
+    said = {"type": "assistant", "message": {"content": [{"type": "text", "text": "The routes need a <schema>."}]}}
+    place = os.path.join(ground.home, "shop", "sessions", "s-talk")
+    os.makedirs(place)
+    with open(os.path.join(place, "events.jsonl"), "w", encoding="utf-8") as file:
+        file.write(json.dumps(said) + "\n")
+    assert 'href="/session/shop/s-talk"' in _text(ground, "/task/shop/talk")
+    text = _text(ground, "/session/shop/s-talk")
+    assert 'href="/task/shop/talk"' in text
+    assert "The routes need a &lt;schema&gt;." in text
+    assert ground.ask("GET", "/session/shop/nobody", cookie=ground.visitor).status == 404
+    assert ground.ask("GET", "/session/other/s-talk", cookie=ground.visitor).status == 404
+
+
 def test_figures_the_timeline_and_a_feature_come_from_the_rows_and_the_files(ground):
     ground.cli("init", "login")
     ground.repo.write(
@@ -107,8 +132,25 @@ def test_figures_the_timeline_and_a_feature_come_from_the_rows_and_the_files(gro
     assert 'href="/task/shop/mail"' in bars
     assert 'class="bad"' in bars
     assert "Nobody worked" in _text(ground, "/timeline?span=1h&to=1000000000")
+    app = App(Settings(ground.environment, ground.home, "", "handoff", ground.repo.path))
+    far = tasks.add(app.database, project="shop", id="far", brief="Run elsewhere.")
+    claim(app.database, key=far.key, who=SessionIdentity("s-far", project="shop", agent="codex", host="box"))
+    gates.ask(app.database, key=far.key, fence=1, question="Go on?")
+    app.close()
+    bars = _text(ground, "/timeline?span=1h")
+    assert re.search(r'class="host"[^>]*>box<', bars), "a lane for each agent and host"
+    assert "asked you" in bars
+    for key in ('data-key="+ ="', 'data-key="-"', 'data-key="ArrowLeft h"'):
+        assert key in bars
     ground.cli("task", "add", "quick", "Say hello.")
     ground.cli("task", "claim", "quick", "--session", "two")
     ground.cli("task", "done", "--summary", "said", "--session", "two")
     assert "1 in 30 days" in _text(ground, "/metrics")
     assert "agent score" in _text(ground, "/agents")
+
+
+def test_the_keys_that_are_told_are_those_that_are_documented():
+    with open(os.path.join(ROOT, "docs", "howto", "page.md"), encoding="utf-8") as file:
+        text = file.read()
+    for keys, meaning in KEYS:
+        assert f"| {' '.join(f'`{key}`' for key in keys.split())} | {meaning} |" in text

@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from handoff.surfaces.api.reading import ApiRequest
 
 _BY_EXIT: dict[int, type[HandoffError]] = {3: Refused, 4: Conflict}
+_KINDS: dict[str, tuple[Callable[[ApiRequest], Any], Callable[..., Any]]] = {
+    "task": (reading.one_task, tasks.find),
+    "batch": (reading.one_batch, batches.find),
+    "flow": (reading.one_flow, flows.find),
+}
 
 
 def answer(request: ApiRequest) -> Any:
@@ -36,34 +41,18 @@ def answer(request: ApiRequest) -> Any:
     return _run(request, words, waiting.project)
 
 
-def _on_task(*words: str) -> Callable[[ApiRequest], Any]:
+def _on(kind: str, *words: str) -> Callable[[ApiRequest], Any]:
+    """One of our commands on the task, batch or flow of a key, if its name still means that one."""
+    one, find = _KINDS[kind]
+
     def act(request: ApiRequest) -> Any:
-        task = reading.one_task(request)
-        if tasks.find(request.app.database, project=task.project, id=task.label).key != task.key:
-            raise Conflict(f"The task of that key has ended; '{task.label}' is another one by now.")
-        held = [f"--session={task.held_by}", f"--fence={task.fence}"] if words[-1] == "release" else []
-        name = task.label if words[0] == "task" else f"task:{task.label}"
-        return _run(request, [*words, name, *held, *_reason(request)], task.project)
-
-    return act
-
-
-def _on_batch(word: str) -> Callable[[ApiRequest], Any]:
-    def act(request: ApiRequest) -> Any:
-        batch = reading.one_batch(request)
-        if batches.find(request.app.database, project=batch.project, id=batch.id).key != batch.key:
-            raise Conflict(f"The batch of that key has ended; '{batch.id}' is another one by now.")
-        return _run(request, [word, f"batch:{batch.id}", *_reason(request)], batch.project)
-
-    return act
-
-
-def _on_flow(word: str) -> Callable[[ApiRequest], Any]:
-    def act(request: ApiRequest) -> Any:
-        flow = reading.one_flow(request)
-        if flows.find(request.app.database, project=flow.project, id=flow.id).key != flow.key:
-            raise Conflict(f"The flow of that key has ended; '{flow.id}' is another one by now.")
-        return _run(request, [word, f"flow:{flow.id}", *_reason(request)], flow.project)
+        meant = one(request)
+        name = meant.label if kind == "task" else meant.id
+        if find(request.app.database, project=meant.project, id=name).key != meant.key:
+            raise Conflict(f"The {kind} of that key has ended; '{name}' is another one by now.")
+        held = [f"--session={meant.held_by}", f"--fence={meant.fence}"] if words[-1] == "release" else []
+        address = name if words[0] == kind else f"{kind}:{name}"
+        return _run(request, [*words, address, *held, *_reason(request)], meant.project)
 
     return act
 
@@ -91,10 +80,9 @@ def _run(request: ApiRequest, words: list[str], project: str) -> Any:
     return {"command": shlex.join([request.app.settings.program, *words]), "text": text.strip()}
 
 
-TASK = {word: _on_task(word) for word in ("retry", "cancel", "pause", "resume")} | {
-    "release": _on_task("task", "release")
-}
-BATCH = {word: _on_batch(word) for word in ("retry", "cancel", "pause", "resume")}
-FLOW = {word: _on_flow(word) for word in ("retry", "cancel", "pause", "resume")}
+TASK, BATCH, FLOW = (
+    {word: _on(kind, word) for word in ("retry", "cancel", "pause", "resume")} for kind in ("task", "batch", "flow")
+)
+TASK["release"] = _on("task", "task", "release")
 PROJECT = {word: _on_project(word) for word in ("pause", "resume")}
 TAKES_REASON = {"cancel": ("task", "batch", "flow"), "pause": ("task", "batch", "project"), "release": ("task",)}

@@ -114,6 +114,15 @@ def project_option(parser: Options, *, every: bool = False) -> None:
         flag(parser, "--all-projects", "look at every project")
 
 
+def listening_options(parser: Options, *, port: str) -> None:
+    """Where something is served: an address, a port, names, a certificate with its key."""
+    option(parser, "--host ADDRESS", "where to listen (default: 127.0.0.1)", "")
+    option(parser, "--port N", f"on which port (default: {port})", 0)
+    option(parser, "--name HOST", "one more name under which it may be called (may be repeated)", [])
+    option(parser, "--certificate FILE", "certificate for TLS, as PEM")
+    option(parser, "--key FILE", "its key, as PEM")
+
+
 def common_options(parser: Parser, *, shows: bool) -> None:
     """Options every command and every nested one understands, before or after its name."""
     for inner in parser.nested:

@@ -16,7 +16,7 @@ from handoff.base.record import TYPE_CHECKING
 from handoff.engine.app import App
 from handoff.surfaces.page import acts, mounts
 from handoff.surfaces.page.access import COOKIE_SECONDS, Access, LinkRefused
-from handoff.surfaces.page.contents import NAV, PAGES, Asked
+from handoff.surfaces.page.contents import KEYS, NAV, PAGES, Asked
 from handoff.surfaces.page.drawing import HERE, draw
 from handoff.surfaces.page.guard import FORM, VISITOR, PageGuard
 from handoff.surfaces.page.live import FRAGMENTS, MOST_VIEWERS, LivePage, fragment
@@ -133,6 +133,7 @@ class PageSite:
             draw(
                 template,
                 nav=NAV,
+                shown_keys=KEYS,
                 path=request.url.path,
                 at=self.live.at,
                 csrf=visitor.csrf,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.surfaces.page.pages import batch, board, diff, feature, figures, flow, journal, task, timeline
+from handoff.surfaces.page.pages import batch, board, diff, feature, figures, flow, journal, session, task, timeline
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -23,6 +23,23 @@ NAV = (
     ("/agents", "Agents"),
     ("/metrics", "Metrics"),
 )
+
+KEYS = (
+    ("j k", "the next card or line, the one before"),
+    ("g G", "the first, the last"),
+    ("⏎", "open what is chosen"),
+    ("n", "the next that needs you"),
+    ("a", "answer what is chosen"),
+    ("r", "let it try again"),
+    ("d", "what it has changed"),
+    ("c", "copy its command"),
+    ("/", "filter or search; esc shows all again"),
+    ("+ - ← →", "on the timeline: closer, farther, earlier, later"),
+    ("L", "the journal"),
+    ("1 … 9", "the pages, in their order above"),
+    ("?", "these keys"),
+)
+"""The keys of the board that a page has too; static/keys.js does what they say."""
 
 
 class Asked(Record):
@@ -74,6 +91,12 @@ PAGES = (
         "diff.html",
         "Diff",
         lambda app, asked: diff.read(app, project=asked.project, label=asked.path["label"], at=asked.word("at")),
+    ),
+    SitePage(
+        "/session/{project}/{id}",
+        "session.html",
+        "Session",
+        lambda app, asked: session.read(app, project=asked.project, id=asked.path["id"]),
     ),
     SitePage("/batches", "batches.html", "Batches", lambda app, asked: batch.listing(app, project=asked.scope)),
     SitePage(

@@ -14,6 +14,7 @@ from handoff.base.errors import HandoffError
 from handoff.base.files import write_atomic
 from handoff.base.record import TYPE_CHECKING
 from handoff.surfaces.page import mounts
+from handoff.surfaces.page.access import same
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -115,7 +116,7 @@ class PageGuard:
             return None
         if visitor is None:
             return self._refuse(401, "You are not known here.", "A link that lets you in: handoff page")
-        if dict(fields).get(CSRF) != visitor.csrf:
+        if not same(visitor.csrf, dict(fields).get(CSRF, "")):
             return self._refuse(403, "This form is not from a page of yours.", "Reload the page and try again.")
         if not visitor.steers:
             return self._refuse(403, "Your link lets you look, not steer.", "A link that steers: handoff page")

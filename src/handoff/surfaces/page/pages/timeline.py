@@ -1,4 +1,4 @@
-"""Timeline: sessions as bars over time, a lane for each agent; bars are links, and so are zoom and pan."""
+"""Timeline: sessions as bars over time, a lane for each agent on each host; bars are links, and so are zoom and pan."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ if TYPE_CHECKING:
     from handoff.board.events.journal import Event
     from handoff.engine.app import App
 
-WIDE = 1000.0
+WIDE = 100.0
+"""Places are shares of the stretch, in per cent: a bar grows with the window, its name does not."""
 _LINES = 5_000
 _MOST = 400
-_ROW = 22
-_SPANS = {"1h": 3600.0, "6h": 6 * 3600.0, "24h": 86_400.0, "7d": 7 * 86_400.0}
+_ROW, _GAP = 26, 12
+_SPANS = {"15m": 900.0, "1h": 3600.0, "6h": 6 * 3600.0, "24h": 86_400.0, "7d": 7 * 86_400.0}
 _ENDS = {
     "task.finished": "good",
     "task.blocked": "bad",
@@ -23,6 +24,14 @@ _ENDS = {
     "task.released": "dim",
     "task.cancelled": "dim",
     "gate.opened": "warn",
+}
+_ANSWERED = ("gate.approved", "gate.rejected", "gate.edited", "gate.answered", "gate.expired")
+_STYLES = {
+    "good": "done",
+    "bad": "blocked or given up",
+    "warn": "asked you",
+    "dim": "let go",
+    "moving": "at work",
 }
 _TICKS = 6
 
@@ -33,24 +42,31 @@ class TimelineBar(Record):
     label: str
     path: str
     agent: str
+    host: str
     began: float
     ended: float | None
     style: str
     x: float = 0.0
     y: int = 0
     wide: float = 0.0
+    answered: float | None = None
+    """Until when a person was asked, where it ended with a question; now, if that is still open."""
+    gap: float = 0.0
+    """How wide that time is drawn."""
 
     @property
     def words(self) -> str:
         """What a pointer or a screen reader is told."""
         last = time_of_day(self.ended) if self.ended is not None else "now"
-        return f"{self.label}: {self.agent or 'a session'}, {time_of_day(self.began)} to {last}"
+        return f"{self.label}: {self.agent}, {time_of_day(self.began)} to {last}, {_STYLES[self.style]}"
 
 
 class TimelineLane(Record):
-    """One agent and its bars; as many rows as it had sessions at once."""
+    """One agent on one host and its bars; as many rows as it had sessions at once."""
 
     agent: str
+    host: str
+    """Empty where all of it ran on one host."""
     y: int
     high: int
     bars: tuple[TimelineBar, ...]
@@ -68,6 +84,10 @@ class TimelinePage(Record):
     spans: tuple[str, ...]
     earlier: str
     later: str
+    closer: str
+    farther: str
+    styles: tuple[tuple[str, str], ...]
+    """Each colour and its word."""
     cut: bool
     """Whether there was more than is drawn."""
 
@@ -79,38 +99,59 @@ def read(app: App, *, project: str, span: str, to: str) -> TimelinePage:
     end = min(float(to), now) if to.isdecimal() and len(to) < 12 else now  # noqa: PLR2004 - a moment in seconds
     begin = end - wide
     events = journal.last(app.database, project=project, limit=_LINES)
-    bars = [bar for bar in _bars(app, events) if bar.began < end and (bar.ended or now) > begin]
+    every = [bar for bar in _bars(app, events) if bar.began < end and _last(bar, now) > begin]
+    bars = every[-_MOST:]
+    one_host = len({bar.host for bar in bars}) <= 1
     lanes, y = [], 0
-    for agent in sorted({bar.agent for bar in bars[-_MOST:]}):
-        lane = _lane(agent, [bar for bar in bars[-_MOST:] if bar.agent == agent], y, begin, end, now)
+    for agent, host in sorted({(bar.agent, bar.host) for bar in bars}):
+        mine = [bar for bar in bars if (bar.agent, bar.host) == (agent, host)]
+        lane = _lane(agent, "" if one_host else host, mine, y, (begin, end, now))
         lanes.append(lane)
-        y += lane.high + 14
+        y += lane.high + _GAP
     step = wide / _TICKS
     named = time_of_day if wide <= _SPANS["24h"] else lambda at: stamp(at)[5:10]
+    names = list(_SPANS)
+    place = names.index(span)
     return TimelinePage(
         lanes=tuple(lanes),
         high=max(y, _ROW),
-        ticks=tuple((round(index * WIDE / _TICKS, 1), named(begin + index * step)) for index in range(_TICKS + 1)),
+        ticks=tuple((round(index * WIDE / _TICKS, 2), named(begin + index * step)) for index in range(_TICKS + 1)),
         span=span,
         begin=begin,
         end=end,
         spans=tuple(_SPANS),
         earlier=f"?span={span}&to={end - wide / 2:.0f}",
         later=f"?span={span}&to={end + wide / 2:.0f}" if end < now else "",
-        cut=len(bars) > _MOST or (len(events) == _LINES and events[0].at > begin),
+        closer=_around(names[place - 1], end - wide / 2, now) if place else "",
+        farther=_around(names[place + 1], end - wide / 2, now) if place + 1 < len(names) else "",
+        styles=tuple((style, word) for style, word in _STYLES.items() if any(bar.style == style for bar in bars)),
+        cut=len(every) > _MOST or (len(events) == _LINES and events[0].at > begin),
     )
+
+
+def _around(span: str, middle: float, now: float) -> str:
+    """Another stretch with the same middle; one that would reach beyond now ends now."""
+    end = middle + _SPANS[span] / 2
+    return f"?span={span}&to={end:.0f}" if end < now else f"?span={span}"
+
+
+def _last(bar: TimelineBar, now: float) -> float:
+    """When nothing more of a bar is to be seen, the time it waited for an answer included."""
+    ended = now if bar.ended is None else bar.ended
+    return ended if bar.answered is None else max(ended, bar.answered)
 
 
 def _bars(app: App, events: list[Event]) -> list[TimelineBar]:
     """Each time a session took a task, until it let it go."""
     found: list[TimelineBar] = []
     at_work: dict[int | None, int] = {}
-    agents: dict[str, str] = {}
+    asked: dict[int | None, int] = {}
+    known: dict[str, tuple[str, str]] = {}
     for event in events:
         if event.kind == "task.claimed":
-            if event.session not in agents:
-                known = sessions.get(app.database, id=event.session)
-                agents[event.session] = known.agent if known and known.agent else "a person"
+            if event.session not in known:
+                one = sessions.get(app.database, id=event.session)
+                known[event.session] = (one.agent or "a person", one.host) if one else ("a person", "")
             if event.task in at_work:  # it was taken over: nobody said that the one before had ended
                 index = at_work[event.task]
                 found[index] = found[index]._replace(ended=event.at, style="dim")
@@ -118,7 +159,8 @@ def _bars(app: App, events: list[Event]) -> list[TimelineBar]:
             bar = TimelineBar(
                 label=event.task_id,
                 path=f"{event.project}/{event.task_id}",
-                agent=agents[event.session],
+                agent=known[event.session][0],
+                host=known[event.session][1],
                 began=event.at,
                 ended=None,
                 style="moving",
@@ -127,17 +169,28 @@ def _bars(app: App, events: list[Event]) -> list[TimelineBar]:
         elif event.kind in _ENDS and event.task in at_work:
             index = at_work.pop(event.task)
             found[index] = found[index]._replace(ended=event.at, style=_ENDS[event.kind])
+            if event.kind == "gate.opened":
+                asked[event.task] = index
+                found[index] = found[index]._replace(answered=app.clock.now())
+        elif event.kind in _ANSWERED and event.task in asked:
+            index = asked.pop(event.task)
+            found[index] = found[index]._replace(answered=event.at)
     return found
 
 
-def _lane(agent: str, bars: list[TimelineBar], y: int, begin: float, end: float, now: float) -> TimelineLane:
+def _lane(agent: str, host: str, bars: list[TimelineBar], y: int, stretch: tuple[float, float, float]) -> TimelineLane:
+    begin, end, now = stretch
     free: list[float] = []
     placed = []
+
+    def share(moment: float) -> float:
+        return min(WIDE, max(0.0, (moment - begin) / (end - begin) * WIDE))
+
     for bar in sorted(bars, key=lambda one: one.began):
-        last = bar.ended if bar.ended is not None else now
         row = next((index for index, until in enumerate(free) if until <= bar.began), len(free))
-        free[row : row + 1] = [last]
-        left = max(0.0, (bar.began - begin) / (end - begin) * WIDE)
-        right = min(WIDE, (last - begin) / (end - begin) * WIDE)
-        placed.append(bar._replace(x=round(left, 1), y=y + row * _ROW, wide=round(max(3.0, right - left), 1)))
-    return TimelineLane(agent, y, max(1, len(free)) * _ROW, tuple(placed))
+        free[row : row + 1] = [_last(bar, now)]
+        left, right = share(bar.began), share(bar.ended if bar.ended is not None else now)
+        gap = share(bar.answered) - right if bar.answered is not None else 0.0
+        wide = max(0.4, right - left)
+        placed.append(bar._replace(x=round(left, 2), y=y + row * _ROW, wide=round(wide, 2), gap=round(gap, 2)))
+    return TimelineLane(agent, host, y, max(1, len(free)) * _ROW, tuple(placed))

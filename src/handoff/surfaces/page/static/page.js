@@ -1,6 +1,9 @@
 // What the page does besides being a page: it follows the relay, counts clocks, sends forms without leaving, copies commands.
 // Without this script everything still works, by reloading.
 
+import { dirty, forget, restore, words } from "./drafts.js";
+import "./keys.js";
+
 const body = document.body;
 const csrf = document.querySelector("meta[name=csrf]").content;
 const live = document.getElementById("live");
@@ -53,9 +56,31 @@ function children(old, fresh) {
   }
   while (place) {
     const following = place.nextSibling;
-    place.remove();
+    if (!keeps(place)) place.remove();
     place = following;
   }
+}
+
+// What somebody is writing in does not vanish under the hands, also when it was decided elsewhere meanwhile.
+function keeps(node) {
+  if (node.nodeType !== Node.ELEMENT_NODE || ![...node.querySelectorAll(words)].some(dirty)) return false;
+  if (node.classList.contains("gone")) return true;
+  node.classList.add("gone");
+  const note = document.createElement("p");
+  note.className = "gone-note";
+  note.setAttribute("role", "status");
+  note.textContent = "This is not open any more: it was decided elsewhere, or has changed. Your words are still here. ";
+  const away = document.createElement("button");
+  away.type = "button";
+  away.textContent = "Drop my words";
+  away.addEventListener("click", () => {
+    for (const field of node.querySelectorAll(words)) forget(field);
+    node.remove();
+  });
+  note.append(away);
+  node.prepend(note);
+  for (const one of node.querySelectorAll("button")) if (one !== away) one.disabled = true;
+  return true;
 }
 
 // --- following -----------------------------------------------------------------------------------------------------
@@ -69,6 +94,7 @@ function take(named) {
     fill(made.content);
     morph(old, made.content.firstElementChild);
   }
+  restore();
   tell();
   tick();
 }
@@ -137,6 +163,7 @@ function refresh() {
       document.querySelector("link[rel=icon]").href = fresh.querySelector("link[rel=icon]").getAttribute("href");
       document.querySelector(".count").textContent = fresh.querySelector(".count").textContent;
       morph(document.querySelector("main"), fresh.querySelector("main"));
+      restore();
       tick();
     } catch {
       // the next news asks again
@@ -206,6 +233,7 @@ document.addEventListener("submit", async (event) => {
     const said = answer.ok ? (await answer.json()).results : [{ code: 1, command: "", text: "This was refused. Reload the page and try again." }];
     show(said);
     if (said.every((one) => one.code === 0)) {
+      for (const field of form.querySelectorAll(words)) forget(field);
       form.reset();
       form.closest("details.asks")?.removeAttribute("open");
       if (form.id === "comment-form") history.replaceState(null, "", location.pathname);
@@ -255,19 +283,7 @@ document.addEventListener("click", async (event) => {
   setTimeout(() => (button.textContent = "copy"), 1500);
 });
 
-// --- keys: those of the board ----------------------------------------------------------------------------------------
-
-document.addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, textarea, select")) return;
-  const cards = [...document.querySelectorAll("article.card")];
-  const now = cards.indexOf(document.activeElement?.closest("article.card"));
-  const to = { j: now + 1, n: now + 1, k: now - 1, g: 0, G: cards.length - 1 }[event.key];
-  if (to === undefined || !cards.length) return;
-  const card = cards[Math.max(0, Math.min(cards.length - 1, to))];
-  card.focus();
-  card.scrollIntoView({ block: "nearest" });
-});
-
 fill(document);
+restore();
 tick();
 follow();

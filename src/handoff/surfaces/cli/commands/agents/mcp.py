@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from handoff.base.errors import UsageError
 from handoff.base.record import TYPE_CHECKING
-from handoff.surfaces.cli.command import Command, flag, option
+from handoff.surfaces.cli.command import Command, flag, listening_options
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -24,11 +24,7 @@ def _arguments(parser: Parser) -> None:
     parser.add_argument("verb", nargs="?", choices=verbs, default="serve", metavar="serve|token", help=text)
     flag(parser, "--rotate", "with token: make a new one")
     flag(parser, "--http", "over HTTP instead of standard input and output")
-    option(parser, "--host ADDRESS", "where to listen (default: 127.0.0.1)", "127.0.0.1")
-    option(parser, "--port N", "on which port (default: any free one)", 0)
-    option(parser, "--name HOST", "one more name under which clients may call (may be repeated)", [])
-    option(parser, "--certificate FILE", "certificate for TLS, as PEM")
-    option(parser, "--key FILE", "its key, as PEM")
+    listening_options(parser, port="any free one")
 
 
 def _mcp(ctx: Context, arguments: Namespace) -> int:
@@ -49,7 +45,9 @@ def _http(ctx: Context, arguments: Namespace) -> int:
     from handoff.surfaces.http.places import ListenAddress
     from handoff.surfaces.mcp import http, server
 
-    place = ListenAddress(arguments.host, arguments.port, tuple(arguments.name), arguments.certificate, arguments.key)
+    place = ListenAddress(
+        arguments.host or "127.0.0.1", arguments.port, tuple(arguments.name), arguments.certificate, arguments.key
+    )
     endpoint = http.Endpoint(ctx.settings, place)
     server.need()
     endpoints.person_token(ctx.app)

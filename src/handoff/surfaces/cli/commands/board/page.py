@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from handoff.base.record import TYPE_CHECKING
-from handoff.surfaces.cli.command import Command, flag, option, project_option
+from handoff.surfaces.cli.command import Command, flag, listening_options, project_option
 from handoff.surfaces.cli.overview import project_here
 
 if TYPE_CHECKING:
@@ -24,11 +24,7 @@ link to it and ends.
 def _arguments(parser: Parser) -> None:
     flag(parser, "--open", "open it in your browser")
     flag(parser, "--read-only", "a link that lets its user look and not steer")
-    option(parser, "--host ADDRESS", "where to listen (default: 127.0.0.1)", "")
-    option(parser, "--port N", "on which port (default: 8642, or any free one)", 0)
-    option(parser, "--name HOST", "one more name under which browsers may call (may be repeated)", [])
-    option(parser, "--certificate FILE", "certificate for TLS, as PEM")
-    option(parser, "--key FILE", "its key, as PEM")
+    listening_options(parser, port="8642, or any free one")
     project_option(parser, every=True)
 
 
