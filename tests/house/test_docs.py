@@ -176,7 +176,7 @@ def test_no_room_imports_what_the_package_does_not_ask_for():
     wanted = {name.split("[")[0].split(">")[0].split("=")[0].strip().lower() for name in _declared()}
     # dbos is made of SQLAlchemy and brings it, as jinja2 does markupsafe
     renamed = {"sse_starlette": "sse-starlette", "sqlalchemy": "dbos", "markupsafe": "jinja2"}
-    renamed["markdown_it"] = "markdown-it-py"
+    renamed |= {"markdown_it": "markdown-it-py", "opentelemetry": "opentelemetry-sdk"}
     # A newer SQLite where somebody installed one; and the runner of a project, imported with that project's Python.
     taken_if_there = {"pysqlite3", "pytest"}
     foreign = {

@@ -266,7 +266,7 @@ def test_a_supervisor_tells_beside_its_own_work_and_a_trouble_only_once(relay, r
     teller = notifications.Teller(relay.app, said.append)
     for _ in range(2):
         teller.start_round()
-        teller._thread.join(30)
+        teller._threads["notify"].join(30)
     assert len(said) == 1
     assert "answered 500" in said[0]
 

@@ -4,34 +4,41 @@ from __future__ import annotations
 
 import os
 
+from handoff import __version__
 from handoff.base.errors import ConfigError, HandoffError, UserError
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.redaction import redact
 from handoff.base.settings import HOME_CONFIG
 from handoff.board import gates
 from handoff.board.events import channels as rows
-from handoff.board.events import journal
+from handoff.board.events import journal, texts
+from handoff.board.sessions import sessions
+from handoff.board.tasks import tasks
 from handoff.engine.app import App
 from handoff.engine.home import home_config
 from handoff.engine.sessions import endpoints
 from handoff.engine.sessions.endpoints import GATES
-from handoff.notify import apprise_sender, webhooks
+from handoff.notify import apprise_sender, spans, telemetry, webhooks
 from handoff.notify.channels import APPRISE, Channel, read_channels
 from handoff.notify.events import NotifiedEvent, class_of
+from handoff.store.addresses import without_password
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from threading import Thread
     from typing import Any
 
     from handoff.board.events.channels import Progress
     from handoff.board.events.journal import Event
+    from handoff.notify.spans import Span, TracedTask
     from handoff.notify.webhooks import Sent
 
 _AT_ONCE = 200
 _ROUND_SECONDS = 30.0
 _KEPT_SECONDS = 3 * 86_400.0
 _REFUSALS = 3
+TRACES = "@traces"
+"""The row that says how far the journal is told as traces; no channel of the settings can have that name."""
 _PAUSES = (5.0, 30.0, 120.0, 600.0, 1800.0, 3600.0)
 
 
@@ -124,28 +131,31 @@ class Teller:
 
     def __init__(self, app: App, tell: Callable[[str], None]) -> None:
         self._settings, self._tell = app.settings, tell
-        self._thread: Thread | None = None
-        self._said: list[str] = []
+        self._threads: dict[str, Thread] = {}
+        self._said: dict[str, list[str]] = {}
+        self._rounds = {"notify": deliver_or_tell}
+        if telemetry.place(app.settings.get):
+            self._rounds["traces"] = trace_or_tell  # a collector that hangs keeps no person waiting
 
     def start_round(self) -> None:
         """Begin a round, unless the last one still runs."""
-        if self._thread is not None and self._thread.is_alive():
-            return
         import threading
 
-        self._thread = threading.Thread(target=self._round, name="notify", daemon=True)
-        self._thread.start()
+        for name in self._rounds:
+            if name not in self._threads or not self._threads[name].is_alive():
+                self._threads[name] = threading.Thread(target=self._round, args=(name,), name=name, daemon=True)
+                self._threads[name].start()
 
-    def _round(self) -> None:
+    def _round(self, name: str) -> None:
         app = App(self._settings)
         try:
-            said = deliver_or_tell(app)
+            said = self._rounds[name](app)
         finally:
             app.close()
         for words in said:
-            if words not in self._said:  # a trouble is told once, not every round
+            if words not in self._said.get(name, ()):  # a trouble is told once, not every round
                 self._tell(words)
-        self._said = said
+        self._said[name] = said
 
 
 def try_out(app: App, channel: Channel) -> Sent:
@@ -291,3 +301,73 @@ def _digest(text: str) -> str:
     from hashlib import sha256
 
     return sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:12]
+
+
+# --- traces ------------------------------------------------------------------------------------------------------
+
+
+def trace_or_tell(app: App) -> list[str]:
+    """Send what the journal says of tasks as spans, where the standard variables ask for it; what went wrong, never an error."""
+    place = telemetry.place(app.settings.get)
+    if not place:
+        return []
+    try:
+        if not rows.has_news(app.database, name=TRACES, place=_digest(place)):
+            return []
+        exporter = telemetry.open_exporter(app.settings.get)
+        held = rows.take(app.database, name=TRACES, place=_digest(place))
+        trouble = _trace(app, exporter, held, place.partition("?")[0]) if held is not None else ""
+    except HandoffError as error:
+        trouble = f"{error.message} {error.hint}".strip()
+    return [f"Traces: {trouble}"] if trouble else []
+
+
+def _trace(app: App, exporter: Any, held: Progress, place: str) -> str:
+    """From one of a relay's machines at a time: the row is taken. Spans that are sent again have the ids they had."""
+    while events := journal.since(app.database, seq=held.seq, limit=_AT_ONCE):
+        found = _ended_spans(app, events)
+        now, trouble = held._replace(seq=events[-1].seq, tries=0, next_at=0.0, sent=held.sent + len(found)), ""
+        if found and not telemetry.send(exporter, found, version=__version__):
+            trouble = f"the collector at {_shown(place)} did not take them; it is tried again."
+            pause = _PAUSES[min(held.tries, len(_PAUSES) - 1)]
+            if held.taken_at - events[-1].at > _KEPT_SECONDS:
+                now = now._replace(sent=held.sent, dropped=held.dropped + len(found))
+            else:
+                now = held._replace(tries=held.tries + 1, next_at=held.taken_at + pause)
+        kept = rows.keep(app.database, held, now=now._replace(trouble=trouble), done=bool(trouble))
+        if kept is None or trouble:
+            return trouble
+        held = kept
+    rows.keep(app.database, held, now=held, done=True)
+    return ""
+
+
+def _ended_spans(app: App, events: Sequence[Event]) -> list[tuple[TracedTask, Span]]:
+    """What these lines bring to an end."""
+    first, last = events[0].seq, events[-1].seq
+    found: list[tuple[TracedTask, Span]] = []
+    for key in dict.fromkeys(event.task for event in events if event.task is not None):
+        row = tasks.look_up(app.database, key=key)
+        lines = [
+            one._replace(body=_clean(one.body)) for one in journal.of_task(app.database, key=key) if one.seq <= last
+        ]
+        task = spans.TracedTask(
+            key=key,
+            project=lines[0].project,
+            name=lines[0].task_id,
+            created=row.created_at if row else lines[0].at,
+            evidence=_clean(texts.read(row.evidence, {})) if row else {},
+            batch=lines[0].batch,
+        )
+        found += [(task, _placed(app, one)) for one in spans.spans_of(task, lines) if one.closed_by >= first]
+    return sorted(found, key=lambda one: one[1].closed_by)
+
+
+def _placed(app: App, span: Span) -> Span:
+    """A session's span tells its agent and its machine."""
+    row = sessions.get(app.database, id=str(span.about["session"])) if "session" in span.about else None
+    return span._replace(about={**span.about, "agent": row.agent, "host": row.host}) if row else span
+
+
+def _shown(place: str) -> str:
+    return without_password(place) if "://" in place else place
