@@ -46,7 +46,7 @@ def run(me):
             continue
         time.sleep(0.003)  # so that one too many is seen by somebody
         with database.transaction(write=False) as look:
-            found = leases._running(look, who, claim.task.project)
+            found = leases.count_running(look, who, claim.task.project)
         most = {scope: max(most[scope], found[scope]) for scope in most}
         outcome = outcomes.finish(database, key=claim.task.key, fence=claim.fence)
         claimed += 1

@@ -6,7 +6,7 @@ import pytest
 
 from databases import Place, empty
 from handoff.base.errors import Conflict
-from handoff.board.sessions import leases, sessions
+from handoff.board.sessions import host_leases, leases, sessions
 from handoff.board.sessions.leases import ClaimLimits
 from handoff.board.sessions.sessions import SessionIdentity
 from handoff.board.tasks import batches, outcomes, tasks
@@ -43,6 +43,10 @@ def _journey(store):
     batches.open_batch(store, project="shop", id="split", sub_tasks=parts, fan_in=SubTask("join", "x"))
     tasks.add(store, project="shop", id="first", brief="x", agent="codex", priority=5)
     tasks.add(store, project="shop", id="then", brief="x", after=["first"])
+    tasks.add(store, project="shop", id="spare", brief="x", priority=-1)
+    for _ in range(2):
+        again = tasks.add(store, project="shop", id="again", brief="x", session="s1", gated=True, owns=["a.py"])
+        outcomes.cancel(store, key=again.key)
     sessions.register(store, who=SessionIdentity("known", project="desk", host="here"))
     with store.transaction() as transaction:
         hold = {"kind": "agent", "name": "codex", "host": "here", "reason": "r", "fix": "f", "session": "", "tries": 1}
@@ -58,6 +62,9 @@ def _journey(store):
     held = [claim for claim in claims if claim]
     for claim in held:
         leases.heartbeat(store, key=claim.task.key, fence=claim.fence, lease_seconds=77)
+    beats = [(claim.task.key, claim.fence) for claim in held]
+    renewed = host_leases.renew(store, host="here", beats=beats)
+    looks = [leases.has_next(store, who=SessionIdentity("new", host=host), limits=limits) for host in ("here", "else")]
     ended = [
         outcomes.finish(
             store, key=claim.task.key, fence=claim.fence, summary=f"by {claim.session.id}", evidence={"a": 1}
@@ -69,7 +76,7 @@ def _journey(store):
         (claim.task.id, claim.fence, claim.lease_seconds, claim.session.project, claim.session.agent) for claim in held
     ]
     woken = [[task.id for task in outcome.woken] for outcome in ended]
-    return told, again.repeated, woken, [bool(outcome.fan_in) for outcome in ended], repeated.repeated
+    return told, renewed, looks, again.repeated, woken, [bool(outcome.fan_in) for outcome in ended], repeated.repeated
 
 
 def _rows(database):
@@ -89,6 +96,8 @@ def test_a_verb_in_one_call_leaves_the_rows_of_its_statements(server):
         results.append(_journey(database if whole else StepByStep(database)))
         rows.append(_rows(database))
     assert results[0] == results[1]
+    assert len(results[0][1]) == 2, "two of the three are of this host"
+    assert results[0][2] == [False, True], "here the limit is reached"
     assert results[0][0][0] == ("first", 1, leases.LEASE_SECONDS, "shop", "codex")
     for table, made in rows[0].items():
         assert made == rows[1][table], table
@@ -106,6 +115,8 @@ def test_what_is_not_plain_is_left_to_the_board_and_nothing_is_changed(server):
     assert database.at_once("finish_at_once", lambda: {**said, "fence": claim.fence + 1}) is None, (
         "it is somebody else's"
     )
+    with pytest.raises(Conflict, match="is still running"):
+        tasks.add(database, project="shop", id="first", brief="x")
     assert database.at_once("renew_at_once", lambda: {"key": task.key, "fence": 9, "lease_seconds": 0.0}) == []
     assert _rows(database) == before
     with pytest.raises(Conflict):

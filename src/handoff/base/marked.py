@@ -50,8 +50,8 @@ def end(processes: Iterable[Running], number: int = signal.SIGKILL) -> int:
     """Send a signal to exactly these processes; how many it reached."""
     reached = 0
     for process in processes:
-        if start_of(process.pid) != process.start:
-            continue
+        if not process.pid or start_of(process.pid) != process.start:
+            continue  # number 0 would be all of our own group
         try:
             os.kill(process.pid, number)
             reached += 1

@@ -21,6 +21,43 @@ BEGIN
     RETURN extract(epoch FROM clock_timestamp())::float8 + :shift;
 END
 
+-- name: add_at_once
+-- a task that comes after nothing and demands no label; what its id names already is told by the board
+-- takes: numbers INT[], whole BOOLEAN[], shift DOUBLE PRECISION, project TEXT, scope TEXT, id TEXT, kind TEXT, batch BIGINT, title TEXT, brief TEXT, role TEXT, agent TEXT, workspace TEXT, owns TEXT, check_command TEXT, baseline TEXT, state TEXT, open_needs BIGINT, max_attempts BIGINT, priority BIGINT, not_before DOUBLE PRECISION, estimate_minutes DOUBLE PRECISION, session TEXT, body TEXT
+-- gives: SETOF task
+DECLARE
+    added task;
+    v_generation BIGINT;
+    v_now DOUBLE PRECISION := begin_at_once_{version}(:numbers, :whole, :shift);
+    v_at DOUBLE PRECISION := v_now;
+    v_task BIGINT;
+    v_task_id TEXT;
+    v_fence BIGINT := 0;
+BEGIN
+    IF EXISTS (SELECT 1 FROM task WHERE project = :project AND id = :id AND ended_at IS NULL) THEN
+        RAISE EXCEPTION 'it is live' USING ERRCODE = 'HA001';
+    END IF;
+    {last_generation} INTO v_generation;
+    v_generation := v_generation + 1;
+    {add_task} INTO added;
+    v_kind := 'task.added';
+    v_task := added.key;
+    v_task_id := CASE WHEN added.scope = '' THEN added.id ELSE added.scope || '/' || added.id END;
+    {add_event};
+    RETURN NEXT added;
+END
+
+-- name: look_at_once
+-- whether there is a next task for a session: a look that takes no turn among the writers
+-- takes: numbers INT[], whole BOOLEAN[], shift DOUBLE PRECISION, project TEXT, session TEXT, agent TEXT, host TEXT, role TEXT, max_machine BIGINT, max_project BIGINT, max_agent BIGINT, labels TEXT, tab BIGINT
+-- gives: SETOF BIGINT
+-- asks: found AS key
+DECLARE
+    v_now DOUBLE PRECISION := extract(epoch FROM clock_timestamp())::float8 + :shift;
+BEGIN
+    RETURN QUERY {next_task};
+END
+
 -- name: claim_at_once
 -- the next task for a session
 -- takes: numbers INT[], whole BOOLEAN[], shift DOUBLE PRECISION, project TEXT, session TEXT, agent TEXT, host TEXT, role TEXT, max_machine BIGINT, max_project BIGINT, max_agent BIGINT, labels TEXT, tab BIGINT, lease_seconds DOUBLE PRECISION, kind TEXT, own_project TEXT, workspace TEXT, boot TEXT, pid BIGINT, process_start TEXT, started TEXT, probe_seconds DOUBLE PRECISION
@@ -111,6 +148,19 @@ BEGIN
         END IF;
     END IF;
     RETURN NEXT ended;
+END
+
+-- name: renew_host_at_once
+-- signs of life of several sessions of a host
+-- takes: numbers INT[], whole BOOLEAN[], shift DOUBLE PRECISION, host TEXT, beats TEXT
+-- gives: SETOF BIGINT
+-- asks: found AS key
+DECLARE
+    v_now DOUBLE PRECISION := begin_at_once_{version}(:numbers, :whole, :shift);
+    v_lease_now DOUBLE PRECISION := v_now;
+BEGIN
+    PERFORM set_config('synchronous_commit', 'off', true);
+    RETURN QUERY {renew_leases};
 END
 
 -- name: renew_at_once

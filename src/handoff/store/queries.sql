@@ -202,8 +202,8 @@ UPDATE task SET state = 'running', fence = fence + 1, held_by = :session, held_h
                 seen_at = :now, changed_at = :now, started_at = coalesce(started_at, :now), reason = ''
 WHERE key = :key AND state = 'ready' RETURNING *
 
--- name: next_task
--- the ready task that comes next and may run now: not stopped, within every limit, its session holding nothing
+-- name: ready_tasks
+-- ready tasks that may run now, in their order: not stopped, within every limit, their session holding nothing
 SELECT task.key FROM task
 WHERE task.state = 'ready' AND task.not_before <= :now
   AND (:project = '' OR task.project = :project)
@@ -230,7 +230,11 @@ WHERE task.state = 'ready' AND task.not_before <= :now
        AND hold.name = CASE WHEN :agent = '' THEN task.agent ELSE :agent END AND hold.host = :host AND hold.until > :now)
   AND NOT EXISTS (SELECT 1 FROM session JOIN task held ON held.key = session.task
        WHERE session.id = :session AND held.state = 'running' AND held.held_by = session.id AND held.fence = session.fence)
-ORDER BY task.priority DESC, task.attempt, task.key LIMIT 1
+ORDER BY task.priority DESC, task.attempt, task.key
+
+-- name: next_task
+-- the one that comes next
+{ready_tasks} LIMIT 1
 
 -- name: claim_next_task
 -- hand that task to a session: the fence grows; who claims at the same time takes the one after it
@@ -240,6 +244,19 @@ UPDATE task SET state = 'running', fence = fence + 1, held_by = :session, held_h
                 lease_until = :lease_now + CAST(:lease_seconds AS DOUBLE PRECISION),
                 seen_at = :now, changed_at = :now, started_at = coalesce(started_at, :now), reason = ''
 WHERE key = ({next_task} /* postgres: FOR UPDATE OF task SKIP LOCKED */) RETURNING *
+
+-- name: claim_next_tasks
+-- hand the next ones to as many new sessions, whose names stand in one text; picked once, or the planner may pick again and take more
+WITH picked AS MATERIALIZED ({ready_tasks} LIMIT :most /* postgres: FOR UPDATE OF task SKIP LOCKED */),
+     placed AS (SELECT key, row_number() OVER (ORDER BY key) - 1 AS place FROM picked)
+UPDATE task SET state = 'running', fence = fence + 1, held_host = :host,
+                held_by = (SELECT substr(:names, CAST(place * :width + 1 AS INTEGER), CAST(:width AS INTEGER))
+                           FROM placed WHERE placed.key = task.key),
+                held_agent = CASE WHEN agent = '' THEN :agent ELSE agent END,
+                held_since = :lease_now, lease_seconds = :lease_seconds,
+                lease_until = :lease_now + CAST(:lease_seconds AS DOUBLE PRECISION),
+                seen_at = :now, changed_at = :now, started_at = coalesce(started_at, :now), reason = ''
+WHERE key IN (SELECT key FROM picked) RETURNING *
 
 -- name: count_running
 -- how many tasks run on this host, in this project, with this agent; a person's tab is none of a supervisor's sessions
@@ -284,6 +301,18 @@ SELECT id FROM batch WHERE project = :project AND ended_at IS NULL ORDER BY key
 UPDATE task SET lease_until = :lease_now + CASE WHEN :lease_seconds > 0 THEN :lease_seconds ELSE lease_seconds END,
                 lease_seconds = CASE WHEN :lease_seconds > 0 THEN :lease_seconds ELSE lease_seconds END, seen_at = :now
 WHERE key = :key AND fence = :fence AND state = 'running' RETURNING *
+
+-- name: renew_leases
+-- signs of life of sessions of one host, each by its task and fence; in one order, so that nobody waits in a circle
+WITH beat AS MATERIALIZED (
+    SELECT key FROM task WHERE state = 'running' AND held_host = :host
+      AND :beats LIKE '%,' || CAST(key AS TEXT) || ':' || CAST(fence AS TEXT) || ',%'
+    ORDER BY key /* postgres: FOR NO KEY UPDATE */)
+UPDATE task SET lease_until = :lease_now + lease_seconds, seen_at = :now WHERE key IN (SELECT key FROM beat) RETURNING key
+
+-- name: list_holdings
+-- who holds which running task of this host
+SELECT key, fence, held_by, state FROM task WHERE state = 'running' AND held_host = :host
 
 -- name: revive_task
 -- a session thought dead is alive, and nobody has taken its task: the attempt that was counted was none

@@ -13,7 +13,7 @@ from handoff.engine.workspaces import running
 from source import ROOT
 
 POINTS = (
-    "supervisor.supervisor._claim:return",
+    "supervisor.phase_run._claim:return",
     "supervisor.durable.nudge:return",
     "supervisor.phase_run.session_step:call",
     "agents.folder.write:return",

@@ -153,6 +153,11 @@ def of_task(store: Store, *, key: int, host: str) -> Hold | None:
     return fetch_one(store, Hold, "get_hold", kind=TASK, name=str(key), host=host)
 
 
+def is_known(transaction: Transaction, *, agent: str, host: str) -> bool:
+    """Whether an agent is held on a host, or was and has not proved itself since."""
+    return _get(transaction, AGENT, agent, host) is not None
+
+
 def listing(store: Store) -> list[Hold]:
     """Everything that is held now, the newest last."""
     with store.transaction(write=False) as transaction:

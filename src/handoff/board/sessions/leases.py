@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from handoff.board.tasks.outcomes import Outcome
-    from handoff.store.database import Row, Store, Transaction
+    from handoff.store.database import Store, Transaction
 
 LEASE_SECONDS = 900.0
 LONGEST_LEASE_SECONDS = 30 * 86_400.0
@@ -72,16 +72,17 @@ def claim_next(
     """
     _check_length(lease_seconds)
     scopes = scopes_of(who, project=project, limits=limits)
-    wanted = _wanted(who, project=project, role=role, limits=limits)
+    asked = wanted(who, project=project, role=role, limits=limits)
     rows = store.at_once(
-        "claim_at_once", lambda: {**wanted, **_at_once(who), "lease_seconds": float(lease_seconds)}, scopes=scopes
+        "claim_at_once", lambda: {**asked, **_at_once(who), "lease_seconds": float(lease_seconds)}, scopes=scopes
     )
     if rows:
-        return _taken_at_once(rows[0], who)
+        began = rows[0].pop("began")
+        return claimed(Task(**rows[0]), who, began=began)
     with store.transaction(scopes=scopes) as transaction:
         row = transaction.one(
             "claim_next_task",
-            **wanted,
+            **asked,
             now=transaction.now(),
             lease_seconds=float(lease_seconds),
             lease_now=transaction.lease_now(),
@@ -93,12 +94,16 @@ def claim_next(
 
 def has_next(store: Store, *, who: SessionIdentity, project: str = "", limits: ClaimLimits | None = None) -> bool:
     """Whether `claim_next` would find something: a look that takes no turn among the writers."""
+    asked = wanted(who, project=project, role="", limits=limits)
+    rows = store.at_once("look_at_once", lambda: asked)
+    if rows is not None:
+        return bool(rows)
     with store.transaction(write=False) as transaction:
-        wanted = _wanted(who, project=project, role="", limits=limits)
-        return transaction.one("next_task", **wanted, now=transaction.now()) is not None
+        return transaction.one("next_task", **asked, now=transaction.now()) is not None
 
 
-def _wanted(who: SessionIdentity, *, project: str, role: str, limits: ClaimLimits | None) -> dict[str, Any]:
+def wanted(who: SessionIdentity, *, project: str, role: str, limits: ClaimLimits | None) -> dict[str, Any]:
+    """What a session can take, as the statements of a claim ask for it."""
     limits = limits or ClaimLimits()
     return {
         "project": project,
@@ -235,7 +240,7 @@ def why_idle(store: Store, *, who: SessionIdentity, project: str = "", limits: C
         stops = [stop for stop in pauses.listing(transaction) if stop.scope == pauses.ALL or stop.project == project]
         if stops:
             return f"{stops[0].words} is stopped: {stops[0].reason or 'no reason given'}"
-        running, now = _running(transaction, who, project), transaction.now()
+        running, now = count_running(transaction, who, project), transaction.now()
         for scope, limit in limits._asdict().items():
             if limit and running[scope] >= limit:
                 return f"the limit of {limit} running tasks for this {scope} is reached"
@@ -301,12 +306,12 @@ def _at_once(who: SessionIdentity) -> dict[str, Any]:
     }
 
 
-def _taken_at_once(row: Row, who: SessionIdentity) -> Claim:
-    began = row.pop("began")
-    task, said = Task(**row), who._asdict()
+def claimed(task: Task, who: SessionIdentity, *, began: float) -> Claim:
+    """The claim of a task that was just handed to `who`."""
+    said = who._asdict()
     del said["labels"]
     said.update(project=who.project or task.project, workspace=who.workspace or task.workspace)
-    told = {"started_at": began, "seen_at": task.changed_at, "ended_at": None, "ending": ""}
+    told: dict[str, Any] = {"started_at": began, "seen_at": task.changed_at, "ended_at": None, "ending": ""}
     return Claim(task, Session(**said, task=task.key, fence=task.fence, **told), task.fence, task.lease_seconds)
 
 
@@ -354,7 +359,7 @@ def _refuse_unready(transaction: Transaction, task: Task) -> None:
 
 
 def _refuse_over_limit(transaction: Transaction, task: Task, who: SessionIdentity, limits: ClaimLimits) -> None:
-    running = _running(transaction, who, task.project)
+    running = count_running(transaction, who, task.project)
     for scope, limit in limits._asdict().items():
         if limit and running[scope] >= limit:
             raise Refused(
@@ -363,7 +368,8 @@ def _refuse_over_limit(transaction: Transaction, task: Task, who: SessionIdentit
             )
 
 
-def _running(transaction: Transaction, who: SessionIdentity, project: str) -> dict[str, int]:
+def count_running(transaction: Transaction, who: SessionIdentity, project: str) -> dict[str, int]:
+    """How many tasks run on this machine, in this project, with this agent."""
     values = {"host": who.host, "project": project, "agent": who.agent, "tab": int(who.kind == TAB)}
     return dict(transaction.one("count_running", **values) or {})
 

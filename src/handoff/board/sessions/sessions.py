@@ -7,7 +7,7 @@ from handoff.board.events import journal
 from handoff.store.database import fetch_all, fetch_one
 
 if TYPE_CHECKING:
-    from handoff.store.database import Store
+    from handoff.store.database import Store, Transaction
 
 PERSON, TAB, AGENT, SUPERVISOR = "person", "tab", "agent", "supervisor"
 LIMIT = 1000
@@ -56,10 +56,14 @@ def register(store: Store, *, who: SessionIdentity, task: int | None = None, fen
         (row,) = transaction.query("put_session", **said, task=task, fence=fence, now=transaction.now())
         session = Session(**row)
         if session.started_at == session.seen_at:
-            journal.append(
-                transaction, "session.started", project=who.project, session=who.id, kind=who.kind, host=who.host
-            )
+            start_line(transaction, session)
         return session
+
+
+def start_line(transaction: Transaction, session: Session) -> None:
+    """The line of the journal that a session has begun."""
+    project, name = session.project, session.id
+    journal.append(transaction, "session.started", project=project, session=name, kind=session.kind, host=session.host)
 
 
 def get(store: Store, *, id: str) -> Session | None:

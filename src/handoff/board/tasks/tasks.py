@@ -123,8 +123,19 @@ def add(
     check_id(project, "project")
     check_id(id, "task")
     check_fields(id=id, brief=brief, title=title, max_attempts=max_attempts, estimate_minutes=estimate_minutes)
-    labels = requirements.check_labels(labels)
-    with store.transaction(scopes=(f"task:{project}/{id}",)) as transaction:
+    labels, scopes = requirements.check_labels(labels), (f"task:{project}/{id}",)
+    values = new_values(
+        project=project, id=id, kind=kind, brief=brief, title=title, role=role, agent=agent, workspace=workspace,
+        owns=owns, check_command=check_command, baseline=baseline, priority=priority, not_before=float(not_before),
+        estimate_minutes=float(estimate_minutes), max_attempts=max_attempts,
+        state=states.GATED if gated else states.READY, open_needs=0,
+    )  # fmt: skip
+    if not after and not labels:
+        told = texts.write({"state": values["state"]})
+        rows = store.at_once("add_at_once", lambda: {**values, "session": session, "body": told}, scopes=scopes)
+        if rows:
+            return Task(**rows[0])
+    with store.transaction(scopes=scopes) as transaction:
         refuse_live(transaction, project=project, id=id)
         needs = sorted((find(transaction, project=project, id=name) for name in set(after)), key=lambda need: need.key)
         needs = [need._replace(**_only(transaction.query("lock_need", key=need.key))) for need in needs]
@@ -132,14 +143,10 @@ def add(
             if need.state == states.CANCELLED:
                 raise UserError(f"'{id}' cannot come after '{need.label}': that task was cancelled.")
         unmet = [need for need in needs if need.state != states.DONE]
-        values = new_values(
-            project=project, id=id, kind=kind, brief=brief, title=title, role=role, agent=agent, workspace=workspace,
-            owns=owns, check_command=check_command, baseline=baseline, priority=priority, not_before=not_before,
-            estimate_minutes=estimate_minutes, max_attempts=max_attempts,
-            state=states.GATED if gated else states.WAITING if unmet else states.READY, open_needs=len(unmet),
-            generation=next_generation(transaction, project=project, id=id), now=transaction.now(),
-        )  # fmt: skip
-        task = Task(**_only(transaction.query("add_task", **values)))
+        if unmet:
+            values.update(state=states.GATED if gated else states.WAITING, open_needs=len(unmet))
+        generation = next_generation(transaction, project=project, id=id)
+        task = Task(**_only(transaction.query("add_task", **values, generation=generation, now=transaction.now())))
         for need in needs:
             transaction.execute("add_need", task=task.key, needs=need.key, met=int(need.state == states.DONE))
         requirements.add(transaction, {task.key: labels})
@@ -263,15 +270,12 @@ def edit(
     """Change what a task asks for, while nobody works on it."""
     with store.transaction() as transaction:
         task = get(transaction, key=key)
-        row = transaction.one(
-            "edit_task",
-            key=key,
-            now=transaction.now(),
-            title=task.title,
-            brief=task.brief if brief is None else brief,
-            priority=task.priority if priority is None else priority,
-            not_before=task.not_before if not_before is None else not_before,
-        )
+        said = {
+            "brief": task.brief if brief is None else brief,
+            "priority": task.priority if priority is None else priority,
+            "not_before": task.not_before if not_before is None else not_before,
+        }
+        row = transaction.one("edit_task", key=key, now=transaction.now(), title=task.title, **said)
         if row is None:
             raise Conflict(f"Task '{task.label}' is {task.state}: it cannot be edited now.", holder_hint(task))
         task = Task(**row)
@@ -282,14 +286,8 @@ def edit(
 def place(store: Store, *, key: int, fence: int, workspace: str, baseline: Mapping[str, Any]) -> Task:
     """The task's work goes on in another folder, by the session that holds the fence."""
     with store.transaction(scopes=()) as transaction:
-        row = transaction.one(
-            "place_task",
-            key=key,
-            fence=fence,
-            workspace=workspace,
-            baseline=texts.write(dict(baseline)),
-            now=transaction.now(),
-        )
+        said = {"key": key, "fence": fence, "workspace": workspace, "baseline": texts.write(dict(baseline))}
+        row = transaction.one("place_task", **said, now=transaction.now())
         if row is None:
             raise stale(get(transaction, key=key), fence)
         task = Task(**row)

@@ -23,7 +23,7 @@ def read_files(app: App, project: str) -> list[Pause]:
     store = app.database
     rows = {(stop.scope, stop.project, stop.name): stop for stop in pauses.listing(store)}
     mine = f"{_FILE}@{app.settings.host}"
-    found = _files(app, project)
+    found = files_of(app, project)
     for (scope, owner, name), path in found.items():
         if (scope, owner, name) not in rows:
             pauses.pause(
@@ -38,7 +38,8 @@ def read_files(app: App, project: str) -> list[Pause]:
     return [stop for stop in stops if stop.scope == pauses.ALL or stop.project == project]
 
 
-def _files(app: App, project: str) -> dict[tuple[str, str, str], str]:
+def files_of(app: App, project: str) -> dict[tuple[str, str, str], str]:
+    """The stop files of a project on this machine: what each of them stops, and where it lies."""
     home = app.settings.home
     folder = os.path.join(files_folder(home, project), "batches")
     batches = os.listdir(folder) if os.path.isdir(folder) else []

@@ -322,10 +322,11 @@ def watch(app: App, started: RunningSession, *, tell: Callable[[str], None]) -> 
     return concluded
 
 
-def wait(app: App, started: RunningSession) -> AgentOutcome:
-    """Stay until nothing of the session runs any more; signs of life renew the lease."""
-    look = running.SessionWatch(app, started.claim, started.session)
-    outcome = supervise(started.session, look=look)
+def wait(app: App, started: RunningSession, *, host: running.HostWatch | None = None) -> AgentOutcome:
+    """Stay until nothing of the session runs any more; signs of life renew the lease, with those of its `host`."""
+    look = running.SessionWatch(app, started.claim, started.session, host or running.HostWatch())
+    with look.host.watching(look):
+        outcome = supervise(started.session, look=look)
     look.note_refused()
     look.note_money()  # most clients tell their bill with their last word
     return outcome

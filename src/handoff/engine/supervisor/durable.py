@@ -39,7 +39,8 @@ PROTOCOL = "wf1"
 APPLICATION = "handoff"
 Away = sa.exc.DBAPIError
 """What every verb here may raise while the database is away."""
-POLL_SECONDS = 1.0
+POLL_SECONDS = {"sqlite": 1.0, "postgres": 5.0}
+"""Who enqueues also nudges: a poll finds what somebody left who died in between. A server hears it from every host."""
 _SQLITE = "sqlite:///"
 _WITH_SUBSEC = (3, 42, 0)
 _TURN_SECONDS = 3600.0
@@ -133,7 +134,7 @@ class Durable:
         with files.locked(self._lock, what="the engine's tables", patience=120.0), self._engine.whole_schema():
             self._start()
         self._phases = dbos.DBOS.register_queue(
-            self.queue, polling_interval_sec=POLL_SECONDS, on_conflict="always_update"
+            self.queue, polling_interval_sec=POLL_SECONDS[self._engine.kind], on_conflict="always_update"
         )
         self._client = dbos.DBOSClient(
             system_database_engine=self._engine.plain,
@@ -247,13 +248,14 @@ class _Engine:
             )
         else:
             self.kind = "postgres"
+            from handoff.store.server.connections import has_ended  # psycopg is an extra
+
             place = sa.make_url(url).set(drivername="postgresql+psycopg")
             self.plain = sa.create_engine(
                 place,
                 pool_size=1,  # each of its statements is short: runs take turns
                 max_overflow=1,  # while it makes its tables it holds a lock on one and works on another
                 pool_timeout=_TURN_SECONDS,
-                pool_pre_ping=True,
                 connect_args={
                     "application_name": "handoff-supervisor",
                     "connect_timeout": 10,
@@ -261,6 +263,7 @@ class _Engine:
                 },
             )
             sa.event.listen(self.plain, "do_connect", _connect_patiently)
+            sa.event.listen(self.plain, "checkout", _refuse_ended(has_ended))
             self._ours = sa.create_engine(
                 "postgresql+psycopg://", poolclass=pool.NullPool, creator=self._present, use_native_hstore=False
             )
@@ -296,6 +299,16 @@ class _Engine:
 
     def close(self) -> None:
         self.plain.dispose()
+
+
+def _refuse_ended(has_ended: Callable[[Any], bool]) -> Callable[..., None]:
+    """A connection that the server has ended is not lent: seen at its socket, without a question to the server."""
+
+    def refuse(raw: Any, *_: Any) -> None:
+        if has_ended(raw):
+            raise sa.exc.DisconnectionError
+
+    return refuse
 
 
 def _connect_patiently(dialect: Any, record: Any, words: Any, options: Any) -> Any:

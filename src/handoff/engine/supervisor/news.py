@@ -9,6 +9,7 @@ from handoff.board.events import journal
 from handoff.board.sessions import sessions
 from handoff.board.tasks import tasks
 from handoff.engine.proof.evidence import refusal_words
+from handoff.store.database import EVERY_LINE
 
 if TYPE_CHECKING:
     from handoff.board.events.journal import Event
@@ -23,16 +24,22 @@ class News:
 
     def __init__(self, app: App, *, project: str = "", batch: int = 0) -> None:
         self._app, self._project, self._batch = app, project, batch
-        self._seq = journal.mark(app.database)
+        self._seq, self._settled = journal.mark(app.database), -1
         self._told: set[int | None] = set()
 
     def lines(self) -> list[str]:
         """What is new, one line for each thing that a person wants to know."""
+        settled = self._app.database.settled()
+        if settled == self._settled < EVERY_LINE:
+            return []  # nobody wrote: a server is asked no more than that
         found = []
-        for event in journal.since(self._app.database, seq=self._seq):
+        events = journal.since(self._app.database, seq=self._seq, settled=settled)
+        for event in events:
             self._seq = event.seq
             if self._project in ("", event.project) and self._batch in (0, event.batch):
                 found.append(self._words(event))
+        if len(events) < journal.LIMIT:
+            self._settled = settled
         return [line for line in found if line]
 
     def _words(self, event: Event) -> str:

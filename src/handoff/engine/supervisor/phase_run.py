@@ -1,20 +1,28 @@
-"""A phase: ensure its session, wait, save, conclude. Every part may be repeated after a crash and does nothing twice."""
+"""A phase: claimed when it may start, then its session ensured, waited for, saved, concluded. Every part may be repeated after a crash
+and does nothing twice."""
 
 from __future__ import annotations
 
+import threading
+from collections import deque
+
 from handoff.agents.contract import FAILED, GROUND, LOST, OK, SERVICE, AgentOutcome
+from handoff.base.clock import boot_id
 from handoff.base.errors import Away, Conflict, HandoffError
+from handoff.base.ids import new_id
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.board.sessions import leases
-from handoff.board.sessions import sessions as rows
+from handoff.board.sessions import host_leases, leases, sessions
 from handoff.board.tasks import states, tasks
 from handoff.engine.app import App
 from handoff.engine.flows.agent_args import fill_in
+from handoff.engine.home import home_config
 from handoff.engine.proof.faults import GroundFault
 from handoff.engine.sessions import conclude, preflight, start
 from handoff.engine.sessions.agent_programs import NotInstalled
 from handoff.engine.supervisor import durable
+from handoff.engine.tasks import spending
 from handoff.engine.workspaces import running
+from handoff.store.database import SQLITE, beside_others
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -23,10 +31,15 @@ if TYPE_CHECKING:
     from handoff.base.settings import Settings
     from handoff.board.sessions.leases import Claim
     from handoff.board.tasks.tasks import Task
+    from handoff.engine.supervisor.durable import Durable
+    from handoff.store.database import Store
 
 NAME = "run_phase"
 PHASE = "work"
 _AWAY_PAUSE = 0.5
+_MINUTE = 60.0
+_AT_ONCE = 32
+_SHORTEST_LOOK, _LONGEST_LOOK = 0.005, 1.0
 
 
 class WorkerSettings(Record):
@@ -50,9 +63,130 @@ def id_of(task: Task) -> str:
     return f"{task.key}:{task.role or PHASE}:{task.fence}"
 
 
-def runner(settings: Settings, worker_settings: WorkerSettings) -> Callable[..., Any]:
+class PhaseStarts:
+    """What a supervisor may start now, and how it waits for more: claims and their durable runs, within every limit."""
+
+    def __init__(
+        self, app: App, worker_settings: WorkerSettings, engine: Durable, *, limit: int, tell: Callable[[str], None]
+    ) -> None:
+        self.app, self.worker_settings, self.engine, self._tell = app, worker_settings, engine, tell
+        config = home_config(app)
+        self._lease_seconds = config.number("lease_seconds")
+        self._starts_a_minute = int(config.number("starts_per_minute"))
+        self._max = limit or int(config.number("max_running"))
+        self._max_project = int(config.number("max_running_project"))
+        self._max_agent = {**config.values["max_running_agent"], **dict(worker_settings.most)}
+        self._starts: deque[float] = deque()
+        self._spent_up = ""
+        self._pause = _SHORTEST_LOOK
+        self.bell = threading.Event()
+        """Rung by a run that has ended: its place is free."""
+
+    def fill(self) -> int:
+        """Start what may start now, the most urgent first; how many."""
+        started = 0
+        for agent in self.worker_settings.agents:
+            while (most := self._may_start()) and not self._is_spent_up():
+                claims = self._claim(agent, most)
+                if not claims:
+                    break
+                self._starts.extend([self.app.clock.monotonic()] * len(claims))
+                self.engine.nudge()
+                started += len(claims)
+        if started:
+            self._pause = _SHORTEST_LOOK
+        return started
+
+    def wait(self, seconds: float, *, asking: bool) -> None:
+        """Until there may be something to start, or so long. Busy: at once. Idle: a look each second.
+
+        A file tells by a counter that somebody wrote. A server with many hosts is not asked whether anybody wrote, only whether
+        there is work that this host can take; what nobody of us can take wakes nobody.
+        """
+        if self.app.database.kind == SQLITE:
+            self.app.database.wait_for_change(seconds)
+            return
+        clock = self.app.clock
+        deadline = clock.monotonic() + seconds
+        while (left := deadline - clock.monotonic()) > 0:
+            if self.bell.wait(min(self._pause, left)):
+                self.bell.clear()
+                self._pause = _SHORTEST_LOOK
+                return
+            if left < self._pause:
+                return
+            self._pause = min(self._pause * 2, _LONGEST_LOOK)  # `fill` makes it short again, if there was anything
+            if asking and self._may_start() and not self._spent_up and self._has_next():
+                return
+
+    def _has_next(self) -> bool:
+        project = self.worker_settings.project
+        return any(
+            leases.has_next(self.app.database, who=self._new(agent), project=project, limits=self._limits(agent))
+            for agent in self.worker_settings.agents
+        )
+
+    def _is_spent_up(self) -> bool:
+        """Said when it begins and when it ends, in the log and by `work --status`."""
+        why = spending.spent_up(self.app)
+        if bool(why) != bool(self._spent_up):
+            self._tell(f"Nothing is started: {why}." if why else "There is money again: going on.")
+        self._spent_up = why
+        return bool(why)
+
+    def _may_start(self) -> int:
+        """How many at most, by the starts of the last minute and the places of this machine."""
+        now = self.app.clock.monotonic()
+        while self._starts and now - self._starts[0] >= _MINUTE:
+            self._starts.popleft()
+        return max(0, min(self._starts_a_minute - len(self._starts), self._max or _AT_ONCE, _AT_ONCE))
+
+    def _new(self, agent: str) -> sessions.SessionIdentity:
+        return sessions.SessionIdentity(
+            id=new_id("session"),
+            kind=sessions.AGENT,
+            agent=agent,
+            host=self.app.settings.host,
+            boot=boot_id(),
+            labels=self.worker_settings.labels,
+        )
+
+    def _limits(self, agent: str) -> leases.ClaimLimits:
+        return leases.ClaimLimits(self._max, self._max_project, int(self._max_agent.get(agent, 0)))
+
+    def _claim(self, agent: str, most: int) -> list[Claim] | None:
+        """Hand the next tasks to new sessions and enqueue their phases: one transaction, all or nothing."""
+        who, limits, project = (
+            [self._new(agent) for _ in range(most)],
+            self._limits(agent),
+            self.worker_settings.project,
+        )
+        if not leases.has_next(self.app.database, who=who[0], project=project, limits=limits):
+            return None  # most of the time: many supervisors that only look do not wait for each other
+
+        @beside_others
+        def take(store: Store) -> list[Claim]:
+            scopes = leases.scopes_of(who[0], project=project, limits=limits)
+            with store.transaction(scopes=scopes) as transaction:
+                claims = host_leases.claim(
+                    transaction, who=who, project=project, lease_seconds=self._lease_seconds, limits=limits
+                )
+                for claim in claims:
+                    words, folder = list(self.worker_settings.words), self.worker_settings.workspace
+                    values = (claim.task.key, claim.fence, claim.session.id, agent, words, folder)
+                    self.engine.enqueue(transaction, name=NAME, id=id_of(claim.task), values=values)
+            return claims
+
+        claims = take(self.app.database)
+        for claim in claims:
+            self._tell(f"{claim.task.project}/{claim.task.label}: started with {agent} (fence {claim.fence})")
+        return claims or None
+
+
+def runner(settings: Settings, worker_settings: WorkerSettings, bell: threading.Event) -> Callable[..., Any]:
     """The durable run of one phase. It composes its own App: a database belongs to a thread."""
     versions: dict[str, str] = {}
+    host = running.HostWatch()
 
     def run_phase(
         key: int, fence: int, session: str, agent: str, words: Sequence[str] | None = None, workspace: str | None = None
@@ -62,11 +196,12 @@ def runner(settings: Settings, worker_settings: WorkerSettings) -> Callable[...,
         mine = mine if workspace is None else mine._replace(workspace=workspace)
         app = App(settings)
         try:
-            run = Run(app, mine, versions, key, fence, session, agent)
+            run = Run(app, mine, versions, key, fence, session, agent, host)
             ended = durable.step("session", lambda: _patiently(app, run.session_step))
             durable.step("save", lambda: _patiently(app, run.save_step))
             return str(durable.step("conclude", lambda: _patiently(app, lambda: run.conclude_step(ended))))
         finally:
+            bell.set()
             app.close()
 
     return run_phase
@@ -104,9 +239,10 @@ class Run:
         fence: int,
         session: str,
         agent: str,
+        host: running.HostWatch,
     ) -> None:
         self.app, self.worker_settings, self.versions = app, worker_settings, versions
-        self.key, self.fence, self.session, self.agent = key, fence, session, agent
+        self.key, self.fence, self.session, self.agent, self.host = key, fence, session, agent, host
 
     def session_step(self) -> dict[str, Any]:
         """Ensure, then wait: attach to a living session, never start a second one, never leave a superseded one alive."""
@@ -123,7 +259,7 @@ class Run:
             raise
         except (HandoffError, OSError) as error:
             return _not_started(error)._asdict()
-        return start.wait(self.app, started)._asdict()
+        return start.wait(self.app, started, host=self.host)._asdict()
 
     def save_step(self) -> str:
         """Keep the whole working tree as the session left it, whatever it did."""
@@ -138,7 +274,7 @@ class Run:
     def _claim(self) -> Claim:
         """What the supervisor claimed when it asked for this run, from the rows as they are now."""
         task = tasks.get(self.app.database, key=self.key)
-        session = rows.get(self.app.database, id=self.session)
+        session = sessions.get(self.app.database, id=self.session)
         assert session is not None, "it was made known together with this run"  # noqa: S101 - one transaction
         return leases.Claim(task, session, self.fence, task.lease_seconds)
 

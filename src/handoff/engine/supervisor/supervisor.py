@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import os
 import threading
-from collections import deque
 from contextlib import suppress
 
 from handoff.base.clock import boot_id
 from handoff.base.errors import Away, HandoffError, UserError
 from handoff.base.files import make_folder
-from handoff.base.ids import new_id
 from handoff.base.markdown import first_sentence
 from handoff.base.process import start_of
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.board.sessions import executors, expenses, holds, leases, sessions
+from handoff.board.sessions import executors, expenses, holds
 from handoff.board.tasks import batches, flows, states, tasks
 from handoff.engine.app import App
 from handoff.engine.fanout import stop_files as stops
@@ -24,25 +22,24 @@ from handoff.engine.supervisor import durable, phase_run
 from handoff.engine.supervisor import watchdog as supervisor_watchdog
 from handoff.engine.supervisor.news import News
 from handoff.engine.supervisor.notifications import Teller
-from handoff.engine.tasks import search, spending
+from handoff.engine.supervisor.phase_run import PhaseStarts
+from handoff.engine.tasks import search
 from handoff.engine.tasks.splitting import live
 from handoff.engine.workspaces import publish, running
-from handoff.store.database import beside_others
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from handoff.board.sessions.executors import Executor
-    from handoff.board.sessions.leases import Claim
     from handoff.engine.supervisor.phase_run import WorkerSettings
-    from handoff.store.database import Store
 
 FENCED = 4
-_MINUTE = 60.0
 _DAY = 86_400.0
 _KEPT_DAYS = 7.0
 _LEASE_SHARE = 4
-_LONGEST_WAIT = 0.5
+_LONGEST_WAIT = 1.0
+_STOP_ROWS_SECONDS = 10.0
+_EARLY_SECONDS, _EARLY_SHARE = 0.25, 0.2
 _UNMOVED_SECONDS = 3.0
 _SHORTEST_WAIT = 0.02
 _AWAY_PAUSE = 1.0
@@ -79,17 +76,12 @@ class Supervisor:
         self.id = durable.new_executor_id(self.host, os.getpid())
         self._tell = tell or (lambda _: None)
         config = home_config(app)
-        self._lease_seconds = config.number("lease_seconds")
         self._publish_seconds = config.number("publish_seconds")
-        self._starts_a_minute = int(config.number("starts_per_minute"))
-        self._max = limit or int(config.number("max_running"))
-        self._max_project = int(config.number("max_running_project"))
-        self._max_agent = {**config.values["max_running_agent"], **dict(worker_settings.most)}
-        self._starts: deque[float] = deque()
         self._due: dict[str, float] = {}
+        self._stop_files: dict[str, dict[tuple[str, str, str], str]] = {}
         self._leaving = threading.Event()
         self._moving: set[int] = set()
-        self._trouble = self._spent_up = ""
+        self._trouble = ""
         self._concluded_in = False
         self._teller = Teller(app, self._tell)
         self._news = News(app, project=worker_settings.project)
@@ -103,6 +95,7 @@ class Supervisor:
             lock=os.path.join(home, "locks", "engine.lock"),
             log=os.path.join(home, "logs", "engine.log"),
         )
+        self._starts = PhaseStarts(app, worker_settings, self.engine, limit=limit, tell=self._tell)
 
     # --- life ------------------------------------------------------------------------------------------------
 
@@ -156,7 +149,9 @@ class Supervisor:
             threading.Thread(target=self._keep_published, name="publish", daemon=True).start()
         project = self.worker_settings.project
         threading.Thread(target=live.keep_watch, args=(self.app.settings, self._leaving, project), daemon=True).start()
-        self.engine.register({phase_run.NAME: phase_run.runner(self.app.settings, self.worker_settings)})
+        self.engine.register(
+            {phase_run.NAME: phase_run.runner(self.app.settings, self.worker_settings, self._starts.bell)}
+        )
         self.engine.launch()
         self._due = {"watchdog": self.app.clock.monotonic() + self.pace.watchdog}
         scope = f"for project {project}" if project else "for every project of this machine"
@@ -179,6 +174,7 @@ class Supervisor:
         if not self._concluded_in:  # in the loop, because the database may go away in the middle
             self.reap()
             self.adopt()
+            self.engine.nudge()  # somebody may have died between a claim and its run
             self._concluded_in = True
         for step in (self.reap, self.flows, self.watchdog, self.retention, self.until):
             if self._is_due(step.__name__, getattr(self.pace, step.__name__)):
@@ -189,8 +185,9 @@ class Supervisor:
             self.fill()
 
     def _is_due(self, name: str, every: float) -> bool:
+        """A little early is on time: what is due one after the other is done in one round."""
         now = self.app.clock.monotonic()
-        if now < self._due.get(name, 0.0):
+        if now < self._due.get(name, 0.0) - min(_EARLY_SECONDS, every * _EARLY_SHARE):
             return False
         self._due[name] = now + every
         return True
@@ -198,7 +195,7 @@ class Supervisor:
     def _wait(self) -> None:
         now = self.app.clock.monotonic()
         rest = min([_LONGEST_WAIT, *(moment - now for moment in self._due.values())])
-        self.app.database.wait_for_change(max(_SHORTEST_WAIT, rest))
+        self._starts.wait(max(_SHORTEST_WAIT, rest), asking=not self.draining)
 
     def _keep_lease(self) -> None:
         """Show that we live. When others have given us up, every further write could be the second of its kind: end at once."""
@@ -230,72 +227,23 @@ class Supervisor:
     def fill(self) -> int:
         """Start what may start now: within every limit, the most urgent first; how many."""
         if self._is_due("stops", self.pace.stops):
-            for name in supervisor_watchdog.project_names(self.app):
+            self._read_stops()
+        return self._starts.fill()
+
+    def _read_stops(self) -> None:
+        """Stop files are looked at every second, the rows they are held against only when a file came or went, and now and then."""
+        names = supervisor_watchdog.project_names(self.app)
+        files = {name: stops.files_of(self.app, name) for name in names}
+        if files != self._stop_files or self._is_due("stop_rows", _STOP_ROWS_SECONDS):
+            for name in names:
                 stops.read_files(self.app, name)
-        started = 0
-        for agent in self.worker_settings.agents:
-            while self._may_start() and not self._is_spent_up():
-                claim = self._claim(agent)
-                if claim is None:
-                    break
-                self._starts.append(self.app.clock.monotonic())
-                self.engine.nudge()
-                started += 1
-        return started
-
-    def _is_spent_up(self) -> bool:
-        """Said when it begins and when it ends, in the log and by `work --status`."""
-        why = spending.spent_up(self.app)
-        if bool(why) != bool(self._spent_up):
-            self._tell(f"Nothing is started: {why}." if why else "There is money again: going on.")
-        self._spent_up = why
-        return bool(why)
-
-    def _may_start(self) -> bool:
-        now = self.app.clock.monotonic()
-        while self._starts and now - self._starts[0] >= _MINUTE:
-            self._starts.popleft()
-        return len(self._starts) < self._starts_a_minute
-
-    def _claim(self, agent: str) -> Claim | None:
-        """Hand the next task to a new session and enqueue its phase: one transaction, both or neither."""
-        who = sessions.SessionIdentity(
-            id=new_id("session"),
-            kind=sessions.AGENT,
-            agent=agent,
-            host=self.host,
-            boot=boot_id(),
-            labels=self.worker_settings.labels,
-        )
-        limits = leases.ClaimLimits(self._max, self._max_project, int(self._max_agent.get(agent, 0)))
-        project = self.worker_settings.project
-        if not leases.has_next(self.app.database, who=who, project=project, limits=limits):
-            return None  # most of the time: many supervisors that only look do not wait for each other
-
-        @beside_others
-        def take(store: Store) -> Claim | None:
-            scopes = leases.scopes_of(who, project=project, limits=limits)
-            with store.transaction(scopes=scopes) as transaction:
-                claim = leases.claim_next(
-                    transaction, who=who, project=project, lease_seconds=self._lease_seconds, limits=limits
-                )
-                if claim is not None:
-                    words, folder = list(self.worker_settings.words), self.worker_settings.workspace
-                    values = (claim.task.key, claim.fence, who.id, agent, words, folder)
-                    self.engine.enqueue(transaction, name=phase_run.NAME, id=phase_run.id_of(claim.task), values=values)
-            return claim
-
-        claim = take(self.app.database)
-        if claim is None:
-            return None
-        self._tell(f"{claim.task.project}/{claim.task.label}: started with {agent} (fence {claim.fence})")
-        return claim
+            self._stop_files = files
 
     # --- looking after ---------------------------------------------------------------------------------------
 
     def reap(self) -> int:
         """Take over from supervisors of this host that are gone; those of other hosts lose their tasks by their leases."""
-        taken = 0
+        taken, over = 0, False
         for other in executors.listing(self.app.database):
             if other.id == self.id:
                 continue
@@ -307,7 +255,8 @@ class Supervisor:
                 taken += self.engine.recover(other.id)
                 if executors.end(self.app.database, id=other.id):
                     self._tell(f"Took over from supervisor {other.id}.")
-        if taken:
+                    over = True
+        if taken or over:
             self.engine.nudge()
         self._end_leftovers()
         return taken

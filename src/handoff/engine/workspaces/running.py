@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
+from contextlib import contextmanager
 
 from handoff.agents import folder as folders
 from handoff.base.errors import Away, Conflict
@@ -12,12 +14,15 @@ from handoff.base.marked import end as end_processes
 from handoff.base.marked import is_alive, of_session
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.events import journal
-from handoff.board.sessions import expenses, holds, leases
+from handoff.board.sessions import expenses, holds, host_leases, leases
 from handoff.board.tasks import states, tasks
 from handoff.engine.workspaces.transcripts import known_session
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from handoff.agents.session import AgentSession
+    from handoff.board.sessions.host_leases import Holding
     from handoff.board.sessions.leases import Claim
     from handoff.board.tasks.tasks import Task
     from handoff.engine.app import App
@@ -125,11 +130,58 @@ def stop(app: App, *, session: str, reason: str = "a person stopped it") -> bool
     return True
 
 
+class HostWatch:
+    """The sessions that one supervisor watches, each on a thread of its own: whoever looks first asks and tells for all of them."""
+
+    def __init__(self) -> None:
+        self._turn = threading.Lock()
+        self._watches: set[SessionWatch] = set()
+        self._held: dict[int, Holding] = {}
+        self._read_at = float("-inf")
+
+    @contextmanager
+    def watching(self, watch: SessionWatch) -> Iterator[None]:
+        """One more session, for as long as it is watched."""
+        with self._turn:
+            self._watches.add(watch)
+        try:
+            yield
+        finally:
+            with self._turn:
+                self._watches.discard(watch)
+
+    def holding(self, app: App, key: int) -> Holding | None:
+        """Who holds a task, as it was at most a second ago; None for one that does not run here, or not yet."""
+        if self._turn.acquire(blocking=False):  # nobody waits behind a thread that waits for the database
+            try:
+                now = app.clock.monotonic()
+                if now - self._read_at >= ROW_SECONDS:
+                    self._held = host_leases.holdings(app.database, host=app.settings.host)
+                    self._read_at = now
+            finally:
+                self._turn.release()
+        return self._held.get(key)
+
+    def beat(self, app: App, watch: SessionWatch, now: float) -> bool:
+        """Tell the signs of life of all sessions that have one; False when that of `watch` must be told alone."""
+        if not self._turn.acquire(blocking=False):
+            return False
+        try:
+            signs = {one.sign: one for one in self._watches if one is watch or one.has_sign(now)}
+            renewed = host_leases.renew(app.database, host=app.settings.host, beats=list(signs))
+            for (key, _), one in signs.items():
+                if key in renewed:
+                    one.note_beat(now)
+            return watch.sign[0] in renewed
+        finally:
+            self._turn.release()
+
+
 class SessionWatch:
     """What is looked at while a session runs: whose the task is, and whether the session shows signs of life."""
 
-    def __init__(self, app: App, claim: Claim, session: AgentSession) -> None:
-        self._app, self._claim, self._session = app, claim, session
+    def __init__(self, app: App, claim: Claim, session: AgentSession, host: HostWatch) -> None:
+        self._app, self._claim, self._session, self.host = app, claim, session, host
         self._every = min(_LONGEST_BEAT, claim.lease_seconds / _SHARE_OF_LEASE)
         now = app.clock.monotonic()
         self._row_at = now
@@ -157,7 +209,10 @@ class SessionWatch:
         self.note_refused()
         if self._session.seen.tools and not self._proved:  # its provider serves it: others need not wait for its end
             self._proved = holds.prove(self._app.database, self._claim.session) or True
-        task, fence = tasks.get(self._app.database, key=self._claim.task.key), self._claim.fence
+        fence, key = self._claim.fence, self._claim.task.key
+        task: Task | Holding | None = self.host.holding(self._app, key)
+        if task is None or task.fence != fence or task.held_by != self._session.name:  # it may be old: asked for alone
+            task = tasks.get(self._app.database, key=key)
         mine = task.fence == fence and task.held_by == self._session.name
         if mine and task.state in (states.RUNNING, states.READY):  # ready: a watchdog thought it dead
             self._left_at = None
@@ -198,9 +253,24 @@ class SessionWatch:
             )
             self._money = self._session.seen.money
 
+    @property
+    def sign(self) -> tuple[int, int]:
+        """Which task it is of, and with which fence."""
+        return self._claim.task.key, self._claim.fence
+
+    def has_sign(self, now: float) -> bool:
+        """Whether it has shown life, and its last sign is old enough to tell another one together with others'."""
+        return self._session.active_at > self._beaten and now - self._beaten >= self._every / 2
+
+    def note_beat(self, now: float) -> None:
+        """Its sign of life was told."""
+        self._beaten = now
+
     def _beat(self, now: float) -> None:
         if self._session.active_at <= self._beaten and not self._claim.repeated:
             return  # a silent session's lease runs out
+        if not self._claim.repeated and self.host.beat(self._app, self, now):
+            return
         try:
             leases.heartbeat(self._app.database, key=self._claim.task.key, fence=self._claim.fence)
         except Conflict:

@@ -24,8 +24,10 @@ CONNECT_SECONDS = 10
 LOCK_SECONDS = 30
 MOST = 2
 """Connections of one process to one database, however many of its threads write; the durable engine has one more."""
+_TURN_SECONDS = 0.5
+"""A transaction is short: one is waited for before another connection is opened."""
 _WAIT_SECONDS = 5.0
-_IDLE_SECONDS = 20.0
+_IDLE_SECONDS = 5.0
 _SETTINGS = {
     # Every statement has its index. On a young database, without statistics, the planner would rather sort.
     "enable_bitmapscan": "off",
@@ -86,7 +88,7 @@ def words(error: Exception, url: str) -> str:
     return addresses.redact(first, url)
 
 
-def _has_ended(connection: Connection) -> bool:
+def has_ended(connection: Connection) -> bool:
     """Nobody asked it anything: if there is something to read, it is the server's farewell."""
     look = select.poll()
     look.register(connection.fileno(), select.POLLIN)
@@ -119,11 +121,12 @@ class ConnectionLoans:
     def take(self) -> Connection:
         """One that is free, or a new one; who waits for long is given one too many, because it may hold one itself."""
         with self._back:
-            self._back.wait_for(lambda: self._free or self._out < MOST, _WAIT_SECONDS)
+            if not self._back.wait_for(lambda: self._free or not self._out, _TURN_SECONDS):
+                self._back.wait_for(lambda: self._free or self._out < MOST, _WAIT_SECONDS)
             self._out += 1
             while self._free:
                 connection, _ = self._free.pop()
-                if not connection.closed and not _has_ended(connection):
+                if not connection.closed and not has_ended(connection):
                     return connection
                 connection.close()
         try:

@@ -1,0 +1,119 @@
+"""One database, many hosts: what a host asks for, when it is woken, and how many connections it holds, whatever runs on it."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+import psycopg
+import pytest
+
+from databases import MovableClock
+from handoff.agents import catalog
+from handoff.agents.contract import SessionLimits
+from handoff.agents.session import AgentSession, SupervisionRules
+from handoff.base.settings import from_environment
+from handoff.board.sessions import host_leases, leases
+from handoff.board.sessions.sessions import SessionIdentity
+from handoff.board.tasks import tasks
+from handoff.engine.app import App
+from handoff.engine.supervisor.durable import Durable
+from handoff.engine.supervisor.phase_run import PhaseStarts, WorkerSettings
+from handoff.engine.workspaces.running import HostWatch, SessionWatch
+
+on_postgres = pytest.mark.parametrize("place", ["postgres"], indirect=True)
+COUNTED = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name LIKE 'handoff%'"
+
+
+@pytest.mark.slow
+@on_postgres
+def test_a_host_with_eight_sessions_holds_three_connections_and_an_idle_one_two(ground):
+    ground.settings("lease_seconds = 4\nstarts_per_minute = 100\n")
+    names = [f"task-{number}" for number in range(8)]
+    for name in names:
+        ground.add(name, {"sleep": 2})
+    with psycopg.connect(ground.app.database_url, autocommit=True) as raw:
+        own = set(raw.execute(COUNTED).fetchall())
+        held: list[int] = []
+
+        def look():
+            held.append(len(set(raw.execute(COUNTED).fetchall()) - own))
+            return ground.done()
+
+        ground.supervisor(limit=8, reap=2.0, watchdog=10.0)
+        ground.until(look, "all are done")
+        assert max(held) <= 3
+        ground.until(lambda: len(set(raw.execute(COUNTED).fetchall()) - own) <= 2, "it is idle")
+    claimed = [event for event in ground.events() if event.kind == "task.claimed"]
+    assert len(claimed) == 8, "nobody was thought dead"
+    assert len({event.at for event in claimed}) == 1, "eight places, one transaction"
+
+
+@on_postgres
+def test_a_host_is_woken_for_work_that_it_can_take_and_for_nothing_else(database, monkeypatch, tmp_path):
+    monkeypatch.setenv("HANDOFF_DATABASE_URL", database._url)
+    monkeypatch.setenv("HANDOFF_HOME", str(tmp_path / "home"))
+    app = App(from_environment())
+    engine = Durable.__new__(Durable)  # never launched: nothing is started here
+    starts = PhaseStarts(app, WorkerSettings(("codex",), labels=("gpu",)), engine, limit=2, tell=lambda _: None)
+
+    def was_woken(seconds):
+        began = app.clock.monotonic()
+        starts.wait(seconds, asking=True)
+        return app.clock.monotonic() - began < seconds
+
+    tasks.add(database, project="shop", id="for-another", brief="x", agent="aider")
+    tasks.add(database, project="shop", id="elsewhere", brief="x", labels=["mac"])
+    assert not was_woken(0.3), "two lines that are none of its business"
+    tasks.add(database, project="shop", id="mine", brief="x", labels=["gpu"])
+    assert was_woken(60)
+    host_leases.claim(database, who=[SessionIdentity("s1", agent="codex", host="there", labels=("gpu",))])
+    assert not was_woken(0.3), "another host has taken it"
+    starts.bell.set()
+    assert was_woken(60), "one of its own sessions has ended"
+    assert not was_woken(0.3)
+    app.close()
+
+
+def test_whoever_looks_first_tells_the_signs_of_life_of_all_sessions_of_the_host(place, monkeypatch, tmp_path):
+    monkeypatch.setenv("HANDOFF_DATABASE_URL", place.url)
+    monkeypatch.setenv("HANDOFF_HOME", str(tmp_path / "home"))
+    clock = MovableClock()
+    app = App(from_environment(), clock)
+    for name in ("first", "silent", "third", "lost"):
+        tasks.add(app.database, project="shop", id=name, brief="x")
+    host = app.settings.host
+    crew = [SessionIdentity(f"session-{number}", kind="agent", host=host) for number in range(4)]
+    claims = {claim.task.id: claim for claim in host_leases.claim(app.database, who=crew, lease_seconds=100)}
+    together = HostWatch()
+    adapter = catalog.adapter("scripted", commands={}, where="")
+    sessions, watches = {}, {}
+    for name, claim in claims.items():
+        folder = tmp_path / name
+        folder.mkdir()
+        rules = SupervisionRules(SessionLimits(), 100.0, False)
+        sessions[name] = AgentSession(str(folder), claim.session.id, adapter, adapter.abilities(""), rules, clock)
+        watches[name] = SessionWatch(app, claim, sessions[name], together)
+
+    def go_on(seconds, *active):
+        clock.advance(seconds)
+        app.database.shift += seconds if place.kind == "postgres" else 0.0
+        for name in active:
+            sessions[name].active_at = clock.monotonic()
+
+    with ExitStack() as stack:
+        for watch in watches.values():
+            stack.enter_context(together.watching(watch))
+        go_on(26, "first", "third", "lost")  # more than a quarter of the lease
+        watches["first"]()
+        live = {task.id: task for task in tasks.listing(app.database)}
+        renewed = {name for name, task in live.items() if task.lease_until > claims[name].task.lease_until}
+        assert renewed == {"first", "third", "lost"}, "one of them looked"
+        assert leases.hand_back(app.database, task=live["lost"], reason="its process is gone")
+        host_leases.claim(app.database, who=[SessionIdentity("another", host=host)])
+        go_on(1)
+        for watch in watches.values():
+            watch()
+    app.close()
+    assert {name: session.stopped for name, session in sessions.items() if session.stopped} == {
+        "lost": "the task was taken from this session"
+    }
