@@ -95,14 +95,14 @@ def _take(
     limits: ClaimLimits,
 ) -> list[Claim]:
     first, now = who[0], transaction.now()
-    wanted = leases.wanted(first, project=project, role="", limits=limits)
+    wanted = leases.wishes_of(first, project=project, role="", limits=limits)
     wanted.update(session="", most=len(who), width=len(first.id), names="".join(one.id for one in who))
     rows = transaction.query(
         "claim_next_tasks", **wanted, now=now, lease_seconds=float(lease_seconds), lease_now=transaction.lease_now()
     )
     taken = sorted((Task(**row) for row in rows), key=lambda task: (-task.priority, task.attempt, task.key))
     known = {one.id: one for one in who}
-    found = [leases.claimed(task, known[task.held_by or ""], began=now) for task in taken]
+    found = [leases.claim_of(task, known[task.held_by or ""], began=now) for task in taken]
     if found:
         if first.kind == AGENT:
             holds.probe(transaction, agent=taken[0].held_agent, host=first.host, session=found[0].session.id)

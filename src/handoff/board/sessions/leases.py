@@ -72,13 +72,13 @@ def claim_next(
     """
     _check_length(lease_seconds)
     scopes = scopes_of(who, project=project, limits=limits)
-    asked = wanted(who, project=project, role=role, limits=limits)
+    asked = wishes_of(who, project=project, role=role, limits=limits)
     rows = store.at_once(
         "claim_at_once", lambda: {**asked, **_at_once(who), "lease_seconds": float(lease_seconds)}, scopes=scopes
     )
     if rows:
         began = rows[0].pop("began")
-        return claimed(Task(**rows[0]), who, began=began)
+        return claim_of(Task(**rows[0]), who, began=began)
     with store.transaction(scopes=scopes) as transaction:
         row = transaction.one(
             "claim_next_task",
@@ -94,7 +94,7 @@ def claim_next(
 
 def has_next(store: Store, *, who: SessionIdentity, project: str = "", limits: ClaimLimits | None = None) -> bool:
     """Whether `claim_next` would find something: a look that takes no turn among the writers."""
-    asked = wanted(who, project=project, role="", limits=limits)
+    asked = wishes_of(who, project=project, role="", limits=limits)
     rows = store.at_once("look_at_once", lambda: asked)
     if rows is not None:
         return bool(rows)
@@ -102,7 +102,7 @@ def has_next(store: Store, *, who: SessionIdentity, project: str = "", limits: C
         return transaction.one("next_task", **asked, now=transaction.now()) is not None
 
 
-def wanted(who: SessionIdentity, *, project: str, role: str, limits: ClaimLimits | None) -> dict[str, Any]:
+def wishes_of(who: SessionIdentity, *, project: str, role: str, limits: ClaimLimits | None) -> dict[str, Any]:
     """What a session can take, as the statements of a claim ask for it."""
     limits = limits or ClaimLimits()
     return {
@@ -306,7 +306,7 @@ def _at_once(who: SessionIdentity) -> dict[str, Any]:
     }
 
 
-def claimed(task: Task, who: SessionIdentity, *, began: float) -> Claim:
+def claim_of(task: Task, who: SessionIdentity, *, began: float) -> Claim:
     """The claim of a task that was just handed to `who`."""
     said = who._asdict()
     del said["labels"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import logging
 import os
+import select
 import threading
 import uuid
 from contextlib import contextmanager
@@ -248,8 +249,6 @@ class _Engine:
             )
         else:
             self.kind = "postgres"
-            from handoff.store.server.connections import has_ended  # psycopg is an extra
-
             place = sa.make_url(url).set(drivername="postgresql+psycopg")
             self.plain = sa.create_engine(
                 place,
@@ -263,7 +262,7 @@ class _Engine:
                 },
             )
             sa.event.listen(self.plain, "do_connect", _connect_patiently)
-            sa.event.listen(self.plain, "checkout", _refuse_ended(has_ended))
+            sa.event.listen(self.plain, "checkout", _refuse_ended)
             self._ours = sa.create_engine(
                 "postgresql+psycopg://", poolclass=pool.NullPool, creator=self._present, use_native_hstore=False
             )
@@ -301,14 +300,12 @@ class _Engine:
         self.plain.dispose()
 
 
-def _refuse_ended(has_ended: Callable[[Any], bool]) -> Callable[..., None]:
+def _refuse_ended(raw: Any, *_: Any) -> None:
     """A connection that the server has ended is not lent: seen at its socket, without a question to the server."""
-
-    def refuse(raw: Any, *_: Any) -> None:
-        if has_ended(raw):
-            raise sa.exc.DisconnectionError
-
-    return refuse
+    look = select.poll()
+    look.register(raw.fileno(), select.POLLIN)
+    if look.poll(0):
+        raise sa.exc.DisconnectionError
 
 
 def _connect_patiently(dialect: Any, record: Any, words: Any, options: Any) -> Any:

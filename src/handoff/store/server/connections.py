@@ -88,7 +88,7 @@ def words(error: Exception, url: str) -> str:
     return addresses.redact(first, url)
 
 
-def has_ended(connection: Connection) -> bool:
+def _has_ended(connection: Connection) -> bool:
     """Nobody asked it anything: if there is something to read, it is the server's farewell."""
     look = select.poll()
     look.register(connection.fileno(), select.POLLIN)
@@ -126,7 +126,7 @@ class ConnectionLoans:
             self._out += 1
             while self._free:
                 connection, _ = self._free.pop()
-                if not connection.closed and not has_ended(connection):
+                if not connection.closed and not _has_ended(connection):
                     return connection
                 connection.close()
         try:
