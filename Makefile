@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-fast test-unsandboxed test-clients script-packages hunt chaos cheats lint format bench docs clean
+.PHONY: help demo test test-slow test-unsandboxed test-clients script-packages hunt chaos cheats lint format bench docs clean
 
 help:                       ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## */\1|/p' Makefile | while IFS='|' read -r name text; do printf '  make %-10s %s\n' "$$name" "$$text"; done
@@ -38,11 +38,11 @@ $(VENV)/.dev: $(VENV)/.app
 demo: $(VENV)/.app          ## a feature carried over three sessions, no API key
 	@$(BIN)/python -m handoff.surfaces.cli.main demo
 
-test: $(VENV)/.dev          ## the whole suite
-	$(PYTEST) -m "not clients"
-
-test-fast: $(VENV)/.dev     ## the suite without the slow tests
+test: $(VENV)/.dev          ## the suite, without what takes long
 	$(PYTEST) -m "not slow and not clients"
+
+test-slow: $(VENV)/.dev     ## what takes long: kills at every step, hunts, languages, pictures
+	$(PYTEST) -m "slow and not clients"
 
 # For a machine whose PATH has no bubblewrap: what starts sessions and checks, and says what it does without.
 test-unsandboxed: $(VENV)/.dev

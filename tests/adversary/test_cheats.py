@@ -42,6 +42,7 @@ def test_the_page_shows_what_is_expected_of_the_judge():
     assert shown in read("docs/trust.md"), "run `make cheats`: docs/trust.md shows another table than the data"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("phase", PHASES)
 def test_a_cheat_of_each_class_is_judged_as_the_list_says(phase, tmp_path, monkeypatch):
     use_this_python(monkeypatch)
@@ -50,6 +51,7 @@ def test_a_cheat_of_each_class_is_judged_as_the_list_says(phase, tmp_path, monke
     assert page.differences(outcomes, expected()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("package", ["shortuuid", "zict"])
 def test_honest_changes_of_a_real_package_are_let_through(package, tmp_path, monkeypatch):
     use_this_python(monkeypatch)

@@ -125,6 +125,7 @@ def test_three_that_run_for_a_part_end_at_the_same_moment_and_each_part_is_decid
     assert len(tasks.listing(database, state="ready")) == rounds
 
 
+@pytest.mark.slow
 def test_three_hundred_times_three_sub_tasks_end_at_the_same_moment_and_each_batch_joins_once(place):
     database = place.open()
     rounds = 300

@@ -237,6 +237,7 @@ def test_what_a_check_makes_is_no_work_of_the_session_and_does_not_land(desk, cl
     assert "session.out_of_scope" not in cli("log", "fenced").out
 
 
+@pytest.mark.slow
 def test_several_that_report_at_the_same_moment_land_one_after_the_other_and_nobody_is_asked(desk, cli):
     names = [f"task-{number}" for number in range(4)]
     running = []

@@ -122,6 +122,7 @@ def test_whoever_settles_a_conflict_may_write_no_other_file(conflict, repo):
     assert not os.path.exists(os.path.join(repo.path, "src/form/other.py"))
 
 
+@pytest.mark.slow
 def test_a_part_that_makes_the_checks_red_beside_the_others_goes_back_with_the_evidence(cli, repo, tmp_path):
     """The person's commit and one part are each green alone; the fan-in joins them and finds who is to blame."""
     check = "test ! -e src/form/made.txt || test ! -e theirs.txt || { echo they do not fit; exit 1; }"
@@ -159,6 +160,7 @@ def test_when_the_branch_moves_again_the_next_session_gets_the_conflict_as_it_is
     assert repo.read(FILE) == settled
 
 
+@pytest.mark.slow
 def test_a_red_part_goes_back_also_where_the_fan_in_settles_a_conflict_of_another(cli, repo, tmp_path):
     """Who settles may write nothing but the conflict: what makes the whole red beside it is not its to mend."""
     repo.write(FILE, BASE)

@@ -130,6 +130,7 @@ def test_what_a_sandboxed_session_writes_gets_no_more_than_it_has_itself_or_wait
     assert inside.show("wide")["state"] == "waiting", "what it comes after is not done"
 
 
+@pytest.mark.slow
 def test_a_task_written_inside_is_worked_on_and_checked_inside_whoever_takes_it_and_so_is_what_it_writes(inside):
     cli = inside.cli
     out = os.path.join(os.environ["HANDOFF_HOME"], "escaped")

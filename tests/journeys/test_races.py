@@ -52,6 +52,7 @@ def race(cli, repo, tmp_path):
     return Race(cli, repo, tmp_path)
 
 
+@pytest.mark.slow
 def test_the_smaller_of_two_green_changes_wins_and_alone_lands_while_the_other_is_kept(race, repo):
     race.open(race=3)
     assert race.states() == dict.fromkeys(("form-1", "form-2", "form-3", "api"), "ready") | dict.fromkeys(
@@ -130,6 +131,7 @@ def test_a_race_that_nobody_won_blocks_its_part_and_a_retry_lets_everybody_run_a
     assert "is over" in race.cli("retry", "login/form-2", code=4).err or race.states()["form-2"] == "cancelled"
 
 
+@pytest.mark.slow
 def test_a_winner_that_makes_the_whole_red_is_sent_back_and_the_next_in_line_takes_its_place(race, repo):
     check = "test ! -e src/form/made.py || ! grep -q sum src/form/made.py || { echo no sum please; exit 1; }"
     race.open(check=check)

@@ -189,6 +189,7 @@ def tested(cli, repo, tmp_path):
     return open_
 
 
+@pytest.mark.slow
 def test_the_projects_own_suite_judges_every_fan_in_also_one_that_was_only_opened(tested):
     batch = tested(RED_BESIDE)
     batch.work("form", {"write": "src/form/bad.txt", "text": "x"}, DONE)

@@ -57,6 +57,7 @@ def project(repo, monkeypatch):
     return made
 
 
+@pytest.mark.slow
 def test_no_cheat_of_the_run_itself_is_taken_for_a_result(project):
     """One project, one cheat after the other: each is named, and nothing of ours is left in what is judged."""
     assert project.known.passing == {f"pytest:{TESTS}::test_adds", f"pytest:{TESTS}::test_adds_nothing"}

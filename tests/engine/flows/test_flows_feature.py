@@ -49,6 +49,7 @@ def good(ground) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_feature_goes_from_its_goal_to_its_review_over_its_documents(ground, app):
     good(ground)
     ground.act("1-step", {"write": "greet.py", "text": "def hello(n):\n    return n\n"})
@@ -120,6 +121,7 @@ def test_a_plan_cannot_tick_what_no_check_has_shown(ground, app):
     assert kinds == ["ok", "ok", "failed", "failed", "ok"]
 
 
+@pytest.mark.slow
 def test_a_step_is_not_ticked_by_a_check_that_cannot_fail_and_one_that_was_green_before_is_told(ground, app):
     good(ground)
     hollow = STATE.replace("grep -q 'def greet' greet.py", "true")

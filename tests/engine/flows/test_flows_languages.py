@@ -45,6 +45,7 @@ def made(tmp_path):
     os.chdir(before)
 
 
+@pytest.mark.slow
 def test_a_cycle_in_javascript_with_two_cheats(made):
     if shutil.which("node") is None:
         absent("node")

@@ -92,6 +92,7 @@ def test_what_failed_before_is_not_charged_to_the_work(ground, app):
     assert step.seen.flow.facts["tested"] == ["unittest: green, 1 passed, 1 failed (1 of them failed before)"]
 
 
+@pytest.mark.slow
 def test_a_request_needs_a_plan_and_an_ordered_gate_is_asked_also_at_the_end(ground, app):
     ground.repo.write("test-list.md", TICKED)
     ground.repo.commit("everything is ticked")

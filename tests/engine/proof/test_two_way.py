@@ -61,6 +61,7 @@ def project(repo, monkeypatch):
     return made
 
 
+@pytest.mark.slow
 def test_red_and_green_are_judged_by_what_the_tests_stand_on_and_by_their_twins(project):
     new = "\ndef test_doubles():\n    from calc import double\n    assert double(4) == 8\n"
     looser = {TESTS: project.read(TESTS).replace("0.01", "99") + new}
@@ -76,6 +77,7 @@ def test_red_and_green_are_judged_by_what_the_tests_stand_on_and_by_their_twins(
     assert NEW in project.known.passing
 
 
+@pytest.mark.slow
 def test_a_refactoring_is_what_holds_in_both_ways(project):
     text, code = project.read(TESTS), FILES["calc.py"]
     with_code = {"calc.py": code.replace("a + b", "a + b + 0 * a")}

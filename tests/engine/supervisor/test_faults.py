@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 
+import pytest
+
 from handoff.board.sessions import holds
 from relay import manifest
 
@@ -24,6 +26,7 @@ def _held(ground):
     return {held.name: held for held in holds.listing(ground.app.database)}
 
 
+@pytest.mark.slow
 def test_a_logged_out_client_costs_no_attempt_is_told_once_and_twenty_tasks_go_on_when_it_is_back(file_ground, cli):
     ground = file_ground
     login = os.path.join(ground.folder, "login")

@@ -55,6 +55,7 @@ def quiet(tmp_path_factory):
     made.close()
 
 
+@pytest.mark.slow
 def test_three_agents_work_while_the_page_follows_and_a_gate_is_answered_in_it(ground, browser):
     for name in ("api", "db"):
         waits = f"echo Writing {name}.py; while ! test -e go; do sleep 0.1; done"
@@ -86,6 +87,7 @@ def test_three_agents_work_while_the_page_follows_and_a_gate_is_answered_in_it(g
     assert page.wrong == []
 
 
+@pytest.mark.slow
 def test_a_comment_on_a_line_reaches_the_next_session(quiet, browser):
     quiet.repo.write("total.py", "def total(items):\n    return sum(items)\n")
     quiet.repo.commit("total")
@@ -212,6 +214,7 @@ next = "done"
 """
 
 
+@pytest.mark.slow
 def test_a_flow_that_was_refused_once_goes_on_by_a_yes_in_the_browser(quiet, browser):
     quiet.repo.write(".handoff/workflows/guide.toml", WORKFLOW)
     quiet.repo.commit("workflow")
@@ -260,6 +263,7 @@ def test_no_page_has_a_barrier(quiet, browser, scheme, width, paths):
         assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), f"{path} is too wide"
 
 
+@pytest.mark.slow
 def test_what_agents_write_is_shown_and_never_run(quiet, browser):
     app = App(Settings(quiet.environment, quiet.home, "", "handoff", quiet.repo.path))
     for number, text in enumerate(PAYLOADS):

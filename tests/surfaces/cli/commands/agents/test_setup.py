@@ -148,6 +148,7 @@ def test_a_person_is_asked_and_may_leave_things_out(machine):
     assert again["chosen"]["guard"] is False, "what was said once holds"
 
 
+@pytest.mark.slow
 def test_a_setup_killed_at_any_write_is_finished_by_the_next_run(machine):
     machine.repo.write("CLAUDE.md", "# Mine\n")
     machine.write(".gemini/settings.json", '{ "theme": "dark" }')

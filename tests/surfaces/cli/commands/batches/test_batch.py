@@ -53,6 +53,7 @@ def until(true):
         clock.sleep(0.05)
 
 
+@pytest.mark.slow
 def test_the_example_is_sound_as_it_is_printed_and_runs_to_its_end(ground):
     shown = ground.cli("batch", "example").out
     (ground.folder / "split.toml").write_text(shown)
@@ -89,6 +90,7 @@ def test_the_verdict_for_programs_says_what_landed_what_it_cost_and_how_long_it_
     assert again["verdict"] == "landed"
 
 
+@pytest.mark.slow
 def test_a_part_that_is_blocked_lets_nothing_land_and_can_be_tried_again_and_joined(ground):
     ground.parts("form", "api")
     ground.script("login/api", {"run": handoff("task", "block", "no-key")})
@@ -117,6 +119,7 @@ def test_in_order_each_part_lands_as_soon_as_it_is_green(ground):
     assert ground.subjects() == ["form: Build form.", "first"], "what had landed does not land twice"
 
 
+@pytest.mark.slow
 def test_whoever_leaves_is_told_what_goes_on_and_can_join_again(ground):
     ground.parts("form", "api")
     wait = {"run": "while ! test -e src/form/go; do sleep 0.05; done"}
@@ -136,6 +139,7 @@ def test_whoever_leaves_is_told_what_goes_on_and_can_join_again(ground):
     assert "has landed" in ground.cli("batch", "watch", "login").out
 
 
+@pytest.mark.slow
 def test_on_a_terminal_the_board_is_shown_and_ends_with_the_batch(ground):
     ground.parts("form", "api")
     source = manifest(ground.folder / "m.json")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from scripts import handoff, write_script
 
 DONE = {"run": handoff("task", "done", "--summary", "made")}
 
 
+@pytest.mark.slow
 def test_the_best_of_two_lands_from_one_line_and_the_report_says_why(cli, repo, tmp_path):
     for folder in ("find", "find-2"):
         (tmp_path / folder).mkdir()

@@ -114,6 +114,7 @@ def test_a_batch_is_told_from_its_first_moment_to_its_last_and_feeds_the_score(c
     assert "python" in cli("agent", "score").out
 
 
+@pytest.mark.slow
 def test_what_landed_has_the_agent_in_its_trailers_and_the_record_of_its_check(cli, repo, tmp_path, scripts):
     words = scripts(login__form=[_made("form"), DONE], login__api=[_made("api"), DONE], login_join=[DONE])
     source = manifest(tmp_path / "m.json", check="true")
@@ -179,6 +180,7 @@ def test_rubbish_is_told_and_a_push_that_is_refused_is_an_error(forge, cli, repo
     assert "cannot be a dry run" in forge.cli()("land", "api", "--pr", "--dry-run", code=2).err
 
 
+@pytest.mark.slow
 def test_a_batch_that_has_landed_is_asked_for_with_its_report_as_the_text(forge, repo, tmp_path, scripts):
     words = scripts(login__form=[_made("form"), DONE], login__api=[_made("api"), DONE], login_join=[DONE])
     forge.has("gh")

@@ -76,6 +76,7 @@ def test_a_plan_is_shown_with_table_graph_and_advice_and_waits_for_a_word(ground
     }
 
 
+@pytest.mark.slow
 def test_with_go_one_command_leads_from_the_request_to_the_verdict(ground):
     ground.planner()
     said = ground.split("--go").out

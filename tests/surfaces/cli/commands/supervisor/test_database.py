@@ -103,6 +103,7 @@ FORBIDDEN = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_whole_relay_runs_as_a_role_that_can_only_work_with_rows(repo, server, tmp_path):
     admin = on(repo, server.url(options=server.verified))
     admin("database", "roles", "--apply")

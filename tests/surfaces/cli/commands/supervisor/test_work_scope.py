@@ -6,6 +6,8 @@ import signal
 import subprocess
 import sys
 
+import pytest
+
 from handoff.base.clock import SystemClock
 from relay import manifest
 from sandbox import Cli, Repo
@@ -34,6 +36,7 @@ def _end(process):
     return out.decode()
 
 
+@pytest.mark.slow
 def test_work_serves_its_own_project_and_tells_what_came_of_each_task(cli, tmp_path):
     other = Cli(Repo.create(str(tmp_path / "other")).path)
     other("dump", "--task", "theirs", "--next", "x", "--check", "true")
