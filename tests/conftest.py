@@ -10,7 +10,7 @@ import pytest
 from databases import database, place, postgres_server  # noqa: F401 - fixtures, here once: one server for all files
 from outside import PersonsHome, Watch
 from real_clients import FOLDER
-from sandbox import ALL_REQUIRED, REQUIRE_ALL, WARM, WARM_HEAVY, Cli, Repo, hermetic_environment
+from sandbox import ALL_REQUIRED, OF_THE_MACHINE, REQUIRE_ALL, WARM, WARM_HEAVY, Cli, Repo, hermetic_environment
 from script_packages import FOLDER as SCRIPTS
 
 WATCH = Watch()
@@ -51,7 +51,7 @@ pytest_runtest_setup = pytest_runtest_call = pytest_runtest_teardown = _watched
 def _move_to(home, patch):
     """From here on HOME, git's settings and $HANDOFF_HOME are inside this folder, for us and for what we start."""
     for name in list(os.environ):
-        if name.startswith(("HANDOFF_", "GIT_", "CLAUDE", "XDG_", "PYTHON")):
+        if name.startswith(OF_THE_MACHINE):
             patch.delenv(name)
     for name, value in hermetic_environment(str(home)).items():
         patch.setenv(name, value)

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
-from typing import Any, NamedTuple, NoReturn
+import tempfile
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from warm import COMMAND, HEAVY, LONG_LIVED, Call, Forked, Warm
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 TIMEOUT_SECONDS = 100
+OF_THE_MACHINE = ("HANDOFF_", "GIT_", "CLAUDE", "XDG_", "PYTHON")
+"""How variables begin that no test may hear of."""
 WARM = Warm()
 WARM_HEAVY = Warm(*HEAVY)
 REQUIRE_ALL = "HANDOFF_TEST_REQUIRE_ALL"
@@ -35,6 +42,17 @@ def hermetic_environment(home: str) -> dict[str, str]:
         "NO_COLOR": "1",
         "COLUMNS": "100",
     }
+
+
+@contextlib.contextmanager
+def hermetic_home() -> Iterator[str]:
+    """A home for a run outside of pytest: nothing of this machine's settings comes in."""
+    for name in list(os.environ):
+        if name.startswith(OF_THE_MACHINE):
+            del os.environ[name]
+    with tempfile.TemporaryDirectory(prefix="ho-") as home:
+        os.environ.update(hermetic_environment(home))
+        yield home
 
 
 def absent(what: str) -> NoReturn:

@@ -6,7 +6,6 @@ import argparse
 import os
 import random
 import sys
-import tempfile
 import time
 from typing import TYPE_CHECKING
 
@@ -47,13 +46,9 @@ def main() -> int:
     parser.add_argument("--quiet", action="store_true")
     given = parser.parse_args()
     sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    from sandbox import hermetic_environment
+    from sandbox import hermetic_home
 
-    for name in list(os.environ):
-        if name.startswith(("HANDOFF_", "GIT_", "CLAUDE", "XDG_", "PYTHON")):
-            del os.environ[name]
-    with tempfile.TemporaryDirectory(prefix="ho-") as home:
-        os.environ.update(hermetic_environment(home))
+    with hermetic_home():
         from chaos.batch import Counter
 
         began = time.monotonic()

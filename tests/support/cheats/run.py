@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -17,15 +16,11 @@ from cheats.controls import Alarm, pieces, refactors, try_piece, try_refactors  
 from cheats.data import cheats, expected  # noqa: E402
 from cheats.ground import Arena, Outcome  # noqa: E402
 from cheats.packages import PACKAGES  # noqa: E402
-from sandbox import hermetic_environment  # noqa: E402
+from sandbox import hermetic_home  # noqa: E402
 
 
-def hermetic(home: str) -> None:
-    """Nothing of the person's is read or written; projects find the Python that has pytest."""
-    for name in list(os.environ):
-        if name.startswith(("HANDOFF_", "GIT_", "XDG_", "PYTHON")):
-            del os.environ[name]
-    os.environ.update(hermetic_environment(home))
+def use_this_python() -> None:
+    """Projects find the Python that has pytest."""
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     os.environ["PATH"] = os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"]
 
@@ -79,8 +74,8 @@ def main() -> int:
     parser.add_argument("names", nargs="*", help="cheats, classes or packages; all unless named")
     parser.add_argument("--only", choices=("cheats", "controls"), default="")
     chosen = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="cheats-") as home:
-        hermetic(home)
+    with hermetic_home() as home:
+        use_this_python()
         outcomes = run_cheats(home, chosen.names) if chosen.only != "controls" else {}
         alarms = run_controls(home, chosen.names) if chosen.only != "cheats" else []
     wrong = page.differences(outcomes, expected()) + page.false_alarms(alarms)
