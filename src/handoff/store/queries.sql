@@ -762,15 +762,15 @@ DELETE FROM task WHERE key = :key AND ended_at IS NOT NULL
 
 -- name: prune_batches
 -- forget ended batches without tasks; their figures stay
-DELETE FROM batch WHERE ended_at < :before AND NOT EXISTS (SELECT 1 FROM task WHERE task.batch = batch.key)
+DELETE FROM batch WHERE key IN (SELECT key FROM batch WHERE ended_at < :before AND NOT EXISTS (SELECT 1 FROM task WHERE task.batch = batch.key) LIMIT :limit)
 
 -- name: prune_sessions
 -- forget sessions that ended before a moment
-DELETE FROM session WHERE ended_at < :before
+DELETE FROM session WHERE id IN (SELECT id FROM session WHERE ended_at < :before LIMIT :limit)
 
 -- name: prune_inbox
 -- forget messages taken before a moment
-DELETE FROM inbox WHERE taken_at < :before
+DELETE FROM inbox WHERE key IN (SELECT key FROM inbox WHERE taken_at < :before LIMIT :limit)
 
 -- name: list_without_tab
 -- ready tasks of which no tab was opened since they became ready, and that no supervisor of this host will take
@@ -966,7 +966,7 @@ UPDATE incident SET resolved_at = :now, resolved = :how WHERE id = :id AND resol
 
 -- name: prune_incidents
 -- forget incidents resolved before a moment
-DELETE FROM incident WHERE resolved_at < :before
+DELETE FROM incident WHERE id IN (SELECT id FROM incident WHERE resolved_at < :before LIMIT :limit)
 
 -- name: get_watched
 -- what the watcher saw last at a place
@@ -1001,7 +1001,7 @@ DELETE FROM expense WHERE at < :before
 
 -- name: prune_flows
 -- forget flows that ended long ago
-DELETE FROM flow WHERE ended_at IS NOT NULL AND ended_at < :before
+DELETE FROM flow WHERE key IN (SELECT key FROM flow WHERE ended_at < :before LIMIT :limit)
 
 -- name: get_hold
 -- why one agent or task is not started on a host
@@ -1068,7 +1068,7 @@ VALUES (:session, :part, :project, :task, :agent, :host, :at, :seq) ON CONFLICT 
 
 -- name: prune_transcripts
 -- forget what sessions that ended before a moment said
-DELETE FROM transcript WHERE at < :before
+DELETE FROM transcript WHERE key IN (SELECT key FROM transcript WHERE at < :before LIMIT :limit)
 
 -- name: add_token
 -- a token of somebody who calls over HTTP
@@ -1173,3 +1173,20 @@ WHERE ended_at >= :since AND (:project = '' OR project = :project) GROUP BY endi
 -- name: expenses_since
 -- what sessions have cost since a moment
 SELECT at, agent, money FROM expense WHERE at >= :since AND (:project = '' OR project = :project) ORDER BY at DESC LIMIT :limit
+
+-- name: list_archivable
+-- lines of the journal that no row needs any more: not the last one of a project, by which views see whether they are new
+SELECT * FROM event WHERE seq > :after AND seq <= :mark AND at < :before AND (:project = '' OR project = :project)
+  AND (task IS NULL OR NOT EXISTS (SELECT 1 FROM task WHERE task.key = event.task))
+  AND (batch IS NULL OR NOT EXISTS (SELECT 1 FROM batch WHERE batch.key = event.batch))
+  AND NOT EXISTS (SELECT 1 FROM flow WHERE flow.project = event.project AND flow.created_at <= event.at AND event.kind LIKE 'flow.%')
+  AND EXISTS (SELECT 1 FROM event AS later WHERE later.project = event.project AND later.seq > event.seq)
+ORDER BY seq LIMIT :limit
+
+-- name: count_archivable
+-- how many there are
+SELECT count(*) AS count FROM ({list_archivable}) AS found
+
+-- name: forget_event
+-- it is in a file; SQLite's index cannot let go of the words of a single line, and what it has left leads nowhere
+/* postgres: WITH words AS (DELETE FROM event_words WHERE seq = :seq) */ DELETE FROM event WHERE seq = :seq

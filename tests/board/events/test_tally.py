@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from handoff.board import figures, gates
+from handoff.board import figures, forgetting, gates
 from handoff.board.events import tally
 from handoff.board.sessions import leases, sessions
 from handoff.board.tasks import outcomes, tasks
@@ -48,7 +48,7 @@ def test_what_happened_is_counted_once_by_any_number_of_followers(place, databas
 def test_counts_stay_when_tasks_are_forgotten(database):
     _work(database)
     before = figures.take(database).tally
-    assert tasks.prune(database, before=4e9, dry_run=False)
+    assert forgetting.prune(database, before=4e9, dry_run=False)
     after = {(row.name, row.label): row.number for row in figures.take(database).tally}
     assert before
     assert all(after[row.name, row.label] >= row.number for row in before)

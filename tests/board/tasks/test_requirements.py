@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from handoff.base.errors import Refused, UserError
+from handoff.board import forgetting
 from handoff.board.sessions import executors, leases
 from handoff.board.sessions.sessions import SessionIdentity
 from handoff.board.tasks import batches, outcomes, requirements, tasks
@@ -85,10 +86,10 @@ def test_it_is_told_when_no_host_at_work_has_what_a_task_needs(database):
 def test_what_has_ended_leaves_no_demand_and_no_offer(database):
     task = add(database, "train", labels=("gpu",))
     works(database, "strong:1", labels=("gpu",))
-    tasks.prune(database, before=1e12, dry_run=False)
+    forgetting.prune(database, before=1e12, dry_run=False)
     assert requirements.of_task(database, key=task.key) == ("gpu",)
     outcomes.finish(database, key=task.key, fence=None, summary="")
-    tasks.prune(database, before=1e12, dry_run=False)
+    forgetting.prune(database, before=1e12, dry_run=False)
     assert requirements.of_task(database, key=task.key) == ()
     executors.give_up(database, id="strong:1")
     executors.end(database, id="strong:1")

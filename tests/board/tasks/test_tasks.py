@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from handoff.base.errors import Conflict, UserError
+from handoff.board import forgetting
 from handoff.board.events import journal
 from handoff.board.tasks import batches, outcomes, tasks
 from handoff.board.tasks.batches import SubTask
@@ -117,9 +118,9 @@ def test_pruning_shows_first_and_keeps_live_tasks_and_the_journal(database):
     outcomes.finish(database, key=ended.key)
     with database.transaction(write=False) as look:
         later = look.now() + 1
-    assert [task.id for task in tasks.prune(database, before=later)] == ["old"]
+    assert [task.id for task in forgetting.prune(database, before=later)] == ["old"]
     assert tasks.get(database, key=ended.key)
-    tasks.prune(database, before=later, dry_run=False)
+    forgetting.prune(database, before=later, dry_run=False)
     assert tasks.listing(database, include_ended=True) == [live]
     assert [event.kind for event in journal.of_task(database, key=ended.key)] == ["task.added", "task.finished"]
 

@@ -8,6 +8,7 @@ import pytest
 
 from flow_ground import ADD, LIST, OLD, TEST_ADD, case, module
 from handoff.base.errors import Conflict, Refused, UserError
+from handoff.board import forgetting
 from handoff.board.sessions import watchdog
 from handoff.board.tasks import flows as rows
 from handoff.board.tasks import tasks
@@ -216,7 +217,7 @@ def test_a_flow_is_paused_resumed_gated_rejected_and_cancelled(ground, app):
     with pytest.raises(Conflict, match="already"):
         admin.cancel(app, flow=ended)
     later = app.clock.now() + 3600
-    tasks.prune(app.database, before=later, dry_run=False)
+    forgetting.prune(app.database, before=later, dry_run=False)
     assert rows.listing(app.database, include_ended=True) == []
 
 

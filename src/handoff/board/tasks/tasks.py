@@ -20,7 +20,6 @@ TASK, SUB_TASK, FAN_IN, PHASE, PLAN, ENTRANT = "task", "sub-task", "fan-in", "ph
 PARTS = (SUB_TASK, ENTRANT)  # what a session works on inside a batch; of a raced part that is an entrant
 MAX_ATTEMPTS = 3
 LIMIT = 1000
-_PRUNED = 10_000
 
 
 class Task(Record):
@@ -305,22 +304,6 @@ def note_claim(store: Store, *, key: int, fence: int, baseline: Mapping[str, Any
 def ended_since(store: Store, *, project: str, since: float) -> list[Task]:
     """The tasks of a project that ended after a moment."""
     return fetch_all(store, Task, "list_ended_since", project=project, since=since)
-
-
-def prune(store: Store, *, before: float, project: str = "", dry_run: bool = True) -> list[Task]:
-    """Ended tasks older than `before`; they are forgotten unless it is a dry run. The journal keeps its lines."""
-    with store.transaction(write=not dry_run) as transaction:
-        found = fetch_all(transaction, Task, "list_prunable", before=before, project=project, limit=_PRUNED)
-        if not dry_run:
-            for task in found:
-                for query in ("prune_needs", "prune_requirements", "prune_gates", "prune_task"):
-                    transaction.execute(query, key=task.key)
-            for query in ("prune_batches", "prune_flows", "prune_sessions", "prune_inbox", "prune_incidents"):
-                transaction.execute(query, before=before)
-            transaction.execute("prune_transcripts", before=before)
-            if found:
-                journal.append(transaction, "tasks.pruned", project=project, count=len(found))
-    return found
 
 
 def is_known(store: Store, *, project: str, id: str) -> bool:

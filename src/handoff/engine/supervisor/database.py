@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.store import roles
+from handoff.store import health, roles
 from handoff.store.database import POSTGRES
 from handoff.store.migrate import VERSION
 
 if TYPE_CHECKING:
     from handoff.engine.app import App
+    from handoff.store.health import DatabaseHealth
 
 
 class DatabaseStatus(Record):
@@ -19,12 +20,14 @@ class DatabaseStatus(Record):
     place: str
     schema: int
     weakness: str
+    health: DatabaseHealth | None = None
 
 
-def look(app: App) -> DatabaseStatus:
-    """Open the database and say what it is; the address is shown without its password."""
+def look(app: App, *, closely: bool = False) -> DatabaseStatus:
+    """Open the database and say what it is; the address is shown without its password. `closely`: also how it fares."""
     database = app.database
-    return DatabaseStatus(database.kind, database.place, VERSION, database.weakness())
+    fares = health.look(database) if closely else None
+    return DatabaseStatus(database.kind, database.place, VERSION, database.weakness(), fares)
 
 
 def migrate(app: App) -> DatabaseStatus:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+from collections import deque
 
 from handoff.base.errors import Refused, UserError
 from handoff.base.files import remove
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.board import addresses, gates
-from handoff.board.events import journal, texts
+from handoff.board import addresses, forgetting, gates
+from handoff.board.events import archive, journal, texts
 from handoff.board.sessions import holds, pauses
 from handoff.board.tasks import batches, flows, outcomes, requirements, states, tasks
 from handoff.board.tasks.batches import Batch
@@ -21,8 +23,9 @@ from handoff.engine.home import find_project, home_config
 from handoff.engine.tasks import claims, kinds
 from handoff.engine.tasks.open_tab import open_task
 from handoff.engine.tasks.report import JUDGED, tick_step
-from handoff.engine.workspaces import arrival, running, task_work
+from handoff.engine.workspaces import arrival, running, task_work, transcripts
 from handoff.engine.workspaces.baton import COMMENTED
+from handoff.git.workspaces.kinds import remove_tree
 
 if TYPE_CHECKING:
     from typing import Any
@@ -335,16 +338,22 @@ def open_(app: App, task: Task, *, way: str = "") -> OpenedTab:
 
 
 class Pruned(Record):
-    """What `prune` forgets: tasks that ended long ago, and files that no longer say anything."""
+    """What `prune` forgets: tasks that ended long ago, files that no longer say anything, folders of sessions, lines of the journal."""
 
     tasks: list[Task]
     files: list[str]
+    sessions: list[str]
+    lines: int
+    archive: str
 
 
-def prune(app: App, *, project: str = "", days: float = 30.0, execute: bool = False) -> Pruned:
-    """Forget ended tasks older than `days` with their files, and the addresses of all ended ones. A dry run by default."""
+def prune(app: App, *, project: str = "", days: float = 30.0, execute: bool = False, put_away: bool = False) -> Pruned:
+    """Forget ended tasks older than `days` with their files, and the addresses of all ended ones. A dry run by default.
+
+    `put_away` also moves lines of the journal that nothing needs any more into files (`archive`).
+    """
     before = app.clock.now() - days * _DAY
-    found = tasks.prune(app.database, before=before, project=project, dry_run=not execute)
+    found = forgetting.prune(app.database, before=before, project=project, dry_run=not execute)
     old = {(task.project, task.id) for task in found}
     live, ended = (
         {
@@ -358,7 +367,26 @@ def prune(app: App, *, project: str = "", days: float = 30.0, execute: bool = Fa
         for owner, name in sorted((old | ended) - live)
         for path in leftovers(app, owner, name, forgotten=(owner, name) in old)
     ]
+    sessions = transcripts.old_folders(app, before=before, project=project)
+    folder = archive_of(app)
+    lines = 0
     if execute:
         for path in files:
             remove(path)
-    return Pruned(found, files)
+        for path in sessions:
+            remove_tree(path)
+    if put_away and execute:
+        lines = archive.put_away(app.database, folder=folder, before=before, project=project)
+    elif put_away:
+        lines = archive.waiting(app.database, before=before, project=project)
+    return Pruned(found, files, sessions, lines, folder)
+
+
+def archive_of(app: App) -> str:
+    """Where lines of the journal lie that were put away on this machine."""
+    return os.path.join(app.settings.home, "archive")
+
+
+def read_archive(app: App, *, project: str = "", address: str = "", limit: int = 50) -> list[Event]:
+    """The last of those lines, of a project, a task or a batch."""
+    return list(deque(archive.read(archive_of(app), project=project, address=address), maxlen=limit))

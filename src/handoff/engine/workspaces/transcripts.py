@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
+
 from handoff.agents import catalog
 from handoff.agents import folder as folders
-from handoff.agents.monitor import EVENTS
+from handoff.agents.monitor import EVENTS, EXIT
 from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.redaction import without_secrets
@@ -14,6 +16,8 @@ from handoff.engine.features.teammates import fence_words
 from handoff.engine.home import home_config
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from handoff.engine.app import App
 
 _LAST = 8000
@@ -117,3 +121,29 @@ def _said(app: App, path: str, agent: str, *, raw: bool, limit: int) -> list[str
     return [
         f"{event.kind}: {event.text}" if event.text else event.kind for line in lines for event in adapter.read(line)
     ]
+
+
+def old_folders(app: App, *, before: float, project: str = "") -> list[str]:
+    """Folders of sessions that ended on this machine before a moment, of tasks that are over, and that no later one goes on from."""
+    home = app.settings.home
+    found: list[str] = []
+    needed: set[str] = set()
+    for name in [project] if project else sorted(os.listdir(home)) if os.path.isdir(home) else []:
+        place = os.path.join(home, name, "sessions")
+        for one in sorted(os.listdir(place)) if os.path.isdir(place) else ():
+            path = os.path.join(place, one)
+            facts = folders.get(path, folders.FACTS)
+            if _is_over(app, path, facts, before):
+                found.append(path)
+            else:
+                needed.add(str(facts.get("state", "")))
+    return [path for path in found if path not in needed]
+
+
+def _is_over(app: App, path: str, facts: dict[str, Any], before: float) -> bool:
+    try:
+        ended = os.stat(os.path.join(path, EXIT)).st_mtime
+    except OSError:
+        return False  # nobody saw its end
+    task = tasks.look_up(app.database, key=int(facts.get("key", 0)))
+    return ended < before and (task is None or task.ended)

@@ -7,16 +7,19 @@ from handoff.surfaces.cli.command import Command, flag, option
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Iterator
 
+    from handoff.engine.supervisor.database import DatabaseStatus
     from handoff.surfaces.cli.command import Context, Parser
 
+_LARGEST = 6
 MOVE_EXAMPLES = """examples:
   handoff work --stop
   handoff database move sqlite:///$HOME/.handoff/handoff.db postgresql://me@server/relay
   export HANDOFF_DATABASE_URL=postgresql://me@server/relay
 """
 EXAMPLES = """examples:
-  handoff database show                          where the rows are, and whether the way there is safe
+  handoff database show                          where the rows are, how they fare, and whether the way there is safe
   handoff database roles > roles.sql             SQL for an owner of the tables and a role that only works with rows
   handoff database roles --apply                 the same, run at once by an administrator
   handoff database migrate                       as the owner: make the tables, or bring them up to date
@@ -46,8 +49,8 @@ def _move(ctx: Context, arguments: argparse.Namespace) -> None:
 def _arguments(parser: Parser) -> None:
     parser.verb(
         "show",
-        "where the rows are, and whether the way there is safe",
-        "Show where the relay's rows are, and warn of a way on which somebody can listen.",
+        "where the rows are, how they fare, and whether the way there is safe",
+        "Show where the relay's rows are, their sizes and dead rows, who is connected, the oldest open transaction and what is slow.",
     )
     parser.verb(
         "migrate",
@@ -78,12 +81,47 @@ def _database(ctx: Context, arguments: argparse.Namespace) -> None:
         )
         ctx.out.line(f"As {arguments.owner}: {ctx.settings.program} database migrate")
         return
-    found = database.migrate(ctx.app) if arguments.verb == "migrate" else database.look(ctx.app)
-    ctx.out.data(found._asdict())
+    found = database.migrate(ctx.app) if arguments.verb == "migrate" else database.look(ctx.app, closely=True)
+    health = found.health
+    told = {**health._asdict(), "tables": [one._asdict() for one in health.tables]} if health else None
+    ctx.out.data({**found._asdict(), "health": told})
     done = "Every table is up to date in" if arguments.verb == "migrate" else "The relay's rows are in"
     ctx.out.line(f"{done} {found.place} (schema {found.schema}).", "good")
+    for line in _health_lines(found):
+        ctx.out.line(line)
     if found.weakness:
         tell_weakness(ctx, found.weakness)
+
+
+def _health_lines(found: DatabaseStatus) -> Iterator[str]:
+    health = found.health
+    if health is None:
+        return
+    beside = f", write-ahead log {_size(health.log_bytes)}" if health.log_bytes else ""
+    free = f", {_size(health.free_bytes)} of it free" if health.free_bytes else ""
+    yield f"Size: {_size(health.bytes)}{free}{beside}."
+    for one in health.tables[:_LARGEST]:
+        dead = f", {one.dead} dead" if one.dead is not None else ""
+        yield f"  {one.name:<22} {one.rows:>10} rows{dead}{f', {_size(one.bytes)}' if one.bytes is not None else ''}"
+    if health.most_connections:
+        named = ", ".join(f"{name} {number}" for name, number in health.connections)
+        yield f"Connections: {sum(number for _, number in health.connections)} of {health.most_connections} ({named})."
+        oldest = health.oldest
+        yield (
+            f"Oldest open transaction: {oldest['seconds']:.0f} s, {oldest['name'] or 'without a name'} ({oldest['state']}, process {oldest['pid']})."
+            if oldest
+            else "Oldest open transaction: none but this one."
+        )
+        slowest = health.slowest
+        yield (
+            f"Most time in all: {slowest['calls']} times {slowest['seconds']:.4f} s: {slowest['query']}"
+            if slowest
+            else f"Slowest statement: not known, {health.unknown}."
+        )
+
+
+def _size(number: int) -> str:
+    return f"{number / 1024**2:.1f} MB"
 
 
 def tell_weakness(ctx: Context, weakness: str) -> None:

@@ -75,6 +75,7 @@ def _log_arguments(parser: Parser) -> None:
     optional_word(parser, "address", "ADDRESS", "only what happened to this; with --git a range of commits")
     project_option(parser, every=True)
     flag(parser, "--git", "show what was verified for each commit, from its git notes")
+    flag(parser, "--archive", "show lines that `prune --journal` has put into files on this machine")
     option(parser, "-n --lines N", "how many lines to begin with (default: 30)", 30)
     flag(parser, "-f --follow", "wait for more; end it with Ctrl-C")
 
@@ -87,6 +88,14 @@ def _log(ctx: Context, arguments: argparse.Namespace) -> None:
         notes.show_log(ctx, arguments.address, limit=max(1, arguments.lines))
         return
     project = chosen_project(ctx, arguments)
+    if arguments.archive:
+        old = admin.read_archive(
+            ctx.app, project=project, address=arguments.address or "", limit=max(1, arguments.lines)
+        )
+        ctx.out.data([event_data(event) for event in old])
+        for event in old:
+            _tell(ctx, event, follow=False)
+        return
     found = _found(ctx, arguments) if arguments.address else None
     if isinstance(found, Incident):
         raise UserError("An incident has no log of its own.", f"See it: {ctx.settings.program} show {found.id}")

@@ -27,6 +27,7 @@ _MB = 1024**2
 def _prune_arguments(parser: Parser) -> None:
     project_option(parser, every=True)
     option(parser, "--days N", "what ended, or was taken, more than N days ago (default: 30)", RetentionRules().days)
+    flag(parser, "--journal", "also put lines of the journal that nothing needs any more into files, one a month")
     flag(parser, "--execute", "do it; without this it is only said")
 
 
@@ -48,12 +49,31 @@ def _prune(ctx: Context, arguments: argparse.Namespace) -> None:
 
 
 def _forget(ctx: Context, arguments: argparse.Namespace) -> dict[str, Any]:
-    found = admin.prune(ctx.app, project=chosen_project(ctx, arguments), days=arguments.days, execute=arguments.execute)
+    found = admin.prune(
+        ctx.app,
+        project=chosen_project(ctx, arguments),
+        days=arguments.days,
+        execute=arguments.execute,
+        put_away=arguments.journal,
+    )
     for path in found.files:
         ctx.out.line(path)
     verb = "Forgot" if arguments.execute else "Would forget"
     ctx.out.line(f"{verb} {number_of(len(found.tasks), 'task')} and {number_of(len(found.files), 'file')}.")
-    return {"tasks": [task.label for task in found.tasks], "files": found.files}
+    if found.sessions:
+        ctx.out.line(f"{verb} what {number_of(len(found.sessions), 'session')} of this machine said.")
+    if arguments.journal:
+        done = "Put" if arguments.execute else "Would put"
+        ctx.out.line(f"{done} {number_of(found.lines, 'line')} of the journal into {found.archive}.")
+        if found.lines and arguments.execute:
+            ctx.out.line(f"Read them there: {ctx.settings.program} log --archive")
+    return {
+        "tasks": [task.label for task in found.tasks],
+        "files": found.files,
+        "sessions": found.sessions,
+        "lines": found.lines,
+        "archive": found.archive if arguments.journal else "",
+    }
 
 
 def _tidy(ctx: Context, arguments: argparse.Namespace) -> None:
@@ -62,7 +82,7 @@ def _tidy(ctx: Context, arguments: argparse.Namespace) -> None:
     here = bool(find_top(os.getcwd())) and not arguments.all_projects and not arguments.project
     removed = _remove(ctx, arguments) if here else {}
     ctx.out.data({"executed": arguments.execute, **forgotten, **removed})
-    names = ("tasks", "files", "snapshots", "workspaces", "scratch")
+    names = ("tasks", "files", "sessions", "lines", "snapshots", "workspaces", "scratch")
     if not arguments.execute and any({**forgotten, **removed}.get(name) for name in names):
         ctx.out.note(f"Do it: {ctx.settings.program} project tidy --execute")
 

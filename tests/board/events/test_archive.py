@@ -1,0 +1,111 @@
+"""The archive: old lines of the journal leave the database for files, and nothing is lost on the way."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import threading
+
+from handoff.board import forgetting
+from handoff.board.events import archive, journal, tally
+from handoff.board.sessions import leases
+from handoff.board.sessions.sessions import SessionIdentity
+from handoff.board.tasks import batches, outcomes, tasks
+
+LATER = 4e9
+
+
+def _done(store, name, *, project="shop", session="one"):
+    task = tasks.add(store, project=project, id=name, brief="x")
+    who = SessionIdentity(id=session, kind="agent", agent="scripted", host="here", boot="b")
+    claim = leases.claim(store, key=task.key, who=who, lease_seconds=60.0)
+    outcomes.finish(
+        store,
+        key=task.key,
+        fence=claim.fence,
+        summary=f"{name} is done: naïve \ud83d".encode("utf-8", "ignore").decode(),
+    )
+    return task
+
+
+def _numbers(store):
+    return [event.seq for event in journal.since(store, limit=100_000)]
+
+
+def test_lines_leave_when_no_row_needs_them_and_are_read_once_whatever_was_cut_short(database, tmp_path):
+    folder = str(tmp_path / "archive")
+    old, part = _done(database, "old"), _done(database, "kept")
+    with database.transaction() as transaction:
+        journal.append(transaction, "note.added", project="shop", text="after all of it")
+    everything = journal.since(database)
+    archive.put_away(database, folder=folder, before=LATER)
+    assert {event.seq for event in journal.since(database)} >= {event.seq for event in everything if event.task}
+    forgetting.prune(database, before=LATER, dry_run=False)
+    outcomes.cancel(database, key=tasks.add(database, project="shop", id="live", brief="x").key)  # its row stays
+    counted = {(row.name, row.label): row.number for row in tally.listing(database)}
+    assert archive.put_away(database, folder=folder, before=0.0) == 0, "nothing is that old"
+    done = archive.put_away(database, folder=folder, before=LATER)
+    assert done
+    kept, found = _numbers(database), list(archive.read(folder))
+    assert {event.task for event in journal.since(database)} & {old.key, part.key} == set()
+    assert sorted([*kept, *(event.seq for event in found)]) == sorted({*kept, *(event.seq for event in found)})
+    assert {event.seq: event for event in found}[everything[0].seq] == everything[0]
+    assert [event.kind for event in archive.read(folder, project="shop", address="old")] == [
+        event.kind for event in everything if event.task == old.key
+    ]
+    after = {(row.name, row.label): row.number for row in tally.listing(database)}
+    assert all(after[name] >= number for name, number in counted.items())
+    assert journal.last(database, project="shop", limit=1), "the last line of a project stays"
+
+    (path,) = [os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(".gz")]
+    archive._write(folder, found)  # a crash before the lines left the database: the next run writes them again
+    with open(path, "ab") as file:
+        file.write(gzip.compress(b"half of a line")[:15])  # and a power cut in the middle of a step
+    assert list(archive.read(folder)) == found
+    _done(database, "more")
+    forgetting.prune(database, before=LATER, dry_run=False)
+    assert archive.put_away(database, folder=folder, before=LATER)
+    assert len(list(archive.read(folder))) > len(found)
+
+
+def test_prune_in_steps_beside_live_work_loses_nothing(place, database, tmp_path):
+    folder, said = str(tmp_path / "archive"), []
+    for number in range(30):
+        _done(database, f"old-{number}", session=f"s{number}")
+    stop = threading.Event()
+
+    def work() -> None:
+        own, number = place.open(), 0
+        try:
+            while not stop.is_set() or number < 5:
+                _done(own, f"new-{number}", project="depot", session=f"n{number}")
+                number += 1
+        except Exception as error:  # noqa: BLE001 - told in the test's own thread
+            said.append(error)
+        said.append(number)
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    forgotten = forgetting.prune(database, before=LATER, project="shop", dry_run=False)
+    put = archive.put_away(database, folder=folder, before=LATER, project="shop")
+    stop.set()
+    worker.join()
+    (number,) = said
+    assert len(forgotten) == 30
+    assert put == len(list(archive.read(folder)))
+    assert len([event for event in journal.since(database, limit=100_000) if event.kind == "task.finished"]) == number
+
+
+def test_lines_of_an_open_batch_stay(database, tmp_path):
+    parts = [batches.SubTask(id=name, brief="x") for name in ("one", "two")]
+    batch = batches.open_batch(
+        database, project="shop", id="many", sub_tasks=parts, fan_in=batches.SubTask(id="join", brief="x")
+    )
+    outcomes.finish(
+        database, key=next(part.key for part in tasks.of_batch(database, batch=batch.key) if part.id == "one")
+    )
+    _done(database, "other")
+    before = [event.seq for event in journal.of_batch(database, key=batch.key)]
+    forgetting.prune(database, before=LATER, dry_run=False)
+    assert archive.put_away(database, folder=str(tmp_path), before=LATER)
+    assert [event.seq for event in journal.of_batch(database, key=batch.key)] == before
