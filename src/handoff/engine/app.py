@@ -12,6 +12,7 @@ from handoff.base.settings import HOME_CONFIG, HOME_KEYS, git_environment, load_
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
     from handoff.base.clock import Clock
     from handoff.base.settings import Settings
@@ -40,6 +41,8 @@ class App:
         """What a person should hear at the end of the command, whatever it was."""
         self.tell: Tell = _nobody
         """Called with what takes long, how much of it is done and how much there is; a person's terminal shows it."""
+        self.known: dict[str, tuple[Any, Any]] = {}
+        """What was dear to find out, by name: for which facts, and what came of them. While these are the same, so is that."""
         self._git_environment: dict[str, str] | None = None
         self._database: Database | None = None
         self._secrets: tuple[str, ...] | None = None
@@ -154,5 +157,5 @@ class App:
         if said and name and "--feature" not in settings.program:
             settings = settings._replace(program=f"{settings.program} --feature {name}")
         app = App(settings, self.clock)
-        app.notes, app.tell = self.notes, self.tell
+        app.notes, app.tell, app.known = self.notes, self.tell, self.known
         return app

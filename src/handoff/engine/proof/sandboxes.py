@@ -168,7 +168,14 @@ def inside(app: App, *, sandbox: Sandbox, argv: Sequence[str], workspace: Worksp
 def present_layer(app: App) -> str:
     """What this machine has; the wanted one can be named by HANDOFF_SANDBOX."""
     wanted = app.settings.get("HANDOFF_SANDBOX")
-    return NOTHING if wanted == NOTHING else layer(app.settings.environment, wanted=wanted)
+    if wanted == NOTHING:
+        return NOTHING
+    facts = (wanted, app.settings.path)
+    before, found = app.known.get("sandbox layer", ((), NOTHING))
+    if before != facts or found == NOTHING:  # what works goes on working, what does not may be installed meanwhile
+        found = layer(app.settings.environment, wanted=wanted)
+        app.known["sandbox layer"] = (facts, found)
+    return str(found)
 
 
 def allowances(app: App) -> dict[str, list[str]]:

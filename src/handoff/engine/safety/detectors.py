@@ -11,7 +11,7 @@ from handoff.base.settings import PROJECT_FOLDER
 from handoff.board.sessions import sessions
 from handoff.board.tasks import states, tasks
 from handoff.engine.home import files_folder
-from handoff.engine.safety.planted import count_planted
+from handoff.engine.safety.planted import count_planted, resting_clones
 from handoff.engine.safety.snapshots import SnapshotStore
 from handoff.engine.safety.snapshots import keep as keep_snapshot
 from handoff.git import tampering
@@ -156,6 +156,7 @@ def live_work(app: App) -> tuple[list[Session], list[Task]]:
 def facts(app: App, watched: WatchedRepository, before: dict[str, Any]) -> dict[str, Any]:
     """All that is compared from look to look, as plain values."""
     guard = os.path.join(app.settings.home, "guard")
+    resting = resting_clones(watched.workspaces, watched.at_work) & before.get("workspaces", {}).keys()
     return {
         **tampering.facts(watched.store, watched.source, before),
         "busy": watched.busy,
@@ -164,8 +165,8 @@ def facts(app: App, watched: WatchedRepository, before: dict[str, Any]) -> dict[
         "queue": os.path.isdir(os.path.join(watched.project, "queue")),
         "batches": _batch_folders(app, watched),
         "shims": [role for role in ROLES if os.path.exists(os.path.join(guard, role, "git"))],
-        "workspaces": {one.name: _tip(one) for one in watched.workspaces if os.path.lexists(one.tree)},
-        "planted": count_planted(app, watched.workspaces),
+        "workspaces": _tips(watched, {name: before["workspaces"][name] for name in resting}),
+        "planted": count_planted(app, watched.workspaces, resting=resting),
         "snapshot": before.get("snapshot", ""),
     }
 
@@ -190,6 +191,11 @@ def _documents(top: str) -> list[str]:
             if file.endswith(".md") and os.path.isfile(path) and os.path.getsize(path):
                 found.append(tampering.as_text(f"{name}/{file}"))
     return found
+
+
+def _tips(watched: WatchedRepository, known: dict[str, str]) -> dict[str, str]:
+    there = (one for one in watched.workspaces if os.path.lexists(one.tree))
+    return {one.name: known[one.name] if one.name in known else _tip(one) for one in there}
 
 
 def _tip(workspace: Workspace) -> str:

@@ -13,19 +13,27 @@ from handoff.git.tampering import Tampering
 from handoff.git.workspaces.workspaces import CLONE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Container, Sequence
     from typing import Any
 
     from handoff.engine.app import App
     from handoff.git.workspaces.workspaces import Workspace
 
 PLANTED_IN_CLONE = "planted-in-clone"
+_OURS = "session-"
+"""So begins the id of a session that handoff started; others work in a workspace by a name of their own."""
 
 
-def count_planted(app: App, workspaces: Sequence[Workspace]) -> dict[str, int]:
-    """How much was ever found in each clone, after a look at it now."""
+def resting_clones(workspaces: Sequence[Workspace], at_work: Container[str]) -> set[str]:
+    """Clones whose session is over: they were closed then, and of a large batch they are most of all clones."""
+    over = (one for one in workspaces if one.session not in at_work)
+    return {one.name for one in over if one.session.startswith(_OURS)}
+
+
+def count_planted(app: App, workspaces: Sequence[Workspace], *, resting: Container[str] = ()) -> dict[str, int]:
+    """How much was ever found in each clone, after a look now at those that do not rest."""
     for one in workspaces:
-        if one.kind == CLONE and os.path.isdir(one.tree):
+        if one.kind == CLONE and one.name not in resting and os.path.isdir(one.tree):
             with suppress(HandoffError):  # one that leads elsewhere is refused by whoever uses it
                 check_clone(one.tree, app.settings.environment)
     return {one.name: len(sealed.list_planted(beside(one.folder))) for one in workspaces}

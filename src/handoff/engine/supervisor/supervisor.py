@@ -109,7 +109,7 @@ class Supervisor:
                     if self._trouble:
                         self._tell("Going on.")
                         self._trouble = ""
-                    if self.draining and not self.busy():
+                    if self.draining and self._is_due("busy", _LONGEST_WAIT) and not self.busy():
                         break
                     self._wait()
                 except (HandoffError, durable.Away) as error:

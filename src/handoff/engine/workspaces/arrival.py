@@ -109,7 +109,7 @@ def land_kept(app: App, task: Task, *, onto: str) -> dict[str, Any]:
     """Try again what was judged and kept. Work that a person has joined by hand meanwhile has landed."""
     snapshot_store = task_clones.snapshot_store_of_project(app, task)
     store, commit = snapshot_store.store, task_clones.kept_commit(snapshot_store, task)
-    member = task_clones.kept_member(snapshot_store, task_clones.name_of(task), commit)
+    member = task_clones.kept_members(snapshot_store, {task_clones.name_of(task): commit})[0]
     ground = _ground(app, snapshot_store, task, onto, member)
     target = target_of(app, snapshot_store)
     keep(app, snapshot_store, f"before {task.label} lands")  # the store owns all objects now

@@ -281,20 +281,24 @@ def kept_commit(snapshot_store: SnapshotStore, task: Task) -> str:
 
 def kept_parts(app: App, snapshot_store: SnapshotStore, task: Task) -> list[Member]:
     """The kept work of the parts a task builds on, in the order they were finished."""
-    found = []
-    for part in parts(app, task):
-        snapshot_store.store.create(snapshot_store.place.source.common)
-        commit = kept_commit(snapshot_store, part)
-        if commit:  # else done in the person's own checkout: it is there already
-            found.append(kept_member(snapshot_store, work_name(part), commit)._replace(owns=part.patterns))
-    return found
+    done = {work_name(part): part for part in parts(app, task)}
+    if not done:
+        return []
+    snapshot_store.store.create(snapshot_store.place.source.common)
+    # What has no kept commit was done in the person's own checkout: it is there already.
+    found = kept_members(snapshot_store, {name: f"{KEPT}{name}^{{commit}}" for name in done})
+    return [one._replace(owns=done[one.name].patterns) for one in found]
 
 
-def kept_member(snapshot_store: SnapshotStore, name: str, commit: str) -> Member:
-    """Work that was judged and kept, as it lands."""
-    from handoff.git.landing.members import member, touches
+def kept_members(snapshot_store: SnapshotStore, commits: Mapping[str, str]) -> list[Member]:
+    """Work that was judged and kept, as it lands: by name, those whose commit is there. Three processes, however many they are."""
+    from handoff.git.landing.members import many_touches, member
+    from handoff.git.plumbing.objects import fetch, parents_named
 
-    base = snapshot_store.store.ask("rev-parse", f"{commit}^").strip()
-    touched = tuple(touches(snapshot_store.store, base, commit))
-    words = snapshot_store.store.read(commit).partition(b"\n\n")[2].decode("utf-8", "surrogateescape")
-    return member(name, base, commit, touched, words)
+    read = zip(commits, fetch(snapshot_store.store, commits.values()), strict=True)
+    found = [(name, one.sha, parents_named(one.data)[0], one.data) for name, one in read if one.kind]
+    touched = many_touches(snapshot_store.store, [(base, commit) for _, commit, base, _ in found])
+    return [
+        member(name, base, commit, paths, data.partition(b"\n\n")[2].decode("utf-8", "surrogateescape"))
+        for (name, commit, base, data), paths in zip(found, touched, strict=True)
+    ]

@@ -270,7 +270,7 @@ def tidy(app: App, task: Task, *, running: Container[int]) -> None:
             continue  # at work, or made after the landing: nothing else holds it
         try:
             if clone is not None:
-                workspaces.remove_workspace(app, name=clone.name, snapshot_store=snapshot_store)
+                workspaces.remove_workspace(app, name=clone.name, snapshot_store=snapshot_store, accept=False)
                 conflict.write(snapshot_store, clone.name, None)
                 conflict.write_doubts(snapshot_store, clone.name, ())
         except HandoffError:
@@ -278,7 +278,8 @@ def tidy(app: App, task: Task, *, running: Container[int]) -> None:
         # Only what landed: a branch somebody has put more upon stays.
         if kept:
             target.git("update-ref", "-d", f"refs/heads/handoff/{task_clones.name_of(part)}", kept)
-        incidents.accept(app, folder=snapshot_store.place.source.top)
+    # Once for all of them: a look at the repository looks at every clone in it.
+    incidents.accept(app, folder=snapshot_store.place.source.top)
 
 
 def _landed_with(app: App, task: Task) -> tuple[list[Task], list[str]] | None:

@@ -211,9 +211,15 @@ def snapshot_store_of(app: App, *, workspace: Workspace) -> SnapshotStore:
 
 
 def remove_workspace(
-    app: App, *, name: str, snapshot_store: SnapshotStore | None = None, force: bool = False, why: str = "clean-up"
+    app: App,
+    *,
+    name: str,
+    snapshot_store: SnapshotStore | None = None,
+    force: bool = False,
+    why: str = "clean-up",
+    accept: bool = True,
 ) -> Workspace:
-    """Remove a workspace; everything in it is in a snapshot first, or it stays."""
+    """Remove a workspace; everything in it is in a snapshot first, or it stays. Without `accept` the caller says that it was us."""
     snapshot_store = snapshot_store or open_snapshot_store(app)
     workspace = get_workspace(snapshot_store.place.project, name)
     if workspace.kind != SHARED and os.path.isdir(workspace.tree) and workspace.state != MAKING:
@@ -221,7 +227,8 @@ def remove_workspace(
         workspace = workspace._replace(snapshot=kept.sha if kept else "")
     write_workspace(workspace._replace(state=REMOVING))
     _discard(app, snapshot_store, workspace)
-    incidents.accept(app, folder=snapshot_store.place.source.top)
+    if accept:
+        incidents.accept(app, folder=snapshot_store.place.source.top)
     return workspace
 
 

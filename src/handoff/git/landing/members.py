@@ -52,7 +52,7 @@ def member(name: str, base: str, commit: str, touched: tuple[Touch, ...], messag
 
 def touches(store: SnapshotRepo, old: str, new: str) -> list[Touch]:
     """What changed between two trees or commits, raw, renames as what they are: a deletion and an addition."""
-    return [Touch(one.path, one.mode, one.sha) for one in differences(store, old, new)]
+    return [] if old == new else [Touch(one.path, one.mode, one.sha) for one in differences(store, old, new)]
 
 
 def many_touches(store: SnapshotRepo, pairs: Sequence[tuple[str, str]]) -> list[tuple[Touch, ...]]:

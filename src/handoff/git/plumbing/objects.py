@@ -247,7 +247,7 @@ class Objects(Git):
         folders = sorted({path[:at] for path in paths for at in range(len(path)) if path[at : at + 1] == b"/"})
         if self.has_loose(name):
             data = self.read(name)
-            tree = _tree_of(data) or name
+            tree = tree_named(data) or name
             if all(self._is_near(tree, folder) for folder in (b"", *folders)):
                 return tree
         askable = [os.fsdecode(folder) for folder in folders if b"\n" not in folder]
@@ -255,7 +255,7 @@ class Objects(Git):
         self._packed_trees.update((one.sha, one.data) for one in found if one.kind == "tree")
         if found[0].kind not in ("commit", "tree"):
             raise self._lack(name)
-        return _tree_of(found[0].data) or name
+        return tree_named(found[0].data) or name
 
     def _is_near(self, tree: str, folder: bytes) -> bool:
         """Whether every tree down to the folder can be read without git."""
@@ -339,6 +339,12 @@ def _kind(entries: Mapping[bytes, RawEntry], name: bytes) -> bool | None:
     return entries[name][0] == _TREE if name in entries else None
 
 
-def _tree_of(commit: bytes) -> str:
+def parents_named(commit: bytes) -> list[str]:
+    """The parents a commit names."""
+    head = commit.partition(b"\n\n")[0].split(b"\n")
+    return [line[7:].decode() for line in head if line.startswith(b"parent ")]
+
+
+def tree_named(commit: bytes) -> str:
     """The tree a commit names; empty for what is a tree itself."""
     return commit[5 : commit.index(b"\n")].decode() if commit.startswith(b"tree ") else ""

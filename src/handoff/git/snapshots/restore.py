@@ -12,7 +12,7 @@ from handoff.base.files import write_atomic
 from handoff.git.plumbing import is_sha, read_text
 from handoff.git.plumbing.beneath import Beneath
 from handoff.git.plumbing.git_folder import logs, stashes
-from handoff.git.plumbing.objects import LINK, POINTER, PROGRAM, differences, fetch
+from handoff.git.plumbing.objects import LINK, POINTER, PROGRAM, differences, fetch, tree_named
 from handoff.git.plumbing.refs import refs
 
 if TYPE_CHECKING:
@@ -46,7 +46,9 @@ class GitStep(NamedTuple):
 
 
 def tree_of(store: SnapshotRepo, commit: str) -> str:
-    """The tree of a snapshot commit."""
+    """The tree of a snapshot commit; where it lies in a file of its own, without a process."""
+    if is_sha(commit) and store.has_loose(commit) and (tree := tree_named(store.read(commit))):
+        return tree
     return store.ask("rev-parse", f"{commit}^{{tree}}").strip()
 
 

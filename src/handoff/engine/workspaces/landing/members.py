@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from handoff.engine.app import App
+    from handoff.git.snapshots.take import Snapshot
 
 FLOW_MARK = "flow:"
 """What the session of a flow's workspace begins with."""
@@ -41,7 +42,16 @@ def member_of(app: App, *, snapshot_store: SnapshotStore, workspace: Workspace) 
     A feature's documents are files of the person: they come home by another way.
     """
     snapshot_store.store.create(snapshot_store.place.source.common)
-    return _from_workspace(app, snapshot_store, workspace, "", without=FEATURES + "/")
+    _refuse_unready(workspace)
+    own = snapshot_store_of(app, workspace=workspace)
+    now = _kept(app, own, workspace)
+    # A part is asked for what it holds several times, and seldom holds anything new: the snapshot says so.
+    facts = (now.sha, workspace.base, tuple(workspace.owns), tuple(sorted(workspace.strays.items())))
+    name = f"member {workspace.tree}"
+    if app.known.get(name, ((),))[0] != facts:
+        app.known[name] = (facts, _from_snapshot(app, snapshot_store, own, workspace, now, without=FEATURES + "/"))
+    found: parts.Member = app.known[name][1]
+    return found
 
 
 def members_of(
@@ -87,16 +97,34 @@ def _branch_message(app: App, snapshot_store: SnapshotStore, name: str, flow: st
     return f"{first_line(flow, known[0].request if known else name)}\n\nHandoff-Branch: {name}\n{parts.FLOW}: {flow}\n"
 
 
-def _from_workspace(
-    app: App, snapshot_store: SnapshotStore, workspace: Workspace, message: str, *, without: str = ""
-) -> parts.Member:
-    """What a session changed since its start, inside its ownership, as one commit on its base."""
+def _refuse_unready(workspace: Workspace) -> None:
     if workspace.kind == SHARED or workspace.state != READY:
         raise UserError(f"The workspace '{workspace.name}' cannot be landed.", "It is your own checkout, or not ready.")
+
+
+def _kept(app: App, own: SnapshotStore, workspace: Workspace) -> Snapshot:
+    return keep(app, own, "before landing", session=workspace.session or workspace.name)
+
+
+def _from_workspace(app: App, snapshot_store: SnapshotStore, workspace: Workspace, message: str) -> parts.Member:
+    _refuse_unready(workspace)
     own = snapshot_store_of(app, workspace=workspace)
-    now = keep(app, own, "before landing", session=workspace.session or workspace.name)
+    return _from_snapshot(app, snapshot_store, own, workspace, _kept(app, own, workspace), message)
+
+
+def _from_snapshot(
+    app: App,
+    snapshot_store: SnapshotStore,
+    own: SnapshotStore,
+    workspace: Workspace,
+    now: Snapshot,
+    message: str = "",
+    *,
+    without: str = "",
+) -> parts.Member:
+    """What a session changed since its start, inside its ownership, as one commit on its base."""
     base_tree = tree_of(snapshot_store.store, workspace.base)
-    start_tree = _start_tree(app, snapshot_store, workspace)
+    start_tree = _start_tree(app, snapshot_store, own, workspace)
     touched = parts.touches(snapshot_store.store, start_tree, now.sha)
     included = {one.path for one in parts.touches(snapshot_store.store, base_tree, start_tree) if one.mode != "000000"}
     left = dict.fromkeys(
@@ -124,9 +152,8 @@ def _is_stray(workspace: Workspace, path: str) -> bool:
     return path in workspace.strays and is_as_stamped(workspace.tree, path, workspace.strays[path])
 
 
-def _start_tree(app: App, snapshot_store: SnapshotStore, workspace: Workspace) -> str:
+def _start_tree(app: App, snapshot_store: SnapshotStore, own: SnapshotStore, workspace: Workspace) -> str:
     """What a workspace held when it was made; another of its name may have been removed before."""
-    own = snapshot_store_of(app, workspace=workspace)
     started = [one for one in listing(app, snapshot_store=own, workspace=workspace.name) if one.operation == "start"]
     return tree_of(snapshot_store.store, started[0].sha if started else workspace.base)
 
@@ -135,7 +162,7 @@ def take_back(app: App, *, snapshot_store: SnapshotStore, workspace: Workspace, 
     """Let these files of a workspace be as they were when it was made; how they are now is in the snapshot told."""
     own, store, wanted = snapshot_store_of(app, workspace=workspace), snapshot_store.store, set(paths)
     now = keep(app, own, "before what is not owned was taken back", session=workspace.session or workspace.name)
-    differing = changes(store, now.sha, _start_tree(app, snapshot_store, workspace))
+    differing = changes(store, now.sha, _start_tree(app, snapshot_store, own, workspace))
     put_files(store, workspace.tree, [one for one in differing if one.path in wanted])
     return str(now.sha)
 
