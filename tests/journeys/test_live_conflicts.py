@@ -77,6 +77,9 @@ def test_both_sessions_and_the_person_are_told_once_and_when_it_is_gone(work):
     assert work.told("one") == [("conflict.seen", FILE, "two")]
     assert work.told("two") == [("conflict.seen", FILE, "one")]
     assert f"repo/one: conflict with two in {FILE}" in news.lines()
+    needed = work.cli("--json").json["needs_you"]
+    assert [(one["address"], one["state"]) for one in needed] == [("one and two", "conflict")]
+    assert f"git cannot join {FILE}" in work.cli("status").out
     (heard,) = work.hears("two")
     assert heard.startswith(f"{FILE}: 'one' has changed the same lines meanwhile")
     assert work.hears("two") == [], "it is told once"
@@ -86,6 +89,7 @@ def test_both_sessions_and_the_person_are_told_once_and_when_it_is_gone(work):
     _write(trees[1], BASE)
     watch.look()
     assert work.told("two")[-1] == ("conflict.gone", FILE, "one")
+    assert work.cli("--json").json["needs_you"] == []
     assert "joins again" in work.hears("two")[0]
     assert work.hears("one") == [], "what came and went unheard is nobody's concern"
 

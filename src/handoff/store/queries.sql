@@ -704,6 +704,12 @@ SELECT seq FROM event ORDER BY seq DESC LIMIT 1
 -- the journal of one task
 SELECT * FROM event WHERE task = :task AND seq > :since ORDER BY seq LIMIT :limit
 
+-- name: read_conflicts_of_running
+-- what was said to tasks that run about files git cannot join
+SELECT event.* FROM task JOIN event ON event.task = task.key
+WHERE task.state = 'running' AND event.kind IN ('conflict.seen', 'conflict.gone')
+ORDER BY event.seq
+
 -- name: read_batch_events
 -- the end of the journal of one batch and its parts, newest first
 SELECT * FROM event WHERE batch = :batch AND seq > :since ORDER BY seq DESC LIMIT :limit

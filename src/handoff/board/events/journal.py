@@ -122,6 +122,18 @@ def of_batch(store: Store, *, key: int, seq: int = 0, limit: int = LIMIT) -> lis
     return fetch_all(store, event_of, "read_batch_events", batch=key, since=seq, limit=limit)[::-1]
 
 
+def live_conflicts(store: Store, *, project: str = "") -> list[Event]:
+    """What was seen and is not gone: files in which the work of a running task and another's, or the branch's, cannot be joined."""
+    found: dict[tuple[frozenset[int], str], Event] = {}
+    for event in fetch_all(store, event_of, "read_conflicts_of_running"):
+        place = frozenset((event.task or 0, int(event.body.get("key", 0)))), str(event.body.get("path", ""))
+        if event.kind == CONFLICT_GONE:
+            found.pop(place, None)
+        elif project in ("", event.project):
+            found.setdefault(place, event)  # both are told; one line is enough
+    return list(found.values())
+
+
 def event_of(*, body: str, **row: Any) -> Event:
     """The line that a row holds."""
     return Event(**row, body=texts.read(body, {}))

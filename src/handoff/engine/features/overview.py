@@ -7,9 +7,10 @@ import os
 from handoff.base.clock import age
 from handoff.base.errors import HandoffError
 from handoff.base.files import read_text, write_atomic
+from handoff.base.ids import on_one_line
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board import gates
-from handoff.board.events import incidents
+from handoff.board.events import incidents, journal
 from handoff.board.sessions import executors, expenses, holds, pauses
 from handoff.board.tasks import cards, flows, states
 from handoff.board.tasks.tasks import ENTRANT, PHASE
@@ -17,6 +18,7 @@ from handoff.engine.home import home_config
 
 if TYPE_CHECKING:
     from handoff.board.events.incidents import Incident
+    from handoff.board.events.journal import Event
     from handoff.board.gates import Gate
     from handoff.board.sessions.holds import Hold
     from handoff.board.sessions.pauses import Pause
@@ -28,10 +30,10 @@ if TYPE_CHECKING:
 SECTIONS = NEEDS, RUNNING, LANDED, NEXT = ("needs you", "running", "landed", "next")
 OVER = "over"
 """The section of what was cancelled: nobody is shown it."""
-QUIET, HELD, PAUSED, INCIDENT = "quiet", "held", "paused", "incident"
+QUIET, HELD, PAUSED, INCIDENT, CONFLICT = "quiet", "held", "paused", "incident", "conflict"
 _DAY_SECONDS = 86_400.0
 _ENDED_FLOWS = 20
-_URGENCY = {states.GATED: 0, INCIDENT: 1, states.BLOCKED: 2, HELD: 3, PAUSED: 4}
+_URGENCY = {states.GATED: 0, INCIDENT: 1, states.BLOCKED: 2, HELD: 3, CONFLICT: 4, PAUSED: 5}
 
 
 class OverviewItem(Record):
@@ -39,7 +41,7 @@ class OverviewItem(Record):
 
     section: str
     look: str
-    """A state of a task, or quiet, held, paused, incident; a done one may be green or landed."""
+    """A state of a task, or quiet, held, paused, incident, conflict; a done one may be green or landed."""
     address: str
     at: float
     words: str
@@ -119,6 +121,7 @@ def facts_of(store: Store, *, project: str, program: str) -> Facts:
                 one for one in pauses.listing(transaction) if one.scope == pauses.ALL or project in ("", one.project)
             ],
             incidents=incidents.listing(transaction, project=project),
+            conflicts=journal.live_conflicts(transaction, project=project),
             flows=flows.listing(transaction, project=project, include_ended=True, limit=_ENDED_FLOWS),
             supervisors=len(alive),
         )
@@ -134,6 +137,7 @@ class Facts(Record):
     holds: list[Hold]
     stops: list[Pause]
     incidents: list[Incident]
+    conflicts: list[Event]
     flows: list[Flow]
     supervisors: int
 
@@ -218,7 +222,7 @@ class Facts(Record):
         return stop.project == card.project and stop.name in names
 
     def others(self, *, since: float) -> list[OverviewItem]:
-        """What is no task: incidents, agents that are held, what is paused, flows that stand still or have ended."""
+        """What is no task: incidents, agents that are held, conflicts of what runs, what is paused, flows that stand still or have ended."""
         found = [
             self._plain(INCIDENT, one.id, one.at, one.what, self.run("show", one.id, ""), one.project)
             for one in self.incidents
@@ -228,6 +232,7 @@ class Facts(Record):
             for one in self.holds
             if one.kind == holds.AGENT
         ]
+        found += self._in_conflict()
         for stop in self.stops:
             by = f"by {stop.paused_by}" if stop.paused_by else "by a stop file"
             words = f"nothing new starts, {by}" + (f": {stop.reason}" if stop.reason else "")
@@ -238,6 +243,20 @@ class Facts(Record):
                 found += self._standing(flow)
             elif flow.state == flows.DONE and (flow.ended_at or 0.0) >= since:
                 found.append(self._ended(flow))
+        return found
+
+    def _in_conflict(self) -> list[OverviewItem]:
+        """Two tasks in a line, with their files. Nobody has to act: it is settled when they land."""
+        pairs: dict[tuple[str, str, str], list[Event]] = {}
+        for event in self.conflicts:
+            pairs.setdefault((event.project, event.task_id, str(event.body.get("other", ""))), []).append(event)
+        found = []
+        for (project, label, other), events in pairs.items():
+            paths = ", ".join(on_one_line(str(event.body.get("path", ""))) for event in events)
+            words = f"git cannot join {paths}{'' if other else ' with the branch'}; settled when the work lands"
+            address = self.address(project, label) + (f" and {other}" if other else "")
+            command = self.run("show", label, project)
+            found.append(self._plain(CONFLICT, address, events[0].at, words, command, project))
         return found
 
     def _held(self, one: Hold) -> str:
