@@ -164,6 +164,9 @@ def test_the_demo_carries_a_feature_over_three_sessions(cli, tmp_path):
     assert "changed, not staged: words.py" in answer.out
     assert "Execution plan: complete" in answer.out
     assert "Batch greeter has landed: 3 of 3 parts landed on main" in answer.out
+    assert "- greeter/words.py (the target branch, words)" in answer.out, "a fourth session has settled a conflict"
+    greetings = tmp_path / "scratch" / "greetings" / "greeter" / "words.py"
+    assert 'return f"Hello, {name}!"' in greetings.read_text("utf-8")
     log = subprocess.run(
         ["git", "log", "--oneline"], cwd=tmp_path / "scratch" / "words", capture_output=True, text=True, check=True
     )

@@ -153,7 +153,7 @@ def _sum_up(ctx: Context, scratch: _Scratch, complete: bool, began: float) -> in
         ("⊘ one step that was only claimed: its check was red, and it stayed open", "warn"),
         ("⊘ three cheats in test-driven work: refused by name", "warn"),
         (
-            "✓ a batch of three agents side by side: one died, one trespassed, one asked, and one verified series landed",
+            "✓ a batch of three agents: one died, one trespassed, one asked, a fourth settled a conflict; one verified series landed",
             "good",
         ),
         (f"✓ {number_of(commits, 'commit')}, each with the record of what was checked", "good"),
