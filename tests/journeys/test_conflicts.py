@@ -178,3 +178,34 @@ def test_a_red_part_goes_back_also_where_the_fan_in_settles_a_conflict_of_anothe
     batch.work("login-join", {"run": f"grep -q '<<<<<<<' {FILE}"}, {"write": FILE, "text": BOTH}, DONE)
     assert batch.state() == "done"
     assert (repo.read(FILE), repo.read("src/api/made.txt")) == (BOTH, "green")
+
+
+def test_a_part_that_conflicts_in_too_many_lines_is_made_again_on_the_branch_as_it_is_now(cli, repo, tmp_path):
+    def text(word):
+        return "".join(f"{word} {number}\n" for number in range(200))
+
+    repo.write(FILE, text("old"))
+    repo.commit("shop")
+    cli("dump", "--open-batch", manifest(tmp_path / "m.json"))
+    found = Conflict(cli, repo, tmp_path)
+    found.work("form", {"write": FILE, "text": text("part")}, DONE)
+    found.work("api", {"write": "src/api/made.txt", "text": "made"}, DONE)
+    repo.write(FILE, text("person"))
+    repo.commit("All lines anew")
+    refused = found.work("login-join", DONE, code=3)
+    assert "is made again on the branch as it is now" in refused.err
+    assert (found.state("form"), found.state()) == ("ready", "waiting")
+    looks = f"grep -q '^+part 7' .handoff/conflict/before.diff && grep -q 'person 7' {FILE}"
+    found.work(
+        "form",
+        {"expect": "Too much of it meets what came on the branch meanwhile"},
+        {"run": looks},
+        {"write": FILE, "text": text("person and part")},
+        DONE,
+    )
+    found.work("login-join", DONE)
+    assert found.state() == "done"
+    assert repo.read(FILE) == text("person and part")
+    assert repo.read("src/api/made.txt") == "made"
+    assert repo.git("status", "--porcelain") == ""
+    assert "sent back" in cli("batch", "report", "login").out

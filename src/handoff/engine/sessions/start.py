@@ -12,7 +12,7 @@ from handoff.agents.contract import LaunchRequest, SessionLimits
 from handoff.agents.monitor import LAUNCH
 from handoff.agents.session import AgentSession, SupervisionRules, supervise
 from handoff.base.clock import boot_id, stamp
-from handoff.base.errors import Away, HandoffError, Refused, UserError
+from handoff.base.errors import Away, Conflict, HandoffError, Refused, UserError
 from handoff.base.ids import new_id
 from handoff.base.light_json import dumps
 from handoff.base.markdown import shell_line
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from handoff.board.tasks.tasks import Task
     from handoff.engine.app import App
     from handoff.engine.sessions.conclude import ConcludedSession
-
 
 INTERRUPTED = "a person interrupted it"
 
@@ -130,7 +129,8 @@ def _claim_and_begin(app: App, config: Config, request: StartRequest, client: Cl
     try:
         started = _begin(app, config, request, client, claim)
     except BaseException:
-        leases.release(app.database, key=claim.task.key, fence=claim.fence, reason="the session could not be started")
+        with suppress(Conflict):  # it may have been let go: parts of its batch are made again
+            leases.release(app.database, key=claim.task.key, fence=claim.fence, reason="it could not be started")
         sessions.end(app.database, id=who.id, ending="not started")
         raise
     monitor = started.session.monitor  # the watchdog frees the task when neither we nor it lives
@@ -196,8 +196,8 @@ def _keep_start(app: App, workspace: str, session: str) -> None:
     """What the shared checkout is like before the session begins: `undo --session` goes back to it."""
     if os.path.lexists(os.path.join(workspace, ".git")):
         with suppress(HandoffError):  # a checkout that cannot be kept is no reason not to work in it
-            store = snapshots.open_snapshot_store(app, folder=workspace)
-            snapshots.keep(app, store, "start", session=session, operation="start")
+            here = snapshots.open_snapshot_store(app, folder=workspace)
+            snapshots.keep(app, here, "start", session=session, operation="start")
 
 
 def _starter(request: StartRequest, adapter: Adapter) -> Start:

@@ -141,7 +141,7 @@ def ready(
     `strays` is what earlier sessions left outside the ownership. None where there is no commit yet: then nothing can be cloned.
     """
     from handoff.engine.features import brought_home
-    from handoff.engine.workspaces.landing import conflict
+    from handoff.engine.workspaces.landing import conflict, redo
     from handoff.engine.workspaces.workspaces import add_workspace, remove_workspace
     from handoff.git.plumbing.checkout import facts
     from handoff.git.workspaces.workspaces import WorkspaceRequest, write_workspace
@@ -171,6 +171,7 @@ def ready(
     setup = app.settings.get("HANDOFF_WORKSPACE_SETUP")
     made = add_workspace(app, order=order, snapshot_store=snapshot_store, setup=setup).workspace
     _put_sides(app, snapshot_store, task, made, laid)
+    redo.put_before(snapshot_store, made)
     if task.kind not in tasks.PARTS:
         brought_home.bring(task.workspace, made)
     return made
@@ -237,7 +238,7 @@ def _ground(app: App, snapshot_store: SnapshotStore, task: Task, *, dirty: bool)
 
 def _base(app: App, snapshot_store: SnapshotStore, task: Task, *, dirty: bool) -> str:
     """The person's tree as it is now, with the work of the parts that the task needs joined in."""
-    from handoff.engine.workspaces.landing import conflict
+    from handoff.engine.workspaces.landing import conflict, redo
     from handoff.engine.workspaces.landing.ways import ways_of
     from handoff.engine.workspaces.workspaces import commit_of_now
     from handoff.git.landing.conflicts import lay_out
@@ -257,7 +258,9 @@ def _base(app: App, snapshot_store: SnapshotStore, task: Task, *, dirty: bool) -
     laid = None
     if joined.conflicts and task.kind == tasks.FAN_IN:
         laid = lay_out(snapshot_store.store, joined, members, ways=ways, moment=int(app.clock.now()))
-    laid = None if laid is None or conflict.too_large(laid) else laid
+    if laid is not None and conflict.too_large(laid):
+        redo.refuse_outgrown(app, task, {work_name(part): part for part in parts(app, task)}, laid)
+        laid = None
     conflict.write(snapshot_store, name_of(task), laid)
     if laid is not None:
         give_objects(snapshot_store.store, snapshot_store.place.source, [laid.commit])

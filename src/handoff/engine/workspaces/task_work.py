@@ -12,14 +12,14 @@ from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.redaction import without_secrets
 from handoff.base.settings import PROJECT_FOLDER
 from handoff.board.events import journal
-from handoff.board.tasks import batches, races, states, tasks
+from handoff.board.tasks import batches, outcomes, races, states, tasks
 from handoff.engine.features import brought_home
 from handoff.engine.proof.evidence import Evidence, is_as_stamped, run_task_check, stamps_of
 from handoff.engine.safety import incidents
 from handoff.engine.safety.snapshots import keep as take_snapshot
 from handoff.engine.workspaces import arrival, task_clones, workspaces
 from handoff.engine.workspaces.arrival import JudgedWork
-from handoff.engine.workspaces.landing import conflict, race_facts
+from handoff.engine.workspaces.landing import conflict, race_facts, redo
 from handoff.engine.workspaces.landing.members import member_of, take_back, target_of
 from handoff.git.plumbing import find_top
 from handoff.git.plumbing.objects import differences
@@ -61,7 +61,25 @@ def begin(app: App, snapshot_store: SnapshotStore, task: Task, *, session: str) 
             _take_back(app, snapshot_store, task, clone, list(outside))
             outside = _outside(_taken(app, snapshot_store, clone))
         strays = stamps_of(before.tree, outside)
-    return task_clones.ready(app, snapshot_store, task, session=session, strays=strays)
+    try:
+        return task_clones.ready(app, snapshot_store, task, session=session, strays=strays)
+    except redo.MadeAgain as error:
+        _make_again(app, snapshot_store, task, error, session)
+        raise
+
+
+def _make_again(app: App, snapshot_store: SnapshotStore, task: Task, error: redo.MadeAgain, session: str) -> None:
+    """The clones of these parts go (all they hold is kept), the parts are to be done again, and their fan-in waits for them."""
+    for part in task_clones.parts(app, task):
+        if part.key in error.told:
+            redo.note_before(snapshot_store, task_clones.name_of(part), task_clones.kept_commit(snapshot_store, part))
+            if (clone := task_clones.of_task(app, part)) is not None:
+                workspaces.remove_workspace(app, name=clone.name, snapshot_store=snapshot_store, why="new beginning")
+    with app.database.transaction() as transaction:
+        reason = "parts of it are made again on the branch as it is now"
+        outcomes.let_go(transaction, task, state=states.READY, fence=task.fence, reason=reason)
+        for key, words in error.told.items():
+            outcomes.send_back(transaction, key=key, reason=words, session=session)
 
 
 def _take_back(app: App, snapshot_store: SnapshotStore, task: Task, clone: Workspace, outside: list[str]) -> None:

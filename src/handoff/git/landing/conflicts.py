@@ -11,6 +11,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from handoff.base.files import make_folder, write_atomic
+from handoff.git.landing.merge import THE_TARGET
 from handoff.git.landing.settle import Proposal, has_marks, settle
 from handoff.git.landing.three_way import join
 from handoff.git.plumbing import git_failure, read_plain
@@ -79,7 +80,7 @@ def lay_out(
             continue
         found = join(store, held.base, tree, held.theirs)
         found, _ = settle(store, found, member.name, ways)
-        marked = [_marked(store, one, whose.get(one.path, "the target branch"), member.name) for one in found.left]
+        marked = [_marked(store, one, whose.get(one.path, THE_TARGET), member.name) for one in found.left]
         known = [one for one in marked if one is not None]
         if len(known) != len(marked):
             return None

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from handoff.git.landing.settle import Settled, Way
     from handoff.git.plumbing.snapshot_repo import SnapshotRepo
 
-_THE_TARGET = "the target branch"
+THE_TARGET = "the target branch"
 
 
 class Conflicted(NamedTuple):
@@ -192,7 +192,7 @@ class _Merging:
         for member in reversed(self.landed):
             if path in member.paths:
                 return member.name
-        return _THE_TARGET
+        return THE_TARGET
 
 
 def collisions(store: SnapshotRepo, members: Sequence[Member]) -> tuple[list[Conflicted], list[Conflicted]]:

@@ -15,7 +15,8 @@ from handoff.engine.workspaces import arrival, task_work
 from handoff.git.plumbing import find_top
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
+    from typing import Any
 
     from handoff.board.events.journal import Event
     from handoff.board.tasks.batches import Batch
@@ -81,6 +82,13 @@ def drop(app: App, task: Task, *, fence: int | None, clone: Workspace, verdict: 
 def words(batch: Batch, fan_in: Task, events: Iterable[Event]) -> str:
     """By what the whole is judged, for the report: a narrower check than the suite is told as what it is."""
     kept = loads(batch.manifest or "{}")
+    judged = _judged_by(kept, fan_in, events)
+    if kept.get("land") == batches.LAND_IN_ORDER:
+        return f"Each part landed by its own check alone; the whole is judged once, after the last. {judged}"
+    return judged
+
+
+def _judged_by(kept: Mapping[str, Any], fan_in: Task, events: Iterable[Event]) -> str:
     dropped = next((event.body for event in events if event.kind == DROPPED), None)
     if dropped is not None:
         return f"The project's own suite (`{dropped['command']}`) did not judge the whole: {dropped['reason']}."

@@ -109,7 +109,7 @@ def put_sides(store: SnapshotRepo, workspace: Workspace, laid: LaidOut, members:
                 found[f"{_plain(name)}/{one.path}"] = store.read(sha)
     with suppress(OSError), Beneath(workspace.tree) as inside:
         for name, data in found.items():
-            _put(inside, f"{FOLDER}/{name}", data)
+            put(inside, f"{FOLDER}/{name}", data)
 
 
 def _diff(store: SnapshotRepo, old: str, new: str) -> bytes:
@@ -120,7 +120,8 @@ def _plain(name: str) -> str:
     return name.replace(" ", "-")
 
 
-def _put(inside: Beneath, name: str, data: bytes) -> None:
+def put(inside: Beneath, name: str, data: bytes) -> None:
+    """Write a file beneath a clone, with the folders above it."""
     for at in (at for at, sign in enumerate(name) if sign == "/"):
         if not inside.is_folder(name[:at]):
             inside.make_folder(name[:at])
