@@ -11,6 +11,7 @@ import tempfile
 import time
 from typing import NamedTuple
 
+from bench import figures
 from bench.relay import OPERATIONS, PROCESSES, QUICK, Team
 from handoff.base.settings import from_environment
 from handoff.board.events import journal
@@ -25,6 +26,7 @@ TASKS = 8 if QUICK else 32
 AT_ONCE, SECONDS = 2, 2
 COUNTS = ((1, 40), (PROCESSES, 10))
 ROUNDS = 1 if QUICK else 3
+SETTLED_SECONDS, IDLE_SECONDS = (1.0, 3.0) if QUICK else (10.0, 20.0)
 
 
 def rows() -> list[Row]:
@@ -42,7 +44,13 @@ def rows() -> list[Row]:
         found.append(("2 hosts, work pushed to a shared repository: tasks a minute", f"{shared.minute:.0f}", "-"))
         found.append(("lines of the journal for each task", f"{alone.lines:.1f}", "-"))
         found.append(("connections of one host, idle", f"{alone.idle}", "-"))
-        found.append((f"connections of one host, {AT_ONCE} sessions", f"{alone.connections}", "-"))
+        found.append((f"connections of one host, {AT_ONCE} sessions", f"{alone.connections}", "≤ 3"))
+        found.append(("transactions of an idle host a minute", f"{alone.asked:.0f}", "-"))
+        found.append(("transactions for each task", f"{alone.transactions:.1f}", "-"))
+        figures.keep(
+            lines_a_task=alone.lines, transactions_a_task=alone.transactions, idle_transactions_a_minute=alone.asked,
+            connections_idle=alone.idle, connections_busy=alone.connections,
+        )  # fmt: skip
     return found
 
 
@@ -91,12 +99,15 @@ def _operations(server) -> list[Row]:
 
 
 class Run(NamedTuple):
-    """How one relay went: tasks a minute, lines of the journal for each task, connections before and while it ran."""
+    """How one relay went: tasks a minute; lines of the journal and transactions for each task; connections before and while it ran;
+    transactions a minute of a host that waits."""
 
     minute: float
     lines: float
+    transactions: float
     idle: int
     connections: int
+    asked: float
 
 
 def _relay(server, hosts: int, *, shared: bool = False) -> Run:
@@ -113,22 +124,35 @@ def _relay(server, hosts: int, *, shared: bool = False) -> Run:
         try:
             for process, log in started:
                 _wait_for(process, log)
+            time.sleep(SETTLED_SECONDS)
+            before, began = _transactions(app), time.perf_counter()
+            time.sleep(IDLE_SECONDS)
+            asked = (_transactions(app) - before) / (time.perf_counter() - began) * 60.0 / hosts
             idle = limit = _connections(app)
-            began = time.perf_counter()
+            before, began, looks = _transactions(app), time.perf_counter(), 0
             pauses.resume(app.database)
             while any(
                 task.state != states.DONE for task in tasks.listing(app.database, project="shop", include_ended=True)
             ):
                 limit = max(limit, _connections(app))
+                looks += 2
                 time.sleep(0.1)
             took = time.perf_counter() - began
+            made = _transactions(app) - before - looks - asked / 60.0 * hosts * took
             lines = len(journal.last(app.database, limit=100_000))
         finally:
             for process, _ in started:
                 process.terminate()
                 process.wait()
             app.close()
-        return Run(TASKS / took * 60.0, lines / TASKS, idle, limit)
+        return Run(
+            minute=TASKS / took * 60.0,
+            lines=lines / TASKS,
+            transactions=made / TASKS,
+            idle=idle,
+            connections=limit,
+            asked=asked,
+        )
 
 
 def _connections(app: App) -> int:
@@ -136,6 +160,14 @@ def _connections(app: App) -> int:
     with app.database.transaction(write=False) as transaction:
         counted = "SELECT count(*) AS count FROM pg_stat_activity WHERE datname = current_database()"
         return int(transaction.driver.execute(counted).fetchone()["count"]) - 1
+
+
+def _transactions(app: App) -> int:
+    """How many there were in this relay's database; what whoever counts adds is a few a second."""
+    with app.database.transaction(write=False) as transaction:
+        transaction.driver.execute("SELECT pg_stat_clear_snapshot()")
+        counted = "SELECT xact_commit + xact_rollback AS count FROM pg_stat_database WHERE datname = current_database()"
+        return int(transaction.driver.execute(counted).fetchone()["count"])
 
 
 def _git(folder: str, *words: str) -> str:

@@ -10,7 +10,7 @@ import tempfile
 import time
 
 from handoff.base.clock import SystemClock
-from handoff.board.sessions import leases, watchdog
+from handoff.board.sessions import host_leases, leases, watchdog
 from handoff.board.sessions.sessions import SessionIdentity
 from handoff.board.tasks import batches, outcomes, tasks
 from handoff.board.tasks.batches import SubTask
@@ -71,9 +71,7 @@ def _operations(folder: str) -> list[Row]:
 class Team:
     """Processes on one database file, all told the same operation at once."""
 
-    def __init__(
-        self, path: str, kind: str, processes: int, *, command: tuple[str, ...] = (), source: str = ""
-    ) -> None:
+    def __init__(self, path: str, kind: str, processes: int, command: tuple[str, ...] = (), source: str = "") -> None:
         words = command or (sys.executable, os.path.abspath(__file__), kind)
         environment = {**os.environ, "PYTHONPATH": source} if source else None
         self.racers: list[subprocess.Popen[str]] = []
@@ -160,6 +158,15 @@ def _ours(database, operation: str, number: int, name: str, held: list[tuple[int
         held.append((claim.task.key, claim.fence))
     elif operation == "heartbeat":
         leases.heartbeat(database, key=held[number][0], fence=held[number][1])
+    elif operation == "look":
+        assert leases.has_next(database, who=SessionIdentity(id=f"{name}-{number}", host="here"))
+    elif operation.startswith("claim-"):
+        several = range(int(operation.partition("-")[2]))
+        who = [SessionIdentity(id=f"{name}-{number:03}-{one:03}", host=name.partition("-")[0]) for one in several]
+        held.extend((claim.task.key, claim.fence) for claim in host_leases.claim(database, who=who))
+    elif operation.startswith("heartbeat-"):
+        beats = held[: int(operation.partition("-")[2])]
+        assert len(host_leases.renew(database, host=name.partition("-")[0], beats=beats)) == len(beats)
     else:
         outcomes.finish(database, key=held[number][0], fence=held[number][1])
 

@@ -20,9 +20,10 @@ unix_socket_dir = {folder}
 auth_type = any
 pool_mode = transaction
 default_pool_size = {connections}
-max_client_conn = 200
+max_client_conn = {clients}
 ignore_startup_parameters = extra_float_digits
 server_reset_query =
+server_login_retry = 1
 logfile = {folder}/log
 pidfile =
 """
@@ -31,14 +32,14 @@ pidfile =
 class Pooler:
     """Many clients on few connections of the server: each transaction may meet another one."""
 
-    def __init__(self, folder: str, server: str, *, connections: int = 3) -> None:
+    def __init__(self, folder: str, server: str, *, connections: int = 3, clients: int = 200) -> None:
         program = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
         if program is None:
             absent("pgbouncer")
         self.url = f"postgresql://postgres:@/postgres?host={folder}&port={_PORT}"
         path = os.path.join(folder, "pgbouncer.ini")
         with open(path, "w", encoding="utf-8") as file:
-            file.write(_INI.format(server=server, folder=folder, port=_PORT, connections=connections))
+            file.write(_INI.format(server=server, folder=folder, port=_PORT, connections=connections, clients=clients))
         user = {"user": _NOBODY, "group": _NOBODY, "extra_groups": []} if os.getuid() == 0 else {}
         if user:
             os.chown(folder, _NOBODY, _NOBODY)

@@ -33,13 +33,21 @@ class SystemClock:
         time.sleep(seconds)
 
 
+_BOOT: list[str] = []
+
+
 def boot_id() -> str:
-    """Which run of the machine this is: monotonic times compare only within one. Empty where nobody says."""
-    try:
-        with open("/proc/sys/kernel/random/boot_id", encoding="utf-8") as file:
-            return file.read().strip()
-    except (OSError, ValueError):
-        return ""
+    """Which run of the machine this is: monotonic times compare only within one. Empty where nobody says.
+
+    Read once: no process outlives it, and every claim asks.
+    """
+    if not _BOOT:
+        try:
+            with open("/proc/sys/kernel/random/boot_id", encoding="utf-8") as file:
+                _BOOT.append(file.read().strip())
+        except (OSError, ValueError):
+            _BOOT.append("")
+    return _BOOT[0]
 
 
 def stamp(seconds: float) -> str:

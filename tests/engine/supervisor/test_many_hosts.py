@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from contextlib import ExitStack
 
 import psycopg
@@ -58,7 +59,7 @@ def test_a_host_is_woken_for_work_that_it_can_take_and_for_nothing_else(database
 
     def was_woken(seconds):
         began = app.clock.monotonic()
-        starts.wait(seconds, asking=True)
+        starts.wait(seconds, asking=True, leaving=threading.Event())
         return app.clock.monotonic() - began < seconds
 
     tasks.add(database, project="shop", id="for-another", brief="x", agent="aider")

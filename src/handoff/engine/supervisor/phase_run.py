@@ -40,6 +40,7 @@ _AWAY_PAUSE = 0.5
 _MINUTE = 60.0
 _AT_ONCE = 32
 _SHORTEST_LOOK, _LONGEST_LOOK = 0.005, 1.0
+_TOLD_SECONDS = 0.5
 
 
 class WorkerSettings(Record):
@@ -97,24 +98,25 @@ class PhaseStarts:
             self._pause = _SHORTEST_LOOK
         return started
 
-    def wait(self, seconds: float, *, asking: bool) -> None:
-        """Until there may be something to start, or so long. Busy: at once. Idle: a look each second.
+    def wait(self, seconds: float, *, asking: bool, leaving: threading.Event) -> None:
+        """Until there may be something to start, or so long, or until told to leave. Busy: at once. Idle: a look each second.
 
         A file tells by a counter that somebody wrote. A server with many hosts is not asked whether anybody wrote, only whether
         there is work that this host can take; what nobody of us can take wakes nobody.
         """
         if self.app.database.kind == SQLITE:
-            self.app.database.wait_for_change(seconds)
+            self.app.database.wait_for_change(min(seconds, _TOLD_SECONDS))
             return
         clock = self.app.clock
-        deadline = clock.monotonic() + seconds
-        while (left := deadline - clock.monotonic()) > 0:
-            if self.bell.wait(min(self._pause, left)):
+        deadline, looked = clock.monotonic() + seconds, clock.monotonic()
+        while (left := deadline - clock.monotonic()) > 0 and not leaving.is_set():
+            if self.bell.wait(min(self._pause, left, _TOLD_SECONDS)):
                 self.bell.clear()
                 self._pause = _SHORTEST_LOOK
                 return
-            if left < self._pause:
-                return
+            if clock.monotonic() - looked < self._pause:
+                continue
+            looked = clock.monotonic()
             self._pause = min(self._pause * 2, _LONGEST_LOOK)  # `fill` makes it short again, if there was anything
             if asking and self._may_start() and not self._spent_up and self._has_next():
                 return
