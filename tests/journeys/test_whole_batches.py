@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from handoff.board.tasks import cards
+from handoff.engine.tasks.manifests.whole_check import suite_command
 from relay import app, manifest
 from scripts import handoff, write_script
 
@@ -218,3 +221,17 @@ def test_a_check_of_the_manifest_that_is_narrower_than_the_suite_is_told_as_what
     cli("dump", "--open-batch", manifest(tmp_path / "n.json", batch="again", check="test -d src"))
     told = cli("batch", "report", "again", "--json").json["judged_by"]
     assert told == "The whole is judged by what the manifest says, not by the project's own suite: `test -d src`."
+
+
+@pytest.mark.parametrize("name", ["python", "python3"])
+def test_the_suite_that_judges_the_whole_is_run_by_the_python_that_is_there(repo, tmp_path, name):
+    repo.write(
+        "test_a.py", "import unittest\n\n\nclass Case(unittest.TestCase):\n    def test_a(self):\n        pass\n"
+    )
+    repo.commit("a suite")
+    program = tmp_path / "bin" / name
+    program.parent.mkdir()
+    program.symlink_to(sys.executable)
+    ours = app()
+    ours.settings = ours.settings._replace(environment={**ours.settings.environment, "PATH": str(program.parent)})
+    assert suite_command(ours, repo.path) == f"{name} -m unittest"

@@ -82,6 +82,16 @@ def _installer(name: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen([*npm, f"{client.package}@{client.release}"])
 
 
+def package(name: str, release: str) -> str:
+    """The source of a package, fetched once from the index: a project with a suite of its own that nobody here wrote."""
+    path = os.path.join(FOLDER, f"{name}-{release}.tar.gz")
+    if not os.path.exists(path):
+        words = ["download", "-q", "--disable-pip-version-check", "--no-deps", "--no-binary", ":all:", "-d", FOLDER]
+        os.makedirs(FOLDER, exist_ok=True)
+        subprocess.run([sys.executable, "-m", "pip", *words, f"{name}=={release}"], check=True, timeout=_SECONDS)
+    return path
+
+
 def version(name: str) -> str:
     """What the program says it is."""
     done = subprocess.run(

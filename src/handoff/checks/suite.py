@@ -65,11 +65,11 @@ def suite_of(values: Mapping[str, Any]) -> Suite:
     return Suite(**{**known, "environment": tuple(dict(values.get("environment") or {}).items())})
 
 
-def plain_command(command: str) -> str:
+def plain_command(command: str, *, python: str = "python") -> str:
     """The command as a person types it: without the places that only we fill in."""
     words: list[str] = []
     for word in command.replace("{ours}/unittest_results.py {results}", "-m unittest").split():
-        plain = word.replace("{python}", "python").replace("{folder}", ".")
+        plain = word.replace("{python}", python).replace("{folder}", ".")
         if "{results}" not in plain and "{ours}" not in plain:
             words.append(plain)
         elif not word.startswith("-") and words and words[-1].startswith("-"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from handoff.base.errors import HandoffError, Refused
 from handoff.base.light_json import loads
+from handoff.base.process import find
 from handoff.base.record import TYPE_CHECKING
 from handoff.board.events import journal
 from handoff.board.sessions import leases
@@ -37,9 +38,12 @@ def suite_command(app: App, folder: str) -> str:
     top = find_top(folder)
     if top is None:
         return ""
+    # A Debian without more has no `python`; who has one means that, perhaps of a virtual environment.
+    python = "python" if find("python", path=app.settings.path) else "python3"
     commands = [
-        f"cd {suite.folder} && {plain_command(suite.command)}" if suite.folder else plain_command(suite.command)
+        f"cd {suite.folder} && {line}" if suite.folder else line
         for suite in suites_of(app, folder=top, required=False)
+        for line in [plain_command(suite.command, python=python)]
     ]
     return " && ".join(f"({line})" if len(commands) > 1 else line for line in commands)
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from handoff.surfaces.cli.commands.board.view import BoardApp
 
 NOT_WHOLE = 1
-_EVERY_SECONDS = 1.0
+_EVERY_SECONDS, _SHARE = 1.0, 20
 _UNSERVED_SECONDS = 15.0
 _ENDING_SECONDS, _LOOK_SECONDS = 10.0, 0.2
 _SHORT = 120.0  # two minutes are easier read in seconds
@@ -74,6 +74,7 @@ def _follow(ctx: Context, batch: Batch, leaving: threading.Event) -> None:
     news = News(ctx.app, project=batch.project, batch=batch.key)
     clock, unserved, asked = ctx.app.clock, 0.0, False
     while not leaving.is_set():
+        began = clock.monotonic()
         for line in news.lines():
             if not ctx.out.json_wanted:
                 ctx.out.line(f"{time_of_day(clock.now())} {line}")
@@ -92,6 +93,8 @@ def _follow(ctx: Context, batch: Batch, leaving: threading.Event) -> None:
                 return
         else:
             unserved = 0.0
+        # A look at a large batch is dear, and its rows change all the time: a twentieth of it is for looking.
+        leaving.wait(min(_EVERY_SECONDS, _SHARE * (clock.monotonic() - began)))
         ctx.app.database.wait_for_change(_EVERY_SECONDS)
 
 
