@@ -11,9 +11,9 @@ import time
 
 from handoff.base.settings import Settings
 from handoff.board import gates
-from handoff.board.sessions import expenses
+from handoff.board.sessions import expenses, sessions
 from handoff.board.sessions.leases import claim
-from handoff.board.sessions.sessions import SessionIdentity
+from handoff.board.sessions.sessions import AGENT, SessionIdentity
 from handoff.board.tasks import batches, outcomes, tasks
 from handoff.board.tasks.batches import SubTask
 from handoff.engine.app import App
@@ -32,6 +32,9 @@ RUNNING = {
     "db": ("codex", 75, 0.12, ("Adding the table of orders",)),
     "search": ("gemini", 31, 0.04, ("Reading search/index.py",)),
 }  # fmt: skip
+
+
+HOSTS = {"claude": "laptop", "codex": "laptop", "gemini": "attic"}
 
 
 class StandingClock:
@@ -68,29 +71,42 @@ def draw() -> str:
     return re.sub(r"[ \t]+$", "", svg, flags=re.MULTILINE)
 
 
-def tell(app: App, clock: StandingClock) -> None:
+def tell(app: App, clock: StandingClock, *, workspace: str = "") -> None:
     """An hour in a shop: a batch of eight, three agents at work."""
     store = app.database
-    parts = [SubTask(name, brief, title=brief) for name, brief in PARTS.items()]
+    clock.at = MOMENT - 3600
+    parts = [
+        SubTask(name, brief, title=brief, owns=(f"{name}/**", f"tests/test_{name}.py"), estimate_minutes=20.0)
+        for name, brief in PARTS.items()
+    ]
     batches.open_batch(
-        store, project="shop", id="shop", sub_tasks=parts, fan_in=SubTask("shop-join", "Bring it together")
-    )
+        store, project="shop", id="shop", sub_tasks=parts, fan_in=SubTask("shop-join", "Bring it together"),
+        workspace=workspace, estimated_speedup=4.5,
+    )  # fmt: skip
 
     def at(seconds_ago: float) -> None:
         clock.at = MOMENT - seconds_ago
 
     def take(name: str, agent: str) -> int:
         task = tasks.find(store, project="shop", id=f"shop/{name}")
-        return claim(store, key=task.key, who=SessionIdentity(f"s-{name}", project="shop", agent=agent)).task.key
+        who = SessionIdentity(f"s-{name}", kind=AGENT, project="shop", agent=agent, host=HOSTS[agent])
+        return claim(store, key=task.key, who=who).task.key
 
     at(1900)
     login = tasks.add(store, project="shop", id="login", brief="Sign in with a link that works once")
-    claim(store, key=login.key, who=SessionIdentity("s-login", project="shop", agent="claude"))
+    claim(
+        store, key=login.key, who=SessionIdentity("s-login", kind=AGENT, project="shop", agent="claude", host="laptop")
+    )
     outcomes.finish(store, key=login.key, fence=1, summary="done", evidence={"landed": "0123456789"})
     at(1500)
     key = take("ui", "gemini")
     at(600)
-    outcomes.finish(store, key=key, fence=1, summary="done", evidence={"commit": "0123456789"})
+    changed = ["ui/page.html", "ui/page.css", "tests/test_ui.py"]
+    check = {"verdict": "green", "command": "pytest -q", "green": True}
+    done = {"commit": "0123456789", "changed": changed, "check": check}
+    outcomes.finish(
+        store, key=key, fence=1, session="s-ui", summary="Drawn, with a picture for each state.", evidence=done
+    )
     key = take("cart", "claude")
     at(540)
     gates.ask(
@@ -98,7 +114,9 @@ def tell(app: App, clock: StandingClock) -> None:
     )
     key = take("mail", "codex")
     at(120)
-    outcomes.block(store, key=key, fence=1, reason="agent: pytest red, 3 of 3: test_bounce_is_reported")
+    reason = "agent: pytest red, 3 of 3: test_bounce_is_reported"
+    outcomes.block(store, key=key, fence=1, session="s-mail", reason=reason)
+    sessions.end(store, id="s-mail", ending="failed")
     for name, (agent, ago, money, words) in RUNNING.items():
         at(ago)
         take(name, agent)

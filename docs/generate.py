@@ -303,6 +303,7 @@ def run() -> int:
         import page_pictures
 
         for name, taken in page_pictures.draw():
+            os.makedirs(os.path.join(DOCS, os.path.dirname(name)), exist_ok=True)
             with open(os.path.join(DOCS, name), "wb") as file:
                 file.write(taken)
             print(f"wrote docs/{name}")

@@ -1,7 +1,8 @@
-"""The pictures of the page: the shop of the board's picture, in a real browser, with clocks that stand still."""
+"""The pictures of every page, in a real browser, with a clock that stands still: light, dark, and as wide as a phone."""
 
 from __future__ import annotations
 
+import base64
 import os
 import shutil
 import tempfile
@@ -9,7 +10,8 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from board_picture import MOMENT, StandingClock, tell
+from board_picture import MOMENT, StandingClock
+from page_story import ShopStory
 from playwright.sync_api import sync_playwright
 
 from handoff.base.settings import Settings
@@ -21,47 +23,85 @@ from handoff.surfaces.page.app import page_app
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-SHOTS = (
-    ("page.png", "/", {"color_scheme": "light", "viewport": {"width": 1100, "height": 760}}),
-    ("page-dark.png", "/board", {"color_scheme": "dark", "viewport": {"width": 1100, "height": 480}}),
-    ("page-phone.png", "/", {"color_scheme": "light", "viewport": {"width": 360, "height": 700}}),
-)
+PAGES = {
+    "now": "/",
+    "board": "/board",
+    "batch": "/batch/shop/shop",
+    "flow": "/flow/shop/sign-in",
+    "timeline": "/timeline",
+    "feature": "/feature",
+    "diff": "/diff/shop/shop/cart",
+    "journal": "/journal",
+    "search": "/journal?q=link",
+    "agents": "/agents",
+    "metrics": "/metrics",
+    "task": "/task/shop/shop/mail",
+    "session": "/session/shop/s-api",
+}
+LOOKS: dict[str, dict[str, Any]] = {
+    "light": {"color_scheme": "light", "viewport": {"width": 1100, "height": 760}},
+    "dark": {"color_scheme": "dark", "viewport": {"width": 1100, "height": 760}},
+    "phone": {"color_scheme": "light", "viewport": {"width": 390, "height": 780}},
+}
+FOLDER = "page"
+QUALITY = 82
 
 
-def draw() -> Iterator[tuple[str, bytes]]:
-    """Each picture by its name; the same fonts give the same bytes."""
+def draw(*, form: str = "webp") -> Iterator[tuple[str, bytes]]:
+    """Each picture by its name; the same browser with the same fonts gives the same bytes."""
+    zone = os.environ.get("TZ")
     os.environ["TZ"] = "UTC"
     time.tzset()
     with tempfile.TemporaryDirectory(prefix="handoff-picture-") as folder:
-        environment = {"LC_ALL": "C.UTF-8", "HOME": folder, "PATH": os.defpath}
+        place = os.path.join(folder, "shop")
+        os.makedirs(place)
+        environment = {"LC_ALL": "C.UTF-8", "HOME": folder, "PATH": os.environ["PATH"]}
         clock = StandingClock()
-        settings = Settings(environment, os.path.join(folder, ".handoff"), "", "handoff", folder)
+        settings = Settings(environment, os.path.join(folder, ".handoff"), "", "handoff", place)
         app = App(settings, clock)
-        tell(app, clock)
+        ShopStory(app, clock, place).tell()
         listener = Listener(ListenAddress())
         server = listener.server(page_app(settings, listener, project="shop", clock=clock))
-        threading.Thread(target=server.run, kwargs={"sockets": [listener.socket]}, daemon=True).start()
+        served = threading.Thread(target=server.run, kwargs={"sockets": [listener.socket]}, daemon=True)
+        served.start()
         with sync_playwright() as playwright:
             words = ["--no-sandbox"] if os.geteuid() == 0 else []
+            words += ["--disable-gpu", "--font-render-hinting=none", "--disable-lcd-text", "--hide-scrollbars"]
             browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=words)
-            for name, path, options in SHOTS:
-                yield (
-                    name,
-                    _shot(browser, options, f"{listener.url}{path}", access.link(listener.url, access.make_link(app))),
-                )
+            for look, options in LOOKS.items():
+                link = access.link(listener.url, access.make_link(app))
+                yield from _shots(browser, look, options, listener.url, link, form)
             browser.close()
         server.should_exit = True
+        served.join(10)
         app.close()
+    if zone is None:
+        del os.environ["TZ"]
+    else:
+        os.environ["TZ"] = zone
+    time.tzset()
 
 
-def _shot(browser: Any, options: dict[str, Any], url: str, link: str) -> bytes:
-    context = browser.new_context(**options, reduced_motion="reduce", timezone_id="UTC")
+def _shots(
+    browser: Any, look: str, options: dict[str, Any], url: str, link: str, form: str
+) -> Iterator[tuple[str, bytes]]:
+    context = browser.new_context(**options, reduced_motion="reduce", timezone_id="UTC", locale="en-GB")
     page = context.new_page()
     page.clock.set_fixed_time(MOMENT)
     page.goto(link)
     page.wait_for_selector("#needs")
-    page.goto(url)
-    page.wait_for_selector("text=live")
-    taken: bytes = page.screenshot()
+    session = context.new_cdp_session(page)
+    asked = {"format": form, **({"quality": QUALITY} if form == "webp" else {})}
+    for name, path in PAGES.items():
+        page.goto(f"{url}{path}")
+        page.wait_for_selector("text=live")
+        page.evaluate("document.fonts.ready")
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{path} is too wide for {look}"
+        wide, high = options["viewport"]["width"], options["viewport"]["height"]
+        full = high if look == "phone" else min(high, page.evaluate("document.querySelector('.foot').offsetTop"))
+        clip = {"x": 0, "y": 0, "width": wide, "height": full, "scale": 1}
+        taken, before = session.send("Page.captureScreenshot", {**asked, "clip": clip})["data"], ""
+        while taken != before:  # until nothing moves any more
+            taken, before = session.send("Page.captureScreenshot", {**asked, "clip": clip})["data"], taken
+        yield f"{FOLDER}/{name}-{look}.{form}", base64.b64decode(taken)
     context.close()
-    return taken

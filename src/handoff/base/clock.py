@@ -60,6 +60,12 @@ def time_of_day(seconds: float) -> str:
     return time.strftime("%H:%M", time.localtime(seconds))
 
 
+def day_of(seconds: float) -> str:
+    """The day of a moment on the person's calendar: Thursday 1 January 2026."""
+    moment = time.localtime(seconds)
+    return time.strftime(f"%A {moment.tm_mday} %B %Y", moment)
+
+
 def parse_stamp(text: str) -> float | None:
     """The moment a `stamp` text means, or None if it is not one."""
     try:

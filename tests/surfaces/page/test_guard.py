@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import re
 
 import pytest
@@ -161,13 +163,25 @@ def test_programs_speak_to_the_api_beside_the_page_with_a_token_and_no_cookie(gr
 
 
 def test_the_code_of_a_gate_answers_that_gate_without_a_cookie(ground):
-    ground.cli("task", "add", "cart", "Fill the cart.")
+    tests = "def test_total():\n    assert total([1]) == 1\n"
+    ground.repo.write("tests/test_cart.py", f"{tests}    assert total([]) == 0\n")
+    ground.repo.write("cart.py", "")
+    ground.repo.commit("cart")
+    ground.cli("task", "add", "cart", "Fill the cart.", "--owns", "**")
     ground.cli("task", "claim", "cart", "--session", "two")
+    ground.repo.write("tests/test_cart.py", tests)
+    ground.repo.write("cart.py", "def total(items):\n    return 1\n")
     ground.cli("task", "ask", "Land <cart>?", "--session", "two")
     code = ground.cli("gate", "show", "cart", "--json").json["code"]
     page = ground.ask("GET", f"/gates?code={code}")
     assert page.status == 200
     assert "Land &lt;cart&gt;?" in page.text
+    assert "asserts less: 2 before, 1 now." in page.text
+    assert 'class="right added" role="cell">def total(items):' in page.text
+    style = re.search(r"<style>(.*?)</style>", page.text, re.DOTALL).group(1)
+    proof = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    assert f"style-src 'sha256-{proof}'" in page.headers["content-security-policy"]
+    assert "<script" not in page.text
     form = {"code": code, "answer": "yes"}
     assert ground.ask("POST", "/gates", form, origin="http://evil.example").status == 403
     assert ground.ask("POST", "/gates", form).status == 200

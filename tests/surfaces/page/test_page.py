@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import re
 
 import pytest
 
 import script_packages
+from handoff.base.files import read_text
 from handoff.base.settings import Settings
 from handoff.board import gates
 from handoff.board.sessions.leases import claim
 from handoff.board.sessions.sessions import SessionIdentity
-from handoff.board.tasks import outcomes, tasks
+from handoff.board.tasks import flows, outcomes, tasks
 from handoff.engine.app import App
+from handoff.workflows import library
 from page_ground import Chromium, PageGround, until
 from sandbox import absent
 
@@ -263,6 +266,21 @@ def test_no_page_has_a_barrier(quiet, browser, scheme, width, paths):
         assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), f"{path} is too wide"
 
 
+def _branches(app: App, ground: PageGround) -> None:
+    """Each payload is the name of a flow's branch, as far as git takes it; one is a branch of the checkout too."""
+    kind = library.find(ground.repo.path, "tdd")
+    prompts = library.prompts_of(library.load(ground.repo.path, "tdd"))
+    head = ground.repo.git("rev-parse", "HEAD").strip()
+    ground.repo.git("branch", "<script>hit()</script>")
+    for number, text in enumerate(PAYLOADS):
+        branch = re.sub(r"[ ~^:?*\[\\\x00-\x1f]|\.\.|@\{|//", "", text)
+        flows.add(
+            app.database, project="shop", id=f"branch-{number}", workflow="tdd", text=read_text(kind.path), prompts=prompts, request=text,
+            feature="", repository=ground.repo.path, workspace=ground.repo.path, branch=branch, base=head, phase="plan", max_cycles=3,
+            agents={}, gates=[], data={},
+        )  # fmt: skip
+
+
 @pytest.mark.slow
 def test_what_agents_write_is_shown_and_never_run(quiet, browser):
     app = App(Settings(quiet.environment, quiet.home, "", "handoff", quiet.repo.path))
@@ -280,6 +298,7 @@ def test_what_agents_write_is_shown_and_never_run(quiet, browser):
             outcomes.block(app.database, key=task.key, fence=1, reason=text)
         else:
             gates.ask(app.database, key=task.key, fence=1, question=f"{text}\n{text}", subject=text)
+    _branches(app, quiet)
     app.close()
     quiet.cli("task", "add", "names", "Name the files.", "--owns", "**")
     quiet.cli("task", "claim", "names", "--session", "names")
@@ -294,6 +313,9 @@ def test_what_agents_write_is_shown_and_never_run(quiet, browser):
         "/task/shop/x-0",
         "/task/shop/x-1",
         "/diff/shop/names",
+        "/session/shop/s-1",
+        "/flows",
+        *(f"/flow/shop/branch-{number}" for number in range(0, len(PAYLOADS), 7)),
     ):
         page.goto(f"{quiet.url}{path}")
         browser.see(page, "text=x-1" if path == "/" else "main")

@@ -113,6 +113,9 @@ def test_a_session_has_its_task_its_facts_and_its_words(ground):
     text = _text(ground, "/session/shop/s-talk")
     assert 'href="/task/shop/talk"' in text
     assert "The routes need a &lt;schema&gt;." in text
+    found = _text(ground, "/journal?q=schema")  # it still runs
+    assert 'href="/session/shop/s-talk"' in found
+    assert '&lt;<mark class="hit">schema</mark>&gt;' in found
     assert ground.ask("GET", "/session/shop/nobody", cookie=ground.visitor).status == 404
     assert ground.ask("GET", "/session/other/s-talk", cookie=ground.visitor).status == 404
 

@@ -119,7 +119,7 @@ def _on_disk(top: str, path: str) -> str | None:
 def _weakened(text: str, side: Callable[[int, str], str | None]) -> tuple[str, ...]:
     paths = [one.path for one in _files(text) if one.is_test]
     found = find_weakened({path: (side(0, path), side(1, path)) for path in paths})
-    return tuple(f"{one.path}: {one.test}: {one.message}" for one in found)
+    return tuple(one.message for one in found)
 
 
 def _files(text: str) -> list[ReviewedFile]:

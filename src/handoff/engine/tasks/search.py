@@ -36,6 +36,7 @@ _PATIENCE_SECONDS = 1.0
 _QUIET_SECONDS = 10.0
 _SESSIONS = 20
 _TRANSCRIPT_BYTES = 4_000_000
+_RUNNING_BYTES = 100_000
 _FOLLOWERS: dict[str, threading.Thread] = {}
 
 
@@ -70,7 +71,7 @@ def find(
         if kind not in KINDS:
             raise UserError(f"There is no kind '{kind}'.", f"There are: {', '.join(KINDS)}")
     limit = max(1, min(limit, MOST))
-    hits = [] if before else list(_in_documents(app, query, project, kinds))
+    hits = [] if before else [*_in_running(app, query, project, kinds), *_in_documents(app, query, project, kinds)]
     lost, more, below = 0, False, before or journal.NEWEST
     if app.has_rows:
         _catch_up(app)
@@ -187,6 +188,30 @@ def _of_transcript(app: App, part: TranscriptPart, query: WordQuery) -> Hit:
         look=look,
         seq=part.seq,
     )
+
+
+def _in_running(app: App, query: WordQuery, project: str, kinds: Sequence[str]) -> Iterator[Hit]:
+    """What sessions say that still run on this machine: the end of it is read as it is, the index comes when they end."""
+    if not app.has_rows or (kinds and index.TRANSCRIPT not in kinds):
+        return
+    here = [one for one in sessions.at_work(app.database, project=project) if one.host in ("", app.settings.host)]
+    for session in here[-_SESSIONS:][::-1]:
+        said: list[str] = []
+        with suppress(UserError):  # a person's tab, or an agent the settings know no more
+            said = transcripts.transcript(app, session=session.id, limit=_RUNNING_BYTES)
+        if said and query.matches(cut("\n".join(said))):
+            task = tasks.look_up(app.database, key=session.task) if session.task is not None else None
+            yield Hit(
+                kind=index.TRANSCRIPT,
+                project=session.project,
+                task=task.label if task else "",
+                who=f"{session.agent} {session.id}",
+                at=session.seen_at,
+                text=excerpt(_line(said, query), query),
+                look=f"{app.settings.program} session log {session.id}",
+                seq=0,
+                event="runs",
+            )
 
 
 def _line(lines: Sequence[str], query: WordQuery) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from html import escape
+from typing import Protocol
 from urllib.parse import parse_qsl
 
 from starlette.concurrency import run_in_threadpool
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from handoff.base.settings import Settings
+    from handoff.board.gates import Waiting
 
 MOST_BYTES = 256 * 1024
 _FIELDS = ("code", "answer", "text", "by")
@@ -34,25 +35,35 @@ _OK, _CONFUSED = 200, 400
 _MOST_SLOWED = 64
 _SLOW_SECONDS = 1.0
 _HEADERS = {
-    "content-security-policy": "default-src 'none'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
     "referrer-policy": "same-origin",  # the code stands in the address, and goes nowhere else
     "x-content-type-options": "nosniff",
     "cache-control": "no-store",
 }
 
 
+class GateLook(Protocol):
+    """How what a link shows is drawn; whoever serves it says."""
+
+    policy: str
+    """What a browser may do with it."""
+
+    def asked(self, app: App, *, waiting: Waiting, code: str, to: str) -> str: ...
+
+    def told(self, message: str, hint: str = "", *, good: bool) -> str: ...
+
+
 class Answers:
     """Takes answers. A right code is heard at once, however many wrong ones come; a wrong one waits for its refusal."""
 
-    def __init__(self, settings: Settings) -> None:
-        self.settings = settings
+    def __init__(self, settings: Settings, look: GateLook) -> None:
+        self.settings, self.look = settings, look
         self._slowed = 0
 
     async def respond(self, request: Request, receive: Any) -> Any:
         """Show what a link asks, or take one answer: {"code": …, "answer": "yes" | "no" | "edit", "text": …, "by": …}."""
         if request.method == "GET":
-            status, said = await run_in_threadpool(self._on_app, _show, request.query_params.get("code", ""))
-            return await self._slowly(status, HTMLResponse(said, status, _HEADERS))
+            status, said = await run_in_threadpool(self._on_app, self._show, request.query_params.get("code", ""))
+            return await self._slowly(status, self._page(said, status))
         if request.method != "POST":
             return PlainTextResponse("Only GET and POST.\n", 405, {"allow": "GET, POST"})
         try:
@@ -66,8 +77,19 @@ class Answers:
         status, told = await run_in_threadpool(self._on_app, _answer, _fields(body, kind))
         if kind == _FORM:
             words = told.get("error") or f"{told['task']} is {told['state']}. You may close this page."
-            return await self._slowly(status, HTMLResponse(_page(f"<p>{escape(words)}</p>"), status, _HEADERS))
+            return await self._slowly(status, self._page(self.look.told(words, good=status == _OK), status))
         return await self._slowly(status, JSONResponse(told, status))
+
+    def _page(self, text: str, status: int) -> HTMLResponse:
+        return HTMLResponse(text, status, {**_HEADERS, "content-security-policy": self.look.policy})
+
+    def _show(self, app: App, code: str) -> tuple[int, str]:
+        """The page a link opens: words of agents are text here, whatever they hold."""
+        try:
+            found = admin.behind(app, code=code)
+            return _OK, self.look.asked(app, waiting=found, code=code, to=GATES)
+        except HandoffError as error:
+            return _status(error), self.look.told(error.message, error.hint, good=False)
 
     def _on_app(self, act: Any, given: Any) -> Any:
         app = App(self.settings)
@@ -116,35 +138,3 @@ def _status(error: HandoffError) -> int:
     if isinstance(error, Conflict):
         return 409
     return _CONFUSED if isinstance(error, UserError) else 403
-
-
-def _show(app: App, code: str) -> tuple[int, str]:
-    """The page a link opens: words of agents are text here, whatever they hold."""
-    try:
-        found = admin.behind(app, code=code)
-    except HandoffError as error:
-        return _status(error), _page(f"<p>{escape(error.message)}</p>")
-    gate, label = found.gate, f"{found.project}/{found.task}"
-    text = f'<p><label>Text<br><textarea name="text" rows="12" cols="60">{escape(gate.subject)}</textarea></label></p>'
-    forms = [
-        _form(code, "yes", "Yes", ""),
-        _form(code, "no", "No", '<p><label>Why<br><input name="text" size="40" required></label></p>'),
-        _form(code, "edit", "Yes, with this text", text) if gate.subject else "",
-    ]
-    return _OK, _page(f"<h1>{escape(label)}</h1><pre>{escape(gate.question)}</pre>{''.join(forms)}")
-
-
-def _form(code: str, word: str, label: str, fields: str) -> str:
-    hidden = f'<input type="hidden" name="code" value="{escape(code)}"><input type="hidden" name="by" value="a link">'
-    return (
-        f'<form method="post" action="{GATES}">{hidden}{fields}'
-        f'<p><button name="answer" value="{word}">{label}</button></p></form>'
-    )
-
-
-def _page(inside: str) -> str:
-    return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>handoff</title>'
-        '<meta name="viewport" content="width=device-width, initial-scale=1"></head>'
-        f"<body><main>{inside}</main></body></html>\n"
-    )

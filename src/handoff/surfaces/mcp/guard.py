@@ -19,6 +19,7 @@ from handoff.surfaces.api.server import Api
 from handoff.surfaces.http import gates
 from handoff.surfaces.http.bodies import TOO_LARGE, Gone, read_body
 from handoff.surfaces.mcp import server
+from handoff.surfaces.page.gate import GatePages
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,7 +38,7 @@ class Guard:
     def __init__(self, inner: Any, settings: Settings, names: TransportSecuritySettings) -> None:
         self.inner, self.settings = inner, settings
         self.names = TransportSecurityMiddleware(names)
-        self.answers = gates.Answers(settings)
+        self.answers = gates.Answers(settings, GatePages())
         self.api = Api(settings)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import os
+import re
 from functools import cache
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
-from handoff.base.clock import age, stamp, time_of_day
+from handoff.base.clock import age, day_of, stamp, time_of_day
 from handoff.base.ids import visible
 from handoff.base.record import TYPE_CHECKING
-from handoff.surfaces.vocabulary import BAR, BAR_STYLES, LOOKS, clock_of, event_words, money, tally
+from handoff.surfaces.vocabulary import BAR, BAR_STYLES, LOOKS, clock_of, money, tally
 
 if TYPE_CHECKING:
     from typing import Any
 
+    from handoff.board.events.journal import Event
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 _SOON_SECONDS = 60.0
+_SENTENCES = ("question", "reason", "summary", "request", "text", "said", "what")
+_INWARD = ("gate", "flow", "flow_key", "code", "snapshot", "fence", "key")
+"""What only the machinery reads, or what stands beside it already."""
 _WHOLE_MINUTES = 10.0
 
 
@@ -33,16 +39,30 @@ def _environment() -> Environment:
         finalize=_visible,
         auto_reload=False,
     )
-    found.filters.update(
-        stamp=stamp, clock=time_of_day, ago=_ago, dollars=money, tally=tally, bar=_bar, words=event_words
-    )
-    found.filters.update(span=clock_of, minutes=_minutes, lasting=age, markdown=_markdown)
+    found.filters.update(stamp=stamp, clock=time_of_day, ago=_ago, dollars=money, tally=tally, bar=_bar, words=_words)
+    found.filters.update(span=clock_of, minutes=_minutes, lasting=age, markdown=_markdown, day=day_of, marked=_marked)
     found.globals.update(LOOKS=LOOKS, BAR_STYLES=BAR_STYLES)
     return found
 
 
 def _visible(value: Any) -> Any:
     return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _words(event: Event) -> str:
+    """What a line of the journal says besides what happened to whom: sentences as they are, facts with their names."""
+    body = {key: value for key, value in event.body.items() if key not in _INWARD}
+    said = [str(body.pop(key)) for key in _SENTENCES if isinstance(body.get(key), str) and body[key]]
+    if isinstance(body.get("said"), list):
+        said += map(str, body.pop("said"))
+    if body.get("path") and body.get("line"):
+        said.insert(0, f"{body.pop('path')}:{body.pop('line')}")
+    facts = [
+        f"{key} {value}"
+        for key, value in body.items()
+        if value not in ("", None) and not isinstance(value, dict | list)
+    ]
+    return " · ".join([*said, *facts])
 
 
 def _ago(seconds: float) -> str:
@@ -62,6 +82,14 @@ def _reader() -> MarkdownIt:
 
 def _markdown(text: str) -> Markup:
     return Markup(_reader().render(visible(text)))  # noqa: S704 - it writes no HTML but its own
+
+
+def _marked(text: str, asked: str) -> Markup:
+    """A text in which the words somebody looks for are marked."""
+    words = sorted({re.escape(word) for word in re.findall(r"\w+", asked)}, key=len, reverse=True)
+    pieces = re.split(f"({'|'.join(words)})", visible(text), flags=re.IGNORECASE) if words else [visible(text)]
+    marks = (Markup('<mark class="hit">{}</mark>'), Markup("{}"))
+    return Markup("").join(marks[number % 2 == 0].format(piece) for number, piece in enumerate(pieces))
 
 
 def _minutes(amount: float) -> str:

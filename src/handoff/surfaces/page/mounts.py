@@ -9,6 +9,7 @@ from handoff.engine.sessions.endpoints import GATES
 from handoff.surfaces.api.routes import PREFIX
 from handoff.surfaces.api.server import Api
 from handoff.surfaces.http.gates import Answers
+from handoff.surfaces.page.gate import GatePages
 
 if TYPE_CHECKING:
     from typing import Any
@@ -24,7 +25,7 @@ PATHS = (f"{PREFIX}/", GATES)
 
 def routes(settings: Settings) -> list[BaseRoute]:
     """A route for each of the paths above: the API, and gates for whoever has the code of one."""
-    answers = Answers(settings)
+    answers = Answers(settings, GatePages())
 
     async def gate(request: Request) -> Any:
         return await answers.respond(request, request.receive)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.tasks import cards
 from handoff.engine.features import overview
+from handoff.engine.workspaces.transcripts import last_words
 from handoff.surfaces.vocabulary import LOOKS, matches
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ class BoardLine(Record):
     item: OverviewItem
     path: str
     after: tuple[str, ...]
+    words: str
+    """What it is about; of one that runs, what its agent said last."""
 
 
 class BoardColumn(Record):
@@ -71,4 +74,7 @@ def read(app: App, *, project: str, words: str, state: str, span: str) -> BoardP
 def _line(app: App, item: OverviewItem, project: str) -> BoardLine:
     label = item.address if project else item.address.removeprefix(f"{item.project}/")
     after = tuple(cards.after(app.database, key=item.key)) if item.look == "waiting" else ()
-    return BoardLine(item, f"{item.project}/{label}" if item.key else "", after)
+    words = item.words
+    if item.section == overview.RUNNING and not words:
+        words = last_words(app, project=item.project, session=item.session, agent=item.agent)
+    return BoardLine(item, f"{item.project}/{label}" if item.key else "", after, words)

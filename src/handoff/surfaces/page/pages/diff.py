@@ -114,6 +114,11 @@ def _file(one: ReviewedFile, written: dict[tuple[str, int], list[tuple[str, Line
     )
 
 
+def plain_file(one: ReviewedFile) -> DiffFile:
+    """A file as it is drawn where nobody writes on its lines."""
+    return _file(one, {})
+
+
 def _rows(lines: Sequence[str]) -> Iterator[DiffRow]:
     """The lines of a unified diff as pairs: what was taken away beside what came in its place."""
     old = new = 0

@@ -21,6 +21,13 @@ LEAST = 5
 _DAY_SECONDS = 86_400
 _DAYS = 30
 _WIDE, _HIGH = 300.0, 64.0
+_ENDINGS = {
+    "ok": "ended",
+    "failed": "ended badly",
+    "limit": "out of quota",
+    "killed": "was killed",
+    "lost": "vanished",
+}
 
 
 class ScoreLine(Record):
@@ -49,6 +56,8 @@ class SmallChart(Record):
     columns: tuple[ChartColumn, ...]
     total: str
     note: str = ""
+    most: str = ""
+    """How much the highest column stands for."""
 
 
 class MetricsPage(Record):
@@ -107,7 +116,7 @@ def read(app: App, *, project: str) -> MetricsPage:
                 note="time of all sessions by time on the clock",
             ),
         ),
-        endings=past.endings,
+        endings=tuple((_ENDINGS.get(word, word), number) for word, number in past.endings),
         factor=calibration.factor,
         samples=calibration.samples,
     )
@@ -137,4 +146,8 @@ def _chart(title: str, unit: str, points: Iterable[tuple[str, float]], total: st
         )
         for index, (label, value) in enumerate(shown)
     )
-    return SmallChart(title, unit, columns, total, note)
+    tallest = f"{most:.2f}".rstrip("0").rstrip(".")
+    told = f"${tallest}" if unit == "$" else f"{tallest}{unit}" if unit == "×" else f"{tallest} {unit}".rstrip()
+    return SmallChart(
+        title=title, unit=unit, columns=columns, total=total, note=note, most=told if any(v for _, v in shown) else ""
+    )

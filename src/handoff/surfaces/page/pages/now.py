@@ -29,7 +29,7 @@ class GateReview(Record):
     question: str
     more: str
     subject: str
-    checks: tuple[tuple[bool, str], ...]
+    checks: tuple[str, ...]
     weakened: tuple[str, ...]
     files: tuple[tuple[str, int, int, bool], ...]
     trouble: str
@@ -198,7 +198,7 @@ def _as_card(gate: Gate, found: TaskReview | None) -> GateReview:
         question=gate.asked,
         more=gate.question.partition("\n")[2].strip("\n"),
         subject=gate.subject,
-        checks=tuple((line.startswith("green"), line) for line in found.checks) if found else (),
+        checks=found.checks if found else (),
         weakened=found.weakened if found else (),
         files=tuple((one.path, one.added, one.removed, one.is_test) for one in files),
         trouble=found.trouble if found else "",

@@ -15,7 +15,7 @@ WIDE = 100.0
 """Places are shares of the stretch, in per cent: a bar grows with the window, its name does not."""
 _LINES = 5_000
 _MOST = 400
-_ROW, _GAP = 26, 12
+_ROW, _NAMED, _GAP = 26, 36, 12
 _SPANS = {"15m": 900.0, "1h": 3600.0, "6h": 6 * 3600.0, "24h": 86_400.0, "7d": 7 * 86_400.0}
 _ENDS = {
     "task.finished": "good",
@@ -34,6 +34,8 @@ _STYLES = {
     "moving": "at work",
 }
 _TICKS = 6
+_LETTER, _EDGE = 0.82, 1.8
+"""How wide a letter and the space around a name are, in per cent of a stretch on a desk."""
 
 
 class TimelineBar(Record):
@@ -53,6 +55,8 @@ class TimelineBar(Record):
     """Until when a person was asked, where it ended with a question; now, if that is still open."""
     gap: float = 0.0
     """How wide that time is drawn."""
+    named: str = ""
+    """Where its name has room on a desk: inside, beside, or nowhere."""
 
     @property
     def words(self) -> str:
@@ -181,7 +185,8 @@ def _bars(app: App, events: list[Event]) -> list[TimelineBar]:
 def _lane(agent: str, host: str, bars: list[TimelineBar], y: int, stretch: tuple[float, float, float]) -> TimelineLane:
     begin, end, now = stretch
     free: list[float] = []
-    placed = []
+    placed: list[TimelineBar] = []
+    last_in: dict[int, int] = {}
 
     def share(moment: float) -> float:
         return min(WIDE, max(0.0, (moment - begin) / (end - begin) * WIDE))
@@ -192,5 +197,17 @@ def _lane(agent: str, host: str, bars: list[TimelineBar], y: int, stretch: tuple
         left, right = share(bar.began), share(bar.ended if bar.ended is not None else now)
         gap = share(bar.answered) - right if bar.answered is not None else 0.0
         wide = max(0.4, right - left)
-        placed.append(bar._replace(x=round(left, 2), y=y + row * _ROW, wide=round(wide, 2), gap=round(gap, 2)))
-    return TimelineLane(agent, host, y, max(1, len(free)) * _ROW, tuple(placed))
+        named = "inside" if wide >= len(bar.label) * _LETTER + _EDGE else "beside"
+        before = placed[last_in[row]] if row in last_in else None
+        if before and before.named == "beside" and left < _name_ends(before):
+            placed[last_in[row]] = before._replace(named="")
+        last_in[row] = len(placed)
+        drawn = bar._replace(x=round(left, 2), y=y + row * _ROW, wide=round(wide, 2), gap=round(gap, 2), named=named)
+        placed.append(drawn._replace(named="") if _name_ends(drawn) > WIDE else drawn)
+    high = max(len(free) * _ROW, _NAMED if host else _ROW)
+    return TimelineLane(agent, host, y, high, tuple(placed))
+
+
+def _name_ends(bar: TimelineBar) -> float:
+    end = bar.x + bar.wide + bar.gap
+    return end + len(bar.label) * _LETTER + _EDGE / 2 if bar.named == "beside" else end

@@ -56,7 +56,7 @@ document.addEventListener("keydown", (event) => {
     if (event.key === "Escape") event.target.blur();
     return;
   }
-  const page = /^[1-9]$/.test(event.key) && document.querySelectorAll(".top nav a")[Number(event.key) - 1];
+  const page = /^[1-9]$/.test(event.key) && document.querySelectorAll(".top nav > a")[Number(event.key) - 1];
   const own = [...document.querySelectorAll("[data-key]")].find((one) => one.dataset.key.split(" ").includes(event.key));
   const act = acts[event.key];
   if (!page && !own && !act) return;
