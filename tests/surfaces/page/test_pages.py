@@ -90,7 +90,7 @@ def test_the_journal_is_paged_by_lines_and_searched_by_words(ground):
         older = re.search(r'href="(/journal\?before=\d+)" rel="next"', text)
         path = older.group(1) if older else ""
     assert seen == [str(number) for number in reversed(range(250))]
-    assert "the server is away" in _text(ground, "/journal?q=server")
+    assert 'the <mark class="hit">server</mark> is away' in _text(ground, "/journal?q=server")
     assert "Nothing has these words" in _text(ground, "/journal?q=zebra")
 
 
