@@ -109,6 +109,14 @@ TALK = (
 )
 
 
+MAIL = (
+    "Mails go out through the queue now, one try each.",
+    "tests/test_mail.py: 8 green, test_bounce_is_reported red: a bounce comes back as text, not as an address.",
+    "The address stands in the third header. I read it from there, and try again.",
+    "Still red: two of the three servers leave that header out.",
+)
+
+
 class ShopStory:
     """Writes the rows and files, in the order in which they would have come."""
 
@@ -250,6 +258,12 @@ class ShopStory:
                     else {"type": "tool_use", "name": words.split()[0], "input": {"file_path": words.partition(" ")[2]}}
                 )
                 file.write(json.dumps({"type": "assistant", "message": {"content": [part]}}) + "\n")
+        place = os.path.join(self.app.settings.home, "shop", "sessions", "s-mail")
+        os.makedirs(place)
+        with open(os.path.join(place, "events.jsonl"), "w", encoding="utf-8") as file:
+            for words in MAIL:
+                item = {"type": "agent_message", "text": words}
+                file.write(json.dumps({"type": "item.completed", "item": item}) + "\n")
         cart = tasks.find(self.store, project="shop", id="shop/cart")
         self.clock.at = MOMENT - 25
         with self.store.transaction() as rows:

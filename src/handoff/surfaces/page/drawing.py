@@ -13,7 +13,7 @@ from markupsafe import Markup
 from handoff.base.clock import age, day_of, stamp, time_of_day
 from handoff.base.ids import visible
 from handoff.base.record import TYPE_CHECKING
-from handoff.surfaces.vocabulary import BAR, BAR_STYLES, LOOKS, clock_of, money, tally
+from handoff.surfaces.vocabulary import BAR, BAR_STYLES, ENDINGS, LOOKS, clock_of, money, tally
 
 if TYPE_CHECKING:
     from typing import Any
@@ -41,7 +41,7 @@ def _environment() -> Environment:
     )
     found.filters.update(stamp=stamp, clock=time_of_day, ago=_ago, dollars=money, tally=tally, bar=_bar, words=_words)
     found.filters.update(span=clock_of, minutes=_minutes, lasting=age, markdown=_markdown, day=day_of, marked=_marked)
-    found.globals.update(LOOKS=LOOKS, BAR_STYLES=BAR_STYLES)
+    found.globals.update(LOOKS=LOOKS, BAR_STYLES=BAR_STYLES, ENDINGS=ENDINGS)
     return found
 
 

@@ -9,6 +9,7 @@ from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.events import history
 from handoff.board.tasks import metrics
 from handoff.engine.tasks.splitting import score
+from handoff.surfaces.vocabulary import ENDINGS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,13 +22,6 @@ LEAST = 5
 _DAY_SECONDS = 86_400
 _DAYS = 30
 _WIDE, _HIGH = 300.0, 64.0
-_ENDINGS = {
-    "ok": "ended",
-    "failed": "ended badly",
-    "limit": "out of quota",
-    "killed": "was killed",
-    "lost": "vanished",
-}
 
 
 class ScoreLine(Record):
@@ -116,7 +110,7 @@ def read(app: App, *, project: str) -> MetricsPage:
                 note="time of all sessions by time on the clock",
             ),
         ),
-        endings=tuple((_ENDINGS.get(word, word), number) for word, number in past.endings),
+        endings=tuple((ENDINGS.get(word, word), number) for word, number in past.endings),
         factor=calibration.factor,
         samples=calibration.samples,
     )
