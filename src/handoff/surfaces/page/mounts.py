@@ -9,7 +9,7 @@ from handoff.engine.sessions.endpoints import GATES
 from handoff.surfaces.api.routes import PREFIX
 from handoff.surfaces.api.server import Api
 from handoff.surfaces.http.gates import Answers
-from handoff.surfaces.page.gate import GatePages
+from handoff.surfaces.page.pages.gate import GatePages
 
 if TYPE_CHECKING:
     from typing import Any
