@@ -21,6 +21,11 @@ _STALE = ("stale info", "cannot lock ref", "failed to update ref", "fetch first"
 _SAFE = (*QUIET, "protocol.ext.allow=never")
 _OURS = ("user.name=handoff", "user.email=handoff@localhost")
 WIP = "Handoff-Wip"
+BRANCHES, PUBLISHED, BASES = "refs/heads/handoff/", "refs/handoff/task/", "refs/handoff/base/"
+"""What we have there: the branch of a task, its work by fence and machine, and commits that tasks begin at."""
+_HEAD = "refs/handoff/head"
+_AT_ONCE = 200
+_TAKEN = " +-*="
 
 
 class BranchMoved(Conflict):
@@ -42,14 +47,60 @@ class Remote(Record):
 
     def fetch(self, mirror: str, *patterns: str) -> dict[str, str]:
         """Bring what the patterns stand for into the bare repository `mirror`; the names with their commits."""
+        wanted = [pattern for pattern in patterns if not pattern.startswith("^")]
+        specs = [pattern if pattern.startswith("^") else f"+{pattern}:{pattern}" for pattern in patterns]
+        self._fetch(mirror, "--prune", *specs)
+        folders = [pattern.rstrip("*").rstrip("/") for pattern in wanted]
+        lines = self._git(mirror).ask("for-each-ref", "--format=%(refname) %(objectname)", *folders)
+        return dict(line.split(" ", 1) for line in lines.splitlines())
+
+    def _fetch(self, mirror: str, *words: str) -> None:
+        """Tags are nobody's work: asked for, every one of them would be told each time."""
         if not os.path.isfile(os.path.join(mirror, "HEAD")):
             make_folder(os.path.dirname(mirror), mode=0o700)
             self._git().ask("init", "-q", "--bare", mirror)
-        specs = [f"+{pattern}:{pattern}" for pattern in patterns]
-        self._talk("fetch", "-q", "--no-auto-gc", "--prune", self.address, *specs, folder=mirror)
-        folders = [pattern.rstrip("*").rstrip("/") for pattern in patterns]
-        lines = self._git(mirror).ask("for-each-ref", "--format=%(refname) %(objectname)", *folders)
-        return dict(line.split(" ", 1) for line in lines.splitlines())
+        options = [word for word in words if word.startswith("--")]
+        specs = [word for word in words if not word.startswith("--")]
+        self._talk("fetch", "-q", "--no-auto-gc", "--no-tags", *options, self.address, *specs, folder=mirror)
+
+    def history(self, mirror: str) -> set[str]:
+        """Every commit of the branch that the repository shows first; none where it has no such branch."""
+        if "HEAD" not in self.refs("HEAD"):
+            return set()
+        self._fetch(mirror, f"+HEAD:{_HEAD}")
+        return set(self._git(mirror).ask("rev-list", _HEAD).split())
+
+    def delete(self, mirror: str, refs: Mapping[str, str]) -> list[str]:
+        """Take names away that still are what was seen there; which. In the mirror they go too, its objects stay."""
+        gone: list[str] = []
+        names = sorted(refs)
+        for start in range(0, len(names), _AT_ONCE):
+            some = names[start : start + _AT_ONCE]
+            leases = [f"--force-with-lease={name}:{refs[name]}" for name in some]
+            said = self._push(mirror, *leases, specs=[f":{name}" for name in some])
+            gone += [name for name in some if name in said]
+        lines = "".join(f"delete {name}\n" for name in gone)
+        self._git(mirror).git("update-ref", "--stdin", stdin=lines.encode())
+        return gone
+
+    def push_many(self, repository: str, pushes: Sequence[tuple[Mapping[str, str], str, str]]) -> list[bool]:
+        """Several tasks' work in one go, each as `push` wants it (targets, branch, expected); which of them went whole."""
+        leases = [f"--force-with-lease={branch}:{expected}" for _, branch, expected in pushes]
+        specs = [
+            f"{'' if name == branch else '+'}{sha}:{name}"
+            for targets, branch, _ in pushes
+            for name, sha in targets.items()
+        ]
+        said = self._push(repository, *leases, specs=specs)
+        return [said.issuperset(targets) for targets, _, _ in pushes]
+
+    def _push(self, repository: str, *words: str, specs: Sequence[str]) -> set[str]:
+        """The names that the repository took; those it refused are another's by now."""
+        answer = self._git(repository).git("push", "--porcelain", "--no-verify", *words, self.address, *specs)
+        rows = [line.split("\t") for line in answer.text.splitlines() if "\t" in line]
+        if answer.code and not rows:
+            raise self._away("push to", answer)
+        return {row[1].rpartition(":")[2] for row in rows if row[0] in _TAKEN}
 
     def push(self, repository: str, targets: Mapping[str, str], *, branch: str = "", expected: str = "") -> None:
         """Put commits under names, all or none; `branch` only while it still is what was `expected` (empty: not there)."""
@@ -103,7 +154,12 @@ def make_checkout(mirror: str, folder: str, remote: Remote, start: CheckoutStart
     make_folder(os.path.dirname(made), mode=0o700)
     _clear(made)
     cloned = Git("", remote.environment, _SAFE, seconds=_SECONDS).git(
-        "clone", "-q", "--no-checkout", "--no-hardlinks", mirror, made
+        "clone",
+        "-q",
+        "--no-checkout",
+        "--shared",
+        mirror,
+        made,  # one copy of the history for all checkouts of a machine
     )
     if cloned.code:
         raise UserError(f"git clone failed: {_last(cloned)}.", f"From {mirror}.")

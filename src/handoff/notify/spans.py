@@ -112,14 +112,15 @@ class _Life:
     def _check(self, line: Line, record: Mapping[str, Any]) -> None:
         check = record.get("check")
         if isinstance(check, dict) and "green" in check:
-            end = min(line.at, float(record.get("judged_at", line.at)))
+            end = min(line.at, float(check.get("judged_at", line.at)))
             green = bool(check["green"])
             about = {"result": "green" if green else "red", "command": str(check.get("command", ""))}
             start = end - float(check.get("seconds", 0.0))
             self._add(CHECK, line.seq, start, line, about, end=end, failed="" if green else "the check is red")
 
     def _landing(self, line: Line) -> None:
-        judged = self.task.evidence.get("judged_at")
+        check = self.task.evidence.get("check")
+        judged = check.get("judged_at") if isinstance(check, dict) else None
         if judged and self.task.evidence.get("landed"):
             self._add(LANDING, line.seq, min(float(judged), line.at), line, {})
 

@@ -402,6 +402,10 @@ WHERE need.task = :task ORDER BY task.key
 SELECT task.key, task.id, task.state, task.fence FROM need JOIN task ON task.key = need.task
 WHERE need.needs = :needs AND need.met = 0 ORDER BY task.key
 
+-- name: find_needing
+-- a live task that comes after this one, whether or not that is done
+SELECT task.key FROM need JOIN task ON task.key = need.task WHERE need.needs = :key AND task.ended_at IS NULL LIMIT 1
+
 -- name: lock_dependents
 -- the same, kept from other writers until the end, in the order of their keys: two that end at once do not wait crosswise
 SELECT task.key FROM task

@@ -13,6 +13,8 @@ from handoff.base.errors import Conflict
 from handoff.board.sessions import executors
 from handoff.board.tasks import tasks
 from handoff.engine.workspaces import publish
+from handoff.engine.workspaces.publish import memory
+from handoff.engine.workspaces.publish.retire import retire
 from hosts import Hosts
 
 
@@ -185,3 +187,89 @@ def test_the_parts_of_a_batch_are_made_on_two_machines_and_come_together_on_one(
         "berta",
     }
     assert {"one.txt", "two.txt"} <= set(hosts.files(next(ref for ref in hosts.refs() if "heads/handoff/join-" in ref)))
+
+
+def claim_and_push(hosts, host, name, *words):
+    """A task whose work is at the shared repository."""
+    host.cli("dump", "--task", name, "--next", "x", *words)
+    host.cli("task", "claim", name)
+    task = hosts.task(host.app, name)
+    with open(os.path.join(host.checkout, f"{name}.txt"), "w", encoding="utf-8") as file:
+        file.write(f"{name}\n")
+    publish.publish(host.app, task=task, fence=task.fence, folder=host.checkout)
+    return task
+
+
+def left_of(hosts, task):
+    return [
+        ref
+        for ref in hosts.refs()
+        if ref.rpartition("/")[2] == f"{task.id}-{task.key}" or f"/{task.id}-{task.key}/" in ref
+    ]
+
+
+def test_what_landed_leaves_the_shared_repository_and_what_somebody_needs_or_has_not_merged_stays(hosts):
+    first, second = hosts.host("anna"), hosts.host("berta")
+    merged, alone, live = (claim_and_push(hosts, first, name) for name in ("merged", "alone", "live"))
+    needed = claim_and_push(hosts, first, "needed")
+    for name in ("merged", "alone", "needed"):
+        first.cli("task", "done", "--task", name)
+    second.cli("dump", "--task", "next", "--next", "x", "--after", "needed", "--label", "nowhere")
+    tip = hosts.refs()[f"refs/heads/handoff/merged-{merged.key}"]
+    hosts.git("-C", hosts.remote, "update-ref", "refs/heads/main", tip)
+    hosts.git("-C", hosts.remote, "update-ref", "refs/heads/handoff/mine", tip)
+    asked = {
+        "project": "shop",
+        "remote": publish.remote_of(second.app, "shop"),
+        "mirror": memory.mirror_of(second.app, "shop"),
+    }
+    assert retire(second.app, **asked, days=30) == [], "not within the hour"
+    before = hosts.refs()
+    gone = retire(second.app, **asked, days=30, grace=-5.0)
+    assert sorted(set(before) - set(hosts.refs())) == sorted(gone)
+    assert {ref for ref in gone if not ref.startswith("refs/handoff/base/")} == {
+        f"refs/heads/handoff/merged-{merged.key}", f"refs/handoff/task/merged-{merged.key}/1-anna",
+    }  # fmt: skip
+    assert all(len(left_of(hosts, task)) == 2 for task in (alone, live, needed))
+    assert "refs/heads/handoff/mine" in hosts.refs()
+    retire(second.app, **asked, days=-1, grace=-5.0)
+    assert left_of(hosts, alone) == [f"refs/heads/handoff/alone-{alone.key}"], (
+        "a branch that nobody merged is somebody's work"
+    )
+    assert all(len(left_of(hosts, task)) == 2 for task in (live, needed))
+
+
+def test_what_waits_on_one_machine_goes_in_one_push_and_who_is_refused_goes_alone(hosts):
+    first = hosts.host("anna")
+    one, two = (claim_and_push(hosts, first, name) for name in ("one", "two"))
+    hook = os.path.join(hosts.remote, "hooks", "post-receive")
+    with open(hook, "w", encoding="utf-8") as file:
+        file.write(f"#!/bin/sh\necho push >> {hosts.folder}/pushes\n")
+    os.chmod(hook, 0o755)
+    with open(os.path.join(first.checkout, "more.txt"), "w", encoding="utf-8") as file:
+        file.write("more\n")
+    stray = hosts.refs()["refs/heads/main"]
+    hosts.git("-C", hosts.remote, "update-ref", f"refs/heads/handoff/two-{two.key}", stray)
+    waiting = [publish._waiting(first.app, task, task.fence, first.checkout, "")[1] for task in (one, two)]
+    publish._publish_together(first.app, waiting)
+    with open(os.path.join(hosts.folder, "pushes"), encoding="utf-8") as file:
+        assert file.read() == "push\n"
+    assert "more.txt" in hosts.files(f"refs/heads/handoff/one-{one.key}")
+    assert hosts.refs()[f"refs/heads/handoff/two-{two.key}"] == stray, "the lease on it had gone"
+    tip = publish.publish(first.app, task=two, fence=two.fence, folder=first.checkout)
+    assert hosts.refs()[f"refs/heads/handoff/two-{two.key}"] == tip
+
+
+def test_a_checkout_of_another_machines_work_borrows_its_history_from_the_mirror(hosts):
+    first, second = hosts.host("anna"), hosts.host("berta")
+    claim_and_push(hosts, first, "build")
+    first.cli("task", "release", "--task", "build")
+    os.rename(first.checkout, f"{first.checkout}-lost")
+    second.cli("task", "claim", "build")
+    task = hosts.task(second.app, "build")
+    placed = publish.adopt(second.app, publish.home_config(second.app), task=task, fence=task.fence)
+    assert placed.workspace.startswith(second.home)
+    assert os.path.exists(os.path.join(placed.workspace, "build.txt"))
+    with open(os.path.join(placed.workspace, ".git", "objects", "info", "alternates"), encoding="utf-8") as file:
+        assert file.read().strip() == os.path.join(memory.mirror_of(second.app, "shop"), "objects")
+    hosts.git("-C", placed.workspace, "fsck", "--connectivity-only")

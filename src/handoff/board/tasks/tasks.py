@@ -246,6 +246,12 @@ class Need(Record):
     met: int
 
 
+def is_needed(store: Store, *, key: int) -> bool:
+    """Whether a task that lives comes after this one."""
+    with store.transaction(write=False) as transaction:
+        return transaction.one("find_needing", key=key) is not None
+
+
 def needs_of(store: Store, *, key: int) -> list[Need]:
     """What a task comes after, met or not."""
     return fetch_all(store, Need, "list_needs", task=key)

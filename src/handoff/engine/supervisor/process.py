@@ -20,8 +20,8 @@ from handoff.engine.features.status import look
 from handoff.engine.home import home_config, labels_of
 from handoff.engine.sessions.agent_programs import program_of
 from handoff.engine.tasks import spending
-from handoff.engine.workspaces import publish
 from handoff.engine.workspaces import running as traces
+from handoff.engine.workspaces.publish import memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -266,7 +266,7 @@ def status(app: App) -> SupervisorStatus:
             ],
             stops=[f"{stop.words} ({stop.reason or 'no reason given'})" for stop in pauses.listing(transaction)],
             unserved=requirements.unserved(transaction),
-            unpublished=publish.troubles(app),
+            unpublished=memory.troubles(app),
             holds=holds.listing(transaction),
             spent_up=spent_up,
             plan=plan,

@@ -384,7 +384,7 @@ def prune(app: App, *, project: str = "", days: float = 30.0, execute: bool = Fa
 
 def archive_of(app: App) -> str:
     """Where lines of the journal lie that were put away on this machine."""
-    return os.path.join(app.settings.home, "archive")
+    return os.path.join(app.settings.home, "logs", "archive")
 
 
 def read_archive(app: App, *, project: str = "", address: str = "", limit: int = 50) -> list[Event]:

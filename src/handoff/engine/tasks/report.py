@@ -156,7 +156,9 @@ def finish(
         whole_check.refuse_unfinished(app, task)
     began = app.clock.now()
     evidence, clone, judged = _judge(app, task, held, summary)
-    record = {**evidence.record(), "judged_at": app.clock.now()}
+    record = evidence.record()
+    if "check" in record:
+        record["check"]["judged_at"] = app.clock.now()
     refused = [path for path in evidence.outside if not accept_outside]
     if refused or (evidence.verdict is not None and not evidence.verdict.green):
         with app.database.transaction() as transaction:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from handoff.surfaces.cli.command import Context, Parser
 
 _LARGEST = 6
+_SMALL = 100_000
 MOVE_EXAMPLES = """examples:
   handoff work --stop
   handoff database move sqlite:///$HOME/.handoff/handoff.db postgresql://me@server/relay
@@ -98,7 +99,7 @@ def _health_lines(found: DatabaseStatus) -> Iterator[str]:
     if health is None:
         return
     beside = f", write-ahead log {_size(health.log_bytes)}" if health.log_bytes else ""
-    free = f", {_size(health.free_bytes)} of it free" if health.free_bytes else ""
+    free = f", {_size(health.free_bytes)} of it free" if health.free_bytes > _SMALL else ""
     yield f"Size: {_size(health.bytes)}{free}{beside}."
     for one in health.tables[:_LARGEST]:
         dead = f", {one.dead} dead" if one.dead is not None else ""

@@ -6,13 +6,12 @@ Work is published under the task's fence and its machine, `refs/handoff/task/<na
 
 from __future__ import annotations
 
-import json
 import os
+from contextlib import contextmanager
 
 from handoff.agents import folder as folders
 from handoff.base.errors import Away, Conflict, HandoffError, UserError
-from handoff.base.files import make_folder, write_atomic
-from handoff.base.ids import slug
+from handoff.base.files import make_folder, remove, write_atomic
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.sessions import leases
 from handoff.board.tasks import races, states, tasks
@@ -20,31 +19,32 @@ from handoff.engine.home import home_config
 from handoff.engine.proof.baseline import take_baseline
 from handoff.engine.safety.snapshots import SnapshotStore, keep
 from handoff.engine.workspaces import running
+from handoff.engine.workspaces.publish import memory
+from handoff.engine.workspaces.publish.retire import retire
 from handoff.engine.workspaces.task_clones import name_for, name_of
 from handoff.git import remotes
-from handoff.git.plumbing import find_top
 from handoff.git.plumbing.checkout import facts, git_path
-from handoff.git.plumbing.snapshot_repo import SnapshotRepo
-from handoff.git.remotes import BranchMoved, CheckoutStart, Remote
-from handoff.git.snapshots.location import CHECKOUTS, TREE, find_place
+from handoff.git.remotes import BASES, BRANCHES, PUBLISHED, BranchMoved, CheckoutStart, Remote
+from handoff.git.snapshots.location import CHECKOUTS, TREE
 from handoff.git.snapshots.restore import tree_of
 from handoff.git.workspaces.kinds import remove_tree
 from handoff.store.addresses import without_password
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from typing import Any
 
     from handoff.base.settings import Config
     from handoff.board.tasks.tasks import Task
     from handoff.engine.app import App
 
-_PUBLISHED = "refs/handoff/task/"
-_BASE = "refs/handoff/base/"
 _TRIES = 5
 _PAUSE = 2.0
 _HOST = "task-"
 _KEPT_SECONDS = 86_400.0
+_BELIEVED_SECONDS = 86_400.0  # a commit pushed by name may have been retired after that
+_RETIRE_SECONDS = 3600.0
+_RETIRED = "retired"
 
 
 class Published(Record):
@@ -69,30 +69,37 @@ def _remote(app: App, config: Config, project: str) -> Remote | None:
 
 
 def branch_of(name: str) -> str:
-    return f"refs/heads/handoff/{name}"
+    return f"{BRANCHES}{name}"
 
 
 # --- publishing -----------------------------------------------------------------------------------------------
 
 
+class WaitingPush(Record):
+    """A session's tree as it is now, ready to go to the shared repository."""
+
+    project: str
+    name: str
+    fence: int
+    tip: str
+    repository: str
+    expected: str
+    """Where the branch was when this machine last saw it."""
+
+    def targets(self, host: str) -> dict[str, str]:
+        return {branch_of(self.name): self.tip, f"{PUBLISHED}{self.name}/{self.fence}-{host}": self.tip}
+
+
 def publish(app: App, *, task: Task, fence: int, folder: str, session: str = "") -> str:
     """Push the whole tree of a session as it is now; its commit. Refused (exit 4) once the task has another holder."""
+    tip, push = _waiting(app, task, fence, folder, session)
     remote = remote_of(app, task.project)
-    if remote is None or not os.path.lexists(os.path.join(folder, ".git")):
-        return ""
-    _refuse_replaced(app, task.key, fence)
-    snapshot_store = _snapshot_store(app, folder, task.project)
-    tip = _tip_of(app, snapshot_store, task, fence, session)
-    name = name_of(task)
-    known = _read(app, task.project, name)
-    if not tip or (known.get("tip") == tip and known.get("fence") == fence):
+    if push is None or remote is None:
         return tip
-    branch = branch_of(name)
-    targets = {branch: tip, f"{_PUBLISHED}{name}/{fence}-{_here(app)}": tip}
-    expected = str(known.get("tip", ""))
+    branch, expected = branch_of(push.name), push.expected
     for _ in range(_TRIES):
         try:
-            remote.push(snapshot_store.store.path, targets, branch=branch, expected=expected)
+            remote.push(push.repository, push.targets(memory.here(app)), branch=branch, expected=expected)
             break
         except BranchMoved:
             # A machine that has lost the task may have pushed in the same moment. The rows say whose the branch is.
@@ -100,8 +107,45 @@ def publish(app: App, *, task: Task, fence: int, folder: str, session: str = "")
             expected = remote.refs(branch).get(branch, "")
     else:
         raise Away(f"The branch {branch} at {remote.shown} does not hold still.", "It is tried again.")
-    _write(app, task.project, name, {"tip": tip, "fence": fence})
+    memory.write(app, task.project, push.name, {"tip": tip, "fence": fence})
     return tip
+
+
+def _waiting(app: App, task: Task, fence: int, folder: str, session: str) -> tuple[str, WaitingPush | None]:
+    """What a session has to push: its commit, and nothing more where that is there already."""
+    if remote_of(app, task.project) is None or not os.path.lexists(os.path.join(folder, ".git")):
+        return "", None
+    _refuse_replaced(app, task.key, fence)
+    snapshot_store = memory.snapshot_store_of(app, folder, task.project)
+    tip = _tip_of(app, snapshot_store, task, fence, session)
+    name = name_of(task)
+    known = memory.read(app, task.project, name)
+    if not tip or (known.get("tip") == tip and known.get("fence") == fence):
+        return tip, None
+    expected = str(known.get("tip", ""))
+    return tip, WaitingPush(
+        project=task.project,
+        name=name,
+        fence=fence,
+        tip=tip,
+        repository=snapshot_store.store.path,
+        expected=expected,
+    )
+
+
+def _publish_together(app: App, pushes: list[WaitingPush]) -> None:
+    """One push for all that wait at one repository; who was refused there goes alone, where it is told why."""
+    for project, repository in {(one.project, one.repository) for one in pushes}:
+        remote = remote_of(app, project)
+        some = [one for one in pushes if (one.project, one.repository) == (project, repository)]
+        if remote is None or len(some) < 2:  # noqa: PLR2004 - one alone needs no bundle
+            continue
+        went = remote.push_many(
+            repository, [(one.targets(memory.here(app)), branch_of(one.name), one.expected) for one in some]
+        )
+        for one, whole in zip(some, went, strict=True):
+            if whole:
+                memory.write(app, project, one.name, {"tip": one.tip, "fence": one.fence})
 
 
 def publish_patiently(app: App, *, task: Task, fence: int, folder: str, session: str = "") -> str:
@@ -121,12 +165,12 @@ def _patiently(app: App, task: Task, fence: int, function: Callable[[], Any]) ->
             leases.heartbeat(app.database, key=task.key, fence=fence)  # whoever was replaced meanwhile ends here
             if error.message != told:
                 told = error.message
-                _write(app, task.project, name, {**_read(app, task.project, name), "trouble": told})
+                memory.write(app, task.project, name, {**memory.read(app, task.project, name), "trouble": told})
             app.clock.sleep(_PAUSE)
         else:
-            known = _read(app, task.project, name) if told else {}
+            known = memory.read(app, task.project, name) if told else {}
             if known.pop("trouble", ""):
-                _write(app, task.project, name, known)
+                memory.write(app, task.project, name, known)
             return done
 
 
@@ -154,10 +198,10 @@ def offer_base(app: App, *, project: str, folder: str) -> str:
     state = facts(folder, environment=app.git_environment)
     if state is None or not state.head:
         return ""
-    place = os.path.join(_folder(app, project), f"base-{state.head}")
-    if os.path.exists(place):
+    place = os.path.join(memory.folder_of(app, project), f"base-{state.head}")
+    if os.path.exists(place) and app.clock.now() - os.stat(place).st_mtime < _BELIEVED_SECONDS:
         return ""
-    make_folder(_folder(app, project))
+    make_folder(memory.folder_of(app, project))
     write_atomic(f"{place}.waits", state.top, sync=False)
     return _push_base(app, remote, place, state.top)
 
@@ -166,10 +210,11 @@ def _push_base(app: App, remote: Remote, place: str, top: str) -> str:
     head = os.path.basename(place).removeprefix("base-")
     try:
         repository = os.path.dirname(git_path(top, "config", environment=app.git_environment))
-        remote.push(repository, {f"{_BASE}{head}": head})
+        remote.push(repository, {f"{BASES}{head}": head})
     except HandoffError as error:
         return error.message
     os.rename(f"{place}.waits", place)
+    os.utime(place)
     return ""
 
 
@@ -188,17 +233,17 @@ def adopt(app: App, config: Config, *, task: Task, fence: int) -> Task:
 def _adopt(app: App, remote: Remote, task: Task, fence: int) -> Task:
     name = name_of(task)
     waited = _waited_for(app, task)
-    mirror = os.path.join(app.settings.home, task.project, "remote.git")
+    mirror = memory.mirror_of(app, task.project)
     # Only what is asked for by name: a repository of many machines has very many refs.
     names = (name, *(name_for(label, key) for key, label in waited.items()))
-    refs = remote.fetch(mirror, *(f"{_PUBLISHED}{one}/*" for one in names))
+    refs = remote.fetch(mirror, *(f"{PUBLISHED}{one}/*" for one in names))
     newest = _newest(refs, name)
     here = os.path.lexists(os.path.join(task.workspace, ".git"))
-    if newest is not None and newest.host == _here(app) and here:
+    if newest is not None and newest.host == memory.here(app) and here:
         return task  # this machine published last: its own tree is at least as new
     needed = [] if newest is not None else _results(waited, refs)
     own = here and task.baseline_facts.get("host", app.settings.host) == app.settings.host
-    if newest is None and own and all(one.host == _here(app) for _, one in needed):
+    if newest is None and own and all(one.host == memory.here(app) for _, one in needed):
         return task
     branch = branch_of(name).removeprefix("refs/heads/")
     if newest is not None:
@@ -207,14 +252,14 @@ def _adopt(app: App, remote: Remote, task: Task, fence: int) -> Task:
         merged = [(label, one.tip) for label, one in needed]
         start = CheckoutStart(branch, _fetch_base(remote, mirror, task), merged=merged)
     folder = _make(app, task, mirror, remote, start)
-    _write(app, task.project, name, {"tip": newest.tip if newest is not None else "", "fence": 0})
+    memory.write(app, task.project, name, {"tip": newest.tip if newest is not None else "", "fence": 0})
     return _place(app, task, fence, folder, new=newest is None)
 
 
 def _newest(refs: dict[str, str], name: str) -> Published | None:
     found = []
     for ref, tip in refs.items():
-        if ref.startswith(f"{_PUBLISHED}{name}/"):
+        if ref.startswith(f"{PUBLISHED}{name}/"):
             fence, _, host = ref.rpartition("/")[2].partition("-")
             found.append(Published(int(fence), host, tip))
     return max(found, key=lambda one: one.fence, default=None)
@@ -223,9 +268,9 @@ def _newest(refs: dict[str, str], name: str) -> Published | None:
 def _fetch_base(remote: Remote, mirror: str, task: Task) -> str:
     """The commit a task begins at: pushed by name when it was written down, else somewhere on the branches."""
     head = str(task.baseline_facts.get("head", ""))
-    if head and remote.fetch(mirror, f"{_BASE}{head}*"):
+    if head and remote.fetch(mirror, f"{BASES}{head}*"):
         return head
-    heads = remote.fetch(mirror, "refs/heads/*")
+    heads = remote.fetch(mirror, "refs/heads/*", f"^{BRANCHES}*")  # people's branches: a base is on one of those
     return head or next(iter(heads.values()), "HEAD")
 
 
@@ -259,7 +304,7 @@ def _make(app: App, task: Task, mirror: str, remote: Remote, start: CheckoutStar
     """A checkout of the task's own; what an older attempt left there is kept as a snapshot first."""
     tree = os.path.join(app.settings.home, task.project, CHECKOUTS, f"{_HOST}{task.key}", TREE)
     if os.path.lexists(os.path.join(tree, ".git")):
-        keep(app, _snapshot_store(app, tree, task.project), "before another machine's work", force=True)
+        keep(app, memory.snapshot_store_of(app, tree, task.project), "before another machine's work", force=True)
     remotes.make_checkout(mirror, tree, remote, start)
     return tree
 
@@ -276,94 +321,64 @@ def _place(app: App, task: Task, fence: int, folder: str, *, new: bool) -> Task:
 
 def look_after(app: App) -> list[str]:
     """Publish what runs here and what could not be pushed before; what went wrong, in words."""
-    found: dict[str, None] = dict.fromkeys(troubles(app))
+    found: dict[str, None] = dict.fromkeys(memory.troubles(app))
+    at_work: list[tuple[Task, int, str, str]] = []
     for trace in running.listing(app):
-        try:
+        with _telling(found):
             task = tasks.get(app.database, key=trace.key)
             workspace = str(folders.get(trace.folder, folders.FACTS).get("workspace", ""))
             if workspace and trace.holds(task):
-                publish(app, task=task, fence=trace.fence, folder=workspace, session=trace.session)
-        except Conflict:
-            continue  # it has another holder
-        except HandoffError as error:
-            found[error.message] = None
+                at_work.append((task, trace.fence, workspace, trace.session))
+    if len(at_work) > 1:
+        with _telling(found):
+            _publish_together(app, [push for one in at_work if (push := _waiting(app, *one)[1]) is not None])
+    for task, fence, workspace, session in at_work:
+        with _telling(found):
+            publish(app, task=task, fence=fence, folder=workspace, session=session)
     _tidy(app)
-    for project, name, top in _waiting_bases(app):
+    for project, name, top in memory.waiting_bases(app):
         remote = remote_of(app, project)
-        place = os.path.join(_folder(app, project), name)
+        place = os.path.join(memory.folder_of(app, project), name)
         trouble = _push_base(app, remote, place, top) if remote is not None else ""
         if trouble:
             found[trouble] = None
+    for project in memory.known_projects(app):
+        with _telling(found):
+            _retire_now_and_then(app, project)
     return list(found)
+
+
+@contextmanager
+def _telling(found: dict[str, None]) -> Iterator[None]:
+    try:
+        yield
+    except Conflict:
+        return  # it has another holder
+    except HandoffError as error:
+        found[error.message] = None
+
+
+def _retire_now_and_then(app: App, project: str) -> None:
+    remote, now = remote_of(app, project), app.clock.now()
+    if remote is None or now - float(memory.read(app, project, _RETIRED).get("at", 0.0)) < _RETIRE_SECONDS:
+        return
+    memory.write(app, project, _RETIRED, {"at": now})
+    days = home_config(app).number("retire_days")
+    gone = retire(app, project=project, remote=remote, mirror=memory.mirror_of(app, project), days=days)
+    for name in {ref.rpartition("/")[2] for ref in gone if ref.startswith(BASES)}:
+        remove(os.path.join(memory.folder_of(app, project), f"base-{name}"))
 
 
 def _tidy(app: App) -> None:
     """Remove checkouts of tasks that ended a day ago: what was in them is at the shared repository and in the snapshot store."""
-    for project in _projects(app):
+    for project in memory.known_projects(app):
         folder = os.path.join(app.settings.home, project, CHECKOUTS)
         for name in os.listdir(folder) if os.path.isdir(folder) else ():
             try:
                 task = tasks.get(app.database, key=int(name.removeprefix(_HOST)))
             except UserError:
                 continue  # forgotten by `prune`; a person may look at it
-            known = _read(app, project, name_of(task))
+            known = memory.read(app, project, name_of(task))
             old = task.ended_at is not None and app.clock.now() - task.ended_at > _KEPT_SECONDS
             if old and known.get("fence") and not known.get("trouble"):
                 remove_tree(os.path.join(folder, name))
-
-
-def troubles(app: App) -> list[str]:
-    """Which tasks' work could not be pushed from this machine when it was last tried, and why."""
-    found = []
-    for project in _projects(app):
-        for file in sorted(os.listdir(_folder(app, project))):
-            trouble = _read(app, project, file.removesuffix(".json")).get("trouble") if file.endswith(".json") else ""
-            if trouble:
-                found.append(f"{project}/{file.removesuffix('.json')}: {trouble}")
-    return found
-
-
-def _projects(app: App) -> list[str]:
-    home = app.settings.home
-    return (
-        [name for name in sorted(os.listdir(home)) if os.path.isdir(_folder(app, name))] if os.path.isdir(home) else []
-    )
-
-
-def _waiting_bases(app: App) -> list[tuple[str, str, str]]:
-    found = []
-    for project in _projects(app):
-        for file in os.listdir(_folder(app, project)):
-            if file.endswith(".waits"):
-                with open(os.path.join(_folder(app, project), file), encoding="utf-8") as opened:
-                    found.append((project, file.removesuffix(".waits"), opened.read()))
-    return found
-
-
-# --- what is remembered on this machine -------------------------------------------------------------------------
-
-
-def _here(app: App) -> str:
-    return slug(app.settings.host) or "host"
-
-
-def _snapshot_store(app: App, folder: str, project: str) -> SnapshotStore:
-    place = find_place(find_top(folder) or folder, home=app.settings.home, project=project)
-    return SnapshotStore(place, SnapshotRepo(place.store, app.settings.environment))
-
-
-def _folder(app: App, project: str) -> str:
-    return os.path.join(app.settings.home, project, "remotes")
-
-
-def _read(app: App, project: str, name: str) -> dict[str, Any]:
-    try:
-        with open(os.path.join(_folder(app, project), f"{name}.json"), encoding="utf-8") as file:
-            return dict(json.load(file))
-    except (OSError, ValueError):
-        return {}
-
-
-def _write(app: App, project: str, name: str, values: dict[str, Any]) -> None:
-    make_folder(_folder(app, project))
-    write_atomic(os.path.join(_folder(app, project), f"{name}.json"), json.dumps(values), sync=False)
