@@ -195,7 +195,7 @@ HOME_KEYS: dict[str, Key] = {
         "",
     ),
     "publish_seconds": Key("seconds", "how often running sessions' work is pushed to git_remote", 60),
-    "retire_days": Key("number", "days after which what an ended task left at git_remote goes, if it did not land", 30),
+    "retire_days": Key("number", "days after which what an ended task left at git_remote goes, if it did not land", 14),
     "labels": Key(
         "list", 'labels of this machine, for example ["gpu"]; a task that demands labels runs only where they are', []
     ),

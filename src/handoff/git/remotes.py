@@ -57,11 +57,22 @@ class Remote(Record):
     def _fetch(self, mirror: str, *words: str) -> None:
         """Tags are nobody's work: asked for, every one of them would be told each time."""
         if not os.path.isfile(os.path.join(mirror, "HEAD")):
-            make_folder(os.path.dirname(mirror), mode=0o700)
-            self._git().ask("init", "-q", "--bare", mirror)
+            self._make_mirror(mirror)
         options = [word for word in words if word.startswith("--")]
         specs = [word for word in words if not word.startswith("--")]
         self._talk("fetch", "-q", "--no-auto-gc", "--no-tags", *options, self.address, *specs, folder=mirror)
+
+    def _make_mirror(self, mirror: str) -> None:
+        """Whole at once: several sessions may begin in the same moment, and the first of them has made it."""
+        make_folder(os.path.dirname(mirror), mode=0o700)
+        made = f"{mirror}.{os.urandom(6).hex()}"
+        self._git().ask("init", "-q", "--bare", made)
+        try:
+            os.rename(made, mirror)
+        except OSError:
+            remove_tree(made)
+            if not os.path.isfile(os.path.join(mirror, "HEAD")):
+                raise
 
     def history(self, mirror: str) -> set[str]:
         """Every commit of the branch that the repository shows first; none where it has no such branch."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
@@ -218,6 +219,11 @@ def test_what_landed_leaves_the_shared_repository_and_what_somebody_needs_or_has
     tip = hosts.refs()[f"refs/heads/handoff/merged-{merged.key}"]
     hosts.git("-C", hosts.remote, "update-ref", "refs/heads/main", tip)
     hosts.git("-C", hosts.remote, "update-ref", "refs/heads/handoff/mine", tip)
+    other = [
+        f"refs/handoff/task/theirs-{number}/1-zoe" for number in (alone.key, 999)
+    ]  # another relay's, with our numbers or not
+    for ref in other:
+        hosts.git("-C", hosts.remote, "update-ref", ref, tip)
     asked = {
         "project": "shop",
         "remote": publish.remote_of(second.app, "shop"),
@@ -237,6 +243,7 @@ def test_what_landed_leaves_the_shared_repository_and_what_somebody_needs_or_has
         "a branch that nobody merged is somebody's work"
     )
     assert all(len(left_of(hosts, task)) == 2 for task in (live, needed))
+    assert set(other) <= set(hosts.refs())
 
 
 def test_what_waits_on_one_machine_goes_in_one_push_and_who_is_refused_goes_alone(hosts):
@@ -273,3 +280,15 @@ def test_a_checkout_of_another_machines_work_borrows_its_history_from_the_mirror
     with open(os.path.join(placed.workspace, ".git", "objects", "info", "alternates"), encoding="utf-8") as file:
         assert file.read().strip() == os.path.join(memory.mirror_of(second.app, "shop"), "objects")
     hosts.git("-C", placed.workspace, "fsck", "--connectivity-only")
+
+
+def test_sessions_that_begin_in_the_same_moment_make_one_mirror(hosts):
+    first = hosts.host("anna")
+    remote, mirror = publish.remote_of(first.app, "shop"), memory.mirror_of(first.app, "shop")
+    names = [f"refs/heads/person-{number}" for number in range(8)]
+    for name in names:
+        hosts.git("-C", hosts.remote, "update-ref", name, "main")
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda name: remote.fetch(mirror, name), names))
+    assert found == [{name: hosts.refs()[name]} for name in names]
+    assert [name for name in os.listdir(os.path.dirname(mirror)) if name.startswith("remote.git")] == ["remote.git"]

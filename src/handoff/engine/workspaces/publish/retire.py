@@ -1,6 +1,7 @@
 """What ended tasks have left at the shared repository goes when it is needed no more: every ref there slows every push of every machine.
 
-What landed goes at once, also what a person has merged. A finished branch that nobody merged stays: it is somebody's work.
+What landed goes at once, also what a person has merged. A finished branch that nobody merged stays: it is somebody's work. What belongs to
+no task we know may be another relay's: it goes only if it was merged.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.events import texts
 from handoff.board.tasks import batches, states, tasks
+from handoff.engine.workspaces.task_clones import name_of
 from handoff.git.remotes import BASES, BRANCHES, PUBLISHED
 
 if TYPE_CHECKING:
@@ -42,7 +44,9 @@ def retire(
     unsure: list[tuple[Task | None, LeftRefs]] = []
     for name, left in _by_task(refs).items():
         task = tasks.look_up(app.database, key=_key_of(name))
-        if task is not None and (task.project != project or not _is_over(app, task, now - grace)):
+        if task is not None and (name != name_of(task) or task.project != project):
+            continue  # another relay's, whose numbers are not ours
+        if task is not None and not _is_over(app, task, now - grace):
             continue
         if task is not None and texts.read(task.evidence, {}).get("landed"):
             over |= left.all
@@ -52,8 +56,8 @@ def retire(
     for task, left in unsure:
         if left.branch and set(left.branch.values()) <= merged:
             over |= left.all
-        elif task is None or (task.ended_at or now) < now - days * _DAY:
-            over |= left.all if task is not None and task.state == states.CANCELLED else left.work
+        elif task is not None and (task.ended_at or now) < now - days * _DAY:
+            over |= left.all if task.state == states.CANCELLED else left.work
     over |= _old_bases(app, project, refs, now)
     return remote.delete(mirror, over) if over else []
 
