@@ -14,6 +14,8 @@ from handoff.engine.sessions import placement
 from handoff.engine.supervisor.news import News
 from handoff.engine.tasks import current, report
 from handoff.engine.tasks.splitting.live import LiveWatch
+from handoff.engine.workspaces import task_clones
+from handoff.engine.workspaces.landing.members import member_of
 from relay import app
 
 FILE = "shop.py"
@@ -105,3 +107,15 @@ def test_a_line_that_the_person_has_committed_meanwhile_is_told_to_the_session_t
     assert work.told("one") == [("conflict.seen", FILE, "")]
     assert "the branch your work is for has changed the same lines" in work.hears("one")[0]
     assert work.cli("log", "one").out.count("conflict.seen") == 1
+
+
+def test_what_a_tidy_up_took_away_of_a_clone_that_stays_as_it_is_is_made_again(work):
+    tree = work.start("one")
+    _write(tree, BASE.replace("sum(items)", "sum(items) * 0.9"))
+    store = task_clones.snapshot_store_of_project(work.app, work.claims["one"].task)
+    clone = task_clones.of_task(work.app, work.claims["one"].task)
+    first = member_of(work.app, snapshot_store=store, workspace=clone)
+    os.unlink(os.path.join(store.store.objects, first.commit[:2], first.commit[2:]))
+    again = member_of(work.app, snapshot_store=store, workspace=clone)
+    assert again == first
+    assert store.store.has_loose(again.commit)

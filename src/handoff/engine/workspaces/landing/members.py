@@ -48,10 +48,13 @@ def member_of(app: App, *, snapshot_store: SnapshotStore, workspace: Workspace) 
     # A part is asked for what it holds several times, and seldom holds anything new: the snapshot says so.
     facts = (now.sha, workspace.base, tuple(workspace.owns), tuple(sorted(workspace.strays.items())))
     name = f"member {workspace.tree}"
-    if app.known.get(name, ((),))[0] != facts:
-        app.known[name] = (facts, _from_snapshot(app, snapshot_store, own, workspace, now, without=FEATURES + "/"))
-    found: parts.Member = app.known[name][1]
-    return found
+    before, found = app.known.get(name, ((), None))
+    # Nothing points at its commit: a tidy-up may take it away after an hour.
+    if before != facts or found is None or not snapshot_store.store.has_loose(found.commit):
+        found = _from_snapshot(app, snapshot_store, own, workspace, now, without=FEATURES + "/")
+        app.known[name] = (facts, found)
+    member: parts.Member = found
+    return member
 
 
 def members_of(
