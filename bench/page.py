@@ -3,31 +3,100 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import http.client
 import json
 import os
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import psutil
 
+from bench import supervisor
 from bench.startup import clean_environment
 from handoff.base.settings import Settings
 from handoff.board.tasks import outcomes, tasks
 from handoff.engine.app import App
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Row = tuple[str, str, str]
+BESIDE, _ROUNDS, _A_ROUND = 50, 4, 5
 VIEWERS, A_SECOND, SECONDS = 200, 100, 10.0
 _TASKS = 30
 _MEDIAN, _LATEST = 0.250, 1.0
 _FORM = {"content-type": "application/x-www-form-urlencoded"}
 
 
-def rows() -> list[tuple[str, str, str]]:
+def rows() -> list[Row]:
+    """The page alone, then beside a supervisor."""
+    return [*_news(), *_beside()]
+
+
+def _beside() -> list[Row]:
+    """From the row of a task to its process, without anybody who looks and with fifty, in turns within one run."""
+    spent: dict[int, list[float]] = {0: [], BESIDE: []}
+    with supervisor.relay() as (app, environment, checkout, start):
+        start()
+        pages = os.path.join(environment["HANDOFF_HOME"], "pages")  # the page beside it says there where it is
+        supervisor.until(lambda: os.path.isdir(pages) and any(name.endswith(".json") for name in os.listdir(pages)))
+        for number in range(_ROUNDS):
+            for viewers in spent:
+                with _looking(environment, checkout, viewers):
+                    spent[viewers] += [
+                        _to_process(app, environment, checkout, f"t-{number}-{viewers}-{one}")
+                        for one in range(_A_ROUND)
+                    ]
+    alone, watched = (statistics.median(spent[viewers]) for viewers in (0, BESIDE))
+    return [
+        ("row of a task to its process, nobody looks, middle", f"{alone * 1000:.0f} ms", "-"),
+        (
+            f"the same with {BESIDE} viewers of the page beside it",
+            f"{watched * 1000:.0f} ms ({watched / alone:.2f}x)",
+            "1.2x",
+        ),
+    ]
+
+
+def _to_process(app: App, environment: dict[str, str], checkout: str, name: str) -> float:
+    words = [*supervisor.MAIN, "dump", "--task", name, "--next", "do it", "--check", "true"]
+    subprocess.run(words, env=environment, cwd=checkout, check=True, stdout=subprocess.DEVNULL)
+    supervisor.until(lambda: tasks.find(app.database, project="shop", id=name).ended)
+    task = tasks.find(app.database, project="shop", id=name)
+    return supervisor.born(app, task) - task.created_at
+
+
+@contextlib.contextmanager
+def _looking(environment: dict[str, str], checkout: str, viewers: int) -> Iterator[None]:
+    """So many who look at the page of a supervisor while something else is measured."""
+    words = [*supervisor.MAIN, "page", "--json", "--project", "shop"]
+    said = subprocess.run(words, cwd=checkout, env=environment, check=True, capture_output=True).stdout
+    place, cookie, at = _come_in(json.loads(said)["link"])
+    over = threading.Event()
+
+    async def look() -> None:
+        looking = [asyncio.create_task(_viewer(place, cookie, at, [])) for _ in range(viewers)]
+        await asyncio.to_thread(over.wait)
+        for one in looking:
+            one.cancel()
+
+    thread = threading.Thread(target=lambda: asyncio.run(look()))
+    thread.start()
+    time.sleep(1.0)
+    yield
+    over.set()
+    thread.join()
+
+
+def _news() -> list[Row]:
     """Blocked tasks whose reason is the moment it was written; each viewer says how old what it got is."""
     with tempfile.TemporaryDirectory(prefix="handoff-bench-") as folder:
         environment = clean_environment(folder)
@@ -57,16 +126,9 @@ async def _watch(process, settings, keys) -> tuple[list[float], int, float]:  # 
     said = b""
     while not said.endswith(b"}\n"):
         said += process.stdout.readline()
-    link = urlsplit(json.loads(said)["link"])
-    word = parse_qs(link.query)["link"][0]
-    _, headers, _ = _ask(
-        link.netloc, "POST", "/enter", urlencode({"link": word}), {"origin": f"http://{link.netloc}", **_FORM}
-    )
-    cookie = headers["set-cookie"].partition(";")[0]
-    _, _, text = _ask(link.netloc, "GET", "/", None, {"cookie": cookie})
-    at = text.partition('data-at="')[2].partition('"')[0]
+    place, cookie, at = _come_in(json.loads(said)["link"])
     ages: list[float] = []
-    viewers = [asyncio.create_task(_viewer(link.netloc, cookie, at, ages)) for _ in range(VIEWERS)]
+    viewers = [asyncio.create_task(_viewer(place, cookie, at, ages)) for _ in range(VIEWERS)]
     await asyncio.sleep(2)
     ages.clear()
     server = psutil.Process(process.pid)
@@ -77,6 +139,17 @@ async def _watch(process, settings, keys) -> tuple[list[float], int, float]:  # 
     for one in viewers:
         one.cancel()
     return sorted(ages), written, share
+
+
+def _come_in(link: str) -> tuple[str, str, str]:
+    """Where the page is, a cookie for it, and how far it has come."""
+    place = urlsplit(link)
+    word = parse_qs(place.query)["link"][0]
+    said = urlencode({"link": word})
+    _, headers, _ = _ask(place.netloc, "POST", "/enter", said, {"origin": f"http://{place.netloc}", **_FORM})
+    cookie = headers["set-cookie"].partition(";")[0]
+    _, _, text = _ask(place.netloc, "GET", "/", None, {"cookie": cookie})
+    return place.netloc, cookie, text.partition('data-at="')[2].partition('"')[0]
 
 
 def _ask(

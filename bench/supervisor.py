@@ -82,9 +82,9 @@ def from_dump_to_process() -> list[Row]:
             )  # fmt: skip
             until(lambda name=f"task-{number}": tasks.find(app.database, project="shop", id=name).ended)
             task = tasks.find(app.database, project="shop", id=f"task-{number}")
-            born = _born(app, task)
-            after_row.append(born - task.created_at)
-            after_command.append(born - started)
+            moment = born(app, task)
+            after_row.append(moment - task.created_at)
+            after_command.append(moment - started)
     return [
         ("row of a dumped task to its session's process, median", _ms(statistics.median(after_row)), "100 ms"),
         ("the same, slowest of fifteen", _ms(max(after_row)), "-"),
@@ -92,7 +92,7 @@ def from_dump_to_process() -> list[Row]:
     ]
 
 
-def _born(app: App, task: tasks.Task) -> float:
+def born(app: App, task: tasks.Task) -> float:
     """When the monitor had started the agent's own process."""
     claimed = next(event for event in journal.of_task(app.database, key=task.key) if event.kind == "task.claimed")
     return os.stat(os.path.join(app.settings.home, "shop", "sessions", claimed.session, "process.json")).st_mtime
