@@ -11,6 +11,7 @@ import sys
 
 import pytest
 
+from handoff.agents.sandbox.landlock import devices
 from handoff.agents.sandbox.sandbox import BUBBLEWRAP, LANDLOCK, layer
 from handoff.base.settings import from_environment
 from handoff.engine.app import App
@@ -194,3 +195,9 @@ def test_a_home_of_thousands_of_files_makes_the_start_no_longer(repo, by):
         open(os.path.join(os.environ["HOME"], f"file-{number}"), "w").close()
     assert inside.wrapped("true").argv == before
     assert len(before) < 1000
+
+
+def test_landlock_does_not_open_shared_memory_where_something_hidden_lies_in_it():
+    assert "/dev/shm" in devices(["/home/somebody", "/dev/shmoo"])
+    assert "/dev/shm" not in devices(["/home/somebody", "/dev/shm/project"])
+    assert "/dev/null" in devices(["/dev/shm"])

@@ -232,11 +232,13 @@ class Arena:
         subprocess.run(["cp", "-a", self._pristine(folder), folder], check=True)
 
     def _script(self, script: str, target: str, victim: int) -> None:
-        environment = {
-            **self.environment, "T": target, "OWN": self.own, "SHARED": self.shared, "PEER": self.peer, "REMOTE": self.remote,
-            "VICTIM": str(victim), "MARK": f"arena-victim-{os.getpid()}", "HANDOFF_ROLE": "sub-task",
+        known = {
+            "T": target, "OWN": self.own, "SHARED": self.shared, "PEER": self.peer, "REMOTE": self.remote,
+            "VICTIM": str(victim), "MARK": f"arena-victim-{os.getpid()}", "HANDOFF_HOME": self.state,
         }  # fmt: skip
-        argv = ["sh", "-c", script]
+        # The sandbox lets few variables through, and whoever attacks knows where everything lies: in words it cannot take away.
+        argv = ["env", *(f"{name}={value}" for name, value in known.items()), "sh", "-c", script]
+        environment = {**self.environment, "HANDOFF_ROLE": "sub-task"}
         if self.protection in _LAYERS:
             app = App(from_environment()._replace(environment=environment, home=self.state))
             if self.sandbox is None:

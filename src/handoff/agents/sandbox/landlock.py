@@ -129,7 +129,7 @@ def restrict(writable: Sequence[str], hidden: Sequence[str], visible: Sequence[s
         allow(path, _READ)
     for path in visible:
         allow(path, _READ)
-    for path in (*writable, *_DEVICES):
+    for path in (*writable, *devices(hidden)):
         allow(path, handled)
     allow("/proc", _READ | _WRITE | _TRUNCATE)
     libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
@@ -137,6 +137,11 @@ def restrict(writable: Sequence[str], hidden: Sequence[str], visible: Sequence[s
     if libc.syscall(_RESTRICT, ruleset, 0) != 0:
         raise OSError(ctypes.get_errno(), "Landlock refused")
     os.close(ruleset)
+
+
+def devices(hidden: Sequence[str]) -> list[str]:
+    """What every program writes to; shared memory is not among it where something that is hidden lies in it."""
+    return [path for path in _DEVICES if not any(f"{one}/".startswith(f"{path}/") for one in hidden)]
 
 
 def readable(hidden: Iterable[str]) -> list[str]:
