@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -196,17 +197,22 @@ def holds_a_file(pids):
 def freeze_between_writes(ground, *pids):
     """Stop processes at a moment when they hold no lock: on one machine nobody can write while they sleep with one."""
     while True:
-        for pid in pids:
-            os.kill(pid, signal.SIGSTOP)
+        _signal(signal.SIGSTOP, pids)
         try:
             subprocess.run([sys.executable, "-c", WRITE, ground.app.database_url], check=True, timeout=3)
             if not holds_a_file(pids):
                 return
         except subprocess.TimeoutExpired:
             pass
-        for pid in pids:
-            os.kill(pid, signal.SIGCONT)
+        _signal(signal.SIGCONT, pids)
         ground.clock.sleep(0.05)
+
+
+def _signal(number, pids):
+    """Some of them live for a moment only: a shell's helper may be gone by now."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
 
 
 @pytest.mark.slow
@@ -241,8 +247,7 @@ def test_a_frozen_host_loses_its_task_and_changes_nothing_when_it_wakes(ground):
     try:
         ground.until(ground.done, "another session finished it")
     finally:
-        for pid in (first.pid, *(pid for pid in frozen if pid in ground.agents())):
-            os.kill(pid, signal.SIGCONT)
+        _signal(signal.SIGCONT, (first.pid, *(pid for pid in frozen if pid in ground.agents())))
     assert first.wait(timeout=60) == 4
     ground.until(lambda: not ground.agents(), "nothing of the frozen session is left")
     assert ground.count("task.finished") == 1
