@@ -1,2 +1,0 @@
--- More verbs of Postgres in one call: a new task, a look for the next one, the signs of life of a whole host. No table has changed;
--- functions carry the number of the schema they belong to, and a new number has them made.
