@@ -290,6 +290,7 @@ while True:
 )
 
 
+@pytest.mark.slow
 def test_a_process_killed_at_any_statement_leaves_rows_from_which_the_relay_goes_on(place):
     place.open().close()
     stride = 1 if place.kind == "sqlite" else 7  # a connection to Postgres takes its time

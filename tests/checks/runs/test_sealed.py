@@ -70,6 +70,7 @@ def test_no_cheat_of_the_run_itself_is_taken_for_a_result(project):
         project.write({name: None for name in files if name != "calc.py"} | {"calc.py": PYTHON["calc.py"]})
 
 
+@pytest.mark.slow
 def test_a_project_that_has_hooks_and_options_of_its_own_is_judged_by_them(repo, monkeypatch):
     """Hooks that were there before are known; plugins named in addopts work; a sub-folder has its own conftest."""
     use_this_python(monkeypatch)

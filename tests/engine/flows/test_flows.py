@@ -307,6 +307,7 @@ def test_what_a_session_left_beside_its_work_is_kept(ground, app):
         assert file.read() == "mind the sign\n"
 
 
+@pytest.mark.slow
 def test_a_phase_whose_attempts_are_used_up_asks_or_goes_back_to_where_its_cycle_began(ground, app):
     text = library.load(ground.repo.path, "tdd").text.replace("back_off_seconds = [0, 5, 30]", "retries = 1", 2)
     text = text.replace('name = "red"', 'name = "red"\nwhen_used_up = "gate"').replace(

@@ -141,6 +141,7 @@ def test_a_step_is_not_ticked_by_a_check_that_cannot_fail_and_one_that_was_green
     assert "`test -f greet.py` was green before the work too" in Cli(ground.repo.path)("log", "calc").out
 
 
+@pytest.mark.slow
 def test_a_review_asks_for_changes_at_most_so_many_times(ground, app):
     ground.act("1-implement", {"say": "done"})
     ground.act("1-implement", {"expect": "nothing-changed"}, {"write": "a.txt", "text": "a\n"}, attempt=2)

@@ -13,6 +13,7 @@ FOLDER = ".handoff/features/greet"
 STATE = "# State\n\n# Execution Plan\n- [ ] It greets (check: grep -q greet greet.py)\n"
 
 
+@pytest.mark.slow
 def test_landing_a_flow_keeps_its_commits_with_their_records(ground, app):
     cli = Cli(ground.repo.path)
     ground.first_cycle()

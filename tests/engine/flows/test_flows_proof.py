@@ -121,6 +121,7 @@ def test_a_request_needs_a_plan_and_an_ordered_gate_is_asked_also_at_the_end(gro
     assert ground.step(app, flow).seen.state == "done"
 
 
+@pytest.mark.slow
 def test_a_flow_begins_in_an_empty_project_and_the_suite_the_planner_proposes_is_made(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     ground = FlowGround(str(tmp_path / "Shop 2"), str(tmp_path / "scripts"))

@@ -98,6 +98,7 @@ def test_a_refactoring_is_what_holds_in_both_ways(project):
     assert "fewer-assertions-ran" in codes(project.weighed("refactor", {TESTS: fewer}, stay=True))
 
 
+@pytest.mark.slow
 def test_a_new_test_is_about_what_was_built_for_it(project):
     """It must miss the new functions when they are empty, use something of the project, and its assertions must run."""
     cheats = {
@@ -133,6 +134,7 @@ def test_a_link_is_no_work_and_helpers_written_with_a_test_do_not_carry_it(proje
     assert project.weighed("green", project.add("calc.py", DOUBLE), new=red.new, began=base).ok
 
 
+@pytest.mark.slow
 def test_a_refactored_answer_that_equals_everything_is_found_by_twins_of_tests_that_speak_of_it(project):
     anything = "class _Any:\n    def __eq__(self, other):\n        return True\n    def __sub__(self, other):\n        return 0\n    __hash__ = None\n\n\n"
     judged = project.weighed("refactor", {"calc.py": anything + FILES["calc.py"].replace("a + b", "_Any()")}, stay=True)

@@ -182,6 +182,7 @@ def test_a_check_whose_program_is_missing_holds_its_task_before_a_session(file_g
     assert "‖ " in cli().out
 
 
+@pytest.mark.slow
 def test_a_fan_in_whose_session_cannot_settle_the_conflict_asks_and_goes_on_after_the_persons_merge(
     file_ground, cli, repo, tmp_path
 ):

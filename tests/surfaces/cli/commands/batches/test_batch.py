@@ -77,6 +77,7 @@ def test_the_example_is_sound_as_it_is_printed_and_runs_to_its_end(ground):
     until(lambda: "No supervisor works" in ground.cli("work", "--status").out)
 
 
+@pytest.mark.slow
 def test_the_verdict_for_programs_says_what_landed_what_it_cost_and_how_long_it_took(ground):
     ground.parts("form", "api")
     found = ground.run("--json").json
@@ -106,6 +107,7 @@ def test_a_part_that_is_blocked_lets_nothing_land_and_can_be_tried_again_and_joi
     assert len(ground.subjects()) == 3
 
 
+@pytest.mark.slow
 def test_in_order_each_part_lands_as_soon_as_it_is_green(ground):
     ground.parts("form", "api")
     ground.script("login/api", {"run": handoff("task", "block", "no-key")})

@@ -59,6 +59,7 @@ def busy(cli, repo, monkeypatch):
     return os.path.join(place, "events.jsonl")
 
 
+@pytest.mark.slow
 def test_a_gate_is_answered_a_task_retried_a_log_followed_and_2000_tasks_scrolled(busy, repo, cli):
     def say(words: str) -> None:
         with open(busy, "a", encoding="utf-8") as file:
@@ -108,6 +109,7 @@ def test_a_gate_is_answered_a_task_retried_a_log_followed_and_2000_tasks_scrolle
     assert cli("show", "cart", "--json").json["reason"] == "rejected: too thin"
 
 
+@pytest.mark.slow
 def test_on_a_real_terminal_it_says_yes_shows_control_characters_and_leaves_everything_running(busy, repo, cli):
     environment = {**cli.full_environment(), "TERM": "xterm-256color"}
     screen = Screen(cli.command("board"), columns=100, lines=30, cwd=repo.path, env=environment)

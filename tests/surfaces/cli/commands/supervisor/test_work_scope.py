@@ -72,6 +72,7 @@ def test_work_serves_its_own_project_and_tells_what_came_of_each_task(cli, tmp_p
     assert "lost" not in cli("work", "--status").out, "it ended as it should"
 
 
+@pytest.mark.slow
 def test_what_was_never_tried_goes_before_what_failed(cli, tmp_path):
     for name in ("aa", "bb", "cc"):
         cli("dump", "--task", name, "--next", "x", "--check", "false" if name == "aa" else "true")
