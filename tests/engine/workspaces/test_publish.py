@@ -111,7 +111,7 @@ def test_a_push_of_a_machine_that_had_just_lost_its_task_is_overtaken_by_the_hol
 
 @pytest.mark.slow
 def test_while_the_repository_is_away_the_task_stays_where_it_is_and_is_done_when_it_is_back(hosts):
-    first = hosts.host("anna", lease=4)
+    first = hosts.host("anna", lease=8)
     first.cli("dump", "--task", "build", "--next", "x", "--check", "test -f two.txt")
     os.rename(hosts.remote, f"{hosts.remote}.away")
     warned = first.cli("dump", "--task", "later", "--next", "x", "--label", "nowhere")
@@ -120,7 +120,7 @@ def test_while_the_repository_is_away_the_task_stays_where_it_is_and_is_done_whe
     app = first.app
     hosts.until(lambda: hosts.task(app, "build").state == "running", "it was claimed")
     hosts.until(lambda: "Cannot reach" in hosts.story() or "Cannot push" in hosts.story(), "it is told")
-    hosts.clock.sleep(5)  # longer than its lease
+    hosts.clock.sleep(9)  # longer than its lease
     task = hosts.task(app, "build")
     assert (task.state, task.attempt, task.fence) == ("running", 1, 1)
     assert "Not pushed yet: shop/build-1: Cannot" in first.cli("work", "--status").out
