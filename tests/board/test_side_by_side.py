@@ -277,6 +277,6 @@ def test_who_was_rolled_back_for_another_writer_is_made_again(server):
 
     with threads(lambda: cross(database, keys), lambda: cross(other, keys[::-1])):
         pass
-    assert len(tries) == 3, "one of the two stood back and came again"
+    assert len(tries) > 2, "one of the two stood back and came again, or both"
     assert {tasks.get(database, key=key).open_needs for key in keys} == {-1}
     assert issubclass(Contended, Exception)
