@@ -265,9 +265,12 @@ def test_who_was_rolled_back_for_another_writer_is_made_again(server):
     keys = [tasks.add(database, project="shop", id=name, brief="x").key for name in ("one", "two")]
     both = threading.Barrier(2, timeout=20)
     tries: list[int] = []
+    through = threading.Event()
 
     @beside_others
     def cross(store, order):
+        if order[0] in tries:  # else it could take its row again before the one that waits for it has woken up
+            assert through.wait(20)
         tries.append(order[0])
         with store.transaction(scopes=()) as transaction:
             transaction.query("lock_need", key=order[0])
@@ -275,8 +278,12 @@ def test_who_was_rolled_back_for_another_writer_is_made_again(server):
                 both.wait()
             transaction.execute("lower_one_need", key=order[1])
 
-    with threads(lambda: cross(database, keys), lambda: cross(other, keys[::-1])):
+    def whole(store, order):
+        cross(store, order)
+        through.set()
+
+    with threads(lambda: whole(database, keys), lambda: whole(other, keys[::-1])):
         pass
-    assert len(tries) > 2, "one of the two stood back and came again, or both"
+    assert len(tries) == 3, "one of the two stood back and came again"
     assert {tasks.get(database, key=key).open_needs for key in keys} == {-1}
     assert issubclass(Contended, Exception)

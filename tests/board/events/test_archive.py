@@ -6,6 +6,8 @@ import gzip
 import os
 import threading
 
+import pytest
+
 from handoff.board import forgetting
 from handoff.board.events import archive, journal, tally
 from handoff.board.sessions import leases
@@ -94,6 +96,20 @@ def test_prune_in_steps_beside_live_work_loses_nothing(place, database, tmp_path
     assert len(forgotten) == 30
     assert put == len(list(archive.read(folder)))
     assert len([event for event in journal.since(database, limit=100_000) if event.kind == "task.finished"]) == number
+
+
+@pytest.mark.parametrize("place", ["sqlite"], indirect=True)
+@pytest.mark.timeout(30)
+def test_lines_that_arrive_at_every_step_do_not_hold_it(database, tmp_path):
+    """The busiest neighbour there can be: with every step of the count there is a new line to count."""
+    _done(database, "old")
+    forgetting.prune(database, before=LATER, dry_run=False)
+    database._connection.execute(
+        "CREATE TRIGGER busy AFTER UPDATE ON search_mark BEGIN INSERT INTO event "
+        "(at, kind, project, task_id, session, fence, body) VALUES (4e9, 'note.added', 'shop', '', '', 0, '{}'); END"
+    )
+    assert archive.put_away(database, folder=str(tmp_path), before=LATER) == len(list(archive.read(str(tmp_path)))) > 2
+    assert [event.kind for event in journal.since(database)] == ["tasks.pruned", "note.added"]
 
 
 def test_lines_of_an_open_batch_stay(database, tmp_path):

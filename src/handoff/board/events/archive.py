@@ -39,8 +39,8 @@ def waiting(database: Database, *, before: float, project: str = "") -> int:
 
 def put_away(database: Database, *, folder: str, before: float, project: str = "") -> int:
     """Put lines older than `before` into the files of `folder`, in small steps beside everybody's work; how many."""
-    while tally.step(database):
-        continue  # what is counted stays counted
+    while tally.step(database) == tally.STEP:
+        continue  # what is counted stays counted; the last step is never full, or work beside it would hold us for ever
     asked = {"before": before, "project": project, "mark": tally.mark(database), "limit": STEP}
     make_folder(folder, mode=0o700)
     done = after = 0

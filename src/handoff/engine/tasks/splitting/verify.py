@@ -36,6 +36,7 @@ _FILES = re.compile(
     r"\.(?:py|js|jsx|ts|tsx|go|rs|rb|java|kt|c|h|cc|cpp|cs|php|sh|sql|md|rst|txt|toml|json|ya?ml|html|css)$"
 )
 _PLAIN = re.compile(r"[\w./@+-]+")
+_REDIRECTED = re.compile(r">>?\|?\s*([^\s;&|<>()]+)")
 _SHOWN = 6
 
 
@@ -123,8 +124,13 @@ class _Ground:
                     whose = f"belongs to '{owner}'" if owner else "belongs to nobody"
                     fix = f"Give it to '{sub.id}', or take it out of its needs."
                     yield Fault(("sub_tasks", index, "needs"), f"'{sub.id}' needs {path}, which {whose}", fix)
+            made = {plain_path(word.strip("'\"")) for word in _REDIRECTED.findall(sub.check_command)}
             for path in _paths_in(sub.check_command):
-                if self._is_there(path) or any(self.owners[id].covers(path) for id in (sub.id, *self.before[sub.id])):
+                if (
+                    path in made
+                    or self._is_there(path)
+                    or any(self.owners[id].covers(path) for id in (sub.id, *self.before[sub.id]))
+                ):
                     continue
                 owner = self.owner(path)
                 fix = f"Let '{sub.id}' depend on '{owner}'." if owner else f"Let '{sub.id}' own it, or fix the check."

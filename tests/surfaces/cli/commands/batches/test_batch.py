@@ -192,6 +192,20 @@ def test_a_check_that_cannot_be_started_is_a_fault_and_a_red_one_is_not(ground):
     assert ground.cli("workspace", "list", "--json").json == [], "the clone it was tried in is gone"
 
 
+def test_what_a_check_writes_itself_is_nothing_it_needs(ground):
+    source = manifest(ground.folder / "m.json")
+    with open(source, encoding="utf-8") as file:
+        value = json.load(file)
+    check = "echo 1 >count.txt; echo 2>>'log.txt'; echo 3 2> told.txt; cat count.txt log.txt told.txt"
+    for ending, code in (("; false", 0), (" never.txt", 1)):
+        value["sub_tasks"][0]["check"] = check + ending
+        with open(source, "w", encoding="utf-8") as file:
+            json.dump(value, file, indent=1)
+        said = ground.cli("batch", "run", source, "--check", code=code)
+        assert [line for line in said.err.splitlines() if "check needs" in line and "never.txt" not in line] == []
+    assert "the check needs never.txt, which is not there" in said.err
+
+
 def test_the_projects_own_suite_judges_the_whole_if_it_is_green_before(ground):
     ground.repo.write("test_sum.py", "def test_sum():\n    assert 1 + 1 == 2\n")
     ground.repo.write("pytest.ini", "[pytest]\n")
