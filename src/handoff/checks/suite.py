@@ -65,8 +65,8 @@ def suite_of(values: Mapping[str, Any]) -> Suite:
     return Suite(**{**known, "environment": tuple(dict(values.get("environment") or {}).items())})
 
 
-def plain_command(command: str, *, python: str = "python") -> str:
-    """The command as a person types it: without the places that only we fill in."""
+def plain_command(command: str, *, python: str = "python3") -> str:
+    """The command as a person types it: without the places that only we fill in, and with a Python every machine has."""
     words: list[str] = []
     for word in command.replace("{ours}/unittest_results.py {results}", "-m unittest").split():
         plain = word.replace("{python}", python).replace("{folder}", ".")

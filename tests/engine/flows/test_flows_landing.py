@@ -27,7 +27,7 @@ def test_landing_a_flow_keeps_its_commits_with_their_records(ground, app):
     assert "handoff/calc" in cli("land", "handoff/calc").out
     assert ground.repo.git("rev-list", f"{start}..main").split() == made, "as a merge that only moves on"
     told = cli("log", "--git", f"{start}..main").out
-    assert told.count(": python -m unittest (") == 3, told
+    assert told.count(": python3 -m unittest (") == 3, told
     assert "by scripted" in told
     assert "by claude" not in told
     assert "{" not in told
@@ -49,7 +49,7 @@ def test_landing_a_flow_keeps_its_commits_with_their_records(ground, app):
     first = ground.repo.git("rev-list", "--parents", "-1", "main").split()
     assert first[1:] == [mine or ground.repo.git("rev-parse", "main^1").strip(), made[0]]
     assert ground.repo.git("log", "-1", "--format=%s", "main").strip() == "calc: a calculator"
-    assert cli("log", "--git", f"{start}..main").out.count(": python -m unittest (") == 3
+    assert cli("log", "--git", f"{start}..main").out.count(": python3 -m unittest (") == 3
     assert ground.repo.git("status", "--porcelain") == ""
 
 

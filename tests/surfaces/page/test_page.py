@@ -158,6 +158,20 @@ def test_words_that_were_typed_outlive_news_a_reload_and_an_answer_from_elsewher
     assert page.wrong == []
 
 
+def test_a_page_whose_server_went_away_says_so_at_once_and_says_when_it_is_back(quiet, browser):
+    page = browser.visit(quiet)
+    for away, back in (
+        (lambda: page.context.set_offline(True), lambda: page.context.set_offline(False)),
+        (quiet.processes[-1].kill, quiet.serve),
+    ):
+        browser.see(page, "#live:not(.off) >> text=live")
+        away()
+        page.wait_for_selector("#live.off >> text=not live since", timeout=10_000)  # by silence alone it takes 25 s
+        back()
+    browser.see(page, "#live:not(.off) >> text=live")
+    assert [one for one in page.wrong if "net::ERR" not in one] == []
+
+
 def test_the_keys_of_the_board_work_in_the_page_and_a_key_tells_them(quiet, browser):
     quiet.cli("task", "add", "keyed", "Press a key.")
     page = browser.visit(quiet)

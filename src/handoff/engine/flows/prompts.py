@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import re
 
 from handoff.base.markdown import bullets, fenced, shell_line
 from handoff.base.placeholders import fill
-from handoff.base.process import find
 from handoff.base.record import TYPE_CHECKING
 from handoff.base.settings import PROJECT_FOLDER
 from handoff.board import gates
@@ -141,7 +139,7 @@ def _changes(app: App, state: FlowState) -> str:
 
 def _commands(app: App, state: FlowState) -> str:
     lines = [
-        f"`{_typed(app, state, suite)}`{f' in `{suite.folder}`' if suite.folder else ''} ({suite.framework})"
+        f"`{_typed(state, suite)}`{f' in `{suite.folder}`' if suite.folder else ''} ({suite.framework})"
         for suite in state.suites
     ]
     return (
@@ -149,14 +147,14 @@ def _commands(app: App, state: FlowState) -> str:
     )
 
 
-def _typed(app: App, state: FlowState, suite: Suite) -> str:
-    """A suite's command as it can be typed here: with a Python that is there, and with the folders unittest does not find itself."""
+def _typed(state: FlowState, suite: Suite) -> str:
+    """A suite's command as it can be typed here: with the folders unittest does not find itself."""
     command = plain_command(suite.command)
     if suite.framework == "unittest":
         top = os.path.join(state.flow_checkout.tree, suite.folder)
         apart = [name for name in ("tests", "test") if _is_bare(os.path.join(top, name))]
         command = " && ".join(f"{command} discover -s {name}" for name in apart) or command
-    return command if find("python", path=app.settings.path) else re.sub(r"(^|&& )python ", r"\1python3 ", command)
+    return command
 
 
 def _is_bare(folder: str) -> bool:

@@ -209,7 +209,8 @@ def sessions_of(app: App, events: list[Event]) -> list[SessionReport]:
         began = session.started_at if session is not None else mine[0].at
         over = [event.at for event in mine if event.kind in _ENDS]
         gone = session.ended_at if session is not None else None
-        last = min(over) if over else gone if gone is not None else mine[-1].at
+        holds = session is not None and gone is None and session.task in {event.task for event in mine}
+        last = min(over) if over else app.clock.now() if holds else mine[-1].at if gone is None else gone
         ending = session.ending if session is not None else ""
         agent = session.agent if session is not None and session.agent else "a person"
         found.append(SessionReport(agent, began, max(0.0, last - began), ending or "at work", name))

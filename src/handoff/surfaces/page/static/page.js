@@ -7,7 +7,8 @@ import "./keys.js";
 const body = document.body;
 const csrf = document.querySelector("meta[name=csrf]").content;
 const live = document.getElementById("live");
-const SILENT = 25000; // two beats and a half
+const SILENT = 25000; // two beats and a half: for connections that end without a word
+const AGAIN = 3000;
 let at = body.dataset.at;
 let source = null;
 let heard = Date.now();
@@ -117,14 +118,27 @@ function say(words, off) {
   live.querySelector(".said").textContent = words;
 }
 
+const lives = () => !live.classList.contains("off");
+
+function alive() {
+  heard = Date.now();
+  say("live", false);
+}
+
+function lost(since) {
+  if (lives()) say(`not live since ${two(since.getHours())}:${two(since.getMinutes())}`, true);
+}
+
 function follow() {
   if (!body.dataset.of || document.hidden || source) return;
   source = new EventSource(`/events?of=${body.dataset.of}&since=${encodeURIComponent(at)}`);
-  const alive = () => {
-    heard = Date.now();
-    say("live", false);
-  };
   source.addEventListener("open", alive);
+  source.addEventListener("error", () => {
+    lost(new Date());
+    if (source?.readyState !== EventSource.CLOSED) return; // the browser tries again by itself
+    rest();
+    setTimeout(follow, AGAIN);
+  });
   source.addEventListener("beat", alive);
   source.addEventListener("message", (event) => {
     alive();
@@ -139,6 +153,7 @@ function follow() {
   source.addEventListener("trouble", (event) => {
     const words = JSON.parse(event.data);
     if (words) say(`not live: ${words}`, true);
+    else alive();
   });
   source.addEventListener("reload", () => {
     rest();
@@ -178,6 +193,13 @@ function rest() {
 
 document.addEventListener("visibilitychange", () => (document.hidden ? rest() : follow()));
 window.addEventListener("pagehide", rest);
+window.addEventListener("pageshow", follow);
+for (const change of ["offline", "online"]) {
+  window.addEventListener(change, () => {
+    rest(); // a page of this machine is there without any network: whether it is, the next connection says
+    follow();
+  });
+}
 
 // --- clocks --------------------------------------------------------------------------------------------------------
 
@@ -208,12 +230,8 @@ function tick() {
 }
 
 setInterval(() => {
-  if (source && Date.now() - heard > SILENT) {
-    const since = new Date(heard);
-    say(`not live since ${two(since.getHours())}:${two(since.getMinutes())}`, true);
-    return; // clocks stop: what they count may be over
-  }
-  if (!document.hidden) tick();
+  if (source && Date.now() - heard > SILENT) lost(new Date(heard));
+  if (!document.hidden && lives()) tick(); // else clocks stop: what they count may be over
 }, 1000);
 
 // --- forms and commands --------------------------------------------------------------------------------------------

@@ -114,6 +114,20 @@ def test_a_batch_is_told_from_its_first_moment_to_its_last_and_feeds_the_score(c
     assert "python" in cli("agent", "score").out
 
 
+def test_sessions_that_still_work_count_until_now(cli, tmp_path):
+    cli("dump", "--open-batch", manifest(tmp_path / "m.json"))
+    for part in ("form", "api"):
+        cli("task", "claim", part, "--session", f"s-{part}")
+    found = cli("batch", "report", "login", "--json").json
+    assert found["at_once"] == 2
+    assert all(part["minutes"] > 0 for part in found["parts"])
+    assert 1 < found["speedup"] <= 2, "two at once, one a moment after the other"
+    cli("task", "block", "no key", "--session", "s-form", "--task", "form")
+    ended = [cli("batch", "report", "login", "--json").json["parts"] for _ in range(2)]
+    assert ended[0][0]["minutes"] == ended[1][0]["minutes"], "what is over grows no longer"
+    assert ended[0][1]["minutes"] < ended[1][1]["minutes"]
+
+
 @pytest.mark.slow
 def test_what_landed_has_the_agent_in_its_trailers_and_the_record_of_its_check(cli, repo, tmp_path, scripts):
     words = scripts(login__form=[_made("form"), DONE], login__api=[_made("api"), DONE], login_join=[DONE])
