@@ -224,6 +224,9 @@ def test_what_landed_leaves_the_shared_repository_and_what_somebody_needs_or_has
     ]  # another relay's, with our numbers or not
     for ref in other:
         hosts.git("-C", hosts.remote, "update-ref", ref, tip)
+    begun = hosts.refs()[f"refs/heads/handoff/alone-{alone.key}"]
+    other.append(f"refs/handoff/base/{begun}")  # where a task of the other relay begins, on no branch of people
+    hosts.git("-C", hosts.remote, "update-ref", other[-1], begun)
     asked = {
         "project": "shop",
         "remote": publish.remote_of(second.app, "shop"),

@@ -52,13 +52,14 @@ def retire(
             over |= left.all
         else:
             unsure.append((task, left))
-    merged = remote.history(mirror) if any(left.branch for _, left in unsure) else set()
+    bases, strange = _old_bases(app, project, refs, now)
+    merged = remote.history(mirror) if strange or any(left.branch for _, left in unsure) else set()
     for task, left in unsure:
         if left.branch and set(left.branch.values()) <= merged:
             over |= left.all
         elif task is not None and (task.ended_at or now) < now - days * _DAY:
             over |= left.all if task.state == states.CANCELLED else left.work
-    over |= _old_bases(app, project, refs, now)
+    over |= bases | {ref: tip for ref, tip in strange.items() if tip in merged}
     return remote.delete(mirror, over) if over else []
 
 
@@ -86,14 +87,21 @@ def _is_over(app: App, task: Task, before: float) -> bool:
     return not tasks.is_needed(app.database, key=task.key)
 
 
-def _old_bases(app: App, project: str, refs: dict[str, str], now: float) -> dict[str, str]:
-    """Commits that no task begins at which lives or is young: whoever writes a task down pushes its base again by then."""
+def _old_bases(app: App, project: str, refs: dict[str, str], now: float) -> tuple[dict[str, str], dict[str, str]]:
+    """Commits that tasks of ours began at and none that lives or is young: whoever writes a task down pushes its base again by then.
+
+    And those that no task of ours names.
+    """
     bases = {ref: tip for ref, tip in refs.items() if ref.startswith(BASES)}
     if not bases:
-        return {}
-    needed = {
-        str(task.baseline_facts.get("head", ""))
-        for task in tasks.listing(app.database, project=project, include_ended=True, limit=_ALL)
-        if not task.ended or task.created_at > now - _BASE_DAYS * _DAY
-    }
-    return {ref: tip for ref, tip in bases.items() if ref.removeprefix(BASES) not in needed}
+        return {}, {}
+    needed: dict[str, bool] = {}
+    for task in tasks.listing(app.database, project=project, include_ended=True, limit=_ALL):
+        head = str(task.baseline_facts.get("head", ""))
+        young = not task.ended or task.created_at > now - _BASE_DAYS * _DAY
+        needed[head] = young or needed.get(head, False)
+    named = {ref: ref.removeprefix(BASES) for ref in bases}
+    return (
+        {ref: tip for ref, tip in bases.items() if needed.get(named[ref]) is False},
+        {ref: tip for ref, tip in bases.items() if named[ref] not in needed},
+    )
