@@ -56,14 +56,15 @@ class Remote(Record):
 
     def _fetch(self, mirror: str, *words: str) -> None:
         """Tags are nobody's work: asked for, every one of them would be told each time."""
-        if not os.path.isfile(os.path.join(mirror, "HEAD")):
-            self._make_mirror(mirror)
+        self._make_mirror(mirror)
         options = [word for word in words if word.startswith("--")]
         specs = [word for word in words if not word.startswith("--")]
         self._talk("fetch", "-q", "--no-auto-gc", "--no-tags", *options, self.address, *specs, folder=mirror)
 
     def _make_mirror(self, mirror: str) -> None:
-        """Whole at once: several sessions may begin in the same moment, and the first of them has made it."""
+        """Whole at once, if there is none: several sessions may begin in the same moment, and the first of them has made it."""
+        if os.path.isfile(os.path.join(mirror, "HEAD")):
+            return
         make_folder(os.path.dirname(mirror), mode=0o700)
         made = f"{mirror}.{os.urandom(6).hex()}"
         self._git().ask("init", "-q", "--bare", made)
@@ -85,6 +86,7 @@ class Remote(Record):
         """Take names away that still are what was seen there; which. In the mirror they go too, its objects stay."""
         gone: list[str] = []
         names = sorted(refs)
+        self._make_mirror(mirror)  # git pushes from a repository, also where it only takes names away
         for start in range(0, len(names), _AT_ONCE):
             some = names[start : start + _AT_ONCE]
             leases = [f"--force-with-lease={name}:{refs[name]}" for name in some]

@@ -249,6 +249,16 @@ def test_what_landed_leaves_the_shared_repository_and_what_somebody_needs_or_has
     assert set(other) <= set(hosts.refs())
 
 
+def test_a_machine_that_has_fetched_nothing_takes_names_away(hosts):
+    first = hosts.host("anna")
+    name, tip = "refs/handoff/base/x", hosts.refs()["refs/heads/main"]
+    hosts.git("-C", hosts.remote, "update-ref", name, tip)
+    remote, mirror = publish.remote_of(first.app, "shop"), memory.mirror_of(first.app, "shop")
+    assert not os.path.exists(mirror)
+    assert remote.delete(mirror, {name: tip}) == [name]
+    assert name not in hosts.refs()
+
+
 def test_what_waits_on_one_machine_goes_in_one_push_and_who_is_refused_goes_alone(hosts):
     first = hosts.host("anna")
     one, two = (claim_and_push(hosts, first, name) for name in ("one", "two"))
