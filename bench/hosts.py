@@ -9,7 +9,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from typing import NamedTuple
+
+import psutil
 
 from bench import figures
 from bench.relay import OPERATIONS, PROCESSES, QUICK, Team
@@ -22,35 +25,54 @@ from handoff.engine.app import App
 Row = tuple[str, str, str]
 MAIN = [sys.executable, "-m", "handoff.surfaces.cli.main"]
 HOSTS = (1, 2, 4)
-TASKS = 8 if QUICK else 32
+TASKS = 2 if QUICK else 10
+"""For each host."""
+PATIENCE, START_SECONDS, END_SECONDS = 60.0, 60.0, 20.0
 AT_ONCE, SECONDS = 2, 2
 COUNTS = ((1, 40), (PROCESSES, 10))
 ROUNDS = 1 if QUICK else 3
+READS, READ_LINES = 50 if QUICK else 500, 100
 SETTLED_SECONDS, IDLE_SECONDS = (1.0, 3.0) if QUICK else (10.0, 20.0)
 
 
 def rows() -> list[Row]:
-    """What `python -m bench` shows."""
+    """What `python -m bench` shows. Whatever a relay does, it ends in time, and what was measured until then is told."""
     with postgres() as server:
-        found = _operations(server)
-        alone = None
+        found, alone = _operations(server), None
         for hosts in HOSTS:
-            run = _relay(server, hosts)
+            run = _relay(server, hosts, idle_seconds=0.0 if alone else IDLE_SECONDS)
             alone = alone or run
-            of_one = "" if hosts == 1 else f", {run.minute / alone.minute:.2f}x one host"
+            of_one = "" if hosts == 1 or not alone.minute else f", {run.minute / alone.minute:.2f}x one host"
             ideal = f"{hosts * AT_ONCE / SECONDS * 60:.0f} if nothing but the session took time"
-            found.append((f"{_many(hosts)}: tasks a minute", f"{run.minute:.0f}{of_one}", ideal))
+            found.append((f"{_many(hosts)}: tasks a minute", f"{run.minute:.0f}{of_one}{run.trouble}", ideal))
         shared = _relay(server, 2, shared=True)
-        found.append(("2 hosts, work pushed to a shared repository: tasks a minute", f"{shared.minute:.0f}", "-"))
-        found.append(("lines of the journal for each task", f"{alone.lines:.1f}", "-"))
-        found.append(("connections of one host, idle", f"{alone.idle}", "-"))
-        found.append((f"connections of one host, {AT_ONCE} sessions", f"{alone.connections}", "≤ 3"))
-        found.append(("transactions of an idle host a minute", f"{alone.asked:.0f}", "-"))
-        found.append(("transactions for each task", f"{alone.transactions:.1f}", "-"))
-        figures.keep(
-            lines_a_task=alone.lines, transactions_a_task=alone.transactions, idle_transactions_a_minute=alone.asked,
-            connections_idle=alone.idle, connections_busy=alone.connections,
-        )  # fmt: skip
+        told = f"{shared.minute:.0f}{shared.trouble}"
+        found.append(("2 hosts, work pushed to a shared repository: tasks a minute", told, "-"))
+        found += [
+            ("connections of one host, idle", f"{alone.idle}", "-"),
+            (f"connections of one host, {AT_ONCE} sessions", f"{alone.connections}", "≤ 3"),
+            ("transactions of an idle host a minute", f"{alone.asked:.0f}", "-"),
+            ("processor time of an idle host", f"{alone.share:.1%} of a core", "-"),
+            ("processor time of the server for an idle host", f"{alone.asked_ms:.0f} ms a minute", "-"),
+            ("processor time of the server for a line of the journal that is read", f"{alone.line_us:.0f} µs", "-"),
+        ]
+        kept = {
+            "idle_transactions_a_minute": alone.asked,
+            "idle_server_ms_a_minute": alone.asked_ms,
+            "server_us_a_line": alone.line_us,
+            "connections_idle": alone.idle,
+            "connections_busy": alone.connections,
+        }
+        if not alone.trouble:  # of half a relay nothing is known for each task
+            found.append(("lines of the journal for each task", f"{alone.lines:.1f}", "-"))
+            told = f"{alone.transactions:.0f}, {alone.server_ms:.0f} ms of the server's processor time"
+            found.append(("transactions for each task", told, "-"))
+            kept |= {
+                "lines_a_task": alone.lines,
+                "transactions_a_task": alone.transactions,
+                "server_ms_a_task": alone.server_ms,
+            }
+        figures.keep(**kept)
     return found
 
 
@@ -100,7 +122,7 @@ def _operations(server) -> list[Row]:
 
 class Run(NamedTuple):
     """How one relay went: tasks a minute; lines of the journal and transactions for each task; connections before and while it ran;
-    transactions a minute of a host that waits."""
+    transactions a minute and share of a core of a host that waits; what was not done in time. `_ms`: of the server's processor time."""
 
     minute: float
     lines: float
@@ -108,51 +130,106 @@ class Run(NamedTuple):
     idle: int
     connections: int
     asked: float
+    share: float
+    asked_ms: float
+    server_ms: float
+    line_us: float
+    trouble: str
 
 
-def _relay(server, hosts: int, *, shared: bool = False) -> Run:
+def _relay(server, hosts: int, *, shared: bool = False, idle_seconds: float = 0.0) -> Run:
     """A relay of so many hosts, each with two sessions at once of an agent that sleeps."""
+    wanted = hosts * TASKS
     with tempfile.TemporaryDirectory(prefix="ho-bench-", ignore_cleanup_errors=True) as folder:
         url, checkout = server(), _checkout(folder)
         environments = [_home(folder, url, f"host{number}", shared=shared) for number in range(hosts)]
         app = App(from_environment()._replace(home=environments[0]["HANDOFF_HOME"], environment=environments[0]))
-        pauses.pause(app.database, reason="until every host is there")
-        for number in range(TASKS):
-            tasks.add(app.database, project="shop", id=f"task-{number}", brief="x", workspace=checkout, check_command="true",
-                      baseline={"host": "host0", "head": _git(checkout, "rev-parse", "HEAD").strip()})  # fmt: skip
         started = [_start(folder, environment, checkout) for environment in environments]
         try:
             for process, log in started:
                 _wait_for(process, log)
-            time.sleep(SETTLED_SECONDS)
-            before, began = _transactions(app), time.perf_counter()
-            time.sleep(IDLE_SECONDS)
-            asked = (_transactions(app) - before) / (time.perf_counter() - began) * 60.0 / hosts
+            asked, share, asked_ms = _idle(app, started[0][0], idle_seconds) if idle_seconds else (0.0, 0.0, 0.0)
             idle = limit = _connections(app)
-            before, began, looks = _transactions(app), time.perf_counter(), 0
+            pauses.pause(app.database, reason="until all tasks are there")
+            for number in range(wanted):
+                tasks.add(app.database, project="shop", id=f"task-{number}", brief="x", workspace=checkout, check_command="true",
+                          baseline={"host": "host0", "head": _git(checkout, "rev-parse", "HEAD").strip()})  # fmt: skip
+            before, began, spent, looks = _transactions(app), time.perf_counter(), _server_ms(app), 0
             pauses.resume(app.database)
-            while any(
-                task.state != states.DONE for task in tasks.listing(app.database, project="shop", include_ended=True)
-            ):
+            left = wanted
+            while left and time.perf_counter() - began < PATIENCE:
+                left = wanted - tasks.count(app.database, state=states.DONE)
                 limit = max(limit, _connections(app))
                 looks += 2
-                time.sleep(0.1)
-            took = time.perf_counter() - began
+                time.sleep(0.25)
+            took, spent = time.perf_counter() - began, _server_ms(app) - spent
             made = _transactions(app) - before - looks - asked / 60.0 * hosts * took
             lines = len(journal.last(app.database, limit=100_000))
+            line_us = _read_lines(app) if idle_seconds else 0.0
+            return Run(
+                minute=(wanted - left) / took * 60.0,
+                lines=lines / wanted,
+                transactions=made / wanted,
+                idle=idle,
+                connections=limit,
+                asked=asked,
+                share=share,
+                asked_ms=asked_ms,
+                server_ms=(spent - asked_ms * hosts * took / 60.0) / wanted,
+                line_us=line_us,
+                trouble=f"; {_unfinished(app, started)}" if left else "",
+            )
         finally:
-            for process, _ in started:
-                process.terminate()
-                process.wait()
+            _end(started)
             app.close()
-        return Run(
-            minute=TASKS / took * 60.0,
-            lines=lines / TASKS,
-            transactions=made / TASKS,
-            idle=idle,
-            connections=limit,
-            asked=asked,
-        )
+
+
+def _unfinished(app: App, started: list[tuple[subprocess.Popen[bytes], str]]) -> str:
+    """What stands in the way of a relay that did not end: said beside its figure, with the last words of its hosts on stderr."""
+    counted = Counter(task.state for task in tasks.listing(app.database, project="shop", include_ended=True))
+    for _, path in started:
+        with open(path, encoding="utf-8") as log:
+            print(os.path.basename(path), *log.read().splitlines()[-5:], sep="\n  ", file=sys.stderr)
+    return f"after {PATIENCE:.0f} s: {', '.join(f'{number} {state}' for state, number in sorted(counted.items()))}"
+
+
+def _end(started: list[tuple[subprocess.Popen[bytes], str]]) -> None:
+    for process, _ in started:
+        process.terminate()
+    for process, _ in started:
+        try:
+            process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _idle(app: App, process: subprocess.Popen[bytes], seconds: float) -> tuple[float, float, float]:
+    """What a host that waits asks a minute, its share of a core, and what the server spends on it a minute."""
+    time.sleep(SETTLED_SECONDS)
+    host = psutil.Process(process.pid)
+    before, spent, began, served = _transactions(app), sum(host.cpu_times()[:2]), time.perf_counter(), _server_ms(app)
+    time.sleep(seconds)
+    took, served = time.perf_counter() - began, _server_ms(app) - served
+    asked = (_transactions(app) - before - 2) / took * 60.0
+    return asked, (sum(host.cpu_times()[:2]) - spent) / took, served / took * 60.0
+
+
+def _read_lines(app: App) -> float:
+    """What the server spends on a line that somebody follows the journal for, a few lines at a time as with many hosts."""
+    spent, found = _server_ms(app), 0
+    for _ in range(READS):
+        found += len(journal.since(app.database, seq=0, limit=READ_LINES))
+    return (_server_ms(app) - spent) * 1000.0 / max(1, found)
+
+
+def _server_ms(app: App) -> float:
+    """Processor time of the whole server until now: of its backends, the ended ones too, and of what it does in the background."""
+    with app.database.transaction(write=False) as transaction:
+        backend = psutil.Process(transaction.driver.info.backend_pid)
+    server = backend.parent() or backend
+    living = sum(sum(one.cpu_times()[:2]) for one in server.children())
+    return (living + sum(server.cpu_times()[:4])) * 1000.0
 
 
 def _connections(app: App) -> int:
@@ -205,10 +282,11 @@ def _start(folder: str, environment: dict[str, str], checkout: str):
 
 
 def _wait_for(process: subprocess.Popen[bytes], path: str) -> None:
-    while True:
+    deadline, said = time.monotonic() + START_SECONDS, ""
+    while time.monotonic() < deadline and process.poll() is None:
         with open(path, encoding="utf-8") as log:
             said = log.read()
         if " works with " in said:
             return
-        assert process.poll() is None, said
         time.sleep(0.05)
+    raise SystemExit(f"A host did not begin within {START_SECONDS:.0f} s: {said}")

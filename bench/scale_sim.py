@@ -5,13 +5,14 @@ seconds by ten seconds with seeded chance:
 
 * Tasks arrive as a Poisson stream whose rate follows the hours of a day (twice the mean at noon, none at midnight). A session lasts 10
   minutes at the median (lognormal, sigma 0.8), so a million a day are 19,000 at once at noon: a host has 20 places.
-* A task costs its transactions, as counted over a whole relay with its durable engine: so many writes, each as dear as a claim with 8
-  processes, and the rest as dear as a look for work. Claims do not wait for each other: there is no lock for all.
-* A host that waits asks as often as an idle one was counted to. A busy one reads the rows of its sessions once a second, renews their leases
-  once a minute in one statement, and its own lease every 5 seconds.
+* The server's processor time is what it was counted to spend on a task's whole life with its durable engine and on a host that waits; a busy
+  host asks as often as one that waits, and reads the rows of its sessions once a second. A server of 8 cores is assumed, as for git. Every host
+  reads every line of the journal, to tell its person: that time is measured too.
+* Writes wait for the disk: a task's, each as dear as a claim with 8 processes, the leases of sessions once a minute in one statement a host,
+  a host's own every 5 seconds. Claims do not wait for each other: there is no lock for all.
 * Connections are those of a host with sessions. Above 500 they stand at a PgBouncer in transaction mode, which takes 10,000.
-* With a shared repository each running session is pushed once a minute, and twice at its end. A git server of 8 cores takes 100 pushes a
-  second: an assumption, not measured here. So are 300 bytes for a line of the journal with its index.
+* With a shared repository a host pushes once a minute what runs there, in one push for each of two projects, and each session twice at its
+  end. A git server of 8 cores takes 100 pushes a second: an assumption, not measured here. So are 300 bytes for a line of the journal.
 """
 
 from __future__ import annotations
@@ -35,9 +36,10 @@ MEDIAN_SECONDS, SIGMA = 600.0, 0.8
 LIFE_WRITES = 12
 """Written down, claimed, its session known, done; the durable run of it: asked for, taken, three steps, its end; its folder and its lines."""
 LEASE_EVERY, BEAT_EVERY, PUSH_EVERY = 5.0, 60.0, 60.0
+CORES = 8
 TOGETHER = 8
 DIRECT, POOLED = 500, 10_000
-PUSHES = 100.0
+PUSHES, PROJECTS = 100.0, 2
 LINE_BYTES = 300
 
 
@@ -45,24 +47,27 @@ class Facts(NamedTuple):
     """What the model takes from measurements."""
 
     claims: float
-    looks: float
     beats: float
-    transactions: float
-    asked: float
+    task_ms: float
+    idle_ms: float
+    look_ms: float
+    line_ms: float
     lines: float
     connections: float
 
 
 def facts() -> Facts:
     """From the file; a figure that is missing ends the run with the command that makes it."""
+    idle = figures.value("idle_server_ms_a_minute")
     return Facts(
-        figures.value("claims_a_second"),
-        figures.value("looks_a_second"),
-        figures.value("heartbeats_together_a_second") / TOGETHER,
-        figures.value("transactions_a_task"),
-        figures.value("idle_transactions_a_minute") / 60.0,
-        figures.value("lines_a_task"),
-        figures.value("connections_busy"),
+        claims=figures.value("claims_a_second"),
+        beats=figures.value("heartbeats_together_a_second") / TOGETHER,
+        task_ms=figures.value("server_ms_a_task"),
+        idle_ms=idle / 60.0,
+        look_ms=idle / figures.value("idle_transactions_a_minute"),
+        line_ms=figures.value("server_us_a_line") / 1000.0,
+        lines=figures.value("lines_a_task"),
+        connections=figures.value("connections_busy"),
     )
 
 
@@ -73,9 +78,8 @@ class Peak(NamedTuple):
     waiting: int
     done: int
     places: float
-    life: float
-    signs: float
-    asking: float
+    processor: float
+    writes: float
     connections: float
     pushes: float
 
@@ -85,7 +89,7 @@ def simulate(hosts: int, wanted: int, known: Facts) -> Peak:
     chance = random.Random(SEED)
     mean = MEDIAN_SECONDS * math.exp(SIGMA**2 / 2)
     running = waiting = done = 0
-    peak = Peak(0, 0, 0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+    peak = Peak(0, 0, 0, 0.0, 0.0, 0.0, 0.0, 0.0)
     for step in range(DAY // STEP):
         rate = wanted / DAY * (1.0 - math.cos(2 * math.pi * step * STEP / DAY)) * STEP
         arrived = _poisson(chance, rate)
@@ -97,14 +101,24 @@ def simulate(hosts: int, wanted: int, known: Facts) -> Peak:
         busy = min(hosts, running)
         now = Peak(
             running, waiting, done, (running + waiting) / (hosts * PLACES),
-            tasks * (LIFE_WRITES / known.claims + max(0.0, known.transactions - LIFE_WRITES) / known.looks),
-            (hosts / LEASE_EVERY + busy / BEAT_EVERY) / known.beats + busy / known.looks,
-            hosts * known.asked / known.looks,
+            sum(_spent(known, hosts=hosts, busy=busy, tasks=tasks).values()) / CORES,
+            tasks * LIFE_WRITES / known.claims + (hosts / LEASE_EVERY + busy / BEAT_EVERY) / known.beats,
             hosts * known.connections / (DIRECT if hosts * known.connections <= DIRECT else POOLED),
-            (running / PUSH_EVERY + 2 * ended / STEP) / PUSHES,
+            (min(running, hosts * PROJECTS) / PUSH_EVERY + 2 * ended / STEP) / PUSHES,
         )  # fmt: skip
         peak = Peak(*(max(old, new) for old, new in zip(peak, now, strict=True)))
     return peak._replace(done=done)
+
+
+def _spent(known: Facts, *, hosts: int, busy: int, tasks: float) -> dict[str, float]:
+    """Cores of the server that are busy, by what with."""
+    found = {
+        "the life of tasks": tasks * known.task_ms,
+        "hosts that ask": hosts * known.idle_ms,
+        "hosts that watch their sessions": busy * known.look_ms,
+        "hosts that read the journal": hosts * tasks * known.lines * known.line_ms,
+    }
+    return {name: spent / 1000.0 for name, spent in found.items()}
 
 
 def _poisson(chance: random.Random, mean: float) -> int:
@@ -122,9 +136,8 @@ def _poisson(chance: random.Random, mean: float) -> int:
 
 WORDS = {
     "places": "places: more of them on each host, or more hosts",
-    "life": "the life of tasks: a server with more cores, then one database for each group of projects",
-    "signs": "signs of life: longer leases, fewer supervisors with more places each",
-    "asking": "asking for work: let idle hosts look less often",
+    "processor": "the server's processor: more cores, then one database for each group of projects",
+    "writes": "writes: a quicker disk, then one database for each group of projects",
     "connections": "connections: a second PgBouncer, or fewer hosts with more places",
     "pushes": "pushes: a larger publish_seconds, or a git server for each group of projects",
 }
@@ -136,8 +149,8 @@ def rows() -> list[Row]:
     told = figures.known()["claims_a_second"]
     found: list[Row] = [
         (
-            "what Postgres does a second",
-            f"{known.claims:.0f} claims, {known.looks:.0f} looks; {known.transactions:.0f} transactions a task",
+            "what Postgres does",
+            f"{known.claims:.0f} claims; of its processor {known.task_ms:.0f} ms a task, {known.idle_ms * 60:.0f} ms a minute for a host that waits",
             f"measured {told['measured']} at load {told['load']}; seed {SEED}",
         ),
     ]
@@ -175,8 +188,10 @@ def _next(known: Facts) -> list[Row]:
 
 def _sizes(known: Facts) -> list[Row]:
     peak = simulate(max(HOSTS), TASKS, known)
+    noon = _spent(known, hosts=max(HOSTS), busy=max(HOSTS), tasks=2 * TASKS / DAY)
     growth = TASKS * known.lines * LINE_BYTES / 1e9
     return [
         ("1,000 hosts: busiest moment", f"{peak.running:,} sessions, {peak.waiting:,} tasks waiting", f"{peak.done:,} done in the day"),
+        ("1,000 hosts: cores of the server at noon", ", ".join(f"{name} {cores:.2f}" for name, cores in noon.items()), f"of {CORES}"),
         ("1,000 hosts: journal a day", f"{TASKS * known.lines / 1e6:.1f} million lines, {growth:.1f} GB", "handoff prune"),
     ]  # fmt: skip

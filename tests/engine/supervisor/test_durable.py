@@ -9,10 +9,11 @@ import sys
 import threading
 
 import pytest
+import sqlalchemy as sa
 
 from handoff.base.clock import SystemClock
 from handoff.base.errors import UserError
-from handoff.engine.supervisor import durable
+from handoff.engine.supervisor import durable, durable_tables
 from sandbox import WARM_HEAVY
 from source import ROOT, read
 from warm import Call
@@ -177,9 +178,21 @@ def test_a_fresh_engine_has_nothing_to_do_and_the_journal_its_library_allows(eng
     if spot.kind == "sqlite":
         from handoff.store.sqlite import has_fixed_wal, library
 
-        with engine._engine.plain.connect() as connection:
+        with engine._tables.plain.connect() as connection:
             journal = connection.exec_driver_sql("PRAGMA journal_mode").scalar()
         assert journal == ("wal" if has_fixed_wal(library.sqlite_version_info) else "delete")
+
+
+def test_an_engine_without_work_asks_its_database_for_nothing(engine, spot):
+    asked = []
+    sa.event.listen(engine._tables.plain, "before_cursor_execute", lambda *words: asked.append(words[2]))
+    for thread in [one for one in threading.enumerate() if one.name.startswith("queue-worker-")]:
+        thread.join(10)  # it may be in the middle of its first question
+    asked.clear()
+    SystemClock().sleep(1.3)  # each of its threads asks every second
+    assert asked == []
+    assert engine.nudge() == 0
+    assert asked != []
 
 
 PRIVATE = [
@@ -296,7 +309,7 @@ def test_a_launch_killed_while_it_makes_its_tables_leaves_nothing_half(tmp_path,
 
 
 def test_an_old_sqlite_is_given_the_clock_the_engine_asks_for(tmp_path):
-    engine = durable._Engine(f"sqlite:///{tmp_path}/plain.db")
+    engine = durable_tables.DurableTables(f"sqlite:///{tmp_path}/plain.db")
     with engine.plain.connect() as connection:
         found = connection.exec_driver_sql("SELECT unixepoch('subsec') * 1000").scalar()
     engine.close()

@@ -9,28 +9,24 @@ from __future__ import annotations
 import inspect
 import logging
 import os
-import select
-import threading
 import uuid
-from contextlib import contextmanager
 from importlib.metadata import version
 
 from handoff.base import files
-from handoff.base.clock import SystemClock
 from handoff.base.errors import MissingPackage, UserError
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.store import sqlite
 
 try:
     import dbos
     import sqlalchemy as sa
     from dbos import _core, _dbos, _sys_db  # noqa: F401 - private names are looked up in them, see PRIVATE
-    from sqlalchemy import pool
+
+    from handoff.engine.supervisor.durable_tables import DurableTables
 except ImportError as missing:
     raise MissingPackage("The supervisor's engine, the package 'dbos', is not installed.") from missing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     from handoff.store.database import Transaction
@@ -40,12 +36,6 @@ PROTOCOL = "wf1"
 APPLICATION = "handoff"
 Away = sa.exc.DBAPIError
 """What every verb here may raise while the database is away."""
-POLL_SECONDS = {"sqlite": 1.0, "postgres": 5.0}
-"""Who enqueues also nudges: a poll finds what somebody left who died in between. A server hears it from every host."""
-_SQLITE = "sqlite:///"
-_WITH_SUBSEC = (3, 42, 0)
-_TURN_SECONDS = 3600.0
-_AWAY_PAUSE = 0.5
 _AT_ONCE = 1000
 _RECOVERIES = 1_000_000  # a restart is no fault of the phase
 _LIVE = ("PENDING", "ENQUEUED", "DELAYED")
@@ -107,11 +97,11 @@ class Durable:
         self.executor = executor
         self.queue = queue
         self._lock = lock
-        self._engine = _Engine(url)
+        self._tables = DurableTables(url)
         _log_to(log)
         config: dbos.DBOSConfig = {
             "name": APPLICATION,
-            "system_database_engine": self._engine.plain,
+            "system_database_engine": self._tables.plain,
             "executor_id": executor,
             "application_version": PROTOCOL,
             "serializer": dbos.DBOSPortableJSONSerializer(),
@@ -132,13 +122,12 @@ class Durable:
         """Create or migrate the engine's tables, one process at a time, and begin to take work."""
         refuse_changed()
         dbos.DBOS.listen_queues([self.queue])
-        with files.locked(self._lock, what="the engine's tables", patience=120.0), self._engine.whole_schema():
+        with files.locked(self._lock, what="the engine's tables", patience=120.0), self._tables.whole_schema():
             self._start()
-        self._phases = dbos.DBOS.register_queue(
-            self.queue, polling_interval_sec=POLL_SECONDS[self._engine.kind], on_conflict="always_update"
-        )
+        self._phases = dbos.DBOS.register_queue(self.queue, on_conflict="always_update")
+        self._end_polling()
         self._client = dbos.DBOSClient(
-            system_database_engine=self._engine.plain,
+            system_database_engine=self._tables.plain,
             serializer=dbos.DBOSPortableJSONSerializer(),
             application_name=APPLICATION,
             lazy=True,
@@ -154,6 +143,15 @@ class Durable:
                 "Their owner makes them: handoff database migrate",
             ) from error
 
+    def _end_polling(self) -> None:
+        """Its queues, delays, deadlines and schedules are asked for every second, by every host, and none is used here.
+
+        Who enqueues or recovers nudges, and the supervisor now and then. A dbos that has no such events goes on asking.
+        """
+        deadlines = getattr(self._dbos, "_workflow_timeout_stop_event", None)
+        for event in (*getattr(self._dbos, "background_thread_stop_events", ()), *([deadlines] if deadlines else ())):
+            event.set()
+
     def enqueue(self, transaction: Transaction, *, name: str, id: str, values: tuple[Any, ...]) -> None:
         """Ask for a run of `name` in our own transaction: both are there after the commit, or neither. A repeat is harmless."""
         assert self._client is not None, "launch comes first"  # noqa: S101 - our own misuse
@@ -163,7 +161,7 @@ class Durable:
             "workflow_id": id,
             "app_version": PROTOCOL,
         }
-        with self._engine.joined(transaction) as connection:
+        with self._tables.joined(transaction) as connection:
             self._client.enqueue_in_transaction(connection, options, *values)
 
     def nudge(self) -> int:
@@ -219,7 +217,7 @@ class Durable:
         if self._client is not None:
             self._client.destroy()
         dbos.DBOS.destroy(destroy_registry=True)
-        self._engine.close()
+        self._tables.close()
 
 
 def migrate(url: str) -> None:
@@ -230,158 +228,6 @@ def migrate(url: str) -> None:
 def step(name: str, function: Callable[[], Any]) -> Any:
     """One step of a run: done once it is recorded, done again if the process died before."""
     return dbos.DBOS.run_step({"name": name}, function)
-
-
-class _Engine:
-    """Our SQLAlchemy engine for the durable tables, and the way to write them inside a transaction of ours."""
-
-    def __init__(self, url: str) -> None:
-        self._migrating = False
-        if url.startswith(_SQLITE):
-            library: Any = sqlite.library  # type: ignore[attr-defined,unused-ignore]
-            self.kind = "sqlite"
-            self.plain = sa.create_engine(url, module=library)
-            sa.event.listen(self.plain, "connect", _prepare_sqlite(library))
-            sa.event.listen(self.plain, "begin", self._begin)
-            sa.event.listen(self.plain, "handle_error", _as_busy)
-            self._ours = sa.create_engine(
-                _SQLITE, module=library, poolclass=pool.NullPool, creator=self._present, skip_autocommit_rollback=False
-            )
-        else:
-            self.kind = "postgres"
-            place = sa.make_url(url).set(drivername="postgresql+psycopg")
-            self.plain = sa.create_engine(
-                place,
-                pool_size=1,  # each of its statements is short: runs take turns
-                max_overflow=1,  # while it makes its tables it holds a lock on one and works on another
-                pool_timeout=_TURN_SECONDS,
-                connect_args={
-                    "application_name": "handoff-supervisor",
-                    "connect_timeout": 10,
-                    "prepare_threshold": None,
-                },
-            )
-            sa.event.listen(self.plain, "do_connect", _connect_patiently)
-            sa.event.listen(self.plain, "checkout", _refuse_ended)
-            self._ours = sa.create_engine(
-                "postgresql+psycopg://", poolclass=pool.NullPool, creator=self._present, use_native_hstore=False
-            )
-        self._joined: _Joined | None = None
-
-    def _begin(self, connection: sa.Connection) -> None:
-        if self._migrating:  # Python opens a transaction for rows only: a killed launch would leave half a schema
-            connection.exec_driver_sql("BEGIN IMMEDIATE")
-
-    @contextmanager
-    def whole_schema(self) -> Iterator[None]:
-        """While tables are made or changed: all of it or nothing."""
-        self._migrating = self.kind == "sqlite"
-        try:
-            yield
-        finally:
-            self._migrating = False
-            if isinstance(self.plain.pool, pool.QueuePool):
-                self.plain.pool._max_overflow = 0  # noqa: SLF001 - there is no other way to change a pool that is in use
-
-    @contextmanager
-    def joined(self, transaction: Transaction) -> Iterator[sa.Connection]:
-        """A connection that writes into `transaction` and can neither commit nor roll it back."""
-        self._joined = _Joined(transaction.driver, self.kind)
-        try:
-            with self._ours.connect() as connection:
-                yield connection
-        finally:
-            self._joined = None
-
-    def _present(self) -> Any:
-        return self._joined
-
-    def close(self) -> None:
-        self.plain.dispose()
-
-
-def _refuse_ended(raw: Any, *_: Any) -> None:
-    """A connection that the server has ended is not lent: seen at its socket, without a question to the server."""
-    look = select.poll()
-    look.register(raw.fileno(), select.POLLIN)
-    if look.poll(0):
-        raise sa.exc.DisconnectionError
-
-
-def _connect_patiently(dialect: Any, record: Any, words: Any, options: Any) -> Any:
-    """A run waits for a server that is away, whatever the reason: the engine itself gives up when the socket is missing.
-
-    The supervisor's own thread is told at once, because it tells people.
-    """
-    del record
-    while True:
-        try:
-            return dialect.connect(*words, **options)
-        except dialect.loaded_dbapi.OperationalError:
-            if threading.current_thread() is threading.main_thread():
-                raise
-            SystemClock().sleep(_AWAY_PAUSE)
-
-
-def _as_busy(context: Any) -> Exception | None:
-    """A full disk is met as a busy file: the engine then waits and tries again, where it would give the run up."""
-    text = str(context.original_exception)
-    if "disk is full" not in text and "disk I/O" not in text:
-        return None
-    if threading.current_thread() is threading.main_thread():
-        return None
-    return sa.exc.OperationalError(context.statement, None, RuntimeError(f"database is locked: {text}"))
-
-
-class _Joined:
-    """Our store's open connection, as SQLAlchemy may use it: rows as tuples, no end of the transaction."""
-
-    def __init__(self, raw: Any, kind: str) -> None:
-        self._raw = raw
-        self._kind = kind
-
-    def cursor(self, *args: Any, **kwargs: Any) -> Any:
-        if self._kind != "sqlite":
-            return self._raw.cursor(*args, **{**kwargs, "row_factory": _as_tuples})
-        found = self._raw.cursor()
-        found.row_factory = None
-        return found
-
-    def commit(self) -> None:
-        """The store commits."""
-
-    def rollback(self) -> None:
-        """The store rolls back."""
-
-    def close(self) -> None:
-        """The store closes."""
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._raw, name)
-
-
-def _as_tuples(cursor: Any) -> Callable[[Any], tuple[Any, ...]]:
-    del cursor
-    return tuple
-
-
-def _prepare_sqlite(library: Any) -> Callable[[Any, Any], None]:
-    def prepare(raw: Any, record: Any) -> None:
-        del record
-        raw.isolation_level = "IMMEDIATE"
-        raw.execute("PRAGMA busy_timeout = 30000")
-        raw.execute("PRAGMA foreign_keys = ON")
-        # The store chose the journal when it made the file: WAL only where the library is free of the reset bug.
-        mode = raw.execute("PRAGMA journal_mode").fetchone()[0]
-        raw.execute("PRAGMA synchronous = " + ("NORMAL" if mode == "wal" else "FULL"))
-        if library.sqlite_version_info < _WITH_SUBSEC:
-            raw.create_function("unixepoch", -1, lambda *_: _seconds())
-
-    return prepare
-
-
-def _seconds() -> float:
-    return SystemClock().now()
 
 
 def _log_to(path: str) -> None:

@@ -80,11 +80,15 @@ class PhaseStarts:
         self._starts: deque[float] = deque()
         self._spent_up = ""
         self._pause = _SHORTEST_LOOK
+        self._looked = float("-inf")
+        """When a server was asked for work last and had none."""
         self.bell = threading.Event()
         """Rung by a run that has ended: its place is free."""
 
     def fill(self) -> int:
-        """Start what may start now, the most urgent first; how many."""
+        """Start what may start now, the most urgent first; how many. A server that had nothing a moment ago is not asked again."""
+        if self.app.clock.monotonic() - self._looked < self._pause and not self.bell.is_set():
+            return 0
         started = 0
         for agent in self.worker_settings.agents:
             while (most := self._may_start()) and not self._is_spent_up():
@@ -108,18 +112,22 @@ class PhaseStarts:
             self.app.database.wait_for_change(min(seconds, _TOLD_SECONDS))
             return
         clock = self.app.clock
-        deadline, looked = clock.monotonic() + seconds, clock.monotonic()
+        now = clock.monotonic()
+        deadline, look_at = now + seconds, (self._looked if now - self._looked < self._pause else now) + self._pause
         while (left := deadline - clock.monotonic()) > 0 and not leaving.is_set():
-            if self.bell.wait(min(self._pause, left, _TOLD_SECONDS)):
+            if self.bell.wait(max(0.0, min(look_at - clock.monotonic(), left, _TOLD_SECONDS))):
                 self.bell.clear()
-                self._pause = _SHORTEST_LOOK
+                self._pause, self._looked = _SHORTEST_LOOK, float("-inf")
                 return
-            if clock.monotonic() - looked < self._pause:
+            if clock.monotonic() < look_at:
                 continue
-            looked = clock.monotonic()
             self._pause = min(self._pause * 2, _LONGEST_LOOK)  # `fill` makes it short again, if there was anything
-            if asking and self._may_start() and not self._spent_up and self._has_next():
-                return
+            look_at = clock.monotonic() + self._pause
+            if asking and self._may_start() and not self._spent_up:
+                if self._has_next():
+                    self._looked = float("-inf")
+                    return
+                self._looked = clock.monotonic()
 
     def _has_next(self) -> bool:
         project = self.worker_settings.project
@@ -164,6 +172,8 @@ class PhaseStarts:
             self.worker_settings.project,
         )
         if not leases.has_next(self.app.database, who=who[0], project=project, limits=limits):
+            if self.app.database.kind != SQLITE:
+                self._looked = self.app.clock.monotonic()
             return None  # most of the time: many supervisors that only look do not wait for each other
 
         @beside_others

@@ -26,6 +26,7 @@ from handoff.engine.supervisor.phase_run import PhaseStarts
 from handoff.engine.tasks import search
 from handoff.engine.tasks.splitting import live
 from handoff.engine.workspaces import publish, running
+from handoff.store.database import SQLITE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,6 +42,7 @@ _LONGEST_WAIT = 1.0
 _STOP_ROWS_SECONDS = 10.0
 _EARLY_SECONDS, _EARLY_SHARE = 0.25, 0.2
 _UNMOVED_SECONDS = 3.0
+_NEWS_SECONDS = 2.0
 _SHORTEST_WAIT = 0.02
 _AWAY_PAUSE = 1.0
 _HEARD_SECONDS = 5.0
@@ -52,10 +54,15 @@ class Pace(Record):
     lease: float = executors.LEASE_SECONDS
     reap: float = 2.0
     flows: float = 2.0
+    nudge: float = 5.0
     watchdog: float = 10.0
     stops: float = 1.0
     retention: float = 3600.0
     until: float = 1.0
+
+
+SERVER_PACE = Pace(reap=5.0, flows=5.0)
+"""A server hears it from every host: what only a crash leaves behind is looked for less often there."""
 
 
 class Supervisor:
@@ -71,12 +78,13 @@ class Supervisor:
         pace: Pace | None = None,
     ) -> None:
         self.app, self.worker_settings = app, worker_settings
-        self.pace = pace or Pace()
+        self.pace = pace or (Pace() if app.database.kind == SQLITE else SERVER_PACE)
         self.host = app.settings.host
         self.id = durable.new_executor_id(self.host, os.getpid())
         self._tell = tell or (lambda _: None)
         config = home_config(app)
         self._publish_seconds = config.number("publish_seconds")
+        self._began = app.clock.monotonic()
         self._due: dict[str, float] = {}
         self._stop_files: dict[str, dict[tuple[str, str, str], str]] = {}
         self._leaving = threading.Event()
@@ -110,6 +118,7 @@ class Supervisor:
                         self._tell("Going on.")
                         self._trouble = ""
                     if self.draining and self._is_due("busy", _LONGEST_WAIT) and not self.busy():
+                        self._tell_news()  # what the last of them has just brought
                         break
                     self._wait()
                 except (HandoffError, durable.Away) as error:
@@ -176,20 +185,24 @@ class Supervisor:
             self.adopt()
             self.engine.nudge()  # somebody may have died between a claim and its run
             self._concluded_in = True
-        for step in (self.reap, self.flows, self.watchdog, self.retention, self.until):
+        for step in (self.reap, self.flows, self.nudge, self.watchdog, self.retention, self.until):
             if self._is_due(step.__name__, getattr(self.pace, step.__name__)):
                 step()
-        for line in self._news.lines():
-            self._tell(line)
+        if self.app.database.kind == SQLITE or self._is_due("news", _NEWS_SECONDS):
+            self._tell_news()
         if not self.draining:
             self.fill()
 
+    def _tell_news(self) -> None:
+        for line in self._news.lines():
+            self._tell(line)
+
     def _is_due(self, name: str, every: float) -> bool:
-        """A little early is on time: what is due one after the other is done in one round."""
-        now = self.app.clock.monotonic()
-        if now < self._due.get(name, 0.0) - min(_EARLY_SECONDS, every * _EARLY_SHARE):
+        """Everything has one beat, and a little early is on time: what is due at different paces is done in one round."""
+        now = self.app.clock.monotonic() - self._began + min(_EARLY_SECONDS, every * _EARLY_SHARE)
+        if now < self._due.get(name, 0.0) - self._began:
             return False
-        self._due[name] = now + every
+        self._due[name] = self._began + (now // every + 1) * every
         return True
 
     def _wait(self) -> None:
@@ -260,6 +273,10 @@ class Supervisor:
             self.engine.nudge()
         self._end_leftovers()
         return taken
+
+    def nudge(self) -> None:
+        """Take what somebody left who died, or met no database, between a claim and its run."""
+        self.engine.nudge()
 
     def adopt(self) -> int:
         """Run on what our rows and folders say is under way, also where the engine's own rows did not come along."""

@@ -33,7 +33,7 @@ def _move_arguments(parser: Parser) -> None:
 
 
 def _move(ctx: Context, arguments: argparse.Namespace) -> None:
-    from handoff.engine.supervisor.database_move import migrate_database, refuse_password
+    from handoff.engine.supervisor.database import migrate_database, refuse_password
 
     refuse_password(arguments.source)
     refuse_password(arguments.target)

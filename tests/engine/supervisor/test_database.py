@@ -11,7 +11,7 @@ from handoff.base.errors import Refused, UserError
 from handoff.board.events import journal
 from handoff.board.sessions import executors, pauses
 from handoff.board.tasks import batches, tasks
-from handoff.engine.supervisor.database_move import migrate_database
+from handoff.engine.supervisor.database import migrate_database
 from handoff.store import moving
 from relay_ground import Ground
 
