@@ -38,6 +38,8 @@ LEASE_SECONDS = 20.0
 SHORTEST_LOOK, LONGEST_LOOK = 0.005, 1.0
 MOST_MS = 250
 CONNECTIONS = 3
+AT_WORK = """SELECT coalesce(wait_event_type || ' ' || wait_event, CASE state WHEN 'active' THEN 'at work' ELSE state END)
+FROM pg_stat_activity WHERE backend_type = 'client backend' AND state <> 'idle' AND pid <> pg_backend_pid()"""
 RETRY_SECONDS = 1.0
 """After this time a pooler that met no server tries again."""
 
@@ -50,6 +52,7 @@ class LightHost:
         self.report = os.path.join(folder, f"{name}.json")
         self.running: list[tuple[float, Claim]] = []
         self.claims: list[tuple[float, float]] = []
+        self.empty: list[tuple[float, float]] = []
         self.number = 0
         self.pause = SHORTEST_LOOK
         self.due = {"lease": 0.0, "beat": 0.0, "watchdog": time.monotonic() + random.uniform(5, 15)}
@@ -111,6 +114,10 @@ class LightHost:
         began = time.monotonic()
         claims = host_leases.claim(self.database, who=who, limits=limits, lease_seconds=LEASE_SECONDS)
         self.claims.append((began, time.monotonic() - began))
+        began = time.monotonic()
+        with self.database.transaction(write=False):
+            pass  # the least that anything can take at this moment, with as many processes on these cores
+        self.empty.append((began, time.monotonic() - began))
         self.running += [(time.monotonic() + self.seconds * random.uniform(0.8, 1.2), claim) for claim in claims]
         if claims:
             self.pause = SHORTEST_LOOK
@@ -129,7 +136,7 @@ class LightHost:
 
     def tell(self) -> None:
         with open(f"{self.report}.new", "w", encoding="utf-8") as file:
-            json.dump({"claims": self.claims}, file)
+            json.dump({"claims": self.claims, "empty": self.empty}, file)
         os.replace(f"{self.report}.new", self.report)
 
 
@@ -151,6 +158,8 @@ class Relay:
         )
         self.hosts: dict[int, str] = {}
         self.away: list[tuple[float, float]] = []
+        self.seen: Counter[str] = Counter()
+        self.looks = self.queued = 0
         self.names = (f"host{number:04}" for number in range(100_000))
 
     def start(self) -> None:
@@ -183,15 +192,22 @@ class Relay:
         self.server.start()
         self.away.append((began, time.monotonic() + RETRY_SECONDS))
 
-    def clients(self) -> int:
-        """Connections that hosts hold at the pooler."""
+    def look(self) -> int:
+        """Connections that hosts hold at the pooler; what they and the server's connections are at is counted."""
         import psycopg
 
         admin = self.pooler.url.replace("/postgres?", "/pgbouncer?")
         with psycopg.connect(admin, autocommit=True, prepare_threshold=None) as connection:
             shown = psycopg.ClientCursor(connection).execute("SHOW CLIENTS")
-            place = [column.name for column in shown.description or ()].index("database")
-            return sum(row[place] == "postgres" for row in shown.fetchall())
+            database, state = (
+                [column.name for column in shown.description or ()].index(name) for name in ("database", "state")
+            )
+            clients = [row[state] for row in shown.fetchall() if row[database] == "postgres"]
+        with psycopg.connect(self.server.url, autocommit=True) as connection:
+            self.seen.update(row[0] for row in connection.execute(AT_WORK).fetchall())
+        self.looks += 1
+        self.queued += clients.count("waiting")
+        return len(clients)
 
     def close(self) -> None:
         for pid in self.hosts:
@@ -238,7 +254,7 @@ def _drain(relay: Relay, count: int, kills: int, chance: random.Random, patience
         if time.monotonic() > deadline:
             print(f"Not drained: {done} of {count} done.", file=sys.stderr)
             break
-        most = max(most, relay.clients())
+        most = max(most, relay.look())
         if marks and done >= marks[0]:
             marks.pop(0)
             relay.restart()
@@ -274,25 +290,40 @@ def _verdict(relay: Relay, count: int) -> tuple[list[Row], float]:
 
 
 def _pace(relay: Relay, hosts: int, count: int, took: float, most: int) -> list[Row]:
-    claims: list[tuple[float, float]] = []
+    timed: dict[str, list[tuple[float, float]]] = {"claims": [], "empty": []}
     folder = os.path.join(relay.folder, "told")
     for name in os.listdir(folder):
         with open(os.path.join(folder, name), encoding="utf-8") as file:
-            claims += [(began, seconds) for began, seconds in json.load(file)["claims"]]
-    calm = sorted(
-        seconds
-        for began, seconds in claims
-        if not any(began < end and began + seconds > start for start, end in relay.away)
-    )
-    median, late = (calm[int(len(calm) * share)] * 1000 if calm else 0.0 for share in (0.5, 0.99))
-    figures.keep(many_hosts=hosts, many_hosts_tasks_a_second=count / took, many_hosts_claim_late_ms=late)
-    longest = max((seconds for _, seconds in claims), default=0.0)
+            for kind, some in json.load(file).items():
+                timed[kind] += [(began, seconds) for began, seconds in some]
+    (median, late), (least, least_late) = (_calm(relay, timed[kind]) for kind in ("claims", "empty"))
+    figures.keep(
+        many_hosts=hosts, many_hosts_tasks_a_second=count / took, many_hosts_claim_late_ms=late,
+        many_hosts_empty_late_ms=least_late,
+    )  # fmt: skip
+    longest = max((seconds for _, seconds in timed["claims"]), default=0.0)
+    times = f", {late / least_late:.1f} times an empty one" if least_late else ""
+    seen = ", ".join(f"{what} {number / relay.looks:.1f}" for what, number in relay.seen.most_common(5))
     return [
         ("tasks a second, from the first claim to the last end", f"{count / took:.0f}", "-"),
-        ("a claim for all free places: median, 99 of 100", f"{median:.0f} ms, {late:.0f} ms", f"≤ {MOST_MS} ms"),
+        ("a claim for all free places: median, 99 of 100", f"{median:.0f} ms, {late:.0f} ms{times}", f"≤ {MOST_MS} ms"),
+        ("an empty transaction after each claim: median, 99 of 100", f"{least:.0f} ms, {least_late:.0f} ms", "what the machine itself takes"),
+        ("connections of the server with a transaction, at the mean", seen or "none seen", "-"),
+        ("hosts that wait at the pooler for a connection, at the mean", f"{relay.queued / max(1, relay.looks):.1f}", "-"),
         ("the longest claim over a restart of the database", f"{longest:.1f} s", "-"),
         ("connections a host at the pooler, most at any moment", f"{most / hosts:.1f}", f"≤ {CONNECTIONS}, with one of the durable engine"),
     ]  # fmt: skip
+
+
+def _calm(relay: Relay, timed: list[tuple[float, float]]) -> tuple[float, float]:
+    """Median and 99 of 100 in milliseconds, of what met no restart of the database."""
+    calm = sorted(
+        seconds
+        for began, seconds in timed
+        if not any(began < end and began + seconds > start for start, end in relay.away)
+    )
+    median, late = (calm[int(len(calm) * share)] * 1000 if calm else 0.0 for share in (0.5, 0.99))
+    return median, late
 
 
 def rows() -> list[Row]:

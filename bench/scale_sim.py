@@ -4,7 +4,7 @@ What it knows of the database it reads from the file of figures that `postgres` 
 seconds by ten seconds with seeded chance:
 
 * Tasks arrive as a Poisson stream whose rate follows the hours of a day (twice the mean at noon, none at midnight). A session lasts 10
-  minutes at the median (lognormal, sigma 0.8), so a million a day are 19,000 at once at noon: a host has 20 places.
+  minutes at the median (lognormal, sigma 0.8), so a million a day are 19,000 at once at noon: a host has 24 places.
 * The server's processor time is what it was counted to spend on a task's whole life with its durable engine and on a host that waits; a busy
   host asks as often as one that waits, and reads the rows of its sessions once a second. A server of 8 cores is assumed, as for git. Every host
   reads every line of the journal, to tell its person: that time is measured too.
@@ -31,7 +31,7 @@ HOSTS = (10, 33, 100, 300, 1_000)
 FURTHER = (1_500, 2_000, 3_000, 5_000, 10_000, 30_000)
 _LARGE = 50  # where both curves agree within a percent
 TASKS = 1_000_000
-PLACES = 20
+PLACES = 24
 MEDIAN_SECONDS, SIGMA = 600.0, 0.8
 LIFE_WRITES = 12
 """Written down, claimed, its session known, done; the durable run of it: asked for, taken, three steps, its end; its folder and its lines."""

@@ -57,6 +57,16 @@ class PostgresTransaction(OpenTransaction):
     def put(self, name: str, /, **values: Any) -> None:
         self._database.run_later(name, values)
 
+    def at_once(
+        self, name: str, values: Callable[[], dict[str, Any]], /, *, scopes: Sequence[str] = ()
+    ) -> list[Row] | None:
+        """A function that leaves nothing to the board may be asked here too: what would end it would end the whole transaction."""
+        if name not in functions.WHOLE:
+            return None
+        self.transaction(scopes=scopes)
+        rows: list[Row] = self._database.call(name, values, scopes=scopes)
+        return rows
+
     @property
     def driver(self) -> Any:
         self._database.flush()
@@ -296,6 +306,22 @@ class PostgresDatabase:
     def at_once(
         self, name: str, values: Callable[[], dict[str, Any]], /, *, scopes: Sequence[str] = ()
     ) -> list[Row] | None:
+        try:
+            return self._ask(name, values, scopes)
+        except (psycopg.DataError, UnicodeEncodeError) as error:
+            raise unfit(error) from error
+        except psycopg.Error as error:
+            if error.sqlstate == functions.STEP_BY_STEP or isinstance(error, _IN_THE_WAY):
+                return None
+            raise self._explained(error) from error
+        finally:
+            self._give_back()
+
+    def call(self, name: str, values: Callable[[], dict[str, Any]], /, *, scopes: Sequence[str] = ()) -> Any:
+        """One function in the transaction that is open."""
+        return self._run(lambda: self._ask(name, values, scopes))
+
+    def _ask(self, name: str, values: Callable[[], dict[str, Any]], scopes: Sequence[str]) -> list[Row]:
         if not self._functions:
             known = functions.load(self._version)
             self._functions = {name: functions.call_words(function, locks.SCHEMA) for name, function in known.items()}
@@ -306,16 +332,8 @@ class PostgresDatabase:
             "whole": [not mode for mode in taken.values()],
             "shift": self.shift,
         }
-        try:
-            return self.connection.execute(self._functions[name], said).fetchall()
-        except (psycopg.DataError, UnicodeEncodeError) as error:
-            raise unfit(error) from error
-        except psycopg.Error as error:
-            if error.sqlstate == functions.STEP_BY_STEP or isinstance(error, _IN_THE_WAY):
-                return None
-            raise self._explained(error) from error
-        finally:
-            self._give_back()
+        rows: list[Row] = self.connection.execute(self._functions[name], said).fetchall()
+        return rows
 
     def settled(self) -> int:
         """Writers side by side end in any order: behind the first line one of them may still write, nothing is settled."""

@@ -11,6 +11,7 @@ from handoff.store.database import beside_others, fetch_all
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
     from handoff.board.sessions.leases import Claim, ClaimLimits
     from handoff.board.sessions.sessions import Session, SessionIdentity
@@ -61,7 +62,14 @@ def claim(
     """
     limits = limits or leases.ClaimLimits()
     first = who[0]
-    with store.transaction(scopes=leases.scopes_of(first, project=project, limits=limits)) as transaction:
+    scopes = leases.scopes_of(first, project=project, limits=limits)
+    said: dict[str, Any] = {"project": project, "lease_seconds": lease_seconds, "limits": limits}
+    if len(who) == 1 and (alone := _one_by_one(store, who, scopes=scopes, **said)) is not None:
+        return alone
+    with store.transaction(scopes=scopes) as transaction:
+        some = _one_by_one(transaction, who, scopes=(), **said)
+        if some is not None:
+            return some
         found: list[Claim] = []
         most = _most(transaction, who, project=project, limits=limits)
         one_by_one = bool(limits.project and not project)  # each may be the last of another project
@@ -72,6 +80,28 @@ def claim(
             if len(taken) < len(asked) or not one_by_one:
                 break
         return found
+
+
+def _one_by_one(
+    store: Store,
+    who: Sequence[SessionIdentity],
+    *,
+    project: str,
+    lease_seconds: float,
+    limits: ClaimLimits,
+    scopes: Sequence[str],
+) -> list[Claim] | None:
+    """On a server each claim is one journey, behind a pooler too, where the statements of one for all would be a journey each."""
+    found: list[Claim] = []
+    for one in who:
+        asked = leases.wishes_of(one, project=project, role="", limits=limits)
+        taken = leases.claim_at_once(store, who=one, asked=asked, lease_seconds=lease_seconds, scopes=scopes)
+        if taken is None:
+            return None
+        found += taken
+        if not taken:
+            break
+    return found
 
 
 def _most(transaction: Transaction, who: Sequence[SessionIdentity], *, project: str, limits: ClaimLimits) -> int:

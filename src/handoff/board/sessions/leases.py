@@ -73,12 +73,9 @@ def claim_next(
     _check_length(lease_seconds)
     scopes = scopes_of(who, project=project, limits=limits)
     asked = wishes_of(who, project=project, role=role, limits=limits)
-    rows = store.at_once(
-        "claim_at_once", lambda: {**asked, **_at_once(who), "lease_seconds": float(lease_seconds)}, scopes=scopes
-    )
-    if rows:
-        began = rows[0].pop("began")
-        return claim_of(Task(**rows[0]), who, began=began)
+    at_once = claim_at_once(store, who=who, asked=asked, lease_seconds=lease_seconds, scopes=scopes)
+    if at_once:
+        return at_once[0]
     with store.transaction(scopes=scopes) as transaction:
         row = transaction.one(
             "claim_next_task",
@@ -90,6 +87,19 @@ def claim_next(
         if row is None:
             return _held_already(transaction, who)
         return _taken(transaction, Task(**row), who=who)
+
+
+def claim_at_once(
+    store: Store, *, who: SessionIdentity, asked: dict[str, Any], lease_seconds: float, scopes: Sequence[str]
+) -> list[Claim] | None:
+    """A claim in one journey, or none where there is nothing to take; None where it must go step by step."""
+    rows = store.at_once(
+        "claim_at_once", lambda: {**asked, **_at_once(who), "lease_seconds": float(lease_seconds)}, scopes=scopes
+    )
+    if not rows:
+        return None if rows is None else []
+    began = rows[0].pop("began")
+    return [claim_of(Task(**rows[0]), who, began=began)]
 
 
 def has_next(store: Store, *, who: SessionIdentity, project: str = "", limits: ClaimLimits | None = None) -> bool:

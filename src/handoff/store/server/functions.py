@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 STEP_BY_STEP = "HA001"
 """The state in which a function leaves a verb to the board; nothing was changed."""
+WHOLE = frozenset({"claim_at_once"})
+"""Functions that never do so: they may be asked inside a transaction."""
 _HEADER = re.compile(r"^-- (takes|gives|asks): (.*)$", re.MULTILINE)
 
 
