@@ -44,9 +44,10 @@ def test_a_host_with_eight_sessions_holds_three_connections_and_an_idle_one_two(
         ground.until(look, "all are done")
         assert max(held) <= 3
         ground.until(lambda: len(set(raw.execute(COUNTED).fetchall()) - own) <= 2, "it is idle")
+        writers = raw.execute("SELECT DISTINCT xmin::text FROM handoff.event WHERE kind = 'task.claimed'").fetchall()
     claimed = [event for event in ground.events() if event.kind == "task.claimed"]
     assert len(claimed) == 8, "nobody was thought dead"
-    assert len({event.at for event in claimed}) == 1, "eight places, one transaction"
+    assert len(writers) == 1, "eight places, one transaction"
 
 
 @on_postgres
