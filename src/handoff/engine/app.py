@@ -19,11 +19,18 @@ if TYPE_CHECKING:
     from handoff.store.database import Database
 
     Tell = Callable[[str, int, int], None]
+    Once = Callable[[str, Callable[[], Any]], Any]
 
 
 def _nobody(what: str, done: int, total: int) -> None:
     """Nobody looks: in pipes, under --json and in services."""
     del what, done, total
+
+
+def _alone(name: str, work: Callable[[], Any]) -> Any:
+    """Nobody else of this process asks for it."""
+    del name
+    return work()
 
 
 _TAKEN_OUT = (
@@ -41,6 +48,8 @@ class App:
         """What a person should hear at the end of the command, whatever it was."""
         self.tell: Tell = _nobody
         """Called with what takes long, how much of it is done and how much there is; a person's terminal shows it."""
+        self.once: Once = _alone
+        """Called with a name and some work that begins now at the earliest: threads that ask for the same share it."""
         self.known: dict[str, tuple[Any, Any]] = {}
         """What was dear to find out, by name: for which facts, and what came of them. While these are the same, so is that."""
         self._git_environment: dict[str, str] | None = None
@@ -157,5 +166,5 @@ class App:
         if said and name and "--feature" not in settings.program:
             settings = settings._replace(program=f"{settings.program} --feature {name}")
         app = App(settings, self.clock)
-        app.notes, app.tell, app.known = self.notes, self.tell, self.known
+        app.notes, app.tell, app.known, app.once = self.notes, self.tell, self.known, self.once
         return app

@@ -36,6 +36,10 @@ class Inspection(Record):
 
 def look(app: App) -> int:
     """Take the guards' log in and look at every repository somebody works on; how many incidents are new."""
+    return int(app.once("incidents", lambda: _look(app)))
+
+
+def _look(app: App) -> int:
     told = take_guard_logs(app)
     for watched in repositories.watched_repositories(app):
         try:
@@ -74,7 +78,7 @@ def _accept(app: App, watched: WatchedRepository) -> None:
         before = incidents.get_watched(transaction, place=watched.place)
         open_ones = incidents.of_place(transaction, place=watched.place)
     if before.version and (before.facts.get("busy") or open_ones):
-        now = _with_snapshot(app, watched, before)
+        now = _with_snapshot(app, watched, repositories.facts(app, watched, before.facts))
         fixed = [one.id for one in open_ones if repositories.is_fixed(watched, one.fixed, now)]
         _remember(app, watched, before, Inspection(now, [], fixed))
 
@@ -95,9 +99,8 @@ def _look_at(app: App, watched: WatchedRepository) -> int:
     now = repositories.facts(app, watched, before.facts)
     if {**now, "snapshot": ""} == {**before.facts, "snapshot": ""}:
         return 0
-    seen = _compared(app, watched, before.facts, now, open_ones)
-    now = _with_snapshot(app, watched, before)
-    return _remember(app, watched, before, seen._replace(now=now))
+    now = _with_snapshot(app, watched, now)
+    return _remember(app, watched, before, _compared(app, watched, before.facts, now, open_ones))
 
 
 def _compared(
@@ -121,9 +124,8 @@ def _compared(
     return Inspection(now, [one for one in findings if (one.kind, one.subject) not in resolved], fixed)
 
 
-def _with_snapshot(app: App, watched: WatchedRepository, before: Watched) -> dict[str, Any]:
-    """The facts, and a snapshot that holds exactly these: what goes wrong next can be brought back from it."""
-    now = repositories.facts(app, watched, before.facts)
+def _with_snapshot(app: App, watched: WatchedRepository, now: dict[str, Any]) -> dict[str, Any]:
+    """The facts as they are after a snapshot that holds exactly these: what goes wrong next can be brought back from it."""
     for _ in range(_TRIES):
         kept = repositories.keep(app, watched)
         again = repositories.facts(app, watched, now)

@@ -84,9 +84,17 @@ def snapshot(app: App, *, snapshot_store: SnapshotStore, request: SnapshotReques
     if not os.path.isdir(place.store):  # the first: a checkout that is moved later is to find it again
         settle(app, find_project(app, workspace=place.source.top))
     ignore_files = _ignore_files(app, place.source)
-    return take(
-        store, place.source, place.workspace, request, now=app.clock.now(), ignore_files=ignore_files, told=app.tell
-    )
+
+    def taken() -> Snapshot:
+        return take(
+            store, place.source, place.workspace, request, now=app.clock.now(), ignore_files=ignore_files, told=app.tell
+        )
+
+    if request != SnapshotRequest(reason=request.reason):
+        return taken()
+    # Only to keep what is there now: one that begins after we asked holds that too, whoever takes it and why.
+    kept: Snapshot = app.once(f"{place.store}\0{place.workspace}", taken)
+    return kept
 
 
 def keep(app: App, snapshot_store: SnapshotStore, reason: str, **more: Any) -> Snapshot:

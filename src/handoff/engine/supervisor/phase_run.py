@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from handoff.base.settings import Settings
     from handoff.board.sessions.leases import Claim
     from handoff.board.tasks.tasks import Task
+    from handoff.engine.app import Once
     from handoff.engine.supervisor.durable import Durable
     from handoff.store.database import Store
 
@@ -195,7 +196,9 @@ class PhaseStarts:
         return claims or None
 
 
-def runner(settings: Settings, worker_settings: WorkerSettings, bell: threading.Event) -> Callable[..., Any]:
+def runner(
+    settings: Settings, worker_settings: WorkerSettings, bell: threading.Event, once: Once
+) -> Callable[..., Any]:
     """The durable run of one phase. It composes its own App: a database belongs to a thread."""
     versions: dict[str, str] = {}
     host = running.HostWatch()
@@ -207,6 +210,7 @@ def runner(settings: Settings, worker_settings: WorkerSettings, bell: threading.
         mine = worker_settings if words is None else worker_settings._replace(words=tuple(words))
         mine = mine if workspace is None else mine._replace(workspace=workspace)
         app = App(settings)
+        app.once = once
         try:
             run = Run(app, mine, versions, key, fence, session, agent, host)
             ended = durable.step("session", lambda: _patiently(app, run.session_step))

@@ -18,6 +18,7 @@ from handoff.engine.app import App
 from handoff.engine.fanout import stop_files as stops
 from handoff.engine.flows import conclude
 from handoff.engine.home import home_config
+from handoff.engine.safety.turns import Turns
 from handoff.engine.supervisor import durable, phase_run
 from handoff.engine.supervisor import watchdog as supervisor_watchdog
 from handoff.engine.supervisor.news import News
@@ -103,6 +104,7 @@ class Supervisor:
             lock=os.path.join(home, "locks", "engine.lock"),
             log=os.path.join(home, "logs", "engine.log"),
         )
+        app.once = Turns().once  # the looks of all its sessions, and of the watchdog
         self._starts = PhaseStarts(app, worker_settings, self.engine, limit=limit, tell=self._tell)
 
     # --- life ------------------------------------------------------------------------------------------------
@@ -159,7 +161,11 @@ class Supervisor:
         project = self.worker_settings.project
         threading.Thread(target=live.keep_watch, args=(self.app.settings, self._leaving, project), daemon=True).start()
         self.engine.register(
-            {phase_run.NAME: phase_run.runner(self.app.settings, self.worker_settings, self._starts.bell)}
+            {
+                phase_run.NAME: phase_run.runner(
+                    self.app.settings, self.worker_settings, self._starts.bell, self.app.once
+                )
+            }
         )
         self.engine.launch()
         self._due = {"watchdog": self.app.clock.monotonic() + self.pace.watchdog}
