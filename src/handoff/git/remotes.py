@@ -25,6 +25,7 @@ BRANCHES, PUBLISHED, BASES = "refs/heads/handoff/", "refs/handoff/task/", "refs/
 """What we have there: the branch of a task, its work by fence and machine, and commits that tasks begin at."""
 _HEAD = "refs/handoff/head"
 _AT_ONCE = 200
+_PLAIN_DIFF = ("--no-renames", "--no-ext-diff", "--no-textconv", "--no-color")
 _TAKEN = " +-*="
 
 
@@ -81,6 +82,35 @@ class Remote(Record):
             return set()
         self._fetch(mirror, f"+HEAD:{_HEAD}")
         return set(self._git(mirror).ask("rev-list", _HEAD).split())
+
+    def contained(self, mirror: str, branches: Mapping[str, str]) -> set[str]:
+        """The branches, still at these commits, of which all that they changed stands in that branch, as after a squash or a rebase."""
+        if not branches:
+            return set()
+        self._fetch(mirror, *(f"+{name}:{name}" for name in sorted(branches)))
+        return {name for name, tip in branches.items() if self._has_all_of(mirror, tip)}
+
+    def _has_all_of(self, mirror: str, tip: str) -> bool:
+        """Whether joining it would change nothing, or a commit there has made the very same change."""
+        git = self._git(mirror)
+        joined = git.git("merge-tree", "--write-tree", "--no-messages", _HEAD, tip)
+        if not joined.code and joined.text == git.ask("rev-parse", f"{_HEAD}^{{tree}}"):
+            return True
+        base = git.git("merge-base", _HEAD, tip)
+        if base.code:
+            return False
+        began = base.text.strip()
+        mine = git.ask_bytes("diff", *_PLAIN_DIFF, began, tip)
+        if b"\nBinary files " in mine:
+            return False  # of these a patch tells nothing
+        paths = git.ask("diff", "--name-only", "-z", "--no-renames", began, tip).split("\0")
+        named = [f":(top,literal){path}" for path in paths if path]
+        theirs = git.ask_bytes("log", "-p", "--format=commit %H", *_PLAIN_DIFF, f"{began}..{_HEAD}", "--", *named)
+        wanted, found = (
+            {line.split()[0] for line in git.git("patch-id", "--verbatim", stdin=text).text.splitlines()}
+            for text in (mine, theirs)
+        )
+        return bool(wanted) and wanted <= found
 
     def delete(self, mirror: str, refs: Mapping[str, str]) -> list[str]:
         """Take names away that still are what was seen there; which. In the mirror they go too, its objects stay."""

@@ -212,9 +212,16 @@ def left_of(hosts, task):
 def test_what_landed_leaves_the_shared_repository_and_what_somebody_needs_or_has_not_merged_stays(hosts):
     first, second = hosts.host("anna"), hosts.host("berta")
     merged, alone, live = (claim_and_push(hosts, first, name) for name in ("merged", "alone", "live"))
-    needed = claim_and_push(hosts, first, "needed")
-    for name in ("merged", "alone", "needed"):
+    squashed, needed = (claim_and_push(hosts, first, name) for name in ("squashed", "needed"))
+    for name in (
+        "merged",
+        "squashed",
+        "needed",
+    ):  # what one checkout has is in the work of each: main gets it by the first
         first.cli("task", "done", "--task", name)
+    with open(os.path.join(first.checkout, "alone.txt"), "a", encoding="utf-8") as file:
+        file.write("and more\n")
+    first.cli("task", "done", "--task", "alone")
     second.cli("dump", "--task", "next", "--next", "x", "--after", "needed", "--label", "nowhere")
     tip = hosts.refs()[f"refs/heads/handoff/merged-{merged.key}"]
     hosts.git("-C", hosts.remote, "update-ref", "refs/heads/main", tip)
@@ -237,7 +244,8 @@ def test_what_landed_leaves_the_shared_repository_and_what_somebody_needs_or_has
     gone = retire(second.app, **asked, days=30, grace=-5.0)
     assert sorted(set(before) - set(hosts.refs())) == sorted(gone)
     assert {ref for ref in gone if not ref.startswith("refs/handoff/base/")} == {
-        f"refs/heads/handoff/merged-{merged.key}", f"refs/handoff/task/merged-{merged.key}/1-anna",
+        name for task in (squashed, merged)
+        for name in (f"refs/heads/handoff/{task.id}-{task.key}", f"refs/handoff/task/{task.id}-{task.key}/1-anna")
     }  # fmt: skip
     assert all(len(left_of(hosts, task)) == 2 for task in (alone, live, needed))
     assert "refs/heads/handoff/mine" in hosts.refs()

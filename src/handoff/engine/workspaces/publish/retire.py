@@ -1,6 +1,6 @@
 """What ended tasks have left at the shared repository goes when it is needed no more: every ref there slows every push of every machine.
 
-What landed goes at once, also what a person has merged. A finished branch that nobody merged stays: it is somebody's work. What belongs to
+What landed goes at once, also what a person has merged, squashed or rebased. A finished branch that nobody merged stays: it is somebody's work. What belongs to
 no task we know may be another relay's: it goes only if it was merged.
 """
 
@@ -54,8 +54,11 @@ def retire(
             unsure.append((task, left))
     bases, strange = _old_bases(app, project, refs, now)
     merged = remote.history(mirror) if strange or any(left.branch for _, left in unsure) else set()
+    ours = {name: tip for task, left in unsure if task is not None for name, tip in left.branch.items()}
+    apart = {name: tip for name, tip in ours.items() if tip not in merged}
+    squashed = remote.contained(mirror, apart) if merged else set()
     for task, left in unsure:
-        if left.branch and set(left.branch.values()) <= merged:
+        if left.branch and all(tip in merged or name in squashed for name, tip in left.branch.items()):
             over |= left.all
         elif task is not None and (task.ended_at or now) < now - days * _DAY:
             over |= left.all if task.state == states.CANCELLED else left.work
