@@ -41,7 +41,11 @@ class Running:
 
     def told(self, task):
         events = journal.of_task(self.app.database, key=self.claims[task].task.key)
-        return [(one.kind, one.body["path"], one.body["other"]) for one in events if one.kind.startswith("conflict.")]
+        return [
+            (one.kind, one.body["path"], one.body["other"])
+            for one in events
+            if one.kind.startswith(("conflict.", "doubt."))
+        ]
 
     def hears(self, task):
         """What a session reads with the answer to any call of its own."""
@@ -50,8 +54,8 @@ class Running:
         return own.notes
 
 
-def _write(tree, text):
-    with open(os.path.join(tree, FILE), "w", encoding="utf-8") as file:
+def _write(tree, text, name=FILE):
+    with open(os.path.join(tree, name), "w", encoding="utf-8") as file:
         file.write(text)
 
 
@@ -107,6 +111,34 @@ def test_a_line_that_the_person_has_committed_meanwhile_is_told_to_the_session_t
     assert work.told("one") == [("conflict.seen", FILE, "")]
     assert "the branch your work is for has changed the same lines" in work.hears("one")[0]
     assert work.cli("log", "one").out.count("conflict.seen") == 1
+
+
+def test_what_joins_cleanly_and_may_be_wrong_is_told_to_the_sessions_while_they_run(work):
+    trees = [work.start("one"), work.start("two")]
+    watch, gone = LiveWatch(work.app), f"total() is gone from {FILE}, and new lines here use it"
+    _write(trees[0], BASE.replace("def total", "def whole"))
+    _write(trees[1], "from shop import total\n\nprint(total([1]))\n", "cart.py")
+    watch.look()
+    assert [work.told("one"), work.told("two")] == [[], []], "half-written work is wrong by chance: it must stand"
+    watch.look()
+    made = watch.merges
+    LiveWatch(work.app).look()
+    watch.look()
+    assert watch.merges == made, "nothing is looked at again while nothing changes"
+    assert work.told("one") == [("doubt.seen", "cart.py", "two")]
+    (heard,) = work.hears("two")
+    assert heard.startswith(f"cart.py: {gone}. Your work and 'one' join cleanly")
+    assert work.hears("two") == [], "it is told once"
+    assert work.cli("--json").json["needs_you"] == [], "no question for a person"
+    _write(trees[0], BASE)
+    watch.look()
+    assert "it is no longer so" in work.hears("two")[0]
+    work.repo.write(FILE, BASE.replace("def total", "def whole"))
+    work.repo.commit("Another word")
+    for _ in range(2):
+        watch.look()
+    assert work.told("two")[-1] == ("doubt.seen", "cart.py", "")
+    assert "Your work and the branch your work is for" in work.hears("two")[0]
 
 
 def test_what_a_tidy_up_took_away_of_a_clone_that_stays_as_it_is_is_made_again(work):

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 LIMIT = 1000
 CONFLICT_SEEN, CONFLICT_GONE = "conflict.seen", "conflict.gone"
 """While sessions run: git cannot join what two of them have now, and can again."""
+DOUBT_SEEN, DOUBT_GONE = "doubt.seen", "doubt.gone"
+"""The same of what joins cleanly and may be wrong all the same."""
 PATH_ASKED = "path.asked"
 """Another part needs a change in a file of this one."""
 HEARD = "session.heard"
@@ -143,14 +145,12 @@ def said_to(store: Store, *, key: int, unheard: bool = False) -> list[str]:
     """What others' work means for whoever works on a task, in words: what still holds, or what it has not heard yet."""
     found: dict[str, str] = {}
     for event in of_task(store, key=key):
-        place, text = (
-            str(event.body.get("path", "")) + str(event.body.get("other", "")),
-            str(event.body.get("text", "")),
-        )
+        place = "".join(str(event.body.get(name, "")) for name in ("path", "other", "what"))
+        text = str(event.body.get("text", ""))
         if event.kind == HEARD and unheard:
             found.clear()
-        elif event.kind in (CONFLICT_SEEN, PATH_ASKED):
-            found[place if event.kind == CONFLICT_SEEN else text] = text
-        elif event.kind == CONFLICT_GONE and found.pop(place, None) is None and unheard:
+        elif event.kind in (CONFLICT_SEEN, DOUBT_SEEN, PATH_ASKED):
+            found[text if event.kind == PATH_ASKED else place] = text
+        elif event.kind in (CONFLICT_GONE, DOUBT_GONE) and found.pop(place, None) is None and unheard:
             found[place] = text
     return [" ".join(text.split()) for text in found.values()]

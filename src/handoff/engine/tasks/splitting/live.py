@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from handoff.base.errors import HandoffError
 from handoff.base.ids import on_one_line
 from handoff.board.events import journal
-from handoff.board.events.journal import CONFLICT_GONE, CONFLICT_SEEN
+from handoff.board.events.journal import CONFLICT_GONE, CONFLICT_SEEN, DOUBT_GONE, DOUBT_SEEN
 from handoff.board.tasks import races, states, tasks
 from handoff.engine.app import App
 from handoff.engine.safety.snapshots import keep
 from handoff.engine.workspaces import task_clones
 from handoff.engine.workspaces.landing.members import member_of, target_of
+from handoff.git.landing.doubts import doubts_of
 from handoff.git.landing.merge import collisions, merge
 from handoff.git.plumbing.refs import head
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from handoff.base.settings import Settings
     from handoff.board.tasks.tasks import Task
     from handoff.engine.safety.snapshots import SnapshotStore
+    from handoff.git.landing.doubts import Doubt
     from handoff.git.landing.members import Member
 
 LEAST_SECONDS, SHARE = 5.0, 50
@@ -33,11 +35,13 @@ _MOST = 200
 
 
 class LiveConflict(NamedTuple):
-    """A file that a running task and another, or the branch (0), have changed so that git cannot join it."""
+    """A file that a running task and another, or the branch (0), have changed so that git cannot join it, or may join it wrongly."""
 
     first: int
     second: int
     path: str
+    what: str = ""
+    """What to look at in a clean join; empty where git cannot join."""
 
 
 class _AtWork(NamedTuple):
@@ -55,6 +59,7 @@ class LiveWatch:
         self.rounds: dict[LiveConflict, int] = {}
         self.told: dict[int, set[LiveConflict]] = {}
         self._verdicts: dict[tuple[str, str], frozenset[str]] = {}
+        self._doubted: dict[tuple[str, ...], tuple[Doubt, ...]] = {}
         self._tips: dict[str, str] = {}
         self.merges = 0
 
@@ -62,6 +67,7 @@ class LiveWatch:
         """One look at all that run here; what is new and stands is told to both, what is gone too. Which conflicts there are now."""
         working = self._at_work()
         found = {one for some, store, tip in working for one in self._conflicts(some, store, tip)}
+        found |= {one for some, store, tip in working for one in self._doubts(some, store, tip)}
         now = {one.member.commit for some, _, _ in working for one in some}
         self._verdicts = {pair: paths for pair, paths in self._verdicts.items() if pair[1] in now}
         running = {one.task.key: one.task for some, _, _ in working for one in some}
@@ -71,10 +77,10 @@ class LiveWatch:
         self.told = {key: told for key, told in self.told.items() if key in running}
         for one in sorted(found):
             if self.rounds[one] >= _ROUNDS and one not in self.told[one.first]:
-                self._tell(CONFLICT_SEEN, one, running)
+                self._tell(one, running, seen=True)
         for one in sorted({one for told in self.told.values() for one in told} - found):
             if one.first in running and (one.second in running or not one.second):
-                self._tell(CONFLICT_GONE, one, running)
+                self._tell(one, running, seen=False)
         return sorted(found)
 
     def _at_work(self) -> list[tuple[list[_AtWork], SnapshotStore, str]]:
@@ -121,14 +127,34 @@ class LiveWatch:
                 found += [LiveConflict(one.task.key, 0, path) for path in self._verdicts[key]]
         return found[:_MOST]
 
+    def _doubts(self, some: list[_AtWork], snapshot_store: SnapshotStore, tip: str) -> list[LiveConflict]:
+        """What all of them together join cleanly and may be wrong: looked at once for each state of their work."""
+        alone = [one for one in some if one.member.touches and races.part_of(self.app.database, one.task) is None]
+        if not tip or (len(alone) < 2 and all(one.member.base == tip for one in alone)):  # noqa: PLR2004 - one alone meets nobody
+            return []
+        members, source = [one.member for one in alone], snapshot_store.place.source.top
+        key = (source, tip, *(member.commit for member in members))
+        if key not in self._doubted:
+            self.merges += 1
+            joined = merge(snapshot_store.store, tip, members, moment=0)
+            self._doubted = {old: kept for old, kept in self._doubted.items() if old[0] != source}
+            self._doubted[key] = doubts_of(snapshot_store.store, members, joined)
+        keys = {one.member.name: one.task.key for one in alone}
+        found = []
+        for doubt in self._doubted[key]:
+            first, second = sorted(keys.get(name, 0) for name in (doubt.first, doubt.second))
+            if not doubt.note:
+                found.append(LiveConflict(first or second, second if first else 0, doubt.path, on_one_line(doubt.what)))
+        return found
+
     def _rivals(self, one: Task, other: Task) -> bool:
         """Who runs in one race does the same by design: only one of them lands."""
         mine, theirs = races.part_of(self.app.database, one), races.part_of(self.app.database, other)
         return mine is not None and theirs is not None and mine.key == theirs.key
 
-    def _tell(self, kind: str, one: LiveConflict, running: dict[int, Task]) -> None:
+    def _tell(self, one: LiveConflict, running: dict[int, Task], *, seen: bool) -> None:
         first, second = running[one.first], running.get(one.second)
-        path = on_one_line(one.path)
+        kind = _KINDS[bool(one.what)][0 if seen else 1]
         with self.app.database.transaction() as transaction:
             for task, other in ((first, second), (second, first)) if second else ((first, None),):
                 if task is not None:
@@ -136,19 +162,30 @@ class LiveWatch:
                         "path": one.path,
                         "key": other.key if other else 0,
                         "other": other.label if other else "",
+                        **({"what": one.what} if one.what else {}),
                     }
-                    text = _words(kind, path, other.label if other else "")
+                    text = _words(kind, one, other.label if other else "")
                     journal.append(transaction, kind, task=task, session=task.held_by or "", text=text, **body)
         for key in {one.first, one.second} & self.told.keys():
-            (self.told[key].add if kind == CONFLICT_SEEN else self.told[key].discard)(one)
+            (self.told[key].add if seen else self.told[key].discard)(one)
 
 
-def _words(kind: str, path: str, other: str) -> str:
-    whose = f"'{other}' has" if other else "the branch your work is for has"
+_KINDS = ((CONFLICT_SEEN, CONFLICT_GONE), (DOUBT_SEEN, DOUBT_GONE))
+
+
+def _words(kind: str, one: LiveConflict, other: str) -> str:
+    path, whose = on_one_line(one.path), f"'{other}'" if other else "the branch your work is for"
+    if kind == DOUBT_GONE:
+        return f"{path}: settled with {whose}, it is no longer so that {one.what}."
+    if kind == DOUBT_SEEN:
+        return (
+            f"{path}: {one.what}. Your work and {whose} join cleanly there and may be wrong together: see whether yours still fits"
+            " before you report."
+        )
     if kind == CONFLICT_GONE:
-        return f"{path} joins again with what {whose.removesuffix(' has')} has there."
+        return f"{path} joins again with what {whose} has there."
     return (
-        f"{path}: {whose} changed the same lines meanwhile, and git cannot join the two. Finish your work; keep to your own lines"
+        f"{path}: {whose} has changed the same lines meanwhile, and git cannot join the two. Finish your work; keep to your own lines"
         " there if you can. It is settled when your work lands."
     )
 
@@ -157,11 +194,11 @@ def _told_before(app: App, task: Task) -> set[LiveConflict]:
     """What the journal says was told about a task and is not gone."""
     found: set[LiveConflict] = set()
     for event in journal.of_task(app.database, key=task.key):
-        if event.kind in (CONFLICT_SEEN, CONFLICT_GONE):
+        if event.kind in (*_KINDS[0], *_KINDS[1]):
             other = int(event.body.get("key", 0))
             first, second = (task.key, other) if not other or task.key < other else (other, task.key)
-            one = LiveConflict(first, second, str(event.body.get("path", "")))
-            (found.add if event.kind == CONFLICT_SEEN else found.discard)(one)
+            one = LiveConflict(first, second, str(event.body.get("path", "")), str(event.body.get("what", "")))
+            (found.add if event.kind in (CONFLICT_SEEN, DOUBT_SEEN) else found.discard)(one)
     return found
 
 

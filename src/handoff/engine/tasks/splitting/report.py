@@ -35,6 +35,7 @@ _TOLD = {
     "race.won": "won",
     "conflict.seen": "conflict",
     "conflict.gone": "conflict gone",
+    "doubt.seen": "to look at",
     "session.out_of_scope": "trespass",
     "task.finished": "green",
     "task.blocked": "blocked",
@@ -50,6 +51,7 @@ _TOLD = {
 }
 
 
+_MEETS = ("conflict.", "doubt.")
 _ENDS = ("task.finished", "task.blocked", "task.expired", "task.released", "gate.opened")
 
 
@@ -237,7 +239,9 @@ def _line(event: Event) -> tuple[float, str, str, str]:
     body = event.body
     check = body.get("check") or {}
     outside = ", ".join(str(path) for path in list(body.get("outside", ()))[:5])
-    meets = f"{body['path']} with {body.get('other') or 'the branch'}" if event.kind.startswith("conflict.") else ""
+    meets = f"{body['path']} with {body.get('other') or 'the branch'}" if event.kind.startswith(_MEETS) else ""
+    if meets and body.get("what"):
+        meets += f": {body['what']}"
     words = (
         meets
         or body.get("reason")
