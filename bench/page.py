@@ -155,15 +155,14 @@ def _come_in(link: str) -> tuple[str, str, str]:
 def _ask(
     netloc: str, method: str, path: str, body: str | None, headers: dict[str, str]
 ) -> tuple[int, dict[str, str], str]:
-    connection = http.client.HTTPConnection(netloc, timeout=60)
-    connection.request(method, path, body, headers)
+    connection = http.client.HTTPConnection("127.0.0.1", urlsplit(f"//{netloc}").port, timeout=60)
+    connection.request(method, path, body, {"host": netloc, **headers})
     answer = connection.getresponse()
     return answer.status, dict(answer.getheaders()), answer.read().decode()
 
 
 async def _viewer(netloc: str, cookie: str, at: str, ages: list[float]) -> None:
-    host, _, port = netloc.partition(":")
-    reader, writer = await asyncio.open_connection(host, int(port), limit=2**22)
+    reader, writer = await asyncio.open_connection("127.0.0.1", urlsplit(f"//{netloc}").port, limit=2**22)
     asked = f"GET /events?of=now&since={at} HTTP/1.1\r\nhost: {netloc}\r\ncookie: {cookie}\r\n\r\n"
     writer.write(asked.encode())
     seen = 0.0

@@ -62,14 +62,14 @@ def draw(*, form: str = "webp") -> Iterator[tuple[str, bytes]]:
         ShopStory(app, clock, place).tell()
         listener = Listener(ListenAddress())
         server = listener.server(page_app(settings, listener, project="shop", clock=clock))
-        served = threading.Thread(target=server.run, kwargs={"sockets": [listener.socket]}, daemon=True)
+        served = threading.Thread(target=server.run, kwargs={"sockets": listener.sockets}, daemon=True)
         served.start()
         with sync_playwright() as playwright:
             words = ["--no-sandbox"] if os.geteuid() == 0 else []
             words += ["--disable-gpu", "--font-render-hinting=none", "--disable-lcd-text", "--hide-scrollbars"]
             browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=words)
             for look, options in LOOKS.items():
-                link = access.link(listener.url, access.make_link(app))
+                link = access.link(listener.url, access.make_link(app, project="shop"))
                 yield from _shots(browser, look, options, listener.url, link, form)
             browser.close()
         server.should_exit = True

@@ -39,6 +39,13 @@ class PageGround:
         self.processes: list[Any] = []
         self.url = ""
 
+    @classmethod
+    def beside(cls, other: PageGround) -> PageGround:
+        """Another page of the same home."""
+        made = cls.__new__(cls)
+        vars(made).update(vars(other), processes=[], url="")
+        return made
+
     def serve(self, *words: str) -> None:
         """`handoff page` until the end."""
         self.processes.append(self.cli.start("page", "--json", *words))
@@ -77,7 +84,7 @@ class PageGround:
         sent = {"host": place.netloc, **({"origin": self.url} if method == "POST" else {}), **headers}
         if form is not None:
             sent.setdefault("content-type", "application/x-www-form-urlencoded")
-        connection = http.client.HTTPConnection(place.hostname, place.port, timeout=PATIENCE)
+        connection = http.client.HTTPConnection("127.0.0.1", place.port, timeout=PATIENCE)  # a browser knows the name
         try:
             connection.putrequest(method, path, skip_host=True)
             body = urlencode(form or {}).encode()

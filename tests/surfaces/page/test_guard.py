@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+import socket
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -25,6 +27,14 @@ def ground(tmp_path_factory):
 
 def _csrf(text: str) -> str:
     return re.search(r'name="csrf" content="([0-9a-f]+)"', text).group(1)
+
+
+def _has_six() -> bool:
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        return False
+    return True
 
 
 def _state(ground: PageGround) -> str:
@@ -62,6 +72,35 @@ def test_a_link_opens_once_and_looking_at_it_does_not_use_it_up(ground):
     cookie = first.headers["set-cookie"]
     assert "HttpOnly" in cookie
     assert "SameSite=lax" in cookie
+
+
+def test_what_opens_one_page_opens_no_other(ground):
+    """Cookies know no ports: under one name each server of this machine sees what a browser brings for another."""
+    name = urlsplit(ground.url).hostname
+    assert re.fullmatch(r"handoff-[0-9a-f]{12}\.localhost", name)
+    cookie, link = ground.cookie(), ground.link()
+    assert "domain" not in ground.enter(link).headers["set-cookie"].lower()
+    everything = PageGround.beside(ground)
+    everything.serve("--all-projects")
+    try:
+        assert urlsplit(everything.url).hostname == name
+        theirs = f"handoff-page-{urlsplit(everything.url).port}={cookie.partition('=')[2]}"
+        assert everything.ask("GET", "/", cookie=theirs).status == 401
+        fresh = ground.link()
+        assert everything.enter(fresh).status in (403, 429)
+        assert ground.enter(fresh).status == 303, "what was tried elsewhere is not used up"
+    finally:
+        everything.close()
+
+
+def test_the_page_answers_under_both_numbers_of_the_loopback_and_by_address(ground):
+    port = urlsplit(ground.url).port
+    if _has_six():
+        socket.create_connection(("::1", port)).close()
+    by_address = ground.cli("page", "--json").json["by_address"]
+    assert by_address.startswith(f"http://127.0.0.1:{port}/enter?link=")
+    host = f"127.0.0.1:{port}"
+    assert ground.enter(by_address, host=host, origin=f"http://{host}").status == 303
 
 
 def test_guessing_links_is_slowed_down_and_a_right_one_still_opens(ground):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
@@ -170,6 +172,32 @@ def test_a_page_whose_server_went_away_says_so_at_once_and_says_when_it_is_back(
         back()
     browser.see(page, "#live:not(.off) >> text=live")
     assert [one for one in page.wrong if "net::ERR" not in one] == []
+
+
+def test_no_other_server_of_the_machine_is_brought_the_cookie(quiet, browser):
+    page = browser.visit(quiet)
+    brought = []
+
+    class Neighbour(BaseHTTPRequestHandler):
+        def do_GET(self):
+            brought.append(self.headers.get("cookie"))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *said):
+            del said
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Neighbour) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        for name in ("127.0.0.1", "localhost", "other.localhost"):
+            page.goto(f"http://{name}:{server.server_port}/")
+        server.shutdown()
+    assert set(brought) == {None}
+    page.goto(quiet.url)
+    browser.see(page, "#needs")
+    page.goto(quiet.cli("page", "--json").json["by_address"])
+    browser.see(page, "#needs")
+    assert page.url.startswith("http://127.0.0.1:")
 
 
 def test_the_keys_of_the_board_work_in_the_page_and_a_key_tells_them(quiet, browser):

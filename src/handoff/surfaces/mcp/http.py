@@ -40,7 +40,7 @@ class Endpoint:
     def run(self) -> None:
         """Wait for the first caller, then serve."""
         self._listener.wait()
-        self.server().run(sockets=[self._listener.socket])
+        self.server().run(sockets=self._listener.sockets)
 
     def server(self) -> Any:
         """What answers: the guard before the protocol."""

@@ -9,7 +9,7 @@ import os
 import secrets
 from contextlib import suppress
 from html import escape
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from handoff.base.errors import HandoffError
 from handoff.base.files import create_exclusive, make_folder, read_text, remove, write_atomic
@@ -45,13 +45,13 @@ class LinkRefused(HandoffError):
     slow = False
 
 
-def make_link(app: App, *, rights: str = STEER) -> str:
-    """The word of a link that lets its first user in, for an hour; only what it hashes to is kept."""
+def make_link(app: App, *, project: str = "", rights: str = STEER) -> str:
+    """The word of a link that lets its first user into the page of a project, or of all, for an hour; only what it hashes to is kept."""
     folder = os.path.join(app.settings.home, _FOLDER, _LINKS)
     make_folder(folder, mode=0o700)
     _forget_old(folder, app.clock)
     word = secrets.token_urlsafe(32)
-    said = json.dumps({"rights": rights, "until": app.clock.now() + LINK_SECONDS})
+    said = json.dumps({"rights": rights, "until": app.clock.now() + LINK_SECONDS, "project": project})
     write_atomic(os.path.join(folder, _hash(word)), said, mode=0o600, sync=False)
     return word
 
@@ -59,6 +59,21 @@ def make_link(app: App, *, rights: str = STEER) -> str:
 def link(url: str, word: str, *, to: str = "/") -> str:
     """The address that lets its first user in."""
     return f"{url}/enter?link={word}" + (f"&to={quote(to)}" if to != "/" else "")
+
+
+def own_name(app: App) -> str:
+    """The name of this home's pages. Cookies know no ports: under 127.0.0.1 each server of the machine sees those of all others.
+
+    Browsers lead every name under `.localhost` to this machine, and this one nobody can guess.
+    """
+    return f"handoff-{_sign(_key(app), 'name')[:12]}.localhost"
+
+
+def by_address(url: str) -> str:
+    """The same for programs and browsers that do not know the name."""
+    place = urlsplit(url)
+    known = (place.hostname or "").endswith(".localhost")
+    return place._replace(netloc=f"127.0.0.1:{place.port}").geturl() if known else url
 
 
 def redirect_file(app: App, address: str) -> str:
@@ -85,25 +100,35 @@ def _hash(word: str) -> str:
     return hashlib.sha256(word.encode("utf-8", "replace")).hexdigest()
 
 
-class Access:
-    """What links and cookies are worth on this machine. Cookies outlive the process; a new key ends them all."""
+def _sign(key: bytes, text: str) -> str:
+    return hmac.new(key, text.encode("utf-8", "replace"), hashlib.sha256).hexdigest()
 
-    def __init__(self, app: App) -> None:
-        self._home, self._clock = os.path.join(app.settings.home, _FOLDER), app.clock
-        make_folder(self._home, mode=0o700)
-        path = os.path.join(self._home, _KEY)
-        create_exclusive(path, secrets.token_hex(32) + "\n", mode=0o600)
-        self._secret = bytes.fromhex(read_text(path).strip())
+
+def _key(app: App) -> bytes:
+    """The secret of this home's pages, made at first use."""
+    folder = os.path.join(app.settings.home, _FOLDER)
+    make_folder(folder, mode=0o700)
+    path = os.path.join(folder, _KEY)
+    create_exclusive(path, secrets.token_hex(32) + "\n", mode=0o600)
+    return bytes.fromhex(read_text(path).strip())
+
+
+class Access:
+    """What links and cookies are worth for the page of a project, or of all. Cookies outlive the process; a new key ends them all."""
+
+    def __init__(self, app: App, *, project: str = "") -> None:
+        self._links, self._clock = os.path.join(app.settings.home, _FOLDER, _LINKS), app.clock
+        self._secret, self._project = _key(app), project
         self._wrong: list[float] = []
 
     def enter(self, word: str) -> str:
         """Use a link up: the value of the cookie its user gets."""
-        path = os.path.join(self._home, _LINKS, _hash(word))
+        path = os.path.join(self._links, _hash(word))
         try:
             kept = json.loads(read_text(path))
         except (HandoffError, ValueError):
             kept = {}
-        if not kept or not remove(path):  # of two at once only one takes it away
+        if kept.get("project") != self._project or not remove(path):  # of two at once only one takes it away
             raise self._refusal()
         if float(kept["until"]) < self._clock.now():
             raise LinkRefused("This link is too old.", "A new one: handoff page")
@@ -119,17 +144,18 @@ class Access:
     def cookie(self, rights: str) -> str:
         """A fresh cookie with these rights."""
         said = f"{rights}.{self._clock.now() + COOKIE_SECONDS:.0f}.{secrets.token_urlsafe(16)}"
-        return f"{said}.{self._sign(said)}"
+        return f"{said}.{self._signed(said)}"
 
     def visitor(self, cookie: str) -> Visitor | None:
         """Whose cookie it is; None for one that is not ours, or too old."""
         said, _, signature = cookie.rpartition(".")
-        if not said or not same(self._sign(said), signature):
+        if not said or not same(self._signed(said), signature):
             return None
         rights, until, _ = said.split(".")
         if float(until) < self._clock.now():
             return None
-        return Visitor(rights, self._sign(f"form {cookie}"))
+        return Visitor(rights, self._signed(f"form {cookie}"))
 
-    def _sign(self, text: str) -> str:
-        return hmac.new(self._secret, text.encode("utf-8", "replace"), hashlib.sha256).hexdigest()
+    def _signed(self, text: str) -> str:
+        """Worth something for this page alone."""
+        return _sign(self._secret, f"{self._project}\n{text}")

@@ -42,7 +42,7 @@ class PageSite:
     ) -> None:
         self.settings, self.project, self.cookie, self.secure = settings, project, cookie, secure
         self.clock = clock
-        self.access = Access(App(settings, clock))
+        self.access = Access(App(settings, clock), project=project)
         self.live = LivePage(lambda: App(settings, clock), project=project)
         self.acts = acts.Acts(settings, project=project)
 

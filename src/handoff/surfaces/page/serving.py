@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 from importlib.util import find_spec
+from urllib.parse import urlsplit
 
 from handoff.base.errors import MissingPackage, UserError
 from handoff.base.record import TYPE_CHECKING
 from handoff.engine.app import App
 from handoff.engine.sessions import endpoints
 from handoff.surfaces.http.places import ListenAddress, Listener
+from handoff.surfaces.page.access import own_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,8 +29,12 @@ class PageServer:
     def __init__(self, settings: Settings, place: ListenAddress, *, project: str) -> None:
         self._settings, self._project = settings._replace(folder=settings.here), project
         app = App(settings)
+        if place.is_here and not place.certificate:
+            place = place._replace(names=(*place.names, own_name(app)))
         self._listener = Listener(place, ports=[*endpoints.ports_before(app, kind=endpoints.PAGES), PORT])
-        self.url = self._listener.url
+        by_address = urlsplit(self._listener.url)
+        named = by_address._replace(netloc=f"{place.names[0]}:{by_address.port}") if place.names else by_address
+        self.url = named.geturl()
 
     def publish(self) -> None:
         """Let `handoff page` know that it is served here."""
@@ -41,7 +47,7 @@ class PageServer:
         from handoff.surfaces.page.app import page_app
 
         app = page_app(self._settings, self._listener, project=self._project)
-        self._listener.server(app).run(sockets=[self._listener.socket])
+        self._listener.server(app).run(sockets=self._listener.sockets)
 
     def beside(self) -> None:
         """The same in a thread of its own."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from handoff.base.record import TYPE_CHECKING
 from handoff.surfaces.cli.command import Command, flag, listening_options, project_option
 from handoff.surfaces.cli.overview import project_here
@@ -29,15 +31,19 @@ def _arguments(parser: Parser) -> None:
 
 
 def _page(ctx: Context, arguments: argparse.Namespace) -> int:
+    from handoff.engine.home import find_project
     from handoff.surfaces.http.places import ListenAddress
     from handoff.surfaces.page import serving
 
     project = "" if arguments.all_projects else project_here(ctx, arguments.project)
     said = arguments.host or arguments.port or arguments.name or arguments.certificate or arguments.key
-    there = "" if said else serving.address(ctx.app, project=project)
-    if there:
-        _tell(ctx, there, arguments)
-        return 0
+    # A folder without git is a project too for whoever works there.
+    here = [project] if project or arguments.all_projects else ["", find_project(ctx.app).name]
+    for name in here if not said else ():
+        there = serving.address(ctx.app, project=name)
+        if there:
+            _tell(ctx, there, arguments, name)
+            return 0
     serving.need()
     place = ListenAddress(
         arguments.host or "127.0.0.1", arguments.port, tuple(arguments.name), arguments.certificate, arguments.key
@@ -46,24 +52,28 @@ def _page(ctx: Context, arguments: argparse.Namespace) -> int:
     if not place.is_loopback and not place.certificate:
         ctx.out.warning("the page and its cookies travel in the clear: give --certificate and --key, or use 127.0.0.1")
     served.publish()
-    _tell(ctx, served.url, arguments)
+    _tell(ctx, served.url, arguments, project)
     ctx.out.note("Ctrl-C ends it; nothing else is stopped.")
     served.run()
     return 0
 
 
-def _tell(ctx: Context, url: str, arguments: argparse.Namespace) -> None:
+def _tell(ctx: Context, url: str, arguments: argparse.Namespace, project: str) -> None:
     from handoff.surfaces.page import access
 
     rights = access.READ if arguments.read_only else access.STEER
-    link = access.link(url, access.make_link(ctx.app, rights=rights))
-    ctx.out.data({"url": url, "link": link, "rights": rights})
+    link = access.link(url, access.make_link(ctx.app, project=project, rights=rights))
+    plain = access.by_address(link)
+    ctx.out.data({"url": url, "link": link, "by_address": plain, "rights": rights})
     ctx.out.line(f"{'To look on' if arguments.read_only else 'The page'}: {link}", "strong")
     ctx.out.note("The link opens once, within an hour, in one browser.")
+    if plain != link:
+        ctx.out.note(f"For a browser that does not find that name, as Safari: {plain}")
     if arguments.open:
         from handoff.engine.tasks.open_tab import open_uri
 
-        open_uri(ctx.app, access.redirect_file(ctx.app, link))
+        known = link if sys.platform != "darwin" else plain  # there a browser that knows no such name is the usual one
+        open_uri(ctx.app, access.redirect_file(ctx.app, known))
 
 
 COMMANDS = {"page": Command(_arguments, _page, epilog=EXAMPLES)}
