@@ -89,6 +89,33 @@ def test_sessions_go_on_while_the_database_is_away_and_their_phases_finish_after
 
 
 @pytest.mark.slow
+def test_a_session_without_a_supervisor_that_ends_while_the_database_is_away_is_told_of_once_afterwards(
+    ground, server, cli
+):
+    ground.settings()
+    ground.add("alone", {"run": f"while ! test -e {ground.folder}/go; do sleep 0.1; done"})
+    script = os.path.join(ground.scripts, "alone.toml")
+    starter = cli.start("session", "start", "alone", "--project", "demo", "--agent", "scripted", f"--with={script}")
+    ground.until(lambda: ground.started("alone") or starter.poll() is not None, "the agent works")
+    server.stop(signal.SIGQUIT)
+    try:
+        go(ground)
+        said = b""
+        while b"Waiting:" not in said:
+            line = starter.stderr.readline()
+            assert line, said
+            said += line
+        assert not ground.sessions(), "it has ended meanwhile"
+    finally:
+        server.start()
+    out, err = starter.communicate(timeout=60)
+    assert starter.returncode == 0, (out, said + err)
+    assert said.count(b"Waiting:") == 1
+    ground.reopen()
+    check_each_done_once(ground, ["alone"])
+
+
+@pytest.mark.slow
 def test_a_database_that_goes_away_during_recovery_is_waited_for(ground, server):
     names = ("one", "two", "three")
     for name in names:

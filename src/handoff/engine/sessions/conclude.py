@@ -8,7 +8,7 @@ from contextlib import suppress
 from handoff.agents import folder as folders
 from handoff.agents.contract import FAILED, GROUND, OK, AgentOutcome
 from handoff.base.clock import stamp
-from handoff.base.errors import Conflict, HandoffError, Refused
+from handoff.base.errors import Away, Conflict, HandoffError, Refused
 from handoff.base.markdown import first_sentence
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board import gates
@@ -27,11 +27,17 @@ from handoff.engine.workspaces.landing import conflict
 from handoff.git.plumbing.untrusted import close_clone, is_clone
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeVar
+
     from handoff.board.sessions.leases import Claim
     from handoff.board.tasks.tasks import Task
     from handoff.engine.app import App
     from handoff.store.database import Transaction
 
+    T = TypeVar("T")
+
+_AWAY_PAUSE = 0.5
 _NOT_REPORTED = "it ended without reporting the task done or blocked"
 
 
@@ -49,6 +55,18 @@ class ConcludedSession(Record):
         wait = f", to go on at {stamp(self.outcome.until)}" if self.outcome.until else ""
         asked = " A person is asked: see `handoff gate list`." if self.task.state == states.GATED else ""
         return f"Session {self.session}: {self.outcome.kind}{why}{wait}. Task '{self.task.label}' is {self.task.state}.{asked}"
+
+
+def patiently(app: App, function: Callable[[], T], tell: Callable[[str], None] | None = None) -> T:
+    """While the database is away or a disk is full nothing is decided: it is done when they are back, and said once meanwhile."""
+    while True:
+        try:
+            return function()
+        except Away as error:
+            if tell is not None:
+                tell(f"Waiting: {first_sentence(str(error))}")
+            tell = None
+            app.clock.sleep(_AWAY_PAUSE)
 
 
 def conclude(app: App, *, claim: Claim, outcome: AgentOutcome) -> ConcludedSession:

@@ -316,8 +316,8 @@ def watch(app: App, started: RunningSession, *, tell: Callable[[str], None]) -> 
             tell(f"Interrupted: session {started.session.name} is being ended.")
         running.stop(app, session=started.session.name, reason=reason)
         outcome = wait(app, started)
-    save(app, started.claim)
-    concluded = conclude.conclude(app, claim=started.claim, outcome=outcome)
+    conclude.patiently(app, lambda: save(app, started.claim), tell)
+    concluded = conclude.patiently(app, lambda: conclude.conclude(app, claim=started.claim, outcome=outcome), tell)
     running.forget(app, started.claim.session.id)
     return concluded
 
@@ -327,8 +327,8 @@ def wait(app: App, started: RunningSession, *, host: running.HostWatch | None = 
     look = running.SessionWatch(app, started.claim, started.session, host or running.HostWatch())
     with look.host.watching(look):
         outcome = supervise(started.session, look=look)
-    look.note_refused()
-    look.note_money()  # most clients tell their bill with their last word
+    conclude.patiently(app, look.note_refused)
+    conclude.patiently(app, look.note_money)  # most clients tell their bill with their last word
     return outcome
 
 

@@ -33,10 +33,10 @@ class News:
         if settled == self._settled < EVERY_LINE:
             return []  # nobody wrote: a server is asked no more than that
         found = []
-        events = journal.since(self._app.database, seq=self._seq, settled=settled)
+        events = journal.since(self._app.database, seq=self._seq, project=self._project, settled=settled)
         for event in events:
             self._seq = event.seq
-            if self._project in ("", event.project) and self._batch in (0, event.batch):
+            if self._batch in (0, event.batch):
                 found.append(self._words(event))
         if len(events) < journal.LIMIT:
             self._settled = settled

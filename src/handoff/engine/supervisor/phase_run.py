@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 NAME = "run_phase"
 PHASE = "work"
-_AWAY_PAUSE = 0.5
 _MINUTE = 60.0
 _AT_ONCE = 32
 _SHORTEST_LOOK, _LONGEST_LOOK = 0.005, 1.0
@@ -213,23 +212,14 @@ def runner(
         app.once = once
         try:
             run = Run(app, mine, versions, key, fence, session, agent, host)
-            ended = durable.step("session", lambda: _patiently(app, run.session_step))
-            durable.step("save", lambda: _patiently(app, run.save_step))
-            return str(durable.step("conclude", lambda: _patiently(app, lambda: run.conclude_step(ended))))
+            ended = durable.step("session", lambda: conclude.patiently(app, run.session_step))
+            durable.step("save", lambda: conclude.patiently(app, run.save_step))
+            return str(durable.step("conclude", lambda: conclude.patiently(app, lambda: run.conclude_step(ended))))
         finally:
             bell.set()
             app.close()
 
     return run_phase
-
-
-def _patiently(app: App, function: Callable[[], Any]) -> Any:
-    """While the database is away or a disk is full nothing is decided: the step is done when they are back."""
-    while True:
-        try:
-            return function()
-        except Away:
-            app.clock.sleep(_AWAY_PAUSE)
 
 
 def _not_started(error: HandoffError | OSError) -> AgentOutcome:
