@@ -13,7 +13,7 @@ import pytest
 
 from databases import Place, empty
 from handoff.board.events import journal
-from handoff.board.sessions import leases, pauses
+from handoff.board.sessions import executors, leases, pauses
 from handoff.board.sessions.sessions import SessionIdentity
 from handoff.board.tasks import batches, outcomes, tasks
 from handoff.board.tasks.batches import SubTask
@@ -206,6 +206,25 @@ def test_after_a_stop_has_returned_nothing_is_claimed(server):
         running = tasks.count(database, state="running")
     assert not late
     assert tasks.count(database, state="running") == running
+
+
+def test_a_watchdog_and_a_supervisor_that_comes_or_goes_wait_for_no_other_writer(server):
+    database, slow = server.open(), server.open()
+    for name, attempts in (("again", 3), ("used-up", 1)):
+        task = tasks.add(database, project="shop", id=name, brief="x", max_attempts=attempts)
+        leases.claim(database, key=task.key, who=SessionIdentity(f"s-{name}"), lease_seconds=60)
+    database.shift += 61
+    expired, used_up = (tasks.find(database, project="shop", id=name) for name in ("again", "used-up"))
+    host = {"host": "here", "boot": "b", "pid": 1, "process_start": "1"}
+    with slow.transaction(
+        scopes=()
+    ):  # whoever wants to be alone would wait for its end, and all others behind that one
+        assert executors.begin(database, id="here:1", **host).state == executors.ALIVE
+        assert executors.give_up(database, id="here:1")
+        assert leases.hand_back(database, task=expired, reason="silent").task.state == "ready"
+        assert leases.hand_back(database, task=expired, reason="silent") is None, "another watchdog has been here"
+    assert leases.hand_back(database, task=used_up, reason="silent").task.state == "blocked"
+    assert leases.hand_back(database, task=used_up, reason="silent") is None
 
 
 def test_a_reader_waits_for_the_slow_writer_whose_line_comes_first_and_for_nobody_else(server):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.tasks import requirements
-from handoff.store.database import fetch_all
+from handoff.store.database import beside_others, fetch_all
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,6 +30,7 @@ class Executor(Record):
     lease_left: float = 0.0
 
 
+@beside_others
 def begin(
     store: Store,
     *,
@@ -45,7 +46,7 @@ def begin(
     until: str = "",
 ) -> Executor:
     """A supervisor introduces itself, and says what its host has, which project it serves and with which batch it ends."""
-    with store.transaction() as transaction:
+    with store.transaction(scopes=()) as transaction:
         (row,) = transaction.query(
             "put_executor",
             id=id,
@@ -96,8 +97,9 @@ def end(store: Store, *, id: str) -> bool:
     return any(_move(store, id=id, seen=seen, state=RECOVERED) for seen in (DEAD, LEFT))
 
 
+@beside_others
 def _move(store: Store, *, id: str, seen: str, state: str) -> bool:
-    with store.transaction() as transaction:
+    with store.transaction(scopes=()) as transaction:
         return transaction.one("move_executor", id=id, seen=seen, state=state) is not None
 
 

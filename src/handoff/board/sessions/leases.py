@@ -212,6 +212,7 @@ def widen(store: Store, *, key: int, fence: int | None, owns: Sequence[str]) -> 
         return Task(**row)
 
 
+@beside_others
 def hand_back(store: Store, *, task: Task, reason: str) -> Outcome | None:
     """The session of `task` is gone: another attempt, or blocked when they are used up.
 
@@ -219,7 +220,7 @@ def hand_back(store: Store, *, task: Task, reason: str) -> Outcome | None:
     """
     from handoff.board.tasks import outcomes  # as above
 
-    with store.transaction() as transaction:
+    with store.transaction(scopes=()) as transaction:
         values = {
             "key": task.key,
             "fence": task.fence,
@@ -233,6 +234,9 @@ def hand_back(store: Store, *, task: Task, reason: str) -> Outcome | None:
             _end_session(transaction, freed, reason)
             journal.append(transaction, "task.expired", task=freed, reason=reason, attempt=freed.attempt)
             return outcomes.Outcome(freed)
+        if task.attempt < task.max_attempts:
+            return None
+        transaction.require_alone()  # what waits for it learns of it
         used_up = f"{reason.rstrip('.')}; that was attempt {task.attempt} of {task.max_attempts}"
         row = transaction.one("block_expired_task", **values, reason=used_up)
         if row is None:

@@ -10,11 +10,12 @@ from handoff.board.sessions import leases, sessions
 from handoff.board.tasks import batches, states, tasks
 from handoff.board.tasks.batches import Batch
 from handoff.board.tasks.tasks import Task
-from handoff.store.database import fetch_all
+from handoff.store.database import beside_others, fetch_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from handoff.board.tasks.outcomes import Outcome
     from handoff.store.database import Row, Store, Transaction
 
 FAN_IN_SECONDS = 600.0
@@ -87,13 +88,11 @@ def scan(
     fan_ins: list[Task] = []
     gone = [(task, f"{journal.SILENT} before the lease ended") for task in found.expired]
     gone += [(task, f"its process {row_pid} on {host} is gone") for task, row_pid in _dead(found, host, is_alive)]
+    gone.sort(key=lambda one: one[0].key)
     for start in range(0, len(gone), _AT_ONCE):
-        with store.transaction() as transaction:
-            for task, reason in gone[start : start + _AT_ONCE]:
-                outcome = leases.hand_back(transaction, task=task, reason=reason)
-                if outcome is not None:
-                    (blocked if outcome.task.state == states.BLOCKED else freed).append(outcome.task)
-                    fan_ins += [outcome.fan_in] if outcome.fan_in else []
+        for outcome in _hand_back(store, gone[start : start + _AT_ONCE]):
+            (blocked if outcome.task.state == states.BLOCKED else freed).append(outcome.task)
+            fan_ins += [outcome.fan_in] if outcome.fan_in else []
     woken: list[Task] = []
     if found.repairs or deep:
         opened, woken = _repair(store, deep=deep)
@@ -111,6 +110,14 @@ def scan(
         ended_sessions=tuple(ended),
         defaulted_gates=tuple(concluded),
     )
+
+
+@beside_others
+def _hand_back(store: Store, gone: list[tuple[Task, str]]) -> list[Outcome]:
+    """In the order of their keys: every host has a watchdog, and when a host dies all of them find the same tasks."""
+    with store.transaction(scopes=()) as transaction:
+        outcomes = [leases.hand_back(transaction, task=task, reason=reason) for task, reason in gone]
+    return [outcome for outcome in outcomes if outcome is not None]
 
 
 def _look(store: Store, *, host: str) -> _Found:
