@@ -160,6 +160,32 @@ def test_words_that_were_typed_outlive_news_a_reload_and_an_answer_from_elsewher
     assert page.wrong == []
 
 
+LATE = """() => {
+const fetched = window.fetch;
+window.fetch = async (...asked) => {
+  const answer = await fetched(...asked);
+  while (!document.querySelector("#needs").innerText.includes("rejected: Not like")) await new Promise((go) => setTimeout(go, 20));
+  return answer;
+}}"""
+
+
+def test_words_that_were_sent_are_not_said_to_be_left_when_the_news_is_quicker_than_the_answer(quiet, browser):
+    quiet.cli("task", "add", "own", "Write it.")
+    quiet.cli("task", "claim", "own", "--session", "own")
+    quiet.cli("task", "ask", "Is it my own?", "--session", "own")
+    page = browser.visit(quiet)
+    page.evaluate(LATE)
+    card = page.locator("#needs article", has_text="Is it my own?")
+    card.locator("summary", has_text="No").click()
+    card.locator("textarea").fill("Not like this")
+    card.locator("text=Say no").click()
+    browser.see(page, "#results >> text=handoff answer own no")
+    assert page.locator(".gone").count() == 0
+    assert page.locator("#needs textarea:visible").count() == 0
+    assert page.evaluate("Object.keys(sessionStorage).length") == 0
+    assert page.wrong == []
+
+
 def test_a_page_whose_server_went_away_says_so_at_once_and_says_when_it_is_back(quiet, browser):
     page = browser.visit(quiet)
     for away, back in (

@@ -119,6 +119,7 @@ class Access:
     def __init__(self, app: App, *, project: str = "") -> None:
         self._links, self._clock = os.path.join(app.settings.home, _FOLDER, _LINKS), app.clock
         self._secret, self._project = _key(app), project
+        self.cookie_name = f"handoff-{self._signed('cookie')[:12]}"  # not by its port, which cookies do not know
         self._wrong: list[float] = []
 
     def enter(self, word: str) -> str:

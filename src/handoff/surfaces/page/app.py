@@ -37,11 +37,8 @@ if TYPE_CHECKING:
 class PageSite:
     """Everything behind the guard."""
 
-    def __init__(
-        self, settings: Settings, *, project: str, cookie: str, secure: bool, clock: Clock | None = None
-    ) -> None:
-        self.settings, self.project, self.cookie, self.secure = settings, project, cookie, secure
-        self.clock = clock
+    def __init__(self, settings: Settings, *, project: str, secure: bool, clock: Clock | None = None) -> None:
+        self.settings, self.project, self.secure, self.clock = settings, project, secure, clock
         self.access = Access(App(settings, clock), project=project)
         self.live = LivePage(lambda: App(settings, clock), project=project)
         self.acts = acts.Acts(settings, project=project)
@@ -75,14 +72,20 @@ class PageSite:
         to = form.get("to", "/")
         answer = RedirectResponse(to if _is_local(to) else "/", 303)
         answer.set_cookie(
-            self.cookie, value, max_age=COOKIE_SECONDS, httponly=True, samesite="lax", secure=self.secure, path="/"
+            self.access.cookie_name,
+            value,
+            max_age=COOKIE_SECONDS,
+            httponly=True,
+            samesite="lax",
+            secure=self.secure,
+            path="/",
         )
         return answer
 
     async def leave(self, request: Request) -> Response:
         del request
         answer = self.refuse(200, "You have left.", "A link that lets you in again: handoff page")
-        answer.delete_cookie(self.cookie, path="/")
+        answer.delete_cookie(self.access.cookie_name, path="/")
         return answer
 
     def refuse(self, status: int, message: str, hint: str) -> Response:
@@ -184,7 +187,6 @@ def page_app(settings: Settings, listener: Listener, *, project: str = "", clock
     site = PageSite(
         settings._replace(folder=settings.here),
         project=project,
-        cookie=f"handoff-page-{listener.port}",  # cookies do not tell ports apart
         secure=bool(place.certificate),
         clock=clock,
     )
@@ -199,4 +201,4 @@ def page_app(settings: Settings, listener: Listener, *, project: str = "", clock
     inner = Starlette(
         routes=site.routes(), lifespan=life, exception_handlers={HandoffError: site.on_error, 404: site.not_found}
     )
-    return PageGuard(inner, access=site.access, names=place.every_name, cookie=site.cookie, refuse=site.refuse, log=log)
+    return PageGuard(inner, access=site.access, names=place.every_name, refuse=site.refuse, log=log)

@@ -47,12 +47,11 @@ class PageGuard:
         *,
         access: Access,
         names: Sequence[str],
-        cookie: str,
         refuse: Callable[[int, str, str], Any],
         log: str,
     ) -> None:
         self._log = log
-        self._inner, self._access, self._cookie, self._refuse = inner, access, cookie, refuse
+        self._inner, self._access, self._refuse = inner, access, refuse
         self._names = frozenset(name.lower() for name in names)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -88,7 +87,7 @@ class PageGuard:
             return self._refuse(403, "Another page asked for this.", "Open it here yourself.")
         if path.startswith(mounts.PATHS):
             return None  # these know their callers themselves
-        request.scope[VISITOR] = visitor = self._access.visitor(_cookies(request).get(self._cookie, ""))
+        request.scope[VISITOR] = visitor = self._access.visitor(_cookies(request).get(self._access.cookie_name, ""))
         if request.method == "POST":
             return await self._form(request, receive, visitor)
         if visitor is None and not path.startswith(OPEN):

@@ -15,7 +15,7 @@ from handoff.engine.safety.snapshots import keep
 from handoff.engine.workspaces import task_clones
 from handoff.engine.workspaces.landing.members import member_of, target_of
 from handoff.git.landing.doubts import doubts_of
-from handoff.git.landing.merge import collisions, merge
+from handoff.git.landing.merge import Merged, MergeStep, collisions, merge
 from handoff.git.plumbing.refs import head
 
 if TYPE_CHECKING:
@@ -135,15 +135,18 @@ class LiveWatch:
         members, source = [one.member for one in alone], snapshot_store.place.source.top
         key = (source, tip, *(member.commit for member in members))
         if key not in self._doubted:
-            self.merges += 1
-            joined = merge(snapshot_store.store, tip, members, moment=0)
+            joined = Merged(tip, tip, tuple(MergeStep(one.name, one.commit) for one in members), (), ())
+            paths = [path for member in members for path in member.paths]
+            if len({*paths}) < len(paths) or any(member.base != tip for member in members):
+                self.merges += 1
+                joined = merge(snapshot_store.store, tip, members, moment=0)
             self._doubted = {old: kept for old, kept in self._doubted.items() if old[0] != source}
             self._doubted[key] = doubts_of(snapshot_store.store, members, joined)
         keys = {one.member.name: one.task.key for one in alone}
         found = []
         for doubt in self._doubted[key]:
             first, second = sorted(keys.get(name, 0) for name in (doubt.first, doubt.second))
-            if not doubt.note:
+            if second and not doubt.note:
                 found.append(LiveConflict(first or second, second if first else 0, doubt.path, on_one_line(doubt.what)))
         return found
 

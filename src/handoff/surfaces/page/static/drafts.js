@@ -19,8 +19,10 @@ function remembered(act) {
   }
 }
 
-export function forget(field) {
-  remembered(() => sessionStorage.removeItem(place(field)));
+// What forgets a draft: made while the field still stands beside its question.
+export function eraser(field) {
+  const where = place(field);
+  return () => remembered(() => sessionStorage.removeItem(where));
 }
 
 export function restore() {
@@ -37,5 +39,5 @@ document.addEventListener("input", (event) => {
   const field = event.target;
   if (!field.matches?.(words)) return;
   if (dirty(field)) remembered(() => sessionStorage.setItem(place(field), field.value));
-  else forget(field);
+  else eraser(field)();
 });

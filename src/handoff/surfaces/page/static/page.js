@@ -1,7 +1,7 @@
 // What the page does besides being a page: it follows the relay, counts clocks, sends forms without leaving, copies commands.
 // Without this script everything still works, by reloading.
 
-import { dirty, forget, restore, words } from "./drafts.js";
+import { dirty, eraser, restore, words } from "./drafts.js";
 import "./keys.js";
 
 const body = document.body;
@@ -62,10 +62,17 @@ function children(old, fresh) {
   }
 }
 
-// What somebody is writing in does not vanish under the hands, also when it was decided elsewhere meanwhile.
+// What somebody is writing in does not vanish under the hands, also when it was decided elsewhere meanwhile. News may be quicker
+// than the answer to words that were just sent: what would go waits for that answer.
+const late = new Set();
+
 function keeps(node) {
   if (node.nodeType !== Node.ELEMENT_NODE || ![...node.querySelectorAll(words)].some(dirty)) return false;
   if (node.classList.contains("gone")) return true;
+  if (node.querySelector("form.sent")) {
+    late.add(node);
+    return true;
+  }
   node.classList.add("gone");
   const note = document.createElement("p");
   note.className = "gone-note";
@@ -75,7 +82,7 @@ function keeps(node) {
   away.type = "button";
   away.textContent = "Drop my words";
   away.addEventListener("click", () => {
-    for (const field of node.querySelectorAll(words)) forget(field);
+    for (const field of node.querySelectorAll(words)) eraser(field)();
     node.remove();
   });
   note.append(away);
@@ -242,6 +249,8 @@ document.addEventListener("submit", async (event) => {
   event.preventDefault();
   const buttons = form.querySelectorAll("button");
   for (const one of buttons) one.disabled = true;
+  form.classList.add("sent");
+  const erasers = [...form.querySelectorAll(words)].map(eraser);
   try {
     const answer = await fetch(form.action, {
       method: "POST",
@@ -251,7 +260,7 @@ document.addEventListener("submit", async (event) => {
     const said = answer.ok ? (await answer.json()).results : [{ code: 1, command: "", text: "This was refused. Reload the page and try again." }];
     show(said);
     if (said.every((one) => one.code === 0)) {
-      for (const field of form.querySelectorAll(words)) forget(field);
+      for (const erase of erasers) erase();
       form.reset();
       form.closest("details.asks")?.removeAttribute("open");
       if (form.id === "comment-form") history.replaceState(null, "", location.pathname);
@@ -261,6 +270,11 @@ document.addEventListener("submit", async (event) => {
     show([{ code: 1, command: "", text: "The relay's page does not answer. Is it still running?" }]);
   } finally {
     for (const one of buttons) one.disabled = false;
+    form.classList.remove("sent");
+    for (const node of [...late].filter((one) => one.contains(form))) {
+      late.delete(node);
+      if (!keeps(node)) node.remove();
+    }
   }
 });
 
