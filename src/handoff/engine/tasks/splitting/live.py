@@ -135,7 +135,8 @@ class LiveWatch:
         members, source = [one.member for one in alone], snapshot_store.place.source.top
         key = (source, tip, *(member.commit for member in members))
         if key not in self._doubted:
-            joined = Merged(tip, tip, tuple(MergeStep(one.name, one.commit) for one in members), (), ())
+            steps = tuple(MergeStep(one.name, one.commit) for one in members)
+            joined = Merged(old=tip, new=tip, steps=steps, conflicts=(), skipped=())
             paths = [path for member in members for path in member.paths]
             if len({*paths}) < len(paths) or any(member.base != tip for member in members):
                 self.merges += 1

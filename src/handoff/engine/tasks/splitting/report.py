@@ -318,7 +318,7 @@ def _said(found: BatchReport) -> list[str]:
             "",
             "## What is missing",
             "",
-            *(f"- **{part.id}** is {part.state}: {part.why or 'no reason given'}" for part in missing),
+            *(f"- **{part.id}** is {part.state}{f': {part.why}' if part.why else ''}" for part in missing),
         ]
     trespassed = [part for part in (*found.parts, found.fan_in) if part.trespasses]
     if trespassed:

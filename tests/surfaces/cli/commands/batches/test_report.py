@@ -122,6 +122,7 @@ def test_sessions_that_still_work_count_until_now(cli, tmp_path):
     assert found["at_once"] == 2
     assert all(part["minutes"] > 0 for part in found["parts"])
     assert 1 < found["speedup"] <= 2, "two at once, one a moment after the other"
+    assert "- **api** is running\n" in cli("batch", "report", "login", "--markdown").out, "that needs no reason"
     cli("task", "block", "no key", "--session", "s-form", "--task", "form")
     ended = [cli("batch", "report", "login", "--json").json["parts"] for _ in range(2)]
     assert ended[0][0]["minutes"] == ended[1][0]["minutes"], "what is over grows no longer"
