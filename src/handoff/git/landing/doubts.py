@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from handoff.git.plumbing.objects import Difference
     from handoff.git.plumbing.snapshot_repo import SnapshotRepo
 
+    ChangeKey = tuple[tuple[str, str, str], ...]
+
 _THE_TARGET = "the target branch"
 _LARGEST = 300_000  # of bytes: longer files are not read for this
 _MOST = 50
@@ -43,8 +45,13 @@ class _Side(NamedTuple):
     facts: PythonFacts
 
 
-def doubts_of(store: SnapshotRepo, members: Sequence[Member], merged: Merged) -> tuple[Doubt, ...]:
-    """What to look at between the members that joined, and between them and what came on the target meanwhile."""
+def doubts_of(
+    store: SnapshotRepo, members: Sequence[Member], merged: Merged, *, known: dict[ChangeKey, PythonFacts] | None = None
+) -> tuple[Doubt, ...]:
+    """What to look at between the members that joined, and between them and what came on the target meanwhile.
+
+    Who looks again and again keeps in `known` what was read of each change.
+    """
     joined = {step.member for step in merged.steps}
     there = [member for member in members if member.name in joined]
     bases = {member.base for member in there if member.base != merged.old and not member.whole}
@@ -54,7 +61,8 @@ def doubts_of(store: SnapshotRepo, members: Sequence[Member], merged: Merged) ->
     names = [*(member.name for member in there), *(_THE_TARGET for _ in bases)]
     changed = list(zip(names, many_differences(store, pairs), strict=True))
     texts = _texts(store, [one for _, found in changed for one in found])
-    sides = [_side(name, found, texts) for name, found in changed]
+    known = {} if known is None else known
+    sides = [_side(name, found, texts, known) for name, found in changed]
     found = dict.fromkeys(
         [*_names(sides), *_numbers(sides), *_made(sides, texts), *_twice(store, sides, merged, texts)]
     )
@@ -71,11 +79,14 @@ def _texts(store: SnapshotRepo, changed: Sequence[Difference]) -> dict[str, byte
     return {one.sha: one.data for one in found if one.kind == "blob" and len(one.data) <= _LARGEST}
 
 
-def _side(name: str, changed: Sequence[Difference], texts: dict[str, bytes]) -> _Side:
-    pairs = {
-        one.path: (texts.get(one.old, b""), texts.get(one.sha, b"")) for one in changed if one.path.endswith(".py")
-    }
-    return _Side(name, {one.path: one for one in changed}, facts_of(pairs))
+def _side(
+    name: str, changed: Sequence[Difference], texts: dict[str, bytes], known: dict[ChangeKey, PythonFacts]
+) -> _Side:
+    python = [one for one in changed if one.path.endswith(".py")]
+    key = tuple((one.path, one.old, one.sha) for one in python)
+    if key not in known:
+        known[key] = facts_of({one.path: (texts.get(one.old, b""), texts.get(one.sha, b"")) for one in python})
+    return _Side(name, {one.path: one for one in changed}, known[key])
 
 
 # --- what can be wrong -----------------------------------------------------------------------------------

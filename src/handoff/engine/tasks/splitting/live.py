@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from handoff.base.settings import Settings
     from handoff.board.tasks.tasks import Task
     from handoff.engine.safety.snapshots import SnapshotStore
-    from handoff.git.landing.doubts import Doubt
+    from handoff.git.landing.doubts import ChangeKey, Doubt
     from handoff.git.landing.members import Member
+    from handoff.git.landing.python_facts import PythonFacts
 
 LEAST_SECONDS, SHARE = 5.0, 50
 """A look every five seconds, and at most a fiftieth of the time: the dearer one was, the later is the next."""
@@ -60,6 +61,7 @@ class LiveWatch:
         self.told: dict[int, set[LiveConflict]] = {}
         self._verdicts: dict[tuple[str, str], frozenset[str]] = {}
         self._doubted: dict[tuple[str, ...], tuple[Doubt, ...]] = {}
+        self._facts: dict[ChangeKey, PythonFacts] = {}
         self._tips: dict[str, str] = {}
         self.merges = 0
 
@@ -142,7 +144,9 @@ class LiveWatch:
                 self.merges += 1
                 joined = merge(snapshot_store.store, tip, members, moment=0)
             self._doubted = {old: kept for old, kept in self._doubted.items() if old[0] != source}
-            self._doubted[key] = doubts_of(snapshot_store.store, members, joined)
+            if len(self._facts) > _MOST:
+                self._facts.clear()
+            self._doubted[key] = doubts_of(snapshot_store.store, members, joined, known=self._facts)
         keys = {one.member.name: one.task.key for one in alone}
         found = []
         for doubt in self._doubted[key]:

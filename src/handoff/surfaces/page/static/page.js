@@ -121,6 +121,7 @@ function tell() {
 }
 
 function say(words, off) {
+  live.title = "";
   live.classList.toggle("off", off);
   live.querySelector(".said").textContent = words;
 }
@@ -133,7 +134,9 @@ function alive() {
 }
 
 function lost(since) {
-  if (lives()) say(`not live since ${two(since.getHours())}:${two(since.getMinutes())}`, true);
+  if (!lives()) return;
+  say(`not live since ${two(since.getHours())}:${two(since.getMinutes())}`, true);
+  live.title = "What serves this page has ended or cannot be reached. To serve it again: handoff page";
 }
 
 function follow() {
