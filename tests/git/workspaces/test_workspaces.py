@@ -61,6 +61,39 @@ def test_a_clone_shares_no_ref_no_stash_no_setting_no_file(repo, archive, add):
             assert os.stat(os.path.join(folder, name)).st_nlink == 1
 
 
+@pytest.mark.parametrize("attributes", ["", "* text eol=crlf\n"])
+def test_the_first_snapshot_of_a_clone_is_what_was_laid_out_and_the_next_sees_a_change_of_the_same_second(
+    repo, archive, add, attributes
+):
+    repo.write("a.txt", "a\n")
+    repo.write("tool.sh", "true\n")
+    os.chmod(os.path.join(repo.path, "tool.sh"), 0o755)
+    os.symlink("a.txt", os.path.join(repo.path, "link"))
+    if attributes:
+        repo.write(".gitattributes", attributes)
+    repo.commit("two")
+    clone = add()
+    laid_out, own = tree_facts(clone.path), SnapshotArchive(clone.path)
+    (start,) = snapshot_engine.listing(own.app, snapshot_store=own.snapshot_store, workspace="one")
+    assert own.content(start, "a.txt") == laid_out["a.txt"][1]
+    assert {name: own.files(start)[name] for name in ("a.txt", "tool.sh", "link")} == {
+        "a.txt": "100644",
+        "tool.sh": "100755",
+        "link": "120000",
+    }
+    other = b"b" + own.content(start, "a.txt")[1:]  # the same size, and git tells times by the second
+    clone.write("a.txt", other)
+    os.chmod(os.path.join(clone.path, "tool.sh"), 0o644)
+    clone.write("new.txt", "new\n")
+    after = own.take()
+    assert own.content(after, "a.txt") == other
+    assert own.files(after)["tool.sh"] == "100644"
+    assert "new.txt" in own.files(after)
+    own.restore(start, exact=True)
+    assert tree_facts(clone.path) == laid_out
+    assert archive.sound()
+
+
 def test_a_push_from_a_clone_goes_nowhere(repo, add):
     clone = add()
     clone.write("b.txt", "b\n")

@@ -18,7 +18,7 @@ from handoff.git.plumbing.untrusted import beside, check_clone
 from handoff.git.snapshots import restore as restoring
 from handoff.git.snapshots import retention
 from handoff.git.snapshots.location import MAIN, Location
-from handoff.git.snapshots.take import Snapshot, snapshots
+from handoff.git.snapshots.take import Snapshot, holds_head, snapshots
 from handoff.git.tampering import DIRTY_BASE
 from handoff.git.workspaces.bases import LentHistory, drop_unused, first_copy_bytes
 from handoff.git.workspaces.include import INCLUDE, copy_included, is_of_session
@@ -104,10 +104,13 @@ def add_workspace(
         store.create(place.source.common)
         app.tell("Copying the history for clones, once", 0, 0)
         Cloned(app.git_environment).warm(place, store)
-    now = keep(app, snapshot_store, f"before the workspace {order.name}")  # the store owns all objects now
+    now = None
+    if order.base == DIRTY or order.kind == SHARED or not holds_head(store, place.workspace, commit):
+        # Then the store owns all objects. Else it has them, and the look at the end keeps how everything is.
+        now = keep(app, snapshot_store, f"before the workspace {order.name}")
     workspace = reserve(app.settings.home, place, order, now=app.clock.now())
     try:
-        base = _dirty_base(snapshot_store, now, order.name) if order.base == DIRTY else commit
+        base = _dirty_base(snapshot_store, now, order.name) if now and order.base == DIRTY else commit
         workspace = workspace._replace(base=base, base_name=name)
         write_workspace(workspace)
         app.tell(f"Making the workspace {order.name}", 0, 0)
@@ -124,7 +127,8 @@ def add_workspace(
     write_workspace(workspace)
     if order.kind != SHARED:
         own = snapshot_store_of(app, workspace=workspace)
-        keep(app, own, "start", session=order.session or order.name, operation="start")
+        laid_out = "" if copied or order.kind != CLONE else restoring.tree_of(store, workspace.base)
+        keep(app, own, "start", session=order.session or order.name, operation="start", laid_out=laid_out)
         incidents.look(app)  # from now on somebody is at work here: how everything is before they begin
     said = _set_up(app, workspace, setup, timeout) if setup else ""
     cut = order.kind == CLONE and os.path.exists(os.path.join(workspace.tree, ".git", "shallow"))

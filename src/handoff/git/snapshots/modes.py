@@ -12,7 +12,7 @@ from handoff.git.plumbing.beneath import Beneath
 from handoff.git.plumbing.objects import FILE, LINK, POINTER, PROGRAM, TREE, Entry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 
     from handoff.git.plumbing.snapshot_repo import SnapshotRepo
 
@@ -47,8 +47,9 @@ class Modes(NamedTuple):
 class ModeScan:
     """Keeps the bits of one checkout up to date: of changed files, and of folders, which git has no record of."""
 
-    def __init__(self, store: SnapshotRepo, top: str, folder: str) -> None:
+    def __init__(self, store: SnapshotRepo, top: str, folder: str, known: Mapping[str, os.stat_result]) -> None:
         self.store = store
+        self._known = known  # of files that nobody can have touched since they were looked at
         self.top = top
         self.path = os.path.join(folder, "modes")
         self.commit = ""
@@ -60,7 +61,7 @@ class ModeScan:
         self._now = 0
         self._stored = False
 
-    def update(self, before: str, changed: Iterable[str], *, whole: bool, names: Callable[[], Iterable[str]]) -> str:
+    def update(self, before: str, changed: Iterable[str], *, whole: bool, names: Callable[[], Collection[str]]) -> str:
         """The commit that holds the bits: of all `names` at first, later what `changed` may have changed."""
         self._now = self._second()
         self._stored = self._load(before)
@@ -111,16 +112,14 @@ class ModeScan:
         self._folders, self._young = set(lists[:end]), set(lists[end + 1 :])
         return True
 
-    def _look_at_all(self, names: Iterable[str]) -> None:
+    def _look_at_all(self, names: Collection[str]) -> None:
         """Every file and folder once. What most of a kind have is usual; a loop this long is written for speed."""
         self._odd, self._folders, self._young = {}, {TOP}, set()
-        lstat, prefix, now = os.lstat, self.top + "/", self._now
+        lstat, prefix, now, known = os.lstat, self.top + "/", self._now, self._known.get
         seen: dict[int, list[str]] = {}
-        near = set()
         for name in names:
-            near.add(name.rpartition("/")[0])
             try:
-                facts = lstat(prefix + name)
+                facts = known(name) or lstat(prefix + name)
             except OSError:
                 continue
             seen.setdefault(facts.st_mode, []).append(name)
@@ -129,7 +128,7 @@ class ModeScan:
         for mode, several in seen.items():
             if stat.S_ISDIR(mode):
                 self._folders.update(several)
-        for folder in near:
+        for folder in {name.rpartition("/")[0] for name in names}:
             self._above(folder + "/")
         self._usual = {**_USUAL, TREE: -1}
         for folder in list(self._folders):

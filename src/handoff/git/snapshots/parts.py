@@ -66,8 +66,8 @@ class Parts:
         known = [*self.known, *(sha for sha in more if sha)]
         return self.store.own(wanted, known, borrow=self.source.objects)
 
-    def index(self, folder: str) -> SnapshotSide:
-        """The index as a commit: its tree, and beside it what a tree cannot say (conflict stages, flags)."""
+    def index(self, folder: str, *, tree: str = "") -> SnapshotSide:
+        """The index as a commit: its tree, where the caller does not know it, and beside it what a tree cannot say."""
         data = read_plain(self.source.index_file)
         if not data and not os.path.lexists(self.source.index_file):
             return SnapshotSide("", "")
@@ -78,14 +78,7 @@ class Parts:
         if not data:  # it cannot be read
             self.troubles.append("index")
             return before
-        copy = os.path.join(folder, f"index.{os.getpid()}.copy")
-        try:
-            with open(copy, "wb") as file:
-                file.write(data)
-            built = self._index_tree(copy)
-        finally:
-            remove(copy)
-            remove(copy + ".lock")
+        built = (tree, [], b"") if tree else self._index_tree(os.path.join(folder, f"index.{os.getpid()}.copy"), data)
         if built is None:
             self.troubles.append("index")
             return before
@@ -101,7 +94,17 @@ class Parts:
             return before
         return SnapshotSide(commit, mark)
 
-    def _index_tree(self, copy: str) -> tuple[str, list[Entry], bytes] | None:
+    def _index_tree(self, copy: str, data: bytes) -> tuple[str, list[Entry], bytes] | None:
+        """The tree of an index, and its conflict stages and flags; worked out on a copy of it."""
+        try:
+            with open(copy, "wb") as file:
+                file.write(data)
+            return self._tree_of(copy)
+        finally:
+            remove(copy)
+            remove(copy + ".lock")
+
+    def _tree_of(self, copy: str) -> tuple[str, list[Entry], bytes] | None:
         top, borrow = self.source.top, self.source.objects
         listed = self.store.git("ls-files", "-z", "-s", "-v", index=copy, top=top, borrow=borrow)
         if listed.code:  # a split index has its other half beside the original: let git join them

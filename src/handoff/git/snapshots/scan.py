@@ -19,8 +19,9 @@ from handoff.base.errors import UserError
 from handoff.base.files import FULL, remove
 from handoff.git.plumbing import git_failure, read_plain
 from handoff.git.plumbing.beneath import Beneath
-from handoff.git.plumbing.objects import FILE, LINK, POINTER, PROGRAM, Entry
+from handoff.git.plumbing.objects import FILE, LINK, PROGRAM, Entry
 from handoff.git.plumbing.reserved import is_reserved
+from handoff.git.snapshots.seed import read_seed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from handoff.base.process import Completed
     from handoff.git.plumbing import Source
     from handoff.git.plumbing.snapshot_repo import SnapshotRepo
+    from handoff.git.snapshots.seed import Seed
 
 LIMIT = 64  # so many changes, each at most as large as this, are taken in this process
 _LARGEST = 8 * 1024 * 1024
@@ -47,6 +49,7 @@ class Scan:
         self.index = os.path.join(folder, f"index.{os.getpid()}.work")
         self.ignore_files = [path for path in ignore_files if os.path.isfile(path)]
         self.seeded = self._empty = False
+        self.seed: Seed | None = None
         self.left: list[str] = []
         self.reserved: list[str] = []
         self.unread: list[str] = []
@@ -62,6 +65,13 @@ class Scan:
                 os.unlink(os.path.join(folder, name))  # left by somebody who died; we hold the lock
         if not _is_index(self.kept):
             self._seed()
+
+    def trust(self) -> bool:
+        """Take every file as the index has it, unread, where git laid all of them out just now; False where one is unusual."""
+        if self.seed is None or self.seed.converted or not self.seed.is_whole:
+            return False
+        self.whole, self.looked = True, self.seed.names
+        return True
 
     def start_over(self) -> None:
         """Forget what the index claims and read every file."""
@@ -103,6 +113,8 @@ class Scan:
 
     def names(self) -> set[str]:
         """Every name of the tree, and those just looked at."""
+        if self.seed is not None and self.looked is self.seed.names:
+            return self.looked
         return self.looked | _names(self._git("ls-files", "-z"))
 
     def keep(self) -> None:
@@ -190,46 +202,15 @@ class Scan:
             os.unlink(self.index)
             self._named = _names(self.store.look(self.source, "ls-files", "-z"))
             return
-        hidden, sparse, shas = [], [], {}
-        for line in _names(listed):
-            facts, _, name = line.partition("\t")
-            tag, mode, sha, stage = facts.split(" ")
-            if stage != "0":
-                self._named.add(name)
-            if tag.islower():
-                hidden.append(name)
-            if tag.upper() == "S" and os.path.lexists(os.path.join(self.source.top, name)):
-                sparse.append(name)
-            elif tag.upper() != "S" and mode != POINTER:
-                shas[name] = sha
-        for flag, names in (("--no-assume-unchanged", hidden), ("--no-skip-worktree", sparse)):
+        seed = self.seed = read_seed(self.store, self.source, listed.out)
+        self._named |= seed.unmerged | seed.converted
+        for flag, names in (
+            ("--no-assume-unchanged", seed.hidden),
+            ("--no-skip-worktree", seed.sparse),
+            ("--force-remove", seed.converted),
+        ):
             if names:
                 self._git("update-index", flag, "-z", "--stdin", stdin=_nul(names))
-        other = self._converted(shas)
-        if other:
-            self._named.update(other)
-            self._git("update-index", "--force-remove", "-z", "--stdin", stdin=_nul(other))
-
-    def _converted(self, shas: dict[str, str]) -> set[str]:
-        """Files whose bytes on the disk are not the blob's: line ends, encodings, large-file pointers, keywords."""
-        if not shas:
-            return set()
-        asked = "\n".join(shas.values()) + "\n"
-        answer = self.store.git(
-            "cat-file", "--buffer", "--batch-check=%(objectsize)", stdin=asked.encode(), borrow=self.source.objects
-        )
-        found = set()
-        for name, size in zip(shas, answer.text.splitlines(), strict=False):
-            facts = _lstat(os.path.join(self.source.top, name))
-            if facts and size != str(facts.st_size):
-                found.add(name)
-        attributes = any(name.rpartition("/")[2] == ".gitattributes" for name in shas)
-        if attributes or os.path.exists(os.path.join(self.source.common, "info", "attributes")):
-            words = ("check-attr", "--stdin", "-z", "filter", "ident", "working-tree-encoding")
-            fields = os.fsdecode(self.store.look(self.source, *words, stdin=_nul(shas)).out).split("\0")
-            values = zip(fields[::3], fields[2::3], strict=False)
-            found |= {name for name, value in values if value not in ("unspecified", "unset")}
-        return found
 
     # --- looking at the disk ----------------------------------------------------------------------
 

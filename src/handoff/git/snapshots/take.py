@@ -9,6 +9,7 @@ from handoff.base.clock import stamp
 from handoff.base.errors import UserError
 from handoff.base.files import locked, make_folder
 from handoff.git.plumbing import read_text
+from handoff.git.plumbing.objects import tree_named
 from handoff.git.plumbing.refs import head
 from handoff.git.plumbing.snapshot_repo import LENT, SNAP, SnapshotRepo
 from handoff.git.plumbing.untrusted import is_clone
@@ -63,6 +64,8 @@ class SnapshotRequest(NamedTuple):
     paths: Sequence[str] | None = None
     ignored: bool = False
     force: bool = False
+    laid_out: str = ""
+    """The tree whose files git has laid out just now in a folder nobody else knows yet: they need not be looked through."""
     then: Callable[[str, str], str] | None = None  # tree and index as found -> the commit that says what is done next
 
 
@@ -106,11 +109,12 @@ def _take(
     stands = head(source)
     try:
         scan.open()
-        index = parts.index(folder)
-        tree = _working_tree(parts, scan, request, before.tree, index.commit)
+        laid_out = request.laid_out if request.laid_out and not previous and scan.trust() else ""
+        index = parts.index(folder, tree=laid_out)
+        tree = laid_out or _working_tree(parts, scan, request, before.tree, index.commit)
         refs = parts.refs(stands)
         # After the files: what changes a file's rights from here on also makes git look at it again next time.
-        look = ModeScan(store, source.top, folder)
+        look = ModeScan(store, source.top, folder, known=scan.seed.facts if laid_out and scan.seed else {})
         modes = look.update(before.modes, scan.looked, whole=scan.whole, names=scan.names)
         state = LastSnapshot(
             tree=tree,
@@ -150,7 +154,10 @@ def _take(
 def _working_tree(parts: Parts, scan: Scan, request: SnapshotRequest, before: str, staged: str) -> str:
     """The files as they lie on the disk, as a tree of which the store has every object."""
     tree = scan.update(request.paths, ignored=request.ignored, tree=before)
-    seed = parts.store.write_commit(tree, [], "seed\n", moment=0) if scan.seeded else ""
+    unknown = scan.seeded and not (
+        staged and tree_named(parts.store.read(staged)) == tree
+    )  # else it came with the index
+    seed = parts.store.write_commit(tree, [], "seed\n", moment=0) if unknown else ""
     if seed and not parts.own([seed], staged):
         # An object the index names cannot be read: take every byte from the disk instead.
         scan.start_over()
@@ -240,6 +247,14 @@ def _last(store: SnapshotRepo, workspace: str) -> str:
         return found
     answer = store.git("rev-parse", "-q", "--verify", LAST + workspace)  # packed by our own housekeeping
     return answer.text.strip() if answer.code == 0 else ""
+
+
+def holds_head(store: SnapshotRepo, workspace: str, commit: str) -> bool:
+    """Whether the store has all of a commit that a checkout stands on; where it does not know that at once, it says no."""
+    if os.path.exists(os.path.join(store.path, LENT + commit)):
+        return True
+    last = _last(store, workspace)
+    return bool(last) and read_snapshot(store, last).head == commit
 
 
 def _others(store: SnapshotRepo) -> list[str]:

@@ -42,7 +42,8 @@ class _Made(Git):
     """What the ways have in common: git for the new folder, with the person's settings but no hooks."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
-        workers = min(_WORKERS, max(2, os.cpu_count() or 1))
+        # Half of the cores at most: writers in one folder get in each other's way, and sessions are at work beside us.
+        workers = max(1, min(_WORKERS, (os.cpu_count() or 1) // 2))
         # Without git-lfs the pointers themselves are checked out: better than no workspace.
         lfs = () if find("git-lfs", path=environment.get("PATH", os.defpath)) else _NO_LFS
         super().__init__("", environment, (*QUIET, f"checkout.workers={workers}", "protocol.file.allow=always", *lfs))
