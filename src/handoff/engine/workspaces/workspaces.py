@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from handoff.base.errors import HandoffError, Refused, UserError
 from handoff.base.ids import check_id, on_one_line
 from handoff.base.markdown import number_of, shell_line
-from handoff.base.process import shell
+from handoff.base.process import shell, start_of
 from handoff.engine.safety import incidents
 from handoff.engine.safety.snapshots import RestoreRequest, SnapshotStore, keep, open_snapshot_store, restore
 from handoff.git.plumbing import open_source, sealed
@@ -55,6 +55,7 @@ _LEFTOVER_FILES, _LEFTOVER_BYTES = 5000, 200 * 1024**2
 _SLOT_SECONDS = 86400.0
 _MEGABYTE, _WORTH_SAYING = 1024**2, 50
 _SHOWN = 5
+_COMMAND = "command:"
 BY_HAND = "removal"  # what a person asked for, and may want to take back
 
 
@@ -116,25 +117,43 @@ def add_workspace(
         app.tell(f"Making the workspace {order.name}", 0, 0)
         isolation(order.kind, app.git_environment).make(place, store, workspace)
         copied = () if order.kind == SHARED else tuple(copy_included(place, store, workspace.tree))
-    except (HandoffError, OSError):
+        if order.kind != SHARED:
+            laid_out = "" if copied or order.kind != CLONE else restoring.tree_of(store, workspace.base)
+            own, session = snapshot_store_of(app, workspace=workspace), order.session or order.name
+            keep(app, own, "start", session=session, operation="start", laid_out=laid_out)
+        workspace = workspace._replace(state=READY)
+        write_workspace(workspace)
+    except BaseException:  # also a person's Ctrl-C: nobody has worked there yet
         _discard(app, snapshot_store, workspace)
         raise
-    if order.kind != SHARED and is_of_session(place, store):
-        app.notes.append(
-            f"A session changed {INCLUDE}: your own version of it counts. If you want theirs, commit a change to it yourself."
-        )
-    workspace = workspace._replace(state=READY)
-    write_workspace(workspace)
     if order.kind != SHARED:
-        own = snapshot_store_of(app, workspace=workspace)
-        laid_out = "" if copied or order.kind != CLONE else restoring.tree_of(store, workspace.base)
-        keep(app, own, "start", session=order.session or order.name, operation="start", laid_out=laid_out)
         incidents.look(app)  # from now on somebody is at work here: how everything is before they begin
+        if is_of_session(place, store):
+            app.notes.append(
+                f"A session changed {INCLUDE}: your own version of it counts. If you want theirs, commit a change to it yourself."
+            )
     said = _set_up(app, workspace, setup, timeout) if setup else ""
     cut = order.kind == CLONE and os.path.exists(os.path.join(workspace.tree, ".git", "shallow"))
     return NewWorkspace(
         workspace, copied, said, cut and not os.path.exists(os.path.join(place.source.common, "shallow"))
     )
+
+
+def session_of_command(app: App) -> str:
+    """Whose a workspace is that a command makes for itself: it is needed as long as this process lives."""
+    return f"{_COMMAND}{os.getpid()}:{start_of(os.getpid())}:{app.settings.host}"
+
+
+def abandoned_workspaces(app: App, project: str) -> list[str]:
+    """Workspaces of commands that were killed before they could remove them; of another machine nobody here can say that."""
+    found = []
+    for one in all_workspaces(project):
+        pid, _, rest = one.session.removeprefix(_COMMAND).partition(":")
+        start, _, host = rest.partition(":")
+        mine = one.session.startswith(_COMMAND) and host == app.settings.host and pid.isdigit()
+        if mine and start_of(int(pid)) != start:
+            found.append(one.name)
+    return found
 
 
 def revive_workspace(app: App, *, name: str, snapshot_store: SnapshotStore | None = None) -> Workspace:
@@ -304,6 +323,7 @@ def tidy(
     found = snapshots(snapshot_store.store)
     going = retention.expendable(found, rules, now=app.clock.now())
     old = app.clock.now() - retention.HOUR  # a younger one may be in the making right now
+    over = {*over, *abandoned_workspaces(app, snapshot_store.place.project)}
     dead = [
         one
         for one in all_workspaces(snapshot_store.place.project)

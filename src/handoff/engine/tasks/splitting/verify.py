@@ -17,7 +17,12 @@ from handoff.engine.tasks.manifests import whole_check
 from handoff.engine.tasks.manifests.fields import Fault, plain_path
 from handoff.engine.tasks.manifests.reading import fault_error
 from handoff.engine.tasks.splitting.shared import groups
-from handoff.engine.workspaces.workspaces import add_workspace, remove_workspace
+from handoff.engine.workspaces.workspaces import (
+    abandoned_workspaces,
+    add_workspace,
+    remove_workspace,
+    session_of_command,
+)
 from handoff.git.ownership.ownership import Ownership
 from handoff.git.plumbing import find_top
 from handoff.git.plumbing.checkout import facts, git
@@ -222,7 +227,13 @@ def _preflight(
         return {}, ["No part has a check: what a session reports done is believed."]
     tell(f"Trying {number_of(len(uses), 'check')} on the files as they are …")
     store = open_snapshot_store(app, folder=top, project=project.name)
-    order = WorkspaceRequest(name=f"preflight-{manifest.batch_id}"[:40].strip("-"), base=DIRTY if dirty else "")
+    for name in abandoned_workspaces(app, store.place.project):  # somebody was killed here
+        remove_workspace(app, name=name, snapshot_store=store, force=True)
+    order = WorkspaceRequest(
+        name=f"preflight-{manifest.batch_id}"[:40].strip("-"),
+        base=DIRTY if dirty else "",
+        session=session_of_command(app),
+    )
     clone = add_workspace(app, order=order, snapshot_store=store).workspace
     found: dict[str, str] = {}
     wrong: list[Fault] = []

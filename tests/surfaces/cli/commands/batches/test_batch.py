@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pathlib
 import signal
 
 import pytest
@@ -190,6 +191,28 @@ def test_a_check_that_cannot_be_started_is_a_fault_and_a_red_one_is_not(ground):
     said = ground.cli("batch", "run", source, "--check")
     assert "check red (exit 1) before: false" in said.out
     assert ground.cli("workspace", "list", "--json").json == [], "the clone it was tried in is gone"
+
+
+def test_the_clone_that_checks_are_tried_in_goes_whoever_ends_the_command_and_however(ground):
+    def clones():
+        return [one["name"] for one in ground.cli("workspace", "list", "--json").json]
+
+    def end_while_it_tries(number):
+        command = ground.cli.start("batch", "run", source, "--check")
+        until(lambda: list(home.glob("*/workspaces/preflight-login/tree/begun")))
+        command.send_signal(number)
+        command.communicate()
+
+    home = pathlib.Path(ground.cli.full_environment()["HANDOFF_HOME"])
+    source = manifest(ground.folder / "m.json", check="touch begun; test -e go || sleep 60")
+    end_while_it_tries(signal.SIGINT)
+    assert clones() == []
+    end_while_it_tries(signal.SIGKILL)
+    assert clones() == ["preflight-login"]
+    assert "preflight-login" in ground.cli("project", "tidy").out, "also what is not old yet"
+    ground.repo.write("go", "")
+    ground.cli("batch", "run", source, "--check")
+    assert clones() == []
 
 
 def test_what_a_check_writes_itself_is_nothing_it_needs(ground):
