@@ -36,6 +36,15 @@ class JoinReport(Record):
     doubts: tuple[JoinedFile, ...]
     """What joined cleanly and may be wrong all the same."""
 
+    @property
+    def sections(self) -> tuple[tuple[str, tuple[JoinedFile, ...]], ...]:
+        """Each kind under its title."""
+        return (
+            ("Conflicts", self.conflicts),
+            ("Followed a moved folder", self.followed),
+            ("Joined cleanly, to look at", self.doubts),
+        )
+
     def as_data(self) -> dict[str, Any]:
         """The same for a program."""
         return {
@@ -86,14 +95,10 @@ def _who(one: dict[str, Any], names: dict[str, str], *keys: str) -> tuple[str, .
 def as_lines(found: JoinReport) -> list[str]:
     """The same as sections of a page."""
     lines: list[str] = []
-    for title, some in (
-        ("Conflicts", found.conflicts),
-        ("Followed a moved folder", found.followed),
-        ("Joined cleanly, to look at", found.doubts),
-    ):
+    for number, (title, some) in enumerate(found.sections):
         if some:
             lines += ["", f"## {title}", "", *(_line(one) for one in some)]
-        if title == "Conflicts" and found.decisions:
+        if number == 0 and found.decisions:
             lines += ["", "What the session that settled them decided:", ""]
             lines += [f"> {line}".rstrip() for line in found.decisions.splitlines()]
     return lines

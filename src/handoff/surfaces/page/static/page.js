@@ -124,6 +124,7 @@ function say(words, off) {
   live.title = "";
   live.classList.toggle("off", off);
   live.querySelector(".said").textContent = words;
+  live.querySelector(".dot").hidden = false;
 }
 
 const lives = () => !live.classList.contains("off");
