@@ -7,7 +7,8 @@ seconds by ten seconds with seeded chance:
   minutes at the median (lognormal, sigma 0.8), so a million a day are 19,000 at once at noon: a host has 24 places.
 * The server's processor time is what it was counted to spend on a task's whole life with its durable engine and on a host that waits; a busy
   host asks as often as one that waits, and reads the rows of its sessions once a second. A server of 8 cores is assumed, as for git. A host
-  reads every line of the project it serves, to tell its person, and 50 hosts serve one project: what a line costs is measured too.
+  reads every line of the project it serves twice, to tell its person and to keep its files, with two looks for each task; 50 hosts serve one
+  project. What a line costs is measured too.
 * Writes wait for the disk: a task's, each as dear as a claim with 8 processes, the leases of sessions once a minute in one statement a host,
   a host's own every 5 seconds. Claims do not wait for each other: there is no lock for all.
 * Connections are those of a host with sessions. Above 500 they stand at a PgBouncer in transaction mode, which takes 10,000.
@@ -117,7 +118,9 @@ def _spent(known: Facts, *, hosts: int, busy: int, tasks: float) -> dict[str, fl
         "the life of tasks": tasks * known.task_ms,
         "hosts that ask": hosts * known.idle_ms,
         "hosts that watch their sessions": busy * known.look_ms,
-        "hosts that read the journal": min(hosts, HOSTS_A_PROJECT) * tasks * known.lines * known.line_ms,
+        "hosts that read of others": min(hosts, HOSTS_A_PROJECT)
+        * tasks
+        * (2 * known.lines * known.line_ms + 2 * known.look_ms),
     }
     return {name: spent / 1000.0 for name, spent in found.items()}
 

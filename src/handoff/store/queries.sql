@@ -54,6 +54,10 @@ SELECT * FROM task WHERE (:project = '' OR project = :project) ORDER BY key DESC
 -- tasks of one state, newest first
 SELECT * FROM task WHERE state = :state AND (:project = '' OR project = :project) ORDER BY key DESC LIMIT :limit
 
+-- name: list_running_on
+-- the running tasks of a host, newest first
+SELECT * FROM task WHERE state = 'running' AND held_host = :host AND (:project = '' OR project = :project) ORDER BY key DESC
+
 -- name: list_batch_tasks
 -- the sub-tasks and the fan-in of a batch
 SELECT * FROM task WHERE batch = :batch ORDER BY key
@@ -81,6 +85,14 @@ FROM task LEFT JOIN expense ON expense.session = task.held_by
 WHERE task.key BETWEEN :first AND :last AND (task.ended_at IS NULL OR task.ended_at >= :since)
   AND (:project = '' OR task.project = :project) AND (:state = '' OR task.state = :state)
 ORDER BY task.key LIMIT :limit
+
+-- name: list_project_names
+-- projects that have tasks, by their names alone: one step in an index for each of them
+WITH RECURSIVE found (project) AS (
+    SELECT min(project) FROM task
+    UNION ALL
+    SELECT (SELECT min(task.project) FROM task WHERE task.project > found.project) FROM found WHERE found.project IS NOT NULL)
+SELECT project FROM found WHERE project IS NOT NULL
 
 -- name: list_projects
 -- projects that have tasks
@@ -813,6 +825,11 @@ VALUES (:id, :host, :boot, :pid, :process_start, 'alive', :lease_now + CAST(:lea
 -- a supervisor lives; one that was given up cannot come back, one that nobody missed can
 UPDATE executor SET lease_until = :lease_now + CAST(:lease_seconds AS DOUBLE PRECISION), seen_at = :now
 WHERE id = :id AND state = 'alive' RETURNING *
+
+-- name: list_leavings
+-- supervisors of this host whose work is not yet in other hands, and those of others that are lost and not yet given up
+SELECT executor.*, lease_until - :lease_now AS lease_left FROM executor
+WHERE state <> 'recovered' AND (host = :host OR (state = 'alive' AND lease_until <= :lease_now)) ORDER BY started_at, id
 
 -- name: list_executors
 -- supervisors whose work is not yet in other hands

@@ -6,7 +6,7 @@ import pytest
 
 from handoff.base.errors import Conflict
 from handoff.board.events import journal
-from handoff.board.sessions import holds, host_leases, leases, sessions, watchdog
+from handoff.board.sessions import executors, holds, host_leases, leases, sessions, watchdog
 from handoff.board.sessions.leases import ClaimLimits
 from handoff.board.sessions.sessions import SessionIdentity
 from handoff.board.tasks import outcomes, tasks
@@ -99,3 +99,24 @@ def test_the_signs_of_life_of_a_host_renew_what_its_sessions_hold_and_nothing_el
     assert leases.heartbeat(database, key=other.task.key, fence=other.fence).state == "running"
     with pytest.raises(Conflict):
         leases.heartbeat(database, key=mine[2].task.key, fence=mine[2].fence)
+
+
+def test_a_host_reads_of_the_relay_what_concerns_it_and_no_more(database):
+    assert tasks.project_names(database) == []
+    add(database, "first", "second", project="shop")
+    add(database, "third", project="desk")
+    for number, host in enumerate(("here", "there", "here")):
+        host_leases.claim(database, who=[SessionIdentity(f"session-{number}", host=host)])
+    assert tasks.project_names(database) == ["desk", "shop"]
+    assert [task.id for task in tasks.running_on(database, host="here")] == ["third", "first"]
+    assert [task.id for task in tasks.running_on(database, host="here", project="shop")] == ["first"]
+    for name, host, lease in (("mine", "here", 100), ("well", "there", 100), ("lost", "there", 5)):
+        told = {"boot": "b", "pid": 1, "process_start": "1", "lease_seconds": lease}
+        executors.begin(database, id=name, host=host, **told)
+    database.shift += 10
+    assert {one.id for one in executors.to_look_after(database, host="here")} == {"mine", "lost"}
+    executors.give_up(database, id="lost")
+    assert [one.id for one in executors.to_look_after(database, host="here")] == ["mine"], (
+        "given up once, by whoever saw it"
+    )
+    assert {one.id for one in executors.to_look_after(database, host="there")} == {"well", "lost"}

@@ -82,6 +82,12 @@ def listing(store: Store, *, host: str = "") -> list[Executor]:
         return fetch_all(transaction, Executor, "list_executors", host=host, lease_now=transaction.lease_now())
 
 
+def to_look_after(store: Store, *, host: str) -> list[Executor]:
+    """What a supervisor of this host may have to take over or give up: of a thousand others it reads those alone that are lost."""
+    with store.transaction(write=False) as transaction:
+        return fetch_all(transaction, Executor, "list_leavings", host=host, lease_now=transaction.lease_now())
+
+
 def give_up(store: Store, *, id: str) -> bool:
     """It is gone: whoever lives may take over. False when it was known already."""
     return _move(store, id=id, seen=ALIVE, state=DEAD)

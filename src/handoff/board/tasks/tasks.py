@@ -257,6 +257,17 @@ def needs_of(store: Store, *, key: int) -> list[Need]:
     return fetch_all(store, Need, "list_needs", task=key)
 
 
+def running_on(store: Store, *, host: str, project: str = "") -> list[Task]:
+    """What runs on a host, newest first."""
+    return fetch_all(store, Task, "list_running_on", host=host, project=project)
+
+
+def project_names(store: Store) -> list[str]:
+    """The projects that have tasks, without a look at these."""
+    with store.transaction(write=False) as transaction:
+        return [str(row["project"]) for row in transaction.query("list_project_names")]
+
+
 def projects(store: Store) -> list[Row]:
     """Each project with how many tasks it has and how many of them live."""
     with store.transaction(write=False) as transaction:

@@ -263,7 +263,7 @@ class Supervisor:
     def reap(self) -> int:
         """Take over from supervisors of this host that are gone; those of other hosts lose their tasks by their leases."""
         taken, over = 0, False
-        for other in executors.listing(self.app.database):
+        for other in executors.to_look_after(self.app.database, host=self.host):
             if other.id == self.id:
                 continue
             if other.state == executors.ALIVE and self._is_lost(other):

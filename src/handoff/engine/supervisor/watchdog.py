@@ -19,6 +19,7 @@ from handoff.engine.home import RESERVED, files_folder
 from handoff.engine.safety import incidents
 from handoff.engine.tasks import current
 from handoff.engine.tasks import report as journey
+from handoff.store.database import POSTGRES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,7 +67,9 @@ def look(app: App, *, deep: bool = False) -> Round:
         stop_files.read_files(app, name)
     taken_in, refused = take_in_markers(app, names)
     report = watchdog.scan(app.database, host=app.settings.host, is_alive=_is_alive, deep=deep)
-    known = {str(row["project"]) for row in tasks.projects(app.database)}
+    known = set(tasks.project_names(app.database))
+    if app.database.kind == POSTGRES:
+        known &= set(names)  # others have their own files of what never was here
     files = sum(views.refresh(app, name) for name in sorted(known))
     return Round(
         report=report,

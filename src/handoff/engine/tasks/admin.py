@@ -61,7 +61,7 @@ def find_address(app: App, name: str, *, project: str = "") -> Addressed:
 
 def known_projects(app: App) -> list[str]:
     """The projects that have tasks."""
-    return [str(row["project"]) for row in tasks.projects(app.database)]
+    return tasks.project_names(app.database)
 
 
 def approve(app: App, task: Task, *, reason: str = "", answer: str = "", by: str = "") -> Outcome:

@@ -9,7 +9,7 @@ from handoff.base.errors import HandoffError
 from handoff.base.ids import on_one_line
 from handoff.board.events import journal
 from handoff.board.events.journal import CONFLICT_GONE, CONFLICT_SEEN, DOUBT_GONE, DOUBT_SEEN
-from handoff.board.tasks import races, states, tasks
+from handoff.board.tasks import races, tasks
 from handoff.engine.app import App
 from handoff.engine.safety.snapshots import keep
 from handoff.engine.workspaces import task_clones
@@ -88,8 +88,8 @@ class LiveWatch:
     def _at_work(self) -> list[tuple[list[_AtWork], SnapshotStore, str]]:
         """The running tasks of this machine that have clones, checkout by checkout, with the tip of the branch they are for."""
         groups: dict[tuple[str, str], list[Task]] = {}
-        for task in tasks.listing(self.app.database, project=self.project, state=states.RUNNING):
-            if task.kind in (*tasks.PARTS, tasks.TASK) and task.held_host == self.app.settings.host:
+        for task in tasks.running_on(self.app.database, host=self.app.settings.host, project=self.project):
+            if task.kind in (*tasks.PARTS, tasks.TASK):
                 groups.setdefault((task.project, task.workspace), []).append(task)
         found = []
         for some in groups.values():
