@@ -102,15 +102,16 @@ class PhaseStarts:
             self._pause = _SHORTEST_LOOK
         return started
 
-    def wait(self, seconds: float, *, asking: bool, leaving: threading.Event) -> None:
+    def wait(self, seconds: float, *, asking: bool, leaving: threading.Event) -> bool:
         """Until there may be something to start, or so long, or until told to leave. Busy: at once. Idle: a look each second.
+        True when there is, or when one of our own runs has ended.
 
         A file tells by a counter that somebody wrote. A server with many hosts is not asked whether anybody wrote, only whether
         there is work that this host can take; what nobody of us can take wakes nobody.
         """
         if self.app.database.kind == SQLITE:
             self.app.database.wait_for_change(min(seconds, _TOLD_SECONDS))
-            return
+            return False
         clock = self.app.clock
         now = clock.monotonic()
         deadline, look_at = now + seconds, (self._looked if now - self._looked < self._pause else now) + self._pause
@@ -118,7 +119,7 @@ class PhaseStarts:
             if self.bell.wait(max(0.0, min(look_at - clock.monotonic(), left, _TOLD_SECONDS))):
                 self.bell.clear()
                 self._pause, self._looked = _SHORTEST_LOOK, float("-inf")
-                return
+                return True
             if clock.monotonic() < look_at:
                 continue
             self._pause = min(self._pause * 2, _LONGEST_LOOK)  # `fill` makes it short again, if there was anything
@@ -126,8 +127,9 @@ class PhaseStarts:
             if asking and self._may_start() and not self._spent_up:
                 if self._has_next():
                     self._looked = float("-inf")
-                    return
+                    return True
                 self._looked = clock.monotonic()
+        return False
 
     def _has_next(self) -> bool:
         project = self.worker_settings.project

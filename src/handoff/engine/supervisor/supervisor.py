@@ -214,7 +214,8 @@ class Supervisor:
     def _wait(self) -> None:
         now = self.app.clock.monotonic()
         rest = min([_LONGEST_WAIT, *(moment - now for moment in self._due.values())])
-        self._starts.wait(max(_SHORTEST_WAIT, rest), asking=not self.draining, leaving=self._leaving)
+        if self._starts.wait(max(_SHORTEST_WAIT, rest), asking=not self.draining, leaving=self._leaving):
+            self._due.pop("news", None)  # what came of one is told before the next is started
 
     def _keep_lease(self) -> None:
         """Show that we live. When others have given us up, every further write could be the second of its kind: end at once."""
