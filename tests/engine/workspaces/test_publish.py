@@ -15,7 +15,7 @@ from handoff.board.sessions import executors
 from handoff.board.tasks import tasks
 from handoff.engine.workspaces import publish
 from handoff.engine.workspaces.publish import memory
-from handoff.engine.workspaces.publish.retire import retire
+from handoff.engine.workspaces.publish.retire import in_turn, retire
 from hosts import Hosts
 
 
@@ -265,6 +265,15 @@ def test_a_machine_that_has_fetched_nothing_takes_names_away(hosts):
     assert not os.path.exists(mirror)
     assert remote.delete(mirror, {name: tip}) == [name]
     assert name not in hosts.refs()
+
+
+def test_branches_that_may_have_been_squashed_are_judged_some_an_hour_and_none_is_forgotten():
+    names = [f"b-{number}" for number in range(250)]
+    assert in_turn([], 7) == []
+    assert in_turn(names[:90], 7) == sorted(names[:90])
+    turns = [in_turn(names, hour) for hour in range(500_000, 500_003)]
+    assert all(len(turn) <= 100 for turn in turns)
+    assert sorted(name for turn in turns for name in turn) == sorted(names)
 
 
 def test_what_waits_on_one_machine_goes_in_one_push_and_who_is_refused_goes_alone(hosts):

@@ -18,9 +18,10 @@ if TYPE_CHECKING:
     from handoff.git.remotes import Remote
 
 GRACE_SECONDS = 3600.0
-_DAY = 86_400.0
+_HOUR, _DAY = 3600.0, 86_400.0
 _BASE_DAYS = 2.0  # twice as long as a machine believes that a base it has pushed is still there
 _ALL = 1_000_000
+_AT_ONCE = 100
 
 
 class LeftRefs(Record):
@@ -55,8 +56,8 @@ def retire(
     bases, strange = _old_bases(app, project, refs, now)
     merged = remote.history(mirror) if strange or any(left.branch for _, left in unsure) else set()
     ours = {name: tip for task, left in unsure if task is not None for name, tip in left.branch.items()}
-    apart = {name: tip for name, tip in ours.items() if tip not in merged}
-    squashed = remote.contained(mirror, apart) if merged else set()
+    apart = in_turn([name for name, tip in ours.items() if tip not in merged], int(now / _HOUR))
+    squashed = remote.contained(mirror, {name: ours[name] for name in apart}) if merged else set()
     for task, left in unsure:
         if left.branch and all(tip in merged or name in squashed for name, tip in left.branch.items()):
             over |= left.all
@@ -64,6 +65,12 @@ def retire(
             over |= left.all if task.state == states.CANCELLED else left.work
     over |= bases | {ref: tip for ref, tip in strange.items() if tip in merged}
     return remote.delete(mirror, over) if over else []
+
+
+def in_turn(names: list[str], hour: int) -> list[str]:
+    """Some of the names, others in the next hour: what each takes to judge is small, and there may be thousands."""
+    rows = [sorted(names)[start : start + _AT_ONCE] for start in range(0, len(names), _AT_ONCE)]
+    return rows[hour % len(rows)] if rows else []
 
 
 def _by_task(refs: dict[str, str]) -> dict[str, LeftRefs]:
