@@ -354,6 +354,16 @@ def _land_and_die(repo, limit):
     )
 
 
+def test_files_that_arrived_before_the_index_are_no_obstacle_to_finish_a_killed_landing(repo, desk):
+    one = desk.session("one")
+    one.write("b.txt", "landed\n")
+    assert _land_and_die(repo, 0).returncode == -signal.SIGKILL
+    repo.write("b.txt", "landed\n")  # as the git does that was started before, and lives on for a moment
+    (done,) = engine.target_of(desk.archive.app, desk.archive.snapshot_store).finish()
+    assert done.members == ("one",)
+    assert repo.git("status", "--porcelain") == ""
+
+
 def test_after_a_landing_killed_before_its_last_step_the_next_commit_reverts_nothing(repo, desk, cli):
     one = desk.session("one")
     one.write("b.txt", "landed\n")
