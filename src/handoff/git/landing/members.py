@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from handoff.base.errors import UserError
-from handoff.git.plumbing.objects import LINK, POINTER, Difference, Entry, differences
+from handoff.git.plumbing.objects import LINK, POINTER, Difference, Entry, differences, fetch
 from handoff.git.plumbing.reserved import is_reserved
 
 if TYPE_CHECKING:
@@ -112,6 +112,15 @@ def flow_of(store: SnapshotRepo, base: str, commit: str) -> str:
     lines = [line.partition("\0") for line in told.splitlines() if line]
     names = {name.strip() for _, _, name in lines}
     return names.pop() if len(names) == 1 and all(" " not in parents for parents, _, _ in lines) else ""
+
+
+def flows_of(store: SnapshotRepo, ranges: Sequence[tuple[str, str]]) -> list[str]:
+    """The same for many branches, each from its base to its tip: of most, one look at all tips tells that no flow made them."""
+    if not ranges:
+        return []
+    mark = f"{FLOW}:".lower().encode()
+    tips = fetch(store, [commit for _, commit in ranges])
+    return [flow_of(store, *one) if mark in tip.data.lower() else "" for one, tip in zip(ranges, tips, strict=True)]
 
 
 def escapes(path: str, target: str) -> bool:

@@ -247,7 +247,8 @@ class Target(Git):
         index = os.path.join(self.folder, f"index.{os.getpid()}.tmp")
         try:
             self.git("read-tree", commit, index=index, top=checkout.top)
-            self.git("update-index", "-q", "--refresh", index=index, top=checkout.top)  # by contents: it knows no times yet
+            # By their contents: the new index knows no times yet, and would call every file another.
+            self.git("update-index", "-q", "--refresh", index=index, top=checkout.top)
             gone = set(self.git("diff-files", "-z", "--name-only", index=index, top=checkout.top).text.split("\0"))
             there = set(self.git("ls-files", "-z", index=index, top=checkout.top).text.split("\0"))
         finally:

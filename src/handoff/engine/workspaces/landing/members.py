@@ -81,11 +81,10 @@ def members_of(
         branches.append((len(found), name, commit))
         found.append(None)
     bases = parts.bases(snapshot_store.store, [commit for _, _, commit in branches], tip)
-    paths = parts.many_touches(
-        snapshot_store.store, [(base, commit) for base, (_, _, commit) in zip(bases, branches, strict=True)]
-    )
-    for (at, name, commit), base, touched in zip(branches, bases, paths, strict=True):
-        flow = parts.flow_of(snapshot_store.store, base, commit)
+    ranges = [(base, commit) for base, (_, _, commit) in zip(bases, branches, strict=True)]
+    paths = parts.many_touches(snapshot_store.store, ranges)
+    made_by = parts.flows_of(snapshot_store.store, ranges)
+    for (at, name, commit), base, touched, flow in zip(branches, bases, paths, made_by, strict=True):
         words = message or _branch_message(app, snapshot_store, name, flow)
         found[at] = parts.member(name, base, commit, touched, words)._replace(whole=bool(flow))
     return [one for one in found if one is not None]
