@@ -27,12 +27,16 @@ from handoff.git.tampering import BranchOwner, Tampering
 from handoff.git.workspaces.workspaces import READY, SHARED, Workspace, all_workspaces
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from handoff.board.sessions.sessions import Session
     from handoff.board.tasks.tasks import Task
     from handoff.engine.app import App
     from handoff.git.plumbing import Source
+
+    Work = tuple[list[Session], list[Task]]
+    Known = Sequence[Workspace] | None
 
 STATE_WIPED, HOME_WIPED, WORKSPACE_GONE = "state-wiped", "home-wiped", "workspace-gone"
 _ARCHIVED = ".archived"
@@ -70,8 +74,8 @@ class WatchedRepository(Record):
         return ("handoff", "-C", self.source.top, *words)
 
 
-def watched_repositories(app: App) -> list[WatchedRepository]:
-    """Every repository with a snapshot store, and those live sessions work in."""
+def watched_repositories(app: App, known: Mapping[str, Sequence[Workspace]] | None = None) -> list[WatchedRepository]:
+    """Every repository with a snapshot store, and those live sessions work in; `known` are workspaces by project folder."""
     live, held = live_work(app)
     found: dict[str, SnapshotStore] = {}
     home = app.settings.home
@@ -84,7 +88,9 @@ def watched_repositories(app: App) -> list[WatchedRepository]:
         top = _top(folder)
         if top is not None:
             _note(app, found, top, project)
-    return [_watched(app, common, snapshot_store, live, held) for common, snapshot_store in found.items()]
+    return [
+        _watched(app, common, one, (live, held), (known or {}).get(one.place.project)) for common, one in found.items()
+    ]
 
 
 def _note(app: App, found: dict[str, SnapshotStore], top: str, project: str) -> None:
@@ -101,12 +107,10 @@ def _note(app: App, found: dict[str, SnapshotStore], top: str, project: str) -> 
         )
 
 
-def _watched(
-    app: App, common: str, snapshot_store: SnapshotStore, live: list[Session], held: list[Task]
-) -> WatchedRepository:
-    folder = snapshot_store.place.project
-    name = os.path.basename(folder)
-    made = tuple(one for one in all_workspaces(folder) if one.state == READY and one.kind != SHARED)
+def _watched(app: App, common: str, snapshot_store: SnapshotStore, work: Work, known: Known) -> WatchedRepository:
+    (live, held), folder = work, snapshot_store.place.project
+    name, found = os.path.basename(folder), all_workspaces(folder) if known is None else known
+    made = tuple(one for one in found if one.state == READY and one.kind != SHARED)
     mine = [one for one in live if one.project == name or _inside(common, one.workspace)]
     tasks_here = tuple(one for one in held if one.held_by and _inside(common, one.workspace))
     at_work = dict.fromkeys([*(one.id for one in mine), *(str(one.held_by) for one in tasks_here)])

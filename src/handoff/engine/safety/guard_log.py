@@ -11,35 +11,41 @@ from handoff.git.guard import GUARD_LOG, read_refusal
 from handoff.git.workspaces.workspaces import CLONE, READY, all_workspaces
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
     from handoff.board.events.incidents import IncidentReport
     from handoff.engine.app import App
+    from handoff.git.workspaces.workspaces import Workspace
 
 INSIDE = "handoff-refused"  # in the git folder of a clone: all a session inside a sandbox can write to
 _MOST_BYTES = 256 * 1024
 _MOST_TEXT = 500
 
 
-def take_guard_logs(app: App) -> int:
+def workspaces_of_home(home: str) -> dict[str, list[Workspace]]:
+    """The workspaces of every project folder: of a large batch there are many, and one look needs them more than once."""
+    try:
+        names = sorted(os.listdir(home))
+    except OSError:
+        return {}
+    return {folder: all_workspaces(folder) for folder in (os.path.join(home, name) for name in names)}
+
+
+def take_guard_logs(app: App, workspaces: Mapping[str, Sequence[Workspace]]) -> int:
     """Turn new lines into incidents; the place up to which a guard log was read is written in the same transaction."""
     told = 0
-    for path, project, session in _guard_logs(app.settings.home):
+    for path, project, session in _guard_logs(app.settings.home, workspaces):
         told += _take(app, path, project, session)
     return told
 
 
-def _guard_logs(home: str) -> Iterator[tuple[str, str, str]]:
+def _guard_logs(home: str, workspaces: Mapping[str, Sequence[Workspace]]) -> Iterator[tuple[str, str, str]]:
     """The guard log of the home, and of each clone; of a clone only what its session says about itself is believed."""
     yield os.path.join(home, "guard", GUARD_LOG), "", ""
-    try:
-        names = sorted(os.listdir(home))
-    except OSError:
-        return
-    for name in names:
-        for one in all_workspaces(os.path.join(home, name)):
+    for folder, found in workspaces.items():
+        for one in found:
             if one.kind == CLONE and one.state == READY:
-                yield os.path.join(one.tree, ".git", INSIDE), name, one.session or one.name
+                yield os.path.join(one.tree, ".git", INSIDE), os.path.basename(folder), one.session or one.name
 
 
 def _take(app: App, path: str, project: str, session: str) -> int:

@@ -10,7 +10,7 @@ from handoff.base.errors import HandoffError
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.events import incidents
 from handoff.engine.safety import detectors as repositories
-from handoff.engine.safety.guard_log import take_guard_logs
+from handoff.engine.safety.guard_log import take_guard_logs, workspaces_of_home
 from handoff.engine.safety.planted import find_planted
 from handoff.git import tampering
 
@@ -40,8 +40,9 @@ def look(app: App) -> int:
 
 
 def _look(app: App) -> int:
-    told = take_guard_logs(app)
-    for watched in repositories.watched_repositories(app):
+    workspaces = workspaces_of_home(app.settings.home)
+    told = take_guard_logs(app, workspaces)
+    for watched in repositories.watched_repositories(app, workspaces):
         try:
             repositories.finish_landings(app, watched)
             told += _look_at(app, watched)
