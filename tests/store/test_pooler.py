@@ -11,7 +11,7 @@ import pytest
 
 from databases import Place, empty, quick_folder
 from handoff.board.events import journal
-from handoff.board.sessions import leases, pauses
+from handoff.board.sessions import host_leases, leases, pauses
 from handoff.board.sessions.leases import ClaimLimits
 from handoff.board.sessions.sessions import SessionIdentity
 from handoff.board.tasks import batches, outcomes, tasks
@@ -54,16 +54,15 @@ def test_many_clients_share_few_connections_and_every_promise_holds(pooled):
             number = 0
             while tasks.count(mine, state="ready") or tasks.count(mine, state="running"):
                 number += 1
-                who = SessionIdentity(f"s{me}-{number}", host="here")
-                claim = leases.claim_next(mine, who=who, limits=LIMITS)
-                if claim is None:
-                    continue
+                who = [SessionIdentity(f"s{me}-{number:04}-{one}", host="here") for one in range(1 + me % 3)]
+                claims = host_leases.claim(mine, who=who, limits=LIMITS)
                 with mine.transaction(write=False) as look:
-                    most.append(leases.count_running(look, who, "")["machine"])
-                leases.heartbeat(mine, key=claim.task.key, fence=claim.fence)
-                outcome = outcomes.finish(mine, key=claim.task.key, fence=claim.fence)
-                done.append(claim.task.key)
-                joined.extend([outcome.fan_in.id] if outcome.fan_in else [])
+                    most.append(leases.count_running(look, who[0], "")["machine"])
+                for claim in claims:
+                    leases.heartbeat(mine, key=claim.task.key, fence=claim.fence)
+                    outcome = outcomes.finish(mine, key=claim.task.key, fence=claim.fence)
+                    done.append(claim.task.key)
+                    joined.extend([outcome.fan_in.id] if outcome.fan_in else [])
         except BaseException as fault:  # noqa: BLE001 - told to the test's own thread
             faults.append(fault)
 

@@ -60,8 +60,9 @@ class PostgresTransaction(OpenTransaction):
     def at_once(
         self, name: str, values: Callable[[], dict[str, Any]], /, *, scopes: Sequence[str] = ()
     ) -> list[Row] | None:
-        """A function that leaves nothing to the board may be asked here too: what would end it would end the whole transaction."""
-        if name not in functions.WHOLE:
+        """Behind a pooler, where each statement is a journey, for functions that leave nothing to the board: what would end
+        one would end the whole transaction. Without a pooler statements go together, and one for several is quicker."""
+        if name not in functions.WHOLE or not connections.is_pooled(self._database.connection):
             return None
         self.transaction(scopes=scopes)
         rows: list[Row] = self._database.call(name, values, scopes=scopes)

@@ -91,7 +91,7 @@ def _one_by_one(
     limits: ClaimLimits,
     scopes: Sequence[str],
 ) -> list[Claim] | None:
-    """On a server each claim is one journey, behind a pooler too, where the statements of one for all would be a journey each."""
+    """Each claim in one journey: alone on any server, several behind a pooler, where each statement of one for all is a journey."""
     found: list[Claim] = []
     for one in who:
         asked = leases.wishes_of(one, project=project, role="", limits=limits)
