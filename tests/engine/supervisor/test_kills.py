@@ -10,6 +10,7 @@ import sys
 
 import pytest
 
+from handoff.board.sessions import executors
 from handoff.engine.workspaces import running
 from source import ROOT
 
@@ -208,6 +209,11 @@ def freeze_between_writes(ground, *pids):
         ground.clock.sleep(0.05)
 
 
+def is_alive(ground, supervisor):
+    known = executors.listing(ground.app.database)
+    return any(one.pid == supervisor.pid and one.state == executors.ALIVE for one in known)
+
+
 def _signal(number, pids):
     """Some of them live for a moment only: a shell's helper may be gone by now."""
     for pid in pids:
@@ -236,16 +242,18 @@ def test_a_frozen_supervisor_is_given_up_and_ends_itself_when_it_wakes(ground):
 
 @pytest.mark.slow
 def test_a_frozen_host_loses_its_task_and_changes_nothing_when_it_wakes(ground):
-    ground.settings("lease_seconds = 4\n")
+    ground.settings("lease_seconds = 6\n")
     once = f"test -e {ground.folder}/frozen || {{ touch {ground.folder}/frozen; sleep 1000; }}"
     ground.add("long", {"run": once}, {"write": "late.txt", "text": "$"})
-    first = ground.supervisor(lease=4.0)
+    first = ground.supervisor(lease=6.0)
     ground.until(lambda: os.path.exists(f"{ground.folder}/frozen"), "the agent works")
     frozen = ground.agents()
     freeze_between_writes(ground, first.pid, *frozen)
-    ground.supervisor(lease=4.0)
+    ground.supervisor(lease=6.0)
     try:
         ground.until(ground.done, "another session finished it")
+        # Its own lease may end a moment after that of its task: who wakes in between is nobody's loss and goes on.
+        ground.until(lambda: not is_alive(ground, first), "the others gave the host up")
     finally:
         _signal(signal.SIGCONT, (first.pid, *(pid for pid in frozen if pid in ground.agents())))
     assert first.wait(timeout=60) == 4
