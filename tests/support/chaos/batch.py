@@ -212,6 +212,7 @@ class ChaosBatch:
             written.append(self._write(claim, folder, f"{self.name}/foreign-{claim.session.id}.txt", trespass=True))
             self._report(claim, folder, written)
             if self.likely(0.5):
+                self.model.take_away(task.id, written[-1])
                 os.remove(os.path.join(folder, written.pop()))
                 self._report(claim, folder, written)
         elif fate < 0.25:

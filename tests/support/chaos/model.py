@@ -52,6 +52,10 @@ class Model:
         found = [Reported(who, path, here[path]) for path in written if path in here]
         (self.unheard if killed else self.reported).extend(found)
 
+    def take_away(self, who: str, path: str) -> None:
+        """The session itself removes a file: where nobody heard of it, nobody else was to keep it."""
+        self.unheard = [one for one in self.unheard if (one.who, one.path) != (who, path)]
+
     def believe(self, who: str, files: Files, *, heard: bool) -> None:
         area = self.area_of(who)
         mine = {path: data for path, data in files.items() if path.startswith(area)}
