@@ -186,8 +186,11 @@ def test_a_fresh_engine_has_nothing_to_do_and_the_journal_its_library_allows(eng
 def test_an_engine_without_work_asks_its_database_for_nothing(engine, spot):
     asked = []
     sa.event.listen(engine._tables.plain, "before_cursor_execute", lambda *words: asked.append(words[2]))
-    for thread in [one for one in threading.enumerate() if one.name.startswith("queue-worker-")]:
-        thread.join(10)  # it may be in the middle of its first question
+    polling = [one for one in threading.enumerate() if re.search("queue|timeout|scheduler", one.name)]
+    while polling:  # each may be in the middle of its first question, and the queue's may begin another
+        polling[0].join(60)
+        assert not polling[0].is_alive(), polling[0]
+        polling = [one for one in threading.enumerate() if re.search("queue|timeout|scheduler", one.name)]
     asked.clear()
     SystemClock().sleep(1.3)  # each of its threads asks every second
     assert asked == []
