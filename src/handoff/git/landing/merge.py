@@ -12,7 +12,7 @@ from handoff.git.ownership.ownership import Ownership
 from handoff.git.plumbing.objects import LINK
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from handoff.git.landing.settle import Settled, Way
     from handoff.git.plumbing.snapshot_repo import SnapshotRepo
@@ -93,7 +93,8 @@ class _Merging:
     def __init__(self, store: SnapshotRepo, target: str, members: Sequence[Member], ways: Sequence[Way]) -> None:
         self.store, self.target, self.members, self.ways = store, target, members, ways
         apart = [os.fsencode(path) for member in members if member.base == target for path in member.paths]
-        self.trees = _Trees(store)
+        bases: dict[str, list[bytes]] = {member.base: [] for member in members}
+        self.trees = _Trees(store, {**bases, **{member.commit: _encoded(member.paths) for member in members}})
         self.start = self.tree = store.load(target, apart)
         self.landed: list[Member] = []
         self.taken: set[str] = set()
@@ -205,7 +206,7 @@ def collisions(store: SnapshotRepo, members: Sequence[Member]) -> tuple[list[Con
     ]
     if not pairs:
         return [], []
-    tree = _Trees(store)
+    tree = _Trees(store, {member.commit: () for one, other, _ in pairs for member in (one, other)})
     known: dict[tuple[str, str], str] = {}
     for one, other, _ in pairs:
         if (one.base, other.base) not in known:
@@ -221,15 +222,19 @@ def collisions(store: SnapshotRepo, members: Sequence[Member]) -> tuple[list[Con
 
 
 class _Trees:
-    """The trees of commits, each asked for once."""
+    """The trees of commits: those of all members are asked for together, when the first of them is needed."""
 
-    def __init__(self, store: SnapshotRepo) -> None:
+    def __init__(self, store: SnapshotRepo, wanted: Mapping[str, Sequence[bytes]]) -> None:
         self.store = store
+        self.wanted = wanted
+        """Each with the paths that will be looked up in it."""
         self.known: dict[str, str] = {}
 
     def of(self, commit: str) -> str:
         if commit not in self.known:
-            self.known[commit] = self.store.load(commit, ())
+            asked: dict[str, Sequence[bytes]] = {commit: (), **self.wanted}
+            self.known.update(zip(asked, self.store.load_all(asked.items()), strict=True))
+            self.wanted = {}
         return self.known[commit]
 
     def common(self, one: str, other: str) -> str:

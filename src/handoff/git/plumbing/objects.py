@@ -244,18 +244,28 @@ class Objects(Git):
 
     def load(self, name: str, paths: Iterable[bytes]) -> str:
         """The tree of a commit, or the tree itself; what the paths need of it is read along, all that is packed in one question."""
-        folders = sorted({path[:at] for path in paths for at in range(len(path)) if path[at : at + 1] == b"/"})
-        if self.has_loose(name):
-            data = self.read(name)
-            tree = tree_named(data) or name
-            if all(self._is_near(tree, folder) for folder in (b"", *folders)):
-                return tree
-        askable = [os.fsdecode(folder) for folder in folders if b"\n" not in folder]
-        found = fetch(self, [name, f"{name}^{{tree}}", *(f"{name}:{folder}" for folder in askable)])
+        return self.load_all([(name, paths)])[0]
+
+    def load_all(self, wanted: Iterable[tuple[str, Iterable[bytes]]]) -> list[str]:
+        """The same for many, each with its own paths: one question for all of them."""
+        trees: list[str] = []
+        asked: list[str] = []
+        far: list[tuple[int, int]] = []  # whose tree is still to be told, and where its answer begins
+        for name, paths in wanted:
+            folders = sorted({path[:at] for path in paths for at in range(len(path)) if path[at : at + 1] == b"/"})
+            near = (tree_named(self.read(name)) or name) if self.has_loose(name) else ""
+            if not near or not all(self._is_near(near, folder) for folder in (b"", *folders)):
+                far.append((len(trees), len(asked)))
+                askable = [os.fsdecode(folder) for folder in folders if b"\n" not in folder]
+                asked += [name, f"{name}^{{tree}}", *(f"{name}:{folder}" for folder in askable)]
+            trees.append(near)
+        found = fetch(self, asked) if asked else []
         self._packed_trees.update((one.sha, one.data) for one in found if one.kind == "tree")
-        if found[0].kind not in ("commit", "tree"):
-            raise self._lack(name)
-        return tree_named(found[0].data) or name
+        for at, first in far:
+            if found[first].kind not in ("commit", "tree"):
+                raise self._lack(asked[first])
+            trees[at] = tree_named(found[first].data) or asked[first]
+        return trees
 
     def _is_near(self, tree: str, folder: bytes) -> bool:
         """Whether every tree down to the folder can be read without git."""
