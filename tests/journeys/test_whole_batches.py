@@ -106,7 +106,7 @@ def test_a_part_that_was_blocked_and_is_finished_after_the_fan_in_reopens_it_and
     batch.cli("retry", "api")
     assert batch.states() == {"form": "done", "api": "ready", "login-join": "waiting"}
     assert batch.words() == {"form": ("landed", "landed"), "api": ("ready", "ready")}
-    assert "Bring the 2 parts" in batch.cli("task", "list").out, "what it said the first time is no longer its state"
+    assert "Bring the parts of" in batch.cli("task", "list").out, "what it said the first time is no longer its state"
     batch.make("api")
     branches = batch.repo.git("branch", "--list", "handoff/*")
     assert "api" in branches, "what was reported done is on a branch until it has landed"

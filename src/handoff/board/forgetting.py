@@ -26,7 +26,7 @@ def prune(store: Store, *, before: float, project: str = "", dry_run: bool = Tru
     while step := _prune_some(store, before=before, project=project):
         found += step
     for query in _SWEEPS:
-        while _sweep(store, query, before) == _STEP:
+        while _sweep(store, query, before=before, project=project) == _STEP:
             continue
     if found:
         with store.transaction() as transaction:
@@ -42,6 +42,6 @@ def _prune_some(store: Store, *, before: float, project: str) -> list[Task]:
     return found
 
 
-def _sweep(store: Store, query: str, before: float) -> int:
+def _sweep(store: Store, query: str, *, before: float, project: str) -> int:
     with store.transaction() as transaction:
-        return transaction.execute(query, before=before, limit=_STEP)
+        return transaction.execute(query, before=before, project=project, limit=_STEP)

@@ -784,15 +784,15 @@ DELETE FROM task WHERE key = :key AND ended_at IS NOT NULL
 
 -- name: prune_batches
 -- forget ended batches without tasks; their figures stay
-DELETE FROM batch WHERE key IN (SELECT key FROM batch WHERE ended_at < :before AND NOT EXISTS (SELECT 1 FROM task WHERE task.batch = batch.key) LIMIT :limit)
+DELETE FROM batch WHERE key IN (SELECT key FROM batch WHERE ended_at < :before AND (:project = '' OR project = :project) AND NOT EXISTS (SELECT 1 FROM task WHERE task.batch = batch.key) LIMIT :limit)
 
 -- name: prune_sessions
 -- forget sessions that ended before a moment
-DELETE FROM session WHERE id IN (SELECT id FROM session WHERE ended_at < :before LIMIT :limit)
+DELETE FROM session WHERE id IN (SELECT id FROM session WHERE ended_at < :before AND (:project = '' OR project = :project) LIMIT :limit)
 
 -- name: prune_inbox
 -- forget messages taken before a moment
-DELETE FROM inbox WHERE key IN (SELECT key FROM inbox WHERE taken_at < :before LIMIT :limit)
+DELETE FROM inbox WHERE key IN (SELECT key FROM inbox WHERE taken_at < :before AND (:project = '' OR project = :project) LIMIT :limit)
 
 -- name: list_without_tab
 -- ready tasks of which no tab was opened since they became ready, and that no supervisor of this host will take
@@ -993,7 +993,7 @@ UPDATE incident SET resolved_at = :now, resolved = :how WHERE id = :id AND resol
 
 -- name: prune_incidents
 -- forget incidents resolved before a moment
-DELETE FROM incident WHERE id IN (SELECT id FROM incident WHERE resolved_at < :before LIMIT :limit)
+DELETE FROM incident WHERE id IN (SELECT id FROM incident WHERE resolved_at < :before AND (:project = '' OR project = :project) LIMIT :limit)
 
 -- name: get_watched
 -- what the watcher saw last at a place
@@ -1028,7 +1028,7 @@ DELETE FROM expense WHERE at < :before
 
 -- name: prune_flows
 -- forget flows that ended long ago
-DELETE FROM flow WHERE key IN (SELECT key FROM flow WHERE ended_at < :before LIMIT :limit)
+DELETE FROM flow WHERE key IN (SELECT key FROM flow WHERE ended_at < :before AND (:project = '' OR project = :project) LIMIT :limit)
 
 -- name: get_hold
 -- why one agent or task is not started on a host
@@ -1095,7 +1095,7 @@ VALUES (:session, :part, :project, :task, :agent, :host, :at, :seq) ON CONFLICT 
 
 -- name: prune_transcripts
 -- forget what sessions that ended before a moment said
-DELETE FROM transcript WHERE key IN (SELECT key FROM transcript WHERE at < :before LIMIT :limit)
+DELETE FROM transcript WHERE key IN (SELECT key FROM transcript WHERE at < :before AND (:project = '' OR project = :project) LIMIT :limit)
 
 -- name: add_token
 -- a token of somebody who calls over HTTP

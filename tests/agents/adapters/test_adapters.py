@@ -199,6 +199,14 @@ def test_the_exit_code_alone_never_decides(ending, kind):
     assert judge(ending, NOW).kind == kind
 
 
+def test_a_failure_is_told_with_its_exit_code_and_its_last_words():
+    assert judge(Ending(7), NOW).reason == "it ended with exit code 7"
+    assert (
+        judge(Ending(7, tail="no such model\n"), NOW).reason
+        == "it ended with exit code 7; its last words: no such model"
+    )
+
+
 def test_a_command_of_ones_own_is_an_agent():
     adapter = catalog.adapter("mine", commands={"mine": ["my-agent", "--file={prompt_file}", "{workspace}"]})
     launch = adapter.launch(order())

@@ -7,6 +7,8 @@ import pytest
 from handoff.base.errors import Conflict, UserError
 from handoff.board import forgetting
 from handoff.board.events import journal
+from handoff.board.sessions import sessions
+from handoff.board.sessions.sessions import SessionIdentity
 from handoff.board.tasks import batches, outcomes, tasks
 from handoff.board.tasks.batches import SubTask
 
@@ -123,6 +125,19 @@ def test_pruning_shows_first_and_keeps_live_tasks_and_the_journal(database):
     forgetting.prune(database, before=later, dry_run=False)
     assert tasks.listing(database, include_ended=True) == [live]
     assert [event.kind for event in journal.of_task(database, key=ended.key)] == ["task.added", "task.finished"]
+
+
+def test_forgetting_one_project_leaves_what_the_others_have(database):
+    for name in ("shop", "bank"):
+        sessions.register(database, who=SessionIdentity(f"of-{name}", project=name))
+        sessions.end(database, id=f"of-{name}")
+    with database.transaction(write=False) as look:
+        later = look.now() + 1
+    forgetting.prune(database, before=later, project="shop", dry_run=False)
+    assert sessions.get(database, id="of-shop") is None
+    assert sessions.get(database, id="of-bank")
+    forgetting.prune(database, before=later, dry_run=False)
+    assert sessions.get(database, id="of-bank") is None
 
 
 def test_nothing_of_a_failed_transaction_stays(database):

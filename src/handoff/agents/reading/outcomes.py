@@ -27,7 +27,8 @@ def judge(ending: Ending, now: float) -> AgentOutcome:
     if ending.code < 0:
         return AgentOutcome(KILLED, f"the process was ended by signal {-ending.code}")
     if ending.code:
-        return AgentOutcome(FAILED, words or f"the process ended with exit code {ending.code}")
+        last = f"; its last words: {words}" if words else ""
+        return AgentOutcome(FAILED, f"it ended with exit code {ending.code}{last}")
     if ending.trouble and ending.result is None:
         return AgentOutcome(FAILED, ending.trouble)
     return AgentOutcome(OK, ending.result.text[:_SHOWN] if ending.result else "")

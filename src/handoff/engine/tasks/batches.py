@@ -194,7 +194,7 @@ def refuse_live_names(app: App, project: Project, manifest: Manifest) -> None:
 
 
 def _fan_in_brief(manifest: Manifest) -> str:
-    several = f"Bring the {len(manifest.sub_tasks)} parts of batch `{manifest.batch_id}` together."
+    several = f"Bring the parts of batch `{manifest.batch_id}` together."
     alone = f"See that the one part of batch `{manifest.batch_id}` is whole."
     lines = [several if len(manifest.sub_tasks) > 1 else alone]
     if manifest.rationale:

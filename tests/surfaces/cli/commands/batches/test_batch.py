@@ -144,6 +144,20 @@ def test_whoever_leaves_is_told_what_goes_on_and_can_join_again(ground):
 
 
 @pytest.mark.slow
+def test_a_batch_that_nobody_works_for_any_more_says_how_to_go_on_with_the_agents_it_had(ground):
+    ground.parts("form", "api")
+    ground.script("login/form", {"run": "sleep 60"})
+    process = ground.cli.start("batch", "run", manifest(ground.folder / "m.json"), *ground.words)
+    while b"login/form: started" not in (line := process.stdout.readline()):
+        assert line, process.stderr.read()
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    ground.cli("work", "--stop")
+    said = ground.cli("batch", "watch", "login", code=None)
+    assert "Let one work: handoff batch watch login --agents scripted\n" in said.err
+
+
+@pytest.mark.slow
 def test_on_a_terminal_the_board_is_shown_and_ends_with_the_batch(ground):
     ground.parts("form", "api")
     source = manifest(ground.folder / "m.json")

@@ -99,9 +99,11 @@ def _follow(ctx: Context, batch: Batch, leaving: threading.Event) -> None:
 
 
 def _unserved(ctx: Context, batch: Batch) -> str:
+    found = verdicts.judge(ctx.app, batch)
+    known = ",".join(sorted({part.agent for part in (*found.parts, found.fan_in)} - {""}))
     return (
         f"no supervisor works for project {batch.project}. Let one work: "
-        f"{ctx.settings.program} batch watch {batch.id} --agents NAME"
+        f"{ctx.settings.program} batch watch {batch.id} --agents {known or 'NAME'}"
     )
 
 
