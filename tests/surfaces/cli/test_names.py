@@ -37,6 +37,18 @@ def test_a_noun_alone_does_something_and_its_help_names_its_verbs(cli, noun):
     assert "frobnicate" in cli(noun, "frobnicate", code=2).err
 
 
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (("work", "--agents", "claude"), "Do you mean --agent? See: handoff work --help"),
+        (("task", "add", "login", "x", "--ownz=src/"), "Do you mean --owns? See: handoff task add --help"),
+        (("task", "list", "--frobnicate"), "Hint: See: handoff task list --help"),
+    ],
+)
+def test_an_option_that_is_almost_right_is_met_with_the_right_one(cli, words, hint):
+    assert hint in cli(*words, code=2).err
+
+
 def test_options_may_stand_before_the_noun_and_before_the_verb(cli, repo, folder):
     assert cli("--json", "task", "list").json["project"] == "repo"
     assert cli("-C", repo.path, "task", "--json", cwd=folder).json["project"] == "repo"

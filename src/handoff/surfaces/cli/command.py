@@ -77,7 +77,18 @@ class Parser(argparse.ArgumentParser):
         return made
 
     def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message[:1].upper()}{message[1:]}.", f"See: {self.prog} --help")
+        meant = self._meant(message)
+        hint = f"Do you mean {meant}? " if meant else ""
+        raise UsageError(f"{message[:1].upper()}{message[1:]}.", f"{hint}See: {self.prog} --help")
+
+    def _meant(self, message: str) -> str:
+        """The option that is written almost like the first one nobody knows."""
+        from difflib import get_close_matches
+
+        unknown = [word.partition("=")[0] for word in message.split() if word.startswith("--")]
+        known = list(self._option_string_actions)
+        close = get_close_matches(unknown[0], known, n=1, cutoff=0.75) if unknown and unknown[0] not in known else []
+        return close[0] if close else ""
 
 
 def no_arguments(parser: Parser) -> None:
