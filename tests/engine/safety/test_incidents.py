@@ -14,7 +14,7 @@ from handoff.board.events import incidents as board
 from handoff.board.events import journal
 from handoff.board.sessions import leases, sessions
 from handoff.board.tasks import tasks
-from handoff.engine.safety import incidents, snapshots
+from handoff.engine.safety import detectors, incidents, snapshots
 from handoff.engine.supervisor import watchdog
 from handoff.engine.workspaces import landing, workspaces
 from handoff.git.workspaces.workspaces import WorkspaceRequest
@@ -207,6 +207,22 @@ def test_a_worktree_that_vanished_is_made_again_on_its_own_branch(watched):
     shutil.rmtree(place.folder)
     fix(only("workspace-gone"))
     assert tree_facts(place.tree) == before
+
+
+@pytest.mark.parametrize("kind", ["clone", "worktree"])
+def test_a_workspace_that_comes_or_is_removed_during_a_look_is_no_incident(watched, kind):
+    workspaces.add_workspace(app(), order=WorkspaceRequest("beta", kind=kind))
+    (began,) = detectors.watched_repositories(app())
+    before = detectors.facts(app(), began, {})
+    workspaces.remove_workspace(app(), name="beta", accept=False)
+    now = detectors.facts(app(), began, before)
+    assert detectors.find_vanished(app(), began, before, now) == []
+    assert ("refs/heads/handoff/beta", "") in detectors.our_moves(began, before, now)
+    (began,) = detectors.watched_repositories(app())
+    workspaces.add_workspace(app(), order=WorkspaceRequest("gamma", kind=kind))
+    (later,) = detectors.watched_repositories(app())
+    newer = detectors.facts(app(), later, now)
+    assert detectors.find_vanished(app(), began, newer, detectors.facts(app(), began, newer)) == []
 
 
 def test_wiped_files_of_the_home_are_noticed(watched, tmp_path):

@@ -24,7 +24,7 @@ from handoff.git.plumbing.snapshot_repo import SnapshotRepo
 from handoff.git.snapshots.location import MAIN, STORE, find_place
 from handoff.git.snapshots.take import snapshots
 from handoff.git.tampering import BranchOwner, Tampering
-from handoff.git.workspaces.workspaces import READY, SHARED, Workspace, all_workspaces
+from handoff.git.workspaces.workspaces import READY, SHARED, Workspace, all_workspaces, ready_workspaces
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -221,7 +221,7 @@ def our_moves(watched: WatchedRepository, before: dict[str, Any], now: dict[str,
     made = made_by_handoff(watched.source.common)
     ours |= {(name, value) for name, value in now["refs"].items() if value in made}
     gone = before.get("workspaces", {}).keys() - now["workspaces"].keys()
-    known = {one.name for one in watched.workspaces}
+    known = ready_workspaces(watched.project, gone)
     ours |= {(f"refs/heads/handoff/{name}", "") for name in gone if name not in known}
     return ours
 
@@ -263,8 +263,9 @@ def _gone_workspaces(watched: WatchedRepository, before: dict[str, Any], now: di
     gone = sorted(before.get("workspaces", {}).keys() - now["workspaces"].keys())
     if not gone:
         return []
-    known = {one.name for one in watched.workspaces}
-    by_the_rules = {one.workspace for one in snapshots(watched.store) if one.operation == "remove"} - known
+    known = ready_workspaces(watched.project, gone)  # read again: some went or came since this look began
+    by_the_rules = {one.workspace for one in snapshots(watched.store) if one.operation == "remove"} - known.keys()
+    by_the_rules |= {name for name, one in known.items() if os.path.lexists(one.tree)}
     return [
         Tampering(
             kind=WORKSPACE_GONE,

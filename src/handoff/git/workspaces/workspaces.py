@@ -13,7 +13,7 @@ from handoff.git.plumbing.untrusted import RECORD
 from handoff.git.snapshots.location import STORE, TREE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from handoff.git.plumbing.snapshot_repo import SnapshotRepo
     from handoff.git.snapshots.location import Location
@@ -127,6 +127,12 @@ def all_workspaces(project: str) -> list[Workspace]:
     names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
     found = (read_workspace(os.path.join(folder, name)) for name in names)
     return [one for one in found if one is not None]
+
+
+def ready_workspaces(project: str, names: Iterable[str]) -> dict[str, Workspace]:
+    """Those of the names that are recorded as made, as the disk says now: whoever removes one says so before its folder goes."""
+    found = {name: read_workspace(os.path.join(project, "workspaces", name)) for name in names}
+    return {name: one for name, one in found.items() if one is not None and one.state == READY}
 
 
 def get_workspace(project: str, name: str) -> Workspace:
