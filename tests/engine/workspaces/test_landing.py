@@ -107,11 +107,11 @@ def test_a_conflict_names_the_file_and_both_sessions_and_nothing_moves(repo, des
     two.write("b.txt", "two\n")
     head = repo.head()
     outcome = desk.land("one", "two")
-    assert [tuple(one) for one in outcome.merged.conflicts] == [("b.txt", "one", "two")]
+    assert [tuple(one) for one in outcome.merged.conflicts] == [("b.txt", "one", "two", "")]
     assert outcome.landing is None
     assert repo.head() == head
     hard = desk.collisions().hard
-    assert [tuple(one) for one in hard] == [("b.txt", "one", "two")]
+    assert [tuple(one) for one in hard] == [("b.txt", "one", "two", "")]
 
 
 def test_changes_apart_in_one_file_join(repo, desk):

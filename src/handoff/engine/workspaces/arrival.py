@@ -262,10 +262,14 @@ def _sent_back(ground: _Ground, member: Member, done: landing.LandingOutcome, sa
 
 
 def _refuse_conflicts(ground: _Ground, member: Member, outcome: landing.LandingOutcome) -> None:
-    """Parts that do not join are the fan-in's to mend; what came on the branch meanwhile is not a task's."""
+    """Parts that do not join are the fan-in's to mend; what came on the branch meanwhile is not a task's, and a lock is nobody's."""
     conflicts = outcome.merged.conflicts
     if not conflicts:
         return
+    if conflict.only_locks(conflicts):
+        tried = {one.path: f"the check is red with what came of {one.how}" for one in outcome.refused}
+        lines = conflict.locks_in_words([one._replace(why=tried.get(one.path, one.why)) for one in conflicts])
+        raise _blocked(ground, member, "a lock must be made again", lines)
     if ground.task.kind == tasks.FAN_IN:
         shown = "\n".join(f"  {on_one_line(one.path)}: {one.first} and {one.second}" for one in conflicts[:_SHOWN])
         raise Refused(

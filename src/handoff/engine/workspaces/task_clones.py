@@ -265,8 +265,14 @@ def _base(app: App, snapshot_store: SnapshotStore, task: Task, *, dirty: bool) -
     if laid is not None:
         give_objects(snapshot_store.store, snapshot_store.place.source, [laid.commit])
         return laid.commit
+    if task.kind == tasks.FAN_IN and conflict.only_locks(joined.conflicts):
+        raise conflict.LocksLeft(
+            task, joined.conflicts, [f"handoff/{one.name}" for one in members], app.settings.program
+        )
     if joined.conflicts:
-        shown = ", ".join(f"{on_one_line(one.path)} ({one.first}, {one.second})" for one in joined.conflicts[:_SHOWN])
+        named = [f"{one.first}, {one.second}{f': {one.why}' if one.why else ''}" for one in joined.conflicts[:_SHOWN]]
+        paths = [on_one_line(one.path) for one in joined.conflicts]
+        shown = ", ".join(f"{path} ({names})" for path, names in zip(paths, named, strict=False))
         raise Refused(
             f"'{task.label}' cannot begin: the parts it needs do not join: {shown}",
             f"Join them in your checkout: {' && '.join(f'git merge handoff/{one.name}' for one in members)}; mend the files and"

@@ -11,6 +11,7 @@ from handoff.base.markdown import first_line
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.redaction import without_secrets
 from handoff.base.settings import PROJECT_FOLDER
+from handoff.board import gates
 from handoff.board.events import journal
 from handoff.board.tasks import batches, outcomes, races, states, tasks
 from handoff.engine.features import brought_home
@@ -65,6 +66,9 @@ def begin(app: App, snapshot_store: SnapshotStore, task: Task, *, session: str) 
         return task_clones.ready(app, snapshot_store, task, session=session, strays=strays)
     except redo.MadeAgain as error:
         _make_again(app, snapshot_store, task, error, session)
+        raise
+    except conflict.LocksLeft as error:
+        gates.ask(app.database, key=task.key, question=error.question, fence=task.fence)
         raise
 
 

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from handoff.base.files import make_folder, write_atomic
 from handoff.git.landing.merge import THE_TARGET
-from handoff.git.landing.settle import Proposal, has_marks, settle
+from handoff.git.landing.rules.made_files import is_lock, is_made
+from handoff.git.landing.settle import Proposal, SideTrees, has_marks, settle
 from handoff.git.landing.three_way import join
+from handoff.git.landing.withheld import Withholding
 from handoff.git.plumbing import git_failure, read_plain
 from handoff.git.plumbing.objects import FILE, PROGRAM, Entry
 
@@ -64,13 +66,15 @@ def lay_out(
 ) -> LaidOut | None:
     """Put the members that were held on all that joined, with marks; None where a file cannot be settled by editing it.
 
-    Who touches a file that has marks already waits for the next round.
+    Who touches a file that has marks already waits for the next round. A lock is nobody's to edit: it is made again when the others
+    are settled.
     """
     by_name = {member.name: member for member in members}
     whose = {path: member.name for member in members if member.name not in _held(merged) for path in member.paths}
     tree = store.load(merged.new, ())
     files: list[ConflictFile] = []
     waiting: list[str] = []
+    withholding = Withholding(store)
     for held in merged.held:
         member = by_name[held.member]
         if any(one.ours is None and one.theirs is None for one in held.left):
@@ -78,9 +82,14 @@ def lay_out(
         if member.paths & {one.path for one in files}:
             waiting.append(member.name)
             continue
-        found = join(store, held.base, tree, held.theirs)
-        found, _ = settle(store, found, member.name, ways)
-        marked = [_marked(store, one, whose.get(one.path, THE_TARGET), member.name) for one in found.left]
+        sides = SideTrees(held.base, tree, held.theirs)
+        found = withholding.withhold(join(store, *sides[:3]), member.paths, sides)
+        found, _ = settle(store, found, member.name, ways, sides)
+        editable = [one for one in found.left if not is_lock(one.path)]
+        if found.left and not editable:
+            waiting.append(member.name)
+            continue
+        marked = [_marked(store, one, whose.get(one.path, THE_TARGET), member.name) for one in editable]
         known = [one for one in marked if one is not None]
         if len(known) != len(marked):
             return None
@@ -88,6 +97,8 @@ def lay_out(
         tree = store.graft(store.load(found.tree, changes), changes)
         files += known
         whose.update(dict.fromkeys(member.paths, member.name))
+    if not files:
+        return None
     commit = store.write_commit(tree, [merged.new], "The parts joined, with what must be settled\n", moment=moment)
     return LaidOut(commit, tuple(files), tuple(waiting), tuple(member.commit for member in members))
 
@@ -152,7 +163,7 @@ def faults_of(store: SnapshotRepo, files: Sequence[ConflictFile], made: Mapping[
         elif has_marks(data):
             found.append(f"{one.path} still has marks of the conflict")
         else:
-            lost = _lost_lines(store, one, data)
+            lost = [] if is_made(one.path, data) else _lost_lines(store, one, data)
             found += [f"{one.path} lost a line that both sides had kept: {line}" for line in lost[:3]]
             found += [f"{one.path} lost the test {name}" for name in _lost_tests(store, one, data)]
     return found

@@ -63,9 +63,9 @@ def doubts_of(
     texts = _texts(store, [one for _, found in changed for one in found])
     known = {} if known is None else known
     sides = [_side(name, found, texts, known) for name, found in changed]
-    found = dict.fromkeys(
-        [*_names(sides), *_numbers(sides), *_made(sides, texts), *_twice(store, sides, merged, texts)]
-    )
+    settled = {one.path for one in merged.settled}
+    made = [one for one in _made(sides, texts) if one.path not in settled]
+    found = dict.fromkeys([*_names(sides), *_numbers(sides), *made, *_twice(store, sides, merged, texts)])
     return tuple(sorted(found, key=lambda one: (one.note, one.path, one.what)))[:_MOST]
 
 

@@ -11,7 +11,8 @@ from handoff.base.markdown import quoted
 if TYPE_CHECKING:
     from handoff.git.landing.target import Target
 
-_NONE = ("unspecified", "set", "text", "")
+_NONE = ("unspecified", "")
+_BY_LINES = ("set", "text")
 _BY_HAND = ("unset", "binary")
 UNION = "union"
 
@@ -26,13 +27,18 @@ class MergeDriver(NamedTuple):
     def by_hand(self) -> bool:
         return self.name in _BY_HAND
 
+    @property
+    def by_lines(self) -> bool:
+        """Whether git's own merge of lines is wanted, also for a file that a program makes."""
+        return self.name in _BY_LINES
+
 
 def driver_of(target: Target, tip: str, path: str) -> MergeDriver | None:
     """What the `merge` attribute of a path names, with the command from the person's own settings."""
     name = _attribute(target, tip, path)
     if name in _NONE:
         return None
-    if name in _BY_HAND:
+    if name in (*_BY_HAND, *_BY_LINES):
         return MergeDriver(name)
     if name == UNION:
         return MergeDriver(name, "git merge-file -q --union %A %O %B")

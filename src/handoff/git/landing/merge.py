@@ -6,8 +6,9 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from handoff.git.landing.members import GONE, Member, changes_of, escapes
-from handoff.git.landing.settle import settle
+from handoff.git.landing.settle import SideTrees, settle
 from handoff.git.landing.three_way import Joined, Unjoined, join, join_many
+from handoff.git.landing.withheld import Withholding
 from handoff.git.ownership.ownership import Ownership
 from handoff.git.plumbing.objects import LINK
 
@@ -26,6 +27,8 @@ class Conflicted(NamedTuple):
     path: str
     first: str
     second: str
+    why: str = ""
+    """What stands in the way, where there is more to say."""
 
 
 class MergeStep(NamedTuple):
@@ -81,7 +84,8 @@ def merge(
     """Put the members on the target one after the other, each as one commit; stop collecting at conflicts, not at the first.
 
     A whole member's commits stay as they are: the target moves on to them, or is joined with them as `git merge` does. What
-    git cannot join is offered to the `ways`, one after the other.
+    git cannot join is offered to the `ways`, one after the other; so is what programs make and two changed, which is never joined
+    line by line. Without ways, for a look alone, git's own merge stands.
     """
     with store.gathered():
         return _Merging(store, target, members, ways).run(moment, person)
@@ -93,8 +97,12 @@ class _Merging:
     def __init__(self, store: SnapshotRepo, target: str, members: Sequence[Member], ways: Sequence[Way]) -> None:
         self.store, self.target, self.members, self.ways = store, target, members, ways
         apart = [os.fsencode(path) for member in members if member.base == target for path in member.paths]
-        bases: dict[str, list[bytes]] = {member.base: [] for member in members}
-        self.trees = _Trees(store, {**bases, **{member.commit: _encoded(member.paths) for member in members}})
+        wanted: dict[str, list[bytes]] = {}
+        for member in members:
+            wanted.setdefault(member.base, []).extend(_encoded(member.paths) if ways else ())
+            wanted[member.commit] = _encoded(member.paths)
+        self.trees = _Trees(store, wanted)
+        self.withholding = Withholding(store)
         self.start = self.tree = store.load(target, apart)
         self.landed: list[Member] = []
         self.taken: set[str] = set()
@@ -152,17 +160,20 @@ class _Merging:
         base, theirs = self.trees.of(member.base), self.trees.of(member.commit)
         found = join(store, base, self.tree, theirs)
         strangers = _not_taken(store, member, found)
-        if not strangers and found.left and self.ways:
-            found, done = settle(store, found, member.name, self.ways)
-            self.settled += [one._replace(first=self._other(one.path)) for one in done]
+        done: list[Settled] = []
+        if self.ways and not strangers:
+            sides = SideTrees(base, self.tree, theirs)
+            both = member.paths & self.taken if member.base == self.target else member.paths
+            found = self.withholding.withhold(found, both, sides)
+            found, done = settle(store, found, member.name, self.ways, sides)
         if found.left or strangers:
-            paths = [*(one.path for one in found.left), *strangers]
-            self.conflicts += [Conflicted(path, self._other(path), member.name) for path in paths]
             left = (*found.left, *(Unjoined(path) for path in strangers))
+            self.conflicts += [Conflicted(one.path, self._other(one.path), member.name, one.why) for one in left]
             self.held.append(
                 Held(member=member.name, base=base, ours=self.tree, theirs=theirs, joined=found.tree, left=left)
             )
             return None
+        self.settled += [one._replace(first=self._other(one.path)) for one in done]
         self.followed += [Followed(member.name, old, new) for old, new in found.moved]
         # What others may still graft onto: only the folders this member touched can be new.
         return store.load(found.tree, _encoded((*member.paths, *(new for _, new in found.moved))))

@@ -16,6 +16,15 @@ if TYPE_CHECKING:
 _MARKS = (b"<<<<<<< ", b">>>>>>> ", b"||||||| ")
 
 
+class SideTrees(NamedTuple):
+    """The trees around a file that two changed: before both, on either side, and with everything else joined."""
+
+    base: str
+    ours: str
+    theirs: str
+    joined: str = ""
+
+
 class FileSides(NamedTuple):
     """One file that two changed: its bytes before both, and on either side."""
 
@@ -25,6 +34,11 @@ class FileSides(NamedTuple):
     theirs: bytes
     new: bool = False
     """Whether both sides added it: there was nothing before."""
+    made: bool = False
+    """Whether a program makes it: then it is made again, and its lines are not joined."""
+    clean: bytes | None = None
+    """What git made of its lines where they join, and may not be joined."""
+    trees: SideTrees | None = None
 
     @property
     def texts(self) -> tuple[bytes, bytes, bytes]:
@@ -50,29 +64,38 @@ class Settled(NamedTuple):
     proven: bool
 
 
-LEAVE = Proposal(b"", "left to people", proven=False)
-"""The answer of a way that lets no other be asked: whoever owns the file wants it joined by hand."""
+class Left(NamedTuple):
+    """The answer of a way that lets no other be asked, and why: the file is for people."""
 
-Way: TypeAlias = "Callable[[FileSides], Proposal | None]"
+    why: str = ""
 
 
-def settle(store: SnapshotRepo, joined: Joined, second: str, ways: Sequence[Way]) -> tuple[Joined, list[Settled]]:
-    """The merge with what the ways could settle put in, and what that was."""
-    changes: dict[bytes, Entry | None] = {}
+Way: TypeAlias = "Callable[[FileSides], Proposal | Left | None]"
+BY_PROGRAM = "a program makes this file, so that its lines are not joined"
+_OTHERS_FIRST = "a program makes it again when everything else is joined"
+
+
+def settle(
+    store: SnapshotRepo, joined: Joined, second: str, ways: Sequence[Way], trees: SideTrees
+) -> tuple[Joined, list[Settled]]:
+    """The merge with what the ways could settle put in, and what that was. What programs make comes last: it depends on the others."""
+    tree = joined.tree
     done: list[Settled] = []
     left: list[Unjoined] = []
-    for one in joined.left:
-        mode = _mode(one)
-        sides = _sides(store, one) if mode else None
-        proposal = next((made for way in ways if (made := way(sides)) is not None), None) if sides else None
-        if proposal is None or proposal is LEAVE:
-            left.append(one)
+    for one in sorted(joined.left, key=lambda one: one.made):
+        if one.made and any(not other.made for other in left):
+            left.append(one._replace(why=_OTHERS_FIRST))
             continue
-        changes[os.fsencode(one.path)] = Entry(mode, store.write("blob", proposal.data))
-        done.append(Settled(one.path, "", second, proposal.how, proposal.proven))
-    if not done:
-        return joined, []
-    tree = store.graft(store.load(joined.tree, changes), changes)
+        mode = _mode(one)
+        sides = _sides(store, one, trees._replace(joined=tree)) if mode else None
+        answer = next((made for way in ways if (made := way(sides)) is not None), None) if sides else None
+        if not isinstance(answer, Proposal):
+            why = answer.why if answer is not None else ""
+            left.append(one._replace(why=why or (BY_PROGRAM if one.made else "")))
+            continue
+        name = os.fsencode(one.path)
+        tree = store.graft(store.load(tree, [name]), {name: Entry(mode, store.write("blob", answer.data))})
+        done.append(Settled(one.path, "", second, answer.how, answer.proven))
     return joined._replace(tree=tree, left=tuple(left)), done
 
 
@@ -81,11 +104,19 @@ def has_marks(data: bytes) -> bool:
     return any(line.startswith(_MARKS) for line in data.split(b"\n"))
 
 
-def _sides(store: SnapshotRepo, one: Unjoined) -> FileSides | None:
+def _sides(store: SnapshotRepo, one: Unjoined, trees: SideTrees) -> FileSides | None:
     if one.ours is None or one.theirs is None:
         return None
-    base = store.read(one.base.sha) if one.base is not None else b""
-    return FileSides(one.path, base, store.read(one.ours.sha), store.read(one.theirs.sha), new=one.base is None)
+    return FileSides(
+        path=one.path,
+        base=store.read(one.base.sha) if one.base is not None else b"",
+        ours=store.read(one.ours.sha),
+        theirs=store.read(one.theirs.sha),
+        new=one.base is None,
+        made=one.made,
+        clean=store.read(one.clean.sha) if one.clean is not None else None,
+        trees=trees,
+    )
 
 
 def _mode(one: Unjoined) -> str:

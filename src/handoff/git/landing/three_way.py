@@ -26,6 +26,12 @@ class Unjoined(NamedTuple):
     base: Entry | None = None
     ours: Entry | None = None
     theirs: Entry | None = None
+    clean: Entry | None = None
+    """What git made of it all the same: its lines join, but they are not to be joined."""
+    made: bool = False
+    """Whether a program makes this file: both sides' lines are not what it would write."""
+    why: str = ""
+    """What stands in the way of joining it, where there is more to say than that both changed it."""
 
 
 class Joined(NamedTuple):

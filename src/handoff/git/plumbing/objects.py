@@ -195,19 +195,20 @@ class Objects(Git):
         self.held = {}
         try:
             yield
-            self._flush()
+            self.flush()
         finally:
             self.held = None
 
     def git(self, *words: str, **options: Any) -> Completed:
         """One git call; it finds on the disk what was written before."""
-        if self.held:
-            self._flush()
+        self.flush()
         return super().git(*words, **options)
 
-    def _flush(self) -> None:
-        """A file for each of many objects would be most of the time a landing takes: they become one pack."""
-        waiting, self.held = self.held or {}, None
+    def flush(self) -> None:
+        """Put on the disk what waits, for another git that reads it. A file for each of many would be most of the time: one pack."""
+        if not self.held:
+            return
+        waiting, self.held = self.held, None
         try:
             if len(waiting) <= _FEW:
                 for kind, data in waiting.values():

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 
 from handoff.base.errors import Refused
 from handoff.base.files import make_folder, remove, write_atomic
+from handoff.base.ids import on_one_line
 from handoff.base.markdown import bullets, number_of, one_line
 from handoff.engine.workspaces.landing.ways import memory_folder
 from handoff.git.landing.conflicts import BEFORE, ConflictFile, LaidOut, faults_of, remember, settled_way
 from handoff.git.landing.doubts import Doubt
+from handoff.git.landing.rules.made_files import is_lock
 from handoff.git.ownership.patterns import EXACT, written
 from handoff.git.plumbing import read_text
 from handoff.git.plumbing.beneath import Beneath
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from handoff.board.tasks.tasks import Task
     from handoff.engine.safety.snapshots import SnapshotStore
     from handoff.git.landing.members import Member
+    from handoff.git.landing.merge import Conflicted
     from handoff.git.landing.settle import Way
     from handoff.git.plumbing.snapshot_repo import SnapshotRepo
     from handoff.git.workspaces.workspaces import Workspace
@@ -39,6 +42,36 @@ _MOST_WORDS = 10_000
 def too_large(laid: LaidOut) -> bool:
     """Whether it is more than a session can settle with care: the later part is better made again on what joined."""
     return len(laid.files) > MOST_FILES or sum(one.lines for one in laid.files) > MOST_LINES
+
+
+def only_locks(conflicts: Sequence[Conflicted]) -> bool:
+    """Whether locks alone are in the way: no session can edit them, they are made by their programs."""
+    return bool(conflicts) and all(is_lock(one.path) for one in conflicts)
+
+
+def locks_in_words(conflicts: Sequence[Conflicted]) -> list[str]:
+    """Who changed each lock, and what keeps it from being made again."""
+    return [
+        f"{on_one_line(one.path)}: {one.first} and {one.second} both changed it; {on_one_line(one.why or 'git cannot join it')}"
+        for one in conflicts[:_SHOWN]
+    ]
+
+
+class LocksLeft(Refused):
+    """A fan-in cannot begin: locks that parts changed could not be made again, and a person is asked."""
+
+    def __init__(self, task: Task, conflicts: Sequence[Conflicted], branches: Sequence[str], program: str) -> None:
+        told = "\n".join(locks_in_words(conflicts))
+        joined = " && ".join(f"git merge {name}" for name in branches)
+        super().__init__(
+            f"'{task.label}' cannot begin, because a lock must be made again:\n{told}",
+            f"Mend that, then: {program} answer {task.label} yes, which tries again. Or in your checkout: {joined}; run the"
+            " command there, commit, and say yes.",
+        )
+
+    @property
+    def question(self) -> str:
+        return f"{self.message}\n{self.hint}"
 
 
 def _place(project: str, name: str) -> str:
@@ -195,7 +228,7 @@ def brief(laid: LaidOut, parts: Mapping[str, Task], *, batch: str, program: str,
         "",
         f"Diffs: `{FOLDER}/NAME.diff`. Whole files: `{FOLDER}/base/`, `{FOLDER}/NAME/`.",
         "",
-        bullets([f"`{one.path}`: {one.first} and {one.second}, {_lines(one)} between marks" for one in laid.files]),
+        bullets([f"`{one.path}`: {one.first} and {one.second}, {_lines(one)}" for one in laid.files]),
         "",
     ]
     if doubts:
@@ -230,7 +263,9 @@ def _side(name: str, part: Task | None) -> str:
 
 
 def _lines(one: ConflictFile) -> str:
-    return number_of(one.lines, "line")
+    if not one.lines:
+        return "no marks, because its lines join; but a program makes it, and both changed it: let that program make it again"
+    return f"{number_of(one.lines, 'line')} between marks"
 
 
 def question(task: Task, why: str) -> str:

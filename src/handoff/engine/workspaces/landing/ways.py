@@ -10,10 +10,11 @@ from handoff.base.files import make_folder, read_bytes
 from handoff.checks.commands import check_environment, run_check
 from handoff.engine.proof.sandboxes import sandbox_of_workspace
 from handoff.engine.workspaces.landing.members import target_of
+from handoff.engine.workspaces.landing.programs import reformat_way, remake_way
 from handoff.git.landing.conflicts import memory_way
 from handoff.git.landing.drivers import UNION, MergeDriver, driver_of, words_of
 from handoff.git.landing.rules import rules_way
-from handoff.git.landing.settle import LEAVE, Proposal, has_marks
+from handoff.git.landing.settle import Left, Proposal, has_marks
 from handoff.git.workspaces.workspaces import CLONE, Workspace
 
 if TYPE_CHECKING:
@@ -29,7 +30,10 @@ def ways_of(app: App, snapshot_store: SnapshotStore, tip: str, *, rules: bool) -
     """The ways, in the order they are asked; rules only where checks will say whether their proposals hold."""
     target = target_of(app, snapshot_store)
     sure = [memory_way(memory_folder(snapshot_store)), driver_way(app, snapshot_store, target, tip)]
-    return [*sure, *([rules_way(snapshot_store.store)] if rules else [])]
+    if not rules:
+        return sure
+    remake, reformat = remake_way(app, snapshot_store), reformat_way(app, snapshot_store)
+    return [*sure, rules_way(snapshot_store.store, remake=remake, reformat=reformat)]
 
 
 def memory_folder(snapshot_store: SnapshotStore) -> str:
@@ -40,12 +44,14 @@ def memory_folder(snapshot_store: SnapshotStore) -> str:
 def driver_way(app: App, snapshot_store: SnapshotStore, target: Target, tip: str) -> Way:
     """Ask the person's driver for a file; what their attributes want joined by hand stays a conflict."""
 
-    def way(sides: FileSides) -> Proposal | None:
+    def way(sides: FileSides) -> Proposal | Left | None:
         driver = None if sides.new else driver_of(target, tip, sides.path)
         if driver is None:
             return None
         if driver.by_hand:
-            return LEAVE
+            return Left("its attributes say that people join it")
+        if driver.by_lines:
+            return Proposal(sides.clean, "git, as its attributes say") if sides.clean is not None else None
         data = _run(app, snapshot_store, driver, sides)
         # Lines of both sides, one after the other, are no more than a proposal.
         how = f"your merge driver '{driver.name}'"

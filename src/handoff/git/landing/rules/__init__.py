@@ -11,17 +11,23 @@ from handoff.git.landing.rules.python import merge_python
 from handoff.git.landing.settle import Proposal, has_marks
 
 if TYPE_CHECKING:
-    from handoff.git.landing.settle import FileSides, Way
+    from handoff.git.landing.settle import FileSides, Left, Way
     from handoff.git.plumbing.snapshot_repo import SnapshotRepo
 
 _LARGEST = 1_000_000  # of bytes: no file that people write is longer
 
 
-def rules_way(store: SnapshotRepo) -> Way:
-    """The rules, one after the other; the first that is sure proposes."""
+def rules_way(store: SnapshotRepo, *, remake: Way | None = None, reformat: Way | None = None) -> Way:
+    """The rules, one after the other; the first that is sure proposes.
 
-    def way(sides: FileSides) -> Proposal | None:
-        return propose(store, sides)
+    Two need programs of the project, which the caller runs: `remake` for what programs make, `reformat` for what a formatter did.
+    """
+
+    def way(sides: FileSides) -> Proposal | Left | None:
+        if sides.made:
+            return remake(sides) if remake is not None else None
+        found = propose(store, sides)
+        return reformat(sides) if found is None and reformat is not None else found
 
     return way
 

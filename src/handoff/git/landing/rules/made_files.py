@@ -3,7 +3,38 @@
 from __future__ import annotations
 
 import os
+from typing import NamedTuple
 
+
+class LockTool(NamedTuple):
+    """What makes a lock: the files it is made from, and the command that keeps what the lock says already."""
+
+    manifests: tuple[str, ...]
+    command: str
+    shown: str = ""
+    """The command in short, for people."""
+
+    @property
+    def words(self) -> str:
+        return self.shown or self.command
+
+
+_NPM = LockTool(("package.json",), "npm install --package-lock-only --ignore-scripts --no-audit --no-fund")
+_POETRY = "case $(poetry --version) in *' 1.'*|*'version 1.'*) poetry lock --no-update;; *) poetry lock;; esac"
+TOOLS = {
+    "uv.lock": LockTool(("pyproject.toml", "uv.toml"), "uv lock"),
+    "poetry.lock": LockTool(("pyproject.toml",), _POETRY, "poetry lock"),
+    "pdm.lock": LockTool(("pyproject.toml",), "pdm lock --update-reuse"),
+    "package-lock.json": _NPM,
+    "npm-shrinkwrap.json": _NPM,
+    "pnpm-lock.yaml": LockTool(
+        ("package.json", "pnpm-workspace.yaml"), "pnpm install --lockfile-only --ignore-scripts --no-frozen-lockfile"
+    ),
+    # `generate-lockfile` would take the newest version of everything.
+    "Cargo.lock": LockTool(("Cargo.toml",), "cargo update --workspace"),
+    "Gemfile.lock": LockTool(("Gemfile",), "bundle lock"),
+}
+"""The locks that can be made again by one command, which changes nothing but the lock."""
 LOCKS = frozenset(
     """uv.lock poetry.lock pdm.lock Pipfile.lock pixi.lock package-lock.json npm-shrinkwrap.json yarn.lock pnpm-lock.yaml bun.lock
     bun.lockb deno.lock Cargo.lock Gemfile.lock composer.lock mix.lock pubspec.lock flake.lock packages.lock.json
@@ -23,3 +54,8 @@ def is_made(path: str, data: bytes) -> bool:
     """Whether a program writes this file: by its name, or by what its first lines say."""
     head = data[:_HEAD].lower()
     return is_lock(path) or path.endswith(_ENDINGS) or any(word in head for word in _WORDS)
+
+
+def tool_of(path: str) -> LockTool | None:
+    """What makes this lock again, if we know."""
+    return TOOLS.get(os.path.basename(path))

@@ -136,8 +136,13 @@ def _show(ctx: Context, outcome: engine.LandingOutcome, opened: OpenedRequest | 
     _tell_how(ctx, outcome)
     if merged.conflicts:
         for one in merged.conflicts:
-            ctx.out.line(f"  {on_one_line(one.path)}: {one.first} and {one.second}")
-        hint = "" if checked else " With --check CMD rules for edits that only add are tried too."
+            why = f" ({on_one_line(one.why)})" if one.why else ""
+            ctx.out.line(f"  {on_one_line(one.path)}: {one.first} and {one.second}{why}")
+        hint = (
+            ""
+            if checked
+            else " With --check CMD rules are tried too: for edits that only add, for locks, for files that were formatted anew."
+        )
         raise Refused(
             f"{number_of(len(merged.conflicts), 'file')} cannot be joined; nothing was landed.",
             f"Fix one side, or land the others first.{hint}",

@@ -1,0 +1,232 @@
+"""The project's own programs on what was joined, inside the sandbox: what makes a lock again, and what formats a file."""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple
+
+from handoff.agents.sandbox.sandbox import NOTHING
+from handoff.base.errors import HandoffError
+from handoff.base.markdown import quoted
+from handoff.checks.commands import NOT_STARTED, check_environment, run_check
+from handoff.engine.proof.sandboxes import sandbox_of_workspace
+from handoff.git.landing.conflicts import key_of, remember
+from handoff.git.landing.rules.formatters import formatters_for
+from handoff.git.landing.rules.made_files import tool_of
+from handoff.git.landing.settle import BY_PROGRAM, Left, Proposal, has_marks
+from handoff.git.plumbing import read_plain
+from handoff.git.plumbing.beneath import Beneath
+from handoff.git.plumbing.objects import FILE, Entry, differences
+from handoff.git.workspaces.include import copy_included
+from handoff.git.workspaces.scratch import Scratch
+from handoff.git.workspaces.workspaces import CLONE, Workspace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from handoff.checks.commands import Verdict, Wrap
+    from handoff.engine.app import App
+    from handoff.engine.safety.snapshots import SnapshotStore
+    from handoff.git.landing.rules.formatters import Formatter
+    from handoff.git.landing.rules.made_files import LockTool
+    from handoff.git.landing.settle import FileSides, Way
+
+_LOCK_SECONDS = 180.0
+_FORMAT_SECONDS = 20.0
+_ALL_FORMAT_SECONDS = 120.0
+"""What all files of one landing may take: a whole project that was formatted anew is for people."""
+_FRESH_SECONDS = 3600.0
+"""So long a lock that was made for the same files is taken again: one landing asks for it several times."""
+_LARGEST = 20_000_000
+_PLACES = (".venv", "venv", "node_modules")
+_BINS = (".venv/bin", "venv/bin", "node_modules/.bin")
+
+
+class _Desk(NamedTuple):
+    """An exact tree in a folder of its own, and what puts a command inside the sandbox around it."""
+
+    app: App
+    tree: str
+    environment: dict[str, str]
+    wrap: Wrap
+
+    def run(self, command: str, *, folder: str = "", seconds: float) -> Verdict:
+        """Run it in a folder of the tree; a sandbox begins at its top, whatever folder it is started in."""
+        words = f"cd {quoted(f'./{folder}')} && {{ {command}\n}}" if folder else command
+        return run_check(
+            words, folder=self.tree, environment=self.environment, timeout=seconds, clock=self.app.clock, wrap=self.wrap
+        )
+
+    def read(self, path: str) -> bytes:
+        """Nothing where a link or anything else stands in its place."""
+        with Beneath(self.tree) as inside:
+            return inside.read(path, most=_LARGEST)
+
+    def write(self, path: str, data: bytes) -> None:
+        with Beneath(self.tree) as inside:
+            inside.remove(path)
+            inside.write(path, data)
+
+
+class _NoDesk(Exception):
+    """Nothing may run here, and why."""
+
+
+@contextmanager
+def _laid_out(app: App, snapshot_store: SnapshotStore, tree: str) -> Iterator[_Desk]:
+    """What runs there reads files of sessions: never outside of a sandbox, with the network that the settings allow."""
+    place, store = snapshot_store.place, snapshot_store.store
+    store.flush()
+    slots = os.path.join(place.project, "checks")
+    with Scratch(slots, place.source.top, app.settings.environment, store=place.store) as scratch:
+        scratch.lay_out(tree)
+        copy_included(place, store, scratch.tree)
+        name = os.path.basename(scratch.folder)
+        workspace = Workspace(name=name, kind=CLONE, project=place.project, tree=scratch.tree)
+        sandbox = sandbox_of_workspace(app, workspace=workspace)
+        if sandbox.layer == NOTHING:
+            raise _NoDesk("this machine has no sandbox to run it in")
+        top = place.source.top
+        lent = [path for name in _PLACES if os.path.isdir(path := os.path.join(top, name))]
+        policy = sandbox.policy._replace(visible=(*sandbox.policy.visible, *lent))
+        environment = check_environment(app.settings.environment)
+        bins = [path for name in _BINS if os.path.isdir(path := os.path.join(top, name))]
+        environment["PATH"] = os.pathsep.join([*bins, environment["PATH"]])
+        yield _Desk(app, scratch.tree, environment, sandbox._replace(policy=policy).wrap)
+
+
+# --- what programs make ----------------------------------------------------------------------------------------
+
+
+def remake_way(app: App, snapshot_store: SnapshotStore) -> Way:
+    """A lock that two changed is made again from the joined manifests; what cannot be made is for people, with the command."""
+
+    def way(sides: FileSides) -> Proposal | Left | None:
+        tool = tool_of(sides.path)
+        if tool is None:
+            return Left(BY_PROGRAM)
+        tree = _to_begin_with(snapshot_store, sides, tool)
+        if not tree:
+            return Left(_by_hand(tool, "both sides changed it, and no manifest says why"))
+        data, trouble = _made(app, snapshot_store, sides.path, tool, tree)
+        if trouble:
+            return Left(_by_hand(tool, trouble))
+        return Proposal(data, f"`{tool.words}`, run on the joined manifests", proven=False)
+
+    return way
+
+
+def _by_hand(tool: LockTool, why: str) -> str:
+    return f"only `{tool.words}` may make it again, and {why}"
+
+
+def _to_begin_with(snapshot_store: SnapshotStore, sides: FileSides, tool: LockTool) -> str:
+    """The joined tree with the lock that the program begins with; empty where nobody can say which.
+
+    A side that changed the lock and no manifest has chosen versions, which stand in its lock alone: it is begun with. Else the
+    target's is, because the program adds to it what the other side's manifests ask for.
+    """
+    store, trees = snapshot_store.store, sides.trees
+    if trees is None:
+        return ""
+    folder = sides.path.rpartition("/")[0]
+    above = f"{folder}/" if folder else ""
+
+    def asked(side: str) -> bool:
+        changed = differences(store, trees.base, side)
+        return any(one.path.startswith(above) and os.path.basename(one.path) in tool.manifests for one in changed)
+
+    mine, yours = asked(trees.ours), asked(trees.theirs)
+    if not mine and not yours:
+        return ""
+    data = sides.ours if yours else sides.theirs
+    name = os.fsencode(sides.path)
+    return store.graft(store.load(trees.joined, [name]), {name: Entry(FILE, store.write("blob", data))})
+
+
+def _made(app: App, snapshot_store: SnapshotStore, path: str, tool: LockTool, tree: str) -> tuple[bytes, str]:
+    """What the program made of the lock in this tree, or why there is nothing."""
+    folder = os.path.join(snapshot_store.place.project, "settled")
+    key = key_of(tool.command.encode(), tree.encode(), os.fsencode(path))
+    known = os.path.join(folder, key)
+    if os.path.isfile(known) and app.clock.now() - os.path.getmtime(known) < _FRESH_SECONDS:
+        return read_plain(known), ""
+    app.tell(f"Making {path} again: {tool.words}", 0, 0)
+    try:
+        with _laid_out(app, snapshot_store, tree) as desk:
+            done = desk.run(tool.command, folder=os.path.dirname(path), seconds=_LOCK_SECONDS)
+            data = desk.read(path) if done.green else b""
+    except (_NoDesk, HandoffError, OSError) as error:
+        return b"", str(error).rstrip(".")
+    if not done.green:
+        return b"", _said(done)
+    if not data or has_marks(data):
+        return b"", "it left no such file"
+    remember(folder, key, data)
+    return data, ""
+
+
+def _said(done: Verdict) -> str:
+    if done.timed_out:
+        return f"it took more than {_LOCK_SECONDS:.0f} seconds"
+    if done.code in NOT_STARTED:
+        return "it is not installed here"
+    last = next((line.strip() for line in reversed(done.tail.splitlines()) if line.strip()), "")
+    return f"it ended with exit {done.code}{f': {last[:200]}' if last else ''}"
+
+
+# --- what a formatter did ----------------------------------------------------------------------------------------
+
+
+def reformat_way(app: App, snapshot_store: SnapshotStore) -> Way:
+    """Where the project's formatter makes one side of the base, byte by byte, the other side formatted is what both wanted."""
+    spent = 0.0
+
+    def way(sides: FileSides) -> Proposal | None:
+        nonlocal spent
+        began = app.clock.monotonic()
+        if sides.new or sides.trees is None or spent > _ALL_FORMAT_SECONDS or any(map(has_marks, sides.texts)):
+            return None
+        found = formatters_for(sides.path, _reader(snapshot_store, sides.trees.joined))
+        if not found:
+            return None
+        try:
+            with _laid_out(app, snapshot_store, sides.trees.joined) as desk:
+                made = ((_formatted(desk, one, sides), one) for one in found)
+                return next((_proposal(data, one) for data, one in made if data is not None), None)
+        except (_NoDesk, HandoffError, OSError):
+            return None
+        finally:
+            spent += app.clock.monotonic() - began
+
+    return way
+
+
+def _reader(snapshot_store: SnapshotStore, tree: str) -> Callable[[str], bytes | None]:
+    store = snapshot_store.store
+
+    def read(path: str) -> bytes | None:
+        entry = store.look_up(tree, os.fsencode(path))
+        return store.read(entry.sha) if entry is not None and entry.mode == FILE else None
+
+    return read
+
+
+def _proposal(data: bytes, one: Formatter) -> Proposal:
+    return Proposal(data, f"a rule: `{one.name}` is all that one side did, and was run on the other", proven=False)
+
+
+def _formatted(desk: _Desk, formatter: Formatter, sides: FileSides) -> bytes | None:
+    """The side that was edited, formatted as the other is; None where no side is the formatted base."""
+    before = _run(desk, formatter, sides.path, sides.base)
+    if before is None or before == sides.base or before not in (sides.ours, sides.theirs):
+        return None
+    return _run(desk, formatter, sides.path, sides.theirs if before == sides.ours else sides.ours)
+
+
+def _run(desk: _Desk, formatter: Formatter, path: str, data: bytes) -> bytes | None:
+    desk.write(path, data)
+    done = desk.run(f"{formatter.command} {quoted(f'./{path}')}", seconds=_FORMAT_SECONDS)
+    made = desk.read(path) if done.green else b""
+    return made or None
