@@ -114,7 +114,7 @@ def test_a_lock_whose_program_is_absent_or_fails_holds_everything_back_and_says_
     project.install("#!/bin/sh\necho no route to the index >&2; exit 2\n")
     failing = project.cli("land", "one", "two", "--check", CHECK, code=3)
     assert "it ended with exit 2: no route to the index" in failing.out
-    project.install("#!/bin/sh\nrm uv.lock; ln -s /etc/hostname uv.lock\n")
+    project.install("#!/bin/sh\nrm uv.lock; ln -s pyproject.toml uv.lock\n")
     assert "it left no such file" in project.cli("land", "one", "two", "--check", CHECK, code=3).out
     assert repo.head() == head
     project.install()
@@ -178,10 +178,11 @@ def test_a_part_that_meets_a_lock_on_the_branch_waits_at_a_gate_until_its_progra
     work("api", {"write": "src/api/made.txt", "text": "made"}, done)
     project.change((*BASE, "zz"), folder=place)
     head = repo.head()
-    assert "a lock must be made again" in work("login-join", done, code=3).err
+    words = f"{place}uv.lock: only `uv lock` may make it again, and it is not installed here"
+    assert f"'login-join' cannot begin. {words}" in work("login-join", done, code=3).err
     (gate,) = cli("gate", "list", "--json").json
-    assert f"{place}uv.lock: the target branch and " in gate["question"]
-    assert "only `uv lock` may make it again, and it is not installed here" in gate["question"]
+    assert words in gate["question"].splitlines()[0], "lists show the first line alone"
+    assert f"{place}uv.lock was changed by the target branch and by " in gate["question"]
     assert repo.head() == head
     project.install()
     cli("answer", "login-join", "yes")

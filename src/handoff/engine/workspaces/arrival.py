@@ -268,8 +268,8 @@ def _refuse_conflicts(ground: _Ground, member: Member, outcome: landing.LandingO
         return
     if conflict.only_locks(conflicts):
         tried = {one.path: f"the check is red with what came of {one.how}" for one in outcome.refused}
-        lines = conflict.locks_in_words([one._replace(why=tried.get(one.path, one.why)) for one in conflicts])
-        raise _blocked(ground, member, "a lock must be made again", lines)
+        first, *more = conflict.locks_in_words([one._replace(why=tried.get(one.path, one.why)) for one in conflicts])
+        raise _blocked(ground, member, first, more)
     if ground.task.kind == tasks.FAN_IN:
         shown = "\n".join(f"  {on_one_line(one.path)}: {one.first} and {one.second}" for one in conflicts[:_SHOWN])
         raise Refused(

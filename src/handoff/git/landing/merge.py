@@ -167,7 +167,7 @@ class _Merging:
             found = self.withholding.withhold(found, both, sides)
             found, done = settle(store, found, member.name, self.ways, sides)
         if found.left or strangers:
-            left = (*found.left, *(Unjoined(path) for path in strangers))
+            left = (*found.left, *(Unjoined(path=path) for path in strangers))
             self.conflicts += [Conflicted(one.path, self._other(one.path), member.name, one.why) for one in left]
             self.held.append(
                 Held(member=member.name, base=base, ours=self.tree, theirs=theirs, joined=found.tree, left=left)

@@ -95,7 +95,10 @@ def _read(words: Iterator[str]) -> Joined:
         kind, _ = next(words), next(words)
         if kind == _MOVED:
             moved.append((paths[-1], paths[0]))
-    left = [Unjoined(path, known.get("1"), known.get("2"), known.get("3")) for path, known in stages.items()]
+    left = [
+        Unjoined(path=path, base=known.get("1"), ours=known.get("2"), theirs=known.get("3"))
+        for path, known in stages.items()
+    ]
     return Joined(tree, tuple(left), tuple(moved))
 
 

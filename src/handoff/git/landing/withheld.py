@@ -39,7 +39,7 @@ class Withholding:
             ):
                 continue
             clean = None if path in conflicts else self.store.look_up(found.tree, name)
-            held[path] = Unjoined(path, base, ours, theirs, clean=clean, made=True)
+            held[path] = Unjoined(path=path, base=base, ours=ours, theirs=theirs, clean=clean, made=True)
             changes[name] = ours
         if not held:
             return found

@@ -50,21 +50,19 @@ def only_locks(conflicts: Sequence[Conflicted]) -> bool:
 
 
 def locks_in_words(conflicts: Sequence[Conflicted]) -> list[str]:
-    """Who changed each lock, and what keeps it from being made again."""
-    return [
-        f"{on_one_line(one.path)}: {one.first} and {one.second} both changed it; {on_one_line(one.why or 'git cannot join it')}"
-        for one in conflicts[:_SHOWN]
-    ]
+    """What keeps each lock from being made again, and who changed it; the first line says it of the first one."""
+    why = dict.fromkeys(f"{on_one_line(one.path)}: {on_one_line(one.why or 'git cannot join it')}" for one in conflicts)
+    return [*why, *(f"{on_one_line(one.path)} was changed by {one.first} and by {one.second}" for one in conflicts)]
 
 
 class LocksLeft(Refused):
     """A fan-in cannot begin: locks that parts changed could not be made again, and a person is asked."""
 
     def __init__(self, task: Task, conflicts: Sequence[Conflicted], branches: Sequence[str], program: str) -> None:
-        told = "\n".join(locks_in_words(conflicts))
+        first, *more = locks_in_words(conflicts)
         joined = " && ".join(f"git merge {name}" for name in branches)
         super().__init__(
-            f"'{task.label}' cannot begin, because a lock must be made again:\n{told}",
+            "\n".join([f"'{task.label}' cannot begin. {first}", *more]),
             f"Mend that, then: {program} answer {task.label} yes, which tries again. Or in your checkout: {joined}; run the"
             " command there, commit, and say yes.",
         )
