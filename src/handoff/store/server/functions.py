@@ -9,7 +9,12 @@ from handoff.base.record import Record
 from handoff.store.database import parse_queries, read_sql
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
+
+    from psycopg import Cursor
+
+    from handoff.store.database import Row
 
 STEP_BY_STEP = "HA001"
 """The state in which a function leaves a verb to the board; nothing was changed."""
@@ -58,6 +63,17 @@ def create_words(function: Function, queries: Mapping[str, str], numbers: Mappin
         f" SET lock_timeout = '{numbers['patience']}' AS"
         f" $body$\n#variable_conflict use_column\n{body}\n$body$"
     )
+
+
+class KnownColumns:
+    """Rows by the names of their columns, for a statement that always gives the same ones: the names are read once."""
+
+    def __init__(self) -> None:
+        self._names: tuple[str, ...] = ()
+
+    def __call__(self, cursor: Cursor[Any]) -> Callable[[Sequence[Any]], Row]:
+        names = self._names = self._names or tuple(column.name for column in cursor.description or ())
+        return lambda values: dict(zip(names, values, strict=True))
 
 
 def call_words(function: Function, schema: str) -> bytes:
