@@ -6,7 +6,7 @@ import pytest
 
 from databases import Place, empty
 from handoff.base.errors import Conflict
-from handoff.board.sessions import host_leases, leases, sessions
+from handoff.board.sessions import host_leases, leases, pauses, sessions
 from handoff.board.sessions.leases import ClaimLimits
 from handoff.board.sessions.sessions import SessionIdentity
 from handoff.board.tasks import batches, outcomes, tasks
@@ -36,9 +36,8 @@ def server(postgres_server):
     found.close()
 
 
-def _journey(store):
+def _journey(store, limits):
     """Claims of every kind of session, within limits and at them; signs of life; ends that are plain and ends that reach far."""
-    limits = ClaimLimits(2, 5, 5)
     parts = [SubTask(name, "x") for name in ("one", "two")]
     batches.open_batch(store, project="shop", id="split", sub_tasks=parts, fan_in=SubTask("join", "x"))
     tasks.add(store, project="shop", id="first", brief="x", agent="codex", priority=5)
@@ -48,9 +47,8 @@ def _journey(store):
         again = tasks.add(store, project="shop", id="again", brief="x", session="s1", gated=True, owns=["a.py"])
         outcomes.cancel(store, key=again.key)
     sessions.register(store, who=SessionIdentity("known", project="desk", host="here"))
-    with store.transaction() as transaction:
-        hold = {"kind": "agent", "name": "codex", "host": "here", "reason": "r", "fix": "f", "session": "", "tries": 1}
-        transaction.execute("put_hold", **hold, now=1.0, until=2.0)
+    if limits.agent:
+        _hold(store, until=2.0)
     asked = (
         SessionIdentity("agent-1", kind="agent", agent="codex", host="here", workspace="/w", pid=7, boot="b"),
         SessionIdentity("known", project="desk", host="here"),
@@ -79,6 +77,13 @@ def _journey(store):
     return told, renewed, looks, again.repeated, woken, [bool(outcome.fan_in) for outcome in ended], repeated.repeated
 
 
+def _hold(store, *, until):
+    """The agent codex was refused here until then."""
+    with store.transaction() as transaction:
+        hold = {"kind": "agent", "name": "codex", "host": "here", "reason": "r", "fix": "f", "session": "", "tries": 1}
+        transaction.execute("put_hold", **hold, now=1.0, until=until)
+
+
 def _rows(database):
     found = {}
     with database.transaction(write=False) as look:
@@ -88,12 +93,13 @@ def _rows(database):
     return found
 
 
-def test_a_verb_in_one_call_leaves_the_rows_of_its_statements(server):
+@pytest.mark.parametrize("limits", [ClaimLimits(2, 5, 5), ClaimLimits(2)], ids=["every limit", "plain"])
+def test_a_verb_in_one_call_leaves_the_rows_of_its_statements(server, limits):
     results, rows = [], []
     for whole in (True, False):
         empty(server.url)
         database = server.open()
-        results.append(_journey(database if whole else StepByStep(database)))
+        results.append(_journey(database if whole else StepByStep(database), limits))
         rows.append(_rows(database))
     assert results[0] == results[1]
     assert len(results[0][1]) == 2, "two of the three are of this host"
@@ -122,6 +128,41 @@ def test_what_is_not_plain_is_left_to_the_board_and_nothing_is_changed(server):
     with pytest.raises(Conflict):
         outcomes.finish(database, key=task.key, fence=claim.fence + 1)
     assert [one.id for one in outcomes.finish(database, key=task.key, fence=claim.fence).woken] == ["then"]
+
+
+def test_what_is_rare_keeps_a_task_from_a_claim_in_one_call(server):
+    empty(server.url)
+    database = server.open()
+    for name in ("first", "second", "third"):
+        tasks.add(database, project="shop", id=name, brief="x")
+    who = SessionIdentity("codex-1", kind="agent", agent="codex", host="here")
+
+    def found(who=who, limits=None, project=""):
+        """By a look and by a claim, in one call each; what was claimed is given back."""
+        asked = leases.wishes_of(who, project=project, role="", limits=limits)
+        seen = leases.has_next(database, who=who, project=project, limits=limits)
+        taken = leases.claim_at_once(database, who=who, asked=asked, lease_seconds=9.0, scopes=())
+        for claim in taken or ():
+            leases.release(database, key=claim.task.key, fence=claim.fence)
+        assert taken is not None
+        assert bool(taken) is seen
+        return seen
+
+    assert found()
+    pauses.pause(database, scope=pauses.PROJECT, project="shop", reason="wait")
+    assert not found(), "its project is stopped"
+    pauses.resume(database, scope=pauses.PROJECT, project="shop")
+    _hold(database, until=9e9)
+    assert not found(), "its agent was refused here"
+    assert found(who._replace(id="codex-2", host="there"))
+    holder = SessionIdentity("holder", agent="claude", host="there")
+    assert leases.claim_next(database, who=holder)
+    assert not found(holder), "it holds one already"
+    other = holder._replace(id="other")
+    assert not found(other, ClaimLimits(project=1)), "its project is at its limit"
+    assert not found(other, ClaimLimits(agent=1)), "its agent is at its limit"
+    assert not found(other, ClaimLimits(machine=1)), "its machine is at its limit"
+    assert found(other, ClaimLimits(2, 2, 2))
 
 
 def test_only_the_functions_of_this_schema_are_there(server):

@@ -1,25 +1,36 @@
 -- Verbs that Postgres does in one call instead of one journey for each statement. {a_query} stands for a statement of queries.sql, whose
 -- :names are the variables here: what is done is written once. Only the plain way is here; 'HA001' leaves all others to the board, step by step.
 
--- name: begin_at_once
--- the locks of a writer beside others, in their order; behind them the moment
--- takes: numbers INT[], whole BOOLEAN[], shift DOUBLE PRECISION
--- gives: DOUBLE PRECISION
-BEGIN
-    PERFORM pg_advisory_xact_lock_shared({board}, hashtext('{schema}'));
+-- name: declare_beside_others
+-- what a writer beside others begins with
+    v_fits BOOLEAN;
+    v_now DOUBLE PRECISION;
+    v_lease_now DOUBLE PRECISION;
+    v_at DOUBLE PRECISION
+
+-- name: begin_beside_others
+-- the locks of a writer beside others, in their order; behind them the moment. Assigned: what is not asked of a table needs no executor
+    v_fits := pg_advisory_xact_lock_shared({board}, hashtext('{schema}')) IS NOT NULL;
     FOR place IN 1 .. cardinality(:numbers) LOOP
         IF :whole[place] THEN
-            PERFORM pg_advisory_xact_lock({scope}, :numbers[place]);
+            v_fits := pg_advisory_xact_lock({scope}, :numbers[place]) IS NOT NULL;
         ELSE
-            PERFORM pg_advisory_xact_lock_shared({scope}, :numbers[place]);
+            v_fits := pg_advisory_xact_lock_shared({scope}, :numbers[place]) IS NOT NULL;
         END IF;
     END LOOP;
-    IF (SELECT version FROM schema_version) IS DISTINCT FROM {version} THEN
+    SELECT version = {version} AND pg_advisory_xact_lock_shared(({line}::bigint << 40)
+        + CASE WHEN is_called THEN last_value ELSE 0 END) IS NOT NULL FROM schema_version, event_seq_seq INTO v_fits;
+    IF v_fits IS NOT TRUE THEN
         RAISE EXCEPTION 'another schema' USING ERRCODE = 'HA001';
     END IF;
-    PERFORM pg_advisory_xact_lock_shared(({line}::bigint << 40) + CASE WHEN is_called THEN last_value ELSE 0 END) FROM event_seq_seq;
-    RETURN extract(epoch FROM clock_timestamp())::float8 + :shift;
-END
+    v_now := extract(epoch FROM clock_timestamp())::float8 + :shift;
+    v_lease_now := v_now;
+    v_at := v_now
+
+-- name: nothing_rare
+-- whether a pick may leave out what stands between `rare` in ready_tasks: to begin a plan with all of it takes longer than to find the task
+:max_project = 0 AND :max_agent = 0 AND NOT EXISTS (SELECT 1 FROM pause) AND NOT EXISTS (SELECT 1 FROM hold WHERE hold.host = :host)
+        AND NOT EXISTS (SELECT 1 FROM session WHERE session.id = :session AND session.task IS NOT NULL)
 
 -- name: add_at_once
 -- a task that comes after nothing and demands no label; what its id names already is told by the board
@@ -28,12 +39,12 @@ END
 DECLARE
     added task;
     v_generation BIGINT;
-    v_now DOUBLE PRECISION := begin_at_once_{version}(:numbers, :whole, :shift);
-    v_at DOUBLE PRECISION := v_now;
+    {declare_beside_others};
     v_task BIGINT;
     v_task_id TEXT;
     v_fence BIGINT := 0;
 BEGIN
+    {begin_beside_others};
     IF EXISTS (SELECT 1 FROM task WHERE project = :project AND id = :id AND ended_at IS NULL) THEN
         RAISE EXCEPTION 'it is live' USING ERRCODE = 'HA001';
     END IF;
@@ -55,7 +66,11 @@ END
 DECLARE
     v_now DOUBLE PRECISION := extract(epoch FROM clock_timestamp())::float8 + :shift;
 BEGIN
-    RETURN QUERY {next_task};
+    IF {nothing_rare} THEN
+        RETURN QUERY {next_task plain};
+    ELSE
+        RETURN QUERY {next_task};
+    END IF;
 END
 
 -- name: claim_at_once
@@ -65,19 +80,22 @@ END
 -- asks: (found.taken).*, found.began
 DECLARE
     holder session;
-    v_now DOUBLE PRECISION := begin_at_once_{version}(:numbers, :whole, :shift);
-    v_lease_now DOUBLE PRECISION := v_now;
-    v_at DOUBLE PRECISION := v_now;
-    v_until DOUBLE PRECISION := v_now + :probe_seconds;
+    {declare_beside_others};
+    v_until DOUBLE PRECISION;
     v_id TEXT := :session;
     v_fence BIGINT;
     v_task BIGINT;
-    v_task_id TEXT := '';
+    v_task_id TEXT;
     v_batch BIGINT;
     v_name TEXT;
     v_body TEXT := :started;
 BEGIN
-    {claim_next_task} INTO taken;
+    {begin_beside_others};
+    IF {nothing_rare} THEN
+        {claim_next_task plain} INTO taken;
+    ELSE
+        {claim_next_task} INTO taken;
+    END IF;
     IF taken.key IS NULL THEN
         RETURN;
     END IF;
@@ -88,22 +106,24 @@ BEGIN
     {put_session} INTO holder;
     IF :kind = 'agent' THEN
         v_name := taken.held_agent;
+        v_until := v_now + :probe_seconds;
         {probe_hold};
     END IF;
-    IF holder.started_at = holder.seen_at THEN
+    v_task_id := CASE WHEN taken.scope = '' THEN taken.id ELSE taken.scope || '/' || taken.id END;
+    IF holder.started_at = holder.seen_at THEN -- two lines in one statement
         v_kind := 'session.started';
         v_task := NULL;
+        v_name := v_task_id;
+        v_task_id := '';
         v_fence := 0;
+        {add_event}, (v_at, 'task.claimed', taken.project, taken.key, v_name, taken.batch, :session, taken.fence, '{}');
+    ELSE
+        v_kind := 'task.claimed';
+        v_project := taken.project;
+        v_batch := taken.batch;
+        v_body := '{}';
         {add_event};
     END IF;
-    v_kind := 'task.claimed';
-    v_project := taken.project;
-    v_task := taken.key;
-    v_task_id := CASE WHEN taken.scope = '' THEN taken.id ELSE taken.scope || '/' || taken.id END;
-    v_batch := taken.batch;
-    v_fence := taken.fence;
-    v_body := '{}';
-    {add_event};
     began := holder.started_at;
     RETURN NEXT;
 END
@@ -117,9 +137,7 @@ DECLARE
     waiting BOOLEAN;
     stranded BOOLEAN;
     whole_batch batch;
-    v_now DOUBLE PRECISION := begin_at_once_{version}(:numbers, :whole, :shift);
-    v_lease_now DOUBLE PRECISION := v_now;
-    v_at DOUBLE PRECISION := v_now;
+    {declare_beside_others};
     v_kind TEXT := 'task.finished';
     v_id TEXT;
     v_task BIGINT := :key;
@@ -127,6 +145,7 @@ DECLARE
     v_batch BIGINT;
     v_project TEXT;
 BEGIN
+    {begin_beside_others};
     {finish_held_task} INTO ended;
     {list_followers} INTO waiting, stranded;
     IF ended.key IS NULL OR ended.counted <> 0 OR ended.kind IN ('fan-in', 'entrant') OR waiting OR stranded THEN
@@ -156,9 +175,9 @@ END
 -- gives: SETOF BIGINT
 -- asks: found AS key
 DECLARE
-    v_now DOUBLE PRECISION := begin_at_once_{version}(:numbers, :whole, :shift);
-    v_lease_now DOUBLE PRECISION := v_now;
+    {declare_beside_others};
 BEGIN
+    {begin_beside_others};
     PERFORM set_config('synchronous_commit', 'off', true);
     RETURN QUERY {renew_leases};
 END
@@ -168,9 +187,9 @@ END
 -- takes: numbers INT[], whole BOOLEAN[], shift DOUBLE PRECISION, key BIGINT, fence BIGINT, lease_seconds DOUBLE PRECISION
 -- gives: SETOF task
 DECLARE
-    v_now DOUBLE PRECISION := begin_at_once_{version}(:numbers, :whole, :shift);
-    v_lease_now DOUBLE PRECISION := v_now;
+    {declare_beside_others};
 BEGIN
+    {begin_beside_others};
     PERFORM set_config('synchronous_commit', 'off', true);
     RETURN QUERY {renew_lease};
 END

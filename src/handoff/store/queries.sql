@@ -223,16 +223,16 @@ WHERE task.state = 'ready' AND task.not_before <= :now
   AND (:role = '' OR task.role = '' OR task.role = :role)
   AND (:tab = 0 OR task.kind NOT IN ('phase', 'plan'))
   AND NOT EXISTS (SELECT 1 FROM requirement WHERE requirement.task = task.key AND :labels NOT LIKE '%,' || requirement.name || ',%')
-  AND NOT EXISTS (SELECT 1 FROM pause WHERE
+  /* rare */ AND NOT EXISTS (SELECT 1 FROM pause WHERE
       scope = 'all'
       OR (scope = 'project' AND pause.project = task.project)
       OR (scope = 'task' AND pause.project = task.project AND name IN (task.id, task.scope || '/' || task.id))
       OR (scope = 'batch' AND pause.project = task.project
-          AND name = (SELECT batch.id FROM batch WHERE batch.key = task.batch)))
+          AND name = (SELECT batch.id FROM batch WHERE batch.key = task.batch))) /* rare ends */
   AND (:max_machine = 0 OR (SELECT count(*) FROM task busy LEFT JOIN session ON session.id = busy.held_by
        WHERE busy.state = 'running' AND busy.held_host = :host
          AND (:tab = 1 OR coalesce(session.kind, '') <> 'tab')) < :max_machine)
-  AND (:max_project = 0 OR task.project NOT IN (SELECT busy.project FROM task busy
+  /* rare */ AND (:max_project = 0 OR task.project NOT IN (SELECT busy.project FROM task busy
        WHERE busy.state = 'running' GROUP BY busy.project HAVING count(*) >= :max_project))
   AND (:max_agent = 0 OR CASE WHEN task.agent = '' THEN :agent ELSE task.agent END NOT IN (SELECT busy.held_agent FROM task busy
        WHERE busy.state = 'running' GROUP BY busy.held_agent HAVING count(*) >= :max_agent))
@@ -241,7 +241,7 @@ WHERE task.state = 'ready' AND task.not_before <= :now
   AND NOT EXISTS (SELECT 1 FROM hold WHERE :tab = 0 AND hold.kind = 'agent'
        AND hold.name = CASE WHEN :agent = '' THEN task.agent ELSE :agent END AND hold.host = :host AND hold.until > :now)
   AND NOT EXISTS (SELECT 1 FROM session JOIN task held ON held.key = session.task
-       WHERE session.id = :session AND held.state = 'running' AND held.held_by = session.id AND held.fence = session.fence)
+       WHERE session.id = :session AND held.state = 'running' AND held.held_by = session.id AND held.fence = session.fence) /* rare ends */
 ORDER BY task.priority DESC, task.attempt, task.key
 
 -- name: next_task

@@ -20,6 +20,7 @@ STEP_BY_STEP = "HA001"
 """The state in which a function leaves a verb to the board; nothing was changed."""
 WHOLE = frozenset({"claim_at_once"})
 """Functions that never do so: they may be asked inside a transaction."""
+_RARE = re.compile(r"/\* rare \*/.*?/\* rare ends \*/", re.DOTALL)
 _HEADER = re.compile(r"^-- (takes|gives|asks): (.*)$", re.MULTILINE)
 
 
@@ -38,6 +39,8 @@ def load(version: int) -> dict[str, Function]:
     found = {}
     for name, text in parse_queries(read_sql("functions.sql")).items():
         said = dict(_HEADER.findall(text))
+        if "gives" not in said:
+            continue
         pairs = (pair.strip().partition(" ") for pair in said["takes"].split(","))
         found[name] = Function(
             name=f"{name}_{version}",
@@ -51,8 +54,15 @@ def load(version: int) -> dict[str, Function]:
 
 def create_words(function: Function, queries: Mapping[str, str], numbers: Mapping[str, object]) -> str:
     """The statement that makes it; plans are kept, because to make one takes longer than to run it."""
-    body = re.sub(r"\{([a-z]+)\}", lambda match: str(numbers[match[1]]), function.body)
-    body = re.sub(r"\{([a-z_]+)\}", lambda match: queries[match[1]].partition("\n")[2].rstrip(), body)
+    parts = parse_queries(read_sql("functions.sql"))
+
+    def words(match: re.Match[str]) -> str:
+        name, _, plain = match[1].partition(" ")
+        text = (parts if name in parts else queries)[name].partition("\n")[2].rstrip()
+        return _RARE.sub("", text) if plain else text
+
+    body = re.sub(r"\{([a-z]+_[a-z_ ]+)\}", words, function.body)
+    body = re.sub(r"\{([a-z]+)\}", lambda match: str(numbers[match[1]]), body)
     body = re.sub(r"/\* postgres: (.*?) \*/", r"\1", body)
     body = re.sub(r"(?<!:):([a-z_]+)", r"v_\1", body)
     body = re.sub(r"^--.*$", "", body, flags=re.MULTILINE).strip()
