@@ -41,8 +41,8 @@ else:
         def _complete(cls, values, named):
             fields, defaults = cls._fields, cls._defaults
             if len(named) == len(fields) and not values:
-                try:
-                    return list(map(named.__getitem__, fields))  # a whole row of the database, forty fields many times a second
+                try:  # a whole row of the database: forty fields, many times a second
+                    return list(map(named.__getitem__, fields))
                 except KeyError:
                     pass  # one of them is not ours, as is told below
             if len(values) > len(fields):
