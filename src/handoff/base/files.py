@@ -6,11 +6,21 @@ import errno
 import os
 import time
 
+from handoff.base.clock import SystemClock
 from handoff.base.errors import Away, Conflict, UserError
+from handoff.base.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, TypeVar
+
+    T = TypeVar("T")
 
 LOCK_PATIENCE_SECONDS = 30.0
 _LOCK_PAUSE_SECONDS = 0.02
 _POINTER_BYTES = 4096
+_GRAIN_SECONDS, _COARSE_GRAIN_SECONDS = 0.1, 2.0  # how fine the times of files are, told generously
+_MOST_REMEMBERED = 50_000
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 SOURCES = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 """The folder our package lies in: what a program started without our settings must find on its path."""
@@ -71,6 +81,43 @@ def write_atomic(path: str, data: bytes | str, *, mode: int = 0o644, sync: bool 
     except OSError as error:
         _unlink_quietly(temp)
         raise failure(f"Cannot write {path}", error) from error
+
+
+class FileMemory:
+    """What was read of files, kept while they are the same files: of thousands that rest, only what changed is opened again."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, tuple[tuple[int, ...], Any]] = {}
+
+    def get(self, path: str, facts: os.stat_result, read: Callable[[], T]) -> T:
+        """What `read` says of the file that had these facts just now. No program can set the time of its last change.
+
+        One that changed a moment ago is not remembered: it may change again within the same tick of that clock.
+        """
+        kept = self._kept.get(path)
+        if kept is not None and kept[0] == _sign(facts):
+            found: T = kept[1]
+            return found
+        found = read()
+        self.keep(path, facts, found)
+        return found
+
+    def keep(self, path: str, facts: os.stat_result, found: object) -> None:
+        """Remember what was found in the file that had these facts before it was read."""
+        grain = _GRAIN_SECONDS if facts.st_ctime_ns % 1_000_000_000 else _COARSE_GRAIN_SECONDS
+        if SystemClock().now() - facts.st_ctime > grain:
+            if len(self._kept) >= _MOST_REMEMBERED:
+                self._kept.clear()
+            self._kept[path] = (_sign(facts), found)
+
+    def knows(self, path: str, facts: os.stat_result) -> bool:
+        """Whether anything is remembered of the file as it is now."""
+        kept = self._kept.get(path)
+        return kept is not None and kept[0] == _sign(facts)
+
+
+def _sign(facts: os.stat_result) -> tuple[int, ...]:
+    return (facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)
 
 
 def sweep(path: str) -> None:

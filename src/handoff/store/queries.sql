@@ -62,6 +62,10 @@ SELECT * FROM task WHERE state = 'running' AND held_host = :host AND (:project =
 -- the sub-tasks and the fan-in of a batch
 SELECT * FROM task WHERE batch = :batch ORDER BY key
 
+-- name: find_moving
+-- a task of a batch that runs or may be started
+SELECT key FROM task WHERE batch = :batch AND state IN ('ready', 'running') LIMIT 1
+
 -- name: list_batch_keys
 -- what key each task of a batch was given
 SELECT key, id, scope FROM task WHERE batch = :batch

@@ -13,6 +13,7 @@ import pytest
 from handoff.base.errors import Conflict, Refused, UserError
 from handoff.engine.safety import snapshots as engine
 from handoff.engine.safety import undo as undoing
+from handoff.git.snapshots.restore import give_objects
 from sandbox import Repo
 from snapshot_archive import SnapshotArchive, tree_facts
 
@@ -239,6 +240,27 @@ def test_a_stash_whose_reflog_expired_is_listed_again(repo, archive):
     assert repo.git("show", "stash@{1}:README.md") == "stashed 1\n"
 
 
+@pytest.mark.parametrize(("files", "packs"), [(3, 0), (120, 1)])
+def test_a_few_objects_are_given_loose_and_many_as_one_pack(repo, archive, files, packs):
+    first = repo.head()
+    for number in range(files):
+        repo.write(f"more/{number}.txt", f"{number}\n")
+    lost = repo.commit("second")
+    archive.take()
+    repo.git("reset", "-q", "--hard", first)
+    repo.git("reflog", "expire", "--expire=now", "--all")
+    repo.git("gc", "-q", "--prune=now")
+    folder = os.path.join(repo.path, ".git", "objects", "pack")
+    before = {name for name in os.listdir(folder) if name.endswith(".pack")}
+    source = archive.snapshot_store.source
+    give_objects(archive.store, source, [lost], apart="refs/heads/handoff")
+    after = {name for name in os.listdir(folder) if name.endswith(".pack")}
+    assert before < after if packs else before == after
+    assert len(after - before) == packs
+    assert repo.git("rev-list", "--objects", lost).count("\n") > files
+    repo.git("fsck", "--full")
+
+
 def test_a_ref_file_that_was_emptied_is_written_again(repo, archive):
     kept = archive.take()
     head = repo.head()
@@ -282,6 +304,7 @@ from snapshot_archive import SnapshotArchive
 archive = SnapshotArchive(sys.argv[1])
 from handoff.engine.safety import snapshots as engine
 from handoff.engine.safety import undo as undoing
+from handoff.git.snapshots.restore import give_objects
 chosen = engine.choose(archive.app, snapshot_store=archive.snapshot_store, name=sys.argv[2])
 limit = int(sys.argv[3])
 seen = 0

@@ -259,6 +259,24 @@ def test_it_outlives_the_project_s_garbage_collection(repo, archive):
     repo.git("fsck", "--strict")
 
 
+def test_many_packs_become_few_and_every_snapshot_stays_whole(repo, archive):
+    repo.write("src/a.py", "committed\n")
+    repo.commit("second")  # packed with its history from here on
+    first = archive.take()
+    folder = os.path.join(archive.store.objects, "pack")
+    for number in range(40):  # as so many snapshots with something new in each
+        name = archive.store.write("blob", b"%d\n" % number)
+        archive.store.git("pack-objects", "-q", os.path.join(folder, "pack"), stdin=f"{name}\n".encode())
+    assert sum(name.endswith(".pack") for name in os.listdir(folder)) > 40
+    repo.write("src/a.py", "dirty\n")
+    second = archive.take()
+    assert sum(name.endswith(".pack") for name in os.listdir(folder)) < 5
+    assert archive.content(first, "src/a.py") == b"committed\n"
+    assert archive.content(second, "src/a.py") == b"dirty\n"
+    assert archive.store.read(name) == b"39\n"  # also what nobody refers to yet
+    assert archive.sound()
+
+
 def test_the_store_borrows_nothing(repo, archive):
     repo.write("a.txt", "a\n")
     repo.commit("two")

@@ -247,6 +247,12 @@ def counts(store: Store) -> dict[int, dict[str, int]]:
     return {int(row["batch"]): {"done": int(row["done"]), "blocked": int(row["blocked"])} for row in rows}
 
 
+def is_moving(store: Store, *, key: int) -> bool:
+    """Whether anything of a batch runs or may be started; the parts are not read for it, however many there are."""
+    with store.transaction(write=False) as transaction:
+        return transaction.one("find_moving", batch=key) is not None
+
+
 def count_out(transaction: Transaction, task: Task) -> Task | None:
     """A sub-task is closed: one less. Whoever brings the counter to 0 opens the fan-in, which is returned."""
     if task.batch is None or task.kind != SUB_TASK or not transaction.execute("count_out_task", key=task.key):

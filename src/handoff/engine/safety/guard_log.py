@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from handoff.base.clock import parse_stamp
+from handoff.base.files import FileMemory
 from handoff.base.record import TYPE_CHECKING
 from handoff.board.events import incidents
 from handoff.git.guard import GUARD_LOG, read_refusal
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 INSIDE = "handoff-refused"  # in the git folder of a clone: all a session inside a sandbox can write to
 _MOST_BYTES = 256 * 1024
 _MOST_TEXT = 500
+_taken = FileMemory()
+"""Guard logs that were read to their end."""
 
 
 def workspaces_of_home(home: str) -> dict[str, list[Workspace]]:
@@ -50,11 +53,14 @@ def _guard_logs(home: str, workspaces: Mapping[str, Sequence[Workspace]]) -> Ite
 
 def _take(app: App, path: str, project: str, session: str) -> int:
     try:
+        if _taken.knows(path, os.lstat(path)):
+            return 0
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError:
         return 0
     with os.fdopen(fd, "rb") as file:
-        size, inode = os.fstat(fd).st_size, os.fstat(fd).st_ino
+        facts = os.fstat(fd)
+        size, inode = facts.st_size, facts.st_ino
         place = f"{os.uname().nodename}:{path}"
         with app.database.transaction(write=False) as transaction:
             before = incidents.get_watched(transaction, place=place)
@@ -62,6 +68,7 @@ def _take(app: App, path: str, project: str, session: str) -> int:
         if before.facts.get("inode") != inode or at > size:
             at = 0  # it was cut or replaced
         if at == size:
+            _taken.keep(path, facts, True)
             return 0
         file.seek(at)
         data = file.read(_MOST_BYTES)

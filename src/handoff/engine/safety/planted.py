@@ -8,7 +8,8 @@ from contextlib import suppress
 from handoff.base.errors import HandoffError
 from handoff.base.record import TYPE_CHECKING
 from handoff.git.plumbing import sealed
-from handoff.git.plumbing.untrusted import beside, check_clone
+from handoff.git.plumbing.untrusted import check_clone
+from handoff.git.snapshots.location import STORE
 from handoff.git.tampering import Tampering
 from handoff.git.workspaces.workspaces import CLONE
 
@@ -36,7 +37,12 @@ def count_planted(app: App, workspaces: Sequence[Workspace], *, resting: Contain
         if one.kind == CLONE and one.name not in resting and os.path.isdir(one.tree):
             with suppress(HandoffError):  # one that leads elsewhere is refused by whoever uses it
                 check_clone(one.tree, app.settings.environment)
-    return {one.name: len(sealed.list_planted(beside(one.folder))) for one in workspaces}
+    return {one.name: len(_noted(one)) for one in workspaces}
+
+
+def _noted(workspace: Workspace) -> list[tuple[str, str]]:
+    place = os.path.join(workspace.project, STORE, "handoff", workspace.name)
+    return sealed.list_planted(place) if os.path.exists(f"{place}/{sealed.PLANTED}") else []
 
 
 def find_planted(
@@ -45,8 +51,8 @@ def find_planted(
     """What sessions put into their clones for somebody's git to obey; it was put right when it was found."""
     found = []
     for one in workspaces:
-        known = before.get("planted", {}).get(one.name, 0)
-        for name, text in sealed.list_planted(beside(one.folder))[known : now["planted"].get(one.name, 0)]:
+        known, count = before.get("planted", {}).get(one.name, 0), now["planted"].get(one.name, 0)
+        for name, text in _noted(one)[known:count] if count > known else ():
             who = one.session or one.name
             found.append(
                 Tampering(

@@ -36,7 +36,8 @@ def briefing(app: App, config: Config, task: Task, client: Client, placement: Pl
     batch, parts = None, []
     if task.batch is not None:
         batch = batches.get(app.database, key=task.batch)
-        parts = [part for part in tasks.of_batch(app.database, batch=task.batch) if part.kind == tasks.SUB_TASK]
+        if task.kind == tasks.FAN_IN:  # nobody else is told of the others, and there may be a thousand
+            parts = [part for part in tasks.of_batch(app.database, batch=task.batch) if part.kind == tasks.SUB_TASK]
     calls = App(app.settings._replace(program=shell_line(client.own)), app.clock)  # a login shell forgets our PATH
     clone = placement.clone.tree if placement.clone is not None else ""
     text = baton(calls, config, task, batch=batch, parts=parts, clone=clone)

@@ -105,16 +105,13 @@ def parts(app: App, task: Task) -> list[Task]:
     """The finished parts of a task's batch that it builds on, in the order they were finished; all of them for a fan-in."""
     if task.batch is None:
         return []
-    done = [
-        part
-        for part in tasks.of_batch(app.database, batch=task.batch)
-        if part.kind == tasks.SUB_TASK and part.state == states.DONE and part.key != task.key
-    ]
-    done.sort(key=lambda part: (part.ended_at or 0.0, part.key))
     if task.kind == tasks.FAN_IN:
-        return done
-    wanted = _needed(app, task)
-    return [part for part in done if part.key in wanted]
+        found = tasks.of_batch(app.database, batch=task.batch)
+    else:  # most parts wait for nobody: they do not look through the whole batch
+        known = (tasks.look_up(app.database, key=key) for key in _needed(app, task))
+        found = [part for part in known if part is not None and part.batch == task.batch]
+    done = [one for one in found if one.kind == tasks.SUB_TASK and one.state == states.DONE and one.key != task.key]
+    return sorted(done, key=lambda part: (part.ended_at or 0.0, part.key))
 
 
 def _needed(app: App, task: Task) -> set[int]:

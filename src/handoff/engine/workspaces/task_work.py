@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import nullcontext
 
 from handoff.base.errors import Conflict, HandoffError, Refused
@@ -224,7 +225,9 @@ def keep(app: App, task: Task, workspace: Workspace, judged: JudgedWork) -> dict
 def _lands_in_order(app: App, task: Task) -> bool:
     """Whether the person said that each part of the batch lands as soon as it is green."""
     batch = batches.get(app.database, key=task.batch) if task.batch is not None else None
-    return batch is not None and loads(batch.manifest or "{}").get("land") == batches.LAND_IN_ORDER
+    if batch is None or batches.LAND_IN_ORDER not in batch.manifest:
+        return False  # most say nothing of it, and the words of a large batch are long to read
+    return bool(loads(batch.manifest).get("land") == batches.LAND_IN_ORDER)
 
 
 def _short(workspace: Workspace) -> str:
@@ -233,7 +236,7 @@ def _short(workspace: Workspace) -> str:
 
 def _put_branch(app: App, snapshot_store: SnapshotStore, workspace: Workspace, commit: str) -> None:
     target = target_of(app, snapshot_store)
-    give_objects(snapshot_store.store, snapshot_store.place.source, [commit])
+    give_objects(snapshot_store.store, snapshot_store.place.source, [commit], apart=os.path.dirname(workspace.branch))
     old = target.tip(workspace.branch)
     # A part that is done again takes the place of what it was: nobody else has moved its branch.
     with incidents.ours(app, folder=target.source.top) if old not in ("", commit) else nullcontext():
@@ -308,8 +311,7 @@ def _landed_with(app: App, task: Task) -> tuple[list[Task], list[str]] | None:
     """The tasks whose work may be on the branch now that `task` is over, and the commits that really are there."""
     if task.state != states.DONE:
         return None
-    others = tasks.of_batch(app.database, batch=task.batch) if task.batch is not None else [task]
-    joiner = task if task.kind != tasks.SUB_TASK else next((one for one in others if one.kind == tasks.FAN_IN), None)
+    joiner = task if task.kind != tasks.SUB_TASK else _fan_in(app, task)
     if joiner is None or _LANDED not in joiner.evidence:
         return None
     commits = [str(commit) for commit in loads(joiner.evidence).get("parts", ())]
@@ -318,3 +320,8 @@ def _landed_with(app: App, task: Task) -> tuple[list[Task], list[str]] | None:
     parts = [part for part in task_clones.parts(app, task) if not races.facts_of(part)]
     raced = [one for part in task_clones.parts(app, task) for one in races.entrants_of(app.database, part)]
     return [*parts, *raced, task], commits
+
+
+def _fan_in(app: App, part: Task) -> Task | None:
+    batch = batches.get(app.database, key=part.batch) if part.batch is not None else None
+    return tasks.look_up(app.database, key=batch.fan_in) if batch is not None and batch.fan_in is not None else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 
+from handoff.base.files import FileMemory
 from handoff.base.record import TYPE_CHECKING
 from handoff.git.plumbing import is_sha
 from handoff.git.plumbing.beneath import Beneath
@@ -22,6 +23,7 @@ _STATE_FILES = (
     " BISECT_LOG BISECT_START BISECT_TERMS BISECT_NAMES AUTO_MERGE"
 ).split()
 _STATE_FOLDERS = ("rebase-merge", "rebase-apply", "sequencer")
+_remembered = FileMemory()
 _SHARED_FILES = ("config", "info/exclude", "info/attributes", "info/sparse-checkout")
 
 
@@ -30,10 +32,19 @@ def logs(source: Source) -> dict[str, bytes]:
     found = {}
     for base in dict.fromkeys((source.common, source.folder)):
         with Beneath(base) as files:
-            found.update({name[5:]: _tail(files.read(name)) for name, _ in walk(base, "logs/refs")})
+            found.update({name[5:]: _log(files, name, path) for name, path in walk(base, "logs/refs")})
             if base == source.folder and (own := files.read("logs/HEAD")):
                 found["HEAD"] = _tail(own)
     return found
+
+
+def _log(files: Beneath, name: str, path: str) -> bytes:
+    """The newest part of one reflog; one that rests is not opened again."""
+    try:
+        facts = files.facts(name)
+    except OSError:
+        return b""
+    return _remembered.get(path, facts, lambda: _tail(files.read(name)))
 
 
 def join_logs(logs: dict[str, bytes]) -> bytes:
@@ -65,7 +76,8 @@ def log_commits(log: bytes) -> list[str]:
 
 def stashes(source: Source) -> list[str]:
     """The stash entries of a checkout, oldest first: a stash is its reflog."""
-    lines = logs(source).get("refs/stash", b"").decode("utf-8", "surrogateescape").split("\n")
+    with Beneath(source.common) as files:
+        lines = _tail(files.read("logs/refs/stash")).decode("utf-8", "surrogateescape").split("\n")
     words = (line.partition("\t")[0].split(" ", 2) for line in lines)
     return [two[1] for two in words if len(two) > 1 and is_sha(two[1])]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from handoff.base.errors import UserError
+from handoff.base.files import FileMemory
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.git.plumbing import is_sha, read_text
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 _HEADS = "refs/heads/"
 _OWN = ("refs/bisect/", "refs/worktree/", "refs/rewritten/")  # each linked worktree has these for itself
 _LOCK_PREFIX = "ref-"
+_remembered = FileMemory()
 
 
 class Head(Record):
@@ -57,10 +59,19 @@ def refs(source: Source) -> dict[str, str]:
     found = {name: value for value, _, name in packed if name and is_sha(value)}
     for base in dict.fromkeys((source.common, source.folder)):
         for name, path in walk(base, "refs"):
-            value = read_text(path).strip()
+            value = _value(path)
             if is_sha(value) or value.startswith("ref:"):
                 found[name] = value
     return found
+
+
+def _value(path: str) -> str:
+    """What one file of a ref says; of a large batch there are many, and most say what they said before."""
+    try:
+        facts = os.stat(path)
+    except OSError:
+        return ""
+    return _remembered.get(path, facts, lambda: read_text(path).strip())
 
 
 def walk(base: str, folder: str) -> list[tuple[str, str]]:

@@ -7,7 +7,8 @@ import zlib
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from handoff.base.files import make_folder, remove, write_atomic
+from handoff.base.errors import Conflict
+from handoff.base.files import locked, make_folder, remove, write_atomic
 from handoff.git.plumbing import algorithm_of, read_text
 from handoff.git.plumbing.objects import Objects, commit_bytes
 from handoff.git.plumbing.untrusted import distrusting, make_git_folder, strict
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 SNAP = "refs/handoff/snap/"
 LENT = "refs/handoff/lent/"
 _SHALLOW = "shallow"
+_FEW_OBJECTS = 100  # as git does when it fetches: so few need no pack of their own
+_MANY_PACKS = 32
 _PERSON = "handoff <snapshots@handoff.invalid>"
 _SETTINGS = """\tbare = true
 \tlogAllRefUpdates = false
@@ -33,6 +36,8 @@ _SETTINGS = """\tbare = true
 [uploadpack]
 \tallowAnySHA1InWant = true
 """
+_PACK_HEAD = 12  # a word, the version, and how many objects
+_SYNCED = ("-c", "core.fsync=loose-object", "-c", "core.fsyncMethod=batch")
 # Whatever .gitattributes say: a snapshot holds the bytes that lie on the disk, and no filter program is started.
 _ATTRIBUTES = "* -text -eol -crlf -ident -filter -working-tree-encoding\n"
 
@@ -93,6 +98,41 @@ class SnapshotRepo(Objects):
         words = ("pack-objects", "-q", "--revs", "--non-empty", "--delta-base-offset", "--window=0", target)
         lines = [*wanted, *(f"^{sha}" for sha in known)]
         return self.git(*words, stdin=("\n".join(lines) + "\n").encode(), borrow=borrow, **more)
+
+    def give(self, objects: str, wanted: Sequence[str], known: Sequence[str]) -> Completed:
+        """The same into an object folder of a person: few objects lie there loose. Every git of theirs asks each pack."""
+        folder = os.path.join(objects, "pack")
+        make_folder(folder)
+        before = set(os.listdir(folder))
+        answer = self.pack_into(objects, wanted, known)
+        name = f"pack-{answer.text.strip()}"
+        if answer.code or f"{name}.pack" in before or not os.path.exists(os.path.join(folder, f"{name}.pack")):
+            return answer
+        with open(os.path.join(folder, f"{name}.pack"), "rb") as file:
+            if int.from_bytes(file.read(_PACK_HEAD)[-4:], "big") >= _FEW_OBJECTS:
+                return answer
+            file.seek(0)
+            data = file.read()
+        for ending in (".idx", ".rev", ".pack"):  # git does not unpack what it finds in a pack
+            remove(os.path.join(folder, name + ending))
+        return self.git(*_SYNCED, "unpack-objects", "-q", stdin=data, objects=objects)
+
+    def join_packs(self) -> bool:
+        """Let many packs be few: each snapshot may bring one, and every git asks them all. Whether there was anything to do.
+
+        Nothing is left out, whether anybody refers to it or not; small packs are joined when they are worth it together.
+        """
+        names = os.listdir(os.path.join(self.objects, "pack"))
+        if sum(name.endswith(".pack") for name in names) - sum(name.endswith(".keep") for name in names) < _MANY_PACKS:
+            return False
+        with suppress(Conflict), locked(self.housekeeping, what="the snapshot store", patience=0.0):
+            return self.git("repack", "-q", "-d", "--geometric=2").code == 0
+        return False
+
+    @property
+    def housekeeping(self) -> str:
+        """The lock of whoever packs or removes objects."""
+        return os.path.join(self.path, "handoff", "gc.lock")
 
     def readable(self, shas: Sequence[str], *, borrow: str = "", objects: str = "") -> dict[str, str]:
         """Which of the objects can be read, here or in another object folder, and what kind each is."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
+from handoff.base.errors import UserError
 from handoff.base.files import remove, write_atomic
 from handoff.git.plumbing import is_sha, read_plain, read_text
 from handoff.git.plumbing.git_folder import join_logs, log_commits, logs, settings_files
-from handoff.git.plumbing.objects import FILE, TREE, Entry
+from handoff.git.plumbing.objects import FILE, TREE, Entry, parents_named
 from handoff.git.plumbing.refs import refs
 
 if TYPE_CHECKING:
@@ -150,8 +152,9 @@ class Parts:
         return SnapshotSide(commit, mark)
 
     def _refs_from(self, files: dict[str, tuple[bytes, str]], wanted: list[str]) -> str:
-        borrow = self.source.objects
-        kinds = self.store.readable(wanted, borrow=borrow)
+        borrow, before = self.source.objects, self._held_before()
+        kinds = dict.fromkeys(before.intersection(wanted), "commit")
+        kinds |= self.store.readable([sha for sha in wanted if sha not in before], borrow=borrow)
         parents = [sha for sha in wanted if kinds.get(sha) == "commit"]
         entries: dict[bytes, Entry | None] = {}
         for sha, kind in kinds.items():
@@ -168,12 +171,19 @@ class Parts:
         if entries:
             parents.append(self.store.write_commit(self.store.graft("", entries), [], "what refs name\n", moment=0))
         commit = self.store.write_commit(tree, parents, "refs\n", moment=0)
-        if self.own([commit]):
+        new = [sha for sha in parents if sha not in before]
+        if self.own(new):  # the rest is written by us just now, or was held before
             return commit
-        whole = [sha for sha in parents if self.own([sha])]
+        whole = [sha for sha in parents if sha in before or self.own([sha])]
         self.troubles.append(f"{len(parents) - len(whole)} tips")
         commit = self.store.write_commit(tree, whole, "refs\n\nSome tips could not be read.\n", moment=0)
         return commit if self.own([commit]) else ""
+
+    def _held_before(self) -> set[str]:
+        """The tips of the last snapshot, which the store holds whole: of a large batch all but the newest."""
+        with suppress(UserError):  # it is gone: everything is asked for again
+            return set(parents_named(self.store.read(self.before.refs))) if self.before.refs else set()
+        return set()
 
 
 def digest(data: bytes) -> str:

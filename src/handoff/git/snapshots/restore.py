@@ -174,16 +174,19 @@ def _unlink(files: Beneath, path: str) -> None:
 # --- the other parts ----------------------------------------------------------------------------------
 
 
-def give_objects(store: SnapshotRepo, source: Source, commits: Sequence[str]) -> None:
-    """Copy what the commits need into the checkout's own objects, so that its git can use them."""
+def give_objects(store: SnapshotRepo, source: Source, commits: Sequence[str], *, apart: str = "") -> None:
+    """Copy what the commits need into the checkout's own objects, so that its git can use them.
+
+    What refs that begin with `apart` hold is not asked for: of a large batch there are many, with little in common.
+    """
     wanted = [sha for sha in commits if sha]
     if not wanted or _complete(store, source, wanted):
         return
-    theirs = {value for value in refs(source).values() if is_sha(value)}
+    named = refs(source).items()
+    theirs = {value for name, value in named if is_sha(value) and not (apart and name.startswith(apart))}
     known = list(store.readable(sorted(theirs)))  # believed whole at first; checked below, and not believed again
-    os.makedirs(os.path.join(source.objects, "pack"), exist_ok=True)
     for excluded in (known, []):
-        answer = store.pack_into(source.objects, wanted, excluded)
+        answer = store.give(source.objects, wanted, excluded)
         if answer.code:
             raise UserError(f"Cannot bring the snapshot's objects back: {answer.error_text}", f"Look at {store.path}.")
         if _complete(store, source, wanted):

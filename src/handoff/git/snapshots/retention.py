@@ -63,7 +63,7 @@ def size_of(store: SnapshotRepo) -> int:
 
 def drop(store: SnapshotRepo, snapshots: Sequence[Snapshot]) -> None:
     """Forget these snapshots and free what only they needed. A snapshot being taken right now is not touched."""
-    with locked(os.path.join(store.path, "handoff", "gc.lock"), what="the snapshot store"):
+    with locked(store.housekeeping, what="the snapshot store"):
         if snapshots:
             lines = "".join(f"delete {one.ref} {one.sha}\n" for one in snapshots)
             answer = store.git("update-ref", "--stdin", stdin=lines.encode())

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from handoff.base.clock import stamp
 from handoff.base.errors import UserError
 from handoff.base.files import locked, make_folder
-from handoff.git.plumbing import read_text
+from handoff.git.plumbing import is_sha, read_text
 from handoff.git.plumbing.objects import tree_named
 from handoff.git.plumbing.refs import head
 from handoff.git.plumbing.snapshot_repo import LENT, SNAP, SnapshotRepo
@@ -90,7 +91,10 @@ def take(
     with locked(os.path.join(folder, "lock"), what=f"the snapshots of {workspace}"):
         scan = Scan(store, source, folder, ignore_files)
         scan.told = told
-        return _take(store, source, folder, request, scan, now=now)
+        taken = _take(store, source, folder, request, scan, now=now)
+    if taken.fresh:
+        store.join_packs()
+    return taken
 
 
 def _take(
@@ -258,10 +262,17 @@ def holds_head(store: SnapshotRepo, workspace: str, commit: str) -> bool:
 
 
 def _others(store: SnapshotRepo) -> list[str]:
-    answer = store.git(
-        "for-each-ref", "--sort=-committerdate", f"--count={_KNOWN}", "--format=%(objectname)", LAST, LENT
-    )
-    return answer.text.split()
+    """What was taken or lent last: a new workspace has much of it. Asked of the disk, as of a large batch there are many."""
+    found = []
+    for folder in (LAST, LENT):
+        with suppress(OSError), os.scandir(os.path.join(store.path, folder)) as entries:
+            found += [(entry.stat().st_mtime_ns, entry.path) for entry in entries]
+    values = (read_text(path).strip() for _, path in sorted(found, reverse=True)[:_KNOWN])
+    known = [value for value in values if is_sha(value)]
+    if known:
+        return known
+    words = ("for-each-ref", "--sort=-committerdate", f"--count={_KNOWN}", "--format=%(objectname)")
+    return store.git(*words, LAST, LENT).text.split()  # packed by our own housekeeping
 
 
 def _one_line(text: str) -> str:

@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from handoff.base.errors import Conflict, UserError
-from handoff.base.files import locked, make_folder, write_atomic
+from handoff.base.files import FileMemory, locked, make_folder, write_atomic
 from handoff.base.ids import check_id
 from handoff.git.plumbing.untrusted import RECORD
 from handoff.git.snapshots.location import STORE, TREE
@@ -23,6 +23,7 @@ KINDS = (CLONE, WORKTREE, SHARED)
 MAKING, READY, REMOVING, REVIVING = "making", "ready", "removing", "reviving"
 DIRTY = "dirty"
 FIRST_PORT, PORTS, LAST_PORT = 20000, 10, 60000
+_remembered = FileMemory()
 
 
 class Workspace(NamedTuple):
@@ -101,6 +102,14 @@ def _copy(project: str, name: str) -> str:
 
 
 def _read_record(path: str) -> Workspace | None:
+    """A record is read again when it was written again: whoever looks at all of a large batch reads few."""
+    try:
+        return _remembered.get(path, os.stat(path), lambda: _parse_record(path))
+    except OSError:
+        return None
+
+
+def _parse_record(path: str) -> Workspace | None:
     try:
         with open(path, encoding="utf-8") as file:
             values = json.load(file)

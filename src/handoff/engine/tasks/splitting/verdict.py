@@ -94,7 +94,7 @@ def glance(app: App, batch: Batch) -> str:
     """The word for a batch, quickly: for whoever looks every second."""
     batch = rows.get(app.database, key=batch.key)
     if batch.ended_at is None:
-        return _moving(tasks.of_batch(app.database, batch=batch.key))
+        return RUNS if rows.is_moving(app.database, key=batch.key) else WAITS
     return judge(app, batch).word
 
 
