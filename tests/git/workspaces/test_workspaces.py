@@ -15,7 +15,8 @@ from handoff.engine.safety import snapshots as snapshot_engine
 from handoff.engine.workspaces import landing
 from handoff.engine.workspaces import workspaces as engine
 from handoff.git.snapshots.retention import DAY, RetentionRules, expendable
-from handoff.git.workspaces.workspaces import WorkspaceRequest, all_workspaces
+from handoff.git.workspaces.kinds import Cloned
+from handoff.git.workspaces.workspaces import WorkspaceRequest, all_workspaces, reserve
 from sandbox import Repo
 from snapshot_archive import SnapshotArchive, tree_facts
 
@@ -61,7 +62,7 @@ def test_a_clone_shares_no_ref_no_stash_no_setting_no_file(repo, archive, add):
             assert os.stat(os.path.join(folder, name)).st_nlink == 1
 
 
-@pytest.mark.parametrize("attributes", ["", "* text eol=crlf\n"])
+@pytest.mark.parametrize("attributes", ["", "* text eol=crlf\n", "* text=auto\n", "*.txt filter=loud\n"])
 def test_the_first_snapshot_of_a_clone_is_what_was_laid_out_and_the_next_sees_a_change_of_the_same_second(
     repo, archive, add, attributes
 ):
@@ -71,6 +72,7 @@ def test_the_first_snapshot_of_a_clone_is_what_was_laid_out_and_the_next_sees_a_
     os.symlink("a.txt", os.path.join(repo.path, "link"))
     if attributes:
         repo.write(".gitattributes", attributes)
+    repo.git("config", "filter.loud.smudge", "tr a-z A-Z")  # other bytes, and as many
     repo.commit("two")
     clone = add()
     laid_out, own = tree_facts(clone.path), SnapshotArchive(clone.path)
@@ -92,6 +94,24 @@ def test_the_first_snapshot_of_a_clone_is_what_was_laid_out_and_the_next_sees_a_
     own.restore(start, exact=True)
     assert tree_facts(clone.path) == laid_out
     assert archive.sound()
+
+
+def test_whoever_interrupts_the_making_of_a_clone_finds_git_no_longer_at_work_there(repo, archive):
+    for number in range(200):
+        repo.write(f"f{number}.txt", f"{number}\n")
+    repo.commit("two")
+    place, store = archive.snapshot_store
+    order = WorkspaceRequest("one")
+    archive.take()
+    workspace = reserve(archive.app.settings.home, place, order, now=1.0)._replace(base=repo.head())
+
+    def interrupted():
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Cloned(archive.app.git_environment).make(place, store, workspace, interrupted)
+    assert not os.path.exists(os.path.join(workspace.tree, ".git", "index.lock"))
+    assert Repo(workspace.tree).git("status", "--porcelain") == ""
 
 
 def test_a_push_from_a_clone_goes_nowhere(repo, add):

@@ -17,6 +17,7 @@ from handoff.git.plumbing.snapshot_repo import SnapshotRepo
 from handoff.git.plumbing.untrusted import beside, check_clone
 from handoff.git.snapshots import restore as restoring
 from handoff.git.snapshots import retention
+from handoff.git.snapshots.laid_out import LaidOutTree, list_laid_out
 from handoff.git.snapshots.location import MAIN, Location
 from handoff.git.snapshots.take import Snapshot, holds_head, snapshots
 from handoff.git.tampering import DIRTY_BASE
@@ -115,12 +116,11 @@ def add_workspace(
         workspace = workspace._replace(base=base, base_name=name)
         write_workspace(workspace)
         app.tell(f"Making the workspace {order.name}", 0, 0)
-        isolation(order.kind, app.git_environment).make(place, store, workspace)
+        laid_out = _make(app, snapshot_store, workspace)
         copied = () if order.kind == SHARED else tuple(copy_included(place, store, workspace.tree))
         if order.kind != SHARED:
-            laid_out = "" if copied or order.kind != CLONE else restoring.tree_of(store, workspace.base)
             own, session = snapshot_store_of(app, workspace=workspace), order.session or order.name
-            keep(app, own, "start", session=session, operation="start", laid_out=laid_out)
+            keep(app, own, "start", session=session, operation="start", laid_out=None if copied else laid_out)
         workspace = workspace._replace(state=READY)
         write_workspace(workspace)
     except BaseException:  # also a person's Ctrl-C: nobody has worked there yet
@@ -137,6 +137,22 @@ def add_workspace(
     return NewWorkspace(
         workspace, copied, said, cut and not os.path.exists(os.path.join(place.source.common, "shallow"))
     )
+
+
+def _make(app: App, snapshot_store: SnapshotStore, workspace: Workspace) -> LaidOutTree | None:
+    """Make the folder of a new workspace; how the files of a clone must be is found out while git lays them out."""
+    place, store = snapshot_store
+    if workspace.kind != CLONE or workspace.sparse:
+        isolation(workspace.kind, app.git_environment).make(place, store, workspace)
+        return None
+    found: list[LaidOutTree | None] = []
+
+    def list_files() -> None:
+        objects = os.path.join(workspace.tree, ".git", "objects")
+        found.append(list_laid_out(store, restoring.tree_of(store, workspace.base), borrow=objects))
+
+    Cloned(app.git_environment).make(place, store, workspace, list_files)
+    return found[0]
 
 
 def session_of_command(app: App) -> str:

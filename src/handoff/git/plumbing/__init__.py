@@ -77,9 +77,7 @@ class Git:
         """One git call; at will in another checkout (`top`), with another index or place for objects, or one more to `borrow` from."""
         from handoff.base.process import capture, run
 
-        argv, environment = self._call(words, top, more)
-        if index:
-            environment["GIT_INDEX_FILE"] = index
+        argv, environment = self._call(words, top, index, more)
         if objects:
             environment["GIT_OBJECT_DIRECTORY"] = objects
         if borrow:
@@ -89,20 +87,23 @@ class Git:
             return run(argv, environment=environment, stdin=stdin, timeout=self._seconds)
         return capture(argv, environment=environment, stdin=stdin)
 
-    def begin(self, *words: str) -> Callable[[], Completed]:
+    def begin(self, *words: str, top: str = "", index: str = "") -> Callable[[], Completed]:
         """A git call that runs beside us; the function that comes back waits for its answer."""
         from handoff.base.process import begin
 
-        argv, environment = self._call(words, "", {})
+        argv, environment = self._call(words, top, index, {})
         return begin(argv, environment=environment)
 
-    def _call(self, words: Sequence[str], top: str, more: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
+    def _call(
+        self, words: Sequence[str], top: str, index: str, more: Mapping[str, str]
+    ) -> tuple[list[str], dict[str, str]]:
         """The words and the environment of one call."""
         top = top or self.top
         place = ["-C", top] if top else []
         if self._folder:
             place += [f"--git-dir={self._folder}", *([f"--work-tree={top}"] if top else [])]
-        return ["git", *place, *self._options, *words], {**self.environment, **self.always, **more}
+        own = {"GIT_INDEX_FILE": index} if index else {}
+        return ["git", *place, *self._options, *words], {**self.environment, **self.always, **more, **own}
 
     def ask_bytes(self, *words: str, stdin: bytes | None = None, **more: str) -> bytes:
         """Like `git`, but a failure is an error with git's own words."""

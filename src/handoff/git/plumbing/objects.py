@@ -12,7 +12,7 @@ from handoff.base.record import TYPE_CHECKING, Record
 from handoff.git.plumbing import Git, algorithm_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from handoff.base.process import Completed
@@ -203,6 +203,11 @@ class Objects(Git):
         """One git call; it finds on the disk what was written before."""
         self.flush()
         return super().git(*words, **options)
+
+    def begin(self, *words: str, **options: Any) -> Callable[[], Completed]:
+        """The same, running beside us."""
+        self.flush()
+        return super().begin(*words, **options)
 
     def flush(self) -> None:
         """Put on the disk what waits, for another git that reads it. A file for each of many would be most of the time: one pack."""

@@ -43,10 +43,11 @@ def _read(source: Source) -> tuple[Head, bool]:
     ref = text[4:].strip()
     value = read_text(_file(source, ref)).strip()
     usual = ref.startswith(_HEADS) and (not value or is_sha(value))
-    return Head(ref, value if is_sha(value) else _packed_value(source.common, ref)), usual
+    return Head(ref, value if is_sha(value) else packed_value(source.common, ref)), usual
 
 
-def _packed_value(common: str, ref: str) -> str:
+def packed_value(common: str, ref: str) -> str:
+    """What a ref is that has no file of its own any more; empty when there is none."""
     text = read_text(os.path.join(common, "packed-refs")) + "\n"
     at = text.find(f" {ref}\n")
     value = text[text.rfind("\n", 0, at) + 1 : at] if at > 0 else ""

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 
     from handoff.git.plumbing.snapshot_repo import SnapshotRepo
+    from handoff.git.snapshots.laid_out import Proven
 
 TOP = "."
 _USUAL = {FILE: 0o644, PROGRAM: 0o755, TREE: 0o755}
@@ -47,9 +48,9 @@ class Modes(NamedTuple):
 class ModeScan:
     """Keeps the bits of one checkout up to date: of changed files, and of folders, which git has no record of."""
 
-    def __init__(self, store: SnapshotRepo, top: str, folder: str, known: Mapping[str, os.stat_result]) -> None:
+    def __init__(self, store: SnapshotRepo, top: str, folder: str, proven: Proven | None = None) -> None:
         self.store = store
-        self._known = known  # of files that nobody can have touched since they were looked at
+        self._proven = proven  # of files that nobody can have touched since git laid them out
         self.top = top
         self.path = os.path.join(folder, "modes")
         self.commit = ""
@@ -66,7 +67,7 @@ class ModeScan:
         self._now = self._second()
         self._stored = self._load(before)
         if not self._stored:
-            self._look_at_all(names())
+            self._look_at_all(names)
         else:
             was, young = (dict(self._odd), set(self._folders)), set(self._young)
             self._look_again({*changed, *young}, whole=whole)
@@ -74,7 +75,7 @@ class ModeScan:
             if self._odd == was[0]:
                 return before
             if len(self._odd) > self._limit:  # what was unusual is usual now
-                self._look_at_all(names())
+                self._look_at_all(names)
         data = Modes(self._usual, self._odd).encode()
         tree = self.store.graft("", {b"modes": Entry(FILE, self.store.write("blob", data))})
         self.commit = self.store.write_commit(tree, [], "modes\n", moment=0)
@@ -112,23 +113,19 @@ class ModeScan:
         self._folders, self._young = set(lists[:end]), set(lists[end + 1 :])
         return True
 
-    def _look_at_all(self, names: Collection[str]) -> None:
-        """Every file and folder once. What most of a kind have is usual; a loop this long is written for speed."""
+    def _look_at_all(self, names: Callable[[], Collection[str]]) -> None:
+        """Every file and folder once. What most of a kind have is usual."""
         self._odd, self._folders, self._young = {}, {TOP}, set()
-        lstat, prefix, now, known = os.lstat, self.top + "/", self._now, self._known.get
-        seen: dict[int, list[str]] = {}
-        for name in names:
-            try:
-                facts = known(name) or lstat(prefix + name)
-            except OSError:
-                continue
-            seen.setdefault(facts.st_mode, []).append(name)
-            if facts.st_ctime >= now:
-                self._young.add(name)
+        if self._proven is not None:
+            seen, folders = self._proven.modes, self._proven.folders
+            self._young = self._proven.young(self._now)
+        else:
+            all_names = names()
+            seen, folders = self._look_at_files(all_names), {name.rpartition("/")[0] for name in all_names}
         for mode, several in seen.items():
             if stat.S_ISDIR(mode):
                 self._folders.update(several)
-        for folder in {name.rpartition("/")[0] for name in names}:
+        for folder in folders:
             self._above(folder + "/")
         self._usual = {**_USUAL, TREE: -1}
         for folder in list(self._folders):
@@ -144,6 +141,20 @@ class ModeScan:
             if mode != self._usual[_kind(mode)]:
                 self._odd.update(dict.fromkeys(several, mode))
         self._limit = 2 * len(self._odd) + _MANY
+
+    def _look_at_files(self, names: Iterable[str]) -> Mapping[int, list[str]]:
+        """Names by their rights, and which of them are young; a loop this long is written for speed."""
+        lstat, prefix, now = os.lstat, self.top + "/", self._now
+        seen: dict[int, list[str]] = {}
+        for name in names:
+            try:
+                facts = lstat(prefix + name)
+            except OSError:
+                continue
+            seen.setdefault(facts.st_mode, []).append(name)
+            if facts.st_ctime >= now:
+                self._young.add(name)
+        return seen
 
     def _look_again(self, changed: Iterable[str], *, whole: bool) -> None:
         near: set[str] = set()

@@ -21,6 +21,7 @@ from handoff.git.plumbing import git_failure, read_plain
 from handoff.git.plumbing.beneath import Beneath
 from handoff.git.plumbing.objects import FILE, LINK, PROGRAM, Entry
 from handoff.git.plumbing.reserved import is_reserved
+from handoff.git.snapshots.laid_out import prove
 from handoff.git.snapshots.seed import read_seed
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from handoff.base.process import Completed
     from handoff.git.plumbing import Source
     from handoff.git.plumbing.snapshot_repo import SnapshotRepo
-    from handoff.git.snapshots.seed import Seed
+    from handoff.git.snapshots.laid_out import LaidOutTree, Proven
 
 LIMIT = 64  # so many changes, each at most as large as this, are taken in this process
 _LARGEST = 8 * 1024 * 1024
@@ -49,7 +50,6 @@ class Scan:
         self.index = os.path.join(folder, f"index.{os.getpid()}.work")
         self.ignore_files = [path for path in ignore_files if os.path.isfile(path)]
         self.seeded = self._empty = False
-        self.seed: Seed | None = None
         self.left: list[str] = []
         self.reserved: list[str] = []
         self.unread: list[str] = []
@@ -66,12 +66,14 @@ class Scan:
         if not _is_index(self.kept):
             self._seed()
 
-    def trust(self) -> bool:
-        """Take every file as the index has it, unread, where git laid all of them out just now; False where one is unusual."""
-        if self.seed is None or self.seed.converted or not self.seed.is_whole:
-            return False
-        self.whole, self.looked = True, self.seed.names
-        return True
+    def trust(self, laid_out: LaidOutTree) -> Proven | None:
+        """Begin from the session's index and take every file as it has it, unread; None where it does not prove them all."""
+        proven = prove(laid_out, self.source)
+        if proven is not None:
+            _copy(self.source.index_file, self.index)
+            self.seeded = self.whole = True
+            self.looked = set(proven.names)
+        return proven
 
     def start_over(self) -> None:
         """Forget what the index claims and read every file."""
@@ -113,8 +115,6 @@ class Scan:
 
     def names(self) -> set[str]:
         """Every name of the tree, and those just looked at."""
-        if self.seed is not None and self.looked is self.seed.names:
-            return self.looked
         return self.looked | _names(self._git("ls-files", "-z"))
 
     def keep(self) -> None:
@@ -180,8 +180,10 @@ class Scan:
     # --- the private index ------------------------------------------------------------------------
 
     def _git(self, *words: str, stdin: bytes | None = None) -> Completed:
-        index = self.index if self.seeded or self._empty or os.path.exists(self.index) else self.kept
-        return self.store.git(*words, index=index, top=self.source.top, stdin=stdin)
+        return self.store.git(*words, index=self._current(), top=self.source.top, stdin=stdin)
+
+    def _current(self) -> str:
+        return self.index if self.seeded or self._empty or os.path.exists(self.index) else self.kept
 
     def _own_copy(self) -> None:
         if not (self.seeded or self._empty) and not os.path.exists(self.index) and os.path.exists(self.kept):
@@ -202,7 +204,7 @@ class Scan:
             os.unlink(self.index)
             self._named = _names(self.store.look(self.source, "ls-files", "-z"))
             return
-        seed = self.seed = read_seed(self.store, self.source, listed.out)
+        seed = read_seed(self.store, self.source, listed.out)
         self._named |= seed.unmerged | seed.converted
         for flag, names in (
             ("--no-assume-unchanged", seed.hidden),
@@ -218,9 +220,10 @@ class Scan:
         words = ["ls-files", "-z", "-t", "-o"]
         if not ignored:
             words += ["--exclude-standard", *(f"--exclude-from={path}" for path in self.ignore_files)]
-        others = self._git(*words)
+        wait = self.store.begin(*words, index=self._current(), top=self.source.top)  # both walk over all files
         # Not `ls-files -m`: that reads a file whose stat data changed and is silent when only its mode did.
         changed = self._git("diff-files", "-z", "--name-only", "--no-renames", "--ignore-submodules=dirty")
+        others = wait()
         for answer in (others, changed):
             if answer.code:
                 raise UserError(f"Cannot look through {self.source.top}: {answer.error_text}")

@@ -20,16 +20,12 @@ _FILTERS = ("check-attr", "--stdin", "-z", "filter", "ident", "working-tree-enco
 
 
 class Seed(NamedTuple):
-    """The names of an index, and those whose files it hides from us or of which the disk has other bytes than its blob."""
+    """The names of an index whose files it hides from us, or of which the disk has other bytes than its blob."""
 
-    names: set[str]
-    facts: Mapping[str, os.stat_result]
     hidden: list[str]
     sparse: list[str]
     unmerged: set[str]
     converted: set[str]
-    is_whole: bool
-    """Whether it names plain files and links alone, and all of them are on the disk."""
 
 
 def read_seed(store: SnapshotRepo, source: Source, listed: bytes) -> Seed:
@@ -53,39 +49,31 @@ def read_seed(store: SnapshotRepo, source: Source, listed: bytes) -> Seed:
                 sparse.append(name)
         elif mode != POINTER:
             shas[name] = sha
-    found = _facts(source.top, shas)
     return Seed(
-        names={*shas, *(one[0] for one in odd)},
-        facts=found,
         hidden=hidden,
         sparse=sparse,
         unmerged=unmerged,
-        converted=_converted(store, source, shas, found),
-        is_whole=len(found) == len(shas) and not odd,
+        converted=_converted(store, source, shas, _sizes(source.top, shas)),
     )
 
 
-def _facts(top: str, names: Iterable[str]) -> dict[str, os.stat_result]:
+def _sizes(top: str, names: Iterable[str]) -> dict[str, str]:
     found, lstat, prefix = {}, os.lstat, top + "/"
     for name in names:
         try:
-            found[name] = lstat(prefix + name)
+            found[name] = str(lstat(prefix + name).st_size)
         except OSError:
             continue
     return found
 
 
-def _converted(
-    store: SnapshotRepo, source: Source, shas: Mapping[str, str], facts: Mapping[str, os.stat_result]
-) -> set[str]:
+def _converted(store: SnapshotRepo, source: Source, shas: Mapping[str, str], lengths: Mapping[str, str]) -> set[str]:
     """Files whose bytes on the disk are not the blob's: line ends, encodings, large-file pointers, keywords."""
     if not shas:
         return set()
     asked = "\n".join(shas.values()) + "\n"
     sizes = store.git(*_SIZES, stdin=asked.encode(), borrow=source.objects).text.splitlines()
-    found = {
-        name for name, size in zip(shas, sizes, strict=False) if name in facts and str(facts[name].st_size) != size
-    }
+    found = {name for name, size in zip(shas, sizes, strict=False) if lengths.get(name, size) != size}
     attributes = any(name.endswith(".gitattributes") for name in shas)
     if attributes or read_plain(os.path.join(source.common, "info", "attributes")).strip():
         names = os.fsencode("".join(name + "\0" for name in shas))

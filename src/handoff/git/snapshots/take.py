@@ -11,7 +11,7 @@ from handoff.base.errors import UserError
 from handoff.base.files import locked, make_folder
 from handoff.git.plumbing import is_sha, read_text
 from handoff.git.plumbing.objects import tree_named
-from handoff.git.plumbing.refs import head
+from handoff.git.plumbing.refs import head, packed_value
 from handoff.git.plumbing.snapshot_repo import LENT, SNAP, SnapshotRepo
 from handoff.git.plumbing.untrusted import is_clone
 from handoff.git.snapshots.modes import ModeScan
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from handoff.git.plumbing import Source
     from handoff.git.plumbing.refs import Head
+    from handoff.git.snapshots.laid_out import LaidOutTree
 
 LAST = "refs/handoff/last/"
 _KNOWN = 8
@@ -65,8 +66,8 @@ class SnapshotRequest(NamedTuple):
     paths: Sequence[str] | None = None
     ignored: bool = False
     force: bool = False
-    laid_out: str = ""
-    """The tree whose files git has laid out just now in a folder nobody else knows yet: they need not be looked through."""
+    laid_out: LaidOutTree | None = None
+    """What git has laid out just now in a folder nobody else knows yet: the files need not be looked through."""
     then: Callable[[str, str], str] | None = None  # tree and index as found -> the commit that says what is done next
 
 
@@ -112,13 +113,15 @@ def _take(
     parts = Parts(store, source, before, [previous] if previous else _others(store))
     stands = head(source)
     try:
-        scan.open()
-        laid_out = request.laid_out if request.laid_out and not previous and scan.trust() else ""
+        proven = scan.trust(request.laid_out) if request.laid_out and not previous else None
+        laid_out = request.laid_out.tree if request.laid_out and proven else ""
+        if not laid_out:
+            scan.open()
         index = parts.index(folder, tree=laid_out)
         tree = laid_out or _working_tree(parts, scan, request, before.tree, index.commit)
         refs = parts.refs(stands)
         # After the files: what changes a file's rights from here on also makes git look at it again next time.
-        look = ModeScan(store, source.top, folder, known=scan.seed.facts if laid_out and scan.seed else {})
+        look = ModeScan(store, source.top, folder, proven)
         modes = look.update(before.modes, scan.looked, whole=scan.whole, names=scan.names)
         state = LastSnapshot(
             tree=tree,
@@ -247,10 +250,7 @@ def snapshots(store: SnapshotRepo, workspace: str = "") -> list[Snapshot]:
 
 def _last(store: SnapshotRepo, workspace: str) -> str:
     found = read_text(os.path.join(store.path, LAST + workspace)).strip()
-    if found:
-        return found
-    answer = store.git("rev-parse", "-q", "--verify", LAST + workspace)  # packed by our own housekeeping
-    return answer.text.strip() if answer.code == 0 else ""
+    return found or packed_value(store.path, LAST + workspace)  # packed by our own housekeeping
 
 
 def holds_head(store: SnapshotRepo, workspace: str, commit: str) -> bool:

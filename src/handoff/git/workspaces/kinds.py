@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from handoff.base.files import make_folder, write_atomic
 from handoff.base.process import find
-from handoff.git.plumbing import QUIET, Git
+from handoff.git.plumbing import QUIET, Git, git_failure
 from handoff.git.plumbing.beneath import Beneath
 from handoff.git.plumbing.objects import Objects, fetch
 from handoff.git.plumbing.refs import refs
@@ -20,7 +20,7 @@ from handoff.git.workspaces.bases import Lender, LentHistory
 from handoff.git.workspaces.workspaces import CLONE, REVIVING, SHARED, WORKTREE, Isolation, Workspace
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from handoff.git.plumbing.snapshot_repo import SnapshotRepo
     from handoff.git.snapshots.location import Location
@@ -42,18 +42,26 @@ class _Made(Git):
     """What the ways have in common: git for the new folder, with the person's settings but no hooks."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
-        # Half of the cores at most: writers in one folder get in each other's way, and sessions are at work beside us.
-        workers = max(1, min(_WORKERS, (os.cpu_count() or 1) // 2))
+        # Half of the cores, but two: writers in one folder get in each other's way, and sessions are at work beside us.
+        cores = os.cpu_count() or 1
+        workers = min(cores, _WORKERS, max(2, cores // 2))
         # Without git-lfs the pointers themselves are checked out: better than no workspace.
         lfs = () if find("git-lfs", path=environment.get("PATH", os.defpath)) else _NO_LFS
         super().__init__("", environment, (*QUIET, f"checkout.workers={workers}", "protocol.file.allow=always", *lfs))
 
-    def _lay_out(self, workspace: Workspace) -> None:
-        """Check out what the new folder's HEAD names: all, or only some folders."""
+    def _lay_out(self, workspace: Workspace, meanwhile: Callable[[], None] | None = None) -> None:
+        """Check out what the new folder's HEAD names: all, or only some folders. `meanwhile` is done while git is at it."""
         if workspace.sparse:
             paths = (f"/{path}" for path in workspace.sparse)
             self.ask("sparse-checkout", "set", "--no-cone", *paths, top=workspace.tree)
-        self.ask("read-tree", "-m", "-u", "HEAD", top=workspace.tree)
+        wait = self.begin("read-tree", "-m", "-u", "HEAD", top=workspace.tree)
+        try:
+            if meanwhile is not None:
+                meanwhile()
+        finally:  # whatever happens, nobody may go on while git still writes there
+            answer = wait()
+        if answer.code:
+            raise git_failure("git read-tree failed", answer, f"In {workspace.tree}.")
 
 
 class Cloned(_Made):
@@ -80,7 +88,9 @@ class Cloned(_Made):
             seal_settings(workspace.tree)
         return history
 
-    def make(self, place: Location, store: SnapshotRepo, workspace: Workspace) -> None:
+    def make(
+        self, place: Location, store: SnapshotRepo, workspace: Workspace, meanwhile: Callable[[], None] | None = None
+    ) -> None:
         history = self.lend(place, store, workspace)
         folder = os.path.join(workspace.tree, ".git")
         make_git_folder(folder, store.algorithm, self._settings(place, store), head=f"ref: {workspace.branch}")
@@ -90,7 +100,7 @@ class Cloned(_Made):
         if history.cut:
             write_atomic(os.path.join(folder, "shallow"), history.cut)
         write_atomic(os.path.join(folder, "packed-refs"), self._refs(place, store, workspace))
-        self._lay_out(workspace)
+        self._lay_out(workspace, meanwhile)
         self._submodules(place, workspace)
         seal_settings(workspace.tree)
 

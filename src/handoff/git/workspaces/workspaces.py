@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from handoff.base.errors import Conflict, UserError
 from handoff.base.files import FileMemory, locked, make_folder, write_atomic
 from handoff.base.ids import check_id
+from handoff.git.plumbing.refs import head
 from handoff.git.plumbing.untrusted import RECORD
 from handoff.git.snapshots.location import STORE, TREE
 
@@ -196,7 +197,9 @@ def _free_port(home: str) -> int:
 
 def resolve(place: Location, store: SnapshotRepo, base: str) -> tuple[str, str]:
     """The commit a base names in the person's repository, and the words for it."""
-    name = base or "HEAD"
+    name, stands = base or "HEAD", head(place.source)
+    if not base and stands.commit and stands.ref in ("", f"refs/heads/{stands.branch}"):
+        return stands.commit, stands.branch or "detached HEAD"
     if name.startswith("-"):
         raise UserError(f"'{name}' is no branch and no commit.", "Name a branch, a commit, or 'dirty'.")
     answer = store.look(place.source, "rev-parse", "-q", "--verify", f"{name}^{{commit}}")
