@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from chaos.model import Lost
 from handoff.board.tasks import batches as rows
+from handoff.engine.safety import incidents
 from handoff.engine.tasks.splitting import report as reports
 from handoff.engine.tasks.splitting import verdict as verdicts
 from hunt.world import read_files
@@ -21,6 +22,7 @@ def judge(one: ChaosBatch) -> None:
     model, world = one.model, one.world
     model.nothing_is_lost(world)
     model.the_persons_own_is_theirs(world)
+    _nothing_is_told_that_nobody_did(one)
     batch = rows.get(world.database, key=one.batch.key)
     found = verdicts.judge(one.app, batch)
     Counter.seen[f"batch {found.word}"] += 1
@@ -34,6 +36,15 @@ def judge(one: ChaosBatch) -> None:
     text = reports.as_markdown(reports.write(one.app, found), moment=str)
     if missing := [part.id for part in found.parts if part.id not in text]:
         raise Lost(f"the report does not tell of {missing}")
+
+
+def _nothing_is_told_that_nobody_did(one: ChaosBatch) -> None:
+    """The person commits beside sessions, also where a part works: of all that happens here that alone may be told."""
+    for told in incidents.listing(one.app, include_ended=True):
+        paths = told.evidence.get("paths", ())
+        theirs = [path for path in paths if path in one.model.person or not path.startswith(f"{one.name}/")]
+        if told.kind != "foreign-commit" or theirs != list(paths):
+            raise Lost(f"nobody did this: {told.what} {told.evidence}")
 
 
 def _who(one: ChaosBatch, part: str) -> str:
