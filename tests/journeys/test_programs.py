@@ -49,10 +49,11 @@ class Project:
         return path
 
     def install(self, text=""):
+        (self.bin / "uv").unlink(missing_ok=True)
         if text:
             self._write(self.bin / "uv", text)
         else:
-            shutil.copy(self.program, self.bin / "uv")
+            (self.bin / "uv").symlink_to(self.program)  # as package managers do: what it leads to is no folder of PATH
 
     def change(self, names, *, lock=True, folder=""):
         listed = "".join(f'    "{one}",\n\n\n' for one in names)

@@ -100,3 +100,28 @@ def test_what_was_settled_once_joins_by_itself_as_long_as_the_three_texts_are_th
     assert merged.settled[0].how == "a session that settled it"
     moved = table.commit({"shop.py": SHOP.replace("sum(items)", "max(items)"), "other.txt": "other\n"}, start)
     assert table.merge(moved, *members[:2], ways=[memory_way(folder)]).conflicts
+
+
+def test_what_a_program_makes_is_laid_out_without_marks_and_a_lock_is_left_to_its_program(table):
+    made = "# @generated\n" + "".join(f"line {number}\n" for number in range(20))
+    files = {"shop.py": SHOP, "made.txt": made, "uv.lock": made}
+    start = table.commit(files)
+
+    def part(name, old, **more):
+        new = {path: made.replace(old, f"{name}\n") for path in ("made.txt", "uv.lock")}
+        return table.member(name, start, {**files, **new, **more})
+
+    one, two = part("one", "line 1\n"), part("two", "line 18\n")
+    ways = [lambda _sides: None]
+    merged = table.merge(start, one, two, ways=ways)
+    assert [(each.path, bool(each.why)) for each in merged.conflicts] == [("made.txt", True), ("uv.lock", True)]
+    laid = lay_out(table.store, merged, [one, two], ways=ways, moment=1)
+    assert [(each.path, each.lines) for each in laid.files] == [("made.txt", 0)]
+    assert "one\n" in table.files(laid.commit)["uv.lock"], "the lock is as it was before, until its program runs"
+    assert "two\n" not in table.files(laid.commit)["uv.lock"]
+    assert not faults_of(table.store, laid.files, {"made.txt": b"# @generated\nnothing of both\n"})
+    lock = {path: data for path, data in files.items() if path != "made.txt"}
+    start = table.commit(lock)
+    only = [table.member(name, start, {**lock, "uv.lock": made + f"{name}\n"}) for name in ("one", "two")]
+    merged = table.merge(start, *only, ways=ways)
+    assert lay_out(table.store, merged, only, ways=ways, moment=1) is None, "nobody edits a lock: people are asked"

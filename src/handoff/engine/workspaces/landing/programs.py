@@ -6,9 +6,11 @@ import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
+from handoff.agents.sandbox.home import of_program
 from handoff.agents.sandbox.sandbox import NOTHING
 from handoff.base.errors import HandoffError
 from handoff.base.markdown import quoted
+from handoff.base.process import find
 from handoff.checks.commands import NOT_STARTED, check_environment, run_check
 from handoff.engine.proof.sandboxes import sandbox_of_workspace
 from handoff.git.landing.conflicts import key_of, remember
@@ -23,7 +25,7 @@ from handoff.git.workspaces.scratch import Scratch
 from handoff.git.workspaces.workspaces import CLONE, Workspace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from handoff.checks.commands import Verdict, Wrap
     from handoff.engine.app import App
@@ -73,8 +75,20 @@ class _NoDesk(Exception):
     """Nothing may run here, and why."""
 
 
+def _environment(app: App, top: str) -> dict[str, str]:
+    """As for a check, and the checkout's own programs come first: no session can write them."""
+    environment = check_environment(app.settings.environment)
+    bins = [path for name in _BINS if os.path.isdir(path := os.path.join(top, name))]
+    return {**environment, "PATH": os.pathsep.join([*bins, environment["PATH"]])}
+
+
+def _found(app: App, snapshot_store: SnapshotStore, program: str) -> str:
+    """Where a program of the person lies; empty where it is not installed."""
+    return find(program, path=_environment(app, snapshot_store.place.source.top)["PATH"]) or ""
+
+
 @contextmanager
-def _laid_out(app: App, snapshot_store: SnapshotStore, tree: str) -> Iterator[_Desk]:
+def _laid_out(app: App, snapshot_store: SnapshotStore, tree: str, programs: Sequence[str]) -> Iterator[_Desk]:
     """What runs there reads files of sessions: never outside of a sandbox, with the network that the settings allow."""
     place, store = snapshot_store.place, snapshot_store.store
     store.flush()
@@ -87,12 +101,10 @@ def _laid_out(app: App, snapshot_store: SnapshotStore, tree: str) -> Iterator[_D
         sandbox = sandbox_of_workspace(app, workspace=workspace)
         if sandbox.layer == NOTHING:
             raise _NoDesk("this machine has no sandbox to run it in")
-        top = place.source.top
-        lent = [path for name in _PLACES if os.path.isdir(path := os.path.join(top, name))]
+        lent = [path for name in _PLACES if os.path.isdir(path := os.path.join(place.source.top, name))]
+        lent += [path for program in programs for path in of_program(program)]  # also where a link leads to it
         policy = sandbox.policy._replace(visible=(*sandbox.policy.visible, *lent))
-        environment = check_environment(app.settings.environment)
-        bins = [path for name in _BINS if os.path.isdir(path := os.path.join(top, name))]
-        environment["PATH"] = os.pathsep.join([*bins, environment["PATH"]])
+        environment = _environment(app, place.source.top)
         yield _Desk(app, scratch.tree, environment, sandbox._replace(policy=policy).wrap)
 
 
@@ -152,9 +164,12 @@ def _made(app: App, snapshot_store: SnapshotStore, path: str, tool: LockTool, tr
     known = os.path.join(folder, key)
     if os.path.isfile(known) and app.clock.now() - os.path.getmtime(known) < _FRESH_SECONDS:
         return read_plain(known), ""
+    program = _found(app, snapshot_store, tool.program)
+    if not program:
+        return b"", "it is not installed here"
     app.tell(f"Making {path} again: {tool.words}", 0, 0)
     try:
-        with _laid_out(app, snapshot_store, tree) as desk:
+        with _laid_out(app, snapshot_store, tree, [program]) as desk:
             done = desk.run(tool.command, folder=os.path.dirname(path), seconds=_LOCK_SECONDS)
             data = desk.read(path) if done.green else b""
     except (_NoDesk, HandoffError, OSError) as error:
@@ -171,7 +186,7 @@ def _said(done: Verdict) -> str:
     if done.timed_out:
         return f"it took more than {_LOCK_SECONDS:.0f} seconds"
     if done.code in NOT_STARTED:
-        return "it is not installed here"
+        return "it cannot be started inside the sandbox"
     last = next((line.strip() for line in reversed(done.tail.splitlines()) if line.strip()), "")
     return f"it ended with exit {done.code}{f': {last[:200]}' if last else ''}"
 
@@ -188,11 +203,12 @@ def reformat_way(app: App, snapshot_store: SnapshotStore) -> Way:
         began = app.clock.monotonic()
         if sides.new or sides.trees is None or spent > _ALL_FORMAT_SECONDS or any(map(has_marks, sides.texts)):
             return None
-        found = formatters_for(sides.path, _reader(snapshot_store, sides.trees.joined))
+        named = formatters_for(sides.path, _reader(snapshot_store, sides.trees.joined))
+        found = {one: place for one in named if (place := _found(app, snapshot_store, one.program))}
         if not found:
             return None
         try:
-            with _laid_out(app, snapshot_store, sides.trees.joined) as desk:
+            with _laid_out(app, snapshot_store, sides.trees.joined, list(found.values())) as desk:
                 made = ((_formatted(desk, one, sides), one) for one in found)
                 return next((_proposal(data, one) for data, one in made if data is not None), None)
         except (_NoDesk, HandoffError, OSError):

@@ -29,6 +29,10 @@ class Formatter(NamedTuple):
     name: str
     command: str
 
+    @property
+    def program(self) -> str:
+        return self.command.partition(" ")[0]
+
 
 def formatters_for(path: str, read: Read) -> list[Formatter]:
     """The formatters that the settings above a file name, the nearest first; `read` tells the bytes of a file of the tree."""

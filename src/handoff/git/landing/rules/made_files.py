@@ -18,6 +18,10 @@ class LockTool(NamedTuple):
     def words(self) -> str:
         return self.shown or self.command
 
+    @property
+    def program(self) -> str:
+        return self.words.partition(" ")[0]
+
 
 _NPM = LockTool(("package.json",), "npm install --package-lock-only --ignore-scripts --no-audit --no-fund")
 _POETRY = "case $(poetry --version) in *' 1.'*|*'version 1.'*) poetry lock --no-update;; *) poetry lock;; esac"
