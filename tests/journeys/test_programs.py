@@ -10,6 +10,7 @@ import sys
 
 import pytest
 
+from handoff.agents.sandbox.sandbox import NOTHING, layer
 from relay import manifest
 from sandbox import absent
 from scripts import handoff, write_script
@@ -74,6 +75,12 @@ class Project:
     @property
     def lock(self):
         return self.repo.read("uv.lock").split()
+
+
+@pytest.fixture(autouse=True)
+def _sandbox():
+    if layer(os.environ) == NOTHING:
+        absent("a sandbox")
 
 
 @pytest.fixture

@@ -76,28 +76,33 @@ def test_no_history_is_read_for_a_merge(table):
     assert "three" in table.files(merged.new)["a"]
 
 
-@pytest.mark.parametrize("meeting", [True, False])
-def test_what_git_is_asked_grows_with_the_members_and_not_with_their_square(table, meeting):
+@pytest.mark.parametrize("how", ["meeting", "apart", "moved"])
+def test_what_git_is_asked_grows_with_the_members_and_not_with_their_square(table, how):
     def asked(count):
         lines = "".join(f"line {line}\n\n\n\n" for line in range(count))
         files = {**{f"d{number}/f{number}.txt": "x\n" for number in range(10)}, "all.txt": lines}
         base = table.commit(files)
+        target = table.commit({**files, "d0/f0.txt": "moved on\n"}, base) if how == "moved" else base
         members = []
         for number in range(count):
             mine = {**files, f"d{number % 10}/new{number}.txt": "new\n"}
-            if meeting:
+            if how != "apart":
                 mine["all.txt"] = lines.replace(f"line {number}\n", f"line {number} changed\n")
             members.append(table.member(f"m{number}", base, mine))
             table.store.point(f"refs/handoff/work/{count}-{number}", members[-1].commit)
+        table.store.point(f"refs/handoff/work/{count}", target)
         table.store.git("repack", "-adq")  # as in a clone: nothing lies loose
         table.store.git("prune-packed")
         assert not table.store.has_loose(base)
         table.store.calls = table.store.told = 0
-        merged = table.merge(base, *members, ways=[lambda _sides: None])
+        merged = table.merge(target, *members, ways=[lambda _sides: None])
         assert len(merged.steps) == count
         return table.store.calls, table.store.told
 
     few_calls, few_told = asked(10)
     calls, told = asked(40)
-    assert calls - few_calls == (30 if meeting else 0), "one merge by git for each that meets others, and nothing else"
+    assert calls - few_calls == (0 if how == "apart" else 30), (
+        "one merge by git for each that meets others, and no more"
+    )
+    assert few_calls <= 10 + 4, "and what all need of the trees in a few questions"
     assert told <= 4 * few_told * 1.3 + 1000

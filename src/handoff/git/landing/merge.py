@@ -96,14 +96,14 @@ class _Merging:
 
     def __init__(self, store: SnapshotRepo, target: str, members: Sequence[Member], ways: Sequence[Way]) -> None:
         self.store, self.target, self.members, self.ways = store, target, members, ways
-        apart = [os.fsencode(path) for member in members if member.base == target for path in member.paths]
+        near = [os.fsencode(path) for member in members if ways or member.base == target for path in member.paths]
         wanted: dict[str, list[bytes]] = {}
         for member in members:
             wanted.setdefault(member.base, []).extend(_encoded(member.paths) if ways else ())
             wanted[member.commit] = _encoded(member.paths)
         self.trees = _Trees(store, wanted)
         self.withholding = Withholding(store)
-        self.start = self.tree = store.load(target, apart)
+        self.start = self.tree = store.load(target, near)
         self.landed: list[Member] = []
         self.taken: set[str] = set()
         self.folders: set[str] = set()
