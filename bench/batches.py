@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from bench.__main__ import Row
 
-SIZES = (10, 30) if os.environ.get("HANDOFF_BENCH_QUICK") else (10, 30, 100, 300)
+_SIZES = "10,30" if os.environ.get("HANDOFF_BENCH_QUICK") else "10,30,100,300"
+SIZES = tuple(int(word) for word in os.environ.get("HANDOFF_BENCH_PARTS", _SIZES).split(","))
+"""How many parts: 1,000 take a quarter of an hour, so that size is asked for: HANDOFF_BENCH_PARTS=100,1000."""
 AT_ONCE = 16
 _TICKS = os.sysconf("SC_CLK_TCK")
 MAIN = [sys.executable, "-m", "handoff.surfaces.cli.main"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
@@ -15,11 +16,12 @@ from handoff.base.files import FileMemory
 from handoff.base.record import Record
 from handoff.board.tasks import batches, states, tasks
 from handoff.board.tasks.batches import SubTask
+from handoff.engine.home import find_project
 from handoff.engine.safety import incidents
-from handoff.engine.tasks.splitting import verdict
+from handoff.engine.tasks.splitting import verdict, verify
 from handoff.engine.workspaces import task_clones, task_work, workspaces
 from handoff.git.workspaces.workspaces import WorkspaceRequest
-from relay import app
+from relay import app, manifest
 
 _DEAR = ("open", "execute", "posix_spawnp")
 _GRAIN = 0.15  # files that were written a moment ago are read again
@@ -111,6 +113,24 @@ def one_part(repo, count):
 
 def test_a_part_reads_none_of_its_neighbours(repo):
     assert one_part(repo, 3) == one_part(repo, 40)
+
+
+def test_a_manifest_is_read_without_a_question_to_git_for_each_part(repo, tmp_path):
+    def asked(count):
+        names = [f"p{number}" for number in range(count)]
+        path = manifest(tmp_path / "split.json", parts=names)
+        with open(path, encoding="utf-8") as file:
+            value = json.load(file)
+        for part in value["sub_tasks"]:
+            made = f"src/{part['id']}/made.py"
+            part |= {"brief": f"Write {made}.", "check": f"test -s {made}"}
+        (tmp_path / "split.json").write_text(json.dumps(value))
+        with counted() as found:
+            verified = verify.verify_words(app(), find_project(app(), workspace=repo.path), path)
+        assert len(verified.sub_tasks) == count
+        return found["posix_spawnp"]
+
+    assert asked(2) == asked(20)
 
 
 def test_a_file_is_read_again_when_it_changed_and_only_then(tmp_path):

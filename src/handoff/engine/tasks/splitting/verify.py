@@ -133,8 +133,8 @@ class _Ground:
             for path in _paths_in(sub.check_command):
                 if (
                     path in made
-                    or self._is_there(path)
                     or any(self.owners[id].covers(path) for id in (sub.id, *self.before[sub.id]))
+                    or self._is_there(path)  # last: it may ask git, and there may be a thousand parts
                 ):
                     continue
                 owner = self.owner(path)
@@ -155,7 +155,8 @@ class _Ground:
             more = f" and {len(free) - _SHOWN} more" if len(free) > _SHOWN else ""
             yield f"Shared files that no part owns are the fan-in's: {', '.join(free[:_SHOWN])}{more}"
         for sub in self.manifest.sub_tasks:
-            named = [path for path in _paths_in(sub.brief) if not self._is_there(path) and not self.owner(path)]
+            strange = [path for path in _paths_in(sub.brief) if not self.owners[sub.id].covers(path)]
+            named = [path for path in strange if not self._is_there(path) and not self.owner(path)]
             if named:
                 yield f"{sub.id}: its brief names {', '.join(named[:_SHOWN])}, which is not there and which no part owns"
 
