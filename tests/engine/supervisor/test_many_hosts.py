@@ -76,6 +76,38 @@ def test_a_host_is_woken_for_work_that_it_can_take_and_for_nothing_else(database
     app.close()
 
 
+@on_postgres
+def test_a_host_whose_places_are_taken_does_not_ask_for_more(database, monkeypatch, tmp_path):
+    monkeypatch.setenv("HANDOFF_DATABASE_URL", database._url)
+    monkeypatch.setenv("HANDOFF_HOME", str(tmp_path / "home"))
+    app = App(from_environment())
+    engine = Durable.__new__(Durable)  # never launched: nothing is started here
+    starts = PhaseStarts(app, WorkerSettings(("codex",)), engine, limit=2, tell=lambda _: None)
+    leases.has_next(app.database, who=SessionIdentity("first"))  # the connection is open from now on
+    said = tmp_path / "protocol"
+
+    def looks(seconds):
+        """What was asked on the wire meanwhile, and whether the wait ended before its time."""
+        with said.open("w") as file:
+            connection = app.database.connection
+            connection.pgconn.trace(file.fileno())
+            app.database.rollback()
+            woken = starts.wait(seconds, asking=True, leaving=threading.Event())
+            connection.pgconn.untrace()
+        return said.read_text().count("\tBind\t"), woken
+
+    asked, _ = looks(0.4)
+    assert asked >= 3, "a free place: often at first, then more seldom"
+    starts.begun("s1", "s2")
+    assert looks(0.4) == (0, False), "every place is taken"
+    starts.ended("s1")
+    assert looks(60) == (0, True), "one of its own sessions has ended"
+    starts.begun("s3")
+    tasks.add(database, project="shop", id="mine", brief="x")
+    assert looks(60) == (1, True), "it looks all the same: somebody else of this host may run what it asked for"
+    app.close()
+
+
 def test_whoever_looks_first_tells_the_signs_of_life_of_all_sessions_of_the_host(place, monkeypatch, tmp_path):
     monkeypatch.setenv("HANDOFF_DATABASE_URL", place.url)
     monkeypatch.setenv("HANDOFF_HOME", str(tmp_path / "home"))

@@ -7,6 +7,7 @@ from handoff.board.events import texts
 from handoff.store.database import fetch_all
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any, Protocol
 
     from handoff.store.database import Store, Transaction
@@ -143,8 +144,13 @@ def event_of(*, body: str, **row: Any) -> Event:
 
 def said_to(store: Store, *, key: int, unheard: bool = False) -> list[str]:
     """What others' work means for whoever works on a task, in words: what still holds, or what it has not heard yet."""
+    return said_in(of_task(store, key=key), unheard=unheard)
+
+
+def said_in(events: Sequence[Event], *, unheard: bool = False) -> list[str]:
+    """The same, of what happened to that task."""
     found: dict[str, str] = {}
-    for event in of_task(store, key=key):
+    for event in events:
         place = "".join(str(event.body.get(name, "")) for name in ("path", "other", "what"))
         text = str(event.body.get("text", ""))
         if event.kind == HEARD and unheard:

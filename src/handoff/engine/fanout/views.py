@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from handoff.board.tasks.batches import Batch
     from handoff.board.tasks.tasks import Task
     from handoff.engine.app import App
+    from handoff.store.database import Store
 
 STAMP = ".views"
 _MANY = 40  # from here on one sync of the disk is cheaper than one for each file
@@ -38,9 +39,10 @@ Files = dict[str, "str | None"]
 def refresh(app: App, project: str, *, whole: bool = False) -> int:
     """Bring a project's files up to date with its rows; how many files were written or removed."""
     folder = files_folder(app.settings.home, project)
-    newest = journal.last(app.database, project=project, limit=1)
+    with app.database.transaction(write=False) as look:
+        newest, stops = journal.last(look, project=project, limit=1), _stops(app, project, look)
     top = newest[-1].seq if newest else 0
-    if not whole and (top == 0 or (_seen(app, folder), _seen_stops(folder)) == (top, _stops(app, project))):
+    if not whole and (top == 0 or (_seen(app, folder), _seen_stops(folder)) == (top, stops)):
         return 0
     make_folder(os.path.join(folder, "queue"))
     with locked(os.path.join(folder, STAMP + ".lock"), what=f"the files of project {project}"):
@@ -50,7 +52,7 @@ def refresh(app: App, project: str, *, whole: bool = False) -> int:
 def mend(app: App, project: str, found: Sequence[Task]) -> None:
     """Bring the files of tasks that somebody looks at up to date; one that was removed comes back."""
     refresh(app, project)
-    stops = _stops(app, project)
+    stops = _stops(app, project, app.database)
     for task in found:
         path = document(app, task)
         open_to_all = task.state == states.READY and not _is_held(task, stops)
@@ -59,13 +61,13 @@ def mend(app: App, project: str, found: Sequence[Task]) -> None:
             return
 
 
-def _stops(app: App, project: str) -> set[str]:
+def _stops(app: App, project: str, store: Store) -> set[str]:
     """What holds tasks of the project back, by rows and by files: their addresses are not offered."""
     found = {"file"} if is_stopped(app, project) else set()
-    if tasks.is_any_paused(app.database):
+    if tasks.is_any_paused(store):
         from handoff.board.sessions import pauses
 
-        stops = pauses.listing(app.database)
+        stops = pauses.listing(store)
         found |= {f"{one.scope}:{one.name}" for one in stops if one.scope == pauses.ALL or one.project == project}
     return found
 
@@ -106,7 +108,7 @@ def _all(app: App, project: str) -> _Writer:
     """Every file of a project's live batches and tasks."""
     from handoff.board.tasks import batches
 
-    writer = _Writer(app, _stops(app, project))
+    writer = _Writer(app, _stops(app, project, app.database))
     for batch in batches.listing(app.database, project=project, limit=1_000_000):
         writer.add_batch(batch.key)
     for task in tasks.listing(app.database, project=project, limit=1_000_000):
@@ -130,14 +132,17 @@ def _refresh(app: App, project: str, folder: str, *, whole: bool) -> int:
         live = tasks.listing(store, project=project, limit=1_000_000)
         names.update((task.id, None) for task in live if task.batch not in opened)
     else:
-        while events := journal.since(store, seq=seen, project=project, limit=_EVENTS, settled=EVERY_LINE):
-            seen = events[-1].seq
+        more = True
+        while more:
+            events = journal.since(store, seq=seen, project=project, limit=_EVENTS, settled=EVERY_LINE)
+            more = len(events) == _EVENTS
             for event in events:
+                seen = event.seq
                 if event.task is not None:
                     names[event.task_id.rpartition("/")[2]] = None
                 elif event.batch is not None:
                     (opened if event.kind == "batch.opened" else joined)[event.batch] = None
-    stops = _stops(app, project)
+    stops = _stops(app, project, store)
     if stops != _seen_stops(folder):
         names.update((task.id, None) for task in tasks.listing(store, project=project, limit=1_000_000))
     writer = _Writer(app, stops)
@@ -145,8 +150,9 @@ def _refresh(app: App, project: str, folder: str, *, whole: bool) -> int:
         writer.add_batch(key)
     for key in joined:
         writer.add_fan_in(key)
-    for name in names:
-        task = _newest(app, project, name)
+    with store.transaction(write=False) as look:
+        newest_of = [_newest(look, project, name) for name in names]
+    for task in newest_of:
         if task is not None:
             writer.add_task(task)
     count = _put({path: text and app.clean(text, tell=False) for path, text in writer.files.items()})
@@ -158,8 +164,8 @@ def _refresh(app: App, project: str, folder: str, *, whole: bool) -> int:
     return count
 
 
-def _newest(app: App, project: str, name: str) -> Task | None:
-    found = tasks.of_id(app.database, project=project, id=name)
+def _newest(store: Store, project: str, name: str) -> Task | None:
+    found = tasks.of_id(store, project=project, id=name)
     return next((task for task in found if not task.ended), found[0] if found else None)
 
 

@@ -145,12 +145,13 @@ def _inside(common: str, folder: str) -> bool:
 
 def live_work(app: App) -> tuple[list[Session], list[Task]]:
     """Sessions of agents and tabs that have not ended, and the tasks somebody holds."""
-    live = [one for one in sessions.listing(app.database) if one.kind != sessions.SUPERVISOR]
-    held = tasks.listing(app.database, state=states.RUNNING)
-    known = {task.key for task in held}
-    for one in live:  # reported, but its session is not over yet
-        if one.task is not None and one.task not in known:
-            held.append(tasks.get(app.database, key=one.task)._replace(held_by=one.id))
+    with app.database.transaction(write=False) as look:
+        live = [one for one in sessions.listing(look) if one.kind != sessions.SUPERVISOR]
+        held = tasks.listing(look, state=states.RUNNING)
+        known = {task.key for task in held}
+        for one in live:  # reported, but its session is not over yet
+            if one.task is not None and one.task not in known:
+                held.append(tasks.get(look, key=one.task)._replace(held_by=one.id))
     return live, held
 
 

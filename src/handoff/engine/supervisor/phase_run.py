@@ -82,8 +82,23 @@ class PhaseStarts:
         self._pause = _SHORTEST_LOOK
         self._looked = float("-inf")
         """When a server was asked for work last and had none."""
+        self._under_way: set[str] = set()
+        """Sessions whose runs we asked for and have not heard the end of."""
         self.bell = threading.Event()
         """Rung by a run that has ended: its place is free."""
+
+    def begun(self, *sessions: str) -> None:
+        """Their runs were asked for."""
+        self._under_way.update(sessions)
+
+    def ended(self, session: str) -> None:
+        """A run is over, whoever had asked for it."""
+        self._under_way.discard(session)
+        self.bell.set()
+
+    def _is_full(self) -> bool:
+        """No place is free as far as we know; another supervisor of this host may have taken a run of ours, so we look all the same, but seldom."""
+        return 0 < self._max <= len(self._under_way)
 
     def fill(self) -> int:
         """Start what may start now, the most urgent first; how many. A server that had nothing a moment ago is not asked again."""
@@ -113,6 +128,8 @@ class PhaseStarts:
             self.app.database.wait_for_change(min(seconds, _TOLD_SECONDS))
             return False
         clock = self.app.clock
+        if self._is_full():
+            self._pause = _LONGEST_LOOK
         now = clock.monotonic()
         deadline, look_at = now + seconds, (self._looked if now - self._looked < self._pause else now) + self._pause
         while (left := deadline - clock.monotonic()) > 0 and not leaving.is_set():
@@ -127,6 +144,8 @@ class PhaseStarts:
             if asking and self._may_start() and not self._spent_up:
                 if self._has_next():
                     self._looked = float("-inf")
+                    if self._is_full():
+                        self._under_way.clear()  # the rows know better
                     return True
                 self._looked = clock.monotonic()
         return False
@@ -192,13 +211,14 @@ class PhaseStarts:
             return claims
 
         claims = take(self.app.database)
+        self.begun(*(claim.session.id for claim in claims))
         for claim in claims:
             self._tell(f"{claim.task.project}/{claim.task.label}: started with {agent} (fence {claim.fence})")
         return claims or None
 
 
 def runner(
-    settings: Settings, worker_settings: WorkerSettings, bell: threading.Event, once: Once
+    settings: Settings, worker_settings: WorkerSettings, over: Callable[[str], None], once: Once
 ) -> Callable[..., Any]:
     """The durable run of one phase. It composes its own App: a database belongs to a thread."""
     versions: dict[str, str] = {}
@@ -218,7 +238,7 @@ def runner(
             durable.step("save", lambda: conclude.patiently(app, run.save_step))
             return str(durable.step("conclude", lambda: conclude.patiently(app, lambda: run.conclude_step(ended))))
         finally:
-            bell.set()
+            over(session)
             app.close()
 
     return run_phase
@@ -281,8 +301,8 @@ class Run:
 
     def _claim(self) -> Claim:
         """What the supervisor claimed when it asked for this run, from the rows as they are now."""
-        task = tasks.get(self.app.database, key=self.key)
-        session = sessions.get(self.app.database, id=self.session)
+        with self.app.database.transaction(write=False) as look:
+            task, session = tasks.get(look, key=self.key), sessions.get(look, id=self.session)
         assert session is not None, "it was made known together with this run"  # noqa: S101 - one transaction
         return leases.Claim(task, session, self.fence, task.lease_seconds)
 

@@ -163,7 +163,7 @@ class Supervisor:
         self.engine.register(
             {
                 phase_run.NAME: phase_run.runner(
-                    self.app.settings, self.worker_settings, self._starts.bell, self.app.once
+                    self.app.settings, self.worker_settings, self._starts.ended, self.app.once
                 )
             }
         )

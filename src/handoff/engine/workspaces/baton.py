@@ -46,13 +46,14 @@ def baton(
         facts = {**facts, "workspace": task.workspace}  # the checkout may have moved since
     brief, owned = _conflict(app, task, parts, batch, clone) or (task.brief.strip(), task.patterns)
     reading = [f"`{name}`" for name in config.texts("reading_list") if os.path.exists(os.path.join(folder, name))]
+    history, before = _so_far(app, task)
     values = {
         "task": task.id,
         "project": task.project,
         "program": app.settings.program,
         "brief": brief,
-        "history": _history(app, task),
-        "before": _before(app, task),
+        "history": history,
+        "before": before,
         "baseline": _baseline(facts) if facts else f"- Workspace: `{folder}`",
         "reading": bullets(reading),
         "ownership": bullets([f"`{pattern}`" for pattern in owned], limit=100),
@@ -99,13 +100,20 @@ def _branch(baseline: dict[str, Any]) -> str:
     return f"branch `{baseline['branch']}`" if baseline.get("branch") else "no branch (detached)"
 
 
-def _before(app: App, task: Task) -> str:
+def _so_far(app: App, task: Task) -> tuple[str, str]:
+    """What happened to the task, and what was done before it: one look at the rows, because files show every task that moves."""
+    if not task.key:  # it is shown before it is written
+        return _history(task, (), ()), ""
+    with app.database.transaction(write=False) as look:
+        given, events = answers.of_task(look, key=task.key), journal.of_task(look, key=task.key)
+        before = [tasks.look_up(look, key=need.key) for need in tasks.needs_of(look, key=task.key)]
+    return _history(task, given, events), _before([one for one in before if one is not None])
+
+
+def _before(done: Sequence[Task]) -> str:
     """What the tasks did that this one comes after: their words, and the files they changed."""
     lines = []
-    for need in tasks.needs_of(app.database, key=task.key) if task.key else ():
-        other = tasks.look_up(app.database, key=need.key)
-        if other is None:
-            continue
+    for other in done:
         said = one_line(other.result or other.reason) or "it left no words"
         line = f"`{other.label}`: {other.state}, {said}\n  - asked: {one_line(other.brief)}"
         facts = texts.read(other.evidence, {})
@@ -124,16 +132,14 @@ COMMENTED = "comment.added"
 """In the journal: a person's word to a line of the work."""
 
 
-def _history(app: App, task: Task) -> str:
-    lines = [_answered(answer) for answer in answers.of_task(app.database, key=task.key)] if task.key else []
-    events = journal.of_task(app.database, key=task.key) if task.key else []
-    lines += [comments_in_words(events), *(journal.said_to(app.database, key=task.key) if task.key else ())]
+def _history(task: Task, given: Sequence[Answer], events: Sequence[Event]) -> str:
+    lines = [*map(_answered, given), comments_in_words(events), *journal.said_in(events)]
     if task.attempt > 1:
         lines.append(f"This is attempt {task.attempt} of {task.max_attempts}.")
     if task.reason and task.state in ("ready", "waiting", "running"):
         lines.append(f"The attempt before ended so: {task.reason}")
         lines.append("Look at what it left behind (git status, git diff) before you begin.")
-        lines += [f"A session before that left these words: {one_line(text)}" for text in _left_words(app, task)]
+        lines += [f"A session before that left these words: {one_line(text)}" for text in _left_words(task, events)]
     return "\n".join(filter(None, lines))
 
 
@@ -153,11 +159,11 @@ def comments_in_words(events: Sequence[Event]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _left_words(app: App, task: Task) -> list[str]:
+def _left_words(task: Task, events: Sequence[Event]) -> list[str]:
     """What sessions said when they gave the task back; how a later one failed does not wipe it out."""
     found: dict[str, None] = {}
     machine: set[str] = {task.reason}
-    for event in journal.of_task(app.database, key=task.key) if task.key else ():
+    for event in events:
         text = str(event.body.get("text" if event.kind == "note.added" else "reason") or "")
         if event.kind in ("task.released", "note.added") and text:
             found[text] = None
