@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import ExitStack
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -17,8 +18,10 @@ from handoff.board.sessions import host_leases, leases
 from handoff.board.sessions.sessions import SessionIdentity
 from handoff.board.tasks import tasks
 from handoff.engine.app import App
+from handoff.engine.fanout import stop_files
 from handoff.engine.supervisor.durable import Durable
 from handoff.engine.supervisor.phase_run import PhaseStarts, WorkerSettings
+from handoff.engine.supervisor.supervisor import Supervisor
 from handoff.engine.workspaces.running import HostWatch, SessionWatch
 
 on_postgres = pytest.mark.parametrize("place", ["postgres"], indirect=True)
@@ -76,36 +79,66 @@ def test_a_host_is_woken_for_work_that_it_can_take_and_for_nothing_else(database
     app.close()
 
 
-@on_postgres
-def test_a_host_whose_places_are_taken_does_not_ask_for_more(database, monkeypatch, tmp_path):
+class Wire:
+    """What a host asks of its server: the driver's own record of the protocol, on the one connection of this process."""
+
+    def __init__(self, app, folder):
+        self.app, self._said = app, folder / "protocol"
+        leases.has_next(app.database, who=SessionIdentity("first"))  # the connection is open from now on
+
+    def looks(self, act):
+        """How often it looked for work meanwhile, and what came of it."""
+        with self._said.open("w") as file:
+            connection = self.app.database.connection
+            connection.pgconn.trace(file.fileno())
+            self.app.database.rollback()
+            found = act()
+            connection.pgconn.untrace()
+        return self._said.read_text().count('codex'), found
+
+
+@pytest.fixture
+def wire(database, monkeypatch, tmp_path):
     monkeypatch.setenv("HANDOFF_DATABASE_URL", database._url)
     monkeypatch.setenv("HANDOFF_HOME", str(tmp_path / "home"))
     app = App(from_environment())
+    yield Wire(app, tmp_path)
+    app.close()
+
+
+@on_postgres
+def test_a_host_whose_places_are_taken_does_not_ask_for_more(database, wire):
     engine = Durable.__new__(Durable)  # never launched: nothing is started here
-    starts = PhaseStarts(app, WorkerSettings(("codex",)), engine, limit=2, tell=lambda _: None)
-    leases.has_next(app.database, who=SessionIdentity("first"))  # the connection is open from now on
-    said = tmp_path / "protocol"
+    starts = PhaseStarts(wire.app, WorkerSettings(("codex",)), engine, limit=2, tell=lambda _: None)
 
-    def looks(seconds):
-        """What was asked on the wire meanwhile, and whether the wait ended before its time."""
-        with said.open("w") as file:
-            connection = app.database.connection
-            connection.pgconn.trace(file.fileno())
-            app.database.rollback()
-            woken = starts.wait(seconds, asking=True, leaving=threading.Event())
-            connection.pgconn.untrace()
-        return said.read_text().count("\tBind\t"), woken
+    def wait(seconds):
+        return wire.looks(lambda: starts.wait(seconds, asking=True, leaving=threading.Event()))
 
-    asked, _ = looks(0.4)
-    assert asked >= 3, "a free place: often at first, then more seldom"
+    assert wait(0.4)[0] >= 3, "a free place: often at first, then more seldom"
     starts.begun("s1", "s2")
-    assert looks(0.4) == (0, False), "every place is taken"
+    assert wait(0.4) == (0, False), "every place is taken"
     starts.ended("s1")
-    assert looks(60) == (0, True), "one of its own sessions has ended"
+    assert wait(60) == (0, True), "one of its own sessions has ended"
     starts.begun("s3")
     tasks.add(database, project="shop", id="mine", brief="x")
-    assert looks(60) == (1, True), "it looks all the same: somebody else of this host may run what it asked for"
-    app.close()
+    assert wait(60) == (1, True), "it looks all the same: somebody else of this host may run what it asked for"
+
+
+@on_postgres
+def test_a_host_that_a_person_has_stopped_asks_seldom_and_goes_on_at_once(database, wire):
+    tasks.add(database, project="shop", id="one", brief="x", agent="another")
+    (Path(wire.app.settings.home) / "shop").mkdir(parents=True)
+    supervisor = Supervisor(wire.app, WorkerSettings(("codex",)))  # never launched: there is nothing that it can start
+
+    def wait(seconds):
+        return wire.looks(lambda: supervisor._starts.wait(seconds, asking=True, leaving=threading.Event()))
+
+    stop_files.pause(wire.app, scope="all", project="", name="", reason="lunch", by="a person")
+    supervisor.fill()
+    assert wait(1.3) == (0, False), "a look every five seconds"
+    stop_files.resume(wire.app, scope="all", project="", name="")
+    assert wire.looks(supervisor.fill) == (1, 0), "its file is gone: there may be something"
+    assert wait(0.4)[0] >= 3
 
 
 def test_whoever_looks_first_tells_the_signs_of_life_of_all_sessions_of_the_host(place, monkeypatch, tmp_path):

@@ -39,7 +39,7 @@ NAME = "run_phase"
 PHASE = "work"
 _MINUTE = 60.0
 _AT_ONCE = 32
-_SHORTEST_LOOK, _LONGEST_LOOK = 0.005, 1.0
+_SHORTEST_LOOK, _LONGEST_LOOK, _STOPPED_LOOK = 0.005, 1.0, 5.0
 _TOLD_SECONDS = 0.5
 
 
@@ -82,6 +82,7 @@ class PhaseStarts:
         self._pause = _SHORTEST_LOOK
         self._looked = float("-inf")
         """When a server was asked for work last and had none."""
+        self._stopped = False
         self._under_way: set[str] = set()
         """Sessions whose runs we asked for and have not heard the end of."""
         self.bell = threading.Event()
@@ -96,9 +97,15 @@ class PhaseStarts:
         self._under_way.discard(session)
         self.bell.set()
 
+    def heed(self, *, stopped: bool) -> None:
+        """Whether a person has stopped everything: then a server is asked every few seconds, and at once when it goes on."""
+        if self._stopped and not stopped:
+            self._pause, self._looked = _SHORTEST_LOOK, float("-inf")
+        self._stopped = stopped
+
     def _is_full(self) -> bool:
-        """No place is free as far as we know; another supervisor of this host may have taken a run of ours, so we look all the same, but seldom."""
-        return 0 < self._max <= len(self._under_way)
+        """No place is free as far as we know. Another supervisor of this host may have taken a run of ours: we look all the same, but seldom."""
+        return self.app.database.kind != SQLITE and 0 < self._max <= len(self._under_way)
 
     def fill(self) -> int:
         """Start what may start now, the most urgent first; how many. A server that had nothing a moment ago is not asked again."""
@@ -106,7 +113,7 @@ class PhaseStarts:
             return 0
         started = 0
         for agent in self.worker_settings.agents:
-            while (most := self._may_start()) and not self._is_spent_up():
+            while not self._is_full() and (most := self._may_start()) and not self._is_spent_up():
                 claims = self._claim(agent, most)
                 if not claims:
                     break
@@ -118,8 +125,8 @@ class PhaseStarts:
         return started
 
     def wait(self, seconds: float, *, asking: bool, leaving: threading.Event) -> bool:
-        """Until there may be something to start, or so long, or until told to leave. Busy: at once. Idle: a look each second.
-        True when there is, or when one of our own runs has ended.
+        """Until there may be something to start, or so long, or until told to leave. Busy: at once. Idle: a look each second; stopped
+        by a person: every five. True when there is, or when one of our own runs has ended.
 
         A file tells by a counter that somebody wrote. A server with many hosts is not asked whether anybody wrote, only whether
         there is work that this host can take; what nobody of us can take wakes nobody.
@@ -128,8 +135,9 @@ class PhaseStarts:
             self.app.database.wait_for_change(min(seconds, _TOLD_SECONDS))
             return False
         clock = self.app.clock
-        if self._is_full():
-            self._pause = _LONGEST_LOOK
+        longest = _STOPPED_LOOK if self._stopped else _LONGEST_LOOK
+        if self._stopped or self._is_full():
+            self._pause = longest
         now = clock.monotonic()
         deadline, look_at = now + seconds, (self._looked if now - self._looked < self._pause else now) + self._pause
         while (left := deadline - clock.monotonic()) > 0 and not leaving.is_set():
@@ -139,7 +147,7 @@ class PhaseStarts:
                 return True
             if clock.monotonic() < look_at:
                 continue
-            self._pause = min(self._pause * 2, _LONGEST_LOOK)  # `fill` makes it short again, if there was anything
+            self._pause = min(self._pause * 2, longest)  # `fill` makes it short again, if there was anything
             look_at = clock.monotonic() + self._pause
             if asking and self._may_start() and not self._spent_up:
                 if self._has_next():

@@ -12,7 +12,7 @@ from handoff.base.files import make_folder
 from handoff.base.markdown import first_sentence
 from handoff.base.process import start_of
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.board.sessions import executors, expenses, holds
+from handoff.board.sessions import executors, expenses, holds, pauses
 from handoff.board.tasks import batches, flows, states, tasks
 from handoff.engine.app import App
 from handoff.engine.fanout import stop_files as stops
@@ -255,8 +255,9 @@ class Supervisor:
         names = supervisor_watchdog.project_names(self.app)
         files = {name: stops.files_of(self.app, name) for name in names}
         if files != self._stop_files or self._is_due("stop_rows", _STOP_ROWS_SECONDS):
-            for name in names:
-                stops.read_files(self.app, name)
+            found = [stop for name in names for stop in stops.read_files(self.app, name)]
+            held = {(stop.scope, stop.project) for stop in (found if names else pauses.listing(self.app.database))}
+            self._starts.heed(stopped=bool(held & {(pauses.ALL, ""), (pauses.PROJECT, self.worker_settings.project)}))
             self._stop_files = files
 
     # --- looking after ---------------------------------------------------------------------------------------
