@@ -94,7 +94,7 @@ class Wire:
             self.app.database.rollback()
             found = act()
             connection.pgconn.untrace()
-        return self._said.read_text().count('codex'), found
+        return self._said.read_text().count("codex"), found
 
 
 @pytest.fixture
