@@ -148,10 +148,9 @@ def live_work(app: App) -> tuple[list[Session], list[Task]]:
     with app.database.transaction(write=False) as look:
         live = [one for one in sessions.listing(look) if one.kind != sessions.SUPERVISOR]
         held = tasks.listing(look, state=states.RUNNING)
-        known = {task.key for task in held}
-        for one in live:  # reported, but its session is not over yet
-            if one.task is not None and one.task not in known:
-                held.append(tasks.get(look, key=one.task)._replace(held_by=one.id))
+        keys = {task.key for task in held}
+        for one in (one for one in live if one.task not in keys):  # reported, but its session is not over yet
+            held += [tasks.get(look, key=one.task)._replace(held_by=one.id)] if one.task is not None else []
     return live, held
 
 
