@@ -240,11 +240,12 @@ def test_a_stash_whose_reflog_expired_is_listed_again(repo, archive):
     assert repo.git("show", "stash@{1}:README.md") == "stashed 1\n"
 
 
-@pytest.mark.parametrize(("files", "packs"), [(3, 0), (120, 1)])
-def test_a_few_objects_are_given_loose_and_many_as_one_pack(repo, archive, files, packs):
+@pytest.mark.parametrize(("files", "large", "packs"), [(3, 0, 0), (3, 9_000_000, 1), (120, 0, 1)])
+def test_a_few_small_objects_are_given_loose_and_others_as_one_pack(repo, archive, files, large, packs):
     first = repo.head()
     for number in range(files):
         repo.write(f"more/{number}.txt", f"{number}\n")
+    repo.write("more/large.bin", os.urandom(large).hex())
     lost = repo.commit("second")
     archive.take()
     repo.git("reset", "-q", "--hard", first)

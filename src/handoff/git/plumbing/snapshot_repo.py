@@ -23,6 +23,8 @@ SNAP = "refs/handoff/snap/"
 LENT = "refs/handoff/lent/"
 _SHALLOW = "shallow"
 _FEW_OBJECTS = 100  # as git does when it fetches: so few need no pack of their own
+_FEW_BYTES = 8 * 1024 * 1024
+_GIVE_SECONDS = 300.0
 _MANY_PACKS = 32
 _PERSON = "handoff <snapshots@handoff.invalid>"
 _SETTINGS = """\tbare = true
@@ -100,22 +102,23 @@ class SnapshotRepo(Objects):
         return self.git(*words, stdin=("\n".join(lines) + "\n").encode(), borrow=borrow, **more)
 
     def give(self, objects: str, wanted: Sequence[str], known: Sequence[str]) -> Completed:
-        """The same into an object folder of a person: few objects lie there loose. Every git of theirs asks each pack."""
+        """The same into an object folder of a person: few objects lie there loose. Every git of theirs asks each pack.
+
+        One at a time: who finds the pack of another there must not rely on it while it is being taken apart.
+        """
         folder = os.path.join(objects, "pack")
         make_folder(folder)
-        before = set(os.listdir(folder))
-        answer = self.pack_into(objects, wanted, known)
-        name = f"pack-{answer.text.strip()}"
-        if answer.code or f"{name}.pack" in before or not os.path.exists(os.path.join(folder, f"{name}.pack")):
-            return answer
-        with open(os.path.join(folder, f"{name}.pack"), "rb") as file:
-            if int.from_bytes(file.read(_PACK_HEAD)[-4:], "big") >= _FEW_OBJECTS:
+        lock = os.path.join(self.path, "handoff", "give.lock")
+        with locked(lock, what="the objects of the checkout", patience=_GIVE_SECONDS):
+            before = set(os.listdir(folder))
+            answer = self.pack_into(objects, wanted, known)
+            name = f"pack-{answer.text.strip()}"
+            data = _read_few(os.path.join(folder, f"{name}.pack")) if f"{name}.pack" not in before else b""
+            if answer.code or not data:
                 return answer
-            file.seek(0)
-            data = file.read()
-        for ending in (".idx", ".rev", ".pack"):  # git does not unpack what it finds in a pack
-            remove(os.path.join(folder, name + ending))
-        return self.git(*_SYNCED, "unpack-objects", "-q", stdin=data, objects=objects)
+            for ending in (".idx", ".rev", ".pack"):  # git does not unpack what it finds in a pack
+                remove(os.path.join(folder, name + ending))
+            return self.git(*_SYNCED, "unpack-objects", "-q", stdin=data, objects=objects)
 
     def join_packs(self) -> bool:
         """Let many packs be few: each snapshot may bring one, and every git asks them all. Whether there was anything to do.
@@ -253,3 +256,13 @@ class SnapshotRepo(Objects):
         last = os.path.join(self.path, "refs", "handoff", "last")
         for name in os.listdir(last) if os.path.isdir(last) else ():
             os.unlink(os.path.join(last, name))
+
+
+def _read_few(pack: str) -> bytes:
+    """A pack of few and small objects; nothing for any other, or where there is none."""
+    with suppress(OSError), open(pack, "rb") as file:
+        if os.fstat(file.fileno()).st_size > _FEW_BYTES:
+            return b""
+        data = file.read()
+        return data if int.from_bytes(data[:_PACK_HEAD][-4:], "big") < _FEW_OBJECTS else b""
+    return b""
