@@ -8,6 +8,7 @@ import platform
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import time
 from importlib import import_module
 
@@ -38,8 +39,19 @@ def facts() -> list[str]:
         f"Python {platform.python_version()}",
         f"git {git[2] if len(git) > 2 else 'absent'}",
         f"SQLite {sqlite3.sqlite_version}",
-        f"load {os.getloadavg()[0]:.1f}",
+        f"load {os.getloadavg()[0]:.1f}{_priority()}{_memory()}",
     ]
+
+
+def _priority() -> str:
+    """What a load does not say: that the measured programs did not have to share."""
+    alone = hasattr(os, "sched_getscheduler") and os.sched_getscheduler(0) in (os.SCHED_FIFO, os.SCHED_RR)
+    return " of others, who had to wait (real-time priority)" if alone else ""
+
+
+def _memory() -> str:
+    """Whether the files lay in memory: then a disk that others use does not disturb, and every other part of the work weighs more."""
+    return ", files in memory" if tempfile.gettempdir().startswith("/dev/shm") else ""
 
 
 def table(rows: list[Row]) -> str:

@@ -103,7 +103,7 @@ def test_whoever_interrupts_the_making_of_a_clone_finds_git_no_longer_at_work_th
     place, store = archive.snapshot_store
     order = WorkspaceRequest("one")
     archive.take()
-    workspace = reserve(archive.app.settings.home, place, order, now=1.0)._replace(base=repo.head())
+    workspace = reserve(archive.app.settings.home, place, order, base=(repo.head(), "main"), now=1.0)
 
     def interrupted():
         raise KeyboardInterrupt

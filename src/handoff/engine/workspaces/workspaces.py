@@ -110,11 +110,9 @@ def add_workspace(
     if order.base == DIRTY or order.kind == SHARED or not holds_head(store, place.workspace, commit):
         # Then the store owns all objects. Else it has them, and the look at the end keeps how everything is.
         now = keep(app, snapshot_store, f"before the workspace {order.name}")
-    workspace = reserve(app.settings.home, place, order, now=app.clock.now())
+    base = _dirty_base(snapshot_store, now, order.name) if now and order.base == DIRTY else commit
+    workspace = reserve(app.settings.home, place, order, base=(base, name), now=app.clock.now())
     try:
-        base = _dirty_base(snapshot_store, now, order.name) if now and order.base == DIRTY else commit
-        workspace = workspace._replace(base=base, base_name=name)
-        write_workspace(workspace)
         app.tell(f"Making the workspace {order.name}", 0, 0)
         laid_out = _make(app, snapshot_store, workspace)
         copied = () if order.kind == SHARED else tuple(copy_included(place, store, workspace.tree))

@@ -46,6 +46,7 @@ class LaidOutTree(NamedTuple):
     kinds: Mapping[bytes, Sequence[str]]
     samples: Mapping[bytes, Mapping[str, str]]
     """One file of each kind in each folder."""
+    attributes: Sequence[str]
 
 
 class Proven(NamedTuple):
@@ -84,6 +85,7 @@ def list_laid_out(store: SnapshotRepo, tree: str, *, borrow: str) -> LaidOutTree
         mask=mask,
         kinds=kinds,
         samples={kind: {name.rpartition("/")[0]: name for name in several} for kind, several in kinds.items()},
+        attributes=[name for kind in kinds if kind != _LINK for name in kinds[kind] if name.endswith(_ATTRIBUTES)],
     )
 
 
@@ -99,11 +101,12 @@ def _entries(
     flags = {length: length.to_bytes(2, "big") for length in ends}
     hidden = _DISK + b"\xff" * _MODE + _OWNER
     masks = {length: hidden + b"\xff" * (fixed - len(hidden) + end) for length, end in ends.items()}
+    objects = bytes.fromhex(b"".join(shas).decode("ascii"))
     lengths, filled = list(map(len, paths)), map(ends.__getitem__, map(len, paths))
     columns = (
         map(heads.__getitem__, modes),
         map(numbers.__getitem__, sizes),
-        map(bytes.fromhex, b" ".join(shas).decode("ascii").split(" ")),
+        [objects[at : at + width] for at in range(0, len(objects), width)],
         map(flags.__getitem__, lengths),
         map(bytes.ljust, paths, filled, repeat(b"\0")),
     )
@@ -140,9 +143,7 @@ def prove(laid_out: LaidOutTree, source: Source) -> Proven | None:
 def _converts(laid_out: LaidOutTree, source: Source) -> bool:
     """Whether an attribute may have changed the bytes of a file, but not their number."""
     places = [os.path.join(source.common, "info", "attributes")]
-    for what, names in laid_out.kinds.items():
-        if what != _LINK:
-            places += [os.path.join(source.top, name) for name in names if name.endswith(_ATTRIBUTES)]
+    places += [os.path.join(source.top, name) for name in laid_out.attributes]
     return any(_CONVERTING.search(read_plain(place)) for place in places)
 
 

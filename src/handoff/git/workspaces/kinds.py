@@ -93,13 +93,15 @@ class Cloned(_Made):
     ) -> None:
         history = self.lend(place, store, workspace)
         folder = os.path.join(workspace.tree, ".git")
-        make_git_folder(folder, store.algorithm, self._settings(place, store), head=f"ref: {workspace.branch}")
+        # Not flushed to the disk, like the files git lays out: after a power cut its snapshot makes it anew.
+        settings, start = self._settings(place, store), f"ref: {workspace.branch}"
+        make_git_folder(folder, store.algorithm, settings, head=start, sync=False)
         exclude = os.path.join(place.source.common, "info", "exclude")
         if os.path.isfile(exclude):
             shutil.copyfile(exclude, os.path.join(folder, "info", "exclude"))
         if history.cut:
-            write_atomic(os.path.join(folder, "shallow"), history.cut)
-        write_atomic(os.path.join(folder, "packed-refs"), self._refs(place, store, workspace))
+            write_atomic(os.path.join(folder, "shallow"), history.cut, sync=False)
+        write_atomic(os.path.join(folder, "packed-refs"), self._refs(place, store, workspace), sync=False)
         self._lay_out(workspace, meanwhile)
         self._submodules(place, workspace)
         seal_settings(workspace.tree)

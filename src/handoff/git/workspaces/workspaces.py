@@ -128,7 +128,7 @@ def write_workspace(workspace: Workspace) -> None:
     if workspace.state == READY and os.path.isdir(os.path.join(workspace.project, STORE)):
         copy = _copy(workspace.project, workspace.name)
         make_folder(os.path.dirname(copy))
-        write_atomic(copy, text)
+        write_atomic(copy, text, sync=False)  # the other one is on the disk
 
 
 def all_workspaces(project: str) -> list[Workspace]:
@@ -156,7 +156,7 @@ def get_workspace(project: str, name: str) -> Workspace:
     return found
 
 
-def reserve(home: str, place: Location, order: WorkspaceRequest, *, now: float) -> Workspace:
+def reserve(home: str, place: Location, order: WorkspaceRequest, *, base: tuple[str, str], now: float) -> Workspace:
     """Write a fresh record with a name and a port range nobody else has; the same name again is refused."""
     check_id(order.name, "workspace")
     if order.kind not in KINDS:
@@ -176,6 +176,8 @@ def reserve(home: str, place: Location, order: WorkspaceRequest, *, now: float) 
             kind=order.kind,
             project=place.project,
             tree=tree,
+            base=base[0],
+            base_name=base[1],
             session=order.session,
             created=now,
             port=_free_port(home),
