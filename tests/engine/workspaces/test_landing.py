@@ -125,6 +125,12 @@ def test_changes_apart_in_one_file_join(repo, desk):
     desk.land("one", "two")
     assert "first\n" in repo.read("a.txt")
     assert "last\n" in repo.read("a.txt")
+    repo.write("uv.lock", text)
+    repo.commit("A lock")
+    for name, old in (("three", "line 1\n"), ("four", "line 18\n")):
+        desk.session(name).write("uv.lock", text.replace(old, f"{name}\n"))
+    (lock,) = (one for one in desk.collisions().soft if one.path == "uv.lock")
+    assert "a program makes this file" in lock.why, "nobody is told that it will join"
 
 
 def test_a_file_against_a_folder_is_a_collision(desk):

@@ -6,7 +6,8 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from handoff.git.landing.members import GONE, Member, changes_of, escapes
-from handoff.git.landing.settle import SideTrees, settle
+from handoff.git.landing.rules.made_files import is_lock
+from handoff.git.landing.settle import BY_PROGRAM, SideTrees, settle
 from handoff.git.landing.three_way import Joined, Unjoined, join, join_many
 from handoff.git.landing.withheld import Withholding
 from handoff.git.ownership.ownership import Ownership
@@ -228,7 +229,8 @@ def collisions(store: SnapshotRepo, members: Sequence[Member]) -> tuple[list[Con
     for (one, other, both), joined in zip(pairs, join_many(store, triples), strict=True):
         paths = [left.path for left in joined.left]
         hard += [Conflicted(path, one.name, other.name) for path in paths]
-        soft += [Conflicted(path, one.name, other.name) for path in sorted(both) if path not in paths]
+        whys = {path: BY_PROGRAM if is_lock(path) else "" for path in sorted(both - {*paths})}
+        soft += [Conflicted(path, one.name, other.name, why) for path, why in whys.items()]
     return hard, soft
 
 

@@ -198,7 +198,8 @@ def _collisions(ctx: Context, arguments: argparse.Namespace) -> int:
     for one in found.hard:
         ctx.out.line(f"conflict  {on_one_line(one.path)}: {one.first} and {one.second}")
     for one in found.soft:
-        ctx.out.line(f"joins     {on_one_line(one.path)}: {one.first} and {one.second}")
+        how, why = ("made anew", f" ({one.why})") if one.why else ("joins    ", "")
+        ctx.out.line(f"{how} {on_one_line(one.path)}: {one.first} and {one.second}{why}")
     if not found.hard and not found.soft:
         ctx.out.line(f"{number_of(len(found.members), 'workspace')}, no file changed by two.")
     return RED if found.hard else 0
