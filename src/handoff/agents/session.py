@@ -28,7 +28,7 @@ from handoff.agents.monitor import ERRORS, EVENTS, GRACE_SECONDS
 from handoff.agents.reading.outcomes import judge
 from handoff.agents.reading.refusals import is_refusal
 from handoff.base.light_json import dumps
-from handoff.base.marked import Running, descendants, end, is_alive, of_session
+from handoff.base.marked import Running, descendants, end, is_alive, of_session, spent_below
 from handoff.base.process import spawn, wait_for_end
 from handoff.base.record import TYPE_CHECKING, Record
 
@@ -204,7 +204,7 @@ class AgentSession:
             self.active_at = self.clock.monotonic()
         elif self.clock.monotonic() - self._looked_at > BEAT_SECONDS:
             self._looked_at = self.clock.monotonic()
-            busy = _processor_time(self.monitor.pid)
+            busy = spent_below(self.monitor.pid)
             if busy > self._busy + 0.05:
                 self.active_at = self.clock.monotonic()
             self._busy = busy
@@ -322,21 +322,3 @@ def supervise(session: AgentSession, *, look: Callable[[], None]) -> AgentOutcom
         look()
         wait_for_end(session.monitor.pid, PAUSE_SECONDS, sleep=session.clock.sleep)
     return session.close()
-
-
-def _processor_time(pid: int) -> float:
-    """Seconds of processor time of the monitor's whole family."""
-    import psutil
-
-    total = 0.0
-    try:
-        family = psutil.Process(pid).children(recursive=True)
-    except psutil.Error:
-        return total
-    for process in family:
-        try:
-            times = process.cpu_times()
-        except psutil.Error:
-            continue
-        total += times.user + times.system
-    return total
