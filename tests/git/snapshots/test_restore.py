@@ -240,6 +240,20 @@ def test_a_stash_whose_reflog_expired_is_listed_again(repo, archive):
     assert repo.git("show", "stash@{1}:README.md") == "stashed 1\n"
 
 
+def test_objects_that_were_emptied_where_they_lie_are_given_again(repo, archive):
+    repo.write("more.txt", "more\n")
+    lost = repo.commit("second")
+    archive.take()
+    folder = os.path.join(repo.path, ".git", "objects")
+    for name in repo.git("rev-list", "--objects", "--no-object-names", lost).split():
+        path = os.path.join(folder, name[:2], name[2:])
+        if os.path.exists(path):
+            os.chmod(path, 0o644)
+            open(path, "wb").close()
+    give_objects(archive.store, archive.snapshot_store.source, [lost])
+    assert repo.git("show", f"{lost}:more.txt") == "more\n"
+
+
 @pytest.mark.parametrize(("files", "large", "packs"), [(3, 0, 0), (3, 9_000_000, 1), (120, 0, 1)])
 def test_a_few_small_objects_are_given_loose_and_others_as_one_pack(repo, archive, files, large, packs):
     first = repo.head()

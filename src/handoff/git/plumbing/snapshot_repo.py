@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from handoff.base.errors import Conflict
 from handoff.base.files import locked, make_folder, remove, write_atomic
-from handoff.git.plumbing import algorithm_of, read_text
+from handoff.git.plumbing import algorithm_of, read_plain, read_text
 from handoff.git.plumbing.objects import Objects, commit_bytes
 from handoff.git.plumbing.untrusted import distrusting, make_git_folder, strict
 
@@ -38,6 +38,10 @@ _SETTINGS = """\tbare = true
 [uploadpack]
 \tallowAnySHA1InWant = true
 """
+_INDEX_START, _INDEX_NAMES = (
+    b"\xfftOc\0\0\0\2",
+    8 + 256 * 4,
+)  # how many begin with each byte or a smaller one, then the names
 _PACK_HEAD = 12  # a word, the version, and how many objects
 _SYNCED = ("-c", "core.fsync=loose-object", "-c", "core.fsyncMethod=batch")
 # Whatever .gitattributes say: a snapshot holds the bytes that lie on the disk, and no filter program is started.
@@ -114,11 +118,21 @@ class SnapshotRepo(Objects):
             answer = self.pack_into(objects, wanted, known)
             name = f"pack-{answer.text.strip()}"
             data = _read_few(os.path.join(folder, f"{name}.pack")) if f"{name}.pack" not in before else b""
-            if answer.code or not data:
+            if answer.code or not data or self._any_loose(objects, os.path.join(folder, f"{name}.idx")):
                 return answer
             for ending in (".idx", ".rev", ".pack"):  # git does not unpack what it finds in a pack
                 remove(os.path.join(folder, name + ending))
             return self.git(*_SYNCED, "unpack-objects", "-q", stdin=data, objects=objects)
+
+    def _any_loose(self, objects: str, index: str) -> bool:
+        """Whether one of a pack's objects has a file already: git would not write it again even if it is spoiled."""
+        data, width = read_plain(index), 32 if self.algorithm == "sha256" else 20
+        if not data.startswith(_INDEX_START):
+            return True  # an index of another kind: the pack stays
+        count = int.from_bytes(data[_INDEX_NAMES - 4 : _INDEX_NAMES], "big")
+        starts = range(_INDEX_NAMES, _INDEX_NAMES + count * width, width)
+        names = [data[at : at + width].hex() for at in starts]
+        return any(os.path.lexists(os.path.join(objects, one[:2], one[2:])) for one in names)
 
     def join_packs(self) -> bool:
         """Let many packs be few: each snapshot may bring one, and every git asks them all. Whether there was anything to do.
