@@ -169,6 +169,7 @@ def test_a_generated_file_that_two_changed_is_not_joined_unless_its_attributes_s
     assert {"one", "two"} <= set(repo.read("made.txt").split())
 
 
+@pytest.mark.slow
 def test_a_part_that_meets_a_lock_on_the_branch_waits_at_a_gate_until_its_program_is_there(project, repo, tmp_path):
     done = {"run": handoff("task", "done", "--summary", "made")}
     cli, place = project.cli, "src/form/"

@@ -105,10 +105,10 @@ def rows(spot, text):
         connection.close()
 
 
-def drained(engine):
+def drained(engine, but=()):
     """Wait until the engine has nothing left, by asking it."""
     clock = SystemClock()
-    while engine.listing():
+    while [work.id for work in engine.listing() if work.id not in but]:
         engine.nudge()
         clock.sleep(0.02)
 
@@ -160,6 +160,39 @@ def test_cancelled_work_goes_no_further_than_its_present_step(engine, spot):
     assert [work.status for work in engine.listing(live=False)] == ["CANCELLED"]
 
 
+def test_work_that_was_taken_just_before_the_database_went_away_is_begun_when_it_is_back(engine, spot):
+    away = []
+
+    def fall(connection, cursor, statement, *rest):
+        if away and statement.startswith("SELECT"):  # what it took is read in a second question
+            away.pop()
+            raise sa.exc.OperationalError(statement, None, RuntimeError("the server is away"))
+
+    sa.event.listen(engine._tables.plain, "before_cursor_execute", fall)
+    with engine.store.transaction() as transaction:
+        engine.enqueue(transaction, name="two steps", id="runs", values=())
+    engine.nudge()
+    assert spot.inside.wait(60)
+    with engine.store.transaction() as transaction:
+        engine.enqueue(transaction, name="work", id="taken", values=("taken",))
+    taken = threading.Event()
+
+    def after(connection, cursor, statement, *rest):
+        if "workflow_status" in statement and statement.startswith("UPDATE") and not taken.is_set():
+            taken.set()
+            away.append(1)
+
+    sa.event.listen(engine._tables.plain, "after_cursor_execute", after)
+    with pytest.raises(sa.exc.OperationalError):
+        engine.nudge()
+    drained(engine, but=("runs",))
+    assert spot.seen == ["first", "TAKEN"]
+    spot.go_on.set()
+    assert spot.left.wait(60)
+    drained(engine)
+    assert spot.seen == ["first", "TAKEN", "second"], "what ran meanwhile was not begun again"
+
+
 def test_rows_hold_json_and_our_own_version_never_pickles(engine, spot):
     with engine.store.transaction() as transaction:
         engine.enqueue(transaction, name="work", id="plain", values=("plain",))
@@ -203,6 +236,7 @@ PRIVATE = [
     "_dbos.DBOS._recover_pending_workflows",
     "_dbos.DBOS._sys_db",
     "_sys_db.SystemDatabase.get_workflow_statuses",
+    "_sys_db.SystemDatabase.reenqueue_for_recovery",
     "_sys_db.SystemDatabase.start_queued_workflows",
 ]
 

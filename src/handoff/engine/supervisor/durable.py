@@ -48,6 +48,7 @@ PRIVATE = {
     "_dbos.DBOS._recover_pending_workflows": "executor_ids",
     "_dbos.DBOS._sys_db": "",
     "_sys_db.SystemDatabase.get_workflow_statuses": "workflow_ids",
+    "_sys_db.SystemDatabase.reenqueue_for_recovery": "workflow_id executor_ids recovery_queue_name",
     "_sys_db.SystemDatabase.start_queued_workflows": "queue executor_id app_version queue_partition_key owner_xid",
 }
 
@@ -112,6 +113,8 @@ class Durable:
         self._dbos = dbos.DBOS(config=config)
         self._client: dbos.DBOSClient | None = None
         self._phases: Any = None
+        self._begun: set[str] = set()
+        self._in_doubt = False
 
     def register(self, functions: Mapping[str, Callable[..., Any]]) -> None:
         """What may be enqueued, by names that never change; before `launch`."""
@@ -164,10 +167,17 @@ class Durable:
         with self._tables.joined(transaction) as connection:
             self._client.enqueue_in_transaction(connection, options, *values)
 
+    @property
+    def _rows(self) -> Any:
+        return self._dbos._sys_db  # noqa: SLF001 - see PRIVATE
+
     def nudge(self) -> int:
         """Take what is enqueued now instead of at the next poll; how many runs began."""
+        if self._in_doubt:
+            self._put_back()
         owner = uuid.uuid4().hex
-        rows = self._dbos._sys_db  # noqa: SLF001 - see PRIVATE
+        rows = self._rows
+        self._in_doubt = True  # taken is not begun: the database may go away in between
         ids, _ = rows.start_queued_workflows(
             queue=self._phases,
             executor_id=self.executor,
@@ -177,11 +187,24 @@ class Durable:
         )
         for status in rows.get_workflow_statuses(workflow_ids=ids) if ids else ():
             _core.execute_dequeued_workflow(dbos=self._dbos, status=status, owner_xid=owner)  # as its own queue does
+            self._begun.add(status["workflow_uuid"])
+        self._in_doubt = False
         return len(ids)
+
+    def _put_back(self) -> None:
+        """What is ours by its row and runs nowhere here is enqueued again: it was taken just before the database went away."""
+        mine = {one.id for one in self.listing() if one.executor == self.executor and one.status == "PENDING"}
+        active = getattr(self._dbos, "_active_workflows_set", None)
+        self._begun = (self._begun | set(active.activeList() if active else ())) & mine
+        rows = self._rows
+        for id in mine - self._begun:
+            rows.reenqueue_for_recovery(workflow_id=id, executor_ids=[self.executor], recovery_queue_name=self.queue)
 
     def recover(self, executor: str) -> int:
         """Take over what a lost executor ran; repeating it does nothing."""
-        return len(dbos.DBOS._recover_pending_workflows(executor_ids=[executor]))  # noqa: SLF001 - see PRIVATE
+        found = len(dbos.DBOS._recover_pending_workflows(executor_ids=[executor]))  # noqa: SLF001 - see PRIVATE
+        self.listing()  # the engine is silent about a database that went away meanwhile; this is not
+        return found
 
     def cancel(self, id: str) -> None:
         """Let a run go no further than its present step."""
