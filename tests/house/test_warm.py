@@ -41,7 +41,9 @@ def test_it_has_nothing_of_the_call_before(repo, tmp_path):
 
 
 def test_what_an_interpreter_reads_when_it_starts_is_not_passed_over(repo):
-    dirty = Call(("--version",), repo.path, {**os.environ, "PYTHONVERBOSE": "1"})
+    plain = Call(("--version",), repo.path, dict(os.environ))
+    assert b"import" not in WARM.run(plain, None, SECONDS).err  # the one that forks is there, and started without it
+    dirty = plain._replace(environment={**os.environ, "PYTHONVERBOSE": "1"})
     assert b"import" in WARM.run(dirty, None, SECONDS).err
 
 
