@@ -191,6 +191,7 @@ def test_work_that_was_taken_just_before_the_database_went_away_is_begun_when_it
     assert spot.left.wait(60)
     drained(engine)
     assert spot.seen == ["first", "TAKEN", "second"], "what ran meanwhile was not begun again"
+    assert engine._begun == set(), "and nothing is remembered of what is over"
 
 
 def test_rows_hold_json_and_our_own_version_never_pickles(engine, spot):

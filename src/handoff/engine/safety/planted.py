@@ -8,8 +8,7 @@ from contextlib import suppress
 from handoff.base.errors import HandoffError
 from handoff.base.record import TYPE_CHECKING
 from handoff.git.plumbing import sealed
-from handoff.git.plumbing.untrusted import check_clone
-from handoff.git.snapshots.location import STORE
+from handoff.git.plumbing.untrusted import beside, check_clone
 from handoff.git.tampering import Tampering
 from handoff.git.workspaces.workspaces import CLONE
 
@@ -41,7 +40,7 @@ def count_planted(app: App, workspaces: Sequence[Workspace], *, resting: Contain
 
 
 def _noted(workspace: Workspace) -> list[tuple[str, str]]:
-    place = os.path.join(workspace.project, STORE, "handoff", workspace.name)
+    place = beside(workspace.folder)
     return sealed.list_planted(place) if os.path.exists(f"{place}/{sealed.PLANTED}") else []
 
 

@@ -6,13 +6,14 @@ launch at a time, executor ids that are never reused, JSON instead of pickle, re
 
 from __future__ import annotations
 
+import functools
 import inspect
 import logging
 import os
 import uuid
 from importlib.metadata import version
 
-from handoff.base import files
+from handoff.base import errors, files
 from handoff.base.errors import MissingPackage, UserError
 from handoff.base.record import TYPE_CHECKING, Record
 
@@ -38,7 +39,8 @@ Away = sa.exc.DBAPIError
 """What every verb here may raise while the database is away."""
 _AT_ONCE = 1000
 _RECOVERIES = 1_000_000  # a restart is no fault of the phase
-_LIVE = ("PENDING", "ENQUEUED", "DELAYED")
+_PENDING = "PENDING"
+_LIVE = (_PENDING, "ENQUEUED", "DELAYED")
 
 # What we need of dbos beyond its public words, each with the parameters we give: nothing public wakes a queue, and the
 # public `resume_workflows` would also revive what was cancelled and what another executor has taken over by now.
@@ -84,6 +86,7 @@ class DurableRun(Record):
     status: str
     executor: str
     queue: str
+    version: str
 
 
 def new_executor_id(host: str, pid: int) -> str:
@@ -119,7 +122,19 @@ class Durable:
     def register(self, functions: Mapping[str, Callable[..., Any]]) -> None:
         """What may be enqueued, by names that never change; before `launch`."""
         for name, function in functions.items():
-            dbos.DBOS.workflow(name=name, max_recovery_attempts=_RECOVERIES)(function)
+            dbos.DBOS.workflow(name=name, max_recovery_attempts=_RECOVERIES)(self._told(function))
+
+    def _told(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The same; from its end on the engine alone knows whether its run is still here."""
+
+        @functools.wraps(function)
+        def run(*values: Any) -> Any:
+            try:
+                return function(*values)
+            finally:
+                self._begun.discard(str(dbos.DBOS.workflow_id))
+
+        return run
 
     def launch(self) -> None:
         """Create or migrate the engine's tables, one process at a time, and begin to take work."""
@@ -186,25 +201,33 @@ class Durable:
             owner_xid=owner,
         )
         for status in rows.get_workflow_statuses(workflow_ids=ids) if ids else ():
-            _core.execute_dequeued_workflow(dbos=self._dbos, status=status, owner_xid=owner)  # as its own queue does
-            self._begun.add(status["workflow_uuid"])
+            id = status["workflow_uuid"]
+            self._begun.add(id)  # before, because a short run may be over at once
+            try:  # as its own queue does
+                _core.execute_dequeued_workflow(dbos=self._dbos, status=status, owner_xid=owner)
+            except BaseException:
+                self._begun.discard(id)
+                raise
         self._in_doubt = False
         return len(ids)
 
     def _put_back(self) -> None:
         """What is ours by its row and runs nowhere here is enqueued again: it was taken just before the database went away."""
-        mine = {one.id for one in self.listing() if one.executor == self.executor and one.status == "PENDING"}
         active = getattr(self._dbos, "_active_workflows_set", None)
-        self._begun = (self._begun | set(active.activeList() if active else ())) & mine
+        here = self._begun | set(active.activeList() if active else ())
         rows = self._rows
-        for id in mine - self._begun:
+        for id in {one.id for one in self.listing(executor=self.executor) if one.status == _PENDING} - here:
             rows.reenqueue_for_recovery(workflow_id=id, executor_ids=[self.executor], recovery_queue_name=self.queue)
 
     def recover(self, executor: str) -> int:
         """Take over what a lost executor ran; repeating it does nothing."""
-        found = len(dbos.DBOS._recover_pending_workflows(executor_ids=[executor]))  # noqa: SLF001 - see PRIVATE
-        self.listing()  # the engine is silent about a database that went away meanwhile; this is not
-        return found
+        found = dbos.DBOS._recover_pending_workflows(executor_ids=[executor])  # noqa: SLF001 - see PRIVATE
+        # The engine is silent about those that it met no database for.
+        if any(one.status == _PENDING and one.version == PROTOCOL for one in self.listing(executor=executor)):
+            raise errors.Away(
+                f"Not all runs of supervisor {executor} could be taken over.", "They are taken over at the next look."
+            )
+        return len(found)
 
     def cancel(self, id: str) -> None:
         """Let a run go no further than its present step."""
@@ -226,12 +249,24 @@ class Durable:
             dbos.DBOS.delete_workflows([status.workflow_id for status in found])
         return len(found)
 
-    def listing(self, *, live: bool = True) -> list[DurableRun]:
-        """Runs as the engine knows them."""
-        wanted = list(_LIVE) if live else None
-        found = dbos.DBOS.list_workflows(status=wanted, limit=_AT_ONCE, load_input=False, load_output=False)
+    def listing(self, *, live: bool = True, executor: str = "") -> list[DurableRun]:
+        """Runs as the engine knows them; at will those of one executor alone."""
+        found = dbos.DBOS.list_workflows(
+            status=list(_LIVE) if live else None,
+            executor_id=executor or None,
+            limit=_AT_ONCE,
+            load_input=False,
+            load_output=False,
+        )
         return [
-            DurableRun(one.workflow_id, one.name, str(one.status), one.executor_id or "", one.queue_name or "")
+            DurableRun(
+                id=one.workflow_id,
+                name=one.name,
+                status=str(one.status),
+                executor=one.executor_id or "",
+                queue=one.queue_name or "",
+                version=one.app_version or "",
+            )
             for one in found
         ]
 

@@ -182,7 +182,7 @@ class Supervisor:
 
     def busy(self) -> bool:
         """Whether phases are under way in this process."""
-        return any(work.executor == self.id for work in self.engine.listing())
+        return bool(self.engine.listing(executor=self.id))
 
     def round(self) -> None:
         """One look at everything: what is due by time, then what may start."""
