@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import psycopg
 import pytest
+from psycopg.rows import dict_row
 
 from databases import Place, empty
 from handoff.base.errors import Conflict
@@ -27,6 +29,23 @@ class StepByStep:
 
     def at_once(self, name, values, **scopes):
         """Never."""
+
+
+class PlainConnection:
+    """A connection without settings, as a pooler hands it out."""
+
+    def __init__(self, connection, known):
+        self.connection, self.known = connection, known
+
+    def at_once(self, name, values, scopes=()):
+        assert not scopes
+        said = {**values(), "numbers": "{}", "whole": "{}", "shift": 0.0}
+        return self.connection.execute(functions.call_words(self.known[name], "handoff"), said).fetchall()
+
+    def rows_read(self):
+        """Of tasks, in this transaction."""
+        words = "SELECT seq_tup_read + idx_tup_fetch AS count FROM pg_stat_xact_user_tables WHERE relname = 'task'"
+        return self.connection.execute(words).fetchone()["count"]
 
 
 @pytest.fixture
@@ -163,6 +182,25 @@ def test_what_is_rare_keeps_a_task_from_a_claim_in_one_call(server):
     assert not found(other, ClaimLimits(agent=1)), "its agent is at its limit"
     assert not found(other, ClaimLimits(machine=1)), "its machine is at its limit"
     assert found(other, ClaimLimits(2, 2, 2))
+
+
+def test_a_claim_on_a_young_database_reads_few_rows_whatever_the_connection_says(server):
+    """As behind a pooler: nobody has counted the rows yet, and the connection has no settings of ours."""
+    empty(server.url)
+    database = server.open()
+    parts = [SubTask(f"part-{number}", "x") for number in range(3000)]
+    batches.open_batch(database, project="shop", id="large", sub_tasks=parts, fan_in=SubTask("join", "x"))
+    who, limits = SessionIdentity("new", host="here", agent="codex", kind="agent"), ClaimLimits(2)
+    asked = leases.wishes_of(who, project="", role="", limits=limits)
+    with psycopg.connect(server.url, row_factory=dict_row) as connection:
+        plain = PlainConnection(connection, functions.load(database._version))
+        assert leases.has_next(plain, who=who, limits=limits)
+        assert plain.rows_read() < 10
+        claims = leases.claim_at_once(plain, who=who, asked=asked, lease_seconds=9.0, scopes=())
+        assert plain.rows_read() < 20
+        beats = [(claim.task.key, claim.fence) for claim in claims]
+        assert host_leases.renew(plain, host="here", beats=beats) == {claims[0].task.key}
+        assert plain.rows_read() < 30
 
 
 def test_only_the_functions_of_this_schema_are_there(server):

@@ -20,6 +20,13 @@ STEP_BY_STEP = "HA001"
 """The state in which a function leaves a verb to the board; nothing was changed."""
 WHOLE = frozenset({"claim_at_once"})
 """Functions that never do so: they may be asked inside a transaction."""
+# Each statement has its index. On a young database, without statistics, the planner would rather sort the whole queue; and behind a pooler
+# these calls have no transaction of their own that could say so.
+_PLANS = (
+    "plan_cache_mode = force_generic_plan",
+    "enable_bitmapscan = off",
+    "enable_seqscan = off",
+)
 _RARE = re.compile(r"/\* rare \*/.*?/\* rare ends \*/", re.DOTALL)
 _HEADER = re.compile(r"^-- (takes|gives|asks): (.*)$", re.MULTILINE)
 
@@ -67,10 +74,10 @@ def create_words(function: Function, queries: Mapping[str, str], numbers: Mappin
     body = re.sub(r"(?<!:):([a-z_]+)", r"v_\1", body)
     body = re.sub(r"^--.*$", "", body, flags=re.MULTILINE).strip()
     takes = ", ".join(f"v_{word} {kind}" for word, kind in function.takes)
+    settings = (f"search_path = {numbers['schema']}", f"lock_timeout = '{numbers['patience']}'", *_PLANS)
     return (
         f"CREATE OR REPLACE FUNCTION {function.name}({takes}) RETURNS {function.gives} LANGUAGE plpgsql"
-        f" SET search_path = {numbers['schema']} SET plan_cache_mode = force_generic_plan"
-        f" SET lock_timeout = '{numbers['patience']}' AS"
+        f" {' '.join(f'SET {one}' for one in settings)} AS"
         f" $body$\n#variable_conflict use_column\n{body}\n$body$"
     )
 
