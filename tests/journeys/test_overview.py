@@ -159,3 +159,4 @@ def test_a_held_agent_says_why_and_when_it_goes_on_and_names_its_command_once(cl
     said = cli().out
     assert "Please run /login; tried again in" in said
     assert said.count("handoff agent retry claude") == 1
+    assert cli("doctor", code=None).out.count("handoff agent retry claude") == 1

@@ -8,6 +8,8 @@ import os
 import pytest
 
 from handoff.board.sessions import holds
+from handoff.engine.supervisor import process
+from handoff.engine.supervisor.news import News
 from relay import manifest
 
 PROJECT = ("--project", "demo")
@@ -67,7 +69,7 @@ def test_a_held_agent_goes_on_by_itself_when_its_provider_serves_it_again(file_g
     ground.add("aa")
     ground.add("bb")
     ground.supervisor(agent="wobbly")
-    ground.until(lambda: ground.count("agent.held"), "the agent is held")
+    ground.until(lambda: ground.logs().count("Agent wobbly on ") >= 2, "each pause is told beside the supervisor")
     with open(login, "w", encoding="ascii"):
         pass
     ground.until(ground.done, "both are done")
@@ -115,6 +117,14 @@ def test_a_client_that_cannot_be_started_is_the_providers_fault(file_ground):
     ground.until(lambda: ground.count("agent.held"), "the agent is held")
     assert ground.tasks()["aa"].attempt == 1
     assert "cannot be started" in _held(ground)["broken"].reason
+    news = News(ground.app, project="another", batch=1)
+    (said,), more = news.lines(), news.lines()
+    assert (said.startswith("Agent broken on "), "cannot be started" in said, more) == (True, True, [])
+    ground.until(lambda: said in ground.logs(), "the supervisor says the same")
+    host = ground.app.settings.host
+    assert process.is_served(ground.app, "demo", by="broken", on=host)
+    assert not process.is_served(ground.app, "demo", by="claude", on=host)
+    assert not process.is_served(ground.app, "demo", by="broken", on="another")
 
 
 def _maker(ground):

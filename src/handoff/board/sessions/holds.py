@@ -39,10 +39,15 @@ class Hold(Record):
     until: float
 
     @property
+    def why(self) -> str:
+        """Until when, and why."""
+        when = "while one session tries it" if self.kind == AGENT and self.session else f"until {stamp(self.until)}"
+        return f"{when}: {self.reason}"
+
+    @property
     def words(self) -> str:
         """Why and until when, and what to do about it."""
-        when = "while one session tries it" if self.kind == AGENT and self.session else f"until {stamp(self.until)}"
-        return f"{when}: {end_sentence(self.reason)} {self.fix}" if self.fix else f"{when}: {self.reason}"
+        return f"{end_sentence(self.why)} {self.fix}" if self.fix else self.why
 
 
 def hold_agent(

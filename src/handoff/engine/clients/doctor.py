@@ -167,8 +167,8 @@ def _agents(app: App) -> Iterator[Diagnosis]:
                 "agents", WARNING, f"{row.title} {row.version} is older than handoff knows.", f"Upgrade {row.name}."
             )
         if row.held is not None:
-            fix = f"{row.held.fix or 'When it works again'}: {app.settings.program} agent retry {row.name}"
-            yield Diagnosis("agents", WARNING, f"{row.name} is held {row.held.words}", fix)
+            fix = row.held.fix or f"When it works again: {app.settings.program} agent retry {row.name}"
+            yield Diagnosis("agents", WARNING, f"{row.name} is held {row.held.why}", fix)
     if there:
         yield Diagnosis("agents", OK, ", ".join(there))
     elif app.has_rows:

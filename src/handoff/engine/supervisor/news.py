@@ -6,13 +6,16 @@ from handoff.base.light_json import loads
 from handoff.base.markdown import end_sentence
 from handoff.base.record import TYPE_CHECKING
 from handoff.board.events import journal
-from handoff.board.sessions import sessions
+from handoff.board.sessions import holds, sessions
 from handoff.board.tasks import tasks
 from handoff.engine.proof.evidence import refusal_words
 from handoff.store.database import EVERY_LINE
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from handoff.board.events.journal import Event
+    from handoff.board.sessions.holds import Hold
     from handoff.engine.app import App
 
 _LONGEST = 300
@@ -20,10 +23,17 @@ _SHORT = 10
 
 
 class News:
-    """The journal from now on, for one project or for all, or for one batch: then also who begins with what."""
+    """The journal from now on, for one project or for all, or for one batch: then also who begins with what.
 
-    def __init__(self, app: App, *, project: str = "", batch: int = 0) -> None:
-        self._app, self._project, self._batch = app, project, batch
+    Beside it the agents that are held, as far as they concern whoever reads: also one that was held before, or for a session of another
+    project, which no line of this one's journal tells.
+    """
+
+    def __init__(
+        self, app: App, *, project: str = "", batch: int = 0, concerns: Callable[[Hold], bool] = lambda _: True
+    ) -> None:
+        self._app, self._project, self._batch, self._concerns = app, project, batch, concerns
+        self._held: dict[str, Hold] | None = None
         self._seq, self._settled = journal.mark(app.database), -1
         self._told: set[int | None] = set()
 
@@ -40,7 +50,21 @@ class News:
                 found.append(self._words(event))
         if len(events) < journal.LIMIT:
             self._settled = settled
+        if events or self._held is None:
+            found += self._newly_held()
         return [line for line in found if line]
+
+    def _newly_held(self) -> list[str]:
+        """One line for each pause of an agent, and for one host where several have it: a provider refuses all of them alike."""
+        known, self._held = self._held or {}, {}
+        held = [one for one in holds.listing(self._app.database) if one.kind == holds.AGENT and self._concerns(one)]
+        for one in sorted(held, key=lambda one: one.name not in known or one.host != known[one.name].host):
+            self._held.setdefault(one.name, one)
+        return [
+            f"Agent {one.name} on {one.host} is held {one.words}"
+            for one in self._held.values()
+            if not one.session and (one.name not in known or one.at != known[one.name].at)
+        ]
 
     def _words(self, event: Event) -> str:
         body, name = event.body, f"{event.project}/{event.task_id}"
@@ -60,8 +84,6 @@ class News:
             return f"{name}: to be tried again, attempt {body.get('attempt')}{why}"
         if event.kind.startswith("incident.") and body.get("what"):
             return f"{event.project}: {body['what']} To bring it back: {body.get('fix') or 'nothing is needed'}"
-        if event.kind == "agent.held":
-            return f"{body.get('what')} {end_sentence(reason)} {body.get('fix', '')}".rstrip()
         words = {
             "task.blocked": f"blocked: {reason}",
             "conflict.seen": f"conflict with {body.get('other') or 'the branch'} in {body.get('path')}",
@@ -74,8 +96,6 @@ class News:
             "flow.verified": f"verified {body.get('phase')}, next {body.get('next')}",
             "flow.blocked": f"blocked: {reason}",
         }.get(event.kind, "")
-        if not words and event.kind == "agent.released":
-            return f"Agent {body.get('agent')} is started again."
         return f"{name}: {words}" if words else ""
 
     def _landed(self, event: Event) -> str:

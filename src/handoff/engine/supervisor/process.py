@@ -83,9 +83,24 @@ def worker_settings(
     in_checkout: bool = False,
     until: str = "",
 ) -> WorkerSettings:
-    """The agents by name, `claude=2` for two at once; an unknown one is an error before anything is started."""
+    """What a supervisor is told, checked before anything is started; here the engine is loaded."""
     from handoff.engine.supervisor.phase_run import WorkerSettings
 
+    most, batch = name_workers(app, agents, project=project, until=until)
+    workspace = "shared" if in_checkout else ""
+    return WorkerSettings(
+        agents=tuple(most),
+        words=tuple(words),
+        labels=labels_of(app, said=labels),
+        project=project,
+        workspace=workspace,
+        most=tuple((name, count) for name, count in most.items() if count),
+        until=batch,
+    )
+
+
+def name_workers(app: App, agents: Sequence[str], *, project: str, until: str) -> tuple[dict[str, int], int]:
+    """The agents by name, `claude=2` for two at once, and the batch to end with; an unknown one is an error before anything is said."""
     config = home_config(app)
     most = dict(_counted(agent) for agent in agents)
     for name in most:
@@ -95,16 +110,7 @@ def worker_settings(
                 f"{adapter.title} is not installed: no '{adapter.programs[0]}' on the PATH.",
                 f"Install it, or let this machine work with another: {app.settings.program} agent list",
             )
-    workspace = "shared" if in_checkout else ""
-    return WorkerSettings(
-        agents=tuple(most),
-        words=tuple(words),
-        labels=labels_of(app, said=labels),
-        project=project,
-        workspace=workspace,
-        most=tuple((name, count) for name, count in most.items() if count),
-        until=batches.find(app.database, project=project, id=until).key if until else 0,
-    )
+    return most, batches.find(app.database, project=project, id=until).key if until else 0
 
 
 def _counted(agent: str) -> tuple[str, int]:
@@ -220,12 +226,14 @@ def serve(app: App, worker_settings: WorkerSettings, *, until: str) -> Backgroun
     return detach(app, worker_settings, until=until)
 
 
-def is_served(app: App, project: str) -> bool:
-    """Whether a supervisor lives that starts sessions for the project, on this machine or another."""
+def is_served(app: App, project: str, *, by: str = "", on: str = "") -> bool:
+    """Whether a supervisor lives that starts sessions for the project, on this machine or another; of one agent, on one host."""
     offers = requirements.offers(app.database)
     return any(
-        _lives(app, one) and set(offers.get(one.id, {}).get(requirements.PROJECT, ())) <= {project}
-        for one in executors.listing(app.database)
+        _lives(app, one)
+        and set(offers.get(one.id, {}).get(requirements.PROJECT, ())) <= {project}
+        and (not by or by in offers.get(one.id, {}).get(requirements.AGENT, ()))
+        for one in executors.listing(app.database, host=on)
     )
 
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from handoff.board.sessions.executors import Executor
+    from handoff.board.sessions.holds import Hold
     from handoff.engine.supervisor.phase_run import WorkerSettings
 
 FENCED = 4
@@ -93,7 +94,7 @@ class Supervisor:
         self._trouble = ""
         self._concluded_in = False
         self._teller = Teller(app, self._tell)
-        self._news = News(app, project=worker_settings.project)
+        self._news = News(app, project=worker_settings.project, concerns=self._is_ours)
         self.draining = False
         home = app.settings.home
         make_folder(os.path.join(home, "locks"), mode=0o700)
@@ -198,6 +199,9 @@ class Supervisor:
             self._tell_news()
         if not self.draining:
             self.fill()
+
+    def _is_ours(self, held: Hold) -> bool:
+        return held.host == self.host and held.name in self.worker_settings.agents
 
     def _tell_news(self) -> None:
         for line in self._news.lines():

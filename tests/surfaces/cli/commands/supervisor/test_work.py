@@ -36,10 +36,15 @@ def configure(text):
 
 def test_a_supervisor_needs_an_agent_it_knows(cli):
     configure('agents = { gone = ["nowhere-to-be-found"] }\n')
-    assert "Say which agent works" in cli("work", code=1).err
-    assert "There is no agent 'nobody'" in cli("work", "--agent", "nobody", code=1).err
-    assert "'nowhere-to-be-found'" in cli("work", "--agent", "gone", code=1).err
-    assert "--max must be" in cli("work", "--agent", "scripted", "--max", "-1", code=1).err
+    for words, why in (
+        ((), "Say which agent works"),
+        (("--agent", "nobody"), "There is no agent 'nobody'"),
+        (("--agent", "gone"), "'nowhere-to-be-found'"),
+        (("--agent", "scripted", "--max", "-1"), "--max must be"),
+        (("--agent", "scripted", "--until", "nothing"), "There is no batch 'nothing'"),
+    ):
+        answer = cli("work", *words, code=1)
+        assert (why in answer.err, answer.out) == (True, ""), "it does not say that it works, and then that it cannot"
 
 
 def test_it_says_what_it_is_going_to_do_before_the_engine_is_loaded(cli, tmp_path):

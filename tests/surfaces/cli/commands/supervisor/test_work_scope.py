@@ -120,5 +120,5 @@ def test_the_first_line_comes_before_the_engine_is_loaded(cli):
         before += line
     process.kill()
     process.communicate(timeout=60)
-    assert b"engine.supervisor" not in before
+    assert b"supervisor.durable" not in before
     assert b"dbos" not in before

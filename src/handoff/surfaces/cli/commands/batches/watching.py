@@ -71,7 +71,12 @@ def _in_lines(ctx: Context, batch: Batch) -> None:
 
 
 def _follow(ctx: Context, batch: Batch, leaving: threading.Event) -> None:
-    news = News(ctx.app, project=batch.project, batch=batch.key)
+    news = News(
+        ctx.app,
+        project=batch.project,
+        batch=batch.key,
+        concerns=lambda held: process.is_served(ctx.app, batch.project, by=held.name, on=held.host),
+    )
     clock, unserved, asked = ctx.app.clock, 0.0, False
     while not leaving.is_set():
         began = clock.monotonic()

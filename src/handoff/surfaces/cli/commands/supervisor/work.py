@@ -90,7 +90,10 @@ def _work(ctx: Context, arguments: argparse.Namespace) -> int:
 
 
 def _announce(ctx: Context, arguments: argparse.Namespace, project: str) -> None:
-    """At once, because the engine takes seconds to load: what is going to happen, and how it ends."""
+    """At once, because the engine takes seconds to load: what is going to happen, and how it ends; nothing where it cannot begin."""
+    from handoff.engine.supervisor import process
+
+    process.name_workers(ctx.app, arguments.agent, project=project, until=arguments.until)
     scope = f"project {project}" if project else "every project of this machine"
     what = "Seeing off what runs" if arguments.drain else "Working"
     text = f"{what} for {scope} with {', '.join(arguments.agent)}. Ctrl-C ends this supervisor; its agents go on."

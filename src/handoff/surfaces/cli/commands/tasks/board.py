@@ -86,7 +86,8 @@ def show_task(ctx: Context, task: Task) -> None:
     say(f"{task.label} of project {task.project}: {task.state}" + (f" ({task.reason})" if task.reason else ""), "title")
     if task.held_by:
         left = f", {age(found.lease_left)} of its lease left" if found.lease_left is not None else ""
-        say(f"  held by {task.held_by} on {task.held_host or 'an unknown host'} with fence {task.fence}{left}")
+        how = {"running": "held", "done": "done"}.get(task.state, "last held")
+        say(f"  {how} by {task.held_by} on {task.held_host or 'an unknown host'} with fence {task.fence}{left}")
     if task.attempt > 1:
         say(f"  attempt {task.attempt} of {task.max_attempts}")
     tell_of_task(ctx, task, found.holds)
