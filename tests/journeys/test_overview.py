@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 
+from handoff.board.sessions import executors
 from handoff.board.sessions.leases import claim
 from handoff.board.sessions.sessions import SessionIdentity
 from handoff.board.tasks import outcomes, tasks
@@ -69,6 +70,21 @@ def test_status_and_handoff_alone_tell_what_the_relay_has_under_way(cli, repo, t
     assert "No live tasks" not in cli("task", "list", "--limit", "0").out
 
 
+def test_a_supervisor_of_another_project_works_on_nothing_here(cli, repo):
+    cli("dump", "--task", "alone", "--next", "Work.")
+    board = app()
+    place = {"host": "here", "boot": "b", "pid": 1, "process_start": "1"}
+    executors.begin(board.database, id="theirs", **place, project="other")
+    said = cli().out
+    assert "Nobody works on it.  handoff work --agent NAME" in said
+    assert "supervisor" not in said
+    executors.begin(board.database, id="ours", **place, project="repo")
+    board.close()
+    said = cli().out
+    assert "repo · 1 supervisor\n" in said
+    assert "Nobody works on it." not in said
+
+
 def _rows_say(ready_tasks: int, blocked: int) -> None:
     connection = sqlite3.connect(os.path.join(os.environ["HANDOFF_HOME"], "handoff.db"))
     try:
@@ -92,6 +108,8 @@ def test_it_stays_one_screen_says_what_it_cuts_and_knows_what_is_new(cli, repo, 
             outcomes.finish(board.database, key=task.key, fence=1, summary="done")
     cli("dump", "--open-batch", manifest(tmp_path / "m.json"))
     board.close()
+    assert "  held by s-20 on " in cli("show", "task-20").out
+    assert "  done by s-19 on " in cli("show", "task-19").out
     cli.environment["COLUMNS"] = "60"
     said = cli().out
     assert len(said.splitlines()) <= 24, said

@@ -92,9 +92,9 @@ def change_lines(paths: Mapping[str, Sequence[str]], counts: Mapping[str, str]) 
     words = [word for path in told for word in counts.get(path, "").split()]
     more, less = (sum(int(word[1:]) for word in words if word[0] == sign) for sign in "+-")
     files = "1 path" if len(told) == 1 else f"{len(told)} paths"
-    lines.insert(
-        0, f"uncommitted: {files}" + (f", +{more} -{less} lines" if words else ", too much to count its lines")
-    )
+    counted = f", +{more} -{less} lines" if words else ", too much to count its lines"
+    of_folders = not words and all(path.endswith("/") for path in told)  # git names a new folder without what is in it
+    lines.insert(0, f"uncommitted: {files}" + ("" if of_folders else counted))
     return lines
 
 

@@ -73,6 +73,10 @@ def _git(app: App) -> Iterator[Diagnosis]:
         yield Diagnosis("git", FAULT, f"git {version} is too old.", "Install git 2.38 or newer.")
     else:
         yield Diagnosis("git", OK, f"git {version}")
+    if run(["git", "var", "GIT_COMMITTER_IDENT"], cwd=app.settings.here, environment=app.git_environment).code:
+        what = "git does not know who you are: what lands is committed by 'handoff', and safe-commit refuses."
+        fix = 'git config --global user.name "Your Name" && git config --global user.email you@example.com'
+        yield Diagnosis("identity", WARNING, what, fix)
     top = find_top(app.settings.here)
     if top is None and is_bare(app.settings.here):
         what = "This is a bare repository: it has no files anybody could work on."

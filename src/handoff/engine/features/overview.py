@@ -12,7 +12,7 @@ from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board import gates
 from handoff.board.events import incidents, journal
 from handoff.board.sessions import executors, expenses, holds, pauses
-from handoff.board.tasks import cards, flows, states
+from handoff.board.tasks import cards, flows, requirements, states
 from handoff.board.tasks.tasks import ENTRANT, PHASE
 from handoff.engine.home import home_config
 
@@ -111,6 +111,8 @@ def facts_of(store: Store, *, project: str, program: str) -> Facts:
     """What there is beside the tasks, at one moment."""
     with store.transaction(write=False) as transaction:
         alive = [one for one in executors.listing(transaction) if one.state == executors.ALIVE and one.lease_left > 0]
+        bound = {name: offer[requirements.PROJECT] for name, offer in requirements.offers(transaction).items()}
+        serving = [one for one in alive if not project or project in (bound.get(one.id) or [project])]
         return Facts(
             now=transaction.now(),
             program=program,
@@ -123,7 +125,7 @@ def facts_of(store: Store, *, project: str, program: str) -> Facts:
             incidents=incidents.listing(transaction, project=project),
             conflicts=journal.live_conflicts(transaction, project=project),
             flows=flows.listing(transaction, project=project, include_ended=True, limit=_ENDED_FLOWS),
-            supervisors=len(alive),
+            supervisors=len(serving),
         )
 
 

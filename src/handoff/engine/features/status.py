@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from handoff.base.errors import UserError
+from handoff.base.markdown import end_sentence
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.settings import Config, project_config
 from handoff.feature import documents, folder, history
@@ -255,7 +256,7 @@ def advise(view: View, program: str) -> Advice:
         return Advice(
             "blocked",
             f"{program} step start {stuck.number}",
-            f"Step {stuck.number} waits: {stuck.reason}. When that is concluded, take it up again.",
+            f"Step {stuck.number} waits: {end_sentence(stuck.reason)} When that is concluded, take it up again.",
             f"Every remaining step is blocked; step {stuck.number}: {stuck.reason}",
         )
     current = plan.current

@@ -85,7 +85,7 @@ class Parser(argparse.ArgumentParser):
         """The option that is written almost like the first one nobody knows."""
         from difflib import get_close_matches
 
-        unknown = [word.partition("=")[0] for word in message.split() if word.startswith("--")]
+        unknown = [word.partition("=")[0].rstrip(":") for word in message.split() if word.startswith("--")]
         known = list(self._option_string_actions)
         close = get_close_matches(unknown[0], known, n=1, cutoff=0.75) if unknown and unknown[0] not in known else []
         return close[0] if close else ""

@@ -79,9 +79,8 @@ class Reader:
             self.fault((), f"the file holds {_kind(raw)}, not an object", "Start it with { and the key schema_version.")
             raw = {}
         elif raw.get("schema_version") != SCHEMA_VERSION or isinstance(raw.get("schema_version"), bool):
-            self.fault(
-                ("schema_version",), f"it must be {SCHEMA_VERSION}", f'Write "schema_version": {SCHEMA_VERSION}.'
-            )
+            line = "schema_version =" if self.path.lower().endswith(".toml") else '"schema_version":'
+            self.fault(("schema_version",), f"it must be {SCHEMA_VERSION}", f"Write {line} {SCHEMA_VERSION}.")
         self.keys((), raw, _TOP_KEYS)
         batch_id = self.id((), raw, "batch_id", "batch")
         fan_in = self.id((), raw, "fan_in_task", "task")

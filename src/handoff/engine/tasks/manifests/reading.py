@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 from handoff.base.errors import UserError
 from handoff.base.files import read_text
@@ -19,6 +20,10 @@ _SHOWN_FAULTS = 20
 
 def read_manifest(path: str, text: str = "") -> Manifest:
     """The checked manifest, or one error that lists every fault with its line; with a text, `path` is only what it is called."""
+    if not text and not os.path.lexists(path):
+        raise UserError(
+            f"There is no manifest {path}.", "To have one to begin with: handoff batch example > split.toml"
+        )
     text = text or read_text(path)
     is_toml = path.lower().endswith(".toml")
     raw = _parse_toml(path, text) if is_toml else _parse_json(path, text)

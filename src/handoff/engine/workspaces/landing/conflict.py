@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from handoff.base.errors import Refused
 from handoff.base.files import make_folder, remove, write_atomic
 from handoff.base.ids import on_one_line
-from handoff.base.markdown import bullets, number_of, one_line
+from handoff.base.markdown import bullets, end_sentence, number_of, one_line
 from handoff.engine.workspaces.landing.ways import memory_folder
 from handoff.git.landing.conflicts import BEFORE, ConflictFile, LaidOut, faults_of, remember, settled_way
 from handoff.git.landing.doubts import Doubt
@@ -269,6 +269,6 @@ def _lines(one: ConflictFile) -> str:
 def question(task: Task, why: str) -> str:
     """What a person is asked when sessions have tried and failed."""
     return (
-        f"{number_of(ATTEMPTS, 'session')} could not settle the conflict of '{task.label}': {why}. Try once more?"
+        f"{number_of(ATTEMPTS, 'session')} could not settle the conflict of '{task.label}': {end_sentence(why)} Try once more?"
         " Or join the parts by hand in your checkout, commit, and say yes."
     )

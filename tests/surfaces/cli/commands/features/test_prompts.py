@@ -76,6 +76,7 @@ def test_run_chooses_the_prompt_by_where_the_feature_stands(cli, repo):
     assert "FEATURE.md still contains scaffold content" in refused.err
     put(repo.path, ".handoff/current/FEATURE.md", "# Feature\n\n## Goal\nPeople can log in.\n")
     assert cli("run", "--json").json["kind"] == "generate"
+    assert "- uncommitted: 1 path\n- untracked: .handoff/" in cli("run").out
     put(repo.path, ".handoff/current/STATE.md", "# Execution Plan\n- [>] a\n- [ ] b\n")
     assert cli("run", "--json").json["kind"] == "start"
     put(repo.path, ".handoff/current/STATE.md", "# Execution Plan\n- [x] a\n- [>] b\n")

@@ -80,6 +80,7 @@ def test_block_drop_add_and_start_edit_one_line_each(cli, repo):
     status = cli("status", "--json").json
     assert status["plan"]["verdict"] == "blocked"
     assert status["next"]["command"] == "handoff step start 2"
+    assert "Step 2 waits: no key yet. When that" in status["next"]["focus"]
     refused = cli("continue", code=3)
     assert "step 2: no key yet" in refused.err
     cli("step", "start", "2")

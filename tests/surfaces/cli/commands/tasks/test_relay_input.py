@@ -48,6 +48,8 @@ BAD = [
     (("dump", "--task", "known", "--next", "t"), 4, "still ready"),
     (("dump", "--task", "known", "--status", "blocked"), 1, "why"),
     (("dump", "--open-batch", "missing.json"), 1, "missing.json"),
+    (("batch", "open", "missing.json"), 1, "handoff batch example"),
+    (("batch", "run", "missing.json", "--agents", "clade"), 1, "There is no agent 'clade'"),
     (("task", "claim", "--task", "nobody"), 1, "There is no task 'nobody'"),
     (("task", "claim", "--session", "../x"), 1, "not the id of a session"),
     (("heartbeat",), 1, "No claim of yours"),

@@ -16,6 +16,14 @@ def test_the_doctor_finds_nothing_wrong_makes_nothing_and_tells_each_fault_with_
     assert "the relay's tools answer" in well["mcp"]["words"]
     assert not os.path.exists(os.environ["HANDOFF_HOME"])  # looking makes nothing
 
+    cli.environment.update(GIT_CONFIG_GLOBAL=os.devnull, EMAIL="")
+    repo.git("config", "user.useConfigOnly", "true")  # no name is made of the user and the host
+    nobody = findings(cli("doctor", "--json"))["identity"]
+    assert nobody["state"] == "warning"
+    assert "git config --global user.name" in nobody["fix"]
+    del cli.environment["GIT_CONFIG_GLOBAL"]
+    assert "identity" not in findings(cli("doctor", "--json"))
+
     cli("dump", "--task", "first", "--next", "x")
     os.chmod(os.environ["HANDOFF_HOME"], 0o755)
     (tmp_path / "empty").mkdir()

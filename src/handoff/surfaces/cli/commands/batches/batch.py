@@ -79,6 +79,10 @@ def _example(ctx: Context, arguments: Namespace) -> int:
 
 def _run(ctx: Context, arguments: Namespace) -> int:
     project = find_project(ctx.app, name=arguments.project)
+    if arguments.agents:  # a wrong name, before checks are tried that may take minutes
+        process.worker_settings(
+            ctx.app, agents=_agents(ctx, arguments, ()), words=arguments.words, project=project.name
+        )
     verified = verify(ctx.app, project, arguments.manifest, tell=ctx.out.note)
     tell_verified(ctx, verified)
     if arguments.only_check:

@@ -98,7 +98,7 @@ def _list(ctx: Context, arguments: argparse.Namespace) -> int:
             f"{age(now - one.created)} old",
             f"ports {one.port}+",
         ]
-        facts += [f"{row.fresh.behind} commits behind"] if row.fresh.behind else []
+        facts += [f"{number_of(row.fresh.behind, 'commit')} behind"] if row.fresh.behind else []
         facts += [f"{row.fresh.upstream} behind upstream"] if row.fresh.upstream else []
         facts += [] if one.state == "ready" else [one.state]
         facts += [] if row.there else ["its folder is gone"]

@@ -62,9 +62,7 @@ EXAMPLES = """examples:
 def _answer_arguments(parser: Parser) -> None:
     text = "what waits: a task, batch or flow, or the code of a notification"
     parser.add_argument("address", metavar="ADDRESS|CODE", help=text)
-    parser.add_argument(
-        "answer", nargs="?", default="", choices=(*_ANSWERS, ""), metavar="yes|no|edit", help="what you say"
-    )
+    parser.add_argument("answer", nargs="?", choices=_ANSWERS, metavar="yes|no|edit", help="what you say")
     optional_word(
         parser, "words", "TEXT", "yes: a word for the next session; no: the reason; edit: the text as it is to be"
     )
@@ -79,7 +77,7 @@ def _answer_arguments(parser: Parser) -> None:
 
 def _answer(ctx: Context, arguments: argparse.Namespace) -> None:
     task, by_code = admin.asked_by(ctx.app, arguments.address, project=arguments.project)
-    text, word = arguments.text or read_source(arguments.source), arguments.answer
+    text, word = arguments.text or read_source(arguments.source), arguments.answer or ""
     if not word and not (text or arguments.edit):
         _show_gate(ctx, task)
         return
