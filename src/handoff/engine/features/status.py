@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 
 from handoff.base.errors import UserError
-from handoff.base.markdown import end_sentence
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.settings import Config, project_config
 from handoff.feature import documents, folder, history
@@ -252,6 +251,8 @@ def advise(view: View, program: str) -> Advice:
             "Every step is done or dropped: archive the feature or start a new one.",
         )
     if plan.verdict == plans.BLOCKED:
+        from handoff.base.markdown import end_sentence
+
         stuck = next(plan.step(i) for i, (_, mark, _) in enumerate(plan.marks) if mark == plans.STUCK)
         return Advice(
             "blocked",
