@@ -117,6 +117,8 @@ def test_claude_events_are_read_and_the_last_result_counts():
     assert (events[3].ok, events[3].turns, events[3].money) == (True, 2, 0.25)
     assert events[4].ok is False, "the subtype says success and is_error says the truth"
     assert judge(Ending(1, events[4]), NOW).kind == SERVICE
+    (told,) = read("claude", {"type": "result", "api_error_status": 529, "result": "API Error: 529 Overloaded."})
+    assert told.text == "API Error: 529 Overloaded.", "the number is said once"
 
 
 def test_a_claude_usage_limit_is_a_wait_until_the_moment_it_names():

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from handoff.agents.contract import SERVICE, AgentOutcome
 from handoff.checks.commands import Verdict
-from handoff.engine.proof.faults import missing_for
+from handoff.engine.proof.faults import missing_for, sort
 
 
 def _verdict(code, tail):
@@ -48,3 +49,20 @@ def test_a_check_that_ran_or_lacks_what_its_task_makes_is_the_agents(code, tail)
 def test_a_script_that_the_task_may_not_write_is_the_grounds():
     said = "/bin/sh: 1: ./build.sh: not found"
     assert missing_for(_verdict(127, said), owns=("src/**",), folder="/work") == "./build.sh"
+
+
+@pytest.mark.parametrize(
+    ("words", "advice"),
+    [
+        ("API error 401: Invalid API key · Fix external API key", "Log in to claude or fix it"),
+        ("Failed to authenticate. API Error: 403 forbidden", "Log in to claude or fix it"),
+        ("it cannot be started: exit 127", "Log in to claude or fix it"),
+        ("API Error: 529 Overloaded. This is a server-side issue", "your log-in is not the cause"),
+        ("exceeded retry limit, last status: 503 Service Unavailable", "your log-in is not the cause"),
+        ("getaddrinfo ENOTFOUND api.example.com", "your log-in is not the cause"),
+        ("ECONNRESET; then: Not logged in. Please run /login", "Log in to claude or fix it"),
+    ],
+)
+def test_nobody_is_sent_to_log_in_when_the_provider_is_down(words, advice):
+    fix = sort(AgentOutcome(SERVICE, words), agent="claude", program="handoff").fix
+    assert (advice in fix, fix.endswith("handoff agent retry claude")) == (True, True)

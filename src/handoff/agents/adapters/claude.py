@@ -106,8 +106,9 @@ def _result(value: dict[str, Any]) -> tuple[AgentEvent, ...]:
     text = text_of(value.get("result") or value.get("errors") or value.get("terminal_reason") or "")
     if value.get("subtype") not in ("success", None):
         text = f"{value['subtype']}: {text}".rstrip(": ")
-    if value.get("api_error_status"):
-        text = f"API error {value['api_error_status']}: {text}"
+    status = value.get("api_error_status")
+    if status and f"API Error: {status}" not in text:
+        text = f"API error {status}: {text}"
     return event(
         RESULT,
         text,

@@ -7,6 +7,7 @@ import re
 
 from handoff.agents.contract import GROUND as NOT_READY
 from handoff.agents.contract import LIMIT, SERVICE, AgentOutcome
+from handoff.agents.reading.refusals import is_away
 from handoff.base.errors import Refused
 from handoff.base.process import find
 from handoff.base.record import TYPE_CHECKING, Record
@@ -54,7 +55,13 @@ def sort(outcome: AgentOutcome, *, agent: str, program: str) -> SortedFault:
         fix = f"It goes on by itself; sooner, if you know better: {program} agent retry {agent}"
         return SortedFault(PROVIDER, outcome.reason, fix, outcome.until)
     if outcome.kind == SERVICE:
-        fix = f"Log in to {agent} or fix it; it is tried again by itself, at once with: {program} agent retry {agent}"
+        away = is_away(outcome.reason)
+        what = (
+            "Its provider fails or is out of reach, your log-in is not the cause"
+            if away
+            else f"Log in to {agent} or fix it"
+        )
+        fix = f"{what}; it is tried again by itself, at once with: {program} agent retry {agent}"
         return SortedFault(PROVIDER, outcome.reason, outcome.fix or fix)
     if outcome.kind == NOT_READY:
         return SortedFault(GROUND, outcome.reason, outcome.fix)
