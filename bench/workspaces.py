@@ -38,6 +38,18 @@ def _repository(folder: str) -> str:
     return top
 
 
+def _another_tree(top: str, path: str) -> str:
+    """A commit beside the branch with one more file."""
+    environment = {**os.environ, "GIT_INDEX_FILE": os.path.join(top, ".git", "index-bench")}
+    _git(top, "read-tree", "HEAD", env=environment)
+    blob = _git(top, "hash-object", "-w", "--stdin", input=path).strip()
+    _git(top, "update-index", "--add", "--cacheinfo", f"100644,{blob},{path}", env=environment)
+    tree = _git(top, "write-tree", env=environment).strip()
+    commit = _git(top, "commit-tree", tree, "-p", "HEAD", "-m", path).strip()
+    _git(top, "branch", f"b{path.replace('/', '-')}", commit)
+    return commit
+
+
 @contextlib.contextmanager
 def _home(folder: str):
     kept = dict(os.environ)
@@ -92,6 +104,10 @@ def _workspaces(folder: str, top: str) -> list[tuple[str, str, str]]:
     def ours(turn: int) -> None:
         workspaces.add_workspace(app, order=WorkspaceRequest(name=f"w{turn}"), snapshot_store=snapshot_store)
 
+    def fresh(turn: int) -> None:
+        order = WorkspaceRequest(name=f"n{turn}", base=bases[turn])
+        workspaces.add_workspace(app, order=order, snapshot_store=snapshot_store)
+
     def sparse(turn: int) -> None:
         workspaces.add_workspace(
             app, order=WorkspaceRequest(name=f"s{turn}", sparse=("d1",)), snapshot_store=snapshot_store
@@ -100,15 +116,23 @@ def _workspaces(folder: str, top: str) -> list[tuple[str, str, str]]:
     def theirs(turn: int) -> None:
         _git(top, "worktree", "add", "-q", "-b", f"t{turn}", os.path.join(folder, f"t{turn}"))
 
-    mine, small, git = _times(ours, sparse, theirs, turns=_TURNS, pick=min)  # the disk's own work only adds
+    bases = [_another_tree(top, f"d7/{turn}.txt") for turn in range(_TURNS)]
+    snapshots.snapshot(app, snapshot_store=snapshot_store, request=SnapshotRequest(reason="bases"))
+    works = (ours, fresh, sparse, theirs)
+    mine, first_of, small, git = _times(*works, turns=_TURNS, pick=min)  # the disk's own work only adds
     _git(top, "worktree", "list")
     for turn in range(_TURNS):
         _git(top, "worktree", "remove", "--force", os.path.join(folder, f"t{turn}"))
         _git(top, "branch", "-q", "-D", f"t{turn}")
-        for name in (f"w{turn}", f"s{turn}"):
+        for name in (f"w{turn}", f"n{turn}", f"s{turn}"):
             shutil.rmtree(os.path.join(os.environ["HANDOFF_HOME"], "repo", "workspaces", name))
     return [
-        (f"workspace (clone) of {FILES:,} files", _ratio(mine, git, "git worktree add, best of five"), "0.9x"),
+        (
+            f"workspace (clone) of {FILES:,} files, as another before",
+            _ratio(mine, git, "git worktree add, best of five"),
+            "0.9x",
+        ),
+        ("the first one that begins there", _ratio(first_of, git, "git worktree add"), ""),
         ("the same, one folder of it (sparse)", _ratio(small, git, "git worktree add"), ""),
         (f"first snapshot of a project, {FILES:,} files", f"{first * 1000:.0f} ms, once", ""),
     ]

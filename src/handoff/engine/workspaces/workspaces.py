@@ -17,7 +17,7 @@ from handoff.git.plumbing.snapshot_repo import SnapshotRepo
 from handoff.git.plumbing.untrusted import beside, check_clone
 from handoff.git.snapshots import restore as restoring
 from handoff.git.snapshots import retention
-from handoff.git.snapshots.laid_out import LaidOutTree, list_laid_out
+from handoff.git.snapshots.laid_out import LaidOutTree, list_laid_out, remembered
 from handoff.git.snapshots.location import MAIN, Location
 from handoff.git.snapshots.take import Snapshot, holds_head, snapshots
 from handoff.git.tampering import DIRTY_BASE
@@ -143,14 +143,15 @@ def _make(app: App, snapshot_store: SnapshotStore, workspace: Workspace) -> Laid
     if workspace.kind != CLONE or workspace.sparse:
         isolation(workspace.kind, app.git_environment).make(place, store, workspace)
         return None
-    found: list[LaidOutTree | None] = []
+    tree = restoring.tree_of(store, workspace.base)
+    found = known = remembered(tree)
 
     def list_files() -> None:
-        objects = os.path.join(workspace.tree, ".git", "objects")
-        found.append(list_laid_out(store, restoring.tree_of(store, workspace.base), borrow=objects))
+        nonlocal found
+        found = list_laid_out(store, tree, borrow=os.path.join(workspace.tree, ".git", "objects"))
 
-    Cloned(app.git_environment).make(place, store, workspace, list_files)
-    return found[0]
+    Cloned(app.git_environment).make(place, store, workspace, list_files, known)
+    return found
 
 
 def session_of_command(app: App) -> str:

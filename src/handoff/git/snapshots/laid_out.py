@@ -32,6 +32,8 @@ _LINE = re.compile(rb"([0-7]{6}) blob ([0-9a-f]+) +([0-9]+)\t([^\0]+)\0")
 _START, _HEAD = b"DIRC" + (2).to_bytes(4, "big"), 12
 _DISK, _MODE, _OWNER = bytes(24), 4, bytes(8)
 _LONGEST = 0xFFE
+_TREES = b"TREE"
+_MOST_FILES, _MOST_TREES = 50_000, 3
 
 
 class LaidOutTree(NamedTuple):
@@ -40,13 +42,22 @@ class LaidOutTree(NamedTuple):
     tree: str
     names: Sequence[str]
     starts: Sequence[int]
+    blank: bytes
+    """The whole index up to its last entry, without what only the disk knows: times, numbers, owner."""
     expected: int
-    """The whole index up to its last entry as one number, without what only the disk knows: times, numbers, owner."""
+    """The same as one number."""
     mask: int
     kinds: Mapping[bytes, Sequence[str]]
     samples: Mapping[bytes, Mapping[str, str]]
     """One file of each kind in each folder."""
     attributes: Sequence[str]
+    known_trees: bytes = b""
+    """What git wrote behind the last entry: which trees its entries are, so that it need not compare each of them."""
+
+    def fits(self, index: bytes) -> bool:
+        """Whether an index says of every file what this tree says."""
+        end = self.starts[-1]
+        return len(index) >= end and int.from_bytes(index[:end], "big") & self.mask == self.expected
 
 
 class Proven(NamedTuple):
@@ -63,6 +74,35 @@ class Proven(NamedTuple):
         return {name for name, changed in zip(self.names, self.changed, strict=True) if changed >= moment}
 
 
+_remembered: dict[str, LaidOutTree | None] = {}
+
+
+def remembered(tree: str) -> LaidOutTree | None:
+    """A tree that git laid out for this process before, with the index that it wrote itself: parts of a batch begin with the same one."""
+    found = _remembered.get(tree)
+    if found is not None:  # what was asked for last is kept longest
+        _remembered.pop(tree, None)
+        _remembered[tree] = found
+    return found
+
+
+def forget(tree: str) -> None:
+    """What was remembered of a tree was of no use, and is not remembered again."""
+    _remembered[tree] = None
+
+
+def _remember(laid_out: LaidOutTree, index: bytes) -> None:
+    """Keep a few, and no huge ones."""
+    if len(laid_out.names) > _MOST_FILES or laid_out.tree in _remembered:
+        return
+    start, width = laid_out.starts[-1], len(laid_out.tree) // 2
+    behind = index[start:-width]
+    whole = behind.startswith(_TREES) and int.from_bytes(behind[4:8], "big") == len(behind) - 8
+    _remembered[laid_out.tree] = laid_out._replace(known_trees=behind if whole else b"")
+    for old in list(_remembered)[:-_MOST_TREES]:
+        _remembered.pop(old, None)
+
+
 def list_laid_out(store: SnapshotRepo, tree: str, *, borrow: str) -> LaidOutTree | None:
     """What will lie in a folder that git lays this tree out in; None where something in it is unusual."""
     listed = store.git("ls-tree", "-r", "-l", "-z", tree, borrow=borrow)
@@ -76,12 +116,13 @@ def list_laid_out(store: SnapshotRepo, tree: str, *, borrow: str) -> LaidOutTree
     kinds = {kind: [name for name, mode in zip(names, modes, strict=True) if mode == kind] for kind in set(modes)}
     if not _are_apart(names):
         return None
-    starts, expected, mask = _entries(modes, shas, sizes, paths)
+    starts, blank, mask = _entries(modes, shas, sizes, paths)
     return LaidOutTree(
         tree=tree,
         names=names,
         starts=starts,
-        expected=expected,
+        blank=blank,
+        expected=int.from_bytes(blank, "big"),
         mask=mask,
         kinds=kinds,
         samples={kind: {name.rpartition("/")[0]: name for name in several} for kind, several in kinds.items()},
@@ -91,8 +132,8 @@ def list_laid_out(store: SnapshotRepo, tree: str, *, borrow: str) -> LaidOutTree
 
 def _entries(
     modes: Sequence[bytes], shas: Sequence[bytes], sizes: Sequence[bytes], paths: Sequence[bytes]
-) -> tuple[list[int], int, int]:
-    """Where each entry begins, all of them as one number, and which of its bits count. Written for many thousand files."""
+) -> tuple[list[int], bytes, int]:
+    """Where each entry begins, the index with all of them, and which of its bits count. Written for many thousand files."""
     width = len(shas[0]) // 2
     fixed = len(_DISK) + _MODE + len(_OWNER) + 4 + width + 2
     ends = {length: 8 - (fixed + length) % 8 + length for length in set(map(len, paths))}
@@ -112,9 +153,14 @@ def _entries(
     )
     made = b"".join(chain.from_iterable(zip(*columns, strict=True)))
     parts = list(map(masks.__getitem__, lengths))
-    mask, start = b"\xff" * _HEAD + b"".join(parts), _START + len(paths).to_bytes(4, "big")
+    mask = b"\xff" * _HEAD + b"".join(parts)
     starts = list(accumulate(map(len, parts), initial=_HEAD))
-    return starts, int.from_bytes(start + made, "big"), int.from_bytes(mask, "big")
+    return starts, head_of_index(len(paths)) + made, int.from_bytes(mask, "big")
+
+
+def head_of_index(count: int) -> bytes:
+    """How an index of so many entries begins."""
+    return _START + count.to_bytes(4, "big")
 
 
 def _are_apart(names: Sequence[str]) -> bool:
@@ -128,14 +174,13 @@ def _are_apart(names: Sequence[str]) -> bool:
 def prove(laid_out: LaidOutTree, source: Source) -> Proven | None:
     """Hold the index that git wrote against what it laid out; None where it does not prove every file."""
     data = read_plain(source.index_file)
-    *starts, end = laid_out.starts
-    if len(data) < end or int.from_bytes(data[:end], "big") & laid_out.mask != laid_out.expected:
-        return None
-    if _converts(laid_out, source):
+    if not laid_out.fits(data) or _converts(laid_out, source):
         return None
     modes = _modes(laid_out, source.top)
     if modes is None:
         return None
+    _remember(laid_out, data)
+    starts = laid_out.starts[:-1]
     folders = {folder for one in laid_out.samples.values() for folder in one}
     return Proven(laid_out.names, modes, [data[at : at + 4] for at in starts], folders)
 

@@ -17,12 +17,14 @@ from handoff.git.plumbing.sealed import quoted, setting
 from handoff.git.plumbing.untrusted import check_clone, distrusting, make_git_folder, seal_settings
 from handoff.git.snapshots.restore import give_objects
 from handoff.git.workspaces.bases import Lender, LentHistory
+from handoff.git.workspaces.shares import lay_out_shares
 from handoff.git.workspaces.workspaces import CLONE, REVIVING, SHARED, WORKTREE, Isolation, Workspace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from handoff.git.plumbing.snapshot_repo import SnapshotRepo
+    from handoff.git.snapshots.laid_out import LaidOutTree
     from handoff.git.snapshots.location import Location
 
 BASES = "refs/handoff/base/"
@@ -44,7 +46,7 @@ class _Made(Git):
     def __init__(self, environment: Mapping[str, str]) -> None:
         # Half of the cores, but two: writers in one folder get in each other's way, and sessions are at work beside us.
         cores = os.cpu_count() or 1
-        workers = min(cores, _WORKERS, max(2, cores // 2))
+        self._workers = workers = min(cores, _WORKERS, max(2, cores // 2))
         # Without git-lfs the pointers themselves are checked out: better than no workspace.
         lfs = () if find("git-lfs", path=environment.get("PATH", os.defpath)) else _NO_LFS
         super().__init__("", environment, (*QUIET, f"checkout.workers={workers}", "protocol.file.allow=always", *lfs))
@@ -89,8 +91,14 @@ class Cloned(_Made):
         return history
 
     def make(
-        self, place: Location, store: SnapshotRepo, workspace: Workspace, meanwhile: Callable[[], None] | None = None
+        self,
+        place: Location,
+        store: SnapshotRepo,
+        workspace: Workspace,
+        meanwhile: Callable[[], None] | None = None,
+        known: LaidOutTree | None = None,
     ) -> None:
+        """`meanwhile` is done while git lays out the files; `known` is how they lay in another folder before."""
         history = self.lend(place, store, workspace)
         folder = os.path.join(workspace.tree, ".git")
         # Not flushed to the disk, like the files git lays out: after a power cut its snapshot makes it anew.
@@ -102,7 +110,10 @@ class Cloned(_Made):
         if history.cut:
             write_atomic(os.path.join(folder, "shallow"), history.cut, sync=False)
         write_atomic(os.path.join(folder, "packed-refs"), self._refs(place, store, workspace), sync=False)
-        self._lay_out(workspace, meanwhile)
+        if known is None or not lay_out_shares(self, workspace.tree, known, count=self._workers):
+            for name in set(os.listdir(workspace.tree)) - {".git"}:
+                remove_tree(os.path.join(workspace.tree, name))
+            self._lay_out(workspace, meanwhile)
         self._submodules(place, workspace)
         seal_settings(workspace.tree)
 
@@ -211,8 +222,8 @@ def erase(tree: str) -> None:
 
 
 def remove_tree(path: str) -> None:
-    """Like rmtree, but folders a session made unwritable go too, and so does a link."""
-    if os.path.islink(path):
+    """Like rmtree, but folders a session made unwritable go too, and so does a link or a file."""
+    if os.path.islink(path) or not os.path.isdir(path):
         os.unlink(path)
         return
 
