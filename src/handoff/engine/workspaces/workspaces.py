@@ -17,7 +17,7 @@ from handoff.git.plumbing.snapshot_repo import SnapshotRepo
 from handoff.git.plumbing.untrusted import beside, check_clone
 from handoff.git.snapshots import restore as restoring
 from handoff.git.snapshots import retention
-from handoff.git.snapshots.laid_out import LaidOutTree, list_laid_out, remembered
+from handoff.git.snapshots.laid_out import LaidOutTree, list_laid_out, recall
 from handoff.git.snapshots.location import MAIN, Location
 from handoff.git.snapshots.take import Snapshot, holds_head, snapshots
 from handoff.git.tampering import DIRTY_BASE
@@ -144,7 +144,7 @@ def _make(app: App, snapshot_store: SnapshotStore, workspace: Workspace) -> Laid
         isolation(workspace.kind, app.git_environment).make(place, store, workspace)
         return None
     tree = restoring.tree_of(store, workspace.base)
-    found = known = remembered(tree)
+    found = known = recall(tree)
 
     def list_files() -> None:
         nonlocal found

@@ -77,7 +77,7 @@ class Proven(NamedTuple):
 _remembered: dict[str, LaidOutTree | None] = {}
 
 
-def remembered(tree: str) -> LaidOutTree | None:
+def recall(tree: str) -> LaidOutTree | None:
     """A tree that git laid out for this process before, with the index that it wrote itself: parts of a batch begin with the same one."""
     found = _remembered.get(tree)
     if found is not None:  # what was asked for last is kept longest
