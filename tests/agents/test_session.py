@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 
@@ -23,9 +24,10 @@ ADAPTER = Adapter("odd", "Odd", ("sh",), lambda _: Abilities(), lambda _: Launch
 @pytest.fixture
 def outcome_of(tmp_path):
     """How a client that runs this line comes out, if it is one with hooks or one without."""
+    numbers = itertools.count()
 
     def go(line: str, *, hooks: bool, mcp: bool = False, limits: SessionLimits = SessionLimits()):  # noqa: B008 - a constant
-        name = f"session-{os.getpid()}-{len(os.listdir(tmp_path))}"
+        name = f"session-{os.getpid()}-{next(numbers)}"
         path, _ = folders.make(str(tmp_path), "", name)
         folders.put(path, folders.TOKEN, "right")
         folders.put(path, "launch.json", json.dumps({"argv": ["/bin/sh", "-c", line], "cwd": path}))
@@ -78,3 +80,12 @@ def test_tools_over_mcp_do_not_stand_in_for_hooks_that_are_silent(outcome_of):
 def test_turns_are_counted_by_us_where_the_client_does_not(outcome_of):
     outcome = outcome_of("for i in 1 2 3 4; do echo tool; done; sleep 600", hooks=False, limits=SessionLimits(turns=3))
     assert "limit of 3 turns" in outcome.reason
+
+
+def test_a_client_whose_provider_never_answered_until_we_ended_it_did_not_fail(outcome_of):
+    short = SessionLimits(minutes=0.01)
+    unanswered = outcome_of("echo right > hello; sleep 600", hooks=True, limits=short)
+    assert unanswered.kind == "service"
+    assert unanswered.reason == "the limit of 0.01 minutes is reached; its provider never answered"
+    assert outcome_of("echo right > hello; echo tool; sleep 600", hooks=True, limits=short).kind == "failed"
+    assert outcome_of("sleep 600", hooks=False, limits=short).kind == "failed", "nobody can know"

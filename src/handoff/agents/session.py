@@ -26,7 +26,7 @@ from handoff.agents.contract import (
 )
 from handoff.agents.monitor import ERRORS, EVENTS, GRACE_SECONDS
 from handoff.agents.reading.outcomes import judge
-from handoff.agents.reading.refusals import is_refusal
+from handoff.agents.reading.refusals import NEVER_ANSWERED, is_refusal
 from handoff.base.light_json import dumps
 from handoff.base.marked import Running, descendants, end, is_alive, of_session, spent_below
 from handoff.base.process import spawn, wait_for_end
@@ -306,11 +306,20 @@ class AgentSession:
             return AgentOutcome(LOST, "its monitor was ended before it could say how the client came out")
         return judged
 
+    @property
+    def _was_answered(self) -> bool:
+        """Whether a model has said or done anything in this session; a client with hooks tells each thing of it."""
+        seen = self.seen
+        return bool(seen.said or seen.tools or seen.turns or seen.money or seen.result is not None)
+
     def _cut_off(self) -> AgentOutcome:
         """We ended it. What it complained of last is the likely reason why it took so long, and perhaps its provider's fault."""
         trouble = " ".join((self.seen.trouble or folders.tail(self.folder, ERRORS, _SHOWN)).split())
         said = " ".join(self.seen.said.split())
         kind = SERVICE if is_refusal(self.seen.trouble) else FAILED
+        if self.abilities.start_context and self.seen.called_in and not self._was_answered:
+            last = f"; its last error: {trouble[-_SHOWN:]}" if trouble else ""
+            return AgentOutcome(SERVICE, f"{self.stopped}; {NEVER_ANSWERED}{last}")
         if trouble:
             return AgentOutcome(kind, f"{self.stopped}; its last error: {trouble[-_SHOWN:]}")
         return AgentOutcome(kind, f"{self.stopped}; its last words: {said[-_SHOWN:]}" if said else self.stopped)

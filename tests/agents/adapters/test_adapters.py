@@ -317,6 +317,7 @@ def test_versions_are_found_in_what_clients_print():
         "Not logged in. Please run /login",
         "litellm.InternalServerError: servers are down",
         "getaddrinfo ENOTFOUND api.example.com",
+        "Request timed out",
     ],
 )
 def test_a_provider_that_refuses_is_told_from_an_agent_that_fails(words):

@@ -59,6 +59,7 @@ def test_a_script_that_the_task_may_not_write_is_the_grounds():
         ("it cannot be started: exit 127", "Log in to claude or fix it"),
         ("API Error: 529 Overloaded. This is a server-side issue", "your log-in is not the cause"),
         ("exceeded retry limit, last status: 503 Service Unavailable", "your log-in is not the cause"),
+        ("Request timed out", "your log-in is not the cause"),
         ("getaddrinfo ENOTFOUND api.example.com", "your log-in is not the cause"),
         ("ECONNRESET; then: Not logged in. Please run /login", "Log in to claude or fix it"),
     ],

@@ -6,6 +6,7 @@ import re
 
 CANNOT_RUN = (126, 127)
 """Exit codes of a program that was not started at all."""
+NEVER_ANSWERED = "its provider never answered"
 _STATUS = r"(?P<{name}>40[13]|5[0-3]\d)"
 _NUMBERED = re.compile(
     r"(?:\bhttp(?:/\d(?:\.\d)?)?|\bstatus(?:[ _]?code)?|\bapi[ _]error|\berror(?:[ _]code)?|\bresponse)\W{0,4}"
@@ -19,7 +20,7 @@ _LOG_IN = """invalid api key|invalid x-api-key|incorrect api key|missing api key
 please run /login|please log in|please login|not logged in|not signed in|login required|not authenticated|authentication_error
 authentication failed|failed to authenticate|authenticationerror|providerautherror|permission_error|oauth token has expired
 token has been revoked""".replace("\n", "|").split("|")
-_AWAY = """internalservererror|internal_server_error|serviceunavailableerror|service_unavailable|apiconnectionerror|api_connection_error
+_AWAY = f"""{NEVER_ANSWERED}|request timed out|internalservererror|internal_server_error|serviceunavailableerror|service_unavailable|apiconnectionerror|api_connection_error
 servers are down|unable to connect to api|server_error|stream disconnected before completion
 enotfound|econnrefused|econnreset|etimedout|eai_again""".replace("\n", "|").split("|")
 

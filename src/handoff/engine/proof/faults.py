@@ -9,6 +9,7 @@ from handoff.agents.contract import GROUND as NOT_READY
 from handoff.agents.contract import LIMIT, SERVICE, AgentOutcome
 from handoff.agents.reading.refusals import is_away
 from handoff.base.errors import Refused
+from handoff.base.markdown import end_sentence
 from handoff.base.process import find
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.checks.commands import NOT_STARTED, Verdict
@@ -61,8 +62,8 @@ def sort(outcome: AgentOutcome, *, agent: str, program: str) -> SortedFault:
             if away
             else f"Log in to {agent} or fix it"
         )
-        fix = f"{what}; it is tried again by itself, at once with: {program} agent retry {agent}"
-        return SortedFault(PROVIDER, outcome.reason, outcome.fix or fix)
+        again = f"It is tried again by itself, at once with: {program} agent retry {agent}"
+        return SortedFault(PROVIDER, outcome.reason, f"{end_sentence(outcome.fix or what)} {again}")
     if outcome.kind == NOT_READY:
         return SortedFault(GROUND, outcome.reason, outcome.fix)
     return SortedFault(AGENT, outcome.reason or outcome.kind)

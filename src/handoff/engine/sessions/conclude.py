@@ -224,8 +224,8 @@ def _hear_agent(transaction: Transaction, claim: Claim, client: AgentOutcome) ->
     """A client that worked, well or badly, was served by its provider: an agent that was held may be started again."""
     if client.kind in (OK, FAILED):
         holds.prove(transaction, claim.session)
-    elif faults.is_attempt(client) or client.kind == GROUND:
-        holds.lapse(transaction, claim.session)
+    else:
+        holds.lapse(transaction, claim.session)  # where this very session has it held again, that stays
 
 
 def _by_evidence(app: App, claim: Claim, task: Task, outcome: AgentOutcome) -> AgentOutcome:
