@@ -141,6 +141,36 @@ def test_a_landing_and_a_removal_are_taken_back_and_said_before(repo, cli):
     assert repo.read("landed.txt") == "landed\n"
 
 
+def test_a_task_whose_landing_was_taken_back_says_so_and_may_be_done_again(repo, cli, tmp_path):
+    before = repo.head()
+    cli("dump", "--task", "mail", "--next", "Write mail.txt.", "--owns", "mail.txt", "--check", "test -s mail.txt")
+    script = write_script(str(tmp_path / "agent.toml"), {"write": "mail.txt", "text": "one"})
+    cli("session", "start", "mail", "--agent", "scripted", "--with", script)
+    landed = repo.head()
+    assert "✓ mail\n" in cli().out
+    assert "only a blocked task" in cli("retry", "mail", code=4).err
+
+    told = cli("undo", "--dry-run").out
+    assert "mail is not on main any more. To let it be done again: handoff retry mail" in told
+    assert "✓ mail\n" in cli().out
+    assert same_words(told, cli("undo").out)
+    assert "– mail (taken back)" in cli().out
+    assert "mail is on main again." in cli("undo").out
+    assert "✓ mail\n" in cli().out
+    cli("undo")
+    assert "task.undone" in cli("log", "mail").out
+
+    assert "mail is ready again." in cli("retry", "mail").out
+    assert repo.head() == before
+    again = write_script(str(tmp_path / "again.toml"), {"write": "mail.txt", "text": "two"})
+    cli("session", "start", "mail", "--agent", "scripted", "--with", again)
+    assert repo.read("mail.txt").strip() == "two"
+    assert repo.head() not in (before, landed)
+    assert repo.git("rev-list", "--count", f"{before}..HEAD") == "1\n"
+    assert "✓ mail\n" in cli().out
+    assert repo.git("branch", "--list", "handoff/*") == ""
+
+
 def test_a_killed_restore_is_taken_back_as_far_as_it_came(repo, cli):
     repo.write("a.txt", "one\n")
     repo.write("b.txt", "one\n")

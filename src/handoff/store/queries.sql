@@ -78,6 +78,7 @@ SELECT task.key, task.project, task.scope, task.id, task.kind, task.batch, task.
        task.held_by, task.held_agent, task.lease_seconds, task.seen_at, task.changed_at, task.ended_at,
        CASE WHEN task.state <> 'done' THEN ''
             WHEN task.kind = 'entrant' THEN 'done'
+            WHEN task.evidence LIKE '%"landing_undone"%' THEN 'undone'
             WHEN task.evidence LIKE '%"landed"%' OR EXISTS (SELECT 1 FROM batch JOIN task joiner ON joiner.key = batch.fan_in
                  WHERE batch.key = task.batch AND joiner.state = 'done' AND joiner.evidence LIKE '%"landed"%') THEN 'landed'
             WHEN EXISTS (SELECT 1 FROM batch JOIN task joiner ON joiner.key = batch.fan_in
@@ -369,12 +370,16 @@ UPDATE task SET state = CASE WHEN open_needs > 0 THEN 'waiting' ELSE 'ready' END
                 held_by = NULL, attempt = 1, counted = :counted, changed_at = :now
 WHERE key = :key AND state = 'blocked' RETURNING *
 
+-- name: put_evidence
+-- what is known of a finished task has changed
+UPDATE task SET evidence = :evidence, changed_at = :now WHERE key = :key AND state = 'done' RETURNING *
+
 -- name: send_back_task
--- a finished part goes back to be done again, with the reason
+-- a finished part, or a task whose landing was taken back, is to be done again, with the reason
 UPDATE task SET state = CASE WHEN open_needs > 0 THEN 'waiting' ELSE 'ready' END, reason = :reason, blocked_by = NULL,
                 held_by = NULL, lease_until = NULL, attempt = 1,
                 counted = :counted, ended_at = NULL, changed_at = :now
-WHERE key = :key AND state = 'done' AND kind IN ('sub-task', 'entrant') RETURNING *
+WHERE key = :key AND state = 'done' AND kind IN ('task', 'sub-task', 'entrant') RETURNING *
 
 -- name: drop_check
 -- a check that says nothing about the task judges it no more

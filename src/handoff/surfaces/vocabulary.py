@@ -37,6 +37,7 @@ LOOKS: dict[str, StateLook] = {
     "done": StateLook("done", "✓", "+", "good"),
     "green": StateLook("green", "✓", "+", "good"),
     "landed": StateLook("landed", "✓", "+", "good"),
+    "undone": StateLook("taken back", "–", "-", "dim"),
     "conflict": StateLook("conflict", "≠", "#", "warn"),
     "incident": StateLook("incident", "!", "!", "bad"),
 }

@@ -8,7 +8,7 @@ from handoff.base.errors import Conflict, UserError
 from handoff.board.events import journal
 from handoff.board.sessions import leases
 from handoff.board.sessions.sessions import SessionIdentity
-from handoff.board.tasks import batches, outcomes, tasks
+from handoff.board.tasks import batches, cards, outcomes, tasks
 
 
 def add(database, name, **more):
@@ -126,3 +126,41 @@ def test_a_finished_part_that_is_sent_back_makes_its_fan_in_wait_again(database)
     outcomes.finish(database, key=batch.fan_in)
     with pytest.raises(Conflict, match="has not landed"):
         outcomes.send_back(database, key=one.key, reason="too late")
+
+
+def test_what_landed_and_was_taken_back_is_known_and_a_task_of_its_own_may_be_done_again(database):
+    parts = [batches.SubTask(id=name, brief=name) for name in ("one", "two")]
+    batch = batches.open_batch(
+        database, project="shop", id="login", sub_tasks=parts, fan_in=batches.SubTask(id="join", brief="join")
+    )
+    keys = [tasks.find(database, project="shop", id=name, batch="login").key for name in ("one", "two")]
+    for key in keys:
+        outcomes.finish(database, key=key)
+    outcomes.finish(database, key=batch.fan_in, evidence={"landed": "b" * 40, "parts": []})
+    alone = add(database, "alone")
+    outcomes.finish(database, key=alone.key, evidence={"landed": "a" * 40})
+
+    def looks():
+        return {card.label: card.outcome for card in cards.listing(database, since=0.0)}
+
+    def mark(commit, *some, undone):
+        found = outcomes.mark_landing(database, keys=some, landed=commit * 40, undone=undone)
+        return [task.label for task in found]
+
+    there = dict.fromkeys(("login/one", "login/two", "join", "alone"), "landed")
+    assert mark("a", alone.key, undone=True) == ["alone"]
+    assert mark("a", alone.key, undone=True) == [], "once is enough"
+    assert mark("c", keys[0], undone=True) == ["login/one"], "a late part landed alone"
+    assert looks() == {**there, "login/one": "undone", "alone": "undone"}
+    assert mark("b", *keys, undone=True) == ["login/two", "join"]
+    assert looks() == dict.fromkeys(there, "undone")
+    for key in (keys[0], batch.fan_in):
+        with pytest.raises(Conflict, match="landed with its batch"):
+            outcomes.retry(database, key=key)
+    again = outcomes.retry(database, key=alone.key).task
+    assert (again.state, again.reason, again.ended_at) == ("ready", "its landing was taken back", None)
+    assert mark("a", alone.key, undone=False) == [], "it is under way anew"
+    assert mark("b", *keys, undone=False) == ["login/one", "login/two", "join"]
+    assert looks() == {**there, "alone": ""}
+    with pytest.raises(Conflict, match="only a blocked task"):
+        outcomes.retry(database, key=batch.fan_in)

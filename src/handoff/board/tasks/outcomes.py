@@ -6,14 +6,18 @@ from handoff.base.errors import Conflict, UserError
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.events import journal, texts
 from handoff.board.tasks import batches, metrics, needs, questions, races, states, tasks
-from handoff.board.tasks.tasks import ENTRANT, FAN_IN, PARTS, SUB_TASK, Task, stale
+from handoff.board.tasks.tasks import ENTRANT, FAN_IN, PARTS, SUB_TASK, TASK, Task, stale
 from handoff.store.database import beside_others
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from handoff.store.database import Row, Store, Transaction
+
+
+_UNDONE = "landing_undone"
+"""In the evidence of a task: it has landed, and that was taken back."""
 
 
 class Outcome(Record):
@@ -144,6 +148,8 @@ def retry(store: Store, *, key: int, session: str = "") -> Outcome:
     """A person lets a blocked task try again, and with it what was blocked because of it."""
     with store.transaction() as transaction:
         task = tasks.get(transaction, key=key)
+        if task.state == states.DONE and _UNDONE in texts.read(task.evidence, {}):
+            return Outcome(_do_again(transaction, task, session=session))
         if task.state != states.BLOCKED:
             raise Conflict(
                 f"Task '{task.label}' is {task.state}; only a blocked task can be tried again.",
@@ -155,6 +161,44 @@ def retry(store: Store, *, key: int, session: str = "") -> Outcome:
             return _race_again(transaction, task, racing, session=session)
         task = _unblock(transaction, task, session=session)
         return Outcome(task, woken=tuple(_restore_stranded(transaction, task)))
+
+
+def mark_landing(store: Store, *, keys: Sequence[int], landed: str, undone: bool, session: str = "") -> list[Task]:
+    """The landing of some tasks was taken back, or is there again: they say so from now on."""
+    found = []
+    with store.transaction() as transaction:
+        for task in in_landing(transaction, keys=keys, landed=landed, undone=not undone):
+            known = {name: value for name, value in texts.read(task.evidence, {}).items() if name != _UNDONE}
+            evidence = texts.write({**known, _UNDONE: True} if undone else known)
+            (row,) = transaction.query("put_evidence", key=task.key, evidence=evidence, now=transaction.now())
+            found.append(Task(**row))
+            kind = "task.undone" if undone else "task.landed_again"
+            journal.append(transaction, kind, task=found[-1], session=session, commit=landed)
+    return found
+
+
+def in_landing(store: Store, *, keys: Sequence[int], landed: str, undone: bool) -> list[Task]:
+    """Those of some tasks that are done, and the fan-in that brought them in this landing: with it or with it taken back."""
+    with store.transaction(write=False) as transaction:
+        named = [task for key in keys if (task := tasks.look_up(transaction, key=key)) is not None]
+        batch_keys = dict.fromkeys(task.batch for task in named if task.batch is not None)
+        joiners = [batches.get(transaction, key=key).fan_in for key in batch_keys]
+        fan_ins = [tasks.get(transaction, key=key) for key in joiners if key is not None and key not in keys]
+    found = [*named, *(one for one in fan_ins if texts.read(one.evidence, {}).get("landed") == landed)]
+    return [one for one in found if one.state == states.DONE and (_UNDONE in texts.read(one.evidence, {})) == undone]
+
+
+def _do_again(transaction: Transaction, task: Task, *, session: str) -> Task:
+    """A task whose landing was taken back is ready again; the parts of a batch landed together."""
+    if task.kind != TASK:
+        raise Conflict(
+            f"Task '{task.label}' landed with its batch, and that was taken back as a whole.",
+            "Bring it all again: handoff undo. Or start the batch anew: handoff batch run MANIFEST",
+        )
+    values = {"key": task.key, "reason": "its landing was taken back", "counted": task.counted}
+    (row,) = transaction.query("send_back_task", **values, now=transaction.now())
+    journal.append(transaction, "task.retried", task=Task(**row), session=session, reason=values["reason"])
+    return Task(**row)
 
 
 def send_back(store: Store, *, key: int, reason: str, session: str = "") -> Outcome:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from handoff.agents import folder as folders
 from handoff.base.errors import Refused, UserError
 from handoff.board.sessions import sessions
-from handoff.board.tasks import tasks
+from handoff.board.tasks import outcomes, tasks
 from handoff.engine.safety import undo as restores
 from handoff.engine.safety.incidents import has_board, ours
 from handoff.engine.safety.snapshots import RESTORE, UNDO, RestoreReport, SnapshotStore, listing
-from handoff.engine.workspaces.landing import landings, undo_landing
+from handoff.engine.workspaces.landing import UNDONE, landings, undo_landing
+from handoff.engine.workspaces.task_clones import name_of
 from handoff.engine.workspaces.workspaces import BY_HAND, revive_workspace
 from handoff.git.commits import undo as commits
 from handoff.git.commits.merge import BranchMove
@@ -100,13 +101,46 @@ def _undo(app: App, snapshot_store: SnapshotStore, operation: Operation, *, dry_
         back = undo_landing(app, landing=one, snapshot_store=snapshot_store, dry_run=dry_run)
         verb = "Would move" if dry_run else "Moved"
         words = f"{verb} {back.target} back from {back.old[:10]} to {back.new[:10]} ({', '.join(one.members)})."
-        return TakenBack(operation, (words,))
+        return TakenBack(operation, (words, *_tell_tasks(app, snapshot_store, one, dry_run=dry_run)))
     if isinstance(one, BranchMove):
         return TakenBack(operation, _undo_commit(app, snapshot_store, one, dry_run=dry_run))
     if operation.kind == REMOVE:
         return TakenBack(operation, _undo_removal(app, snapshot_store, one, dry_run=dry_run))
     report = restores.undo_restore(app, snapshot_store=snapshot_store, chosen=one, dry_run=dry_run)
     return TakenBack(operation, report=report)
+
+
+def _tell_tasks(app: App, snapshot_store: SnapshotStore, landing: Landing, *, dry_run: bool) -> list[str]:
+    """The tasks that landed with it know that their work is gone from the branch, or there again."""
+    if not has_board(app):
+        return []
+    again = all(name.startswith(UNDONE) for name in landing.members)  # an undo is taken back
+    keys = _keys_of(app, snapshot_store, [name.removeprefix(UNDONE) for name in landing.members])
+    landed = landing.old if again else landing.new
+    if dry_run:
+        found = outcomes.in_landing(app.database, keys=keys, landed=landed, undone=again)
+    else:
+        session = app.settings.get("HANDOFF_SESSION")
+        found = outcomes.mark_landing(app.database, keys=keys, landed=landed, undone=not again, session=session)
+    branch, program = landing.target.removeprefix("refs/heads/"), app.settings.program
+    if again:
+        return [f"{task.label} is on {branch} again." for task in found]
+    return [
+        f"{task.label} is not on {branch} any more."
+        + (f" To let it be done again: {program} retry {task.label}" if task.kind == tasks.TASK else "")
+        for task in found
+    ]
+
+
+def _keys_of(app: App, snapshot_store: SnapshotStore, members: list[str]) -> list[int]:
+    """Which of the landed names are tasks of this project: others are workspaces, branches or flows."""
+    project, found = os.path.basename(snapshot_store.place.project), []
+    for name in members:
+        number = name.rpartition("-")[2]
+        task = tasks.look_up(app.database, key=int(number)) if number.isdecimal() else None
+        if task is not None and task.project == project and name_of(task) == name:
+            found.append(task.key)
+    return found
 
 
 def undo_session(app: App, *, snapshot_store: SnapshotStore, session: str, dry_run: bool = False) -> RestoreReport:

@@ -247,7 +247,7 @@ def _names(ctx: Context, begin: str, items: Sequence[OverviewItem]) -> str:
     room = _width(ctx) - len("  and 1000 more") if len(items) > 1 else _width(ctx)
     for number, item in enumerate(items):
         look = LOOKS[item.look]
-        beside = f" ({look.word})" if item.look in ("green", "paused") else ""
+        beside = f" ({look.word})" if item.look in ("green", "undone", "paused") else ""
         name = f"  {ctx.out.style(look.mark(ascii_only=ascii_only), look.style)} {item.address}{beside}"
         if number and (number >= _NAMED or columns(line + name) > room):
             return f"{line}  and {len(items) - number} more"

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from handoff.git.landing.members import Member
     from handoff.git.landing.settle import Settled, Way
 
-_UNDO = "undo "
+UNDONE = "undo "
 
 
 class LandingOutcome(NamedTuple):
@@ -234,7 +234,7 @@ def undo_landing(
         new=landing.old,
         time=app.clock.now(),
         state="moving",
-        members=tuple(name[5:] if name.startswith(_UNDO) else _UNDO + name for name in landing.members),
+        members=tuple(name[5:] if name.startswith(UNDONE) else UNDONE + name for name in landing.members),
         checkout=checkout.top if checkout else "",
     )
     target.check(back)

@@ -133,6 +133,7 @@ def _item(state: BoardState, row: BoardRow, width: int) -> Line:
         text += f"  ${item.money:.2f}" if item.money else ""
     words = state.words_of(item) or ("" if item.section in (RUNNING, LANDED) else look.word)
     words = f"{look.word}, not landed yet: {words}" if item.look == "green" else words
+    words = f"{look.word}: {words}" if item.look == "undone" else words
     rest = cut(f"{text}  {words}", width - 3)
     style = "chosen" if chosen else "dim" if item.look in ("waiting", "cancelled") else ""
     return [(" ", style), (look.mark(ascii_only=state.ascii_only), style or look.style), (pad(rest, width - 2), style)]
