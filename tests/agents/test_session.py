@@ -9,13 +9,14 @@ import os
 import pytest
 
 from handoff.agents import folder as folders
-from handoff.agents.contract import RESULT, TOOL, Abilities, Adapter, AgentEvent, Launch, SessionLimits
+from handoff.agents.contract import RESULT, TOOL, USAGE, Abilities, Adapter, AgentEvent, Launch, SessionLimits
 from handoff.agents.session import AgentSession, SupervisionRules, supervise
 from handoff.base.clock import SystemClock
 
 
 def _read(line: str):
-    return {"tool": (AgentEvent(TOOL, "write"),), "good": (AgentEvent(RESULT, ok=True),)}.get(line.strip(), ())
+    told = {"tool": AgentEvent(TOOL, "write"), "turn": AgentEvent(USAGE, turns=1), "good": AgentEvent(RESULT, ok=True)}
+    return (told[line.strip()],) if line.strip() in told else ()
 
 
 ADAPTER = Adapter("odd", "Odd", ("sh",), lambda _: Abilities(), lambda _: Launch(()), _read)
@@ -84,7 +85,7 @@ def test_turns_are_counted_by_us_where_the_client_does_not(outcome_of):
 
 def test_a_client_whose_provider_never_answered_until_we_ended_it_did_not_fail(outcome_of):
     short = SessionLimits(minutes=0.01)
-    unanswered = outcome_of("echo right > hello; sleep 600", hooks=True, limits=short)
+    unanswered = outcome_of("echo right > hello; echo turn; sleep 600", hooks=True, limits=short)
     assert unanswered.kind == "service"
     assert unanswered.reason == "the limit of 0.01 minutes is reached; its provider never answered"
     assert outcome_of("echo right > hello; echo tool; sleep 600", hooks=True, limits=short).kind == "failed"

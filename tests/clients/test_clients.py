@@ -113,6 +113,20 @@ def test_an_api_that_fails_is_a_failure_whatever_the_exit_code(stage):
     stage.note("API failure seen")
 
 
+def test_a_provider_that_refuses_or_never_answers_costs_no_attempt_and_the_work_goes_on_when_it_is_back(stage):
+    fault = {"type": "error", "error": {"type": "authentication_error", "message": "invalid x-api-key", "code": 401}}
+    for act, minutes, why in ((("error", 401, fault), "2", "401"), (("hang",), "0.4", "its provider never answered")):
+        stage.serve(act)
+        end = stage.run("--minutes", minutes)
+        assert (end["outcome"], end["state"], why in end["reason"]) == ("service", "ready", True), stage.log(end)
+        assert stage.cli("agent", "retry", stage.client).out == f"Agent {stage.client} is started again from now on.\n"
+    stage.serve(_write(stage, "owned/a.txt"), DONE, ("say", "finished"))
+    end = stage.run()
+    assert (end["outcome"], end["state"]) == ("ok", "done"), stage.log(end)
+    assert stage.cli("show", "demo", "--json").json["attempt"] == 1
+    stage.note("provider refuses or hangs: no attempt used up")
+
+
 def test_a_stopped_session_leaves_no_process_behind(stage):
     mark = f"610.{os.getpid()}"
     stage.serve(("shell", f"setsid sleep {mark} >/dev/null 2>&1 & sleep {mark}"), ("say", "finished"))

@@ -173,8 +173,15 @@ def test_a_held_agent_says_why_and_when_it_goes_on_and_names_its_command_once(cl
     client.chmod(0o755)
     cli.environment["PATH"] = f"{client.parent}:{os.environ['PATH']}"
     cli("task", "add", "login", "Build it.")
-    cli("session", "start", "login", "--agent", "claude", code=1)
+    assert cli("session", "start", "login", "--agent", "claude", code=1).out.count("handoff agent retry claude") == 1
     said = cli().out
     assert "Please run /login; tried again in" in said
     assert said.count("handoff agent retry claude") == 1
     assert cli("doctor", code=None).out.count("handoff agent retry claude") == 1
+    cli("cancel", "login")
+    cli("agent", "retry", "claude")
+    cli("flow", "start", "tdd", "--id", "calc", "--agent", "claude", "--request", "A calculator.")
+    told = cli("flow", "step", "calc", code=1).err
+    assert "plan: held, Please run /login. No attempt is used up. Log in to claude or fix it." in told
+    assert "refused" not in told
+    assert "held       agent claude" in cli("show", "calc").out

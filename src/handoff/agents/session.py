@@ -308,9 +308,11 @@ class AgentSession:
 
     @property
     def _was_answered(self) -> bool:
-        """Whether a model has said or done anything in this session; a client with hooks tells each thing of it."""
-        seen = self.seen
-        return bool(seen.said or seen.tools or seen.turns or seen.money or seen.result is not None)
+        """Whether a model has said or done anything in this session; a client with hooks tells each thing of it.
+
+        Turns do not count: a client tells that one has begun before anybody has answered.
+        """
+        return bool(self.seen.said or self.seen.tools or self.seen.money or self.seen.result is not None)
 
     def _cut_off(self) -> AgentOutcome:
         """We ended it. What it complained of last is the likely reason why it took so long, and perhaps its provider's fault."""
@@ -318,7 +320,7 @@ class AgentSession:
         said = " ".join(self.seen.said.split())
         kind = SERVICE if is_refusal(self.seen.trouble) else FAILED
         if self.abilities.start_context and self.seen.called_in and not self._was_answered:
-            last = f"; its last error: {trouble[-_SHOWN:]}" if trouble else ""
+            last = f"; its last error: {trouble[-_SHOWN:]}" if self.seen.trouble else ""
             return AgentOutcome(SERVICE, f"{self.stopped}; {NEVER_ANSWERED}{last}")
         if trouble:
             return AgentOutcome(kind, f"{self.stopped}; its last error: {trouble[-_SHOWN:]}")

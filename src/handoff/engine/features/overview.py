@@ -190,7 +190,8 @@ class Facts(Record):
             silent = self.now - (card.seen_at or card.changed_at)
             if card.lease_seconds and silent > card.lease_seconds / 2:
                 left = max(0.0, card.lease_seconds - silent)
-                words = f"quiet {age(silent)}, given up in {age(left)}"
+                then = f"given up in {age(left)}" if left else "the next supervisor looks after it"
+                words = f"quiet {age(silent)}, {then}"
                 return RUNNING, QUIET, card.changed_at, words, self.run("show", name, card.project)
             return RUNNING, states.RUNNING, card.changed_at, "", self.run("show", name, card.project)
         if card.ended_at is not None:

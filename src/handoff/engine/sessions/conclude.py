@@ -217,7 +217,7 @@ def _wait_out(app: App, transaction: Transaction, claim: Claim, outcome: AgentOu
             back_off=back_off,
             made_by=made_by,
         )
-    return outcome._replace(until=held.until)
+    return outcome._replace(until=held.until, fix=held.fix)
 
 
 def _hear_agent(transaction: Transaction, claim: Claim, client: AgentOutcome) -> None:

@@ -196,13 +196,15 @@ def _tell(ctx: Context, concluded: ConcludedSession) -> int:
         {
             "session": concluded.session,
             "outcome": concluded.outcome.kind,
-            **pick(concluded.outcome, "reason until"),
+            **pick(concluded.outcome, "reason until fix"),
             "task": concluded.task.label,
             "state": concluded.task.state,
             "outside": list(concluded.outside),
         }
     )
     ctx.out.line(concluded.words)
+    if concluded.outcome.fix:
+        ctx.out.line(concluded.outcome.fix, "warn")
     for path in concluded.outside[:_SHOWN_PATHS]:
         ctx.out.warning(f"changed outside of what the task owns: {path}")
     if len(concluded.outside) > _SHOWN_PATHS:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from handoff.base.clock import age, span, stamp
 from handoff.base.errors import INTERRUPTED, Refused, UsageError, UserError
 from handoff.base.files import read_text
-from handoff.base.markdown import number_of
+from handoff.base.markdown import end_sentence, number_of
 from handoff.base.record import TYPE_CHECKING
 from handoff.engine.flows import admin, evidence, flows
 from handoff.engine.home import find_project
+from handoff.engine.tasks.admin import holds_of
 from handoff.surfaces.cli.command import Command, flag, option, optional_word, pick
 
 if TYPE_CHECKING:
@@ -178,6 +179,8 @@ def show(ctx: Context, flow: Flow) -> None:
         ctx.out.line(f"  the test   {flow.facts['test']}")
     if seen.task is not None and seen.task.held_by and seen.task.state == _RUNNING:
         ctx.out.line(f"  session    {seen.task.held_by} ({seen.task.held_agent})")
+    for held in holds_of(ctx.app, seen.task) if seen.task is not None else ():
+        ctx.out.line(f"  held       {held.kind} {held.name} on {held.host} {held.words}", "warn")
     ctx.out.line(f"  workspace  {flow.workspace}")
     ctx.out.line(f"  branch     {flow.branch.removeprefix('refs/heads/')}, {number_of(len(commits), 'commit')}")
     if len(commits) > _SHOWN_COMMITS:
@@ -261,6 +264,9 @@ def _show_step(ctx: Context, done: StepResult) -> int:
     if outcome.asked:
         ctx.out.note(f"{done.phase}: stopped, {outcome.reason}. It can be taken again; no attempt is used up.")
         return INTERRUPTED
+    if outcome.until:
+        ctx.out.note(f"{done.phase}: held, {end_sentence(outcome.reason)} No attempt is used up. {outcome.fix}", "warn")
+        return 1
     ctx.out.note(f"{done.phase}: refused", "bad")
     for line in outcome.reason.split("; "):
         ctx.out.note(f"  {line}")
