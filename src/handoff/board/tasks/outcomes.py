@@ -148,7 +148,7 @@ def retry(store: Store, *, key: int, session: str = "") -> Outcome:
     """A person lets a blocked task try again, and with it what was blocked because of it."""
     with store.transaction() as transaction:
         task = tasks.get(transaction, key=key)
-        if task.state == states.DONE and _UNDONE in texts.read(task.evidence, {}):
+        if task.state == states.DONE and is_undone(task):
             return Outcome(_do_again(transaction, task, session=session))
         if task.state != states.BLOCKED:
             raise Conflict(
@@ -185,7 +185,12 @@ def in_landing(store: Store, *, keys: Sequence[int], landed: str, undone: bool) 
         joiners = [batches.get(transaction, key=key).fan_in for key in batch_keys]
         fan_ins = [tasks.get(transaction, key=key) for key in joiners if key is not None and key not in keys]
     found = [*named, *(one for one in fan_ins if texts.read(one.evidence, {}).get("landed") == landed)]
-    return [one for one in found if one.state == states.DONE and (_UNDONE in texts.read(one.evidence, {})) == undone]
+    return [one for one in found if one.state == states.DONE and is_undone(one) == undone]
+
+
+def is_undone(task: Task) -> bool:
+    """Whether its landing was taken back."""
+    return _UNDONE in texts.read(task.evidence, {})
 
 
 def _do_again(transaction: Transaction, task: Task, *, session: str) -> Task:

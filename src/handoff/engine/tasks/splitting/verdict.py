@@ -9,7 +9,7 @@ from handoff.board import gates
 from handoff.board.events import journal
 from handoff.board.sessions import expenses, pauses, sessions
 from handoff.board.tasks import batches as rows
-from handoff.board.tasks import cards, races, states, tasks
+from handoff.board.tasks import cards, outcomes, races, states, tasks
 from handoff.engine.tasks import batches
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from handoff.engine.app import App
 
 LANDED, PARTLY, CANCELLED, WAITS, RUNS = "landed", "landed in part", "cancelled", "waits for you", "runs"
+UNDONE = "taken back"
 _LONGEST = 300
 
 
@@ -54,7 +55,7 @@ class BatchVerdict(Record):
 
     @property
     def over(self) -> bool:
-        return self.word in (LANDED, PARTLY, CANCELLED)
+        return self.word in (LANDED, PARTLY, UNDONE, CANCELLED)
 
     def of(self, word: str) -> list[str]:
         return [part.id for part in self.parts if part.word == word]
@@ -117,13 +118,14 @@ def _word(batch: Batch, found: list[Task], shown: tuple[PartVerdict, ...], *, wh
         return _moving(found)
     if not whole:
         return CANCELLED
-    return LANDED if all(part.word == LANDED for part in shown) else PARTLY
+    words = {part.word for part in shown}
+    return LANDED if words == {LANDED} else UNDONE if UNDONE in words and LANDED not in words else PARTLY
 
 
 def _part(app: App, task: Task, *, landed: bool) -> PartVerdict:
     word = task.state
     if task.state == states.DONE:
-        word = LANDED if landed else "green"
+        word = UNDONE if outcomes.is_undone(task) else LANDED if landed else "green"
     elif task.state == states.GATED:
         word = "asks you"
     racing = races.entrants_of(app.database, task)

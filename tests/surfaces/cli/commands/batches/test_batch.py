@@ -90,6 +90,14 @@ def test_the_verdict_for_programs_says_what_landed_what_it_cost_and_how_long_it_
     assert found["seconds"] > 0
     again = ground.cli("batch", "watch", "login", "--json").json
     assert again["verdict"] == "landed"
+    assert "login/api is not on main any more.\n" in ground.cli("undo").out
+    said = ground.cli("batch", "watch", "login", code=1).out
+    assert "Batch login was taken back: nothing of it is on main any more; " in said
+    assert "taken back (scripted)" in said
+    assert "landed with its batch" in ground.cli("retry", "login/api", code=4).err
+    assert "login/api: taken back" in ground.cli("batch", "report", "login").out
+    ground.cli("undo")
+    assert ground.cli("batch", "watch", "login", "--json").json["verdict"] == "landed"
 
 
 @pytest.mark.slow

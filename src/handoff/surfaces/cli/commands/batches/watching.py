@@ -154,7 +154,7 @@ def tell(ctx: Context, found: BatchVerdict) -> None:
             f" as {found.landed[:10]}" if found.landed else ""
         )
     else:
-        said = "nothing landed"
+        said = "nothing landed" if found.word != verdicts.UNDONE else f"nothing of it is{where} any more"
     style = {verdicts.LANDED: "good", verdicts.RUNS: "strong"}.get(found.word, "bad")
     more = f", {green} green" if green else ""
     ctx.out.line(f"Batch {found.batch.id} {_IS.get(found.word, found.word)}: {said}{more}; {took}.", style)
@@ -167,6 +167,7 @@ def tell(ctx: Context, found: BatchVerdict) -> None:
 _IS = {
     verdicts.LANDED: "has landed",
     verdicts.PARTLY: "has landed in part",
+    verdicts.UNDONE: "was taken back",
     verdicts.CANCELLED: "was cancelled",
     verdicts.WAITS: "waits for you",
     verdicts.RUNS: "goes on",
