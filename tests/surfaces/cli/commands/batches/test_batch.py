@@ -127,6 +127,7 @@ def test_in_order_each_part_lands_as_soon_as_it_is_green(ground):
     ground.cli("answer", "login-join", "yes")
     said = ground.cli("batch", "watch", "login", code=1).out
     assert "Batch login has landed in part: 1 of 2 parts landed on main" in said
+    assert "  Let it try again: handoff retry login/api\n" in said
     assert ground.subjects() == ["form: Build form.", "first"], "what had landed does not land twice"
     assert "Each part landed by its own check alone; the whole is judged once" in ground.cli("batch", "report").out
 

@@ -162,6 +162,8 @@ def tell(ctx: Context, found: BatchVerdict) -> None:
         ctx.out.line(_line(part), _MARKS.get(part.word, ""))
     if found.word == verdicts.WAITS:
         _tell_waiting(ctx, found)
+    elif found.word == verdicts.PARTLY:
+        _tell_blocked(ctx, found)
 
 
 _IS = {
@@ -187,12 +189,16 @@ def _tell_waiting(ctx: Context, found: BatchVerdict) -> None:
     for label, question in found.questions:
         ctx.out.line(f"{label} asks: {question}", "warn")
         ctx.out.line(f"  {program} answer {label} yes, or {program} answer {label} no REASON")
-    for part in found.missing:
-        if part.word == "blocked" and not part.behind:
-            ctx.out.line(f"  Let it try again: {program} retry {found.batch.id}/{part.id}")
+    _tell_blocked(ctx, found)
     if found.fan_in.word == "blocked":
         ctx.out.line(f"  Let it try again: {program} retry {found.fan_in.id}")
     ctx.out.line(f"Nothing is lost. Stay with it again: {program} batch watch {found.batch.id}")
+
+
+def _tell_blocked(ctx: Context, found: BatchVerdict) -> None:
+    for part in found.missing:
+        if part.word == "blocked" and not part.behind:
+            ctx.out.line(f"  Let it try again: {ctx.settings.program} retry {found.batch.id}/{part.id}")
 
 
 def _tell_going_on(ctx: Context, found: BatchVerdict) -> None:
