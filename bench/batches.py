@@ -102,6 +102,7 @@ class Batch:
         """What the batch leaves behind when it was tidied: it must be nothing."""
         self.do(*MAIN, "project", "tidy", "--days", "0", "--newest", "1", "--execute")
         found = [f"clone {one['name']}" for one in json.loads(self.do(*MAIN, "workspace", "list", "--json"))]
+        found += [f"folder {name}" for name in os.listdir(os.path.join(self.home, "work", "workspaces"))]
         refs = self.do("git", "for-each-ref", "--format=%(refname)").split()
         found += [f"ref {name}" for name in refs if name != "refs/heads/main" and not name.startswith("refs/notes/")]
         found += [f"file {line}" for line in self.do("git", "status", "--porcelain").splitlines()]

@@ -12,13 +12,13 @@ from handoff.base.files import make_folder, write_atomic
 from handoff.base.redaction import has_credentials, redact, says_secret
 from handoff.engine.home import home_config
 from handoff.git.plumbing import Git
+from handoff.git.workspaces.workspaces import GIT_SETTINGS
 
 if TYPE_CHECKING:
     from handoff.agents.sandbox.policy import Policy
     from handoff.base.settings import Config
     from handoff.engine.app import App
 
-GIT_SETTINGS = "gitconfig"
 _SCOPES = ("global", "command")
 _SECTIONS = frozenset(
     """user author committer core init commit tag alias branch pull push merge mergetool diff difftool rebase color column log format fetch

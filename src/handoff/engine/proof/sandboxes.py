@@ -20,7 +20,7 @@ from handoff.git.snapshots.location import STORE, find_place
 from handoff.git.workspaces.bases import LentHistory, is_lent
 from handoff.git.workspaces.dependencies import lend, withdraw
 from handoff.git.workspaces.kinds import Cloned
-from handoff.git.workspaces.workspaces import CLONE, SHARED, Workspace, read_workspace
+from handoff.git.workspaces.workspaces import CLONE, SHARED, TEMP, Workspace, read_workspace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -85,7 +85,7 @@ def sandbox_of_workspace(
         writable.append(common)  # a linked worktree cannot work without the shared git folder
     policy = Policy(
         workspace=workspace.tree,
-        temp=os.path.join(folder, "tmp"),
+        temp=os.path.join(folder, TEMP),
         home=app.settings.get("HOME") or os.path.expanduser("~"),
         writable=tuple(writable),
         hidden=tuple(hidden),

@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from handoff.base.errors import HandoffError, Refused, UserError
+from handoff.base.files import remove
 from handoff.base.ids import check_id, on_one_line
 from handoff.base.markdown import number_of, shell_line
 from handoff.base.process import shell, start_of
@@ -24,16 +25,18 @@ from handoff.git.tampering import DIRTY_BASE
 from handoff.git.workspaces.bases import LentHistory, drop_unused, first_copy_bytes
 from handoff.git.workspaces.include import INCLUDE, copy_included, is_of_session
 from handoff.git.workspaces.inner import inner_work
-from handoff.git.workspaces.kinds import Cloned, isolation
+from handoff.git.workspaces.kinds import Cloned, isolation, remove_tree
 from handoff.git.workspaces.scratch import drop_slot, idle_slots
 from handoff.git.workspaces.workspaces import (
     CLONE,
     DIRTY,
+    GIT_SETTINGS,
     MAKING,
     READY,
     REMOVING,
     REVIVING,
     SHARED,
+    TEMP,
     Freshness,
     Workspace,
     WorkspaceRequest,
@@ -313,13 +316,12 @@ def _few_leftovers(snapshot_store: SnapshotStore) -> bool:
 
 def _discard(app: App, snapshot_store: SnapshotStore, workspace: Workspace) -> None:
     isolation(workspace.kind, app.git_environment).discard(snapshot_store.place, snapshot_store.store, workspace)
-    record = os.path.join(workspace.folder, "workspace.json")
-    if os.path.lexists(record):
-        os.unlink(record)
-    try:
+    for name in ("workspace.json", GIT_SETTINGS):
+        remove(os.path.join(workspace.folder, name))
+    if os.path.lexists(temp := os.path.join(workspace.folder, TEMP)):
+        remove_tree(temp)
+    with suppress(OSError):  # somebody put something there: it stays
         os.rmdir(workspace.folder)
-    except OSError:
-        return  # somebody put something there: it stays
 
 
 def tidy(

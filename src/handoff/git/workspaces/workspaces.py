@@ -23,6 +23,8 @@ CLONE, WORKTREE, SHARED = "clone", "worktree", "shared"
 KINDS = (CLONE, WORKTREE, SHARED)
 MAKING, READY, REMOVING, REVIVING = "making", "ready", "removing", "reviving"
 DIRTY = "dirty"
+GIT_SETTINGS, TEMP = "gitconfig", "tmp"
+"""Beside its tree: the settings of git and the folder for short-lived files that its sessions have."""
 FIRST_PORT, PORTS, LAST_PORT = 20000, 10, 60000
 _remembered = FileMemory()
 

@@ -162,6 +162,8 @@ def test_two_parts_work_side_by_side_and_the_fan_in_lands_them_on_the_persons_br
     assert batch.repo.read("secret.txt") == "dirty work of the person\n"
     assert batch.repo.git("status", "--short").strip() == "M secret.txt"
     assert batch.repo.git("branch", "--list", "handoff/*") == "", "landed branches are tidied away"
+    left = os.listdir(os.path.join(batch.home, "repo", "workspaces"))
+    assert left == ["login-form-1"], "and so are the clones, but for the one that was gone without a word"
 
 
 def _branch(batch, part: str) -> str:
