@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import time
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlencode, urlsplit
@@ -24,6 +25,12 @@ class Heard(NamedTuple):
     text: str
 
 
+def _free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
 class PageGround:
     """One home with one served page."""
 
@@ -37,18 +44,19 @@ class PageGround:
         self.scripts = os.path.join(folder, "scripts")
         os.makedirs(self.scripts)
         self.processes: list[Any] = []
-        self.url = ""
+        self.url, self.port = "", 0
 
     @classmethod
     def beside(cls, other: PageGround) -> PageGround:
         """Another page of the same home."""
         made = cls.__new__(cls)
-        vars(made).update(vars(other), processes=[], url="")
+        vars(made).update(vars(other), processes=[], url="", port=0)
         return made
 
     def serve(self, *words: str) -> None:
-        """`handoff page` until the end."""
-        self.processes.append(self.cli.start("page", "--json", *words))
+        """`handoff page` until the end, at a port of its own: the usual one is everybody's, and another page may take it."""
+        self.port = self.port or _free_port()
+        self.processes.append(self.cli.start("page", "--json", "--port", str(self.port), *words))
         said = b""
         while not said.endswith(b"}\n") and (line := self.processes[-1].stdout.readline()):
             said += line
