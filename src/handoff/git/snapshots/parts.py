@@ -68,6 +68,14 @@ class Parts:
         known = [*self.known, *(sha for sha in more if sha)]
         return self.store.own(wanted, known, borrow=self.source.objects)
 
+    def own_lone(self, commit: str, *more: str) -> bool:
+        """The same for a commit without parents: git would copy each of its files again, were the known trees not named too."""
+        known = [sha for sha in (*self.known, *more) if sha]
+        with suppress(UserError):  # whatever cannot be read is asked for again
+            if any(self.store.has_loose(sha) and commit in parents_named(self.store.read(sha)) for sha in known):
+                return True
+        return self.own([commit], *more, *(f"{sha}^{{tree}}" for sha in known))
+
     def index(self, folder: str, *, tree: str = "") -> SnapshotSide:
         """The index as a commit: its tree, where the caller does not know it, and beside it what a tree cannot say."""
         data = read_plain(self.source.index_file)
@@ -91,9 +99,11 @@ class Parts:
             entries[b"extras"] = Entry(FILE, self.store.write("blob", extras))
             parents.append(self.store.write_commit(self.store.graft("", entries), [], "index extras\n", moment=0))
         commit = self.store.write_commit(tree, parents, "index\n", moment=0)
-        if not self.own([commit]):
+        if not self.own_lone(commit):
             self.troubles.append("index")
             return before
+        if not self.known:  # the first snapshot of a project: the history need not bring all of it a second time
+            self.known = [f"{commit}^{{tree}}"]
         return SnapshotSide(commit, mark)
 
     def _index_tree(self, copy: str, data: bytes) -> tuple[str, list[Entry], bytes] | None:
