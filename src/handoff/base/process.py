@@ -75,21 +75,27 @@ def begin(
 
 
 def _answer(pid: int, out: int, err: int) -> Completed:
-    """Read both streams of a program to their ends, then its exit code."""
+    """Read both streams of a program to their ends, then its exit code. Whoever is interrupted here leaves no program running."""
     streams: dict[int, list[bytes]] = {out: [], err: []}
+    open_streams = set(streams)
     poll = select.poll()
     for fd in streams:
         poll.register(fd, select.POLLIN | select.POLLHUP)
-    open_streams = 2
-    while open_streams:
-        for fd, _event in poll.poll():
-            chunk = os.read(fd, _CHUNK)
-            if chunk:
-                streams[fd].append(chunk)
-            else:
-                poll.unregister(fd)
-                os.close(fd)
-                open_streams -= 1
+    try:
+        while open_streams:
+            for fd, _event in poll.poll():
+                chunk = os.read(fd, _CHUNK)
+                if chunk:
+                    streams[fd].append(chunk)
+                else:
+                    poll.unregister(fd)
+                    open_streams.discard(fd)
+                    os.close(fd)
+    except BaseException:
+        for fd in open_streams:
+            os.close(fd)
+        os.waitpid(pid, 0)
+        raise
     _, status = os.waitpid(pid, 0)
     return Completed(os.waitstatus_to_exitcode(status), b"".join(streams[out]), b"".join(streams[err]))
 

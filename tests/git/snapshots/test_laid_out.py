@@ -7,10 +7,9 @@ import shutil
 
 import pytest
 
-from handoff.git.plumbing import open_source
-from handoff.git.snapshots.laid_out import list_laid_out, prove
+from handoff.git.plumbing import Git, open_source
+from handoff.git.snapshots.laid_out import list_tree, prove
 from sandbox import Repo
-from snapshot_archive import SnapshotArchive
 
 
 @pytest.fixture
@@ -27,21 +26,18 @@ def checkout(repo):
     return repo
 
 
-def answer(store, repo):
-    source = open_source(repo.path)
-    listed = list_laid_out(store, repo.git("rev-parse", "HEAD^{tree}").strip(), borrow=source.objects)
-    return listed and prove(listed, source)
+def expected(repo):
+    listed = list_tree(Git("", os.environ), "", repo.git("rev-parse", "HEAD^{tree}").strip(), top=repo.path)()
+    return listed and listed.expect()
 
 
-@pytest.fixture
-def store(checkout):
-    archive = SnapshotArchive(checkout.path)
-    archive.take()
-    return archive.store
+def answer(repo):
+    laid_out = expected(repo)
+    return laid_out and prove(laid_out, open_source(repo.path))
 
 
-def test_what_is_proven_is_what_lies_on_the_disk(checkout, store):
-    proven = answer(store, checkout)
+def test_what_is_proven_is_what_lies_on_the_disk(checkout):
+    proven = answer(checkout)
     assert sorted(proven.names) == sorted(checkout.git("-c", "core.quotePath=false", "ls-files", "-z").split("\0")[:-1])
     for mode, names in proven.modes.items():
         assert {os.lstat(os.path.join(checkout.path, name)).st_mode for name in names} == {mode}
@@ -86,12 +82,31 @@ UNUSUAL = {
 }
 
 
-def test_nothing_is_proven_where_one_thing_is_unusual(checkout, store, tmp_path):
+def test_nothing_is_proven_where_one_thing_is_unusual(checkout, tmp_path):
     believed = []
     for number, (what, change) in enumerate({"nothing": Repo.head, **UNUSUAL}.items()):
         one = Repo(str(tmp_path / f"copy{number}"))
         shutil.copytree(checkout.path, one.path, symlinks=True)
         change(one)
-        if answer(store, one) is not None:
+        if answer(one) is not None:
             believed.append(what)
     assert believed == ["nothing"]
+
+
+def test_the_index_that_is_expected_is_the_one_git_writes_byte_by_byte(checkout):
+    for name in ("deep-er/x", "deep.er/x", "a/b/c/d/1", "a/b/2", "z/1", "zz/1", "y/z/1"):
+        checkout.write(name, name)
+    checkout.commit("folders whose names git sorts in its own way")
+    os.unlink(os.path.join(checkout.path, ".git/index"))
+    checkout.git("read-tree", "HEAD")
+    with open(os.path.join(checkout.path, ".git/index"), "rb") as file:
+        written = file.read()
+    laid_out = expected(checkout)
+    entries, end = laid_out.listed.blank, laid_out.listed.starts[-1]
+    assert len(entries) == end
+    assert written[end:-20] == laid_out.known_trees
+    at = 12 + 36  # the sizes: only what is laid out has one
+    for start in laid_out.listed.starts[:-1]:
+        size = start - 12 + at
+        entries = entries[:size] + bytes(4) + entries[size + 4 :]
+    assert written[:end] == entries

@@ -1,4 +1,4 @@
-"""A tree that was laid out before is laid out again by several gits at once, and nothing tells the difference."""
+"""A large tree is laid out by several gits at once, and nothing tells the difference."""
 
 from __future__ import annotations
 
@@ -16,6 +16,11 @@ from snapshot_archive import SnapshotArchive, tree_facts
 _WRAPPER = """#!/bin/sh
 echo "$GIT_INDEX_FILE $*" >>"{log}"
 case "$GIT_INDEX_FILE" in *{fails}) echo "no space" >&2; exit 1;; esac
+exec "{real}" "$@"
+"""
+
+_INTERRUPTING = """#!/bin/sh
+case "$*" in *" checkout-index "*|*" read-tree -m -u "*) echo begun >>"{log}"; sleep 0.1; mkdir "{log}.told" && kill -INT {pid}; sleep 0.3; "{real}" "$@"; echo ended >>"{log}"; exit;; esac
 exec "{real}" "$@"
 """
 
@@ -52,6 +57,11 @@ class Maker:
         assert not [name for name in os.listdir(os.path.join(clone.path, ".git")) if "share" in name]
         return clone, asked.count(" checkout-index "), asked.count(" read-tree -m -u HEAD")
 
+    def listings(self):
+        """How often git was asked what is in a tree."""
+        with open(self.log, encoding="utf-8") as file:
+            return file.read().count(" ls-tree ")
+
     def start(self, clone, name):
         """What the first snapshot of a clone holds."""
         own = SnapshotArchive(clone.path)
@@ -78,31 +88,68 @@ def _alike(maker, first, *others):
         one.git("fsck", "--strict")
 
 
-def test_the_second_clone_of_a_tree_is_laid_out_by_two_gits_and_is_the_same(maker):
+def test_a_clone_is_laid_out_by_two_gits_and_is_as_one_git_makes_it(maker):
     first, shares, whole = maker.make("one")
-    assert (shares, whole) == (0, 1)
+    assert (shares, whole, maker.listings()) == (2, 0, 1)
     second, shares, whole = maker.make("two")
-    assert (shares, whole) == (2, 0)
-    with open(os.path.join(second.path, ".git", "index"), "rb") as index:
-        assert b"TREE" in index.read(), "git need not compare each file with its tree"
-    _alike(maker, first, second)
+    assert (shares, whole, maker.listings()) == (2, 0, 0), "what is in the tree is known by now"
+    plain = Repo(os.path.join(maker.folder, "plain"))
+    maker.repo.git("clone", "-q", maker.repo.path, plain.path)
+    _alike(maker, plain, first, second)
     assert maker.start(first, "one") == maker.start(second, "two")
+    assert _known_trees(first) == _known_trees(second) == _known_trees(plain)
     maker.repo.write("d2/new.txt", "new\n")
     maker.repo.commit("another tree")
     third, shares, whole = maker.make("three")
-    assert (shares, whole) == (0, 1)
+    assert (shares, whole) == (2, 0)
     assert third.read("d2/new.txt") == "new\n"
 
 
+def _known_trees(clone):
+    """What an index says of whole folders: git need not compare each file with its tree."""
+    with open(os.path.join(clone.path, ".git", "index"), "rb") as file:
+        index = file.read()
+    return index[index.index(b"TREE") : -20]
+
+
 def test_where_one_of_them_fails_one_git_begins_anew_and_it_is_not_tried_again(maker):
-    first, *_ = maker.make("one")
     maker.wrap(fails="share-1")
-    second, shares, whole = maker.make("two")
+    first, shares, whole = maker.make("one")
     assert (shares, whole) == (2, 1)
     maker.wrap()
-    third, shares, whole = maker.make("three")
+    second, shares, whole = maker.make("two")
     assert (shares, whole) == (0, 1)
-    _alike(maker, first, second, third)
+    _alike(maker, first, second)
+    maker.repo.write("d2/other.txt", "new\n")
+    maker.repo.commit("another tree")
+    third, shares, whole = maker.make("three")
+    assert (shares, whole) == (0, 1), "what made one fail may make the next"
+    assert third.read("d2/other.txt") == "new\n"
+
+
+def test_a_tree_with_rules_for_its_files_is_laid_out_by_one_git_until_it_is_known_that_they_change_nothing(maker):
+    maker.repo.write("d3/.gitattributes", "*.png -diff\n")
+    maker.repo.commit("rules")
+    made = [maker.make(name) for name in ("one", "two")]
+    assert [numbers for _, *numbers in made] == [[0, 1], [2, 0]]
+    _alike(maker, *(clone for clone, *_ in made))
+
+
+@pytest.mark.parametrize("rules", ["", "*.png -diff\n"])
+def test_whoever_interrupts_the_making_of_a_clone_finds_no_git_at_work_and_nothing_left(maker, rules):
+    if rules:  # then one git
+        maker.repo.write("d3/.gitattributes", rules)
+        maker.repo.commit("rules")
+    with open(os.path.join(maker.folder, "git"), "w", encoding="utf-8") as file:
+        file.write(_INTERRUPTING.format(log=maker.log, pid=os.getpid(), real=maker.real))
+    with pytest.raises(KeyboardInterrupt):
+        maker.make("one")
+    with open(maker.log, encoding="utf-8") as file:
+        said = file.read().split()
+    assert said.count("begun") == said.count("ended") == (1 if rules else 2)
+    maker.wrap()
+    again, *_ = maker.make("one")
+    _alike(maker, again)
 
 
 @pytest.mark.parametrize(

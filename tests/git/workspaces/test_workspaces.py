@@ -15,8 +15,7 @@ from handoff.engine.safety import snapshots as snapshot_engine
 from handoff.engine.workspaces import landing
 from handoff.engine.workspaces import workspaces as engine
 from handoff.git.snapshots.retention import DAY, RetentionRules, expendable
-from handoff.git.workspaces.kinds import Cloned
-from handoff.git.workspaces.workspaces import WorkspaceRequest, all_workspaces, reserve
+from handoff.git.workspaces.workspaces import WorkspaceRequest, all_workspaces
 from sandbox import Repo
 from snapshot_archive import SnapshotArchive, tree_facts
 
@@ -94,24 +93,6 @@ def test_the_first_snapshot_of_a_clone_is_what_was_laid_out_and_the_next_sees_a_
     own.restore(start, exact=True)
     assert tree_facts(clone.path) == laid_out
     assert archive.sound()
-
-
-def test_whoever_interrupts_the_making_of_a_clone_finds_git_no_longer_at_work_there(repo, archive):
-    for number in range(200):
-        repo.write(f"f{number}.txt", f"{number}\n")
-    repo.commit("two")
-    place, store = archive.snapshot_store
-    order = WorkspaceRequest("one")
-    archive.take()
-    workspace = reserve(archive.app.settings.home, place, order, base=(repo.head(), "main"), now=1.0)
-
-    def interrupted():
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        Cloned(archive.app.git_environment).make(place, store, workspace, interrupted)
-    assert not os.path.exists(os.path.join(workspace.tree, ".git", "index.lock"))
-    assert Repo(workspace.tree).git("status", "--porcelain") == ""
 
 
 def test_a_push_from_a_clone_goes_nowhere(repo, add):

@@ -18,7 +18,6 @@ from handoff.git.plumbing.snapshot_repo import SnapshotRepo
 from handoff.git.plumbing.untrusted import beside, check_clone
 from handoff.git.snapshots import restore as restoring
 from handoff.git.snapshots import retention
-from handoff.git.snapshots.laid_out import LaidOutTree, list_laid_out, recall
 from handoff.git.snapshots.location import MAIN, Location
 from handoff.git.snapshots.take import Snapshot, holds_head, snapshots
 from handoff.git.tampering import DIRTY_BASE
@@ -117,7 +116,7 @@ def add_workspace(
     workspace = reserve(app.settings.home, place, order, base=(base, name), now=app.clock.now())
     try:
         app.tell(f"Making the workspace {order.name}", 0, 0)
-        laid_out = _make(app, snapshot_store, workspace)
+        laid_out = isolation(workspace.kind, app.git_environment).make(place, store, workspace)
         copied = () if order.kind == SHARED else tuple(copy_included(place, store, workspace.tree))
         if order.kind != SHARED:
             own, session = snapshot_store_of(app, workspace=workspace), order.session or order.name
@@ -138,23 +137,6 @@ def add_workspace(
     return NewWorkspace(
         workspace, copied, said, cut and not os.path.exists(os.path.join(place.source.common, "shallow"))
     )
-
-
-def _make(app: App, snapshot_store: SnapshotStore, workspace: Workspace) -> LaidOutTree | None:
-    """Make the folder of a new workspace; how the files of a clone must be is found out while git lays them out."""
-    place, store = snapshot_store
-    if workspace.kind != CLONE or workspace.sparse:
-        isolation(workspace.kind, app.git_environment).make(place, store, workspace)
-        return None
-    tree = restoring.tree_of(store, workspace.base)
-    found = known = recall(tree)
-
-    def list_files() -> None:
-        nonlocal found
-        found = list_laid_out(store, tree, borrow=os.path.join(workspace.tree, ".git", "objects"))
-
-    Cloned(app.git_environment).make(place, store, workspace, list_files, known)
-    return found
 
 
 def session_of_command(app: App) -> str:

@@ -11,6 +11,7 @@ import os
 import re
 import stat
 import unicodedata
+from collections import Counter
 from itertools import accumulate, chain, repeat
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,15 +19,16 @@ from handoff.git.plumbing import read_plain
 from handoff.git.plumbing.objects import LINK
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from handoff.git.plumbing import Source
-    from handoff.git.plumbing.snapshot_repo import SnapshotRepo
+    from handoff.base.process import Completed
+    from handoff.git.plumbing import Git, Source
 
-_ATTRIBUTES = ".gitattributes"
+_ATTRIBUTES = b".gitattributes"
 _LINK = LINK.encode("ascii")
 _CONVERTING = re.compile(rb"filter|ident|working-tree-encoding")
-_LINE = re.compile(rb"([0-7]{6}) blob ([0-9a-f]+) +([0-9]+)\t([^\0]+)\0")
+_FOLDER = b"040000"
+_LINE = re.compile(rb"([0-7]{6}) (?:blob|tree) ([0-9a-f]+) +([0-9]+|-)\t([^\0]+)\0")
 # An index: its head, then for each file times and numbers of the disk, mode, owner, size, object, flags (no more than the
 # length of the name, in an ordinary entry), name, and zeros up to a multiple of eight.
 _START, _HEAD = b"DIRC" + (2).to_bytes(4, "big"), 12
@@ -36,27 +38,61 @@ _TREES = b"TREE"
 _MOST_FILES, _MOST_TREES = 50_000, 3
 
 
-class LaidOutTree(NamedTuple):
-    """A tree as its files and its index must be after git laid it out. Found out while git is still at it."""
+class ListedTree(NamedTuple):
+    """What git says is in a tree, as columns: enough to begin with laying it out. What the result is held against takes longer."""
 
+    store: str
+    """Where its project's objects are: what is remembered of one project says nothing of another."""
     tree: str
-    names: Sequence[str]
+    modes: Sequence[bytes]
+    paths: Sequence[bytes]
+    folders: Sequence[tuple[bytes, bytes]]
+    """Each folder and the tree that it is."""
     starts: Sequence[int]
     blank: bytes
     """The whole index up to its last entry, without what only the disk knows: times, numbers, owner."""
+
+    @property
+    def converts(self) -> bool:
+        """Whether some files may say how others are written."""
+        return any(path.endswith(_ATTRIBUTES) for path in self.paths)
+
+    def expect(self) -> LaidOutTree | None:
+        """How all of it must be once it is laid out; None where two names may be one there."""
+        names = os.fsdecode(b"\0".join(self.paths)).split("\0")
+        if not _are_apart(names):
+            return None
+        pairs = list(zip(names, self.modes, strict=True))
+        kinds = {kind: [name for name, mode in pairs if mode == kind] for kind in set(self.modes)}
+        return LaidOutTree(
+            listed=self,
+            names=names,
+            expected=int.from_bytes(self.blank, "big"),
+            mask=_mask(self.paths, len(self.tree) // 2),
+            kinds=kinds,
+            samples={kind: {name.rpartition("/")[0]: name for name in several} for kind, several in kinds.items()},
+            known_trees=_known_trees(self),
+        )
+
+
+class LaidOutTree(NamedTuple):
+    """A tree as its files and its index must be after git laid it out. Found out while git is still at it."""
+
+    listed: ListedTree
+    names: Sequence[str]
     expected: int
-    """The same as one number."""
+    """The blank index as one number."""
     mask: int
+    """Which of its bits do not come from the disk."""
     kinds: Mapping[bytes, Sequence[str]]
     samples: Mapping[bytes, Mapping[str, str]]
     """One file of each kind in each folder."""
-    attributes: Sequence[str]
-    known_trees: bytes = b""
-    """What git wrote behind the last entry: which trees its entries are, so that it need not compare each of them."""
+    known_trees: bytes
+    """What git writes behind the last entry: which trees its entries are, so that it need not compare each of them."""
 
     def fits(self, index: bytes) -> bool:
         """Whether an index says of every file what this tree says."""
-        end = self.starts[-1]
+        end = self.listed.starts[-1]
         return len(index) >= end and int.from_bytes(index[:end], "big") & self.mask == self.expected
 
 
@@ -74,88 +110,114 @@ class Proven(NamedTuple):
         return {name for name, changed in zip(self.names, self.changed, strict=True) if changed >= moment}
 
 
-_remembered: dict[str, LaidOutTree | None] = {}
+_remembered: dict[tuple[str, str], LaidOutTree | None] = {}
 
 
-def recall(tree: str) -> LaidOutTree | None:
-    """A tree that git laid out for this process before, with the index that it wrote itself: parts of a batch begin with the same one."""
-    found = _remembered.get(tree)
-    if found is not None:  # what was asked for last is kept longest
-        _remembered.pop(tree, None)
-        _remembered[tree] = found
+def recall(store: str, tree: str) -> LaidOutTree | None:
+    """A tree that was laid out for this process before, and proven: parts of a batch begin with the same one."""
+    found = _remembered.get((store, tree))
+    if found is not None:
+        _keep(found.listed, found)
     return found
 
 
-def forget(tree: str) -> None:
-    """What was remembered of a tree was of no use, and is not remembered again."""
-    _remembered[tree] = None
+def forget(listed: ListedTree) -> None:
+    """What was known of a tree was of no use."""
+    _keep(listed, None)
 
 
-def _remember(laid_out: LaidOutTree, index: bytes) -> None:
-    """Keep a few, and no huge ones."""
-    if len(laid_out.names) > _MOST_FILES or laid_out.tree in _remembered:
-        return
-    start, width = laid_out.starts[-1], len(laid_out.tree) // 2
-    behind = index[start:-width]
-    whole = behind.startswith(_TREES) and int.from_bytes(behind[4:8], "big") == len(behind) - 8
-    _remembered[laid_out.tree] = laid_out._replace(known_trees=behind if whole else b"")
+def is_dependable(store: str) -> bool:
+    """Whether nothing of a project was forgotten lately. What makes one tree unusual, like a setting, mostly does so with the next."""
+    return not any(key[0] == store and found is None for key, found in _remembered.items())
+
+
+def _keep(listed: ListedTree, laid_out: LaidOutTree | None) -> None:
+    """Keep a few, what was asked for last longest."""
+    _remembered.pop((listed.store, listed.tree), None)
+    _remembered[listed.store, listed.tree] = laid_out
     for old in list(_remembered)[:-_MOST_TREES]:
         _remembered.pop(old, None)
 
 
-def list_laid_out(store: SnapshotRepo, tree: str, *, borrow: str) -> LaidOutTree | None:
-    """What will lie in a folder that git lays this tree out in; None where something in it is unusual."""
-    listed = store.git("ls-tree", "-r", "-l", "-z", tree, borrow=borrow)
+def list_tree(git: Git, store: str, tree: str, *, top: str) -> Callable[[], ListedTree | None]:
+    """Ask git what is in a tree; the function that comes back waits for the answer, which is None where something is unusual."""
+    wait = git.begin("ls-tree", "-r", "-t", "-l", "-z", tree, top=top)
+    return lambda: _read_listing(store, tree, wait())
+
+
+def _read_listing(store: str, tree: str, listed: Completed) -> ListedTree | None:
     found = _LINE.findall(listed.out)
-    if listed.code or not found or len(found) != listed.out.count(b"\0"):
+    files = [one for one in found if one[0] != _FOLDER]
+    if listed.code or not files or len(found) != listed.out.count(b"\0"):
         return None
-    modes, shas, sizes, paths = zip(*found, strict=True)
+    modes, shas, sizes, paths = zip(*files, strict=True)
     if max(map(len, paths)) > _LONGEST or max(map(len, sizes)) > len("4294967295") - 1:
         return None  # too large for an ordinary entry
-    names = os.fsdecode(b"\0".join(paths)).split("\0")
-    kinds = {kind: [name for name, mode in zip(names, modes, strict=True) if mode == kind] for kind in set(modes)}
-    if not _are_apart(names):
-        return None
-    starts, blank, mask = _entries(modes, shas, sizes, paths)
-    return LaidOutTree(
-        tree=tree,
-        names=names,
-        starts=starts,
-        blank=blank,
-        expected=int.from_bytes(blank, "big"),
-        mask=mask,
-        kinds=kinds,
-        samples={kind: {name.rpartition("/")[0]: name for name in several} for kind, several in kinds.items()},
-        attributes=[name for kind in kinds if kind != _LINK for name in kinds[kind] if name.endswith(_ATTRIBUTES)],
-    )
+    folders = [(path, bytes.fromhex(sha.decode("ascii"))) for mode, sha, _size, path in found if mode == _FOLDER]
+    starts, blank = _entries(modes, shas, sizes, paths)
+    return ListedTree(store, tree, modes, paths, folders, starts, blank)
 
 
 def _entries(
     modes: Sequence[bytes], shas: Sequence[bytes], sizes: Sequence[bytes], paths: Sequence[bytes]
-) -> tuple[list[int], bytes, int]:
-    """Where each entry begins, the index with all of them, and which of its bits count. Written for many thousand files."""
+) -> tuple[list[int], bytes]:
+    """Where each entry begins, and the index with all of them. Written for many thousand files."""
     width = len(shas[0]) // 2
-    fixed = len(_DISK) + _MODE + len(_OWNER) + 4 + width + 2
-    ends = {length: 8 - (fixed + length) % 8 + length for length in set(map(len, paths))}
+    fixed, lengths = _fixed(width), list(map(len, paths))
+    ends = {length: _filled(fixed, length) for length in set(lengths)}
     heads = {mode: _DISK + int(mode, 8).to_bytes(_MODE, "big") + _OWNER for mode in set(modes)}
     numbers = {size: int(size).to_bytes(4, "big") for size in set(sizes)}
     flags = {length: length.to_bytes(2, "big") for length in ends}
-    hidden = _DISK + b"\xff" * _MODE + _OWNER
-    masks = {length: hidden + b"\xff" * (fixed - len(hidden) + end) for length, end in ends.items()}
     objects = bytes.fromhex(b"".join(shas).decode("ascii"))
-    lengths, filled = list(map(len, paths)), map(ends.__getitem__, map(len, paths))
     columns = (
         map(heads.__getitem__, modes),
         map(numbers.__getitem__, sizes),
         [objects[at : at + width] for at in range(0, len(objects), width)],
         map(flags.__getitem__, lengths),
-        map(bytes.ljust, paths, filled, repeat(b"\0")),
+        map(bytes.ljust, paths, map(ends.__getitem__, lengths), repeat(b"\0")),
     )
     made = b"".join(chain.from_iterable(zip(*columns, strict=True)))
-    parts = list(map(masks.__getitem__, lengths))
-    mask = b"\xff" * _HEAD + b"".join(parts)
-    starts = list(accumulate(map(len, parts), initial=_HEAD))
-    return starts, head_of_index(len(paths)) + made, int.from_bytes(mask, "big")
+    whole = {length: fixed + end for length, end in ends.items()}
+    starts = list(accumulate(map(whole.__getitem__, lengths), initial=_HEAD))
+    return starts, head_of_index(len(paths)) + made
+
+
+def _fixed(width: int) -> int:
+    """How long an entry is before its name."""
+    return len(_DISK) + _MODE + len(_OWNER) + 4 + width + 2
+
+
+def _filled(fixed: int, length: int) -> int:
+    """How long a name is with the zeros behind it."""
+    return 8 - (fixed + length) % 8 + length
+
+
+def _mask(paths: Sequence[bytes], width: int) -> int:
+    """Which bits of an index count."""
+    fixed, hidden = _fixed(width), _DISK + b"\xff" * _MODE + _OWNER
+    lengths = list(map(len, paths))
+    masks = {one: hidden + b"\xff" * (fixed - len(hidden) + _filled(fixed, one)) for one in set(lengths)}
+    return int.from_bytes(b"\xff" * _HEAD + b"".join(map(masks.__getitem__, lengths)), "big")
+
+
+def _known_trees(listed: ListedTree) -> bytes:
+    """The part of an index that names the tree of each folder: its name, how many files and folders, its object."""
+    files = Counter(path.rpartition(b"/")[0] for path in listed.paths)
+    inside: dict[bytes, list[tuple[bytes, bytes]]] = {}
+    for path, sha in reversed(listed.folders):  # a folder is listed before what is in it
+        above = path.rpartition(b"/")[0]
+        files[above] += files[path]
+        inside.setdefault(above, []).append((path, sha))
+    written: list[bytes] = []
+    waiting = [(b"", bytes.fromhex(listed.tree))]
+    while waiting:
+        path, sha = waiting.pop()
+        folders = sorted(inside.get(path, ()), key=lambda one: (len(one[0]), one[0]), reverse=True)
+        counts = f"{files[path]} {len(folders)}\n".encode("ascii")
+        written.append(path.rpartition(b"/")[2] + b"\0" + counts + sha)
+        waiting += folders
+    data = b"".join(written)
+    return _TREES + len(data).to_bytes(4, "big") + data
 
 
 def head_of_index(count: int) -> bytes:
@@ -179,8 +241,9 @@ def prove(laid_out: LaidOutTree, source: Source) -> Proven | None:
     modes = _modes(laid_out, source.top)
     if modes is None:
         return None
-    _remember(laid_out, data)
-    starts = laid_out.starts[:-1]
+    if len(laid_out.names) <= _MOST_FILES and (laid_out.listed.store, laid_out.listed.tree) not in _remembered:
+        _keep(laid_out.listed, laid_out)
+    starts = laid_out.listed.starts[:-1]
     folders = {folder for one in laid_out.samples.values() for folder in one}
     return Proven(laid_out.names, modes, [data[at : at + 4] for at in starts], folders)
 
@@ -188,7 +251,9 @@ def prove(laid_out: LaidOutTree, source: Source) -> Proven | None:
 def _converts(laid_out: LaidOutTree, source: Source) -> bool:
     """Whether an attribute may have changed the bytes of a file, but not their number."""
     places = [os.path.join(source.common, "info", "attributes")]
-    places += [os.path.join(source.top, name) for name in laid_out.attributes]
+    attributes = os.fsdecode(_ATTRIBUTES)
+    names = (name for kind, several in laid_out.kinds.items() if kind != _LINK for name in several)
+    places += [os.path.join(source.top, name) for name in names if name.endswith(attributes)]
     return any(_CONVERTING.search(read_plain(place)) for place in places)
 
 

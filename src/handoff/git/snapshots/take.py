@@ -114,7 +114,7 @@ def _take(
     stands = head(source)
     try:
         proven = scan.trust(request.laid_out) if request.laid_out and not previous else None
-        laid_out = request.laid_out.tree if request.laid_out and proven else ""
+        laid_out = request.laid_out.listed.tree if request.laid_out and proven else ""
         if not laid_out:
             scan.open()
         index = parts.index(folder, tree=laid_out)
@@ -165,7 +165,7 @@ def _working_tree(parts: Parts, scan: Scan, request: SnapshotRequest, before: st
         staged and tree_named(parts.store.read(staged)) == tree
     )  # else it came with the index
     seed = parts.store.write_commit(tree, [], "seed\n", moment=0) if unknown else ""
-    if seed and not parts.own([seed], staged):
+    if seed and not parts.own_lone(seed, staged):
         # An object the index names cannot be read: take every byte from the disk instead.
         scan.start_over()
         tree = scan.update(None, ignored=request.ignored)

@@ -15,7 +15,8 @@ from handoff.git.plumbing.objects import Objects, fetch
 from handoff.git.plumbing.refs import refs
 from handoff.git.plumbing.sealed import quoted, setting
 from handoff.git.plumbing.untrusted import check_clone, distrusting, make_git_folder, seal_settings
-from handoff.git.snapshots.restore import give_objects
+from handoff.git.snapshots.laid_out import list_tree, recall
+from handoff.git.snapshots.restore import give_objects, tree_of
 from handoff.git.workspaces.bases import Lender, LentHistory
 from handoff.git.workspaces.shares import lay_out_shares
 from handoff.git.workspaces.workspaces import CLONE, REVIVING, SHARED, WORKTREE, Isolation, Workspace
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from handoff.git.plumbing.snapshot_repo import SnapshotRepo
-    from handoff.git.snapshots.laid_out import LaidOutTree
+    from handoff.git.snapshots.laid_out import LaidOutTree, ListedTree
     from handoff.git.snapshots.location import Location
 
 BASES = "refs/handoff/base/"
@@ -51,19 +52,19 @@ class _Made(Git):
         lfs = () if find("git-lfs", path=environment.get("PATH", os.defpath)) else _NO_LFS
         super().__init__("", environment, (*QUIET, f"checkout.workers={workers}", "protocol.file.allow=always", *lfs))
 
-    def _lay_out(self, workspace: Workspace, meanwhile: Callable[[], None] | None = None) -> None:
-        """Check out what the new folder's HEAD names: all, or only some folders. `meanwhile` is done while git is at it."""
+    def _lay_out(self, workspace: Workspace, listed: ListedTree | None = None) -> LaidOutTree | None:
+        """Check out what the new folder's HEAD names: all, or only some folders. What is to be there is found out meanwhile."""
         if workspace.sparse:
             paths = (f"/{path}" for path in workspace.sparse)
             self.ask("sparse-checkout", "set", "--no-cone", *paths, top=workspace.tree)
         wait = self.begin("read-tree", "-m", "-u", "HEAD", top=workspace.tree)
         try:
-            if meanwhile is not None:
-                meanwhile()
+            laid_out = listed.expect() if listed else None
         finally:  # whatever happens, nobody may go on while git still writes there
             answer = wait()
         if answer.code:
             raise git_failure("git read-tree failed", answer, f"In {workspace.tree}.")
+        return laid_out
 
 
 class Cloned(_Made):
@@ -90,15 +91,7 @@ class Cloned(_Made):
             seal_settings(workspace.tree)
         return history
 
-    def make(
-        self,
-        place: Location,
-        store: SnapshotRepo,
-        workspace: Workspace,
-        meanwhile: Callable[[], None] | None = None,
-        known: LaidOutTree | None = None,
-    ) -> None:
-        """`meanwhile` is done while git lays out the files; `known` is how they lay in another folder before."""
+    def make(self, place: Location, store: SnapshotRepo, workspace: Workspace) -> LaidOutTree | None:
         history = self.lend(place, store, workspace)
         folder = os.path.join(workspace.tree, ".git")
         # Not flushed to the disk, like the files git lays out: after a power cut its snapshot makes it anew.
@@ -109,13 +102,28 @@ class Cloned(_Made):
             shutil.copyfile(exclude, os.path.join(folder, "info", "exclude"))
         if history.cut:
             write_atomic(os.path.join(folder, "shallow"), history.cut, sync=False)
-        write_atomic(os.path.join(folder, "packed-refs"), self._refs(place, store, workspace), sync=False)
-        if known is None or not lay_out_shares(self, workspace.tree, known, count=self._workers):
+        wait = self._list(store, workspace)
+        try:
+            names = self._refs(place, store, workspace)
+        finally:
+            listed = wait()
+        write_atomic(os.path.join(folder, "packed-refs"), names, sync=False)
+        laid_out = lay_out_shares(self, workspace.tree, listed, count=self._workers) if listed else None
+        if laid_out is None:
             for name in set(os.listdir(workspace.tree)) - {".git"}:
                 remove_tree(os.path.join(workspace.tree, name))
-            self._lay_out(workspace, meanwhile)
+            laid_out = self._lay_out(workspace, listed)
         self._submodules(place, workspace)
         seal_settings(workspace.tree)
+        return laid_out
+
+    def _list(self, store: SnapshotRepo, workspace: Workspace) -> Callable[[], ListedTree | None]:
+        """Ask what is in the tree of a clone that will have all of it; nothing is asked of one that was laid out before."""
+        if workspace.sparse:
+            return lambda: None
+        tree = tree_of(store, workspace.base)
+        known = recall(store.path, tree)
+        return (lambda: known.listed) if known else list_tree(self, store.path, tree, top=workspace.tree)
 
     def _settings(self, place: Location, store: SnapshotRepo) -> str:
         lines = ["\tbare = false\n\tlogallrefupdates = true\n"]

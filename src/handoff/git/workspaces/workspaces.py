@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from handoff.git.plumbing.snapshot_repo import SnapshotRepo
+    from handoff.git.snapshots.laid_out import LaidOutTree
     from handoff.git.snapshots.location import Location
 
 CLONE, WORKTREE, SHARED = "clone", "worktree", "shared"
@@ -85,7 +86,8 @@ class WorkspaceRequest(NamedTuple):
 class Isolation(Protocol):
     """How a workspace is kept apart from the others: three ways, one shape."""
 
-    def make(self, place: Location, store: SnapshotRepo, workspace: Workspace) -> None: ...
+    def make(self, place: Location, store: SnapshotRepo, workspace: Workspace) -> LaidOutTree | None:
+        """Make the folder. How the files that git laid out in it must be comes back, if that is known."""
 
     def discard(self, place: Location, store: SnapshotRepo, workspace: Workspace) -> None: ...
 
