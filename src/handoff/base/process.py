@@ -50,8 +50,7 @@ def begin(
 ) -> Callable[[], Completed]:
     """Start a short program and go on with something else; the function that comes back waits for its answer.
 
-    Made of posix_spawn and poll because importing `subprocess` costs half of `python -c pass`,
-    and `status` and the hooks ask git one question each.
+    Made of posix_spawn and poll: importing `subprocess` costs half of `python -c pass`, and `status` and the hooks ask git once.
     """
     out_read, out_write = os.pipe()
     err_read, err_write = os.pipe()
@@ -77,26 +76,21 @@ def begin(
 def _answer(pid: int, out: int, err: int) -> Completed:
     """Read both streams of a program to their ends, then its exit code. Whoever is interrupted here leaves no program running."""
     streams: dict[int, list[bytes]] = {out: [], err: []}
-    open_streams = set(streams)
     poll = select.poll()
     for fd in streams:
         poll.register(fd, select.POLLIN | select.POLLHUP)
+    unread = len(streams)
     try:
-        while open_streams:
+        while unread:
             for fd, _event in poll.poll():
-                chunk = os.read(fd, _CHUNK)
-                if chunk:
-                    streams[fd].append(chunk)
-                else:
+                streams[fd].append(os.read(fd, _CHUNK))
+                if not streams[fd][-1]:
                     poll.unregister(fd)
-                    open_streams.discard(fd)
-                    os.close(fd)
-    except BaseException:
-        for fd in open_streams:
-            os.close(fd)
-        os.waitpid(pid, 0)
-        raise
-    _, status = os.waitpid(pid, 0)
+                    unread -= 1
+    finally:
+        os.close(out)
+        os.close(err)
+        _, status = os.waitpid(pid, 0)
     return Completed(os.waitstatus_to_exitcode(status), b"".join(streams[out]), b"".join(streams[err]))
 
 

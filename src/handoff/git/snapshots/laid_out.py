@@ -155,7 +155,7 @@ def _read_listing(store: str, tree: str, listed: Completed) -> ListedTree | None
         return None  # too large for an ordinary entry
     folders = [(path, bytes.fromhex(sha.decode("ascii"))) for mode, sha, _size, path in found if mode == _FOLDER]
     starts, blank = _entries(modes, shas, sizes, paths)
-    return ListedTree(store, tree, modes, paths, folders, starts, blank)
+    return ListedTree(store=store, tree=tree, modes=modes, paths=paths, folders=folders, starts=starts, blank=blank)
 
 
 def _entries(
