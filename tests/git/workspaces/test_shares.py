@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
+from contextlib import suppress
 
 import pytest
 
+from handoff.base.errors import UserError
 from handoff.engine.safety import snapshots
 from handoff.engine.workspaces import workspaces as engine
 from handoff.git.workspaces.workspaces import WorkspaceRequest
@@ -46,10 +48,10 @@ class Maker:
             file.write(_WRAPPER.format(log=self.log, fails=fails, real=self.real))
         os.chmod(file.name, 0o755)
 
-    def make(self, name):
+    def make(self, name, **order):
         """The clone, and how many gits laid out a share of it, and how many all of it."""
         open(self.log, "w", encoding="utf-8").close()
-        order = WorkspaceRequest(name)
+        order = WorkspaceRequest(name, **order)
         made = engine.add_workspace(self.archive.app, order=order, snapshot_store=self.archive.snapshot_store)
         with open(self.log, encoding="utf-8") as file:
             asked = file.read()
@@ -133,6 +135,41 @@ def test_a_tree_with_rules_for_its_files_is_laid_out_by_one_git_until_it_is_know
     made = [maker.make(name) for name in ("one", "two")]
     assert [numbers for _, *numbers in made] == [[0, 1], [2, 0]]
     _alike(maker, *(clone for clone, *_ in made))
+
+
+HOSTILE = {
+    "git's own folder": [("40000", ".git", "inner")],
+    "the folder above": [("40000", "..", "inner")],
+    "another way to write it": [("40000", ".GIT", "inner")],
+    "a link and a folder of one name": [("120000", "way", "outside"), ("40000", "way", "inner")],
+    "a folder and a link of one name": [("40000", "way", "inner"), ("120000", "way", "outside")],
+}
+
+
+@pytest.mark.parametrize("what", HOSTILE)
+def test_a_tree_that_git_would_not_lay_out_is_not_laid_out_by_shares_either(maker, tmp_path, what):
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    file = maker.repo.git("hash-object", "-w", "--stdin", stdin=b"planted\n").strip()
+    known = {
+        "outside": maker.repo.git("hash-object", "-w", "--stdin", stdin=os.fsencode(outside)).strip(),
+        "inner": _write_tree(maker.repo, [("100755", "planted", file)]),
+    }
+    listed = (line.split(None, 3) for line in maker.repo.git("ls-tree", "HEAD").splitlines())
+    usual = [(mode.lstrip("0"), name, sha) for mode, _kind, sha, name in listed]
+    tree = _write_tree(maker.repo, [*usual, *((mode, name, known[of]) for mode, name, of in HOSTILE[what])])
+    maker.repo.git("branch", "hostile", maker.repo.git("commit-tree", tree, "-m", "hostile").strip())
+    with suppress(UserError):  # git has words of its own for some of them, and lays out others in its own way
+        maker.make("one", base="hostile")
+    with open(maker.log, encoding="utf-8") as log:
+        assert " checkout-index " not in log.read()
+    assert os.listdir(outside) == []
+
+
+def _write_tree(repo, entries):
+    """A tree as anybody can make and push one."""
+    data = b"".join(f"{mode} {name}\0".encode() + bytes.fromhex(sha) for mode, name, sha in entries)
+    return repo.git("hash-object", "-w", "-t", "tree", "--literally", "--stdin", stdin=data).strip()
 
 
 @pytest.mark.parametrize("rules", ["", "*.png -diff\n"])

@@ -11,24 +11,22 @@ import os
 import re
 import stat
 import unicodedata
-from collections import Counter
 from itertools import accumulate, chain, repeat
 from typing import TYPE_CHECKING, NamedTuple
 
+from handoff.base.files import remove
 from handoff.git.plumbing import read_plain
 from handoff.git.plumbing.objects import LINK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from handoff.base.process import Completed
     from handoff.git.plumbing import Git, Source
 
 _ATTRIBUTES = b".gitattributes"
 _LINK = LINK.encode("ascii")
 _CONVERTING = re.compile(rb"filter|ident|working-tree-encoding")
-_FOLDER = b"040000"
-_LINE = re.compile(rb"([0-7]{6}) (?:blob|tree) ([0-9a-f]+) +([0-9]+|-)\t([^\0]+)\0")
+_LINE = re.compile(rb"([0-7]{6}) blob ([0-9a-f]+) +([0-9]+)\t([^\0]+)\0")
 # An index: its head, then for each file times and numbers of the disk, mode, owner, size, object, flags (no more than the
 # length of the name, in an ordinary entry), name, and zeros up to a multiple of eight.
 _START, _HEAD = b"DIRC" + (2).to_bytes(4, "big"), 12
@@ -39,39 +37,38 @@ _MOST_FILES, _MOST_TREES = 50_000, 3
 
 
 class ListedTree(NamedTuple):
-    """What git says is in a tree, as columns: enough to begin with laying it out. What the result is held against takes longer."""
+    """What git says is in a tree, as columns, and the index it reads it into: enough to begin with laying it out."""
 
     store: str
     """Where its project's objects are: what is remembered of one project says nothing of another."""
     tree: str
-    modes: Sequence[bytes]
-    paths: Sequence[bytes]
-    folders: Sequence[tuple[bytes, bytes]]
-    """Each folder and the tree that it is."""
+    files: Sequence[Sequence[bytes]]
+    """Mode, object, size and path, each of all files."""
+    names: Sequence[str]
     starts: Sequence[int]
     blank: bytes
-    """The whole index up to its last entry, without what only the disk knows: times, numbers, owner."""
+    """The index of files that are not laid out yet. git wrote it: a tree that anybody made may have names that it refuses."""
+    known_trees: bytes
+    """What git writes behind the last entry: which trees its entries are, so that it need not compare each of them."""
 
     @property
     def converts(self) -> bool:
         """Whether some files may say how others are written."""
-        return any(path.endswith(_ATTRIBUTES) for path in self.paths)
+        return any(path.endswith(_ATTRIBUTES) for path in self.files[-1])
 
-    def expect(self) -> LaidOutTree | None:
-        """How all of it must be once it is laid out; None where two names may be one there."""
-        names = os.fsdecode(b"\0".join(self.paths)).split("\0")
-        if not _are_apart(names):
-            return None
-        pairs = list(zip(names, self.modes, strict=True))
-        kinds = {kind: [name for name, mode in pairs if mode == kind] for kind in set(self.modes)}
+    def expect(self) -> LaidOutTree:
+        """How all of it must be once it is laid out. That takes a while: git can be at it meanwhile."""
+        modes, shas, sizes, paths = self.files
+        pairs = list(zip(self.names, modes, strict=True))
+        kinds = {kind: [name for name, mode in pairs if mode == kind] for kind in set(modes)}
+        expected, mask = _entries(modes, shas, sizes, paths)
         return LaidOutTree(
             listed=self,
-            names=names,
-            expected=int.from_bytes(self.blank, "big"),
-            mask=_mask(self.paths, len(self.tree) // 2),
+            names=self.names,
+            expected=expected,
+            mask=mask,
             kinds=kinds,
             samples={kind: {name.rpartition("/")[0]: name for name in several} for kind, several in kinds.items()},
-            known_trees=_known_trees(self),
         )
 
 
@@ -81,14 +78,12 @@ class LaidOutTree(NamedTuple):
     listed: ListedTree
     names: Sequence[str]
     expected: int
-    """The blank index as one number."""
+    """The whole index up to its last entry as one number, without what only the disk knows: times, numbers, owner."""
     mask: int
-    """Which of its bits do not come from the disk."""
+    """Which of its bits count."""
     kinds: Mapping[bytes, Sequence[str]]
     samples: Mapping[bytes, Mapping[str, str]]
     """One file of each kind in each folder."""
-    known_trees: bytes
-    """What git writes behind the last entry: which trees its entries are, so that it need not compare each of them."""
 
     def fits(self, index: bytes) -> bool:
         """Whether an index says of every file what this tree says."""
@@ -141,33 +136,56 @@ def _keep(listed: ListedTree, laid_out: LaidOutTree | None) -> None:
 
 def list_tree(git: Git, store: str, tree: str, *, top: str) -> Callable[[], ListedTree | None]:
     """Ask git what is in a tree; the function that comes back waits for the answer, which is None where something is unusual."""
-    wait = git.begin("ls-tree", "-r", "-t", "-l", "-z", tree, top=top)
-    return lambda: _read_listing(store, tree, wait())
+    place = os.path.join(top, ".git", "index-listed")
+    listing = git.begin("ls-tree", "-r", "-l", "-z", tree, top=top)
+    reading = git.begin("-c", "index.threads=1", "read-tree", tree, top=top, index=place)
+
+    def wait() -> ListedTree | None:
+        try:
+            try:
+                listed = listing()
+            finally:
+                read = reading()
+            index = read_plain(place)
+        finally:
+            remove(place)
+        return None if listed.code or read.code else _join(store, tree, listed.out, index)
+
+    return wait
 
 
-def _read_listing(store: str, tree: str, listed: Completed) -> ListedTree | None:
-    found = _LINE.findall(listed.out)
-    files = [one for one in found if one[0] != _FOLDER]
-    if listed.code or not files or len(found) != listed.out.count(b"\0"):
+def _join(store: str, tree: str, listed: bytes, index: bytes) -> ListedTree | None:
+    """Hold the index up to the list: they must speak of the same files."""
+    found = _LINE.findall(listed)
+    if not found or len(found) != listed.count(b"\0"):
         return None
-    modes, shas, sizes, paths = zip(*files, strict=True)
-    if max(map(len, paths)) > _LONGEST or max(map(len, sizes)) > len("4294967295") - 1:
+    files = list(zip(*found, strict=True))
+    width, lengths = len(tree) // 2, list(map(len, files[-1]))
+    if max(lengths) > _LONGEST or max(map(len, files[2])) > len("4294967295") - 1:
         return None  # too large for an ordinary entry
-    folders = [(path, bytes.fromhex(sha.decode("ascii"))) for mode, sha, _size, path in found if mode == _FOLDER]
-    starts, blank = _entries(modes, shas, sizes, paths)
-    return ListedTree(store=store, tree=tree, modes=modes, paths=paths, folders=folders, starts=starts, blank=blank)
+    whole = {length: _fixed(width) + _filled(width, length) for length in set(lengths)}
+    starts = list(accumulate(map(whole.__getitem__, lengths), initial=_HEAD))
+    behind = index[starts[-1] : -width]
+    if not index.startswith(head_of_index(len(found))) or not behind.startswith(_TREES):
+        return None
+    names = os.fsdecode(b"\0".join(files[-1])).split("\0")
+    if int.from_bytes(behind[4:8], "big") != len(behind) - 8 or not _are_apart(names):
+        return None
+    return ListedTree(store=store, tree=tree, files=files, names=names, starts=starts, blank=index, known_trees=behind)
 
 
 def _entries(
     modes: Sequence[bytes], shas: Sequence[bytes], sizes: Sequence[bytes], paths: Sequence[bytes]
-) -> tuple[list[int], bytes]:
-    """Where each entry begins, and the index with all of them. Written for many thousand files."""
+) -> tuple[int, int]:
+    """The index with all of the files, and which of its bits count. Written for many thousand files."""
     width = len(shas[0]) // 2
     fixed, lengths = _fixed(width), list(map(len, paths))
-    ends = {length: _filled(fixed, length) for length in set(lengths)}
+    ends = {length: _filled(width, length) for length in set(lengths)}
     heads = {mode: _DISK + int(mode, 8).to_bytes(_MODE, "big") + _OWNER for mode in set(modes)}
     numbers = {size: int(size).to_bytes(4, "big") for size in set(sizes)}
     flags = {length: length.to_bytes(2, "big") for length in ends}
+    hidden = _DISK + b"\xff" * _MODE + _OWNER
+    masks = {length: hidden + b"\xff" * (fixed - len(hidden) + end) for length, end in ends.items()}
     objects = bytes.fromhex(b"".join(shas).decode("ascii"))
     columns = (
         map(heads.__getitem__, modes),
@@ -176,10 +194,9 @@ def _entries(
         map(flags.__getitem__, lengths),
         map(bytes.ljust, paths, map(ends.__getitem__, lengths), repeat(b"\0")),
     )
-    made = b"".join(chain.from_iterable(zip(*columns, strict=True)))
-    whole = {length: fixed + end for length, end in ends.items()}
-    starts = list(accumulate(map(whole.__getitem__, lengths), initial=_HEAD))
-    return starts, head_of_index(len(paths)) + made
+    made = head_of_index(len(paths)) + b"".join(chain.from_iterable(zip(*columns, strict=True)))
+    mask = b"\xff" * _HEAD + b"".join(map(masks.__getitem__, lengths))
+    return int.from_bytes(made, "big"), int.from_bytes(mask, "big")
 
 
 def _fixed(width: int) -> int:
@@ -187,37 +204,9 @@ def _fixed(width: int) -> int:
     return len(_DISK) + _MODE + len(_OWNER) + 4 + width + 2
 
 
-def _filled(fixed: int, length: int) -> int:
+def _filled(width: int, length: int) -> int:
     """How long a name is with the zeros behind it."""
-    return 8 - (fixed + length) % 8 + length
-
-
-def _mask(paths: Sequence[bytes], width: int) -> int:
-    """Which bits of an index count."""
-    fixed, hidden = _fixed(width), _DISK + b"\xff" * _MODE + _OWNER
-    lengths = list(map(len, paths))
-    masks = {one: hidden + b"\xff" * (fixed - len(hidden) + _filled(fixed, one)) for one in set(lengths)}
-    return int.from_bytes(b"\xff" * _HEAD + b"".join(map(masks.__getitem__, lengths)), "big")
-
-
-def _known_trees(listed: ListedTree) -> bytes:
-    """The part of an index that names the tree of each folder: its name, how many files and folders, its object."""
-    files = Counter(path.rpartition(b"/")[0] for path in listed.paths)
-    inside: dict[bytes, list[tuple[bytes, bytes]]] = {}
-    for path, sha in reversed(listed.folders):  # a folder is listed before what is in it
-        above = path.rpartition(b"/")[0]
-        files[above] += files[path]
-        inside.setdefault(above, []).append((path, sha))
-    written: list[bytes] = []
-    waiting = [(b"", bytes.fromhex(listed.tree))]
-    while waiting:
-        path, sha = waiting.pop()
-        folders = sorted(inside.get(path, ()), key=lambda one: (len(one[0]), one[0]), reverse=True)
-        counts = f"{files[path]} {len(folders)}\n".encode("ascii")
-        written.append(path.rpartition(b"/")[2] + b"\0" + counts + sha)
-        waiting += folders
-    data = b"".join(written)
-    return _TREES + len(data).to_bytes(4, "big") + data
+    return 8 - (_fixed(width) + length) % 8 + length
 
 
 def head_of_index(count: int) -> bytes:
@@ -226,11 +215,16 @@ def head_of_index(count: int) -> bytes:
 
 
 def _are_apart(names: Sequence[str]) -> bool:
-    """Whether no two names are one on a disk that does not tell large letters from small, or ways to write an accent."""
-    text = "\0".join(names).casefold()
+    """Whether no two files or folders are one on a disk that does not tell large letters from small, or ways to write an accent."""
+    folders: set[str] = set()
+    above = {name.rpartition("/")[0] for name in names}
+    while above:
+        folders |= above
+        above = {name.rpartition("/")[0] for name in above} - folders
+    text = "\0".join((*names, *folders)).casefold()
     if not text.isascii():
         text = unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())
-    return len(set(text.split("\0"))) == len(names)
+    return len(set(text.split("\0"))) == len(names) + len(folders)
 
 
 def prove(laid_out: LaidOutTree, source: Source) -> Proven | None:

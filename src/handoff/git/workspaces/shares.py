@@ -30,25 +30,26 @@ _LAY_OUT = ("-c", "checkout.workers=1", "checkout-index", "-a", "-u", "-q")
 def lay_out_shares(git: Git, top: str, listed: ListedTree, *, count: int) -> LaidOutTree | None:
     """Lay out the tree in the new clone at `top`; None where one git must do it, whatever is there by now."""
     known = recall(listed.store, listed.tree)
-    if count == 1 or len(listed.paths) < _FEWEST:
+    if count == 1 or len(listed.names) < _FEWEST:
         return None
     if known is None and (listed.converts or not is_dependable(listed.store)):
         return None  # a git that has not laid out the rules for its files yet would not follow them
     joined, known = _lay_out(git, top, listed, count, lambda: known or listed.expect())
-    if known is None or not known.fits(joined):  # one git fails, or converts files
+    if not known.fits(joined):  # one git fails, or converts files
         forget(listed)
         return None
-    write_atomic(os.path.join(top, ".git", "index"), _summed(joined + known.known_trees, listed), sync=False)
+    write_atomic(os.path.join(top, ".git", "index"), _summed(joined + listed.known_trees, listed), sync=False)
     return known
 
 
 def _lay_out(
-    git: Git, top: str, listed: ListedTree, count: int, expect: Callable[[], LaidOutTree | None]
-) -> tuple[bytes, LaidOutTree | None]:
+    git: Git, top: str, listed: ListedTree, count: int, expect: Callable[[], LaidOutTree]
+) -> tuple[bytes, LaidOutTree]:
     """The files of each share on the disk; their entries as git made them, or nothing. What to expect is found out meanwhile."""
-    size = -(-len(listed.paths) // count)
-    bounds = [(at, min(at + size, len(listed.paths))) for at in range(0, len(listed.paths), size)]
-    places = [os.path.join(top, ".git", f"index-share-{number}") for number in range(len(bounds))]
+    number = len(listed.names)
+    size = -(-number // count)
+    bounds = [(at, min(at + size, number)) for at in range(0, number, size)]
+    places = [os.path.join(top, ".git", f"index-share-{one}") for one in range(len(bounds))]
     answers: list[Completed] = []
     try:
         with ExitStack() as ends:  # whatever happens, nobody may go on while a git still writes there
@@ -65,7 +66,7 @@ def _lay_out(
             read_plain(place)[head : head + listed.starts[end] - listed.starts[first]]
             for place, (first, end) in zip(places, bounds, strict=True)
         ]
-        return b"".join((head_of_index(len(listed.paths)), *made)), known
+        return b"".join((head_of_index(number), *made)), known
     finally:
         for place in places:
             remove(place)
