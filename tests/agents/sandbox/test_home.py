@@ -8,6 +8,7 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 
 import pytest
 
@@ -77,18 +78,22 @@ class Inside:
         sandbox = sandboxes.sandbox_of_workspace(app, workspace=self.workspace)._replace(layer=self.by)
         return sandboxes.inside(app, sandbox=sandbox, argv=argv, workspace=self.workspace)
 
-    def run(self, *argv: str) -> str:
+    def start(self, *argv: str):
         wrapped = self.wrapped(*argv)
-        done = subprocess.run(
+        return subprocess.run(
             wrapped.argv,
             env=wrapped.environment,
             cwd=self.workspace.tree,
             capture_output=True,
+            text=True,
             timeout=100,
             check=False,
         )
-        assert done.returncode == 0, done.stderr.decode()
-        return done.stdout.decode()
+
+    def run(self, *argv: str) -> str:
+        done = self.start(*argv)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
 
     def look(self, **asked) -> dict:
         with open(os.path.join(self.workspace.tree, "asked.json"), "w", encoding="utf-8") as file:
@@ -201,3 +206,26 @@ def test_landlock_does_not_open_shared_memory_where_something_hidden_lies_in_it(
     assert "/dev/shm" in devices(["/home/somebody", "/dev/shmoo"])
     assert "/dev/shm" not in devices(["/home/somebody", "/dev/shm/project"])
     assert "/dev/null" in devices(["/dev/shm"])
+
+
+@pytest.mark.parametrize("network", ["all", "providers"])
+def test_a_program_that_is_not_there_inside_is_said_in_plain_words(repo, by, network):
+    if by == BUBBLEWRAP:  # the other cannot hold a list of hosts
+        _put(os.path.join(os.environ["HANDOFF_HOME"], "config.toml"), f'session_network = "{network}"\n')
+    done = Inside(repo, by).start("/nowhere/agent", "--prompt", "x")
+    assert done.returncode != 0
+    assert "'/nowhere/agent' was not found" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_program_of_the_person_in_shared_memory_can_be_started(repo, by):
+    if not os.path.isdir("/dev/shm"):
+        absent("/dev/shm")
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        program = _put(os.path.join(folder, "agent"), "#!/bin/sh\necho at work\n")
+        os.chmod(program, 0o755)
+        inside = Inside(repo, by)
+        assert inside.run(program) == "at work\n"
+        if by == BUBBLEWRAP:
+            _put(os.path.join(folder, "secret"))
+            assert inside.start("cat", os.path.join(folder, "secret")).returncode != 0

@@ -8,11 +8,12 @@ import sys
 from typing import TYPE_CHECKING, NoReturn
 
 from handoff.agents.sandbox.policy import ALL
+from handoff.base.errors import UserError
 from handoff.base.files import SOURCES
 from handoff.base.process import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from handoff.agents.sandbox.policy import Policy
 
@@ -73,7 +74,7 @@ def scope(words: Sequence[str]) -> NoReturn:
     if ruleset < 0 or libc.syscall(_RESTRICT, ruleset, 0) != 0:
         raise OSError(ctypes.get_errno(), "Landlock refused")
     os.close(ruleset)
-    replace(list(words[1:]))
+    become(words[1:])
 
 
 def main(words: Sequence[str]) -> NoReturn:
@@ -90,7 +91,15 @@ def main(words: Sequence[str]) -> NoReturn:
         network=not any(key == "--offline" for key, _, _ in options),
     )
     os.chdir(values["--in"][0])
-    replace(list(words[split + 1 :]))
+    become(words[split + 1 :])
+
+
+def become(argv: Sequence[str], environment: Mapping[str, str] | None = None) -> NoReturn:
+    """The last step. What goes wrong here is read by a person as the session's last words."""
+    try:
+        replace(list(argv), environment)
+    except UserError as error:
+        sys.exit(f"Inside the sandbox: {error} {error.hint}".rstrip())
 
 
 def restrict(writable: Sequence[str], hidden: Sequence[str], visible: Sequence[str], *, network: bool) -> None:

@@ -15,6 +15,7 @@ import threading
 from typing import TYPE_CHECKING, NoReturn
 
 from handoff.agents.sandbox.hosts import HostList, loopback_ports, split
+from handoff.agents.sandbox.landlock import become
 from handoff.base.files import SOURCES
 from handoff.base.process import copy_of_us, replace
 from handoff.base.settings import from_environment
@@ -77,7 +78,7 @@ def enter(words: Sequence[str]) -> NoReturn:
     environment = {name: value for name, value in from_environment().environment.items() if name.upper() not in _NAMES}
     environment.update({name: address for one in _NAMES for name in (one, one.lower())})
     environment.update(dict.fromkeys(("NO_PROXY", "no_proxy"), f"localhost,{_HERE},::1"), NODE_USE_ENV_PROXY="1")
-    replace(words[list(words).index("--") + 1 :], environment)
+    become(words[list(words).index("--") + 1 :], environment)
 
 
 # --- outside ---------------------------------------------------------------------------------------------------

@@ -106,7 +106,7 @@ def _with_places(policy: Policy, argv: Sequence[str], environment: Mapping[str, 
     """The policy with all that is hidden on this machine, and with what must be seen of it all the same."""
     hidden = [os.path.realpath(path) for path in policy.hidden if os.path.lexists(path)]
     hidden += homes(policy)
-    covered = [*hidden, _TMP, _RUN]
+    covered = [*hidden, _TMP, _RUN, _SHARED_MEMORY]
     shown = [*policy.visible, policy.git_settings, *of_program(argv[0], covered)]
     return policy._replace(
         hidden=tuple(dict.fromkeys(hidden)),
@@ -162,7 +162,7 @@ def _places(policy: Policy) -> tuple[list[str], list[str], dict[str, str]]:
     rules: dict[str, str] = dict.fromkeys(policy.hidden, _HIDE)
     rules.update(dict.fromkeys(_existing(policy.visible), _SHOW))
     rules.update(dict.fromkeys(_existing((policy.temp, *policy.writable)), _OPEN))
-    done = {"/": _SHOW, _TMP: "", _RUN: _HIDE}  # the temp folder there is none of the three
+    done = {"/": _SHOW, _TMP: "", _SHARED_MEMORY: "", _RUN: _HIDE}  # the session's own folders are none of the three
     covered, words = [], []
     for path in sorted(rules, key=lambda one: (one.count("/"), one)):
         rule = rules[path]
