@@ -64,7 +64,6 @@ class ListedTree(NamedTuple):
         expected, mask = _entries(modes, shas, sizes, paths)
         return LaidOutTree(
             listed=self,
-            names=self.names,
             expected=expected,
             mask=mask,
             kinds=kinds,
@@ -76,7 +75,6 @@ class LaidOutTree(NamedTuple):
     """A tree as its files and its index must be after git laid it out. Found out while git is still at it."""
 
     listed: ListedTree
-    names: Sequence[str]
     expected: int
     """The whole index up to its last entry as one number, without what only the disk knows: times, numbers, owner."""
     mask: int
@@ -235,11 +233,11 @@ def prove(laid_out: LaidOutTree, source: Source) -> Proven | None:
     modes = _modes(laid_out, source.top)
     if modes is None:
         return None
-    if len(laid_out.names) <= _MOST_FILES and (laid_out.listed.store, laid_out.listed.tree) not in _remembered:
+    if len(laid_out.listed.names) <= _MOST_FILES and (laid_out.listed.store, laid_out.listed.tree) not in _remembered:
         _keep(laid_out.listed, laid_out)
     starts = laid_out.listed.starts[:-1]
     folders = {folder for one in laid_out.samples.values() for folder in one}
-    return Proven(laid_out.names, modes, [data[at : at + 4] for at in starts], folders)
+    return Proven(laid_out.listed.names, modes, [data[at : at + 4] for at in starts], folders)
 
 
 def _converts(laid_out: LaidOutTree, source: Source) -> bool:

@@ -34,7 +34,7 @@ def lay_out_shares(git: Git, top: str, listed: ListedTree, *, count: int) -> Lai
         return None
     if known is None and (listed.converts or not is_dependable(listed.store)):
         return None  # a git that has not laid out the rules for its files yet would not follow them
-    joined, known = _lay_out(git, top, listed, count, lambda: known or listed.expect())
+    joined, known = _lay_out(git, top, listed, count, known)
     if not known.fits(joined):  # one git fails, or converts files
         forget(listed)
         return None
@@ -43,9 +43,9 @@ def lay_out_shares(git: Git, top: str, listed: ListedTree, *, count: int) -> Lai
 
 
 def _lay_out(
-    git: Git, top: str, listed: ListedTree, count: int, expect: Callable[[], LaidOutTree]
+    git: Git, top: str, listed: ListedTree, count: int, known: LaidOutTree | None
 ) -> tuple[bytes, LaidOutTree]:
-    """The files of each share on the disk; their entries as git made them, or nothing. What to expect is found out meanwhile."""
+    """The files of each share on the disk; their entries as git made them, or nothing. What is not known is found out meanwhile."""
     number = len(listed.names)
     size = -(-number // count)
     bounds = [(at, min(at + size, number)) for at in range(0, number, size)]
@@ -58,7 +58,7 @@ def _lay_out(
                 write_atomic(place, _summed(head_of_index(end - first) + entries, listed), sync=False)
                 wait = git.begin(*_LAY_OUT, top=top, index=place)
                 ends.callback(_collect, wait, answers)
-            known = expect()
+            known = known or listed.expect()
         if any(answer.code for answer in answers):
             return b"", known
         head = len(head_of_index(0))
