@@ -160,18 +160,26 @@ def test_words_that_were_typed_outlive_news_a_reload_and_an_answer_from_elsewher
     assert page.wrong == []
 
 
+# Sends only once other news has drawn the card anew, and hears the answer only once the news of it is there.
 LATE = """() => {
+window.sends = 0;
 const fetched = window.fetch;
+const until = async (words) => {
+  while (!document.querySelector("#needs").innerText.includes(words)) await new Promise((go) => setTimeout(go, 20));
+};
 window.fetch = async (...asked) => {
+  window.sends += 1;
+  await until("Is it another's?");
   const answer = await fetched(...asked);
-  while (!document.querySelector("#needs").innerText.includes("rejected: Not like")) await new Promise((go) => setTimeout(go, 20));
+  await until("rejected: Not like");
   return answer;
 }}"""
 
 
 def test_words_that_were_sent_are_not_said_to_be_left_when_the_news_is_quicker_than_the_answer(quiet, browser):
-    quiet.cli("task", "add", "own", "Write it.")
-    quiet.cli("task", "claim", "own", "--session", "own")
+    for task in ("own", "other"):
+        quiet.cli("task", "add", task, "Write it.")
+        quiet.cli("task", "claim", task, "--session", task)
     quiet.cli("task", "ask", "Is it my own?", "--session", "own")
     page = browser.visit(quiet)
     page.evaluate(LATE)
@@ -179,7 +187,11 @@ def test_words_that_were_sent_are_not_said_to_be_left_when_the_news_is_quicker_t
     card.locator("summary", has_text="No").click()
     card.locator("textarea").fill("Not like this")
     card.locator("text=Say no").click()
+    quiet.cli("task", "ask", "Is it another's?", "--session", "other")
+    browser.see(page, "#needs >> text=Is it another's?")
+    card.locator("form", has_text="Say no").evaluate("(form) => form.requestSubmit()")
     browser.see(page, "#results >> text=handoff answer own no")
+    assert page.evaluate("window.sends") == 1
     assert page.locator(".gone").count() == 0
     assert page.locator("#needs textarea:visible").count() == 0
     assert page.evaluate("Object.keys(sessionStorage).length") == 0

@@ -63,13 +63,15 @@ function children(old, fresh) {
 }
 
 // What somebody is writing in does not vanish under the hands, also when it was decided elsewhere meanwhile. News may be quicker
-// than the answer to words that were just sent: what would go waits for that answer.
+// than the answer to words that were just sent: what would go waits for that answer. Which forms were sent is kept here and not
+// at the forms, which any news draws anew.
+const sent = new Set();
 const late = new Set();
 
 function keeps(node) {
   if (node.nodeType !== Node.ELEMENT_NODE || ![...node.querySelectorAll(words)].some(dirty)) return false;
   if (node.classList.contains("gone")) return true;
-  if (node.querySelector("form.sent")) {
+  if ([...sent].some((form) => node.contains(form))) {
     late.add(node);
     return true;
   }
@@ -251,9 +253,10 @@ document.addEventListener("submit", async (event) => {
   const form = event.target;
   if (!form.matches("form.act")) return;
   event.preventDefault();
+  if (sent.has(form)) return; // news may have drawn its buttons anew
+  sent.add(form);
   const buttons = form.querySelectorAll("button");
   for (const one of buttons) one.disabled = true;
-  form.classList.add("sent");
   const erasers = [...form.querySelectorAll(words)].map(eraser);
   try {
     const answer = await fetch(form.action, {
@@ -274,7 +277,7 @@ document.addEventListener("submit", async (event) => {
     show([{ code: 1, command: "", text: "The relay's page does not answer. Is it still running?" }]);
   } finally {
     for (const one of buttons) one.disabled = false;
-    form.classList.remove("sent");
+    sent.delete(form);
     for (const node of [...late].filter((one) => one.contains(form))) {
       late.delete(node);
       if (!keeps(node)) node.remove();

@@ -121,13 +121,13 @@ def test_in_a_terminal_the_client_has_the_screen_and_the_keys_and_the_task_is_co
 
 def test_a_silent_session_in_a_terminal_keeps_its_task_as_long_as_it_is_open(project):
     with open(os.path.join(project.home, "config.toml"), "w", encoding="utf-8") as file:
-        file.write("lease_seconds = 2\n")
+        file.write("lease_seconds = 4\n")
     window = Window(project.cli, *project.words(project.waits({"write": "src/a.txt", "text": "x"})))
     session = project.session()
     before = project.cli("session", "list", "--json").json
     assert [row["id"] for row in before] == [session]
     started = time.monotonic()
-    while time.monotonic() < started + 5:  # more than two leases in which nobody says a word
+    while time.monotonic() < started + 9:  # more than two leases in which nobody says a word
         project.cli("watchdog", "--once")
         state = project.state()
         assert (state["state"], state["held_by"]) == ("running", session)
