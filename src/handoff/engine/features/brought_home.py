@@ -33,6 +33,12 @@ def bring(checkout: str, workspace: Workspace) -> None:
             shutil.copyfile(source, there)
 
 
+def is_as_brought(workspace: Workspace, name: str) -> bool:
+    """Whether a document of a clone is as it was put there."""
+    with Beneath(workspace.tree) as inside:
+        return inside.read(name, most=_LARGEST) == _read(os.path.join(workspace.folder, _COPY, name)) != b""
+
+
 def take_home(store: SnapshotRepo, checkout: str, workspace: Workspace) -> list[str]:
     """Bring what a session wrote in the documents to the person's; told are those that came, or stand beside.
 

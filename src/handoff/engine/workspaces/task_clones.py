@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from handoff.board.tasks.tasks import Task
     from handoff.engine.app import App
     from handoff.engine.safety.snapshots import SnapshotStore
+    from handoff.engine.workspaces.landing.renewal import Renewal
     from handoff.git.landing.conflicts import LaidOut
     from handoff.git.landing.members import Member
     from handoff.git.workspaces.workspaces import Workspace
@@ -138,7 +139,7 @@ def ready(
     `strays` is what earlier sessions left outside the ownership. None where there is no commit yet: then nothing can be cloned.
     """
     from handoff.engine.features import brought_home
-    from handoff.engine.workspaces.landing import conflict, redo
+    from handoff.engine.workspaces.landing import conflict, redo, renewal
     from handoff.engine.workspaces.workspaces import add_workspace, remove_workspace
     from handoff.git.plumbing.checkout import facts
     from handoff.git.workspaces.workspaces import WorkspaceRequest, write_workspace
@@ -148,7 +149,16 @@ def ready(
         # Parts may have come or changed since, and the branch moved: it is made anew, with what was settled remembered.
         remove_workspace(app, name=found.name, snapshot_store=snapshot_store)
         found = None
+    anew = renewal.pending(snapshot_store, name_of(task))
+    if found is not None and (anew is None or anew.start != found.base):
+        if anew is None:
+            anew = _renewed(app, snapshot_store, task, found)
+        elif not renewal.clear(app, snapshot_store, found):
+            anew = None
+        found = found if anew is None else None
     if found is not None:
+        if anew is not None:  # somebody died before the work was laid upon it
+            renewal.finish(snapshot_store, found, anew)
         laid = conflict.of_workspace(found)
         owns = conflict.patterns(laid) if laid else task.patterns
         found = found._replace(session=session, owns=owns, strays=found.strays if strays is None else strays)
@@ -160,7 +170,10 @@ def ready(
     state = facts(snapshot_store.place.source.top, environment=app.git_environment)
     if state is not None and not state.head:
         return None
-    base, target = _ground(app, snapshot_store, task, dirty=state is not None and bool(state.dirty))
+    if anew is not None:
+        base, target = anew.start, anew.target
+    else:
+        base, target = _ground(app, snapshot_store, task, dirty=state is not None and bool(state.dirty))
     laid = conflict.read(snapshot_store.place.project, name_of(task))
     laid = laid if laid is not None and laid.commit == base else None
     owns = conflict.patterns(laid) if laid else task.patterns
@@ -168,10 +181,37 @@ def ready(
     setup = app.settings.get("HANDOFF_WORKSPACE_SETUP")
     made = add_workspace(app, order=order, snapshot_store=snapshot_store, setup=setup).workspace
     _put_sides(app, snapshot_store, task, made, laid)
+    if anew is not None:
+        renewal.finish(snapshot_store, made, anew)
     redo.put_before(snapshot_store, made)
     if task.kind not in tasks.PARTS:
         brought_home.bring(task.workspace, made)
     return made
+
+
+def _renewed(app: App, snapshot_store: SnapshotStore, task: Task, workspace: Workspace) -> Renewal | None:
+    """Where a person has let the task try again: its work upon what the person has now, or upon the branch it is for."""
+    from handoff.engine.workspaces.landing import renewal
+    from handoff.engine.workspaces.workspaces import commit_of_now
+    from handoff.git.plumbing.checkout import facts
+    from handoff.git.plumbing.refs import head, refs
+    from handoff.git.workspaces.workspaces import DIRTY
+
+    if task.kind == tasks.FAN_IN or not renewal.is_wanted(app, task, workspace):
+        return None
+    source = snapshot_store.place.source
+    if head(source).ref != workspace.target:  # the person is elsewhere now
+        start = refs(source).get(workspace.target, "") if not parts(app, task) else ""
+    else:
+        state = facts(source.top, environment=app.git_environment)
+        dirty = state is not None and bool(state.dirty)
+        try:
+            start = _base(app, snapshot_store, task, dirty=dirty)
+        except Refused:  # the parts it needs do not join any more: their fan-in will say so
+            return None
+        if start in ("", DIRTY):
+            start = commit_of_now(app, snapshot_store=snapshot_store, name=workspace.name, dirty=dirty)
+    return renewal.begin(app, snapshot_store, task, workspace, start=start) if start else None
 
 
 def mend(app: App, snapshot_store: SnapshotStore, task: Task) -> None:
