@@ -67,6 +67,10 @@ def test_the_home_is_the_persons_alone_and_what_it_cannot_be_is_said(repo, tmp_p
     fresh = tmp_path / "fresh"
     Cli(repo.path, HANDOFF_HOME=str(fresh))("task", "list")
     assert stat.S_IMODE(os.stat(fresh).st_mode) == 0o700
+    for number, words in enumerate((("workspace", "add", "first"), ("land", "none"), ("undo",), ("snapshot", "take"))):
+        fresh = tmp_path / f"fresh-{number}"
+        assert "now only you can" not in Cli(repo.path, HANDOFF_HOME=str(fresh))(*words, code=None).err
+        assert stat.S_IMODE(os.stat(fresh).st_mode) == 0o700, words
     shared = tmp_path / "shared"
     shared.mkdir()
     os.chmod(shared, 0o2775)

@@ -164,7 +164,10 @@ def create_exclusive(path: str, data: bytes | str, *, mode: int = 0o644, sync: b
 
 
 def make_folder(path: str, *, mode: int = 0o755) -> None:
-    """The folder and its parents, or an error that names the cause."""
+    """The folder and those of its parents that are missing, all with this mode, or an error that names the cause."""
+    above = os.path.dirname(path)
+    if above and not os.path.isdir(above):
+        make_folder(above, mode=mode)
     try:
         os.makedirs(path, mode=mode, exist_ok=True)
     except OSError as error:
