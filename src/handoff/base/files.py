@@ -165,13 +165,17 @@ def create_exclusive(path: str, data: bytes | str, *, mode: int = 0o644, sync: b
 
 def make_folder(path: str, *, mode: int = 0o755) -> None:
     """The folder and those of its parents that are missing, all with this mode, or an error that names the cause."""
-    above = os.path.dirname(path)
-    if above and not os.path.isdir(above):
-        make_folder(above, mode=mode)
     try:
-        os.makedirs(path, mode=mode, exist_ok=True)
+        _make_folders(path, mode)
     except OSError as error:
         raise failure(f"Cannot create the folder {path}", error) from error
+
+
+def _make_folders(path: str, mode: int) -> None:
+    above = os.path.dirname(path)
+    if above and not os.path.lexists(above):
+        _make_folders(above, mode)
+    os.makedirs(path, mode=mode, exist_ok=True)
 
 
 def remove(path: str) -> bool:
