@@ -102,3 +102,14 @@ def test_text_that_is_not_utf8_is_named_by_its_line(tmp_path):
     path.write_bytes(b"one\ntwo \xff\n")
     with pytest.raises(UserError, match=r"line 2 is not UTF-8 \(byte 0xff\)"):
         files.read_text(str(path))
+
+
+def test_what_is_missing_above_a_closed_folder_is_closed_too_and_an_open_one_is_as_open_as_the_person_says(tmp_path):
+    before = os.umask(0o002)
+    try:
+        for mode, above in ((0o700, 0o700), (0o755, 0o775)):
+            path = tmp_path / oct(mode) / "above" / "folder"
+            files.make_folder(str(path), mode=mode)
+            assert [one.stat().st_mode & 0o777 for one in (path, *path.parents[:2])] == [mode, above, above]
+    finally:
+        os.umask(before)

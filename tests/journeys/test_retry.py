@@ -31,9 +31,10 @@ class Blocked:
             "session", "start", "demo", "--agent", "scripted", "--with", self.script(*lines), "--json", code=code
         )
 
-    def block(self, *lines: str) -> None:
-        self.run(*lines, handoff("task", "block", "'needed.txt is missing'"), code=1)
+    def block(self, *lines: str):
+        said = self.run(*lines, handoff("task", "block", "'needed.txt is missing'"), code=1)
         assert self.state() == "blocked"
+        return said
 
     def supply(self) -> None:
         self.repo.write("needed.txt", "by the person\n")
@@ -89,13 +90,16 @@ def test_without_work_it_begins_anew_and_attempts_that_nobody_asked_for_go_on_wh
     assert blocked.subjects()[:2] == ["demo: Make it.", "needed"]
 
 
-def test_work_that_meets_the_branch_stays_where_it_was_and_that_is_said(blocked):
-    blocked.block("echo made > made.txt", "sed -i s/one/ONE/ a.txt")
-    blocked.repo.write("a.txt", "uno\ntwo\nthree\nfour\nfive\n")
+@pytest.mark.parametrize("name", ["lines.txt", "Cargo.lock"])  # a lock is never joined line by line
+def test_work_that_meets_the_branch_stays_where_it_was_and_that_is_said(blocked, name):
+    blocked.repo.write(name, "one\ntwo\nthree\nfour\nfive\n")
+    blocked.repo.commit("its lines")
+    blocked.block("echo made > made.txt", f"sed -i s/one/ONE/ {name}")
+    blocked.repo.write(name, f"{'uno' if name == 'lines.txt' else 'one'}\ntwo\nthree\nfour\nFIVE\n")
     blocked.supply()
     blocked.cli("retry", "demo")
-    said = blocked.run("head -1 a.txt", code=1)
-    assert "goes on where it was, not upon main as it is now: its clone meets main as it is now in a.txt." in said.err
+    said = blocked.run(f"head -1 {name}", code=1)
+    assert f"goes on where it was, not upon main as it is now: its clone meets main as it is now in {name}." in said.err
     assert "ONE" in blocked.cli("session", "log", said.json["session"], "--raw").out
 
 
@@ -109,6 +113,23 @@ def test_it_goes_on_upon_the_branch_it_is_for_where_the_person_is_on_another_now
     said = blocked.run("test ! -e other.txt")
     assert "goes on upon main as it is now" in said.err
     assert blocked.repo.git("log", "--format=%s", "main").split("\n")[:2] == ["demo: Make it.", "needed"]
+
+
+def test_a_clone_whose_session_may_still_run_is_not_taken_away(blocked):
+    said = blocked.block("echo made > made.txt")
+    folder = os.path.join(os.environ["HANDOFF_HOME"], "sessions", "running")
+    with open(
+        os.path.join(folder, said.json["session"]), "w", encoding="utf-8"
+    ) as file:  # as if nobody had concluded it
+        file.write(f"1 1 0 {os.path.join(os.path.dirname(folder), said.json['session'])}")
+    blocked.supply()
+    blocked.cli("retry", "demo")
+    blocked.run("test -e made.txt && test ! -e needed.txt || exit 9", code=1)
+    os.unlink(file.name)
+    blocked.run("true", code=1)
+    blocked.block("true")
+    blocked.cli("retry", "demo")
+    assert "goes on upon main as it is now" in blocked.run("true").err
 
 
 def test_what_a_session_wrote_in_a_document_keeps_its_clone(blocked):

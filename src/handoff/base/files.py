@@ -164,7 +164,7 @@ def create_exclusive(path: str, data: bytes | str, *, mode: int = 0o644, sync: b
 
 
 def make_folder(path: str, *, mode: int = 0o755) -> None:
-    """The folder and those of its parents that are missing, all with this mode, or an error that names the cause."""
+    """The folder and its parents, or an error that names the cause. Above a closed one, those that were missing are closed too."""
     try:
         _make_folders(path, mode)
     except OSError as error:
@@ -173,7 +173,7 @@ def make_folder(path: str, *, mode: int = 0o755) -> None:
 
 def _make_folders(path: str, mode: int) -> None:
     above = os.path.dirname(path)
-    if above and not os.path.lexists(above):
+    if above and not mode & 0o077 and not os.path.lexists(above):
         _make_folders(above, mode)
     os.makedirs(path, mode=mode, exist_ok=True)
 

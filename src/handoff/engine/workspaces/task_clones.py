@@ -150,15 +150,12 @@ def ready(
         remove_workspace(app, name=found.name, snapshot_store=snapshot_store)
         found = None
     anew = renewal.pending(snapshot_store, name_of(task))
-    if found is not None and (anew is None or anew.start != found.base):
-        if anew is None:
-            anew = _renewed(app, snapshot_store, task, found)
-        elif not renewal.clear(app, snapshot_store, found):
-            anew = None
+    if found is not None and anew is not None and anew.start == found.base:
+        renewal.finish(snapshot_store, found, anew)  # somebody died before the work was laid upon it
+    elif found is not None:
+        anew = _renewed(app, snapshot_store, task, found, begun=anew)
         found = found if anew is None else None
     if found is not None:
-        if anew is not None:  # somebody died before the work was laid upon it
-            renewal.finish(snapshot_store, found, anew)
         laid = conflict.of_workspace(found)
         owns = conflict.patterns(laid) if laid else task.patterns
         found = found._replace(session=session, owns=owns, strays=found.strays if strays is None else strays)
@@ -189,7 +186,9 @@ def ready(
     return made
 
 
-def _renewed(app: App, snapshot_store: SnapshotStore, task: Task, workspace: Workspace) -> Renewal | None:
+def _renewed(
+    app: App, snapshot_store: SnapshotStore, task: Task, workspace: Workspace, *, begun: Renewal | None
+) -> Renewal | None:
     """Where a person has let the task try again: its work upon what the person has now, or upon the branch it is for."""
     from handoff.engine.workspaces.landing import renewal
     from handoff.engine.workspaces.workspaces import commit_of_now
@@ -197,6 +196,8 @@ def _renewed(app: App, snapshot_store: SnapshotStore, task: Task, workspace: Wor
     from handoff.git.plumbing.refs import head, refs
     from handoff.git.workspaces.workspaces import DIRTY
 
+    if begun is not None:
+        return begun if renewal.clear(app, snapshot_store, workspace) else None
     if task.kind == tasks.FAN_IN or not renewal.is_wanted(app, task, workspace):
         return None
     source = snapshot_store.place.source

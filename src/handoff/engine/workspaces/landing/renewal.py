@@ -15,11 +15,12 @@ from handoff.base.markdown import number_of
 from handoff.base.record import Record
 from handoff.board.events import journal
 from handoff.engine.features import brought_home
-from handoff.engine.workspaces import workspaces
+from handoff.engine.workspaces import running, workspaces
 from handoff.engine.workspaces.landing.members import member_of
+from handoff.engine.workspaces.landing.ways import ways_of
 from handoff.git.landing.merge import merge
 from handoff.git.plumbing import read_text
-from handoff.git.plumbing.refs import packed_value
+from handoff.git.plumbing.refs import head, packed_value
 from handoff.git.snapshots.restore import changes, give_objects, put_files, tree_of
 from handoff.git.workspaces.workspaces import READY, read_workspace
 
@@ -46,7 +47,9 @@ class Renewal(Record):
 
 
 def is_wanted(app: App, task: Task, workspace: Workspace) -> bool:
-    """Whether a person has let the task try again since the session that the clone was last for took it."""
+    """Whether a person has let the task try again since the session that the clone was last for took it, and that one is over."""
+    if any(one.session == workspace.session for one in running.listing(app)):
+        return False  # nobody's folder is taken away from under them
     for event in reversed(journal.of_task(app.database, key=task.key)):
         if event.kind == "task.retried":
             return True
@@ -72,7 +75,8 @@ def begin(app: App, snapshot_store: SnapshotStore, task: Task, workspace: Worksp
     held = [line for line in member.left_out if not line.endswith(_REPLACED) and not _is_as_brought(workspace, line)]
     if tree_of(store, start) == tree_of(store, workspace.base):
         return None
-    joined = merge(store, start, [member], moment=0)
+    ways = ways_of(app, snapshot_store, head(snapshot_store.place.source).commit, rules=bool(task.check_command))
+    joined = merge(store, start, [member], moment=0, ways=ways)
     branch = workspace.target.removeprefix("refs/heads/") or "your checkout"
     if held or joined.conflicts:
         met = f"meets {branch} as it is now in {_listed([one.path for one in joined.conflicts])}"
