@@ -198,30 +198,6 @@ def _sources() -> Iterator[tuple[str, ast.Module]]:
                     yield place.replace(os.sep, "."), ast.parse(file.read())
 
 
-NAMES = re.compile(r"(?<=<!-- names, written by make docs -->\n).*?(?=<!-- end -->)", re.DOTALL)
-
-
-def concepts_page() -> str:
-    """docs/concepts.md with the table of every class a reader of the code can meet, in the class's own words."""
-    with open(os.path.join(DOCS, "concepts.md"), encoding="utf-8") as file:
-        text = file.read()
-    lines: list[str] = []
-    for room, rows in _classes().items():
-        lines += ["", f"**{room}**", "", "| name | where | what it is |", "|---|---|---|", *rows]
-    return NAMES.sub(lambda _: "\n".join(lines[1:]) + "\n\n", text)
-
-
-def _classes() -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for place, tree in _sources():
-        room = place.partition(".")[0]
-        for node in tree.body:
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                meaning = " ".join((ast.get_docstring(node) or "").split("\n\n")[0].split()).replace("|", "\\|")
-                found.setdefault(room, []).append(f"| {node.name} | `{place}` | {meaning} |")
-    return found
-
-
 def _kind(node: ast.ClassDef) -> tuple[list[str], int | None, str]:
     code = None
     for line in node.body:
@@ -258,7 +234,6 @@ def readme_with_table(name: str) -> str:
 
 READMES = ("README.md", "README.zh.md")
 PAGES = {
-    "concepts.md": concepts_page,
     "reference/commands.md": commands_page,
     "reference/settings.md": settings_page,
     "reference/exit-codes.md": exit_codes_page,

