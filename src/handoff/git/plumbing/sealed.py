@@ -28,8 +28,9 @@ _OBEYED = (
     " objects/info/http-alternates"
 ).split()
 _HOOKS = "hooks"
-# There from the start, so that they can be made read-only: each says what git believes without it.
-_MADE = {"commondir": ".\n", "config.worktree": "", "info/attributes": ""}
+# There from the start, so that they can be made read-only: each says what git believes without it. libgit2 takes "." alone
+# for a path from the root, and finds no repository.
+_MADE = {"commondir": "./\n", "config.worktree": "", "info/attributes": ""}
 FROZEN = ("config", _HOOKS, "commondir", "config.worktree", "info", "shallow", "objects/info/alternates")
 _SHOWN, _LARGEST = 2000, 1 << 20
 _MOST = 200

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from handoff.base.errors import Conflict
 from handoff.base.files import locked, make_folder, remove, write_atomic
-from handoff.git.plumbing import algorithm_of, read_plain, read_text
+from handoff.git.plumbing import algorithm_of, is_sha, read_plain, read_text
 from handoff.git.plumbing.objects import Objects, commit_bytes
 from handoff.git.plumbing.untrusted import distrusting, make_git_folder, strict
 
@@ -159,6 +159,14 @@ class SnapshotRepo(Objects):
         answer = self.git("cat-file", "--batch-check", stdin=asked, borrow=borrow, objects=objects)
         lines = (line.split(" ") for line in answer.text.splitlines())
         return {words[0]: words[1] for words in lines if words[-1] != "missing" and len(words) > 1}
+
+    def peeled(self, tags: Sequence[str], *, objects: str) -> dict[str, str]:
+        """What tag objects of another object folder mean in the end, through tags of tags; without those whose end is not there."""
+        if not tags:
+            return {}
+        asked = "".join(f"{tag}^{{}}\n" for tag in tags).encode()
+        ends = self.git("cat-file", "--batch-check=%(objectname)", stdin=asked, objects=objects).text.splitlines()
+        return {tag: end for tag, end in zip(tags, ends, strict=True) if is_sha(end)}
 
     # --- whole histories --------------------------------------------------------------------------
 

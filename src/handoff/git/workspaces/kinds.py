@@ -146,11 +146,18 @@ class Cloned(_Made):
             elif name.startswith("refs/tags/"):
                 found[name] = value
         objects = os.path.join(workspace.tree, ".git", "objects")
-        there = set(store.readable(list(dict.fromkeys(found.values())), objects=objects))
+        there = store.readable(list(dict.fromkeys(found.values())), objects=objects)
         absent = {value for name, value in found.items() if name.startswith("refs/tags/") and value not in there}
-        there |= _copy_tags(place, store, sorted(absent), objects) if absent else set()
-        lines = [f"{value} {name}" for name, value in sorted(found.items()) if value in there]
-        return "# pack-refs with: sorted \n" + "\n".join(lines) + "\n"
+        if absent:
+            there |= dict.fromkeys(_copy_tags(place, store, sorted(absent), objects), "tag")
+        tags = [value for value, kind in there.items() if kind == "tag"]
+        meant = dict.fromkeys(there.keys() - tags, "") | store.peeled(tags, objects=objects)
+        # As git writes it: other readers refuse a file that does not promise what each tag means.
+        lines = ["# pack-refs with: peeled fully-peeled sorted "]
+        for name, value in sorted(found.items()):
+            if value in meant:
+                lines += [f"{value} {name}", *([f"^{meant[value]}"] if meant[value] else ())]
+        return "\n".join(lines) + "\n"
 
     def _submodules(self, place: Location, workspace: Workspace) -> None:
         """Submodules the person has are cloned from their copy; others stay empty, as after any clone."""
