@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dulwich.porcelain
 import dulwich.repo
-import git as gitpython
 import pygit2
 import pytest
 
+import git as gitpython
 from handoff.engine.workspaces import workspaces as engine
 from handoff.git.workspaces.workspaces import WorkspaceRequest
 from sandbox import Repo
