@@ -123,6 +123,8 @@ def existing(workspace: HandoffFolder, name: str, *, program: str, begin: bool =
         close = get_close_matches(name, all_names(workspace), n=1)
         plain = program.partition(" --feature ")[0]
         hint = f"Did you mean '{close[0]}'?" if close else f"See: {plain} list"
+        if os.path.isdir(path + ARCHIVED):
+            hint = f"It is archived. Bring it back: {plain} unarchive {name}"
         raise UserError(f"Feature '{name}' not found." + (f" Run: {plain} init {name}" if begin else ""), hint)
     return Feature(name, path)
 

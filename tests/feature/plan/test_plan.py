@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from handoff.feature.plan import lines
 from handoff.feature.plan.plan import BLOCKED, COMPLETE, EMPTY, INVALID, VALID, parse
 from handoff.feature.templates import packaged_template
+from workspaces import PLACES, RUST_VERSIONS, rust_state
 
 if TYPE_CHECKING:
     from handoff.feature.plan import plan as plans
@@ -144,6 +145,38 @@ def test_quoted_example_steps_are_passed_over_but_keep_the_plan_from_being_compl
 def test_a_plan_with_leftovers_of_the_scaffold_is_still_a_plan():
     text = "# Current Step\nNot started\n\n# Execution Plan\nNot yet generated.\n- [x] a\n- [ ] b\n"
     assert parse(text).verdict == VALID
+
+
+@pytest.mark.parametrize("version", RUST_VERSIONS)
+def test_a_state_of_the_rust_tool_is_read_wherever_its_plan_stands(version):
+    assert parse(rust_state(version)).verdict == EMPTY
+    for place in PLACES[1:]:
+        plan = parse(rust_state(version, "- [x] Set up\n- [>] Parse\n  - [ ] quotes\n", place))
+        assert (plan.verdict, plan.current.text, plan.done, plan.left) == (VALID, "Parse", 1, 2), (place, plan.problems)
+        finished = parse(rust_state(version, "- [x] Set up\n- [x] Parse\n", place))
+        assert (finished.verdict, finished.problems) == (COMPLETE, ()), place
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '- "- [ ] Step description" (pending)', '  * "[ ]" pending', 'Use "[>]" for it and "[ ]" for the others.', "'- [ ] text'",
+        "A \u201c[ ]\u201d is open.", "\u201e- [ ] Schritt\u201c (offen)", "\u00ab [ ] \u00bb", "\u300c[ ]\u300d", '| "[ ]" | open |', '> "- [ ] text"',
+        '- [x] Explain "[ ]" and \u2018[>]\u2019', '1) "[ ] text"', '"\u2610" stands for open', '**"[ ]"** is open', '("[ ]")',
+    ],
+)  # fmt: skip
+def test_a_box_in_quotation_marks_is_text_wherever_it_stands(line):
+    assert plan_of(f"- [x] a\n{line}\n").verdict == COMPLETE
+    assert plan_of(f"{line}\n- [>] b\n").verdict == VALID
+    assert parse(f"{line}\n\n{HEAD}- [>] b\n\n# Notes of mine\n{line}\n").verdict == VALID or "- [x]" in line
+
+
+@pytest.mark.parametrize(
+    "line",
+    ['- "quoted" [ ] open', '- 5" pipe [ ] fit 3" valve', "don't [ ] forget John's", '" [ ] open', '[ ] "open"', "- 'tis [ ] open"],
+)  # fmt: skip
+def test_quotation_marks_beside_an_open_box_do_not_hide_it(line):
+    assert plan_of(f"- [x] done\n{line}\n").verdict == INVALID
 
 
 @pytest.mark.parametrize("text", ["", "   \n\n", "just words\n"])

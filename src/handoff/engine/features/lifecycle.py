@@ -1,4 +1,4 @@
-"""Begin, choose, put aside and tidy features. Nothing here deletes: what goes, goes to `.handoff/trash/`."""
+"""Begin and choose features; their templates; `.handoff/` and git's ignore list."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from handoff.base.errors import Refused, UserError
 from handoff.base.ids import FEATURE_NAME_BYTES, check_feature_name, slug
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.settings import DEFAULT_CONFIG, PROJECT_FOLDER
+from handoff.engine.features.moves import archived_twin, trash_place
 from handoff.engine.features.status import need_workspace, workspace_of
 from handoff.feature import folder, templates, words
 from handoff.feature.folder import ARCHIVED, DOCUMENTS, HandoffFolder
@@ -37,6 +38,8 @@ class InitResult(Record):
     active: bool
     before: str
     already: bool
+    archived: str
+    """A free name for an archived feature of the same name; empty where there is none."""
     present: list[str]
     wanted: list[str]
     optional: list[str]
@@ -135,6 +138,7 @@ def _started(
         active=active,
         before=before,
         already=already,
+        archived=archived_twin(workspace, name),
         present=present,
         wanted=wanted,
         optional=nice,
@@ -148,7 +152,7 @@ def switch(app: App, *, name: str) -> str:
     if name.endswith(ARCHIVED):
         raise Refused(
             f"'{name}' is archived.",
-            f"Take it out first: mv .handoff/features/{name} .handoff/features/{name.removesuffix(ARCHIVED)}",
+            f"Bring it back first: {app.settings.program} unarchive {name.removesuffix(ARCHIVED)}",
         )
     folder.set_current(workspace, feature.name)
     return feature.name
@@ -170,84 +174,6 @@ def listing(app: App) -> list[FeatureListing]:
     target = folder.link_target(workspace)
     chosen = app.settings.feature or (os.path.basename(target) if target and os.path.isdir(target) else "")
     return [FeatureListing(name, name == chosen, name.endswith(ARCHIVED)) for name in folder.all_names(workspace)]
-
-
-def archive(app: App, *, name: str) -> str:
-    """Rename a feature to `<name>.archived`; returns the new folder's name."""
-    workspace = need_workspace(app)
-    feature = folder.existing(workspace, name, program=app.settings.program)
-    if name.endswith(ARCHIVED):
-        raise UserError(f"'{name}' is archived already.", f"See: {app.settings.program} list")
-    goal = feature.path + ARCHIVED
-    if os.path.lexists(goal):
-        raise UserError(
-            f"Failed to archive feature: {feature.path} -> {goal}: there is one of that name.",
-            f"Rename or remove {os.path.relpath(goal, workspace.root)} first.",
-        )
-    with files.locked(workspace.lock, what="the workspace"):
-        target = folder.link_target(workspace)
-        was_active = target is not None and os.path.realpath(target) == os.path.realpath(feature.path)
-        try:
-            os.rename(feature.path, goal)
-        except OSError as error:
-            raise UserError(f"Failed to archive feature: {feature.path} -> {goal}: {error.strerror}.") from error
-        if was_active:
-            folder.clear_current(workspace)
-    return os.path.basename(goal)
-
-
-class Sweep(Record):
-    """What `clean` would move, and what it spares."""
-
-    workspace: HandoffFolder
-    moving: list[str]
-    spared: list[str]
-
-
-def survey(app: App, *, everything: bool, archived: bool) -> Sweep:
-    """The features `clean` would put in the trash: all but the active one and the archived ones."""
-    workspace = need_workspace(app)
-    target = folder.link_target(workspace)
-    active = os.path.basename(target) if target and os.path.isdir(target) else ""
-    if not active and not everything:
-        raise UserError(
-            f"No active feature found. Run: {app.settings.program} init",
-            f"Without one, every feature would go. If you mean that: {app.settings.program} clean --force",
-        )
-    moving: list[str] = []
-    spared: list[str] = []
-    for name in folder.all_names(workspace):
-        stays = (name == active and not everything) or (name.endswith(ARCHIVED) and not archived)
-        (spared if stays else moving).append(name)
-    return Sweep(workspace, moving, spared)
-
-
-def clean(app: App, *, sweep: Sweep) -> list[str]:
-    """Move the surveyed features to the trash; returns where each one went."""
-    workspace = sweep.workspace
-    moved = []
-    with files.locked(workspace.lock, what="the workspace"):
-        for name in sweep.moving:
-            goal = _trash_place(app, workspace, name)
-            os.rename(os.path.join(workspace.features, name), goal)
-            moved.append(os.path.relpath(goal, workspace.root))
-        target = folder.link_target(workspace)
-        if target is not None and not os.path.isdir(target):
-            folder.clear_current(workspace)
-    return moved
-
-
-def _trash_place(app: App, workspace: HandoffFolder, name: str) -> str:
-    from handoff.base.clock import stamp
-
-    moment = stamp(app.clock.now()).replace(":", "").replace("-", "")
-    files.make_folder(workspace.trash)
-    number = 0
-    while True:
-        goal = os.path.join(workspace.trash, f"{moment}-{name}" + (f"-{number}" if number else ""))
-        if not os.path.lexists(goal):
-            return goal
-        number += 1
 
 
 class Exported(Record):
@@ -274,7 +200,7 @@ def export_templates(app: App, *, force: bool, ask: Ask) -> Exported | None:
     changed = [name for name in there if files.read_bytes(os.path.join(goal, name)) != _stamped(name).encode("utf-8")]
     kept = ""
     if changed:
-        kept = _trash_place(app, workspace, "templates")
+        kept = trash_place(app, workspace, "templates")
         files.make_folder(kept)
         for name in changed:
             files.write_atomic(os.path.join(kept, name), files.read_bytes(os.path.join(goal, name)))

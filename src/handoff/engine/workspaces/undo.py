@@ -1,4 +1,4 @@
-"""What can be taken back here, newest first, and taking one of it back: a restore, an undo, a safe commit, a landing, a removal."""
+"""What can be taken back here, newest first, and taking one of it back: a restore, a commit, a landing, a removal, moved features."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from handoff.agents import folder as folders
 from handoff.base.errors import Refused, UserError
 from handoff.board.sessions import sessions
 from handoff.board.tasks import outcomes, tasks
+from handoff.engine.features import moves
+from handoff.engine.features.moves import FeatureMove
 from handoff.engine.safety import undo as restores
 from handoff.engine.safety.incidents import has_board, ours
 from handoff.engine.safety.snapshots import RESTORE, UNDO, RestoreReport, SnapshotStore, listing
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from handoff.engine.app import App
     from handoff.git.snapshots.take import Snapshot
 
-COMMIT, LAND, REMOVE = "commit", "land", "remove"
+COMMIT, LAND, REMOVE, FEATURES = "commit", "land", "remove", "features"
 _SHORTEST_ID = 4
 _ID_LETTERS = 10
 
@@ -38,7 +40,7 @@ class Operation(NamedTuple):
     id: str
     time: float
     what: str
-    subject: Snapshot | Landing | BranchMove
+    subject: Snapshot | Landing | BranchMove | FeatureMove
 
     @property
     def short(self) -> str:
@@ -72,6 +74,7 @@ def operations(app: App, *, snapshot_store: SnapshotStore) -> list[Operation]:
     for landing in landings(app, snapshot_store=snapshot_store):
         words = f"landing of {', '.join(landing.members)} on {landing.target.removeprefix('refs/heads/')}"
         found.append(Operation(LAND, landing.new, landing.time, words, landing))
+    found += [Operation(FEATURES, move.id, move.time, move.what, move) for move in moves.made(app)]
     return sorted(found, key=lambda one: one.time, reverse=True)
 
 
@@ -102,6 +105,8 @@ def _undo(app: App, snapshot_store: SnapshotStore, operation: Operation, *, dry_
         verb = "Would move" if dry_run else "Moved"
         words = f"{verb} {back.target} back from {back.old[:10]} to {back.new[:10]} ({', '.join(one.members)})."
         return TakenBack(operation, (words, *_tell_tasks(app, snapshot_store, one, dry_run=dry_run)))
+    if isinstance(one, FeatureMove):
+        return TakenBack(operation, moves.take_back(app, one, dry_run=dry_run))
     if isinstance(one, BranchMove):
         return TakenBack(operation, _undo_commit(app, snapshot_store, one, dry_run=dry_run))
     if operation.kind == REMOVE:

@@ -40,6 +40,12 @@ _UNTICKED = (
     r"|<input\b(?=[^<>]*\bcheckbox\b)(?![^<>]*\bchecked\b)[^<>]*>"
 )
 _INLINE_CODE = r"(?<!`)(`+)(?!`)(.*?)(?<!`)\1(?!`)"
+# A quotation. An attribute's value (`type="checkbox"`) is none, nor what stands between two inches or two apostrophes.
+_QUOTED = (
+    r"""(?<![\w=])"(?=\S)[^"]*(?<=\S)"(?!\w)|(?<![\w=])'(?=[-*+\d\[\u2610])[^']*(?<=\S)'(?!\w)"""
+    r"|[\u201c\u201e][^\u201c\u201d]*[\u201c\u201d]|[\u2018\u201a][^\u2018\u2019]*[\u2018\u2019](?!\w)"
+    r"|\u00ab[^\u00bb]*\u00bb|\u300c[^\u300d]*\u300d|\u300e[^\u300f]*\u300f"
+)
 _EXPLAINED = r"\[([ >xX!-])\][ \t=:\u2013\u2014-]*([A-Za-z]+(?: [a-z]+)?)"
 
 Fault = tuple[str, str]
@@ -188,7 +194,8 @@ def is_item(line: str) -> bool:
 
 
 def step_like(line: str) -> Fault | None:
-    """Why a line that resembles a step is not one, and the fix; None for ordinary text."""
+    """Why a line that resembles a step is not one, and the fix; None for ordinary text and for a box in quotation marks."""
+    line = re.sub(_QUOTED, '""', line)
     stripped = line.strip()
     if stripped.startswith(("|", "> |")):
         return (
@@ -209,12 +216,12 @@ def step_like(line: str) -> Fault | None:
 
 
 def find_open_box(line: str) -> Fault | None:
-    """The same for a line or a step's words with an open box somewhere inside; a box in inline code is a quotation."""
-    bare = re.sub(_INLINE_CODE, "", line) if "`" in line else line
+    """The same for a line or a step's words with an open box somewhere inside; a box in inline code or in quotation marks is text."""
+    bare = re.sub(f"{_INLINE_CODE}|{_QUOTED}", "", line)
     found = re.search(_UNTICKED, bare)
     if found is None or _explains(bare):
         return None
-    fix = "Make it a step of its own: - [ ] text. If it only speaks of a box, write the box in backquotes."
+    fix = "Make it a step of its own: - [ ] text. If it only speaks of a box, put the box in quotation marks."
     return f"An open box '{found[0]}' stands inside this line.", fix
 
 

@@ -237,6 +237,8 @@ def _stray_steps(lines: list[str], spans: list[tuple[str, int, int]], regions: l
             continue
         for number in range(start + 1, end + 1):
             line = lines[number - 1]
+            if not title and line.startswith(">") and not look.quoted_box(line):
+                continue  # a word about the file at its top
             if look.has_box(line) and not regions.covers(number) and look.step_like(line):
                 where = f"under '# {title}'" if title else "above every heading"
                 found.append(PlanProblem(number, f"A step stands {where}, outside the plan.", _stray_fix(title, start)))

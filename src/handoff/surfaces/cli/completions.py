@@ -11,7 +11,7 @@ from handoff.surfaces.cli.dispatch import load
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-FEATURE_COMMANDS = ("switch", "archive")
+FEATURE_COMMANDS = ("switch", "archive", "unarchive")
 
 
 class Words(Record):

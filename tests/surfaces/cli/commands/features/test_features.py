@@ -120,13 +120,66 @@ def test_a_submodule_sees_the_workspace_of_the_project_around_it(cli, repo, tmp_
 
 def test_archive_renames_and_clears_the_active_feature(cli, repo):
     cli("init", "one")
-    assert cli("archive", "one").out == "Archived: .handoff/features/one.archived\n"
+    assert cli("archive", "one").out.startswith("Archived: .handoff/features/one.archived\n")
     assert not os.path.lexists(f"{repo.path}/.handoff/current")
     assert "No feature is active here." in cli("status").out
     assert "No active feature found. Run: handoff init" in cli("next", code=1).err
     cli("init", "one")
     assert "there is one of that name" in cli("archive", "one", code=1).err
     assert os.path.isdir(f"{repo.path}/.handoff/features/one")
+
+
+def test_an_archived_feature_comes_back_and_every_hint_on_the_way_can_be_typed(cli, repo):
+    cli("init", "one")
+    put(repo.path, ".handoff/features/one/notes.md", "precious")
+    assert "handoff unarchive one\n" in cli("archive", "one").out
+    for words in (["switch", "one.archived"], ["switch", "one"], ["archive", "one"], ["--feature", "one", "status"]):
+        assert "handoff unarchive one\n" in cli(*words, code=None).err, words
+    assert cli("unarchive", "one").out == "Back: .handoff/features/one\nActive feature: one\n"
+    assert repo.read(".handoff/current/notes.md") == "precious"
+    assert "is not archived" in cli("unarchive", "one", code=1).err
+    assert "not found" in cli("unarchive", "never", code=1).err
+    cli("archive", "one")
+    said = cli("init", "one").out
+    assert "An archived feature of that name is here too" in said
+    assert "handoff unarchive one --as one-2\n" in said
+    assert "--as one-2" in cli("unarchive", "one", code=3).err
+    assert "--as one-2" in cli("archive", "one", code=1).err
+    assert "Another feature stays active" in cli("unarchive", "one.archived", "--as", "one-2").out
+    assert repo.read(".handoff/features/one-2/notes.md") == "precious"
+    assert cli("list").out == "* one\n  one-2\n"
+
+
+def test_archive_clean_and_unarchive_are_taken_back_by_undo(cli, repo):
+    for name in ("one", "two", "three"):
+        cli("init", name, "--force")
+    put(repo.path, ".handoff/features/two/notes.md", "precious")
+    cli("archive", "three")
+    assert not os.path.lexists(f"{repo.path}/.handoff/current")
+    assert "archive of three" in cli("undo", "--list").out
+    assert "Would move .handoff/features/three.archived to .handoff/features/three." in cli("undo", "--dry-run").out
+    cli("undo")
+    assert cli("list").out == "  one\n* three\n  two\n"
+    cli("undo")  # the undo is an operation like any other
+    assert cli("list").out == "  one\n  three.archived\n  two\n"
+    cli("unarchive", "three")
+    cli("undo")
+    assert names(f"{repo.path}/.handoff/features") == ["one", "three.archived", "two"]
+
+    cli("switch", "one")
+    said = cli("clean", "--force", "--archived").out
+    assert names(f"{repo.path}/.handoff/features") == []
+    cli("init", "two")
+    [hint] = [line for line in said.splitlines() if "handoff undo" in line]
+    refused = cli("undo", hint.split()[-1], code=3).err
+    assert ".handoff/features/two is there already. Nothing was changed." in refused
+    os.rename(f"{repo.path}/.handoff/features/two", f"{repo.path}/.handoff/features/two-2")
+    os.unlink(f"{repo.path}/.handoff/current")
+    cli("undo", hint.split()[-1])
+    assert cli("list").out == "* one\n  three.archived\n  two\n  two-2\n"
+    assert repo.read(".handoff/features/two/notes.md") == "precious"
+    assert "no longer there" in cli("undo", hint.split()[-1], code=3).err
+    assert ".moves" not in repo.git("status", "--porcelain", "--untracked-files=all")
 
 
 def test_clean_previews_asks_spares_archives_and_moves_to_the_trash(cli, repo):

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import re
 
 import pytest
 
 from handoff.feature.budget import estimate
-from workspaces import PLAN, other_tools_workspace, put, ready
+from workspaces import PLAN, put, ready
 
 
 def test_continue_tells_goal_plan_notes_git_and_what_to_write_back(cli, repo):
@@ -189,26 +188,6 @@ def test_context_files_of_the_config_are_quoted(cli, repo):
     assert "Always use tabs." in cli("continue", "--raw").out
     put(repo.path, ".handoff/config.toml", 'context_files = ["docs/none.md"]\n')
     assert "docs/none.md" in cli("continue", code=1).err
-
-
-def test_a_workspace_of_the_other_tool_works_unchanged(cli, repo):
-    other_tools_workspace(repo.path)
-    status = cli("status", "--json").json
-    assert (status["feature"], status["language"], status["plan"]["verdict"]) == ("old-one", "German", "valid")
-    assert status["plan"]["current"]["text"] == "Parse the file"
-    prompt = cli("continue", "--raw").out
-    assert prompt.startswith("MY OWN PROMPT")
-    assert "German" in prompt
-    assert "Ship the importer." in prompt
-    assert "### What Was Implemented\nProject set up." in prompt
-    for words in (["run", "--raw"], ["start", "--raw"], ["spec", "--raw"], ["design", "--raw"], ["tasks", "--raw"],
-                  ["generate", "--raw"], ["next"], ["validate"], ["list"], ["prompt", "context"], ["export", "--diff"]):  # fmt: skip
-        cli(*words)
-    cli("step", "done", "--unchecked")
-    assert re.search(
-        r"- \[x\] Parse the file  \(done: .*unchecked\)\n- \[>\] Store rows\n", repo.read(".handoff/current/STATE.md")
-    )
-    cli("archive", "old-one")
 
 
 def test_tasks_is_the_planning_prompt_and_with_list_the_relays_tasks(cli, repo):

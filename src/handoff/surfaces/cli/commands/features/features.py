@@ -41,6 +41,9 @@ def _init(ctx: Context, arguments: Namespace) -> None:
         out.line(f"Active feature: {done.name} (before: {done.before}; back: {program} switch {done.before})")
     elif switched and done.already:
         out.line(f"Active feature: {done.name}")
+    if done.archived and not done.already:
+        out.line(f"An archived feature of that name is here too: .handoff/features/{done.name}.archived")
+        out.line(f"Bring it back beside this one: {program} unarchive {done.name} --as {done.archived}")
     if not done.active:
         out.line(f"Another feature stays active. To work on this one: {program} switch {done.name}")
         out.line(f"Say what you want built: {os.path.join(done.path, 'FEATURE.md')}")

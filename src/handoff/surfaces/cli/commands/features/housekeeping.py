@@ -1,10 +1,10 @@
-"""`archive`, `clean`, `export`, `ignore`."""
+"""`archive`, `unarchive`, `clean`, `export`, `ignore`."""
 
 from __future__ import annotations
 
 from handoff.base.record import TYPE_CHECKING
-from handoff.engine.features import lifecycle
-from handoff.surfaces.cli.command import Command, flag, no_arguments
+from handoff.engine.features import lifecycle, moves
+from handoff.surfaces.cli.command import Command, flag, no_arguments, option
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -17,9 +17,25 @@ def _archive_arguments(parser: Parser) -> None:
 
 
 def _archive(ctx: Context, arguments: Namespace) -> None:
-    name = lifecycle.archive(ctx.app, name=arguments.name)
+    name = moves.archive(ctx.app, name=arguments.name)
     ctx.out.data({"archived": name})
     ctx.out.line(f"Archived: .handoff/features/{name}")
+    ctx.out.line(f"Bring it back with: {ctx.settings.program} unarchive {arguments.name}")
+
+
+def _unarchive_arguments(parser: Parser) -> None:
+    parser.add_argument("name", metavar="feature", help="the archived feature")
+    option(parser, "--as NAME", "bring it back under this name", dest="new_name")
+
+
+def _unarchive(ctx: Context, arguments: Namespace) -> None:
+    name, active = moves.unarchive(ctx.app, name=arguments.name, new_name=arguments.new_name)
+    ctx.out.data({"feature": name, "active": active})
+    ctx.out.line(f"Back: .handoff/features/{name}")
+    if active:
+        ctx.out.line(f"Active feature: {name}")
+    else:
+        ctx.out.line(f"Another feature stays active. To work on this one: {ctx.settings.program} switch {name}")
 
 
 def _clean_arguments(parser: Parser) -> None:
@@ -31,7 +47,7 @@ def _clean_arguments(parser: Parser) -> None:
 
 def _clean(ctx: Context, arguments: Namespace) -> None:
     out = ctx.out
-    sweep = lifecycle.survey(ctx.app, everything=arguments.force, archived=arguments.archived)
+    sweep = moves.survey(ctx.app, everything=arguments.force, archived=arguments.archived)
     if not sweep.moving:
         out.data({"moved": [], "spared": sweep.spared})
         out.line("Nothing to clean.")
@@ -45,11 +61,13 @@ def _clean(ctx: Context, arguments: Namespace) -> None:
         out.data({"moved": [], "would_move": sweep.moving, "spared": sweep.spared})
         out.line("Nothing was moved.")
         return
-    moved = lifecycle.clean(ctx.app, sweep=sweep)
+    move = moves.clean(ctx.app, sweep=sweep)
+    moved = [f".handoff/{end}" for _, end in move.pairs]
     out.data({"moved": moved, "spared": sweep.spared})
     out.line(f"Removed {len(moved)} feature(s). They are in the trash:")
     for path in moved:
         out.line(f"  {path}")
+    out.line(f"Take it back with: {ctx.settings.program} undo {move.id}")
 
 
 def _export_arguments(parser: Parser) -> None:
@@ -89,6 +107,7 @@ def _ignore(ctx: Context, arguments: Namespace) -> None:
 
 COMMANDS = {
     "archive": Command(_archive_arguments, _archive),
+    "unarchive": Command(_unarchive_arguments, _unarchive),
     "clean": Command(_clean_arguments, _clean),
     "export": Command(_export_arguments, _export),
     "ignore": Command(no_arguments, _ignore),
