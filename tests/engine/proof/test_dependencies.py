@@ -208,6 +208,34 @@ def test_packages_of_node_are_lent_and_those_of_the_repository_itself_are_the_cl
     assert not os.path.lexists(os.path.join(repo.path, "node_modules", ".cache-of-mine"))
 
 
+def _add_package(repo, name):
+    path = os.path.join(repo.path, "node_modules", name, "index.js")
+    os.makedirs(os.path.dirname(path))
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(f"module.exports = '{name}'\n")
+
+
+def test_a_check_is_lent_what_came_to_the_checkout_after_the_clone_was_made(ground, by):
+    clone = ground.begin()
+    assert not ground.verdict("test -f node_modules/left/index.js").green
+    _add_package(ground.repo, "left")
+    assert ground.verdict("test -f node_modules/left/index.js").green
+    assert not os.path.lexists(os.path.join(clone.path, "node_modules")), "its session has it from its next start on"
+    assert ground.verdict("! touch node_modules/left/new").green
+
+
+def test_each_session_is_lent_what_the_checkout_has_by_then(ground, by):
+    clone = ground.begin()
+    for name in ("left", "@ours/right"):
+        _add_package(ground.repo, name)
+        config = home_config(ground.app)
+        ground.found = place(ground.app, config, task=ground.task, session=f"session-{name.strip('@')[:4]}")
+        assert os.path.isfile(os.path.join(clone.path, "node_modules", name, "index.js"))
+        assert name.partition("/")[0] in os.listdir(os.path.join(clone.path, "node_modules"))
+    assert set(ground.found.clone.lent) == {".venv", "node_modules"}
+    assert clone.git("status", "--porcelain") == ""
+
+
 def test_what_is_lent_is_not_kept_when_the_clone_goes_and_the_persons_stays(ground, by, cli):
     ground.begin()
     name = ground.found.clone.name

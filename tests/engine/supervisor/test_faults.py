@@ -105,6 +105,41 @@ def test_a_check_that_cannot_run_any_more_costs_no_attempt_and_no_second_session
     assert ground.tasks()["aa"].attempt == 1
 
 
+def test_dependencies_made_after_the_work_judge_it_without_a_second_session(file_ground, cli, repo):
+    ground = file_ground
+    ground.settings('back_off_seconds = 7200\nsession_sandbox = "none"\n', place="clone")
+    repo.write(".gitignore", "node_modules/\n")
+    repo.commit("ignore")
+    made = {"write": "made.txt", "text": "made"}
+    ground.add("aa", made, check_command="test -f made.txt && node_modules/.bin/tool")
+    ground.supervisor()
+    ground.until(lambda: ground.count("task.held"), "the task waits for its dependencies")
+    assert "Make node_modules in your checkout" in cli("show", "aa", *PROJECT).out
+    _make_tool(os.path.join(repo.path, "node_modules", ".bin", "tool"))
+    cli("retry", "aa", *PROJECT)
+    ground.until(ground.done, "it is judged with what the checkout has now")
+    assert (ground.started("aa"), ground.tasks()["aa"].attempt) == (1, 1)
+
+
+def test_the_trial_of_a_check_reaches_the_second_piece_though_the_first_is_red(file_ground, cli, tmp_path):
+    ground = file_ground
+    _open_batch(ground, cli, tmp_path, "test -f src/all.txt && no-such-tool")
+    ground.supervisor(agent="maker")
+    ground.until(lambda: ground.count("task.held") == 2, "both parts wait for their tool")
+    assert ground.trace_lines() == [], "nobody is paid before that"
+    (line, _) = [line for line in cli("task", "list").out.splitlines() if " held " in line]
+    assert "The check cannot run: `test -f src/all.txt && no-such-tool`" in line
+    assert "Put 'no-such-tool' where the check looks for it" in line
+
+
+def test_the_trial_of_a_check_does_not_miss_what_a_red_piece_was_to_make(file_ground, cli, tmp_path):
+    ground = file_ground
+    _open_batch(ground, cli, tmp_path, "sh build && out/made")
+    ground.supervisor(agent="maker")
+    ground.until(lambda: len(ground.trace_lines()) >= 2, "both parts have begun")
+    assert ground.count("task.held") == 0
+
+
 def test_a_client_that_cannot_be_started_is_the_providers_fault(file_ground):
     ground = file_ground
     program = os.path.join(ground.folder, "client")
@@ -151,8 +186,11 @@ def _open_batch(ground, cli, tmp_path, check):
     cli("dump", "--open-batch", path)
 
 
-def test_a_batch_whose_check_cannot_run_in_a_clone_is_held_before_anybody_is_paid(file_ground, cli, repo, tmp_path):
+def test_a_batch_whose_check_cannot_run_in_a_clone_is_held_before_anybody_is_paid(
+    file_ground, cli, repo, tmp_path, monkeypatch
+):
     ground = file_ground
+    monkeypatch.setenv("HANDOFF_SANDBOX", "none")  # nothing would keep a check from writing what it is lent
     repo.write(".gitignore", ".venv\n")
     repo.git("add", ".gitignore")
     repo.git("commit", "-qm", "ignore")

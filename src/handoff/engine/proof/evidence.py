@@ -290,10 +290,13 @@ def run_command(
     # What a check compiles is nobody's work, and few young projects ignore it.
     wrap, environment = None, {**check_environment(app.settings.environment), "PYTHONDONTWRITEBYTECODE": "1"}
     if sandboxed:
-        from handoff.engine.proof.sandboxes import refuse_astray, sandbox_of_folder
+        from handoff.engine.proof.sandboxes import for_check, refuse_astray, sandbox_of_folder
 
-        config = home_config(app)
-        sandbox = sandbox_of_folder(app, folder=folder, caches=config.texts("session_caches"))
+        caches = home_config(app).texts("session_caches")
+        if clone is not None:
+            clone, sandbox = for_check(app, workspace=clone, checkout=checkout, caches=caches)
+        else:
+            sandbox = sandbox_of_folder(app, folder=folder, caches=caches)
         if refuse is not None:
             refuse(sandbox.layer)
         refuse_astray(sandbox, environment)

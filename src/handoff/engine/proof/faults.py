@@ -128,11 +128,11 @@ def _fix_dependencies(name: str, *, checkout: str) -> str:
     """A clone is lent what the checkout has of dependencies, if git ignores it and a sandbox keeps it from being written."""
     if os.path.lexists(os.path.join(checkout, name)):
         return (
-            f"Your checkout has {name}, the clone of this task has not: it is lent where .gitignore names it and the session is in a"
-            f" sandbox. Else put the line '{name}' into .worktreeinclude, or let HANDOFF_WORKSPACE_SETUP name a command that makes it."
+            f"Your checkout has {name}, the clone of this task has not: only inside a sandbox a clone gets a link to it."
+            f" Install bubblewrap, put the line '{name}' into .worktreeinclude, or let HANDOFF_WORKSPACE_SETUP name a command that makes it."
         )
     how = "npm install" if name == "node_modules" else f"python3 -m venv {name} && {name}/bin/pip install -e ."
-    return f"Make {name} in your checkout, where .gitignore names it, and the clone is lent it: {how}"
+    return f"Make {name} in your checkout, where .gitignore names it; the check uses it from then on: {how}"
 
 
 def _fix(app: App, missing: str, *, folder: str, checkout: str) -> str:

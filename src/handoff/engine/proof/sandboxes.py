@@ -18,7 +18,7 @@ from handoff.git.plumbing.snapshot_repo import SnapshotRepo
 from handoff.git.plumbing.untrusted import beside, is_clone
 from handoff.git.snapshots.location import STORE, find_place
 from handoff.git.workspaces.bases import LentHistory, is_lent
-from handoff.git.workspaces.dependencies import lend, withdraw
+from handoff.git.workspaces.dependencies import find_dependencies, lend, withdraw
 from handoff.git.workspaces.kinds import Cloned
 from handoff.git.workspaces.workspaces import CLONE, SHARED, TEMP, Workspace, read_workspace
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from handoff.engine.app import App
+    from handoff.git.snapshots.location import Location
 
 
 _WHY_NOT = {
@@ -109,12 +110,29 @@ class Furnished(NamedTuple):
 
 def with_dependencies(app: App, *, workspace: Workspace, checkout: str = "", caches: Sequence[str] = ()) -> Furnished:
     """Lend a clone the dependencies of the person's checkout, and find its sandbox; without one it is lent nothing."""
-    top = checkout or next(iter(checkouts_of(workspace.project)), "")
-    if workspace.kind == CLONE and find_top(top or os.sep) is not None:
-        place = find_place(top, home=app.settings.home, project=os.path.basename(workspace.project))
-        workspace = lend(place, SnapshotRepo(place.store, app.settings.environment), workspace)
+    if (lender := _lender(app, workspace, checkout)) is not None:
+        workspace = lend(*lender, workspace)
     sandbox = sandbox_of_workspace(app, workspace=workspace, caches=caches)
     return Furnished(withdraw(workspace) if sandbox.layer == NOTHING else workspace, sandbox)
+
+
+def for_check(app: App, *, workspace: Workspace, checkout: str = "", caches: Sequence[str] = ()) -> Furnished:
+    """A clone with what its check is lent: also what came to the person's checkout after the session began. Nothing is linked yet."""
+    lender = _lender(app, workspace, checkout)
+    more = find_dependencies(*lender) if lender is not None else {}
+    free = {name: real for name, real in more.items() if not os.path.lexists(os.path.join(workspace.tree, name))}
+    lent = workspace._replace(lent={**workspace.lent, **free})
+    sandbox = sandbox_of_workspace(app, workspace=lent, caches=caches)
+    return Furnished(workspace if sandbox.layer == NOTHING else lent, sandbox)
+
+
+def _lender(app: App, workspace: Workspace, checkout: str = "") -> tuple[Location, SnapshotRepo] | None:
+    """The person's checkout a clone was made from, if it is still there, and its snapshots."""
+    top = checkout or next(iter(checkouts_of(workspace.project)), "")
+    if workspace.kind != CLONE or find_top(top or os.sep) is None:
+        return None
+    place = find_place(top, home=app.settings.home, project=os.path.basename(workspace.project))
+    return place, SnapshotRepo(place.store, app.settings.environment)
 
 
 def borrowed_objects(app: App, workspace: Workspace) -> list[str]:
@@ -132,12 +150,8 @@ def borrowed_objects(app: App, workspace: Workspace) -> list[str]:
 
 def _lend_again(app: App, workspace: Workspace) -> list[str]:
     """A clone from before histories were lent, or whose history is gone from the disk, gets one."""
-    top = next(iter(checkouts_of(workspace.project)), "")
-    if not workspace.base or find_top(top or os.sep) is None:
-        return []
-    place = find_place(top, home=app.settings.home, project=os.path.basename(workspace.project))
-    store = SnapshotRepo(place.store, app.settings.environment)
-    return Cloned(app.git_environment).lend(place, store, workspace).places
+    lender = _lender(app, workspace) if workspace.base else None
+    return [] if lender is None else Cloned(app.git_environment).lend(*lender, workspace).places
 
 
 def sandbox_of_folder(

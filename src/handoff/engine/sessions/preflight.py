@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from handoff.engine.sessions.placement import Placement
 
 _PLAIN = re.compile(r"[\w./+-]+")
+_WORDS = re.compile(r"""'[^']*'|"(?:\\.|[^"\\])*"|\\.|&&|[(){}`\n<;|&]""", re.DOTALL)
+_HARD = frozenset("(){}`\n<;|&")
+_RED = "(this piece is red; the next one is tried all the same)"
 _SECONDS = 20.0
 _LOCKS: dict[str, threading.Lock] = {}
 
@@ -69,14 +72,32 @@ def _try_once(app: App, claim: Claim, placement: Placement, ran: dict[str, str])
         if key in ran:
             return True
         touched, sandboxed = _changes(app, placement), clone is not None or placement.sandbox != NONE
-        verdict = evidence.run_task_check(app, task, placement.folder, sandboxed=sandboxed, clone=clone)
-        faults.refuse_unready(app, task, verdict, folder=placement.folder)
+        trial = task._replace(check_command=each_piece(task.check_command))
+        verdict = evidence.run_task_check(app, trial, placement.folder, sandboxed=sandboxed, clone=clone)
+        later = _RED in verdict.tail  # what a red piece was to make, no later one can miss
+        faults.refuse_unready(
+            app,
+            task._replace(owns="[]") if later else task,
+            verdict._replace(command=task.check_command),
+            folder=placement.folder,
+        )
         ran[key] = verdict.word
     leases.heartbeat(app.database, key=task.key, fence=claim.fence)  # it may have taken long
     if touched or not _changes(app, placement):
         return True
     _drop(app, placement)  # what the check left there is nobody's work
     return False
+
+
+def each_piece(command: str) -> str:
+    """A check to try: in `A && B` B is tried though A is red, as it is before the work. Of anything harder to read all is tried as it is."""
+    ends = [found.span() for found in _WORDS.finditer(command) if found[0] == "&&"]
+    if not ends or any(found[0] in _HARD for found in _WORDS.finditer(command)):
+        return command
+    begins = [0, *(end for _, end in ends)]
+    pieces = [command[at:end].strip() for at, end in zip(begins, [*(at for at, _ in ends), len(command)], strict=True)]
+    go_on = f"\nhandoff_code=$?\ncase $handoff_code in 0) ;; 126|127) exit $handoff_code ;; *) echo '{_RED}' ;; esac\n"
+    return go_on.join(pieces) if all(pieces) else command
 
 
 def _changes(app: App, placement: Placement) -> bool:

@@ -8,6 +8,7 @@ from handoff.base.errors import UserError
 from handoff.base.files import make_folder, read_text, write_atomic
 from handoff.base.ids import new_id
 from handoff.base.record import TYPE_CHECKING, Record
+from handoff.board.tasks import states, tasks
 
 if TYPE_CHECKING:
     from typing import Any
@@ -109,8 +110,10 @@ def find(
     mine = [one for one in _all(app) if one.task and not one.aside and (not project or one.project == project)]
     if task:  # a part of a batch may be called by its full name or, as `claim` allows, by its own
         mine = [one for one in mine if task in (one.task, one.task.rpartition("/")[2])]
-    mine = _of_terminal(_nearest(app, mine))  # a claim made in another checkout is somebody else's
+    mine = _of_caller(_nearest(app, mine))  # a claim made in another checkout is somebody else's
     mine = [one for one in mine if not one.told] or mine
+    if len(mine) > 1:
+        mine = [one for one in mine if _is_living(app, one)] or mine
     if len(mine) > 1:
         names = ", ".join(f"{one.task} ({one.session})" for one in mine)
         raise UserError(f"Several tasks are claimed here: {names}.", "Say which: --task TASK or --session SESSION.")
@@ -121,20 +124,31 @@ def find(
 
 def nearest(app: App) -> list[LocalClaim]:
     """The claim of this folder, or those that cannot be told apart from here: for a client's hooks, which report nothing."""
-    found = _of_terminal(_nearest(app, [one for one in _all(app) if one.task]))
+    return _of_caller(_nearest(app, [one for one in _all(app) if one.task]))
+
+
+def _of_caller(found: list[LocalClaim]) -> list[LocalClaim]:
+    """Of several claims in one folder those made in the caller's terminal, then those with most processes above in common.
+
+    Of one task the last claim counts: those before it have expired, and whoever made them is not here any more.
+    """
+    if len(found) > 1:
+        tty = terminal()
+        found = [one for one in found if tty and one.terminal == tty] or found
     if len(found) > 1:
         above = _above()
         near = {one.session: sum(parent in above for parent in one.parents.split()) for one in found}
         found = [one for one in found if near[one.session] == max(near.values())]
-    return found
+    newest = {one.key: max(other.fence for other in found if other.key == one.key) for one in found}
+    return [one for one in found if one.fence == newest[one.key]]
 
 
-def _of_terminal(found: list[LocalClaim]) -> list[LocalClaim]:
-    """Of several claims in one folder those made in the caller's terminal, if there are any."""
-    if len(found) > 1:
-        tty = terminal()
-        found = [one for one in found if tty and one.terminal == tty] or found
-    return found
+def _is_living(app: App, local_claim: LocalClaim) -> bool:
+    """Whether it still holds its task: nobody has the task since, and it did not expire."""
+    task = tasks.look_up(app.database, key=local_claim.key)
+    if task is None or task.state != states.RUNNING:
+        return False
+    return (task.held_by, task.fence) == (local_claim.session, local_claim.fence)
 
 
 def _above() -> list[str]:

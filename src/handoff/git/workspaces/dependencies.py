@@ -40,12 +40,16 @@ def find_dependencies(place: Location, store: SnapshotRepo) -> dict[str, str]:
 
 
 def lend(place: Location, store: SnapshotRepo, workspace: Workspace) -> Workspace:
-    """Link them into the workspace where it has none of its own; the record says which, git there does not see them."""
-    if workspace.lent and all(os.path.lexists(os.path.join(workspace.tree, name)) for name in workspace.lent):
-        return workspace
+    """Link them into the workspace where it has none of its own; the record says which, git there does not see them.
+
+    Each session is lent what the checkout has by then, also packages that were added to a folder it has already.
+    """
     found = find_dependencies(place, store)
     with Beneath(workspace.tree) as files:
         new = {name: source for name, source in found.items() if link_dependency(files, source, name)}
+        for name in workspace.lent:
+            if os.path.basename(name) == _PACKAGES and name in found and name not in new:
+                _link_packages(files, found[name], name)
         lent = {**workspace.lent, **new}
         known = files.read(_EXCLUDE)
         lines = [os.fsencode(f"/{_quoted(name)}") for name in lent]
@@ -72,15 +76,23 @@ def link_dependency(files: Beneath, source: str, name: str) -> bool:
         files.make_folder(name)
     except OSError:
         return False  # something stands there, or its folder is not in this workspace
+    _link_packages(files, source, name)
+    return True
+
+
+def _link_packages(files: Beneath, source: str, name: str) -> None:
+    """A link for each package that has none there yet."""
     for entry in os.scandir(source):
         target = f"{name}/{entry.name}"
         if entry.name.startswith("@") and entry.is_dir(follow_symlinks=False):
-            files.make_folder(target)
+            with suppress(FileExistsError):
+                files.make_folder(target)
             for below in os.scandir(entry.path):
-                files.make_link(_leads_to(source, below), f"{target}/{below.name}")
+                with suppress(OSError):  # it is there
+                    files.make_link(_leads_to(source, below), f"{target}/{below.name}")
         elif entry.name not in _CACHES:
-            files.make_link(_leads_to(source, entry), target)
-    return True
+            with suppress(OSError):
+                files.make_link(_leads_to(source, entry), target)
 
 
 def _leads_to(packages: str, entry: os.DirEntry[str]) -> str:
@@ -112,19 +124,22 @@ def as_lent(workspace: Workspace) -> Iterator[list[str]]:
 
 def _in_place(workspace: Workspace) -> Iterator[list[str]]:
     aside: dict[str, str] = {}
+    linked: list[str] = []
     with Beneath(workspace.tree) as files:
         for name, source in workspace.lent.items():
             if os.path.basename(name) == _PACKAGES or not _is_link_to(files, name, source):
-                with suppress(OSError):  # the session has removed it
+                with suppress(OSError):  # the session has removed it, or it came to the checkout later
                     aside[name] = _put_aside(workspace, files, name)
-                link_dependency(files, source, name)
+                if link_dependency(files, source, name):
+                    linked.append(name)
     try:
         yield [name for name in aside if os.path.basename(name) != _PACKAGES]
     finally:
         with Beneath(workspace.tree) as files:
-            for name, kept in aside.items():
+            for name in linked:
                 with suppress(OSError):
                     remove_tree(_put_aside(workspace, files, name))  # with what the check left in there
+            for name, kept in aside.items():
                 with suppress(OSError):
                     folder, last = files.place(name)
                     os.rename(kept, last, dst_dir_fd=folder)
