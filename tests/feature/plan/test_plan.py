@@ -56,6 +56,7 @@ def test_a_step_in_a_form_we_do_not_read_makes_the_plan_invalid_and_names_the_li
     [
         ("- [x] a\n# Phase 2\n- [ ] b\n", 9),
         ("- [x] a\n# Execution Plan\n- [ ] b\n", 8),
+        ("- [x] a\n# [ ] b\n", 8),
         ("- [x] a\n```\nexample\n- [ ] b\n", 8),
         ("- [x] a\n<!-- later\n- [ ] b\n", 8),
         ("- [x] a\n<<<<<<< HEAD\n- [x] b\n=======\n- [ ] b\n>>>>>>> other\n", 8),

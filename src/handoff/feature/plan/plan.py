@@ -230,12 +230,12 @@ def _sections(
 
 
 def _stray_steps(lines: list[str], spans: list[tuple[str, int, int]], regions: look.Regions) -> list[PlanProblem]:
-    """Steps under a heading we do not know: they would be forgotten."""
+    """Steps under a heading we do not know, or in it: they would be forgotten."""
     found: list[PlanProblem] = []
     for title, start, end in spans:
         if title in SECTIONS and title != "State":
             continue
-        for number in range(start + 1, end + 1):
+        for number in range(max(start, 1), end + 1):
             line = lines[number - 1]
             if not title and line.startswith(">") and not look.quoted_box(line):
                 continue  # a word about the file at its top
