@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import os
 import shutil
 import tempfile
@@ -43,12 +44,34 @@ LOOKS: dict[str, dict[str, Any]] = {
     "dark": {"color_scheme": "dark", "viewport": {"width": 1100, "height": 760}},
     "phone": {"color_scheme": "light", "viewport": {"width": 390, "height": 780}},
 }
-FOLDER = "page"
+FOLDER, SHOWN = "page", "shown.json"
 QUALITY = 82
 
 
 def draw(*, form: str = "webp") -> Iterator[tuple[str, bytes]]:
-    """Each picture by its name; the same browser with the same fonts gives the same bytes."""
+    """Each picture by its name, and last the words on all of them: fonts and browsers draw differently and show the same."""
+    shown = {}
+    for name, look, page in visit():
+        session = page.context.new_cdp_session(page)
+        asked = {"format": form, **({"quality": QUALITY} if form == "webp" else {})}
+        wide, high = (LOOKS[look]["viewport"][side] for side in ("width", "height"))
+        full = high if look == "phone" else min(high, page.evaluate("document.querySelector('.foot').offsetTop"))
+        asked["clip"] = {"x": 0, "y": 0, "width": wide, "height": full, "scale": 1}
+        taken, before = session.send("Page.captureScreenshot", asked)["data"], ""
+        while taken != before:  # until nothing moves any more
+            taken, before = session.send("Page.captureScreenshot", asked)["data"], taken
+        shown[f"{name}-{look}"] = words_on(page)
+        yield f"{FOLDER}/{name}-{look}.{form}", base64.b64decode(taken)
+    yield f"{FOLDER}/{SHOWN}", (json.dumps(shown, indent=1, ensure_ascii=False) + "\n").encode()
+
+
+def words_on(page: Any) -> list[str]:
+    """The lines a person reads on a page."""
+    return [line for part in page.inner_text("body").splitlines() if (line := " ".join(part.split()))]
+
+
+def visit() -> Iterator[tuple[str, str, Any]]:
+    """Open each page in each look, in a real browser, with the story behind it and a clock that stands still."""
     zone = os.environ.get("TZ")
     os.environ["TZ"] = "UTC"
     time.tzset()
@@ -70,7 +93,17 @@ def draw(*, form: str = "webp") -> Iterator[tuple[str, bytes]]:
             browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=words)
             for look, options in LOOKS.items():
                 link = access.link(listener.url, access.make_link(app, project="shop"))
-                yield from _shots(browser, look, options, listener.url, link, form)
+                context = browser.new_context(**options, reduced_motion="reduce", timezone_id="UTC", locale="en-GB")
+                page = context.new_page()
+                page.clock.set_fixed_time(MOMENT)
+                page.goto(link)
+                page.wait_for_selector("#needs")
+                for name, path in PAGES.items():
+                    page.goto(f"{listener.url}{path}")
+                    page.wait_for_selector("text=live")
+                    page.evaluate("document.fonts.ready")
+                    yield name, look, page
+                context.close()
             browser.close()
         server.should_exit = True
         served.join(10)
@@ -80,28 +113,3 @@ def draw(*, form: str = "webp") -> Iterator[tuple[str, bytes]]:
     else:
         os.environ["TZ"] = zone
     time.tzset()
-
-
-def _shots(
-    browser: Any, look: str, options: dict[str, Any], url: str, link: str, form: str
-) -> Iterator[tuple[str, bytes]]:
-    context = browser.new_context(**options, reduced_motion="reduce", timezone_id="UTC", locale="en-GB")
-    page = context.new_page()
-    page.clock.set_fixed_time(MOMENT)
-    page.goto(link)
-    page.wait_for_selector("#needs")
-    session = context.new_cdp_session(page)
-    asked = {"format": form, **({"quality": QUALITY} if form == "webp" else {})}
-    for name, path in PAGES.items():
-        page.goto(f"{url}{path}")
-        page.wait_for_selector("text=live")
-        page.evaluate("document.fonts.ready")
-        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{path} is too wide for {look}"
-        wide, high = options["viewport"]["width"], options["viewport"]["height"]
-        full = high if look == "phone" else min(high, page.evaluate("document.querySelector('.foot').offsetTop"))
-        clip = {"x": 0, "y": 0, "width": wide, "height": full, "scale": 1}
-        taken, before = session.send("Page.captureScreenshot", {**asked, "clip": clip})["data"], ""
-        while taken != before:  # until nothing moves any more
-            taken, before = session.send("Page.captureScreenshot", {**asked, "clip": clip})["data"], taken
-        yield f"{FOLDER}/{name}-{look}.{form}", base64.b64decode(taken)
-    context.close()

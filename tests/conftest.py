@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import tempfile
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from databases import database, place, postgres_server  # noqa: F401 - fixtures, here once: one server for all files
 from outside import PersonsHome, Watch
@@ -16,6 +18,12 @@ from script_packages import FOLDER as SCRIPTS
 WATCH = Watch()
 HOME = PersonsHome()
 TABLE = os.environ.get("HANDOFF_TEST_CLIENTS_TABLE", FOLDER)
+
+# A busy machine is no fault of the code: no property is judged by how quickly examples come.
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
+# A shell starts its background jobs with SIGINT ignored, and every process below inherits that: tests that interrupt would wait for ever.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(trylast=True)

@@ -16,7 +16,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(VALUES, st.booleans())
 def test_it_writes_what_the_library_writes(value, ascii_only):
     text = dumps(value, ascii_only=ascii_only)

@@ -144,7 +144,7 @@ def test_what_a_session_said_is_found_in_every_piece_of_it(database):
     assert index.transcripts(database, read_query("bird"), **{**ask, "project": "depot"}) == []
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.text(max_size=60))
 def test_no_question_breaks_the_search(text):
     try:

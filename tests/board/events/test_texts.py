@@ -19,7 +19,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(VALUES)
 def test_every_value_comes_back_the_same(value):
     assert json.loads(texts.write(value)) == value

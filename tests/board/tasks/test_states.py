@@ -74,7 +74,7 @@ def _do(database, verb, key, fence):
         watchdog.scan(database)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.lists(
         st.tuples(st.sampled_from(VERBS), st.sampled_from((0, 0, 1, 2, 3, 4)), st.sampled_from((0, 0, 0, 1))),

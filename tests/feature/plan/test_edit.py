@@ -98,7 +98,7 @@ EDITS = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(STEPS, EDITS)
 def test_whatever_the_edits_no_finished_mark_is_ever_lost(steps, edits):
     text = (

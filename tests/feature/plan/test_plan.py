@@ -226,7 +226,7 @@ NOISE = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=600)
 @given(st.lists(NOISE, max_size=8), OPEN_FORMS, st.lists(NOISE, max_size=8), st.text("abc", min_size=1, max_size=5))
 def test_a_plan_with_an_open_box_is_never_called_complete(before, form, after, word):
     if "# Risks" in before:  # then the box stands outside the plan
@@ -236,7 +236,7 @@ def test_a_plan_with_an_open_box_is_never_called_complete(before, form, after, w
     assert plan.verdict != EMPTY
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.text(st.characters(exclude_characters="`\r\n", exclude_categories=("Cs",)), max_size=8),
     st.text("ab ", max_size=3),
@@ -246,7 +246,7 @@ def test_a_bullet_nobody_has_thought_of_yet_hides_no_open_box(bullet, words):
     assert plan.verdict != COMPLETE
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.text(alphabet=st.sampled_from("-*[]>xX !#\n`.1)(|~+ab"), max_size=120))
 def test_any_text_at_all_is_read_without_an_exception(text):
     plan = plan_of(text)

@@ -140,7 +140,7 @@ def test_what_is_taken_out_does_not_widen_the_reach_and_leaves_nothing_whole():
     assert owns("src/*.py", "src/", "src/*.js").reach == {"src/": True}
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(_GLOBS, min_size=1, max_size=3), _PATHS)
 def test_nothing_is_owned_out_of_reach_and_everything_that_is_owned_whole(patterns, path):
     owned = owns(*patterns)
@@ -202,7 +202,7 @@ def _without_clashes(paths):
     return sorted({path for path in paths if not any(other.startswith(path + "/") for other in paths)})
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.sets(_PATHS, min_size=1, max_size=25), st.lists(_GLOBS, min_size=1, max_size=3), st.lists(_GLOBS, max_size=2))
 @example(paths={"a/a"}, globs=["a/**"], shut=["a**"])
 def test_globs_and_exclusions_choose_what_gits_pathspec_chooses(names, paths, globs, shut):
@@ -217,7 +217,7 @@ def test_globs_and_exclusions_choose_what_gits_pathspec_chooses(names, paths, gl
     assert {path for path in paths if owned.covers(path)} == chosen - dropped
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(_GLOBS, _GLOBS, st.lists(_GLOBS, max_size=1), st.lists(_PATHS, max_size=30))
 def test_owners_that_share_a_path_are_found_and_the_example_is_theirs(one, two, shut, paths):
     a, b = owns(one, *("!" + glob for glob in shut)), owns(two)

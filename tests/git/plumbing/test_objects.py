@@ -51,7 +51,7 @@ def _apart(paths):
     return [path for path in paths if not any(other.startswith(path + b"/") for other in paths)]
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(
     st.sets(_PATHS, min_size=1, max_size=12), st.dictionaries(_PATHS, st.sampled_from("12x-"), min_size=1, max_size=6)
 )

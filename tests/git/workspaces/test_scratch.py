@@ -149,7 +149,7 @@ DEEDS = {
 }  # fmt: skip
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(deeds=st.lists(st.sampled_from(sorted(DEEDS)), max_size=5), second=st.booleans())
 def test_whatever_was_done_to_the_folder_the_next_tree_is_exact(trees, deeds, second):
     repo, looks = trees
