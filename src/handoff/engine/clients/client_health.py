@@ -132,12 +132,15 @@ def whole_setup(app: App) -> Iterator[Diagnosis]:
     if here.top and here.top not in held.acts.get("repository", ()):
         yield Diagnosis("setup", OK, f"not done in this repository (to do it: {fix})")
         return
-    work = setup.plan(app, here, setup.defaults(app, here), script="").work
+    plan = setup.plan(app, here, setup.defaults(app, here), script="")
+    work = plan.work
+    for step in plan.failed:
+        yield Diagnosis("setup", WARNING, step.what, fix)
     if work:
         paths = ", ".join(dict.fromkeys(step.path for step in work[:3]))
         more = f" and {len(work) - 3} more" if len(work) > 3 else ""  # noqa: PLR2004 - as many as were named
         yield Diagnosis("setup", WARNING, f"Not as it was set up: {paths}{more}.", fix)
-    else:
+    elif not plan.failed:
         yield Diagnosis("setup", OK, "whole")
 
 

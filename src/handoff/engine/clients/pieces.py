@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
+from hashlib import sha256
 
 from handoff.base.errors import UserError
-from handoff.base.record import Record
-from handoff.engine.clients import json_edit, settings_files
+from handoff.base.record import TYPE_CHECKING, Record
+from handoff.engine.clients import json_edit, settings_files, toml_edit
+
+if TYPE_CHECKING:
+    from typing import Any
 
 HOOKS, TOOLS, BLOCK, LINE, WHOLE = "hooks", "tools", "block", "line", "whole"
 _NAME = "handoff"
-_MARKS = {
-    "md": ("<!-- handoff:begin -->", "<!-- handoff:end -->"),
-    "#": ("# handoff:begin", "# handoff:end"),
-}
-_CHANGED = "it was changed since: what is left is yours to judge"
+_COMMENT = {"md": ("<!-- ", " -->"), "#": ("# ", "")}
+_CHANGED = "was changed since: what is left is yours to judge"
+_RUNS = ("command", "args")
+_OLD_MARKS = re.compile(r"^# handoff:(?:begin|end)\n?", re.MULTILINE)
+"""Comments that stood around our table once; clients drop one and keep the other."""
 
 
 class Piece(Record):
@@ -28,7 +33,7 @@ class Piece(Record):
     detail: str = ""
     """The text of it; for hooks the client's name, for tools the value as JSON."""
     key: str = ""
-    """For tools the object they stand in, for a block the kind of comment, for a line `top` or nothing, for a whole file how it begins."""
+    """For tools the object they stand in, for a block or a whole file the kind of comment, for a line `top` or nothing."""
 
 
 class Edited(Record):
@@ -48,9 +53,9 @@ def put(piece: Piece, text: str, known: Piece | None = None) -> Edited:
         return _put_block(piece, text)
     if piece.kind == LINE:
         return _put_line(piece, text)
-    if text in ("", piece.detail) or text.startswith(piece.key):
-        return Edited(piece.detail)
-    return Edited(text, "a file of that name is there, and it is not ours")
+    if not text or _is_untouched(piece, text) or (known and text == known.detail):
+        return Edited(_whole(piece))
+    return Edited(text, "a file of that name is there, and it is yours or was changed since")
 
 
 def take(piece: Piece, text: str) -> Edited:
@@ -65,94 +70,158 @@ def take(piece: Piece, text: str) -> Edited:
         lines = text.splitlines(keepends=True)
         ours = next((index for index, line in enumerate(lines) if line.rstrip("\r\n") == piece.detail), -1)
         return Edited("".join(line for index, line in enumerate(lines) if index != ours))
-    return Edited("") if text == piece.detail else Edited(text, _CHANGED)
+    ours = not text or text == piece.detail or _is_untouched(piece, text)
+    return Edited("") if ours else Edited(text, f"it {_CHANGED}")
 
 
-# --- tools of a client, as an entry of its JSON ---------------------------------------------------
+# --- tools of a client, as an entry of its JSON or a table of its TOML --------------------------------
 
 
 def _put_tools(piece: Piece, text: str, known: Piece | None) -> Edited:
-    text = text if text.strip() else "{}\n"
-    value = settings_files.json_object(piece.path, text)
-    container = value.get(piece.key, {})
-    if not isinstance(container, dict):
-        raise UserError(f"{piece.path}: '{piece.key}' is not a JSON object.", "Fix the file; nothing was changed.")
-    wanted, there = json.loads(piece.detail), container.get(_NAME)
-    if there == wanted:
-        return Edited(text)
-    if there is not None:
-        if known is None or there != json.loads(known.detail):
-            return Edited(text, f"'{_NAME}' is registered there in another way")
-        text = _take_tools(known, text).text
-    if json_edit.find(text, piece.key) is None:
-        text = json_edit.add(text, text.index("{"), {}, key=piece.key)
-    held = json_edit.find(text, piece.key)
-    assert held is not None  # noqa: S101 - it has just been put there
-    return Edited(json_edit.add(text, held.value_begin, wanted, key=_NAME, depth=1))
+    """The entry is ours by its key. What its person or client set in it stays, and so does one they wrote themselves."""
+    text = _without_old_marks(piece, text)
+    there, wanted = _entry(piece, _read(piece, text)), json.loads(piece.detail)
+    if there is None:
+        return Edited(_with_entry(piece, text, {}, wanted))
+    merged = _merged(json.loads(known.detail), there, wanted) if known else there
+    text = text if merged == there else _with_entry(piece, text, there, merged)
+    return Edited(text, "" if _runs(merged) == _runs(wanted) else f"'{_NAME}' is registered there in another way")
 
 
 def _take_tools(piece: Piece, text: str) -> Edited:
-    if not text.strip():
+    text = _without_old_marks(piece, text)
+    there = _entry(piece, _read(piece, text)) if text.strip() else None
+    if there is None:
         return Edited(text)
-    settings_files.json_object(piece.path, text)
+    if _runs(there) != _runs(json.loads(piece.detail)):
+        return Edited(text, f"the entry '{_NAME}' {_CHANGED}")
+    return Edited(_without_entry(piece, text))
+
+
+def _runs(entry: Any) -> list[Any]:
+    return [entry.get(key) for key in _RUNS] if isinstance(entry, dict) else []
+
+
+def _merged(known: Any, there: Any, wanted: Any) -> Any:
+    """What we want now, where nobody changed what we wrote before."""
+    if not (isinstance(known, dict) and isinstance(there, dict) and isinstance(wanted, dict)):
+        return wanted if there == known else there
+    keys = dict.fromkeys((*there, *wanted))
+    found = {key: _merged(known.get(key), there.get(key), wanted.get(key)) for key in keys}
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def _read(piece: Piece, text: str) -> dict[str, Any]:
+    """The settings of a file; an error that names it where they are none."""
+    if not piece.path.endswith(".toml"):
+        return settings_files.json_object(piece.path, text if text.strip() else "{}")
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"{piece.path} is not valid TOML: {error}.", "Fix the file; nothing was changed.") from error
+
+
+def _entry(piece: Piece, settings: dict[str, Any]) -> Any:
+    container = settings.get(piece.key, {})
+    if not isinstance(container, dict):
+        raise UserError(f"{piece.path}: '{piece.key}' is not a table.", "Fix the file; nothing was changed.")
+    return container.get(_NAME)
+
+
+def _with_entry(piece: Piece, text: str, there: dict[str, Any], wanted: dict[str, Any]) -> str:
+    place = (piece.key, _NAME)
+    if piece.path.endswith(".toml"):
+        if there:
+            changed = {key: value for key, value in wanted.items() if there.get(key) != value}
+            return _checked(piece, text, toml_edit.change(text, place, changed), wanted)
+        return _checked(piece, text, toml_edit.add(text, place, wanted), wanted)
+    after = _without_entry(piece, text) if there else text if text.strip() else "{}\n"
+    if json_edit.find(after, piece.key) is None:
+        after = json_edit.add(after, after.index("{"), {}, key=piece.key)
+    held = json_edit.find(after, piece.key)
+    assert held is not None  # noqa: S101 - it has just been put there
+    return _checked(piece, text, json_edit.add(after, held.value_begin, wanted, key=_NAME, depth=1), wanted)
+
+
+def _without_entry(piece: Piece, text: str) -> str:
+    if piece.path.endswith(".toml"):
+        return _checked(piece, text, toml_edit.cut(text, (piece.key, _NAME)), None)
     held = json_edit.find(text, piece.key)
-    there = json_edit.find(text, piece.key, _NAME)
-    if held is None or there is None:
-        return Edited(text)
-    if there.value != json.loads(piece.detail):
-        return Edited(text, f"the entry '{_NAME}' {_CHANGED.removeprefix('it ')}")
-    text = json_edit.cut(text, held.value_begin, lambda one: one.key == _NAME)
-    held = json_edit.find(text, piece.key)
+    assert held is not None  # noqa: S101 - the caller has seen the entry in it
+    after = json_edit.cut(text, held.value_begin, lambda one: one.key == _NAME)
+    held = json_edit.find(after, piece.key)
     if held is not None and not held.value:
-        text = json_edit.cut(text, text.index("{"), lambda one: one.key == piece.key)
-    return Edited(text)
+        after = json_edit.cut(after, after.index("{"), lambda one: one.key == piece.key)
+    return _checked(piece, text, after, None)
 
 
-# --- a block between marks, and one line ----------------------------------------------------------
+def _checked(piece: Piece, before: str, after: str, wanted: Any) -> str:
+    """The new text, if it says the same as the old one in everything but our entry."""
+    old = _read(piece, before)
+    old[piece.key] = {name: value for name, value in old.get(piece.key, {}).items() if name != _NAME}
+    if wanted is not None:
+        old[piece.key][_NAME] = wanted
+    try:
+        new = _read(piece, after)
+    except UserError:
+        new = {}
+    if {**new, piece.key: new.get(piece.key, {})} != old:
+        raise UserError(
+            f"{piece.path}: '{piece.key}' is written in a way that setup cannot change.",
+            f"Nothing was changed. Write it as a table of its own, [{piece.key}.{_NAME}], or take it out by hand.",
+        )
+    return after
+
+
+def _without_old_marks(piece: Piece, text: str) -> str:
+    return _OLD_MARKS.sub("", text) if piece.path.endswith(".toml") else text
+
+
+# --- a block between marks, a line, a whole file --------------------------------------------------
 
 
 def _put_block(piece: Piece, text: str) -> Edited:
-    begin, end = _MARKS[piece.key]
-    whole = f"{begin}\n{piece.detail.strip()}\n{end}"
-    first, last = bounds(piece.path, text, begin, end)
-    if first >= 0:
-        return Edited(text[:first] + whole + text[last:])
-    if piece.path.endswith(".toml") and (left := _stands_in_toml(piece, text)):
-        return Edited(text, left)
-    gap = "" if not text or text.endswith("\n\n") else "\n" if text.endswith("\n") else "\n\n"
-    return Edited(f"{text}{gap}{whole}\n")
-
-
-def _stands_in_toml(piece: Piece, text: str) -> str:
-    try:
-        there = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise UserError(f"{piece.path} is not valid TOML: {error}.", "Fix the file; nothing was changed.") from error
-    return f"'{_NAME}' is registered there in another way" if _NAME in there.get("mcp_servers", {}) else ""
+    mark, close = _COMMENT[piece.key]
+    detail = piece.detail.strip()
+    whole = f"{mark}handoff:begin {_seal(detail)}{close}\n{detail}\n{mark}handoff:end{close}"
+    found = _find_block(piece, text)
+    if found is None:
+        gap = "" if not text or text.endswith("\n\n") else "\n" if text.endswith("\n") else "\n\n"
+        return Edited(f"{text}{gap}{whole}\n")
+    if not _is_ours(found):
+        return Edited(text, "you changed the text between the marks of handoff: move your lines out of it")
+    return Edited(text[: found.start()] + whole + text[found.end() :])
 
 
 def _take_block(piece: Piece, text: str) -> Edited:
-    begin, end = _MARKS[piece.key]
-    first, last = bounds(piece.path, text, begin, end)
-    if first < 0:
+    found = _find_block(piece, text)
+    if found is None:
         return Edited(text)
-    if text[first + len(begin) : last - len(end)].strip() != piece.detail.strip():
-        return Edited(text, f"the block between {begin} and {end} {_CHANGED.removeprefix('it ')}")
-    before, after = text[:first], text[last:].removeprefix("\n")
+    if not _is_ours(found):
+        return Edited(text, f"the block between the marks of handoff {_CHANGED}")
+    before, after = text[: found.start()], text[found.end() :].removeprefix("\n")
     if not after and before.endswith("\n\n"):
         before = before[:-1]  # the gap we put between
     return Edited(before + after)
 
 
-def bounds(path: str, text: str, begin: str, end: str) -> tuple[int, int]:
-    """Where our block is; a block without its end, or two of them, is for a person to fix."""
-    if text.count(begin) > 1 or text.count(begin) != text.count(end) or text.find(end) < text.find(begin):
+def _find_block(piece: Piece, text: str) -> re.Match[str] | None:
+    """Our block; one without its end, or two of them, is for a person to fix."""
+    mark, close = (re.escape(one) for one in _COMMENT[piece.key])
+    begin, end = f"{mark}handoff:begin(?: (\\w+))?{close}", f"{mark}handoff:end{close}"
+    found = re.search(f"{begin}\n(.*?)\n?{end}", text, re.DOTALL)
+    if [len(re.findall(one, text)) for one in (begin, end)] != [int(found is not None)] * 2:
         raise UserError(
-            f"{path}: the marks {begin} and {end} do not stand as one pair.", "Fix them by hand; nothing was changed."
+            f"{piece.path}: the marks handoff:begin and handoff:end do not stand as one pair.",
+            "Fix them by hand; nothing was changed.",
         )
-    if begin not in text:
-        return -1, -1
-    return text.index(begin), text.index(end) + len(end)
+    return found
+
+
+def _is_ours(found: re.Match[str]) -> bool:
+    """Whether the text in the block is as it was written, by any version; those without a seal were not told apart."""
+    seal, inside = found.groups()
+    return not seal or seal == _seal(inside)
 
 
 def _put_line(piece: Piece, text: str) -> Edited:
@@ -164,3 +233,20 @@ def _put_line(piece: Piece, text: str) -> Edited:
         return Edited(f"{piece.detail}\n{text}")
     gap = "" if not text or text.endswith("\n") else "\n"
     return Edited(f"{text}{gap}{piece.detail}\n")
+
+
+def _whole(piece: Piece) -> str:
+    mark, close = _COMMENT[piece.key]
+    return f"{piece.detail.rstrip()}\n{mark}handoff:written {_seal(piece.detail)}{close}\n"
+
+
+def _is_untouched(piece: Piece, text: str) -> bool:
+    """Whether a whole file is as some version of ours wrote it: its last line has the seal of what is above."""
+    body, _, last = text.rstrip().rpartition("\n")
+    mark, close = _COMMENT[piece.key]
+    return last == f"{mark}handoff:written {_seal(body)}{close}"
+
+
+def _seal(text: str) -> str:
+    """What tells our text from one that somebody edited; line ends and spaces do not count, because formatters move them."""
+    return sha256(" ".join(text.split()).encode()).hexdigest()[:12]

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 TAG = "# added by handoff"
 PROJECT, USER = "project", "user"
-_OUR_FOLDERS = (".claude", ".codex", ".gemini", ".cursor", "hooks", ".github")
-_CREATED = "hooks-created"  # in $HANDOFF_HOME: files that were not there before us
 
 
 class HookPlace(Record):
@@ -51,17 +49,8 @@ class Status(Record):
     path: str
     installed: bool
     complete: bool
-
-
-def install(app: App, *, agent: str, scope: str) -> tuple[str, bool]:
-    """Add our hooks to the client's settings; the file, and whether anything had to change."""
-    path = file_of(app, agent=agent, scope=scope)
-    before = _text(path)
-    text = with_hooks(path, before, agent=agent, scope=scope)
-    if text == before:
-        return path, False
-    _write(app, path, text, fresh=not before)
-    return path, True
+    problem: str = ""
+    """Why the file cannot be read."""
 
 
 def with_hooks(path: str, before: str, *, agent: str, scope: str) -> str:
@@ -92,36 +81,18 @@ def without_hooks(path: str, text: str) -> str:
     return _without(text)
 
 
-def uninstall(app: App, *, agent: str, scope: str) -> tuple[str, bool]:
-    """Take our hooks out; a file that held nothing else and that we made is removed."""
-    path = file_of(app, agent=agent, scope=scope)
-    before = _text(path)
-    if not before:
-        return path, False
-    text = without_hooks(path, before)
-    if text == before:
-        return path, False
-    ours = path in _created(app)
-    left = json.loads(text)
-    if ours and (not left or left == {"version": 1}):
-        os.unlink(path)
-        for folder in (os.path.dirname(path), os.path.dirname(os.path.dirname(path))):
-            if os.path.basename(folder) in _OUR_FOLDERS and not os.listdir(folder):
-                os.rmdir(folder)
-    else:
-        files.write_atomic(path, text, mode=_mode(path))
-    return path, True
-
-
 def status(app: App, *, agent: str, scope: str) -> Status:
     """Whether our hooks are there, and all of them."""
-    path = file_of(app, agent=agent, scope=scope)
-    text = _text(path)
-    if not text.strip():
-        return Status(agent, scope, path, installed=False, complete=False)
-    _check(path, text, {})
-    own = _own(text)
-    return Status(agent, scope, path, bool(own), own == _entries(agent, scope))
+    path, problem = file_of(app, agent=agent, scope=scope), ""
+    try:
+        text = _text(path)
+        if text.strip():
+            _check(path, text, {})
+    except UserError as error:
+        text, problem = "", error.message
+    own = _own(text) if text.strip() else {}
+    complete = own == _entries(agent, scope)
+    return Status(agent=agent, scope=scope, path=path, installed=bool(own), complete=complete, problem=problem)
 
 
 def command_of(path: str, event: str) -> str:
@@ -196,18 +167,28 @@ def _own(text: str) -> dict[str, Any]:
 
 
 def _without(text: str) -> str:
-    """The settings without our entries, and without the empty shells they leave."""
+    """The settings without our commands, and without the empty shells they leave; a command of others in our group stays."""
     for event in _own(text):
+        text = _apart(text, event)
         part = json_edit.find(text, "hooks", event)
-        if part is None:
-            continue
+        assert part is not None  # noqa: S101 - we have just seen our entries in it
         text = json_edit.cut(text, part.value_begin, lambda one: _is_ours(one.value))
-        hooks = json_edit.find(text, "hooks")
-        if hooks is not None and not hooks.value.get(event):
-            text = json_edit.cut(text, hooks.value_begin, lambda one, event=event: one.key == event)  # type: ignore[misc]
-        hooks = json_edit.find(text, "hooks")
-        if hooks is not None and not hooks.value:
-            text = json_edit.cut(text, _top(text), lambda one: one.key == "hooks")
+        for path in (("hooks", event), ("hooks",)):
+            empty, held = json_edit.find(text, *path), json_edit.find(text, *path[:-1])
+            if empty is not None and not empty.value:
+                begin = held.value_begin if held else _top(text)
+                text = json_edit.cut(text, begin, lambda one, key=path[-1]: one.key == key)  # type: ignore[misc]
+    return text
+
+
+def _apart(text: str, event: str) -> str:
+    """The settings without our commands in groups that hold somebody else's too: clients add to a group that is there."""
+    part = json_edit.find(text, "hooks", event)
+    for group in reversed(json_edit.parts(text, part.value_begin) if part else []):
+        others = [one for one in _commands([group.value]) if not _is_ours(one)] if _is_ours(group.value) else []
+        if others:
+            held = next(one for one in json_edit.parts(text, group.value_begin) if one.key == "hooks")
+            text = json_edit.cut(text, held.value_begin, lambda one: _is_ours(one.value))
     return text
 
 
@@ -247,20 +228,3 @@ def _top(text: str) -> int:
 
 def _text(path: str) -> str:
     return files.read_text(path) if os.path.exists(path) else ""
-
-
-def _mode(path: str) -> int:
-    return os.stat(path).st_mode & 0o777 if os.path.exists(path) else 0o644
-
-
-def _write(app: App, path: str, text: str, *, fresh: bool) -> None:
-    if fresh:
-        files.make_folder(app.settings.home)
-        files.write_atomic(os.path.join(app.settings.home, _CREATED), "\n".join([*_created(app), path]) + "\n")
-        files.make_folder(os.path.dirname(path))
-    target = os.path.realpath(path)  # a settings file that is a link stays one
-    files.write_atomic(target, text, mode=_mode(target))
-
-
-def _created(app: App) -> list[str]:
-    return _text(os.path.join(app.settings.home, _CREATED)).splitlines()

@@ -86,6 +86,20 @@ def undo(app: App, name: str, place: str) -> list[str]:
     return []
 
 
+def what_goes(app: App, name: str, place: str) -> list[tuple[str, str]]:
+    """The files that `undo` takes away, or that stay, each with what it is."""
+    if name == GUARD and os.path.isdir(place):
+        state = guard.look(_repository(app, place), home=app.settings.home, path=app.settings.path)
+        words = {"installed": "the git guard's hook", "chained": "the git guard's hook; your own is put back"}
+        return [(os.path.join(state.folder, hook), words[kind]) for hook, kind in state.hooks.items() if kind in words]
+    if name == STORE and os.path.isdir(place):
+        return [(open_snapshot_store(app, folder=place).place.store, "the snapshots are kept: they are work of yours")]
+    if name == WATCHER:
+        files = {**service.plan(app, service.watchdog()).files, **service.plan(app, service.tab_opener()).files}
+        return [(path, "the watcher's service") for path in files if os.path.exists(path)]
+    return []
+
+
 def scope_of(name: str) -> str:
     """Whether it is the person's or the repository's."""
     return USER if name == WATCHER else PROJECT

@@ -7,8 +7,8 @@ import os
 
 from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.base.settings import HOME_CONFIG
-from handoff.engine.clients import instructions, settings_files
+from handoff.base.settings import HOME_CONFIG, HOME_KEYS
+from handoff.engine.clients import instructions, settings_files, toml_edit
 from handoff.engine.clients.pieces import BLOCK, HOOKS, LINE, TOOLS, WHOLE, Piece
 from handoff.engine.clients.settings_files import PROJECT, USER
 from handoff.engine.home import home_config
@@ -37,7 +37,7 @@ class ToolPlace(Record):
 
 _TOOL_PLACES = {
     "claude": ToolPlace(".claude.json", ".mcp.json", variable="CLAUDE_CONFIG_DIR"),
-    "codex": ToolPlace(".codex/config.toml", variable="CODEX_HOME"),
+    "codex": ToolPlace(".codex/config.toml", key="mcp_servers", variable="CODEX_HOME"),
     "gemini": ToolPlace(".gemini/settings.json", ".gemini/settings.json"),
     "copilot": ToolPlace(".copilot/mcp-config.json", variable="COPILOT_HOME"),
     "cursor": ToolPlace(".cursor/mcp.json", ".cursor/mcp.json"),
@@ -73,8 +73,10 @@ def pieces(app: App, ground: SetupGround, choices: SetupChoices, script: str) ->
     found = [one for agent in choices.agents for one in _client(app, agent, choices.scope, ground.top)]
     if choices.completion and script:
         found += _completion(app, ground.shell, script)
+    path = os.path.join(app.settings.home, HOME_CONFIG)
+    if not os.path.exists(path):
+        found.append(_piece(WHOLE, path, USER, "the settings you may change, all commented out", _all_settings(), "#"))
     if choices.auto_open and not home_config(app).text("auto_open"):
-        path = os.path.join(app.settings.home, HOME_CONFIG)
         way = {"": AUTO, "kitty": "kitty-window"}.get(here := way_here(app, home_config(app)), here)
         found.append(_piece(LINE, path, USER, "tabs open by themselves", f'auto_open = "{way}"', "top"))
     if ground.top:
@@ -82,15 +84,27 @@ def pieces(app: App, ground: SetupGround, choices: SetupChoices, script: str) ->
     return found
 
 
+def _all_settings() -> str:
+    """Every key of the home's settings with its default and its meaning, as comments."""
+    lines = [f"# {name} = {toml_edit.written(key.default)}  # {key.meaning}" for name, key in HOME_KEYS.items()]
+    head = "# Settings of handoff on this machine. To set one, take away the # in front of its line."
+    return "\n".join([head, *lines])
+
+
 def _client(app: App, agent: str, scope: str, top: str) -> list[Piece]:
     found, scope = [], scope if top else USER
     if agent in settings_files.PLACES:
-        path = settings_files.file_of(app, agent=agent, scope=scope)
-        found.append(_piece(HOOKS, path, scope, f"hooks of {agent}: baton, fence, signs of life", agent))
+        found.append(hooks_of(app, agent, scope))
     place = _TOOL_PLACES.get(agent)
     if place is not None and has_mcp():
         found.append(_tools(app, agent, place, top if scope == PROJECT and place.project else ""))
     return found
+
+
+def hooks_of(app: App, agent: str, scope: str) -> Piece:
+    """Our hooks in a client's settings."""
+    path = settings_files.file_of(app, agent=agent, scope=scope)
+    return _piece(HOOKS, path, scope, f"hooks of {agent}: baton, fence, signs of life", agent)
 
 
 def _tools(app: App, agent: str, place: ToolPlace, top: str) -> Piece:
@@ -99,10 +113,6 @@ def _tools(app: App, agent: str, place: ToolPlace, top: str) -> Piece:
     words = ("handoff", "mcp") if top else (*own_words(), "mcp")
     told = "" if top else app.settings.get(_PASSED_ON)
     path = os.path.join(top, place.project) if top else _user_file(app, place)
-    if path.endswith(".toml"):
-        lines = ["[mcp_servers.handoff]", f"command = {json.dumps(words[0])}", f"args = {json.dumps(list(words[1:]))}"]
-        lines += [f"env = {{ {_PASSED_ON} = {json.dumps(told)} }}"] if told else []
-        return _piece(BLOCK, path, scope, what, "\n".join(lines), "#")
     variables = {_PASSED_ON: told} if told else {}
     value: dict[str, object] = {"command": words[0], "args": list(words[1:]), **({"env": variables} if told else {})}
     if agent == "claude":  # otherwise it shows tools only when they are searched for
@@ -131,7 +141,6 @@ def _user_file(app: App, place: ToolPlace) -> str:
 def _completion(app: App, shell: str, script: str) -> list[Piece]:
     home = app.settings.get("HOME") or os.path.expanduser("~")
     what = f"completion of commands in {shell}"
-    head = script.partition("\n")[0]
     if shell == "bash":
         base = app.settings.get("XDG_DATA_HOME") or os.path.join(home, ".local", "share")
         path = os.path.join(base, "bash-completion", "completions", app.settings.program)
@@ -142,10 +151,10 @@ def _completion(app: App, shell: str, script: str) -> list[Piece]:
         path = os.path.join(app.settings.home, "completion.zsh")
         line = f"[ -r {json.dumps(path)} ] && (( $+functions[compdef] )) && source {json.dumps(path)}"
         rc = os.path.join(app.settings.get("ZDOTDIR") or home, ".zshrc")
-        return [_piece(WHOLE, path, USER, what, script, head), _piece(BLOCK, rc, USER, what, line, "#")]
+        return [_piece(WHOLE, path, USER, what, script, "#"), _piece(BLOCK, rc, USER, what, line, "#")]
     else:
         return []
-    return [_piece(WHOLE, path, USER, what, script, head)]
+    return [_piece(WHOLE, path, USER, what, script, "#")]
 
 
 def _piece(kind: str, path: str, scope: str, what: str, detail: str, key: str = "") -> Piece:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from base64 import b64decode, b64encode
+import tomllib
 from hashlib import sha256
 
 from handoff.base import files
@@ -12,29 +12,30 @@ from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.engine.clients import pieces as parts
 from handoff.engine.clients.pieces import Piece
+from handoff.engine.clients.settings_files import USER
 
 if TYPE_CHECKING:
     from typing import Any
 
     from handoff.engine.app import App
 
-_FILE, _FORMAT = "setup.json", 1
+_FILE, _FORMAT, _OLD_FORMAT = "setup.json", 2, 1
+_BACKUPS = "backups"  # in $HANDOFF_HOME: files as they were before setup changed them
 _EMPTY = (b"", b"{}", b'{"version":1}')
 _MARK = b"\xef\xbb\xbf"  # a byte-order mark stays where it is
 
 
 class LedgerEntry(Record):
-    """One file we changed: how it was, how we left it, the folders we made for it, and our pieces in it."""
+    """One file we changed: whether we made it, the folders we made for it, our pieces in it, and the file as it was."""
 
     path: str
     made: bool
     folders: tuple[str, ...]
-    before: str
-    """Digest of the file as it was; nothing if it was not there."""
-    after: str
-    kept: str
-    """The file as it was, where taking our pieces out does not give it back byte for byte."""
     pieces: tuple[Piece, ...]
+    backup: str = ""
+    """A copy of the file as it was before setup."""
+    after: str = ""
+    """Digest of the file as we left it, while nobody else has written into it since it was copied."""
 
 
 class Ledger(Record):
@@ -53,21 +54,31 @@ def load(app: App) -> Ledger:
         return Ledger({}, {}, {})
     try:
         value = json.loads(files.read_text(path))
-        if value["format"] != _FORMAT:
+        if value["format"] not in (_FORMAT, _OLD_FORMAT):
             raise UserError(
                 f"{path} was written by a newer handoff.", f"Upgrade this one: {app.settings.program} upgrade"
             )
-        entries = {
-            one["path"]: LedgerEntry(
-                **{**one, "folders": tuple(one["folders"]), "pieces": tuple(Piece(**piece) for piece in one["pieces"])}
-            )
-            for one in value["entries"]
-        }
+        entries = {one["path"]: _entry(one, old=value["format"] == _OLD_FORMAT) for one in value["entries"]}
         return Ledger(value["choices"], entries, value["acts"])
     except (ValueError, KeyError, TypeError) as error:
         raise UserError(
             f"{path} cannot be read: {error}.", "Move it away; what setup put in can be found with: handoff doctor"
         ) from error
+
+
+def _entry(one: dict[str, Any], *, old: bool) -> LedgerEntry:
+    found = tuple(_current(Piece(**piece)) for piece in one["pieces"])
+    backup, after = ("", "") if old else (one["backup"], one["after"])
+    folders = tuple(one["folders"])
+    return LedgerEntry(path=one["path"], made=one["made"], folders=folders, pieces=found, backup=backup, after=after)
+
+
+def _current(piece: Piece) -> Piece:
+    """A piece as it is recorded today: a table of TOML was a block between comments once."""
+    if piece.kind != parts.BLOCK or not piece.path.endswith(".toml"):
+        return piece
+    key, servers = next(iter(tomllib.loads(piece.detail).items()))
+    return piece._replace(kind=parts.TOOLS, key=key, detail=json.dumps(next(iter(servers.values()))))
 
 
 def save(app: App, ledger: Ledger) -> None:
@@ -126,40 +137,29 @@ def plan_put(ledger: Ledger, path: str, wanted: tuple[Piece, ...]) -> FileEdit:
 
 
 def put(app: App, ledger: Ledger, edit: FileEdit) -> None:
-    """Write the record, then the file. Dying between the two is mended by the next run, whichever it is."""
-    old = ledger.entries.get(edit.path)
-    original, after = _below(edit, old), edit.after or b""
-    exact = original is None or _taken(edit.pieces, edit.path, after) == original
+    """Copy the file, write the record, then the file. Dying in between is mended by the next run, whichever it is."""
+    old, after = ledger.entries.get(edit.path), edit.after or b""
+    backup = old.backup if old else _keep(app, edit)
+    ours = old is None or edit.before == _original(old) or _digest(edit.before) == old.after
     ledger.entries[edit.path] = LedgerEntry(
         path=edit.path,
-        made=original is None,
+        made=edit.before is None or (old is not None and old.made),
         folders=old.folders if old else _missing_folders(edit.path),
-        before=_digest(original),
-        after=_digest(after),
-        kept="" if exact else b64encode(original or b"").decode(),
         pieces=edit.pieces,
+        backup=backup,
+        after=_digest(after) if ours else "",
     )
     save(app, ledger)
-    _write(edit.path, after, private=any(piece.kind == parts.TOOLS for piece in edit.pieces))
-
-
-def _below(edit: FileEdit, old: LedgerEntry | None) -> bytes | None:
-    """The file as it would be without us; None if it would not be there."""
-    if old is None or edit.before is None:
-        return edit.before
-    if _digest(edit.before) in (old.before, old.after):
-        return _original(old, edit.before)
-    rest = _taken(old.pieces, edit.path, edit.before)
-    return None if old.made and _is_empty(rest) else rest
+    _write(edit.path, after, private=any(piece.scope == USER for piece in edit.pieces))
 
 
 def plan_take(entry: LedgerEntry) -> FileEdit:
     """The file as it was before us; without our pieces where somebody changed it since."""
     now = _bytes(entry.path)
-    if now is None or _digest(now) == entry.before:
+    if now is None:
         return FileEdit(entry.path, now, now, entry.pieces)
-    if _digest(now) == entry.after:
-        return FileEdit(entry.path, now, _original(entry, now), entry.pieces)
+    if _digest(now) == entry.after and (entry.made or os.path.exists(entry.backup)):
+        return FileEdit(entry.path, now, _original(entry), entry.pieces)
     mark, text = _text(entry.path, now)
     left = []
     for piece in reversed(entry.pieces):
@@ -171,20 +171,39 @@ def plan_take(entry: LedgerEntry) -> FileEdit:
     return FileEdit(entry.path, now, None if gone else rest, entry.pieces, tuple(left))
 
 
+def plan_take_pieces(ledger: Ledger, path: str, group: tuple[Piece, ...]) -> FileEdit:
+    """The file without these pieces, as they were recorded where they were."""
+    entry = ledger.entries.get(path)
+    if entry is None:
+        return plan_take(LedgerEntry(path=path, made=True, folders=(), pieces=group))
+    names = {_name(piece) for piece in group}
+    chosen = tuple(piece for piece in entry.pieces if _name(piece) in names) or group
+    return plan_take(entry if chosen == entry.pieces else entry._replace(pieces=chosen, after=""))
+
+
 def take(app: App, ledger: Ledger, edit: FileEdit) -> None:
-    """Change the file back, then forget it."""
-    entry = ledger.entries[edit.path]
+    """Change the file back, then forget these pieces of it; the copy stays where the file is not as it was."""
+    entry = ledger.entries.get(edit.path)
     files.sweep(os.path.realpath(edit.path))
     if edit.changes and edit.after is None:
         files.remove(edit.path)
     elif edit.changes and edit.after is not None:
         _write(edit.path, edit.after)
+    if entry is None:
+        return
+    rest = tuple(piece for piece in entry.pieces if piece not in edit.pieces)
+    if rest:
+        ledger.entries[edit.path] = entry._replace(pieces=rest, after="")
+        save(app, ledger)
+        return
     if not os.path.exists(edit.path):
         for folder in entry.folders:  # the innermost first
             if os.path.isdir(folder) and not os.listdir(folder):
                 os.rmdir(folder)
     del ledger.entries[edit.path]
     save(app, ledger)
+    if entry.backup and edit.after == _original(entry):
+        files.remove(entry.backup)
 
 
 def check_writable(path: str) -> None:
@@ -199,19 +218,19 @@ def check_writable(path: str) -> None:
         raise UserError(f"{folder} cannot be written.", "Check who owns it; nothing was changed.")
 
 
-def _original(entry: LedgerEntry, now: bytes | None) -> bytes | None:
-    if entry.made:
-        return None
-    if entry.kept:
-        return b64decode(entry.kept)
-    return now if _digest(now) == entry.before else _taken(entry.pieces, entry.path, now or b"")
+def _keep(app: App, edit: FileEdit) -> str:
+    """Copy a file that is about to be changed for the first time; clients keep keys in some, so the copy is its owner's alone."""
+    if edit.before is None:
+        return ""
+    folder = os.path.join(app.settings.home, _BACKUPS)
+    files.make_folder(folder, mode=0o700)
+    path = os.path.join(folder, f"{_digest(edit.path.encode())[:12]}-{os.path.basename(edit.path)}")
+    files.write_atomic(path, edit.before, mode=0o600)
+    return path
 
 
-def _taken(pieces: tuple[Piece, ...], path: str, data: bytes) -> bytes:
-    mark, text = _text(path, data)
-    for piece in reversed(pieces):
-        text = parts.take(piece, text).text
-    return mark + text.encode()
+def _original(entry: LedgerEntry) -> bytes | None:
+    return _bytes(entry.backup) if entry.backup else None
 
 
 def _is_empty(data: bytes) -> bool:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from handoff.engine.clients.setup.acts import SetupAct
     from handoff.engine.clients.setup.ground import SetupGround
 
-MAKE, CHANGE, REMOVE, LEAVE, DO = "make", "change", "remove", "leave", "do"
+MAKE, CHANGE, REMOVE, LEAVE, DO, FAIL = "make", "change", "remove", "leave", "do", "fail"
 
 
 class SetupStep(Record):
@@ -39,7 +39,11 @@ class SetupPlan(Record):
 
     @property
     def work(self) -> tuple[SetupStep, ...]:
-        return tuple(step for step in self.steps if step.act != LEAVE)
+        return tuple(step for step in self.steps if step.act not in (LEAVE, FAIL))
+
+    @property
+    def failed(self) -> tuple[SetupStep, ...]:
+        return tuple(step for step in self.steps if step.act == FAIL)
 
 
 def defaults(app: App, ground: SetupGround) -> SetupChoices:
@@ -51,13 +55,18 @@ def defaults(app: App, ground: SetupGround) -> SetupChoices:
 
 
 def plan(app: App, ground: SetupGround, choices: SetupChoices, *, script: str) -> SetupPlan:
-    """What `apply` will do. Everything is read and understood; what cannot be written is an error here."""
+    """What `apply` will do. A file that cannot be read or written is named, and the others are done all the same."""
     held = ledger.load(app)
     steps = []
     for path, group in _by_file(pieces(app, ground, choices, script)).items():
-        edit = ledger.plan_put(held, path, group)
+        try:
+            edit = ledger.plan_put(held, path, group)
+            if edit.changes:
+                ledger.check_writable(path)
+        except (HandoffError, OSError) as error:
+            steps.append(SetupStep(FAIL, path, group[0].scope, _why(error)))
+            continue
         if edit.changes:
-            ledger.check_writable(path)
             act = MAKE if edit.before is None else CHANGE
             steps.append(SetupStep(act, path, group[0].scope, _words(group)))
         steps += [SetupStep(LEAVE, path, group[0].scope, why) for why in edit.left]
@@ -77,9 +86,12 @@ def apply(app: App, ground: SetupGround, choices: SetupChoices, *, script: str) 
             held.acts[acts.REPOSITORY].append(ground.top)
         ledger.save(app, held)
         for path, group in _by_file(pieces(app, ground, choices, script)).items():
-            edit = ledger.plan_put(held, path, group)
-            if edit.changes:
-                ledger.put(app, held, edit)
+            try:
+                edit = ledger.plan_put(held, path, group)
+                if edit.changes:
+                    ledger.put(app, held, edit)
+            except (HandoffError, OSError) as error:
+                yield _why(error, path)
         for act in _acts(app, ground, choices)[0]:
             places = held.acts.setdefault(act.name, [])
             if act.place not in places:
@@ -93,15 +105,19 @@ def plan_undo(app: App, *, top: str) -> SetupPlan:
     held = ledger.load(app)
     steps, others = [], _other_repositories(held, top)
     for entry in _mine(held, top, others):
-        edit = ledger.plan_take(entry)
         scope = entry.pieces[0].scope if entry.pieces else USER
+        try:
+            edit = ledger.plan_take(entry)
+        except (HandoffError, OSError) as error:
+            steps.append(SetupStep(FAIL, entry.path, scope, _why(error)))
+            continue
         if edit.changes:
             act = REMOVE if edit.after is None else CHANGE
             steps.append(SetupStep(act, entry.path, scope, _words(entry.pieces)))
         steps += [SetupStep(LEAVE, entry.path, scope, why) for why in edit.left]
     for name, place in _my_acts(held, top, others):
-        if name in _ACTS:
-            steps.append(SetupStep(LEAVE if name == acts.STORE else REMOVE, place, acts.scope_of(name), _ACTS[name]))
+        act = LEAVE if name == acts.STORE else REMOVE
+        steps += [SetupStep(act, path, acts.scope_of(name), what) for path, what in acts.what_goes(app, name, place)]
     notes = [
         f"Your own settings stay as they are while {place} is set up; there: handoff -C {place} setup --undo"
         for place in others
@@ -119,21 +135,46 @@ def undo(app: App, *, top: str) -> Iterator[str]:
             try:
                 yield from acts.undo(app, name, place)
             except HandoffError as error:
-                yield f"{place}: {error.message} {error.hint}".strip()
+                yield _why(error, place)
                 continue
             held.acts[name].remove(place)
             ledger.save(app, held)
         for entry in reversed(_mine(held, top, others)):
-            ledger.take(app, held, ledger.plan_take(entry))
+            try:
+                ledger.take(app, held, ledger.plan_take(entry))
+            except (HandoffError, OSError) as error:
+                yield _why(error, entry.path)
         if not held.entries and not any(held.acts.values()):
             ledger.forget(app)
 
 
-_ACTS = {
-    acts.GUARD: "the git guard's hooks; yours are put back",
-    acts.STORE: "the snapshots are kept: they are work of yours",
-    acts.WATCHER: "the watcher",
-}
+def put_alone(app: App, found: list[Piece]) -> list[ledger.FileEdit]:
+    """Put these pieces in and nothing else; all their files are read and understood before the first is written."""
+    app.open_home()
+    with locked(os.path.join(app.settings.home, "setup.lock"), what="setup"):
+        held = ledger.load(app)
+        edits = [ledger.plan_put(held, path, group) for path, group in _by_file(found).items()]
+        for edit in edits:
+            if edit.changes:
+                ledger.put(app, held, edit)
+    return edits
+
+
+def take_alone(app: App, found: list[Piece]) -> list[ledger.FileEdit]:
+    """Take these pieces out, also those that somebody else's setup wrote."""
+    app.open_home()
+    with locked(os.path.join(app.settings.home, "setup.lock"), what="setup"):
+        held = ledger.load(app)
+        edits = [ledger.plan_take_pieces(held, path, group) for path, group in _by_file(found).items()]
+        for edit in edits:
+            ledger.take(app, held, edit)
+    return edits
+
+
+def _why(error: Exception, path: str = "") -> str:
+    """What is wrong with one file, in a line."""
+    words = f"{error.message} {error.hint}".strip() if isinstance(error, HandoffError) else str(error)
+    return words if not path or path in words else f"{path}: {words}"
 
 
 def _acts(app: App, ground: SetupGround, choices: SetupChoices) -> tuple[list[SetupAct], list[str]]:

@@ -231,11 +231,29 @@ def test_what_others_wrote_comes_back_byte_for_byte(cli, repo, text):
         assert value["hooks"]["Stop"][0] == original["hooks"]["Stop"][0], "theirs first, ours after it"
         assert '"model":   "opus"' in _read(path)
     cli("setup", "hooks", "uninstall", "--agent", "claude", "--project")
-    after = _read(path)
-    if text in (FOREIGN, "{}", "{}\n", '{ "a": 1 }'):
-        assert after == text
-    else:
-        assert {k: v for k, v in json.loads(after).items() if v} == {}
+    assert _read(path) == text
+
+
+def test_a_command_that_a_client_added_to_our_group_stays(cli, repo):
+    cli("setup", "hooks", "install", "--agent", "claude", "--project")
+    path = os.path.join(repo.path, ".claude", "settings.json")
+    value, theirs = json.loads(_read(path)), {"type": "command", "command": "echo theirs"}
+    value["hooks"]["Stop"][0]["hooks"].append(theirs)
+    value["hooks"]["PreToolUse"][0]["hooks"].insert(0, theirs)
+    repo.write(".claude/settings.json", json.dumps(value, indent=2))
+    cli("setup", "hooks", "install", "--agent", "claude", "--project")
+    assert cli("setup", "hooks", "status", "--agent", "claude", "--project", "--json").json[0]["complete"]
+    assert _read(path).count("echo theirs") == 2
+    cli("setup", "hooks", "uninstall", "--agent", "claude", "--project")
+    assert json.loads(_read(path)) == {"hooks": {name: [{"hooks": [theirs]}] for name in ("PreToolUse", "Stop")}}
+
+
+def test_one_settings_file_that_cannot_be_read_does_not_hide_the_others(cli, repo):
+    repo.write(".gemini/settings.json", "{ // a comment\n}")
+    answer = cli("setup", "hooks", "status", "--project", "--json", code=1)
+    problems = {row["agent"]: row["problem"] for row in answer.json}
+    assert ".gemini/settings.json is not valid JSON" in problems.pop("gemini")
+    assert set(problems.values()) == {""}
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"hooks": []}', '{"hooks": {"Stop": {}}}', "// a comment\n{}"])

@@ -6,14 +6,16 @@ import os
 
 import pytest
 
-from handoff.engine.clients.instructions import BEGIN, END
 from handoff.surfaces.cli.catalog import CATALOG
+
+BEGIN, END = "<!-- handoff:begin -->", "<!-- handoff:end -->"
+"""As versions wrote them that did not seal what is between."""
 
 
 def test_a_fresh_repository_gets_its_block_and_its_skill_and_loses_them_again(cli, repo):
     cli("setup", "instructions")
     text = repo.read("AGENTS.md")
-    assert text.startswith(BEGIN)
+    assert text.startswith("<!-- handoff:begin ")
     assert repo.read(".agents/skills/handoff/SKILL.md").startswith("---\nname: handoff\n")
     assert not os.path.exists(os.path.join(repo.path, "CLAUDE.md")), "Claude reads AGENTS.md by itself"
     assert {row["what"] for row in cli("setup", "instructions", "--json").json} == {"as it was"}
@@ -41,7 +43,7 @@ def test_text_below_the_block_is_kept_and_the_block_is_brought_up_to_date(cli, r
     assert text.startswith("above\n\n")
     assert text.endswith("\n\nbelow\n")
     assert "old words" not in text
-    assert text.count(BEGIN) == 1
+    assert text.count("handoff:begin") == 1
 
 
 @pytest.mark.parametrize("broken", [f"{BEGIN}\nno end\n", f"{END}\n{BEGIN}\n", f"{BEGIN}\n{END}\n{BEGIN}\n{END}\n"])
@@ -51,6 +53,19 @@ def test_broken_marks_are_told_and_nothing_is_written(cli, repo, broken):
     assert "AGENTS.md" in cli("setup", "instructions", code=1).err
     assert (repo.read("AGENTS.md"), repo.read("CLAUDE.md")) == (broken, "x\n")
     assert not os.path.exists(os.path.join(repo.path, ".agents"))
+
+
+def test_lines_a_person_wrote_into_our_block_or_skill_are_kept_and_named(cli, repo):
+    cli("setup", "instructions")
+    skill = ".agents/skills/handoff/SKILL.md"
+    repo.write("AGENTS.md", repo.read("AGENTS.md").replace(END, f"Never touch prod.\n{END}"))
+    repo.write(skill, repo.read(skill) + "My own words.\n")
+    for words in ((), ("--remove",)):
+        answer = cli("setup", "instructions", *words, code=1)
+        assert "AGENTS.md" in answer.err
+        assert skill in answer.err
+        assert "Never touch prod." in repo.read("AGENTS.md")
+        assert "My own words." in repo.read(skill)
 
 
 def test_every_command_the_instructions_name_exists(cli, repo):

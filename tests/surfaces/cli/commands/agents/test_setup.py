@@ -6,9 +6,11 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
 
 import pytest
 
+from handoff.base.settings import HOME_KEYS
 from handoff.engine.clients.settings_files import TAG
 from sandbox import Cli, Repo
 from screen import Screen
@@ -199,13 +201,127 @@ def test_running_it_again_repairs_what_was_lost(machine):
     assert machine.files() == whole
 
 
-def test_a_file_that_cannot_be_read_is_named_before_anything_is_written(machine):
-    machine.write(".gemini/settings.json", "{ // a comment\n}")
-    before = machine.files()
+def test_one_file_that_cannot_be_read_is_named_and_does_not_stop_the_others(machine):
+    bad = "{ // a comment\n}"
+    machine.write(".gemini/settings.json", bad)
+    machine.write(".codex/config.toml", "model = \n")
+    shown = machine.cli("setup", "--dry-run").out
+    assert "cannot  ~/.gemini/settings.json" in shown
     answer = machine.cli("setup", "--yes", code=1)
     assert ".gemini/settings.json is not valid JSON" in answer.err
-    assert machine.files() == before
+    assert ".codex/config.toml is not valid TOML" in answer.err
+    assert TAG in machine.read(".claude/settings.json")
+    assert machine.read(".gemini/settings.json") == bad
+    assert "Fix the files above" in machine.cli("setup", "--yes", code=1).err
+    machine.write(".codex/config.toml", "")
+    machine.cli("setup", "--yes", code=1)
+    machine.write(".codex/config.toml", machine.read(".codex/config.toml") + "broken = \n")
+    answer = machine.cli("setup", "--undo", "--yes", code=1)
+    assert ".codex/config.toml is not valid TOML" in answer.err
+    assert not os.path.exists(os.path.join(machine.home, ".claude"))
+    machine.write(".codex/config.toml", machine.read(".codex/config.toml").replace("broken = \n", ""))
+    machine.cli("setup", "--undo", "--yes")
+    assert machine.read(".codex/config.toml") == ""
+
+
+TRUST = '\n[projects."/x/shop"]\ntrust_level = "trusted"\n'
+
+
+def test_what_codex_writes_into_its_settings_after_setup_stays(machine):
+    """Codex puts new tables below the last one, which is ours."""
+    machine.write(".codex/config.toml", 'model = "m"\n')
+    codex = ("setup", "--yes", "--agent", "codex")
+    machine.cli(*codex)
+    machine.write(".codex/config.toml", machine.read(".codex/config.toml") + TRUST)
+    assert "Nothing to do" in machine.cli(*codex).out
+    machine.cli(*codex)
+    assert machine.read(".codex/config.toml").endswith(TRUST)
+    machine.cli("setup", "--undo", "--yes")
+    assert tomllib.loads(machine.read(".codex/config.toml")) == {"model": "m", **tomllib.loads(TRUST)}
+    machine.cli(*codex)
+    assert TRUST in machine.read(".codex/config.toml")
+    machine.cli("setup", "--undo", "--yes")
+    assert machine.read(".codex/config.toml") == f'model = "m"\n{TRUST}'
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_settings_that_codex_wrote_anew_are_set_up_and_taken_out_as_before(machine, at_once):
+    """`codex mcp add` drops comments, splits `env` into a table of its own and adds its own tables."""
+    codex = ("setup", "--yes", "--agent", "codex")
+    machine.cli(*codex)
+    entry = tomllib.loads(machine.read(".codex/config.toml"))["mcp_servers"]["handoff"]
+    ours = f"[mcp_servers.handoff]\ncommand = {json.dumps(entry['command'])}\nargs = {json.dumps(entry['args'])}\n\n"
+    ours += f"[mcp_servers.handoff.env]\nHANDOFF_HOME = {json.dumps(entry['env']['HANDOFF_HOME'])}\n\n"
+    theirs = '[mcp_servers.mine]\ncommand = "echo"\nargs = ["hi"]\n'
+    machine.write(".codex/config.toml", f"{ours}{theirs}# handoff:end\n{TRUST}")
+    if not at_once:
+        machine.cli(*codex)
+        assert tomllib.loads(machine.read(".codex/config.toml"))["mcp_servers"]["handoff"] == entry
+    machine.cli("setup", "--undo", "--yes")
+    assert machine.read(".codex/config.toml") == theirs + TRUST
+
+
+def test_a_record_of_an_older_setup_is_understood(machine):
+    """Versions before wrote Codex' table between two comments and kept no copies."""
+    codex = ("setup", "--yes", "--agent", "codex")
+    machine.cli(*codex)
+    record = json.loads(machine.read(".handoff/setup.json"))
+    for entry in record["entries"]:
+        entry.update(kept="", before="", after="0")
+        del entry["backup"]
+        if entry["path"].endswith(".codex/config.toml"):
+            text = machine.read(".codex/config.toml")
+            entry["pieces"] = [{**entry["pieces"][0], "kind": "block", "key": "#", "detail": text.strip()}]
+            machine.write(".codex/config.toml", f"# handoff:begin\n{text}{TRUST}# handoff:end\n")
+    machine.write(".handoff/setup.json", json.dumps({**record, "format": 1}))
+    machine.cli(*codex)
+    assert TRUST in machine.read(".codex/config.toml")
+    machine.cli("setup", "--undo", "--yes")
+    assert machine.read(".codex/config.toml").strip() == TRUST.strip()
+
+
+def test_a_copy_of_each_file_as_it_was_is_kept_for_its_owner_alone(machine):
+    machine.write(".claude.json", '{"key": "secret"}')
     machine.cli("setup", "--yes", "--agent", "claude")
+    folder = os.path.join(machine.home, ".handoff", "backups")
+    (name,) = os.listdir(folder)
+    assert machine.read(f".handoff/backups/{name}") == '{"key": "secret"}'
+    assert os.stat(os.path.join(folder, name)).st_mode & 0o777 == 0o600
+    machine.cli("setup", "--undo", "--yes")
+    assert os.listdir(folder) == [], "the file is as it was: the copy has no use"
+
+
+def test_undo_names_the_files_that_go_and_no_folder_of_the_person(machine):
+    os.chmod(machine.repo.write(".git/hooks/pre-commit", "#!/bin/sh\nexit 0\n"), 0o755)
+    machine.cli("setup", "--yes", "--agent", "claude")
+    steps = machine.cli("setup", "--undo", "--dry-run", "--json").json["steps"]
+    removed = {step["path"]: step["what"] for step in steps if step["act"] == "remove"}
+    assert all(os.path.isfile(path) for path in removed)
+    assert (
+        removed[os.path.join(machine.repo.path, ".git/hooks/pre-commit")]
+        == "the git guard's hook; your own is put back"
+    )
+
+
+def test_the_settings_one_may_change_are_written_once_as_comments(machine):
+    path = ".handoff/config.toml"
+    machine.cli("setup", "--yes", "--agent", "claude")
+    text = machine.read(path)
+    named = [line.split()[1] for line in text.splitlines() if " = " in line]
+    assert named == list(HOME_KEYS)
+    assert tomllib.loads(text) == {}
+    assert set(tomllib.loads("\n".join(line.removeprefix("# ") for line in text.splitlines() if " = " in line))) == set(
+        HOME_KEYS
+    )
+    machine.write(path, text.replace("# max_running = ", "max_running = "))
+    assert "Nothing to do" in machine.cli("setup", "--yes", "--agent", "claude").out
+    assert "leave   ~/.handoff/config.toml" in machine.cli("setup", "--undo", "--yes").out
+    assert tomllib.loads(machine.read(path)) == {"max_running": HOME_KEYS["max_running"].default}
+    os.unlink(os.path.join(machine.home, path))
+    machine.cli("setup", "--yes", "--agent", "claude", "--auto-open")
+    assert machine.read(path).startswith("auto_open = ")
+    machine.cli("setup", "--undo", "--yes")
+    assert not os.path.exists(os.path.join(machine.home, path))
 
 
 def test_an_entry_of_the_persons_own_is_left_and_named(machine):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from handoff.base.record import TYPE_CHECKING
 from handoff.engine.clients import settings_files
+from handoff.engine.clients.setup import setup
+from handoff.engine.clients.setup.choices import hooks_of
 from handoff.surfaces.cli.command import Command, option
 
 if TYPE_CHECKING:
@@ -39,8 +41,9 @@ def _hooks(ctx: Context, arguments: Namespace) -> int:
     if arguments.verb == "status":
         return _status(ctx, arguments)
     scope = arguments.scope or settings_files.USER
-    act = settings_files.install if arguments.verb == "install" else settings_files.uninstall
-    path, changed = act(ctx.app, agent=arguments.agent, scope=scope)
+    act = setup.put_alone if arguments.verb == "install" else setup.take_alone
+    (edit,) = act(ctx.app, [hooks_of(ctx.app, arguments.agent, scope)])
+    path, changed = edit.path, edit.changes
     ctx.out.data({"agent": arguments.agent, "scope": scope, "path": path, "changed": changed})
     if arguments.verb == "install":
         ctx.out.line(f"handoff's hooks {'are now' if changed else 'were already'} in {path}.")
@@ -60,8 +63,10 @@ def _status(ctx: Context, arguments: Namespace) -> int:
     ctx.out.data([row._asdict() for row in rows])
     for row in rows:
         word = "installed" if row.complete else "out of date: install again" if row.installed else "not installed"
-        ctx.out.line(f"{row.agent:<8} {row.scope:<8} {word:<14} {row.path}")
-    return 0
+        ctx.out.line(f"{row.agent:<8} {row.scope:<8} {'unreadable' if row.problem else word:<14} {row.path}")
+        if row.problem:
+            ctx.out.warning(row.problem)
+    return 1 if any(row.problem for row in rows) else 0
 
 
 COMMANDS = {"setup hooks": Command(_arguments, _hooks)}

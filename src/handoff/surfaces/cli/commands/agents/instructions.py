@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import os
+
+from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING
 from handoff.engine.clients import instructions
+from handoff.engine.clients.setup import setup
+from handoff.git.plumbing import find_top
 from handoff.surfaces.cli.command import Command, flag
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
+    from handoff.engine.clients.setup.ledger import FileEdit
     from handoff.surfaces.cli.command import Context, Parser
 
 
@@ -17,13 +23,25 @@ def _arguments(parser: Parser) -> None:
 
 
 def _instructions(ctx: Context, arguments: Namespace) -> int:
-    rows = instructions.remove(ctx.app) if arguments.remove else instructions.write(ctx.app)
-    ctx.out.data([row._asdict() for row in rows])
-    for row in rows:
-        ctx.out.line(f"{row.path}: {row.what}")
-    if not rows:
+    top = find_top(ctx.settings.here)
+    if top is None:
+        raise UserError("This is not a git repository.", "Go to your project, or use: handoff -C DIR …")
+    act = setup.take_alone if arguments.remove else setup.put_alone
+    edits = [edit for edit in act(ctx.app, instructions.pieces_for(top)) if edit.changes or edit.before is not None]
+    ctx.out.data([{"path": os.path.relpath(edit.path, top), "what": _what(edit)} for edit in edits])
+    for edit in edits:
+        ctx.out.line(f"{os.path.relpath(edit.path, top)}: {_what(edit)}")
+        for why in edit.left:
+            ctx.out.warning(f"{edit.path}: {why}")
+    if not edits:
         ctx.out.line("There was nothing of ours here.")
-    return 0
+    return 1 if any(edit.left for edit in edits) else 0
+
+
+def _what(edit: FileEdit) -> str:
+    if not edit.changes:
+        return "as it was"
+    return "removed" if edit.after is None else "written"
 
 
 COMMANDS = {"setup instructions": Command(_arguments, _instructions)}

@@ -28,7 +28,14 @@ _EPILOG = """examples:
   handoff setup --undo                  take exactly that out again
 """
 _TITLES = {USER: "For you, in all your projects:", PROJECT: "In this repository, for everybody who works in it:"}
-_MARKS = {setup.MAKE: "new", setup.CHANGE: "change", setup.REMOVE: "remove", setup.LEAVE: "leave", setup.DO: "do"}
+_MARKS = {
+    setup.MAKE: "new",
+    setup.CHANGE: "change",
+    setup.REMOVE: "remove",
+    setup.LEAVE: "leave",
+    setup.DO: "do",
+    setup.FAIL: "cannot",
+}
 _WIDEST = 60
 _TRUST = {
     "codex": "Codex runs hooks only after you have trusted them: start codex once and accept them with /hooks.",
@@ -130,8 +137,8 @@ def _show_plan(ctx: Context, plan: SetupPlan, title: str) -> None:
         if steps:
             ctx.out.line(words)
         for step in steps:
-            left = step.act == setup.LEAVE
-            ctx.out.line(f"  {_MARKS[step.act]:<7} {shown[step]:<{width}}  {step.what}", "dim" if left else "")
+            style = {setup.LEAVE: "dim", setup.FAIL: "warn"}.get(step.act, "")
+            ctx.out.line(f"  {_MARKS[step.act]:<7} {shown[step]:<{width}}  {step.what}", style)
     for note in plan.notes:
         ctx.out.line(note, "warn")
     ctx.out.line()
@@ -149,6 +156,9 @@ def _nothing(ctx: Context, here: SetupGround, choices: SetupChoices, plan: Setup
     if plan.steps or plan.notes:
         _show_plan(ctx, plan, "Left as it is:")
     _tell(ctx, here, choices, plan, done=True)
+    if plan.failed:
+        ctx.out.warning("Nothing was changed. Fix the files above and run it again.")
+        return 1
     ctx.out.line("Nothing to do: everything is set up.", "good")
     return 0
 
@@ -202,34 +212,27 @@ def _close(ctx: Context, here: SetupGround, choices: SetupChoices, plan: SetupPl
 def _undo(ctx: Context, arguments: Namespace) -> int:
     top = find_top(ctx.settings.here) or ""
     plan = setup.plan_undo(ctx.app, top=top)
-    if not plan.work:
-        ctx.out.data(
-            {"steps": [step._asdict() for step in plan.steps], "notes": list(plan.notes), "done": True, "left": []}
-        )
-        if not arguments.dry_run:
-            list(setup.undo(ctx.app, top=top))
-        for note in plan.notes:
-            ctx.out.line(note)
-        ctx.out.line("Nothing to take out.")
-        return 0
-    _show_plan(ctx, plan, "handoff setup --undo will take out:")
-    if arguments.dry_run:
-        ctx.out.data(
-            {"steps": [step._asdict() for step in plan.steps], "notes": list(plan.notes), "done": False, "left": []}
-        )
-        ctx.out.line(f"Nothing was changed. To do it: {ctx.settings.program} setup --undo --yes")
-        return 0
-    asking = ctx.out.can_ask and not ctx.out.json_wanted
-    if not arguments.yes and not (asking and ctx.out.ask("Do it?", enter=True)):
-        return _not_done(ctx, asking=asking, undo=True)
-    left = list(setup.undo(ctx.app, top=top))
+    if plan.steps:
+        _show_plan(ctx, plan, "handoff setup --undo will take out:" if plan.work else "Left as it is:")
+    if plan.work and not (arguments.yes or arguments.dry_run):
+        asking = ctx.out.can_ask and not ctx.out.json_wanted
+        if not (asking and ctx.out.ask("Do it?", enter=True)):
+            return _not_done(ctx, asking=asking, undo=True)
+    left = [] if arguments.dry_run else list(setup.undo(ctx.app, top=top))
+    done = not (arguments.dry_run and plan.work)
+    steps = [step._asdict() for step in plan.steps]
+    ctx.out.data({"steps": steps, "notes": list(plan.notes), "done": done, "left": left})
     for words in left:
         ctx.out.warning(words)
-    ctx.out.data(
-        {"steps": [step._asdict() for step in plan.steps], "notes": list(plan.notes), "done": True, "left": left}
-    )
-    ctx.out.line(f"Done: {number_of(len(plan.work), 'thing')} taken out.", "good")
-    return 1 if left else 0
+    if not plan.work:
+        for note in () if plan.steps else plan.notes:
+            ctx.out.line(note)
+        ctx.out.line("Nothing to take out.")
+    elif arguments.dry_run:
+        ctx.out.line(f"Nothing was changed. To do it: {ctx.settings.program} setup --undo --yes")
+    else:
+        ctx.out.line(f"Done: {number_of(len(plan.work), 'thing')} taken out.", "good")
+    return 1 if left or plan.failed else 0
 
 
 COMMANDS = {"setup": Command(_arguments, _setup, epilog=_EPILOG)}
