@@ -555,3 +555,24 @@ def test_a_tool_may_keep_its_cache_in_borrowed_node_modules_and_the_persons_stay
     (report,) = made.run()
     assert report.green, report.tail
     assert os.listdir(os.path.join(repo.path, "node_modules", ".cache", "nyc")) == ["mine"]
+
+
+def test_what_hypothesis_asserts_about_itself_is_neither_rewritten_nor_counted(repo, monkeypatch):
+    monkeypatch.delenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD")
+    project = Project(repo, PYTHON)
+    test = """
+    import hypothesis
+    from hypothesis import strategies as st
+
+    @hypothesis.settings(max_examples=5, database=None)
+    @hypothesis.given(st.integers())
+    def test_a_property(number):
+        assert number == number
+
+    def test_rewriting(request):
+        marked = request.config.pluginmanager.rewrite_hook._must_rewrite
+        assert marked and not [name for name in marked if name.startswith("hypothesis")]
+    """
+    (report,) = project.run(project.write({"tests/test_property.py": test}))
+    assert report.green, report.tail
+    assert [case.held for case in report.cases if "test_a_property" in case.id] == [5]

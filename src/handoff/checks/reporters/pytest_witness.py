@@ -114,8 +114,13 @@ class Witness:
         self.opened: Callable[[], object] = bool
 
     @pytest.hookimpl(tryfirst=True)
-    def pytest_load_initial_conftests(self) -> None:
+    def pytest_load_initial_conftests(self, early_config: Any) -> None:
         self.opened()
+        # Not by `-o`: pytest rewrites the assertions of installed plugins too, and Hypothesis makes thousands about itself in each test.
+        # Counted, they took ten times as long as the test and passed for its own. Plugins are loaded by now.
+        early_config._inicache["enable_assertion_pass_hook"] = True  # noqa: SLF001 - there is no public way to set it this late
+        marked = getattr(early_config.pluginmanager.rewrite_hook, "_must_rewrite", set())
+        marked -= {name for name in marked if name.partition(".")[0] == "hypothesis"}
         fresh = [name for name in self._support if name not in sys.modules]
         pytest.register_assert_rewrite(*fresh)
         self._before = self._prints.fingerprints(_RUNNER)
@@ -228,7 +233,7 @@ def run(
 ) -> int:
     """pytest as the project has it; the exit code."""
     witness = Witness(say, job, ours("fingerprints"))
-    words = [*job["words"], "-o", f"cache_dir={job['cache']}", "-o", "enable_assertion_pass_hook=true"]
+    words = [*job["words"], "-o", f"cache_dir={job['cache']}"]
     witness.opened = open_tree()
     code = int(pytest.main(words, plugins=[witness]))
     witness.last()
