@@ -121,6 +121,7 @@ def test_what_nothing_tells_apart_is_a_persons_to_choose_and_both_diffs_are_name
 def test_a_race_that_nobody_won_blocks_its_part_and_a_retry_lets_everybody_run_again(race):
     race.open()
     race.block("form-1")
+    assert "form-1" not in race.cli().out.partition("NEXT")[0], "the others still run"
     race.block("form-2")
     assert race.states()["form"] == "blocked"
     race.cli("retry", "login/form")

@@ -183,6 +183,8 @@ class Facts(Record):
                 self.question(gate),
                 self.run("answer", f"{name} yes", card.project),
             )
+        if card.state == states.BLOCKED and card.kind == ENTRANT:  # where all of them are, the part itself asks
+            return OVER, states.BLOCKED, card.changed_at, card.reason, self.run("show", name, card.project)
         if card.state in (states.GATED, states.BLOCKED):
             verb = f"retry {card.scope}" if card.kind == PHASE else f"retry {name}"
             return NEEDS, states.BLOCKED, card.changed_at, card.reason, self.run(verb, "", card.project)

@@ -230,7 +230,7 @@ def _hear_agent(transaction: Transaction, claim: Claim, client: AgentOutcome) ->
 
 def _by_evidence(app: App, claim: Claim, task: Task, outcome: AgentOutcome) -> AgentOutcome:
     """A client that cannot report is judged by the task's check; one that could and did not has not finished."""
-    if not task.check_command:
+    if not task.check_command and folders.has_started(folders.place(app.settings.home, task.project, claim.session.id)):
         return AgentOutcome(FAILED, _NOT_REPORTED)
     held = current.CurrentClaim(task, claim.fence, claim.session.id)
     try:

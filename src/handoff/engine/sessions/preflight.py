@@ -13,10 +13,12 @@ from handoff.base.record import TYPE_CHECKING
 from handoff.board.sessions import holds, leases
 from handoff.board.tasks import tasks
 from handoff.checks.commands import NOT_STARTED, Verdict
+from handoff.engine.home import home_config
 from handoff.engine.proof import evidence, faults
-from handoff.engine.sessions.placement import NONE
+from handoff.engine.sessions.placement import NONE, place
 from handoff.engine.tasks import kinds
 from handoff.engine.workspaces import task_clones, task_work, workspaces
+from handoff.engine.workspaces.landing import conflict
 
 if TYPE_CHECKING:
     from handoff.board.sessions.leases import Claim
@@ -111,6 +113,17 @@ def _drop(app: App, placement: Placement) -> None:
         workspaces.remove_workspace(app, name=placement.clone.name, snapshot_store=placement.snapshot_store)
 
 
+def _joins_nothing(app: App, claim: Claim) -> bool:
+    """Whether a fan-in is new and has one part, which fits the branch as it is: the part's own work is what lands."""
+    task = claim.task
+    if task.kind != tasks.FAN_IN or task.attempt > 1 or len(task_clones.parts(app, task)) != 1:
+        return False
+    placement = place(app, home_config(app), task=task, session=claim.session.id)
+    if placement.clone is None or placement.snapshot_store is None or conflict.of_workspace(placement.clone) is not None:
+        return False
+    return bool(task_clones.kept_parts(app, placement.snapshot_store, task))  # what was done by hand may be uncommitted
+
+
 def refuse_held(app: App, agent: str) -> None:
     """Its provider has just refused another session: nobody pays to hear that again, unless a person says that it is over."""
     held = holds.of_agent(app.database, agent=agent, host=app.settings.host)
@@ -122,8 +135,13 @@ def refuse_held(app: App, agent: str) -> None:
 
 
 def is_only_to_judge(app: App, claim: Claim) -> bool:
-    """Whether a session made the work already and only its check could not run: then no second one is paid for that."""
+    """Whether nothing is left to do but to check and land: then no session is paid for that.
+
+    A session made the work and only its check could not run, or it is the fan-in of a single part.
+    """
     task, held = claim.task, holds.of_task(app.database, key=claim.task.key, host=app.settings.host)
+    if _joins_nothing(app, claim):
+        return True
     if held is None or not held.session:
         return False
     # What a sandboxed session wrote is judged inside a sandbox, and only its own clone or its flow's says that it must be.

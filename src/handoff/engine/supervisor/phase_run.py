@@ -288,7 +288,7 @@ class Run:
         if not mine and not start.has_started(self.app, claim):
             return AgentOutcome(LOST, "the task went on without this session")._asdict()
         if mine and not start.has_started(self.app, claim) and preflight.is_only_to_judge(self.app, claim):
-            return AgentOutcome(OK, "judged when its check could run")._asdict()
+            return AgentOutcome(OK, "nothing was left but to check it")._asdict()
         try:
             started = start.start(self.app, request=self._request(task), claim=claim, versions=self.versions)
         except Away:

@@ -10,13 +10,12 @@ DONE = {"run": handoff("task", "done", "--summary", "made")}
 
 
 @pytest.mark.slow
-def test_the_best_of_two_lands_from_one_line_and_the_report_says_why(cli, repo, tmp_path):
+def test_the_best_of_two_lands_from_one_line_without_a_session_to_join_it_and_the_report_says_why(cli, repo, tmp_path):
     for folder in ("find", "find-2"):
         (tmp_path / folder).mkdir()
         for number in (1, 2):
             acts = {"write": "find.py", "text": "x = 1\n" * number * 9}, DONE
             write_script(str(tmp_path / folder / f"work-{number}.toml"), *acts)
-        write_script(str(tmp_path / f"{folder}-join.toml"), DONE)
     words = ("--agents", "scripted=2", "--with", str(tmp_path / "{task}.toml"), "--plain")
     try:
         said = cli("race", "find", "--check", "test -s find.py", *words).out
