@@ -13,6 +13,7 @@ from handoff.board.sessions import watchdog
 from handoff.board.tasks import flows as rows
 from handoff.board.tasks import tasks
 from handoff.engine.flows import admin, flows
+from handoff.engine.workspaces import landing
 from handoff.workflows import library
 
 pytestmark = pytest.mark.timeout(300)
@@ -61,6 +62,21 @@ def test_a_cycle_is_verified_phase_by_phase_and_the_persons_checkout_stays(groun
 
 
 @pytest.mark.slow
+def test_a_flow_that_goes_on_is_not_landed_and_one_that_was_ended_is(ground, app):
+    ground.first_cycle()
+    flow = ground.start(app)
+    for _ in ("plan", "red"):
+        ground.step(app, flow)
+    head = ground.repo.head()
+    with pytest.raises(Refused, match="it stands in its phase green") as refused:
+        landing.land(app, names=["handoff/calc"])
+    assert "handoff cancel calc" in refused.value.hint
+    assert landing.land(app, names=["handoff/calc"], dry_run=True).merged.steps
+    assert ground.repo.head() == head
+    admin.cancel(app, flow=flow, reason="enough")
+    assert landing.land(app, names=["handoff/calc"]).landing
+
+
 def test_a_tester_cannot_cheat(ground, app):
     patient(ground, 10)
     ground.first_cycle()

@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from handoff.base.errors import Refused, UserError
+from handoff.board.tasks import flows
 from handoff.engine.proof import git_notes
 from handoff.engine.safety.snapshots import SnapshotStore, keep, open_snapshot_store
 from handoff.engine.workspaces.landing.checks import check_commit
@@ -88,6 +89,8 @@ def land(
     branch = _branch(snapshot_store, into)
     tip = _tip(target, branch, into)
     members = (*prepared, *members_of(app, snapshot_store, names, tip, message))
+    if not dry_run:
+        _refuse_unfinished_flows(app, snapshot_store, members)
     how: dict[str, Any] = {"moment": int(before.time), "person": _person(target)}
     ways = [*settled, *ways_of(app, snapshot_store, tip, rules=rules or bool(check))]
     app.tell(f"Merging {told} into {branch}", 0, 0)
@@ -108,6 +111,18 @@ def land(
         if only_check or outcome.verdict is None or not outcome.verdict.green:
             return outcome
     return _move(app, snapshot_store, target, outcome, began)
+
+
+def _refuse_unfinished_flows(app: App, snapshot_store: SnapshotStore, members: Sequence[Member]) -> None:
+    """The tip of a flow that goes on may be a test that fails on purpose."""
+    project, branches = os.path.basename(snapshot_store.place.project), {f"refs/heads/{one.name}" for one in members}
+    for flow in flows.listing(app.database, project=project):
+        if flow.branch in branches:
+            program = app.settings.program
+            raise Refused(
+                f"The flow '{flow.id}' is not over: it stands in its phase {flow.phase}, and its last commit may be a failing test.",
+                f"Follow it: {program} show {flow.id}. To land what is there, end it first: {program} cancel {flow.id}",
+            )
 
 
 def _tip(target: Target, branch: str, into: str) -> str:
