@@ -268,6 +268,22 @@ def test_a_commit_that_takes_in_what_a_session_is_at_work_on_is_noticed(watched)
     assert {name: value for name, value in tree_facts(watched.path).items() if name != "notes.txt"} == files
 
 
+def test_a_part_that_commits_past_the_guard_is_noticed_from_its_claim_on(repo, cli, tmp_path):
+    cli("dump", "--open-batch", manifest(tmp_path / "m.json"))
+    cli("task", "claim", "login/form")
+    tip = repo.head()
+    repo.write("src/form/made.py", "made = 1\n")
+    repo.git("add", "src/form/made.py")
+    environment = {**os.environ, "HANDOFF_ROLE": "sub-task"}
+    line = ["git", "-C", repo.path, "-c", f"core.hooksPath={os.devnull}", "commit", "-qm", "past the guard"]
+    subprocess.run(line, env=environment, check=True)
+    found = only("foreign-commit")
+    assert found.evidence["paths"] == ["src/form/made.py"]
+    fix(found)
+    assert repo.head() == tip
+    assert repo.read("src/form/made.py") == "made = 1\n"
+
+
 def test_a_commit_of_a_session_outside_its_ownership_is_noticed(watched):
     place = workspaces.workspace_of(app(), name="alpha")
 

@@ -78,6 +78,10 @@ def take(
         from handoff.engine.proof.evidence import note_claim
 
         note_claim(app, taken, workspace=taken.workspace or place.workspace)
+    if not claim.repeated and taken.batch is not None:
+        from handoff.engine.safety import incidents
+
+        incidents.look(app)  # how everything is before it begins: what passes the guard can be seen by comparing alone
     views.refresh_or_tell(app, place.name, f"You hold {taken.label} with fence {claim.fence}")
     return claim
 
