@@ -11,6 +11,7 @@ import pytest
 
 from handoff.base.clock import SystemClock
 from handoff.base.errors import Conflict, UserError
+from handoff.board.sessions import expenses
 from handoff.board.tasks import tasks
 from handoff.store import database as store
 from handoff.store import migrate
@@ -23,8 +24,8 @@ BROKEN = NEXT._replace(text=NEXT.text + "\nALTER TABLE ghost ADD COLUMN x TEXT;"
 CHANGED = "was upgraded while"
 
 
-def reopen(place, *more):
-    steps = [*migrate.load_steps(), *more]
+def reopen(place, *more, until=migrate.VERSION):
+    steps = [*migrate.load_steps()[:until], *more]
     if place.kind == "sqlite":
         opened = SqliteDatabase(place.url.removeprefix("sqlite:///"), clock=SystemClock(), steps=steps)
     else:
@@ -135,6 +136,18 @@ def test_an_older_database_is_migrated_with_its_rows_and_a_backup(place):
         tasks.add(old, project="shop", id="too-old", brief="x")
 
 
+def test_what_was_spent_before_tokens_were_kept_stays_and_finds_its_task(place):
+    reopen(place, until=17)
+    raw(place, "INSERT INTO expense (session, project, agent, money, at) VALUES ('s1', 'shop', 'claude', 0.5, 1.0)")
+    raw(
+        place,
+        "INSERT INTO event (at, kind, project, task, task_id, session, fence, body)"
+        " VALUES (1.0, 'task.claimed', 'shop', 7, 'login', 's1', 1, '{}')",
+    )
+    (spent,) = expenses.by_agent(place.open(), task=7)
+    assert (spent.agent, spent.money, spent.unknown, spent.output) == ("claude", 0.5, 0, 0)
+
+
 def test_a_migration_that_fails_changes_nothing(place):
     old = place.open()
     tasks.add(old, project="shop", id="login", brief="x")
@@ -148,6 +161,7 @@ def test_a_migration_that_fails_changes_nothing(place):
 RACE = """
 import sys
 from handoff.base.clock import SystemClock
+from handoff.board.sessions import expenses
 from handoff.board.tasks import tasks
 from handoff.store import migrate
 from handoff.store.drivers import open_database

@@ -12,7 +12,10 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-USAGE = {"input_tokens": 10, "output_tokens": 5}
+USAGE = {
+    "input_tokens": 10,
+    "output_tokens": 5,
+}  # of every answer, in each dialect: 4 of the 10 are cached, 2 of the 5 are reasoning
 FULL = {**USAGE, "input_tokens": 999_000}  # more than any window leaves room for: the client must compact
 WRITE = {
     "Write": ("file_path", "content"), "write_file": ("file_path", "content"), "create": ("path", "file_text"),
@@ -96,7 +99,7 @@ class ModelServer:
         for marker, speak in (("/messages", _messages), ("/responses", _responses), ("/chat/completions", _chat),
                               ("generateContent", _gemini), ("GenerateContent", _gemini)):  # fmt: skip
             if marker in talk.path:
-                speak(talk, {**body, "usage": usage}, text, call)
+                speak(talk, {**body, "usage": usage, "turn": self._turn}, text, call)
                 return
         _send(talk, 404, "application/json", b"{}")
 
@@ -166,9 +169,13 @@ def _messages(talk: Any, body: dict[str, Any], text: str, call: Any) -> None:
     block: dict[str, Any] = {"type": "text", "text": text}
     if call:
         block = {"type": "tool_use", "id": f"toolu_{len(json.dumps(body))}", "name": call[0], "input": call[1]}
+    usage = {
+        **body["usage"], "input_tokens": body["usage"]["input_tokens"] - 4, "cache_read_input_tokens": 4,
+        "cache_creation_input_tokens": 0,
+    }  # fmt: skip
     message = {
-        "id": "msg_1", "type": "message", "role": "assistant", "model": body.get("model", "m"), "content": [block],
-        "stop_reason": "tool_use" if call else "end_turn", "stop_sequence": None, "usage": body["usage"],
+        "id": f"msg_{body['turn']}", "type": "message", "role": "assistant", "model": body.get("model", "m"), "content": [block],
+        "stop_reason": "tool_use" if call else "end_turn", "stop_sequence": None, "usage": usage,
     }  # fmt: skip
     if not body.get("stream"):
         _send(talk, 200, "application/json", json.dumps(message).encode())
@@ -181,11 +188,11 @@ def _messages(talk: Any, body: dict[str, Any], text: str, call: Any) -> None:
     _events(
         talk,
         [
-            {"type": "message_start", "message": {**message, "content": [], "stop_reason": None}},
+            {"type": "message_start", "message": {**message, "content": [], "stop_reason": None, "usage": {**usage, "output_tokens": 1}}},
             {"type": "content_block_start", "index": 0, "content_block": empty},
             {"type": "content_block_delta", "index": 0, "delta": delta},
             {"type": "content_block_stop", "index": 0},
-            {"type": "message_delta", "delta": {"stop_reason": message["stop_reason"], "stop_sequence": None}, "usage": body["usage"]},
+            {"type": "message_delta", "delta": {"stop_reason": message["stop_reason"], "stop_sequence": None}, "usage": usage},
             {"type": "message_stop"},
         ],
         named=True,
@@ -215,8 +222,8 @@ def _responses(talk: Any, body: dict[str, Any], text: str, call: Any) -> None:
             if one.get("type") == "tool_search" and call[0] not in _tool_names(body):
                 item["namespace"] = "mcp__handoff"  # a model would have searched for it first
     response = {"id": f"resp_{number}", "object": "response", "status": "completed", "output": [item], "model": body.get("model", "m"),
-                "usage": {**USAGE, "total_tokens": 15, "input_tokens_details": {"cached_tokens": 0},
-                          "output_tokens_details": {"reasoning_tokens": 0}}}  # fmt: skip
+                "usage": {**USAGE, "total_tokens": 15, "input_tokens_details": {"cached_tokens": 4},
+                          "output_tokens_details": {"reasoning_tokens": 2}}}  # fmt: skip
     if not body.get("stream"):
         _send(talk, 200, "application/json", json.dumps(response).encode())
         return
@@ -239,7 +246,10 @@ def _chat(talk: Any, body: dict[str, Any], text: str, call: Any) -> None:
         message = {"role": "assistant", "content": None,
                    "tool_calls": [{"index": 0, "id": f"call_{len(json.dumps(body))}", "type": "function", "function": function}]}  # fmt: skip
     finish = "tool_calls" if call else "stop"
-    usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
+    usage = {
+        "prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15, "prompt_tokens_details": {"cached_tokens": 4},
+        "completion_tokens_details": {"reasoning_tokens": 2},
+    }  # fmt: skip
     base = {"id": "c1", "created": 1, "model": body.get("model", "m")}
     if not body.get("stream"):
         whole = {**base, "object": "chat.completion", "usage": usage,
@@ -264,9 +274,10 @@ def _gemini(talk: Any, body: dict[str, Any], text: str, call: Any) -> None:
     part: dict[str, Any] = {"text": text}
     if call:
         part = {"functionCall": {"name": call[0], "args": call[1]}}
+    counts = (("prompt", 10), ("cachedContent", 4), ("candidates", 3), ("thoughts", 2), ("total", 15))
     answer = {
         "candidates": [{"content": {"role": "model", "parts": [part]}, "finishReason": "STOP", "index": 0}],
-        "usageMetadata": {"promptTokenCount": 10, "candidatesTokenCount": 5, "totalTokenCount": 15},
+        "usageMetadata": {f"{name}TokenCount": count for name, count in counts},
     }
     if "stream" not in talk.path:
         _send(talk, 200, "application/json", json.dumps(answer).encode())

@@ -9,7 +9,7 @@ import os
 import sys
 
 from handoff.agents.adapters.acp import TALK
-from handoff.agents.contract import RESULT, SAID, STARTED, TOKEN_VARIABLE, TOOL
+from handoff.agents.contract import RESULT, SAID, STARTED, TOKEN_VARIABLE, TOOL, USAGE
 from handoff.agents.monitor import ERRORS
 from handoff.base.files import make_folder, read_text
 from handoff.base.light_json import dumps, loads
@@ -47,6 +47,8 @@ class Driver:
         )
         self.number = 0
         self.session = ""
+        self.told_use = False
+        """Whether it tells its tokens with its messages, and need not at the end of a turn."""
 
     def run(self) -> int:
         """Begin, prompt, prompt again while the stop is refused, end."""
@@ -59,10 +61,12 @@ class Driver:
             made = self.ask("session/new", cwd=self.talk["cwd"], mcpServers=self._servers(able))
             self.session = str(made.get("sessionId") or "")
             tell(STARTED, id=self.session)
+            tell(USAGE, model=_model(made))
             text = self._with_context(str(self.talk["prompt"]))
             while text:
                 answer = self.ask("session/prompt", sessionId=self.session, prompt=[{"type": "text", "text": text}])
                 reason = str(answer.get("stopReason") or "")
+                self._tell_use(answer)
                 text = "" if reason in ("cancelled", "refusal") else self._stop_refused()
             self.hook("end", {})
         except HungUpError as error:
@@ -71,6 +75,18 @@ class Driver:
         tell(RESULT, ok=reason == "end_turn", text="" if reason == "end_turn" else f"the agent stopped: {reason}")
         self.agent.talk.close()
         return 0
+
+    def _tell_use(self, answer: dict[str, Any]) -> None:
+        """What a turn has used: as the protocol has it, or as Gemini says it."""
+        quota = ((answer.get("_meta") or {}).get("quota") or {}).get("model_usage") or []
+        if self.told_use:
+            return
+        if answer.get("usage"):
+            tell(USAGE, usage=answer["usage"])
+        for one in quota:
+            told = one.get("token_count") or {}
+            counts = {"inputTokens": told.get("input_tokens"), "outputTokens": told.get("output_tokens")}
+            tell(USAGE, model=one.get("model"), usage=counts)
 
     def _servers(self, able: dict[str, Any]) -> list[dict[str, Any]]:
         """Our tools, over HTTP where the agent says that it can."""
@@ -170,6 +186,10 @@ class Driver:
         kind = update.get("sessionUpdate")
         if kind == "agent_message_chunk":
             content = update.get("content") or {}
+            used = (update.get("_meta") or {}).get("usage")
+            if used:
+                self.told_use = True
+                tell(USAGE, usage=used)
             tell(SAID, text=str(content.get("text") or ""))
         elif kind == "tool_call":
             tell(TOOL, text=str(update.get("title") or update.get("kind") or ""))
@@ -206,6 +226,13 @@ class Driver:
         except OSError as error:
             return f"cannot write {path}: {error.strerror}"
         return ""
+
+
+def _model(made: dict[str, Any]) -> str:
+    """Which model a new session asks, as far as the agent says it."""
+    options = [one for one in made.get("configOptions") or [] if isinstance(one, dict) and one.get("id") == "model"]
+    named = options[0].get("currentValue") if options else (made.get("models") or {}).get("currentModelId")
+    return str(named or "")
 
 
 def tell(kind: str, **values: Any) -> None:

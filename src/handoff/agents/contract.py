@@ -13,6 +13,7 @@ OK, FAILED, LIMIT, SERVICE, GROUND, KILLED, LOST = "ok", "failed", "limit", "ser
 
 # What a line of a client's output means.
 STARTED, TOOL, SAID, USAGE, RESULT, TROUBLE, WAIT = "started", "tool", "said", "usage", "result", "trouble", "wait"
+TOTAL = "total"  # as USAGE, of the session so far instead of one answer
 
 TOKEN_VARIABLE = "HANDOFF_TOKEN"  # noqa: S105 - the name of the variable
 
@@ -87,6 +88,30 @@ class Launch(Record):
     """Names of variables that the person's settings of the client lead to."""
 
 
+class Usage(Record):
+    """What a model was asked and answered, in tokens, as the client tells it."""
+
+    model: str = ""
+    input: int = 0
+    """Not read from a cache."""
+    cached: int = 0
+    output: int = 0
+    """With what it reasoned."""
+    reasoning: int = 0
+    written: int = 0
+    """The part of the input that went into a cache; some providers charge more for it."""
+    money: float | None = None
+    """What the client says that it cost, in US dollars; None where it does not say."""
+    key: str = ""
+    """What is told again under the same key counts once."""
+    at: str = ""
+    """When, as the client's own record says."""
+
+    @property
+    def tokens(self) -> int:
+        return self.input + self.cached + self.output
+
+
 class AgentEvent(Record):
     """One thing a client said, the same for every vendor."""
 
@@ -95,8 +120,8 @@ class AgentEvent(Record):
     client_id: str = ""
     ok: bool | None = None
     turns: int = 0
-    money: float = 0.0
     until: float = 0.0
+    use: Usage | None = None
 
 
 class Ending(Record):
@@ -153,6 +178,8 @@ class Adapter(Record):
     """What logs a person in."""
     interactive: Start | None = None
     """How it is started in a person's terminal, if that was tried."""
+    tells_use: bool = True
+    """Whether it tells its tokens as it goes: a session that told none has used none. Otherwise its cost is unknown."""
 
 
 def bearer(order: LaunchRequest) -> dict[str, str]:

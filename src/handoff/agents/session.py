@@ -17,6 +17,7 @@ from handoff.agents.contract import (
     SERVICE,
     STARTED,
     TOOL,
+    TOTAL,
     TROUBLE,
     USAGE,
     WAIT,
@@ -26,7 +27,9 @@ from handoff.agents.contract import (
 )
 from handoff.agents.monitor import ERRORS, EVENTS, GRACE_SECONDS
 from handoff.agents.reading.outcomes import judge
+from handoff.agents.reading.records import RecordReader
 from handoff.agents.reading.refusals import NEVER_ANSWERED, is_refusal
+from handoff.agents.reading.usage import Bill, Book, Prices
 from handoff.base.light_json import dumps
 from handoff.base.marked import Running, descendants, end, is_alive, of_session, spent_below
 from handoff.base.process import spawn, wait_for_end
@@ -56,6 +59,9 @@ class SupervisionRules(Record):
     silence_seconds: float = 0.0
     attended: bool = False
     """A person sits before it in a terminal: silence is thinking, and they end it."""
+    prices: Prices = Prices()
+    records: tuple[str, ...] = ()
+    """Where the client keeps its own record of the conversation, as patterns."""
 
 
 class Observation(Record):
@@ -69,6 +75,7 @@ class Observation(Record):
     tools: int = 0
     turns: int = 0
     money: float = 0.0
+    """What it has cost, as far as that is known."""
     wait_until: float = 0.0
     called_in: bool = False
 
@@ -105,6 +112,9 @@ class AgentSession:
         self._child: Child | None = None
         self.monitor = folders.monitor_of(folder)
         self._token = folders.text_of(folder, folders.TOKEN).strip()
+        self._book = Book()
+        self._records = RecordReader(list(rules.records), began=clock.now() - ago)
+        self._copied_at = clock.monotonic()
 
     # --- beginning ---------------------------------------------------------------------------------------
 
@@ -133,6 +143,8 @@ class AgentSession:
         """Look once: new events, calls of its hooks, limits. False when the session is over."""
         alive = self.alive
         self._read_events()
+        if self.clock.monotonic() - self._copied_at > BEAT_SECONDS:
+            self._read_records()
         self._hear_calls()
         self._notice_activity()
         if alive:
@@ -153,27 +165,52 @@ class AgentSession:
         for line in whole.decode("utf-8", "replace").split("\n") if newline else ():
             for event in self.adapter.read(line):
                 self._take_in(event)
+        if newline:
+            self._count()
+
+    def _read_records(self) -> None:
+        """What the client has written of its tokens so far: most clients tell them nowhere else before their end."""
+        self._copied_at = self.clock.monotonic()
+        self._book.copy(self._records.new(self.client_id))
+        self._count()
+
+    def _count(self) -> None:
+        bill = self.bill
+        self.seen = self.seen._replace(money=bill.money if bill is not None else 0.0)
+
+    @property
+    def client_id(self) -> str:
+        """The conversation by the client's own name."""
+        return self.seen.client_id or str(folders.get(self.folder, folders.FACTS).get("client_id") or "")
+
+    @property
+    def bill(self) -> Bill | None:
+        """What it has used so far; None when it has used nothing."""
+        told = self._book.bill(self.rules.prices, agent=self.adapter.name)
+        is_silent = not self.adapter.tells_use and bool(self.seen.said or self.seen.tools)
+        return Bill() if told is None and is_silent else told
 
     def _take_in(self, event: AgentEvent) -> None:
         seen = self.seen
         if event.client_id:
             seen = seen._replace(client_id=event.client_id)
         if event.kind == RESULT:
-            seen = seen._replace(result=event, turns=max(seen.turns, event.turns), money=max(seen.money, event.money))
+            seen = seen._replace(result=event, turns=max(seen.turns, event.turns))
         elif event.kind == TROUBLE:
             seen = seen._replace(trouble=event.text)
         elif event.kind == USAGE:
-            seen = seen._replace(turns=seen.turns + event.turns, money=seen.money + event.money)
+            seen = seen._replace(turns=seen.turns + event.turns)
         elif event.kind == WAIT:
             seen = seen._replace(wait_until=event.until)
         elif event.kind == TOOL:
             seen = seen._replace(tools=seen.tools + 1)
         elif event.kind == SAID:
             seen = seen._replace(said=event.text or seen.said)
-        self._spoke = self._spoke or event.kind != TROUBLE
+        self._spoke = self._spoke or event.kind not in (TROUBLE, TOTAL)
         if event.kind not in (TROUBLE, STARTED):
             seen = seen._replace(trouble="") if event.kind == TOOL else seen
         self.seen = seen
+        self._book.hear(event)
         if event.kind == TOOL and self.abilities.calls_in:
             self._hear_calls()
             if not self.seen.called_in:
@@ -252,6 +289,7 @@ class AgentSession:
         """The monitor is gone: end what may be left, then judge."""
         self._end_leftovers()
         self._read_events()
+        self._read_records()
         self._hear_calls()
         told = folders.exit_of(self.folder)
         outcome = self._outcome(told)
@@ -264,7 +302,7 @@ class AgentSession:
                     "client_id": self.seen.client_id,
                     "called_in": self.seen.called_in,
                     "tools": self.seen.tools,
-                    "money": self.seen.money,
+                    "bill": self.bill._asdict() if self.bill is not None else None,
                     "stragglers": int(told.get("stragglers", 0)),
                     "code": told.get("code"),
                 }

@@ -206,6 +206,20 @@ HOME_KEYS: dict[str, Key] = {
     "max_cost_per_day": Key(
         "amount", "US dollars the sessions of 24 hours may cost before no new one is started; no limit when unset", 0
     ),
+    "max_cost_per_task": Key(
+        "amount",
+        "US dollars all sessions of a task may cost, failed and killed ones too, before it is not started again; no limit when unset",
+        0,
+    ),
+    "max_cost_per_batch": Key(
+        "amount", "US dollars all sessions of a batch may cost before no part of it is started; no limit when unset", 0
+    ),
+    "price": Key(
+        "table",
+        "US dollars per million tokens, by model or agent, for what a client does not say itself:"
+        ' { "gpt-5" = { input = 1.25, cached = 0.125, output = 10 } }',
+        {},
+    ),
     "lease_seconds": Key("seconds", "how long a silent session is believed alive", 900),
     "back_off_seconds": Key(
         "seconds",

@@ -7,7 +7,7 @@ import os
 from handoff.base.errors import UserError
 from handoff.base.record import Record
 
-VERSION = 17
+VERSION = 18
 """The schema this program speaks: the number of the newest migration."""
 
 

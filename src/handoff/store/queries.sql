@@ -1017,18 +1017,19 @@ INSERT INTO watched (place, version, facts) VALUES (:place, 1, :facts) ON CONFLI
 UPDATE watched SET version = version + 1, facts = :facts WHERE place = :place AND version = :version
 
 -- name: put_expense
--- what a session has cost so far
-INSERT INTO expense (session, project, agent, money, at) VALUES (:session, :project, :agent, :money, :now)
-ON CONFLICT (session) DO UPDATE SET money = excluded.money, at = excluded.at
+-- what a session has used and cost so far
+INSERT INTO expense (session, project, agent, task, money, basis, models, input, cached, output, reasoning, at)
+VALUES (:session, :project, :agent, :task, :money, :basis, :models, :input, :cached, :output, :reasoning, :now)
+ON CONFLICT (session) DO UPDATE SET money = excluded.money, basis = excluded.basis, models = excluded.models, input = excluded.input,
+    cached = excluded.cached, output = excluded.output, reasoning = excluded.reasoning, at = excluded.at
 
 -- name: sum_expenses
--- what sessions cost that were heard of since a moment
-SELECT coalesce(sum(money), 0) AS money FROM expense WHERE at >= :since
-
--- name: sum_batch_expenses
--- what the sessions of a batch have cost, by agent
-SELECT agent, sum(money) AS money FROM expense
-WHERE session IN (SELECT session FROM event WHERE batch = :batch AND session <> '')
+-- what sessions used and cost, by agent: since a moment, of one project, of one task or of one batch
+SELECT agent, count(*) AS sessions, sum(CASE WHEN basis = 'unknown' THEN 1 ELSE 0 END) AS unknown, sum(money) AS money,
+       sum(input) AS input, sum(cached) AS cached, sum(output) AS output, sum(reasoning) AS reasoning
+FROM expense
+WHERE at >= :since AND (:project = '' OR project = :project) AND (:task = 0 OR task = :task)
+  AND (:batch = 0 OR task IN (SELECT key FROM task WHERE task.batch = :batch))
 GROUP BY agent ORDER BY agent
 
 -- name: prune_expenses
@@ -1183,8 +1184,8 @@ SELECT max(at) AS at FROM event WHERE task = :task AND seq < :seq AND kind IN ('
 SELECT max(at) AS at FROM event WHERE task = :task AND kind = 'task.claimed' AND session = :session HAVING max(at) IS NOT NULL
 
 -- name: get_expense
--- what a session has cost
-SELECT agent, money FROM expense WHERE session = :session
+-- what a session has used and cost
+SELECT agent, money, basis, input, cached, output FROM expense WHERE session = :session
 
 -- name: count_open_incidents
 -- what nobody has resolved yet, by project
@@ -1208,7 +1209,7 @@ WHERE ended_at >= :since AND (:project = '' OR project = :project) GROUP BY endi
 
 -- name: expenses_since
 -- what sessions have cost since a moment
-SELECT at, agent, money FROM expense WHERE at >= :since AND (:project = '' OR project = :project) ORDER BY at DESC LIMIT :limit
+SELECT at, agent, money, basis FROM expense WHERE at >= :since AND (:project = '' OR project = :project) ORDER BY at DESC LIMIT :limit
 
 -- name: list_archivable
 -- lines of the journal that no row needs any more: not the last one of a project, by which views see whether they are new

@@ -298,15 +298,24 @@ CREATE TABLE watched (
     facts TEXT NOT NULL
 );
 
--- What sessions have cost so far, as their clients told it.
+-- What sessions have used and cost so far: tokens as their clients told them, money as far as it is known.
+-- `basis` says whence: from the client itself (said), by a price (listed), or not for all of it (unknown).
 CREATE TABLE expense (
     session TEXT PRIMARY KEY,
     project TEXT NOT NULL,
     agent TEXT NOT NULL,
     money DOUBLE PRECISION NOT NULL,
-    at DOUBLE PRECISION NOT NULL
+    at DOUBLE PRECISION NOT NULL,
+    task BIGINT,
+    models TEXT NOT NULL DEFAULT '',
+    input BIGINT NOT NULL DEFAULT 0,
+    cached BIGINT NOT NULL DEFAULT 0,
+    output BIGINT NOT NULL DEFAULT 0,
+    reasoning BIGINT NOT NULL DEFAULT 0,
+    basis TEXT NOT NULL DEFAULT 'said'
 );
 CREATE INDEX expense_at ON expense (at);
+CREATE INDEX expense_of_task ON expense (task) WHERE task IS NOT NULL;
 
 -- Which tasks had a tab opened by itself: once for each time a task became ready.
 CREATE TABLE tab (

@@ -114,7 +114,7 @@ def test_claude_events_are_read_and_the_last_result_counts():
     )  # fmt: skip
     assert [event.kind for event in events] == [STARTED, SAID, TOOL, RESULT, RESULT]
     assert events[0].client_id == "abc"
-    assert (events[3].ok, events[3].turns, events[3].money) == (True, 2, 0.25)
+    assert (events[3].ok, events[3].turns) == (True, 2)
     assert events[4].ok is False, "the subtype says success and is_error says the truth"
     assert judge(Ending(1, events[4]), NOW).kind == SERVICE
     (told,) = read("claude", {"type": "result", "api_error_status": 529, "result": "API Error: 529 Overloaded."})

@@ -8,17 +8,21 @@ from __future__ import annotations
 import os
 import sys
 
-from handoff.agents.adapters.pieces import event
-from handoff.agents.contract import RESULT, SAID, STARTED, TOOL, Abilities, Adapter, AgentEvent, Launch
-from handoff.agents.reading.lines import parse
+from handoff.agents.adapters.pieces import event, part
+from handoff.agents.contract import RESULT, SAID, STARTED, TOOL, USAGE, Abilities, Adapter, AgentEvent, Launch, Usage
+from handoff.agents.reading.lines import number, parse
+from handoff.agents.reading.records import of_openai
 from handoff.base.errors import UserError
 from handoff.base.light_json import dumps
 from handoff.base.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from handoff.agents.contract import LaunchRequest
 
 TALK = "acp.json"
+_COUNTS = "inputTokens cachedReadTokens outputTokens thoughtTokens"
 _SETTINGS = {
     "gemini": (".gemini",),
     "qwen": (".qwen",),
@@ -67,7 +71,19 @@ def read(line: str) -> tuple[AgentEvent, ...]:
         return event(STARTED, client_id=str(value.get("id") or ""))
     if kind == RESULT:
         return event(RESULT, value.get("text"), ok=bool(value.get("ok")))
+    if kind == USAGE:
+        return event(USAGE, use=_used(value))
     return event(str(kind), value.get("text")) if kind in (TOOL, SAID) else ()
+
+
+def _used(value: dict[str, Any]) -> Usage:
+    """What an agent tells as the protocol names it. Some count what was cached and reasoned apart: then it shows in their total."""
+    told, model = part(value, "usage"), str(value.get("model") or "").rpartition("|")[2].partition("(")[0]
+    use = of_openai(told, _COUNTS, model=model)
+    more = int(number(told.get("totalTokens"))) - use.tokens
+    if more == use.cached + use.reasoning:
+        use = use._replace(input=use.input + use.cached, output=use.output + use.reasoning)
+    return use
 
 
 ADAPTER = Adapter(
@@ -77,6 +93,7 @@ ADAPTER = Adapter(
     abilities=abilities,
     launch=launch,
     read=read,
+    tells_use=False,
     dialect="acp",
     version_words=(),
     variables=(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 
 from handoff.agents.adapters.pieces import event, model, no_abilities
-from handoff.agents.contract import SAID, TOOL, TROUBLE, Adapter, AgentEvent, Launch
+from handoff.agents.contract import SAID, TOOL, TROUBLE, USAGE, Adapter, AgentEvent, Launch, Usage
 from handoff.base.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -18,6 +19,11 @@ _TROUBLES = (
     *("litellm.", "servers are down", "api provider", "retrying in"),
     *("authenticationerror", "ratelimiterror", "badrequesterror", "internalservererror", "apiconnectionerror"),
 )
+
+
+_MODEL, _THOUSAND = "Main model: ", 1000
+_COUNTS = re.compile(r"([\d.]+)(k?) (sent|received|cache hit|cache write)")
+_COST = re.compile(r"Cost: \$([\d.]+) message")
 
 
 def launch(order: LaunchRequest) -> Launch:
@@ -40,9 +46,27 @@ def read(line: str) -> tuple[AgentEvent, ...]:
     lower = text.lower()
     if any(sign in lower for sign in _TROUBLES):
         return event(TROUBLE, text)
+    if text.startswith("Tokens: "):
+        return event(USAGE, text, use=_used(text))
+    if text.startswith(_MODEL):
+        return event(USAGE, text, use=Usage(model=text.removeprefix(_MODEL).split()[0]))
     if text.startswith("Applied edit to "):
         return event(TOOL, text)
     return event(SAID, text) if text else ()
+
+
+def _used(text: str) -> Usage:
+    """`Tokens: 2.3k sent, 1.0k cache hit, 17 received. Cost: $0.0047 message, $0.0047 session.`, rounded as it prints it."""
+    told = {name: float(amount) * (_THOUSAND if k else 1) for amount, k, name in _COUNTS.findall(text)}
+    cost = _COST.search(text)
+    sent, cached, written = (int(told.get(name, 0)) for name in ("sent", "cache hit", "cache write"))
+    return Usage(
+        input=max(0, sent - cached),
+        cached=cached,
+        output=int(told.get("received", 0)),
+        written=written,
+        money=float(cost[1]) if cost else None,
+    )
 
 
 ADAPTER = Adapter(
@@ -52,6 +76,7 @@ ADAPTER = Adapter(
     abilities=no_abilities,
     launch=launch,
     read=read,
+    tells_use=False,
     variables=(
         "AIDER_*",
         "OPENAI_*",

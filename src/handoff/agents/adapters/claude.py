@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import os
 
-from handoff.agents.adapters.pieces import as_program, event, model, new_id, our_server, part, with_hooks
+from handoff.agents.adapters.pieces import as_program, event, model, new_id, our_server, part, usage_event, with_hooks
 from handoff.agents.contract import (
     RESULT,
     SAID,
     STARTED,
     TOOL,
+    TOTAL,
     TROUBLE,
     WAIT,
     Adapter,
     AgentEvent,
     Launch,
+    Usage,
     at_least,
     bearer,
 )
 from handoff.agents.hook_entries import group_hooks
 from handoff.agents.reading.lines import number, parse, text_of
+from handoff.agents.reading.records import of_claude
 from handoff.base.light_json import dumps
 from handoff.base.record import TYPE_CHECKING
 
@@ -85,14 +88,17 @@ def read(line: str) -> tuple[AgentEvent, ...]:
     if kind == "system" and value.get("subtype") == "api_retry":
         return event(TROUBLE, f"API error {value.get('error_status') or ''}: {text_of(value.get('error'))}")
     if kind == "assistant":
-        content = part(value, "message").get("content") or []
-        return tuple(one for item in content if isinstance(item, dict) for one in _said(item))
+        message = part(value, "message")
+        content = message.get("content") or []
+        named = {"model": str(message.get("model") or ""), "key": str(message.get("id") or "")}
+        said = tuple(one for item in content if isinstance(item, dict) for one in _said(item))
+        return (*said, *usage_event(of_claude(part(message, "usage"), **named)))
     if kind == "rate_limit_event":
         info = part(value, "rate_limit_info")
         if info.get("status") == "rejected":
             return event(WAIT, "the usage limit is reached", until=number(info.get("resetsAt")))
     if kind == "result":
-        return _result(value)
+        return (*_bill(value), *_result(value))
     return ()
 
 
@@ -100,6 +106,33 @@ def _said(item: dict[str, Any]) -> tuple[AgentEvent, ...]:
     if item.get("type") == "tool_use":
         return event(TOOL, item.get("name"))
     return event(SAID, item.get("text"))
+
+
+def _bill(value: dict[str, Any]) -> tuple[AgentEvent, ...]:
+    """What was used since its last result. Its total holds what a conversation had cost before it was resumed as well."""
+    new = part(value, "model_usage_since_last_result")
+    index = f"{value.get('result_index')}:" if new else ""
+    return tuple(
+        one
+        for name, told in (new or part(value, "modelUsage")).items()
+        if isinstance(told, dict)
+        for one in usage_event(_by_model(name, told, key=f"{index}{name}"), TOTAL)
+    )
+
+
+def _by_model(model: str, told: dict[str, Any], *, key: str) -> Usage:
+    names = "inputTokens cacheReadInputTokens outputTokens thinkingTokens cacheCreationInputTokens".split()
+    new, cached, output, reasoning, written = (int(number(told.get(name))) for name in names)
+    return Usage(
+        model=model,
+        input=new + written,
+        cached=cached,
+        output=output,
+        reasoning=reasoning,
+        written=written,
+        money=number(told.get("costUSD")) if "costUSD" in told else None,
+        key=key,
+    )
 
 
 def _result(value: dict[str, Any]) -> tuple[AgentEvent, ...]:
@@ -115,7 +148,6 @@ def _result(value: dict[str, Any]) -> tuple[AgentEvent, ...]:
         client_id=str(value.get("session_id") or ""),
         ok=not value.get("is_error") and value.get("subtype") == "success",
         turns=int(number(value.get("num_turns"))),
-        money=number(value.get("total_cost_usd")),
     )
 
 

@@ -10,7 +10,7 @@ import os
 import re
 import tomllib
 
-from handoff.agents.adapters.pieces import as_program, event, model, our_server, part, with_hooks
+from handoff.agents.adapters.pieces import as_program, event, model, our_server, part, usage_event, with_hooks
 from handoff.agents.contract import (
     BY_CLIENT,
     RESULT,
@@ -26,6 +26,7 @@ from handoff.agents.contract import (
 )
 from handoff.agents.hook_entries import group_hooks
 from handoff.agents.reading.lines import parse
+from handoff.agents.reading.records import of_openai
 from handoff.base.errors import ConfigError
 from handoff.base.files import read_text
 from handoff.base.light_json import dumps
@@ -49,6 +50,7 @@ _KEPT = (
 _PROVIDERS, _SECRET, _HEADERS = "model_providers", "experimental_bearer_token", "http_headers"
 _SERVER = {"required": True, "startup_timeout_sec": 30, "default_tools_approval_mode": "approve"}
 _PASSED = [f"HANDOFF_{name}" for name in "HOME SESSION PROJECT TASK FENCE TOKEN DATABASE_URL BROKER".split()]
+_COUNTS = "input_tokens cached_input_tokens output_tokens reasoning_output_tokens"
 _TOOL_ITEMS = ("command_execution", "file_change", "mcp_tool_call", "web_search", "collab_tool_call")
 
 
@@ -157,7 +159,8 @@ def read(line: str) -> tuple[AgentEvent, ...]:
     if kind == "turn.started":
         return event(USAGE, turns=1)
     if kind == "turn.completed":
-        return event(RESULT, ok=True)
+        # Of the thread, with what it used before it was resumed: its record says it better, where there is one.
+        return (*usage_event(of_openai(part(value, "usage"), _COUNTS, key="thread")), *event(RESULT, ok=True))
     if kind == "turn.failed":
         return event(RESULT, value.get("error"), ok=False)
     return event(TROUBLE, value.get("message")) if kind == "error" else ()

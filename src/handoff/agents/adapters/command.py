@@ -54,6 +54,7 @@ def made_from(name: str, template: Sequence[str], *, where: str) -> Adapter:
         abilities=no_abilities,
         launch=launch,
         read=read,
+        tells_use=False,
         version_words=(),
         interactive=launch,
     )

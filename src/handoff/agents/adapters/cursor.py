@@ -63,6 +63,7 @@ ADAPTER = Adapter(
     launch=launch,
     read=read,
     resume=resume,
+    tells_use=False,
     variables=("CURSOR_*",),
     hosts=("*.cursor.sh", "cursor.com"),
     secrets=("CURSOR_API_KEY",),

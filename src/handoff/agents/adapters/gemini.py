@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from handoff.agents.adapters.pieces import as_program, event, model, new_id, our_server, part, with_hooks
+from handoff.agents.adapters.pieces import as_program, event, model, new_id, our_server, part, usage_event, with_hooks
 from handoff.agents.contract import (
     FAILED,
     LIMIT,
@@ -13,6 +13,7 @@ from handoff.agents.contract import (
     SERVICE,
     STARTED,
     TOOL,
+    TOTAL,
     TROUBLE,
     Adapter,
     AgentEvent,
@@ -23,6 +24,7 @@ from handoff.agents.contract import (
 from handoff.agents.hook_entries import group_hooks
 from handoff.agents.reading.lines import number, parse
 from handoff.agents.reading.outcomes import UNKNOWN_WAIT_SECONDS, judge
+from handoff.agents.reading.records import of_openai
 from handoff.agents.reading.waiting import reset_time
 from handoff.base.light_json import dumps
 from handoff.base.record import TYPE_CHECKING
@@ -91,8 +93,19 @@ def read(line: str) -> tuple[AgentEvent, ...]:
     if kind == "result":
         good = value.get("status") == "success"
         turns = int(number(part(value, "stats").get("turns")))
-        return event(RESULT, "" if good else value.get("error"), ok=good, turns=turns)
+        return (*_bill(part(value, "stats")), *event(RESULT, "" if good else value.get("error"), ok=good, turns=turns))
     return ()
+
+
+def _bill(stats: dict[str, Any]) -> tuple[AgentEvent, ...]:
+    """What was used, by model; what it reasoned is neither input nor output there, only part of the total."""
+    found: tuple[AgentEvent, ...] = ()
+    for name, told in part(stats, "models").items():
+        if isinstance(told, dict):
+            use = of_openai(told, "input_tokens cached output_tokens thoughts", model=name, key=name)
+            reasoned = max(0, int(number(told.get("total_tokens"))) - use.tokens)
+            found += usage_event(use._replace(output=use.output + reasoned, reasoning=reasoned), TOTAL)
+    return found
 
 
 def outcome(ending: Ending, now: float) -> AgentOutcome:

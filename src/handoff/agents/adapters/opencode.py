@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 
-from handoff.agents.adapters.pieces import event, model, our_server, part, with_hooks
-from handoff.agents.contract import RESULT, SAID, STARTED, TOOL, Adapter, AgentEvent, Launch, bearer
-from handoff.agents.reading.lines import parse
+from handoff.agents.adapters.pieces import event, model, our_server, part, usage_event, with_hooks
+from handoff.agents.contract import RESULT, SAID, STARTED, TOOL, USAGE, Adapter, AgentEvent, Launch, Usage, bearer
+from handoff.agents.reading.lines import number, parse
 from handoff.base.light_json import dumps
 from handoff.base.record import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ _QUIET = {
     **{f"OPENCODE_DISABLE_{name}": "1" for name in ("AUTOUPDATE", "LSP_DOWNLOAD", "DEFAULT_PLUGINS")},
     "npm_config_offline": "true",
 }
+_MODEL = "handoff.model"  # what our plugin prints: opencode itself does not tell which model it asks
 _PLUGIN = """\
 // Written by handoff for one session: asks the hook program before a file is edited.
 import { spawnSync } from "node:child_process"
@@ -31,7 +32,12 @@ const ask = (event, input) => {
 }
 export const Handoff = async ({ directory }) => {
   let context = ""
+  let model = ""
   return {
+    "chat.params": async (input) => {
+      const named = `${input.model?.providerID}/${input.model?.id}`
+      if (named !== model) console.log(JSON.stringify({ type: "%s", model: (model = named) }))
+    },
     "experimental.chat.system.transform": async (_input, output) => {
       if (!context) context = JSON.parse(ask("start", { cwd: directory }) || "{}").context || " "
       output.system.push(context)
@@ -63,7 +69,7 @@ def _launch(order: LaunchRequest, which: tuple[str, ...]) -> Launch:
         config["mcp"] = servers
     files = {os.path.join(folder, "opencode.json"): dumps(config)}
     if order.hook:
-        files[os.path.join(folder, "plugin", "handoff.js")] = _PLUGIN % dumps(list(order.hook))
+        files[os.path.join(folder, "plugin", "handoff.js")] = _PLUGIN % (dumps(list(order.hook)), _MODEL)
     place = ("--format", "json", "--dir", order.workspace, "--title", order.session, "--auto")
     argv = (order.program, "run", *place, *which, *model(order, "-m"), *order.words, order.prompt)
     own = {}
@@ -96,9 +102,34 @@ def read(line: str) -> tuple[AgentEvent, ...]:
         return event(TOOL, step.get("tool"))
     if kind == "text":
         return event(SAID, step.get("text"))
-    if kind == "step_finish" and step.get("reason") == "stop":
-        return event(RESULT, client_id=known, ok=True)
+    if kind == "step_finish":
+        over = step.get("reason") == "stop"
+        return (*usage_event(_used(step)), *(event(RESULT, client_id=known, ok=True) if over else ()))
+    if kind == _MODEL:
+        return event(USAGE, use=Usage(model=str(value.get("model") or "")))
     return event(RESULT, value.get("error"), client_id=known, ok=False) if kind == "error" else ()
+
+
+def _used(step: dict[str, Any]) -> Usage:
+    """One step. A cost of 0 is what it says of every model whose price it does not know."""
+    told = part(step, "tokens")
+    names = (
+        (told, "input"),
+        (told, "output"),
+        (told, "reasoning"),
+        (part(told, "cache"), "read"),
+        (part(told, "cache"), "write"),
+    )
+    new, output, reasoning, cached, written = (int(number(where.get(name))) for where, name in names)
+    return Usage(
+        input=new + written,
+        cached=cached,
+        output=output + reasoning,
+        reasoning=reasoning,
+        written=written,
+        money=number(step.get("cost")) or None,
+        key=str(step.get("id") or ""),
+    )
 
 
 ADAPTER = Adapter(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from handoff.agents.contract import Abilities, AgentEvent, at_least
+from handoff.agents.contract import USAGE, Abilities, AgentEvent, at_least
 from handoff.agents.reading.lines import text_of
 from handoff.base.record import TYPE_CHECKING
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from handoff.agents.contract import LaunchRequest
+    from handoff.agents.contract import LaunchRequest, Usage
 
 
 def no_abilities(version: str) -> Abilities:
@@ -57,6 +57,11 @@ def as_program(order: LaunchRequest) -> dict[str, Any]:
 def event(kind: str, text: Any = "", **values: Any) -> tuple[AgentEvent, ...]:
     """One event, as `read` gives it back; a text is cut to size whatever shape a client gives it."""
     return (AgentEvent(kind=kind, text=text_of(text), **values),)
+
+
+def usage_event(use: Usage, kind: str = USAGE) -> tuple[AgentEvent, ...]:
+    """What was used, if anything was."""
+    return event(kind, use=use) if use.tokens or use.money is not None else ()
 
 
 def part(value: dict[str, Any], name: str) -> dict[str, Any]:

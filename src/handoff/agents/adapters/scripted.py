@@ -6,7 +6,7 @@ import os
 import sys
 
 from handoff.agents.adapters.pieces import event, no_abilities
-from handoff.agents.contract import SAID, TROUBLE, USAGE, Adapter, AgentEvent, Launch
+from handoff.agents.contract import SAID, TROUBLE, USAGE, Adapter, AgentEvent, Launch, Usage
 from handoff.agents.scripted.player import SPENT
 from handoff.base.errors import UserError
 from handoff.base.files import read_text
@@ -39,7 +39,7 @@ def read(line: str) -> tuple[AgentEvent, ...]:
     if text.startswith("Error: "):
         return event(TROUBLE, text.removeprefix("Error: "))
     if text.startswith(SPENT) and text.endswith(" USD"):
-        return event(USAGE, text, money=_amount(text))
+        return event(USAGE, text, use=Usage(money=_amount(text)))
     return event(SAID, text) if text else ()
 
 

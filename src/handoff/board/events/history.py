@@ -18,7 +18,8 @@ class PastRows(Record):
     answers: tuple[tuple[float, float], ...]
     """When a gate was answered, and how long it had waited."""
     endings: tuple[tuple[str, int], ...]
-    expenses: tuple[tuple[float, str, float], ...]
+    expenses: tuple[tuple[float, str, float, bool], ...]
+    """When a session was heard of last, of which agent, what it cost, and whether that is all of it."""
 
 
 def since(store: Store, *, moment: float, project: str = "") -> PastRows:
@@ -33,5 +34,7 @@ def since(store: Store, *, moment: float, project: str = "") -> PastRows:
         ended=tuple((float(row["ended_at"]), str(row["state"]), int(row["attempt"])) for row in ended),
         answers=tuple((float(row["answered_at"]), float(row["answered_at"] - row["opened_at"])) for row in answers),
         endings=tuple((str(row["ending"]) or "ended", int(row["number"])) for row in endings),
-        expenses=tuple((float(row["at"]), str(row["agent"]), float(row["money"])) for row in expenses),
+        expenses=tuple(
+            (float(row["at"]), str(row["agent"]), float(row["money"]), row["basis"] != "unknown") for row in expenses
+        ),
     )

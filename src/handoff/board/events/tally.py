@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from handoff.store.database import Database, Store, Transaction
 
 LINES, CHECKS, SESSIONS, COST, LOST = "lines", "checks", "sessions", "cost", "lost"
+TOKENS, UNPRICED = "tokens", "unpriced"
 TASK_WAIT, SESSION, GATE_ANSWER = "task_wait", "session", "gate_answer"
 BUCKETS = (1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14_400.0, 86_400.0)
 """Upper bounds of seconds; what took longer is in a last one without a bound."""
@@ -137,6 +138,10 @@ def _count_session(transaction: Transaction, event: Event, counts: _Counts) -> N
     spent = transaction.one("get_expense", session=event.session)
     if spent is not None:
         counts.add(event.project, COST, agent, spent["money"])
+        for kind in ("input", "cached", "output"):
+            counts.add(event.project, TOKENS, texts.write([agent, kind]), float(spent[kind]))
+        if spent["basis"] == "unknown":
+            counts.add(event.project, UNPRICED, agent)
 
 
 def _ready_since(transaction: Transaction, event: Event) -> float | None:

@@ -6,15 +6,19 @@ from handoff.agents import catalog
 from handoff.agents.contract import BY_CLIENT, BY_NOBODY, at_least
 from handoff.agents.sandbox.sandbox import NOTHING
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.board.sessions import holds
+from handoff.board.sessions import expenses, holds
 from handoff.engine.home import home_config
 from handoff.engine.proof.sandboxes import present_layer
 from handoff.engine.sessions.agent_programs import program_of, version_on
 
 if TYPE_CHECKING:
     from handoff.agents.contract import Abilities
+    from handoff.board.sessions.expenses import Expense
     from handoff.board.sessions.holds import Hold
     from handoff.engine.app import App
+
+
+USED_DAYS = 30
 
 
 class AgentListing(Record):
@@ -31,6 +35,8 @@ class AgentListing(Record):
     """The further words of the settings for every session of it."""
     held: Hold | None = None
     """Why it is not started on this machine for now."""
+    used: Expense | None = None
+    """What its sessions have used and cost in the last days."""
 
     @property
     def can(self) -> list[str]:
@@ -61,6 +67,7 @@ def listing(app: App) -> list[AgentListing]:
         for one in holds.listing(app.database)
         if one.kind == holds.AGENT and one.host == app.settings.host
     }
+    used = {one.agent: one for one in expenses.by_agent(app.database, days=USED_DAYS)}
     found = []
     for name in catalog.names(commands=config.values["agents"]):
         adapter = catalog.adapter(name, commands=config.values["agents"], where=config.path)
@@ -79,6 +86,7 @@ def listing(app: App) -> list[AgentListing]:
                 fence=_fence(abilities, sandbox),
                 arguments=catalog.arguments(name, commands=config.values["agents"], where=config.path),
                 held=held.get(name),
+                used=used.get(name),
             )
         )
     return found

@@ -81,6 +81,8 @@ class Overview(Record):
     spent: float
     allowed: float
     """US dollars of the last 24 hours, and how many a day may cost; 0 is no limit."""
+    unpriced: int
+    """Sessions of the last 24 hours whose cost is not known, or not all of it."""
 
     def of(self, section: str) -> list[OverviewItem]:
         """The lines of a section in their order."""
@@ -95,6 +97,7 @@ def look(app: App, *, project: str = "", since: float | None = None) -> Overview
         shown = cards.listing(transaction, project=project, since=began)
         found = [facts.item(card) for card in shown] + facts.others(since=began)
         progress = [BatchProgress(*row) for row in cards.of_batches(transaction, project=project)]
+    day = expenses.by_agent(app.database, days=1.0)
     return Overview(
         at=facts.now,
         project=project,
@@ -102,8 +105,9 @@ def look(app: App, *, project: str = "", since: float | None = None) -> Overview
         items=found,
         batches=progress,
         supervisors=facts.supervisors,
-        spent=expenses.of_a_day(app.database),
+        spent=sum(one.money for one in day),
         allowed=home_config(app).number("max_cost_per_day"),
+        unpriced=sum(one.unknown for one in day),
     )
 
 

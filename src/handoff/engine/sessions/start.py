@@ -10,6 +10,7 @@ from handoff.agents import folder as folders
 from handoff.agents.adapters.person import NAME as PERSON
 from handoff.agents.contract import LaunchRequest, SessionLimits
 from handoff.agents.monitor import LAUNCH
+from handoff.agents.reading.records import places
 from handoff.agents.session import AgentSession, SupervisionRules, supervise
 from handoff.base.clock import boot_id, stamp
 from handoff.base.errors import Away, Conflict, HandoffError, Refused, UserError
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from handoff.agents.contract import Abilities, Adapter, AgentOutcome, Start
+    from handoff.agents.contract import Abilities, Adapter, AgentOutcome, Launch, Start
     from handoff.base.settings import Config
     from handoff.board.sessions.leases import Claim
     from handoff.board.tasks.tasks import Task
@@ -159,6 +160,7 @@ def _begin(
             f"The folder of '{task.label}' is gone: {task.workspace}.",
             f"If you moved it, say {app.settings.program} status once in its new place; else bring it back, or cancel the task.",
         )
+    spending.refuse_spent_up_task(app, config, task)
     running.end_superseded(app, task, except_=name)
     incidents.look(app)  # how everything is before it begins
     prepared = kinds.prepare(app, task)
@@ -177,6 +179,7 @@ def _begin(
         app, placement=placement, task=task, client=client, launch=launch, request=order, folder=folder
     )
     facts = _facts(app, config, request, client, claim, placement, order, folder)
+    facts["records"] = _records(app, client, order, launch)
     files = {
         folders.FACTS: dumps(facts),
         folders.BATON: baton,
@@ -292,12 +295,23 @@ def _facts(
     }
 
 
+def _records(app: App, client: Client, order: LaunchRequest, launch: Launch) -> list[str]:
+    """Where the client keeps its own record of the conversation: what a killed one has used stands there alone."""
+    environment = {**app.settings.environment, **launch.environment}
+    names = (client.adapter.name, os.path.basename("".join(order.words[:1])))  # over ACP the words are the client's
+    return next((found for name in names if (found := places(name, environment))), [])
+
+
 def _session(
     app: App, config: Config, claim: Claim, folder: str, adapter: Adapter, able: Abilities, facts: dict[str, Any]
 ) -> AgentSession:
     """The session as its folder tells of it: whoever takes it up after a crash has the same rules and the same clock."""
     rules = SupervisionRules(
-        SessionLimits(**facts.get("limits", {})), config.number("lease_seconds"), bool(facts.get("terminal"))
+        limits=SessionLimits(**facts.get("limits", {})),
+        silence_seconds=config.number("lease_seconds"),
+        attended=bool(facts.get("terminal")),
+        prices=spending.prices_of(config),
+        records=tuple(facts.get("records", ())),
     )
     ago = max(0.0, app.clock.now() - float(facts.get("began", app.clock.now())))
     return AgentSession(folder, claim.session.id, adapter, able, rules, app.clock, ago=ago)
@@ -328,7 +342,7 @@ def wait(app: App, started: RunningSession, *, host: running.HostWatch | None = 
     with look.host.watching(look):
         outcome = supervise(started.session, look=look)
     conclude.patiently(app, look.note_refused)
-    conclude.patiently(app, look.note_money)  # most clients tell their bill with their last word
+    conclude.patiently(app, look.note_bill)  # most clients tell what they used with their last word
     return outcome
 
 

@@ -21,6 +21,7 @@ from handoff.engine.workspaces.transcripts import known_session
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from handoff.agents.reading.usage import Bill
     from handoff.agents.session import AgentSession
     from handoff.board.sessions.host_leases import Holding
     from handoff.board.sessions.leases import Claim
@@ -188,7 +189,7 @@ class SessionWatch:
         # Whoever comes back from a crash finds an old lease: the first look renews it.
         self._beaten = now if not claim.repeated else now - self._every
         self._left_at: float | None = None
-        self._money = 0.0
+        self._bill: Bill | None = None
         self._refused = 0
         self._proved = False
         if claim.repeated:
@@ -205,7 +206,7 @@ class SessionWatch:
             return  # the session goes on; whether we were missed is seen when the database is back
 
     def _look(self, now: float) -> None:
-        self.note_money()
+        self.note_bill()
         self.note_refused()
         if self._session.seen.tools and not self._proved:  # its provider serves it: others need not wait for its end
             self._proved = holds.prove(self._app.database, self._claim.session) or True
@@ -240,18 +241,23 @@ class SessionWatch:
                     hosts=", ".join(new),
                 )
 
-    def note_money(self) -> None:
-        """What it has cost so far counts at once: a day's limit must not be overrun by sessions that still run."""
-        if self._session.seen.money > self._money:
+    def note_bill(self) -> None:
+        """What it has used so far counts at once: a day's limit must not be overrun by sessions that still run."""
+        bill = self._session.bill
+        if bill is not None and bill != self._bill:
             known = self._claim.session
             expenses.note(
                 self._app.database,
                 session=known.id,
                 project=self._claim.task.project,
                 agent=known.agent,
-                money=self._session.seen.money,
+                money=bill.money,
+                basis=bill.basis,
+                task=self._claim.task.key,
+                models=bill.models,
+                tokens={name: getattr(bill, name) for name in expenses.TOKENS},
             )
-            self._money = self._session.seen.money
+            self._bill = bill
 
     @property
     def sign(self) -> tuple[int, int]:

@@ -50,7 +50,13 @@ METRICS = {
         ("gate_answer_seconds", "histogram", "Seconds a gate waited for its answer."),
         ("sessions_running", "gauge", "Sessions at work."),
         ("sessions_total", "counter", "Agents' sessions that ended, by how they came out."),
-        ("cost_dollars_total", "counter", "What ended sessions cost, as their clients told it."),
+        ("cost_dollars_total", "counter", "What ended sessions cost, as far as it is known."),
+        ("cost_unknown_sessions_total", "counter", "Ended sessions whose cost is unknown, or not known for all of it."),
+        (
+            "tokens_total",
+            "counter",
+            "Tokens that ended sessions used: input that was not cached, cached input, output.",
+        ),
         ("cost_day_dollars", "gauge", "What sessions of every project cost in the last 24 hours."),
         ("gates_open", "gauge", "Gates that wait for a person."),
         ("gate_wait_seconds", "gauge", "How long the oldest open gate has waited."),
@@ -142,6 +148,11 @@ def _past(found: BoardFigures) -> Iterator[tuple[str, dict[str, str], float]]:
             yield "sessions_total", {**one, "agent": agent, "host": host, "outcome": outcome}, row.number
         elif row.name == tally.COST:
             yield "cost_dollars_total", {**one, "agent": row.label}, round(row.total, 6)
+        elif row.name == tally.UNPRICED:
+            yield "cost_unknown_sessions_total", {**one, "agent": row.label}, row.number
+        elif row.name == tally.TOKENS:
+            agent, kind = tally.names_of(row.label)
+            yield "tokens_total", {**one, "agent": agent, "kind": kind}, round(row.total)
         elif row.name == tally.LOST:
             yield "leases_lost_total", one, row.number
 

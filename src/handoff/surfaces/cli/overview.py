@@ -120,6 +120,7 @@ def as_data(found: Overview | None) -> dict[str, Any]:
         "batches": [{"project": one.project, "batch": one.id, "parts": one.counts} for one in found.batches],
         "supervisors": found.supervisors,
         "spent": round(found.spent, 4),
+        "unknown_cost": found.unpriced,
     }
 
 
@@ -148,6 +149,8 @@ def _head(ctx: Context, view: View | None, found: Overview | None) -> str:
         parts.append("1 supervisor" if found.supervisors == 1 else f"{found.supervisors} supervisors")
     if found and (found.spent or found.allowed):
         parts.append(money(found.spent, found.allowed))
+    if found and found.unpriced:
+        parts.append(f"{found.unpriced} session{'s' * (found.unpriced > 1)} of unknown cost")
     clock = time_of_day(ctx.app.clock.now())
     text = " · ".join(parts) if not wants_ascii(ctx.settings) else " - ".join(parts)
     gap = _width(ctx) - columns(text) - len(clock)

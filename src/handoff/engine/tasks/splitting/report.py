@@ -7,6 +7,7 @@ from handoff.base.markdown import one_line
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.events import journal
 from handoff.board.sessions import sessions
+from handoff.board.sessions.expenses import cost_words
 from handoff.board.tasks import metrics, races, states
 from handoff.engine.tasks import batches
 from handoff.engine.tasks.manifests import whole_check
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from handoff.board.events.journal import Event
+    from handoff.board.sessions.expenses import Expense
     from handoff.board.tasks.tasks import Task
     from handoff.engine.app import App
     from handoff.engine.tasks.splitting.joining import JoinReport
@@ -110,7 +112,7 @@ class BatchReport(Record):
     races: tuple[RaceReport, ...]
     judged_by: str
     """What judges the whole, in words."""
-    cost: dict[str, float]
+    cost: tuple[Expense, ...]
     speedup: float
     estimated_speedup: float
     bound: float
@@ -273,12 +275,12 @@ def as_markdown(found: BatchReport, *, moment: Any) -> str:
     lines = [f"# Batch {batch.id}: {judged.word}", ""]
     if batch.rationale:
         lines += [batch.rationale, ""]
-    spent = sum(found.cost.values())
+    spent = cost_words(found.cost)
     lines.append(
         f"{len(landed)} of {len(found.parts)} parts landed"
         + (f" on {judged.onto} as `{judged.landed[:10]}`" if judged.landed and judged.onto else "")
         + f". {_minutes(judged.seconds / _MINUTE)} from start to end"
-        + (f", {spent:.2f} USD." if spent else ".")
+        + (f", {spent}." if spent else ".")
     )
     lines += [
         "",
@@ -290,7 +292,7 @@ def as_markdown(found: BatchReport, *, moment: Any) -> str:
     lines += _said(found)
     lines += ["", "## Speed", "", _speed(found)]
     if found.cost:
-        lines += ["", "## Cost", "", *(f"- {agent}: {money:.2f} USD" for agent, money in found.cost.items())]
+        lines += ["", "## Cost", "", *(f"- {one.agent}: {one.words}" for one in found.cost)]
     lines += ["", "## Timeline", ""]
     lines += [
         f"- {moment(at)} {task or batch.id}: {what}" + (f" ({words})" if words else "")

@@ -15,6 +15,7 @@ from handoff.engine.tasks import batches
 if TYPE_CHECKING:
     from typing import Any
 
+    from handoff.board.sessions.expenses import Expense
     from handoff.board.tasks.batches import Batch
     from handoff.board.tasks.tasks import Task
     from handoff.engine.app import App
@@ -167,6 +168,6 @@ def has_live_sessions(app: App, batch: Batch) -> bool:
     return any(event.kind == "task.claimed" and event.session in live for event in events)
 
 
-def costs(app: App, batch: Batch) -> dict[str, float]:
-    """What the sessions of a batch have cost, by agent, as their clients told it."""
-    return expenses.of_batch(app.database, batch=batch.key)
+def costs(app: App, batch: Batch) -> tuple[Expense, ...]:
+    """What the sessions of a batch have used and cost, by agent, the killed ones too."""
+    return expenses.by_agent(app.database, batch=batch.key)

@@ -82,7 +82,8 @@ def read(app: App, *, project: str) -> MetricsPage:
     for at, seconds in past.answers:
         waits.setdefault(int(at // _DAY_SECONDS), []).append(seconds / 60)
     waited = [statistics.median(waits.get(day, [0.0])) for day in range(first, today + 1)]
-    cost = _by_day(((at, money) for at, _, money in past.expenses), first)
+    cost = _by_day(((at, money) for at, _, money, _ in past.expenses), first)
+    silent = ", ".join(sorted({agent for _, agent, _, known in past.expenses if not known}))
     measures = metrics.listing(app.database, project=project)[::-1]
     labels = [stamp(float(day * _DAY_SECONDS))[:10] for day in range(first, today + 1)]
     calibration = metrics.calibration(app.database, project=project)
@@ -101,7 +102,13 @@ def read(app: App, *, project: str) -> MetricsPage:
                 zip(labels, waited, strict=True),
                 f"{len(past.answers)} answers",
             ),
-            _chart("Cost a day", "$", zip(labels, cost, strict=True), f"${sum(cost):.2f} in {_DAYS} days"),
+            _chart(
+                "Cost a day",
+                "$",
+                zip(labels, cost, strict=True),
+                f"${sum(cost):.2f} in {_DAYS} days",
+                note=f"without sessions whose cost is unknown: {silent}" if silent else "",
+            ),
             _chart(
                 "Speed-up of batches",
                 "×",

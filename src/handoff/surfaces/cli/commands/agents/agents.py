@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from handoff.base.markdown import shell_line
+from handoff.base.markdown import number_of, shell_line
 from handoff.base.record import TYPE_CHECKING
-from handoff.engine.clients.agents import listing, retry
+from handoff.engine.clients.agents import USED_DAYS, listing, retry
 from handoff.surfaces.cli.command import Command, no_arguments, pick
 from handoff.surfaces.cli.commands.tasks.holds import hold_data
 
@@ -45,6 +45,7 @@ def _agents(ctx: Context, arguments: Namespace) -> int:
                 "too_old": row.old,
                 **pick(row, "can cannot fence"),
                 "held": hold_data(row.held),
+                "used": row.used._asdict() if row.used else None,
             }
             for row in rows
         ]
@@ -55,6 +56,8 @@ def _agents(ctx: Context, arguments: Namespace) -> int:
         ctx.out.line(f"{row.name:<10} {state}", "good" if there else "dim")
         if row.held:
             ctx.out.line(f"           held {row.held.words}", "warn")
+        if row.used:
+            ctx.out.line(f"           {USED_DAYS} days: {number_of(row.used.sessions, 'session')}, {row.used.words}")
         if there:
             if row.old:
                 ctx.out.line("           too old for its hooks: it is supervised only", "warn")

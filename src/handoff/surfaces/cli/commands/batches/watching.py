@@ -9,6 +9,7 @@ from handoff.base.clock import stamp, time_of_day
 from handoff.base.errors import INTERRUPTED, HandoffError
 from handoff.base.markdown import number_of
 from handoff.base.record import TYPE_CHECKING
+from handoff.board.sessions.expenses import cost_words
 from handoff.engine.app import App
 from handoff.engine.supervisor import process
 from handoff.engine.supervisor.news import News
@@ -16,8 +17,10 @@ from handoff.engine.tasks.splitting import verdict as verdicts
 from handoff.surfaces.cli.commands.board.board import can_show, made
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
+    from handoff.board.sessions.expenses import Expense
     from handoff.board.tasks.batches import Batch
     from handoff.engine.tasks.splitting.verdict import BatchVerdict, PartVerdict
     from handoff.surfaces.cli.command import Context
@@ -146,8 +149,7 @@ def tell(ctx: Context, found: BatchVerdict) -> None:
     money = verdicts.costs(ctx.app, found.batch)
     ctx.out.data(as_data(found, money))
     total, landed, green = len(found.parts), len(found.of(verdicts.LANDED)), len(found.of("green"))
-    spent = sum(money.values())
-    took = f"{duration(found.seconds)}, " + (f"{spent:.2f} USD" if spent else "no cost told")
+    took = f"{duration(found.seconds)}, {cost_words(money) or 'no cost told'}"
     where = f" on {found.onto}" if found.onto else ""
     if landed:
         said = f"{landed} of {number_of(total, 'part')} landed{where}" + (
@@ -211,7 +213,7 @@ def _tell_going_on(ctx: Context, found: BatchVerdict) -> None:
     )
 
 
-def as_data(found: BatchVerdict, money: dict[str, float]) -> dict[str, Any]:
+def as_data(found: BatchVerdict, money: Sequence[Expense]) -> dict[str, Any]:
     """The verdict for programs."""
     return {
         "batch": found.batch.id,
@@ -227,7 +229,9 @@ def as_data(found: BatchVerdict, money: dict[str, float]) -> dict[str, Any]:
         "questions": [{"task": label, "question": question} for label, question in found.questions],
         "commit": found.landed,
         "onto": found.onto,
-        "cost": money,
+        "cost": {one.agent: one.money for one in money if one.money or not one.unknown},
+        "unknown_cost": [one.agent for one in money if one.unknown],
+        "tokens": {one.agent: one.tokens for one in money},
         "seconds": round(found.seconds, 1),
         "began": stamp(found.batch.created_at),
     }

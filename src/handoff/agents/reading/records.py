@@ -1,0 +1,155 @@
+"""The clients' own records of their conversations: where they lie and what their lines say of tokens. Nothing in them is changed.
+
+They belong to the clients and change with their versions, so that a line which is not understood is passed by. What a session in a
+sandbox puts in their place is only ever read as text: no link is followed, nothing but a file is opened.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from glob import escape, iglob
+
+from handoff.agents.contract import Usage
+from handoff.agents.reading.lines import number, parse
+from handoff.base.clock import stamp
+from handoff.base.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any
+
+_PLACES: dict[str, tuple[str, str, tuple[str, ...]]] = {
+    "claude": ("CLAUDE_CONFIG_DIR", ".claude", ("projects/*/{id}.jsonl", "projects/*/{id}/subagents/*.jsonl")),
+    "codex": ("CODEX_HOME", ".codex", ("sessions/*/*/*/rollout-*{id}*.jsonl",)),
+    "gemini": ("GEMINI_CLI_HOME", "", (".gemini/tmp/*/chats/session-*-{short}*.jsonl",)),
+    "copilot": ("COPILOT_HOME", ".copilot", ("session-state/{id}/events.jsonl",)),
+}
+"""By client: the variable that moves its folder, that folder below the home, and the files of a conversation there."""
+_SIGNS = (b'"usage"', b'"token_count"', b'"turn_context"', b'"tokens"')
+_CHUNK = 1 << 20
+_LONGEST = 1 << 26
+_SHORT = 8
+_MILLISECONDS = 1000
+
+
+def places(client: str, environment: Mapping[str, str]) -> list[str]:
+    """The files in which a client keeps its conversation, as patterns; none for a client that is not known to keep one."""
+    if client not in _PLACES:
+        return []
+    variable, folder, files = _PLACES[client]
+    home = environment.get("HOME") or os.path.expanduser("~")
+    root = environment.get(variable) or os.path.join(home, folder)
+    return [os.path.join(escape(root), file) for file in files]
+
+
+class RecordReader:
+    """The records of one session, read as they grow: what was written in it before this session began is not its own."""
+
+    def __init__(self, patterns: list[str], *, began: float) -> None:
+        self._patterns = patterns
+        self._since = f"{stamp(began)[:-1]}.{int(began % 1 * _MILLISECONDS):03d}Z"
+        self._read: dict[str, int] = {}
+
+    def new(self, conversation: str) -> Iterator[Usage]:
+        """What was used since the last look."""
+        bare = "".join(char for char in conversation if char.isalnum() or char in "-_")
+        if not bare:
+            return
+        for pattern in self._patterns:
+            for path in iglob(pattern.replace("{id}", bare).replace("{short}", bare[:_SHORT])):
+                for line in self._lines(path):
+                    for use in uses(line):
+                        if not use.at or use.at >= self._since:
+                            yield use
+
+    def _lines(self, path: str) -> Iterator[str]:
+        try:
+            # What a session in a sandbox made may be a pipe that nobody writes into, or lead elsewhere.
+            file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError:
+            return
+        try:
+            if not stat.S_ISREG(os.fstat(file).st_mode):
+                return
+            os.lseek(file, self._read.get(path, 0), os.SEEK_SET)
+            rest = b""
+            while len(rest) < _LONGEST and (data := os.read(file, _CHUNK)):
+                *lines, rest = (rest + data).split(b"\n")
+                self._read[path] = self._read.get(path, 0) + sum(len(line) + 1 for line in lines)
+                yield from (line.decode("utf-8", "replace") for line in lines if any(sign in line for sign in _SIGNS))
+        finally:
+            os.close(file)
+
+
+def uses(line: str) -> tuple[Usage, ...]:
+    """What a line of a record says of tokens. Each client has lines of a shape that no other one has."""
+    try:
+        row = parse(line)
+        for read in (_claude, _codex, _gemini, _copilot):
+            found = read(row)
+            if found is not None:
+                return (found,)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return ()  # another version's
+    return ()
+
+
+def of_claude(told: Mapping[str, Any], **more: Any) -> Usage:
+    """The usage of one answer, as Claude's API writes it."""
+    written = _count(told, "cache_creation_input_tokens")
+    return Usage(
+        input=_count(told, "input_tokens") + written,
+        cached=_count(told, "cache_read_input_tokens"),
+        output=_count(told, "output_tokens"),
+        reasoning=_count(told.get("output_tokens_details") or {}, "thinking_tokens"),
+        written=written,
+        **more,
+    )
+
+
+def of_openai(told: Mapping[str, Any], names: str, **more: Any) -> Usage:
+    """Counts of which the input holds what was cached and the output what was reasoned, by the names of these four."""
+    whole, cached, output, reasoning = (_count(told, name) for name in names.split())
+    return Usage(input=max(0, whole - cached), cached=cached, output=output, reasoning=reasoning, **more)
+
+
+def _count(told: Mapping[str, Any], name: str) -> int:
+    return max(0, int(number(told.get(name))))
+
+
+def _claude(row: dict[str, Any]) -> Usage | None:
+    if row.get("type") != "assistant" or "message" not in row:
+        return None
+    message = row["message"]
+    return of_claude(message["usage"], model=message["model"], key=message["id"], at=row["timestamp"])
+
+
+def _codex(row: dict[str, Any]) -> Usage | None:
+    body = row.get("payload")
+    if not isinstance(body, dict):
+        return None
+    if row["type"] == "turn_context":
+        return Usage(model=str(body["model"]), at=row["timestamp"])
+    if body.get("type") != "token_count":
+        return None
+    told, so_far = body["info"]["last_token_usage"], body["info"]["total_token_usage"]
+    names = "input_tokens cached_input_tokens output_tokens reasoning_output_tokens"
+    # The same count is written again whenever a limit of the provider changes.
+    return of_openai(told, names, key=str(so_far["total_tokens"]), at=row["timestamp"])
+
+
+def _gemini(row: dict[str, Any]) -> Usage | None:
+    if row.get("type") != "gemini" or not row.get("tokens"):
+        return None
+    told, thought = row["tokens"], _count(row["tokens"], "thoughts")
+    found = of_openai(told, "input cached output thoughts", model=row["model"], key=row["id"], at=row["timestamp"])
+    return found._replace(output=found.output + thought)
+
+
+def _copilot(row: dict[str, Any]) -> Usage | None:
+    if row.get("type") != "session.usage_record":
+        return None
+    told = row["data"]["usage"]
+    names = "inputTokens cacheReadTokens outputTokens reasoningTokens"
+    return of_openai(told, names, model=told["model"], key=row["id"], at=row["timestamp"])
