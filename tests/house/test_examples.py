@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import re
+from difflib import get_close_matches
+from functools import cache
+from typing import TYPE_CHECKING
 
 import pytest
 
 from examples import Shell, examples, missing
+from handoff.base.errors import UsageError
 from handoff.surfaces.cli.catalog import CATALOG, NOUNS
 from handoff.surfaces.cli.dispatch import load, resolve
-from source import project_files, read
+from handoff.surfaces.cli.manual import RENAMED
+from source import package_modules, project_files, read
+
+if TYPE_CHECKING:
+    from handoff.surfaces.cli.command import Parser
 
 PAGES = tuple(
     name
@@ -63,34 +72,130 @@ def _named(text: str) -> list[str]:
     ],
 )
 def test_every_command_a_page_names_is_there_with_its_options(name):
-    lost = []
-    for said in _named(read(name)):
-        words = re.split(r"\s+", re.split(r" [|&#<>]|[;)]|&&|\$\(", said)[0].strip())
-        words = words[2:] if words[0] == "-C" else words
-        chosen, rest = resolve(words[0].rstrip(".,:'\""), words[1:])
-        if chosen == "hook" or chosen in ("help", "docs"):
-            continue
-        if chosen not in CATALOG:
-            lost += [] if chosen in NOUNS and not any(re.match("[a-z]", word) for word in rest) else [said]
-            continue
-        parser = load(chosen, "handoff")[1]
-        known = {
-            option
-            for inner in (parser, *parser.nested)
-            for action in inner._actions
-            for option in action.option_strings
-        }
-        verbs = {
-            word
-            for action in parser._actions
-            if isinstance(action, argparse._SubParsersAction)
-            for word in action.choices
-        }
-        own = rest[: rest.index("--")] if "--" in rest else rest
-        lost += [said for word in own if (flag := re.match(r"--[a-z][a-z-]+", word)) and flag[0] not in known]
-        if verbs and own and re.fullmatch("[a-z]+", own[0]) and own[0] not in verbs:
-            lost.append(said)
+    lost = [said for said in _named(read(name)) if not _can_be_typed(said)]
     assert not lost, f"{name} names what is not there: {lost}"
+
+
+@cache
+def _parser(name: str) -> Parser:
+    return load(name, "handoff")[1]
+
+
+def _can_be_typed(said: str) -> bool:
+    """Whether a command is there with its verb and every option that is named."""
+    words = re.split(r"\s+", re.split(r" [|&#<>]|[;)]|&&|\$\(", said)[0].strip())
+    words = words[2:] if words[0] in ("-C", "--feature") else words
+    chosen, rest = resolve(words[0].rstrip(".,:'\""), words[1:])
+    if chosen in ("hook", "help", "docs"):
+        return True
+    if chosen not in CATALOG:
+        return chosen in NOUNS and not any(re.match("[a-z]", word) for word in rest)
+    parser = _parser(chosen)
+    verbs = {
+        word: inner
+        for action in parser._actions
+        if isinstance(action, argparse._SubParsersAction)
+        for word, inner in action.choices.items()
+    }
+    own = rest[: rest.index("--")] if "--" in rest else rest
+    if verbs and own and re.fullmatch("[a-z]+", own[0]) and own[0] not in verbs:
+        return False
+    parsers = (parser, verbs[own[0]]) if own and own[0] in verbs else (parser, *parser.nested)
+    known = {option for inner in parsers for action in inner._actions for option in action.option_strings}
+    return not any((flag := re.match(r"--[a-z][a-z-]+", word)) and flag[0] not in known for word in own)
+
+
+PROGRAM = "\0handoff"
+"""Stands in a literal where the name goes by which the person calls us."""
+OURS = sorted({name.partition(" ")[0] for name in (*CATALOG, *NOUNS)})
+# What follows our name in a sentence, up to the end of the sentence or of the quotation.
+ADVICE = re.compile(rf"(?:{PROGRAM}|(?<![\w./-])handoff) ((?:(?:-C|--feature) \S+ )?([a-z][a-z-]*)[^`'\"\n,;()\0]*)")
+
+
+def _literals(tree: ast.AST) -> list[tuple[int, str]]:
+    """Every text of a module but its docstrings: our name where it is put in, `X` for everything else that is."""
+    notes = {
+        id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    }
+    parts = {id(one) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for one in node.values}
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            words = [
+                str(one.value) if isinstance(one, ast.Constant)
+                else PROGRAM if ast.unparse(one.value).rpartition(".")[2] in ("program", "plain") else "X"
+                for one in node.values
+            ]  # fmt: skip
+            found.append((node.lineno, re.sub(r"(?<=[a-z])X", " X", "".join(words))))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and not {id(node)} & (notes | parts):
+            found.append((node.lineno, node.value))
+    return found
+
+
+QUOTED = re.compile(rf"""(?<=[\w-]) (['"])(?!{PROGRAM}|handoff)[^'"\n]*\1""")
+MENTIONED = ("setup service", "git-guard")
+"""Named as the author of a file or a message: nobody is to type it."""
+
+
+def _advice(text: str) -> list[str]:
+    """The commands a text names: it speaks of one where the word is one of ours, was one, or is written almost like one."""
+    return [
+        re.split(r"\.(?:\s|$)|  |: | or ", said)[0].strip()
+        for said, first in ADVICE.findall(QUOTED.sub(" X", text))
+        if first in OURS or first in RENAMED or (first[:-1] not in OURS and get_close_matches(first, OURS, cutoff=0.8))
+    ]
+
+
+def _parses(said: str) -> bool:
+    """Whether the real parser takes the command, or the beginning of it that has all its options: words may follow it."""
+    words = [re.sub(r"\b[A-Z]+\b", "1", word.partition("|")[0]) for word in said.split()]
+    words = words[2:] if words[0] in ("-C", "--feature") else words
+    chosen, rest = resolve(words[0], words[1:])
+    if chosen not in CATALOG:
+        return True
+    options = max((at + 1 for at, word in enumerate(rest) if word.startswith("--")), default=0)
+    for end in range(len(rest), options - 1, -1):
+        try:
+            _parser(chosen).parse_args(rest[:end])
+        except SystemExit:  # --help
+            return True
+        except UsageError as error:
+            if "invalid choice: '1'" in error.message:  # put in when it is said
+                return True
+        else:
+            return True
+    return False
+
+
+@pytest.mark.parametrize("room", sorted({module.name.split("/")[0] for module in package_modules()}))
+def test_every_command_a_message_names_is_there_with_its_options(room):
+    lost = [
+        f"{module.name}:{line} handoff {said}"
+        for module in package_modules()
+        if module.name.split("/")[0] == room
+        for line, text in _literals(module.tree)
+        for said in _advice(text)
+        if said not in MENTIONED and not (_can_be_typed(said) and _parses(said))
+    ]
+    assert not lost, "advice that cannot be typed:\n" + "\n".join(lost)
+
+
+def test_advice_that_cannot_be_typed_is_found():
+    source = (
+        'raise Wrong(f"No {x}.", f"Run: {app.settings.program} stauts --json, or {program} step done --chekc CMD.")'
+    )
+    [(_, text)] = [one for one in _literals(ast.parse(source)) if PROGRAM in one[1]]
+    assert _advice(text) == ["stauts --json", "step done --chekc CMD"]
+    assert [_can_be_typed(said) for said in (*_advice(text), "step done --check CMD", "step")] == [
+        False,
+        False,
+        True,
+        True,
+    ]
+    assert [_parses(said) for said in ("step done 2 --unchecked", "step done --step N", "task block", "task block WHY")] == [
+        False, True, False, True,
+    ]  # fmt: skip
+    assert _advice("handoff stumbled over it") == []
 
 
 def test_the_harness_notices_a_broken_promise(tmp_path):

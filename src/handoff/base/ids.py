@@ -54,6 +54,8 @@ def check_id(value: str, what: str) -> str:
     if fault:
         suggestion = slug(value)
         hint = f"For example: {suggestion}" if len(suggestion) >= _ID_MIN_CHARS else ""
+        if len(suggestion) == 1:
+            hint = f"It names a branch, files and log lines, where one letter says too little. For example: {what}-{suggestion}"
         raise UserError(f"'{value}' cannot name a {what}: {fault}.", hint)
     return value
 

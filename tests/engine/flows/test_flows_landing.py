@@ -10,7 +10,10 @@ from sandbox import Cli
 
 pytestmark = pytest.mark.timeout(300)
 FOLDER = ".handoff/features/greet"
-STATE = "# State\n\n# Execution Plan\n- [ ] It greets (check: grep -q greet greet.py)\n"
+STATE = (
+    "# State\n\n# Current Step\nStep 1: It greets\n\n# Execution Plan\n- [ ] It greets (check: grep -q greet greet.py)\n\n"
+    "# Completed Steps\nNone\n\n# Remaining Steps\n1\n"
+)
 
 
 @pytest.mark.slow
@@ -74,7 +77,10 @@ def test_a_feature_flow_is_taken_in_beside_the_documents_it_wrote(ground, tracke
         assert step.seen.state == "done"
     finally:
         app.close()
-    assert "- [x] It greets" in ground.repo.read(f"{FOLDER}/STATE.md")
+    state = ground.repo.read(f"{FOLDER}/STATE.md")
+    assert "- [x] It greets" in state
+    assert "# Current Step\nAll steps are done\n" in state
+    assert state.endswith("# Completed Steps\n- It greets\n\n# Remaining Steps\n0\n")
     assert ground.repo.git("diff", "--name-only", "main..handoff/calc").split() == ["greet.py"]
     cli("land", "handoff/calc")
     assert ground.repo.git("log", "-1", "--format=%s").strip() == "feat: It greets"

@@ -140,3 +140,22 @@ def test_the_lists_beside_the_plan_follow_it_and_other_words_stay():
     assert keep_in_step("# Execution Plan\n+ [ ] a\n# Remaining Steps\n- b\n").endswith("- b\n")
     words = "# Current Step\nWaiting for Ann.\n# Execution Plan\n- [>] a\n"
     assert keep_in_step(words) == words.replace("Waiting", "a\nWaiting")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("2", "1"), ("2 of 3", "1 of 3"), ("3 steps left.", "1 steps left."), ("- Remaining: 2", "- Remaining: 1"), ("**2**", "**1**"),
+        ("- Step 2: b\n- Step 3: c", "- c"), ("2 are hard", "2 are hard\n- c"), ("None", "- c"),
+    ],
+)  # fmt: skip
+def test_a_number_that_stands_for_the_remaining_steps_is_the_right_one(before, after):
+    text = "# Execution Plan\n- [x] a\n- [x] b\n- [>] c\n\n# Remaining Steps\n{}\n\n# Risks\nNone\n"
+    assert keep_in_step(text.format(before)) == text.format(after)
+    assert keep_in_step(text.format(after)) == text.format(after)
+
+
+@pytest.mark.parametrize("said", ["b", "Step 2: b", "2. b", "Step 2", "2", "Step 2 of 3: b", "- [>] b", "Step 2 - b"])
+def test_the_current_step_is_named_anew_however_its_number_was_written(said):
+    text = "# Current Step\n{}\nMind the gap.\n\n# Execution Plan\n- [x] a\n- [x] b\n- [>] c\n"
+    assert keep_in_step(text.format(said)) == text.format("c")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from handoff.surfaces.cli.catalog import CATALOG, NOUNS
-from handoff.surfaces.cli.manual import RENAMED
+from handoff.surfaces.cli.manual import MEANT, RENAMED
 from relay import manifest
 
 
@@ -24,6 +24,19 @@ def test_a_spelling_of_before_is_refused_with_the_one_of_today(cli, old):
     words = RENAMED[old].replace(",", "").split()
     assert words[0] in CATALOG or " ".join(words[:2]) in CATALOG
     assert old not in CATALOG
+
+
+@pytest.mark.parametrize("tried", MEANT)
+def test_a_word_of_another_tool_is_met_with_the_command_that_does_it_here(cli, tried):
+    said = cli(*tried.split(), code=2).err
+    assert f"There is no 'handoff {tried}'." in said
+    assert f"Do you mean: handoff {MEANT[tried]}\n" in said
+
+
+def test_an_id_of_one_letter_is_refused_with_the_reason_and_one_that_would_do(cli):
+    said = cli("task", "add", "a", "Do it.", code=1).err
+    assert "2 to 60 characters" in said
+    assert "one letter says too little. For example: task-a\n" in said
 
 
 @pytest.mark.parametrize("noun", NOUNS)

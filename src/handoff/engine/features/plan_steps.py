@@ -87,7 +87,7 @@ def finish(app: App, *, number: int | None, command: str, unchecked: bool, say: 
             raise Conflict(f"Step {step.number} was changed by somebody else while the check ran.", "Run it again.")
         return plan_edit.finish(text, step.number, evidence)
 
-    plan = _edit_state(view.feature, edit)
+    plan = edit_state(view.feature, edit)
     return Done(step, verdict, evidence, plan.current, plan.verdict == plans.COMPLETE)
 
 
@@ -107,10 +107,11 @@ def tick(app: App, *, made_from: dict[str, str], head: str) -> str:
             )
         steps = [plan.step(number) for number in range(len(plan.marks))]
         found.extend(step for step in steps if step.text == made_from["text"])
-        still = [step for step in found if step.mark not in (plans.DONE, plans.DROPPED)]
-        return plan_edit.finish(text, still[0].number, evidence) if still else text
+        found.sort(key=lambda step: step.mark in (plans.DONE, plans.DROPPED))  # of two with the same words the open one
+        still = found and found[0].mark not in (plans.DONE, plans.DROPPED)
+        return plan_edit.finish(text, found[0].number, evidence) if still else text
 
-    plan = _edit_state(feature, edit)
+    plan = edit_state(feature, edit)
     if not found:
         raise UserError(f"The plan of '{feature.name}' no longer has the step '{made_from['text']}'.", "")
     after = "the plan is complete" if plan.current is None else f"next is: {plan.current.text}"
@@ -121,7 +122,7 @@ def change(app: App, *, action: str, number: int | None, text: str, check: str =
     """Block, drop, start or add a step; returns the new plan and the step that was touched."""
     view = look(app)
     if action == "add":
-        plan = _edit_state(view.feature, lambda state: plan_edit.add(state, text, after=number, check=check))
+        plan = edit_state(view.feature, lambda state: plan_edit.add(state, text, after=number, check=check))
         where = number if number is not None else len(plan.marks) - 1
         return plan, plan.step(where)
     step = _chosen(view, number, app.settings.program)
@@ -130,7 +131,7 @@ def change(app: App, *, action: str, number: int | None, text: str, check: str =
         "drop": lambda state: plan_edit.drop(state, step.number, text),
         "start": lambda state: plan_edit.begin(state, step.number),
     }
-    plan = _edit_state(view.feature, verbs[action])
+    plan = edit_state(view.feature, verbs[action])
     return plan, plan.step(step.number - 1)
 
 
@@ -146,7 +147,7 @@ def _chosen(view: View, number: int | None, program: str) -> plans.Step:
     return plan.current
 
 
-def _edit_state(feature: folder.Feature, edit: Callable[[str], str]) -> plans.Plan:
+def edit_state(feature: folder.Feature, edit: Callable[[str], str]) -> plans.Plan:
     """Change STATE.md under the feature's lock, from what it says at that moment; its lists follow its plan."""
     from handoff.feature.plan.sections import keep_in_step
 

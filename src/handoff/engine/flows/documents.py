@@ -8,6 +8,7 @@ from handoff.base.errors import HandoffError
 from handoff.base.record import TYPE_CHECKING
 from handoff.base.settings import PROJECT_FOLDER, project_config
 from handoff.checks.assertions.hollow import asks_nothing
+from handoff.engine.features.plan_steps import edit_state
 from handoff.feature import documents, folder
 from handoff.feature.plan import edit
 from handoff.feature.plan import plan as plans
@@ -117,15 +118,14 @@ def publish(app: App, flow: Flow, names: dict[str, str]) -> None:
 
 def tick(app: App, flow: Flow, *, step: str, commit: str, moment: float, doubt: str = "") -> bool:
     """Tick the step whose check was green; whether the plan is complete now. Ticked already, it stays as it is."""
-    feature = feature_of(app, flow)
-    with feature.locked():
-        state = files.read_text(feature.file(STATE))
-        plan = plans.parse(state)
-        found = plan.current
-        if found is not None and found.text == step:
-            state = edit.finish(state, found.number, f"{commit[:10]} {stamp(moment)}{f' ({doubt})' if doubt else ''}")
-            files.write_atomic(feature.file(STATE), state)
-    return is_complete(state)
+
+    def finish(state: str) -> str:
+        found = plans.parse(state).current
+        if found is None or found.text != step:
+            return state
+        return edit.finish(state, found.number, f"{commit[:10]} {stamp(moment)}{f' ({doubt})' if doubt else ''}")
+
+    return edit_state(feature_of(app, flow), finish).verdict == plans.COMPLETE
 
 
 def would_complete(app: App, flow: Flow, *, number: int) -> bool:

@@ -151,7 +151,7 @@ def _unplanned(state: FlowState, faults: Sequence[PhaseFault], *, any_open: bool
     """A request nobody has planned anything for is not done, however many boxes were ticked before it."""
     if faults or any_open or state.flow.facts.get("planned"):
         return ()
-    words = f"Nothing is planned for this request: every box was closed before it. Add {what}, or say why not: handoff task block."
+    words = f"Nothing is planned for this request: every box was closed before it. Add {what}, or say why not: handoff task block REASON."
     return (PhaseFault(NOTHING_PLANNED, words),)
 
 

@@ -196,7 +196,7 @@ def gather(app: App, task: Task, *, workspace: str, sandboxed: bool = False) -> 
         if found is None:
             raise Refused(
                 f"'{task.label}' cannot be judged: the commit {baseline.get('head')} it began at is not in {workspace}.",
-                "Fetch it, or let a person close the task: handoff cancel",
+                f"Fetch it, or let a person close the task: handoff cancel {task.label}",
             )
         changed = found
         outside = _outside(app, task, workspace, changed, stamps=baseline.get("stamps", {}))

@@ -192,7 +192,7 @@ def from_step(app: App, request: Request) -> Request:
         lines.append(f"When `{check}` is green at the end, the step is ticked by itself.")
     else:
         lines.append(
-            f"It has no check: when it is done, tick it on your word, `{program} step done {step.number} --unchecked`."
+            f"It has no check: when it is done, tick it on your word, `{program} step done --step {step.number} --unchecked`."
         )
     made_from = {"root": view.workspace.root, "feature": feature, "text": step.text}
     return request._replace(task=name, brief="\n\n".join(lines), check=check, step=made_from)

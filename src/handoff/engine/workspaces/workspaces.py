@@ -167,7 +167,7 @@ def revive_workspace(app: App, *, name: str, snapshot_store: SnapshotStore | Non
         raise UserError(f"{workspace.tree} is there.", "Move it away first if it is not what it should be.")
     found = snapshots(snapshot_store.store, name)
     if not found:
-        raise UserError(f"There is no snapshot of '{name}'.", "Make it anew: handoff workspace add")
+        raise UserError(f"There is no snapshot of '{name}'.", f"Make it anew: handoff workspace add {name}")
     workspace = workspace._replace(state=REVIVING)
     write_workspace(workspace)
     isolation(workspace.kind, app.git_environment).make(snapshot_store.place, snapshot_store.store, workspace)

@@ -16,6 +16,7 @@ from handoff.feature.plan import lines as look
 VALID, COMPLETE, EMPTY, INVALID, BLOCKED = "valid", "complete", "not initialized", "invalid", "blocked"
 
 PENDING, CURRENT, DONE, STUCK, DROPPED = " ", ">", "x", "!", "-"
+MARK_WORDS = {PENDING: "pending", CURRENT: "current", DONE: "done", STUCK: "blocked", DROPPED: "dropped"}
 
 PLAN_SECTION = "Execution Plan"
 _OTHER_SECTIONS = (

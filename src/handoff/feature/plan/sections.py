@@ -17,6 +17,13 @@ _EMPTY = frozenset(
 )
 _COUNTED = r"\d+ steps, see the plan\."
 _ITEM = r"[ \t]*(?:[-*+]|[0-9]+[.)])[ \t]+(?:\[[ >xX!-]\][ \t]*)?(.*)"
+# 'Step 2: ' and 'Step 2 of 5' before the words of a step, or alone.
+_NUMBERED = r"(?i)(?:step[ \t]*)?\d+(?:[ \t]*(?:of|/)[ \t]*\d+)?[ \t]*(?:[:.)\u2013\u2014-][ \t]*|$)"
+# A line that only counts: three, three of five, three steps left.
+_COUNT = (
+    r"(?i)\W*(?:(?:remaining|completed|left|open|done|steps)\W+)?(\d+)(?:[ \t]*(?:of|/)[ \t]*(\d+))?"
+    r"(?:[ \t]+(?:steps?|left|remaining|remain|to|go|open|done|completed?|finished|in|all|so|far))*\W*"
+)
 
 
 def keep_in_step(text: str) -> str:
@@ -32,8 +39,8 @@ def keep_in_step(text: str) -> str:
     done = [step.text for step in steps if step.mark == plans.DONE]
     left = [step.text for step in steps if step.mark not in (plans.DONE, plans.DROPPED)]
     text = _rewrite(text, "Current Step", lambda body: _current(body, plan, texts))
-    text = _rewrite(text, "Completed Steps", lambda body: _listed(body, done, texts))
-    return _rewrite(text, "Remaining Steps", lambda body: _listed(body, left, texts))
+    text = _rewrite(text, "Completed Steps", lambda body: _listed(body, done, texts, len(steps)))
+    return _rewrite(text, "Remaining Steps", lambda body: _listed(body, left, texts, len(steps)))
 
 
 def _current(body: list[str], plan: plans.Plan, texts: set[str]) -> list[str]:
@@ -42,14 +49,16 @@ def _current(body: list[str], plan: plans.Plan, texts: set[str]) -> list[str]:
     first = next((line.strip() for line in body if line.strip()), "")
     if first == word:
         return body
-    known = first in texts or first.casefold() in _EMPTY or first in ("Blocked", "All steps are done")
+    known = _is_ours(first, texts) or _words(first) in {"", *texts} or first in ("Blocked", "All steps are done")
     rest = [line for line in body if line.strip()]
     return [word, *(rest[1:] if known else rest)]
 
 
-def _listed(body: list[str], steps: list[str], texts: set[str]) -> list[str]:
-    """The steps as a list, below whatever is not about a step."""
-    others = [line for line in body if not _is_ours(line, texts)]
+def _listed(body: list[str], steps: list[str], texts: set[str], total: int) -> list[str]:
+    """The steps as a list, below whatever is not about a step; where a number stands for them, the right number."""
+    others = [_recounted(line, len(steps), total) for line in body if not _is_ours(line, texts)]
+    if len(others) == len(body) and any(re.fullmatch(_COUNT, line) for line in others):
+        return others
     if len(steps) > _LISTED:
         ours = [f"{len(steps)} steps, see the plan."]
     else:
@@ -57,11 +66,27 @@ def _listed(body: list[str], steps: list[str], texts: set[str]) -> list[str]:
     return [*others, *ours]
 
 
+def _recounted(line: str, count: int, total: int) -> str:
+    """The line with the right numbers, if it does nothing but count."""
+    found = re.fullmatch(_COUNT, line)
+    if found is None:
+        return line
+    if found.group(2):
+        line = f"{line[: found.start(2)]}{total}{line[found.end(2) :]}"
+    return f"{line[: found.start(1)]}{count}{line[found.end(1) :]}"
+
+
+def _words(line: str) -> str:
+    """A step's words without the number before them."""
+    return re.sub(_NUMBERED, "", line.strip(), count=1)
+
+
 def _is_ours(line: str, texts: set[str]) -> bool:
     if line.strip().casefold() in _EMPTY or re.fullmatch(_COUNTED, line.strip()):
         return True
     item = re.fullmatch(_ITEM, line)
-    return item is not None and (item.group(1).strip() in texts or item.group(1).strip().casefold() in _EMPTY)
+    said = item.group(1).strip() if item is not None else ""
+    return bool(said) and (said in texts or _words(said) in texts or said.casefold() in _EMPTY)
 
 
 def _rewrite(text: str, title: str, change: Callable[[list[str]], list[str]]) -> str:

@@ -39,7 +39,7 @@ _SECTIONS = {
         "next": ("features.status", "show the next task and the command for it"),
         "validate": ("features.status", "check the plan; exit 1 and name the lines if it cannot be trusted"),
         "accept": ("features.status", "say that you have reviewed the feature at the present commit"),
-        "step": ("features.steps", "edit the plan safely: done, block, add, drop"),
+        "step": ("features.steps", "show the plan, and edit it safely: done, block, add, drop, start"),
         "note": ("features.steps", "append a note to SESSION.md"),
         "decide": ("features.steps", "append a decision with its reason to DECISIONS.md"),
         "check": ("workflows.checks", "find the project's tests, run them on an exact tree and say what each did"),
@@ -167,6 +167,7 @@ NOUNS = {
     "record": "status",
     "project": "list",
     "database": "show",
+    "step": "list",
 }
 # First words of entries of two words: nouns, and commands that have further verbs beside what they do alone.
 FIRST_WORDS = frozenset(name.partition(" ")[0] for name in CATALOG if " " in name)

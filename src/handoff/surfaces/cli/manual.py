@@ -179,13 +179,25 @@ RENAMED = {
     "uninstall": "setup service remove",
 }
 """Our spellings of before the nouns, and what each is called now."""
+MEANT = {
+    "tasks list": "task list",
+    "steps": "step list",
+    "plan": "step list",
+    "precheck": "task add ID TEXT --check COMMAND",
+    "fan-in": "batch list",
+    "fanin": "batch list",
+    "calibration": "heartbeat calibration",
+}
+"""Words people try, some of them of older tools, and the command that does it here."""
 
 
 def refuse_old(name: str, rest: list[str], program: str) -> None:
-    """A spelling of before is refused with the one of today."""
+    """A spelling of before is refused with the one of today, and a word of other tools with the command that does it."""
     for said in (*(f"{name} {word}" for word in rest), name):
         if said in RENAMED:
             raise UsageError(f"{program} {said} is now {program} {RENAMED[said]}.", f"See: {program} help --all")
+        if said in MEANT:
+            raise UsageError(f"There is no '{program} {said}'.", f"Do you mean: {program} {MEANT[said]}")
 
 
 def _root() -> str:

@@ -81,7 +81,9 @@ class PageGuard:
         host, path = request.headers.get("host", ""), request.url.path
         name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
         if name.lower() not in self._names:
-            return self._refuse(421, "This page is not served under that name.", "Another name: handoff page --name")
+            return self._refuse(
+                421, "This page is not served under that name.", "Another name: handoff page --name HOST"
+            )
         origin = request.headers.get("origin")
         if origin is not None and urlsplit(origin).netloc.lower() != host.lower():
             return self._refuse(403, "Another page asked for this.", "Open it here yourself.")

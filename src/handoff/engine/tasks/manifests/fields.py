@@ -136,7 +136,7 @@ class Reader:
             self.fault(
                 ("sub_tasks",),
                 "it has one entry" if value else "it is empty",
-                "Split the work into two or more, or use: handoff dump --task",
+                "Split the work into two or more, or use: handoff task add ID TEXT",
             )
         for index, item in enumerate(value):
             yield self.sub_task(("sub_tasks", index), item)

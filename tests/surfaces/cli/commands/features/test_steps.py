@@ -91,6 +91,26 @@ def test_block_drop_add_and_start_edit_one_line_each(cli, repo):
     cli("step", "done", "--step", "1", code=4)
 
 
+def test_step_alone_and_step_list_show_the_plan_and_status_names_what_is_blocked(cli, repo):
+    assert "handoff init NAME" in cli("step").out
+    ready(cli, repo)
+    cli("step", "block", "no key yet")
+    for words in (["step"], ["step", "list"]):
+        assert cli(*words).out == (
+            "  1. [x] Set up src/login.py\n"
+            "  2. [!] Write the form  (check: test -f form.txt)  (blocked: no key yet)\n"
+            "  3. [>] Limit the rate (R2)\n"
+        )
+    shown = cli("step", "list", "--json").json
+    assert (shown["feature"], shown["verdict"]) == ("login", "valid")
+    assert [step["mark"] for step in shown["steps"]] == ["x", "!", ">"]
+    assert "  Blocked: 2. Write the form (no key yet)\n" in cli("status").out
+    put(repo.path, ".handoff/current/STATE.md", "# Execution Plan\nNot yet generated.\n")
+    assert "handoff step add TEXT" in cli("step").out
+    put(repo.path, ".handoff/current/STATE.md", "# Execution Plan\n+ [ ] a\n")
+    assert "STATE.md:2" in cli("step", code=1).err
+
+
 def test_an_invalid_plan_is_not_edited_and_the_line_is_named(cli, repo):
     base = ready(cli, repo, state=PLAN.replace("- [ ] Limit", "+ [ ] Limit"))
     before = repo.read(f"{base}/STATE.md")

@@ -184,6 +184,9 @@ def _progress(ctx: Context, view: View) -> None:
         ]
         out.line(f"  Completed steps: {plan.done} of {len(plan.marks)}" + (f" ({', '.join(extra)})" if extra else ""))
         out.line(f"  Remaining steps: {plan.left}")
+    stuck = [plan.step(index) for index, (_, mark, _) in enumerate(plan.marks) if mark == plans.STUCK]
+    for step in stuck[:_SHOWN_FEATURES]:
+        out.line(f"  Blocked: {step.number}. {step.text} ({step.reason})", "warn")
     current = plan.current
     if current is not None and plan.verdict == plans.VALID:
         check = f"  (check: {current.check})" if current.check else ""

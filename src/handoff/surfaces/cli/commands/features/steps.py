@@ -1,4 +1,4 @@
-"""`step done|block|add|drop|start`, `note`, `decide`."""
+"""`step list|done|block|add|drop|start`, `note`, `decide`."""
 
 from __future__ import annotations
 
@@ -6,17 +6,19 @@ import os
 
 from handoff.base.record import TYPE_CHECKING
 from handoff.engine.features import plan_steps
+from handoff.engine.features.status import is_without_feature, look, refuse_invalid
+from handoff.feature.plan import plan as plans
 from handoff.surfaces.cli.command import Command, flag, option
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from handoff.feature.plan.plan import Plan
     from handoff.surfaces.cli.command import Context, Parser
 
 
 def _step_arguments(parser: Parser) -> None:
     parser.verb_word = "action"
+    parser.verb("list", "show the plan: each step with its number, its box and its check")
     done = parser.verb("done", "run the step's check; green ticks the box and moves [>] on, red changes nothing")
     _number(done)
     option(done, "--check CMD", "the command that proves it (default: the step's, else config.toml's)")
@@ -33,7 +35,7 @@ def _step_arguments(parser: Parser) -> None:
     _number(drop)
     start = parser.verb("start", "make a step the current one; a blocked step is unblocked")
     start.add_argument(
-        "number", type=int, metavar="N", help="the step's number, as status --json and the prompt count them"
+        "number", type=int, metavar="N", help="the step's number, as step list and the prompt count them"
     )
 
 
@@ -42,8 +44,8 @@ def _number(parser: Parser) -> None:
 
 
 def _step(ctx: Context, arguments: Namespace) -> None:
-    if arguments.action == "done":
-        _done(ctx, arguments)
+    if arguments.action in ("done", "list"):
+        (_done if arguments.action == "done" else _list)(ctx, arguments)
         return
     text = getattr(arguments, "reason", "") or getattr(arguments, "text", "")
     plan, step = plan_steps.change(
@@ -53,6 +55,30 @@ def _step(ctx: Context, arguments: Namespace) -> None:
     words = {"block": "is blocked", "drop": "is dropped", "add": "was added", "start": "is the current step"}
     ctx.out.line(f"Step {step.number} {words[arguments.action]}: {step.text}")
     _show_following(ctx, plan)
+
+
+def _list(ctx: Context, arguments: Namespace) -> None:
+    del arguments
+    if is_without_feature(ctx.app):
+        ctx.out.data({"feature": None, "verdict": "", "steps": []})
+        ctx.out.line(f"No feature is active here, so there is no plan. Begin one: {ctx.settings.program} init NAME")
+        return
+    view = look(ctx.app)
+    refuse_invalid(view, ctx.settings.program)
+    plan, out = view.plan, ctx.out
+    steps = [plan.step(index) for index in range(len(plan.marks))]
+    out.data({"feature": view.feature.name, "verdict": plan.verdict, "steps": [step._asdict() for step in steps]})
+    styles = {plans.DONE: "good", plans.STUCK: "warn"}
+    for step in steps:
+        notes = {"check": step.check, plans.MARK_WORDS[step.mark]: step.reason or step.done}
+        said = "".join(f"  ({word}: {text})" for word, text in notes.items() if text)
+        style = "strong" if plan.current and step.number == plan.current.number else styles.get(step.mark, "")
+        out.line(f"{step.number:>3}. {' ' * step.indent}[{step.mark}] {step.text}{said}", style)
+    if not steps:
+        out.line("There is no plan yet.")
+        out.line(
+            f"Let an assistant write it: {ctx.settings.program} run --copy   Or begin: {ctx.settings.program} step add TEXT"
+        )
 
 
 def _done(ctx: Context, arguments: Namespace) -> None:
@@ -77,11 +103,11 @@ def _done(ctx: Context, arguments: Namespace) -> None:
         ctx.out.line(f"Now: {done.following.number}. {done.following.text}")
 
 
-def _after(plan: Plan) -> dict[str, object]:
+def _after(plan: plans.Plan) -> dict[str, object]:
     return {"verdict": plan.verdict, "next": plan.current._asdict() if plan.current else None}
 
 
-def _show_following(ctx: Context, plan: Plan) -> None:
+def _show_following(ctx: Context, plan: plans.Plan) -> None:
     if plan.current:
         ctx.out.line(f"Now: {plan.current.number}. {plan.current.text}")
     elif plan.guard:

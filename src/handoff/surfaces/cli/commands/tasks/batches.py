@@ -26,7 +26,7 @@ def _open_arguments(parser: Parser) -> None:
     project_option(parser)
     option(parser, "--workspace DIR", "checkout to work in (default: this one)")
     flag(parser, "--dry-run", "check the manifest; write nothing")
-    flag(parser, "--open", "open every ready part in a tab at once (see: handoff task open)", dest="open_now")
+    flag(parser, "--open", "open every ready part in a tab at once (see: handoff task open --help)", dest="open_now")
 
 
 def _list_arguments(parser: Parser) -> None:

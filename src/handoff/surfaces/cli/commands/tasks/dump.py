@@ -62,7 +62,7 @@ def _task_arguments(parser: Parser) -> None:
     flag(
         parser,
         "--open",
-        "open the task, or every ready part of the batch, in a tab at once (see: handoff task open)",
+        "open the task, or every ready part of the batch, in a tab at once (see: handoff task open --help)",
         dest="open_now",
     )
 
