@@ -129,6 +129,12 @@ def test_every_link_leads_somewhere(name):
     assert not lost, lost
 
 
+@pytest.mark.parametrize("name", MARKDOWN)
+def test_no_example_overwrites_the_readers_settings(name):
+    found = re.findall(r"^.*[^>]>\s*\S*(?:config\.toml|settings\.json)\b.*$", read(name), re.MULTILINE)
+    assert not [line for line in found if line.startswith("$ ")], "append with >>"
+
+
 def test_every_page_of_the_docs_can_be_reached_from_the_index():
     seen: set[str] = set()
     waiting = ["docs/index.md", "README.md"]

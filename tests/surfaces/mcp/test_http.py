@@ -93,6 +93,16 @@ async def _call(session, name: str, /, **arguments) -> str:
     return ("ERROR " if result.is_error else "") + result.content[0].text
 
 
+def test_an_unknown_argument_is_an_error_over_http_too(endpoint, cli):
+    cli("dump", "--task", "demo", "--next", "make a")
+
+    async def steps(session):
+        return await _call(session, "claim", task="demo")
+
+    assert "`claim` has no argument 'task'. It takes: name." in endpoint.talk(steps)
+    assert cli("show", "demo", "--json").json["state"] == "ready"
+
+
 def test_a_person_works_over_http_as_in_a_terminal(endpoint, cli, repo):
     cli("dump", "--task", "demo", "--next", "make a", "--owns", "src/", "--check", "test -f src/a")
     cli("init", "login")

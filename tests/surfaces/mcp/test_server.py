@@ -127,6 +127,23 @@ def test_a_session_plans_what_comes_after_and_opens_a_batch(talk, cli):
     assert tasks["shop/guide"]["state"] == "waiting"
 
 
+def test_an_argument_that_a_tool_does_not_have_is_an_error_and_nothing_is_done(talk, cli):
+    for name in ("first", "second"):
+        talk.call("handoff", name=name, brief="go on")
+    said = talk.call("claim", task="second")
+    assert "ERROR" in said
+    assert "`claim` has no argument 'task'. It takes: name." in said
+    for name in NAMES:
+        assert "has no argument 'nothing', 'such'" in talk.call(name, nothing=1, such=2), name
+    assert "It takes: none" in talk.call("status", all=True)
+    unknown = [{"id": "cart", "brief": "Build it.", "own": ["src/cart/"]}, {"id": "guide", "brief": "Write it."}]
+    assert "Part 'cart' has an unknown key: own. A part has: owns, " in talk.call(
+        "open_batch", name="shop", parts=unknown
+    )
+    assert {task["state"] for task in cli("task", "list", "--json").json["tasks"]} == {"ready"}
+    assert "You hold 'second'" in talk.call("claim", name="second", wait_for_previous=True), "Gemini CLI adds this one"
+
+
 def test_an_answer_passed_on_needs_the_code_a_person_was_given(talk, cli):
     talk.call("handoff", name="next-one", brief="go on")
     talk.call("claim", name="next-one")

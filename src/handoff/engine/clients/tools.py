@@ -15,11 +15,15 @@ from handoff.engine.proof import evidence
 from handoff.engine.sessions import hooks, inside, requests
 from handoff.engine.tasks import admin, create, current
 from handoff.engine.tasks import report as journey
+from handoff.engine.tasks.manifests.fields import SUB_TASK_KEYS
 from handoff.engine.workspaces import task_clones
 
 if TYPE_CHECKING:
     from handoff.engine.app import App
     from handoff.engine.tasks.current import CurrentClaim
+
+
+_PART = ("owns", "after", *(key for key in SUB_TASK_KEYS if key not in ("file_ownership", "depends_on")))
 
 
 def _hold(app: App) -> CurrentClaim:
@@ -159,13 +163,18 @@ def open_batch(
         "sub_tasks": [_part(part) for part in parts],
     }
     opened = inside.open_batch(app, json.dumps(manifest, indent=1))
-    left = f" Not understood and passed over: {', '.join(opened.unknown_keys)}." if opened.unknown_keys else ""
-    return f"Batch '{name}' is open: {opened.batch.total} parts, ready now: {', '.join(opened.ready)}.{left}"
+    return f"Batch '{name}' is open: {opened.batch.total} parts, ready now: {', '.join(opened.ready)}."
 
 
 def _part(part: dict[str, object]) -> dict[str, object]:
     """A part as a manifest has it."""
     told = {key: value for key, value in part.items() if key not in ("owns", "after")}
+    foreign = [key for key in part if key not in _PART]
+    if foreign:
+        raise UserError(
+            f"Part '{part.get('id', '')}' has an unknown key: {', '.join(foreign)}.",
+            f"A part has: {', '.join(_PART)}. Nothing was written.",
+        )
     owns, after = part.get("owns") or [], part.get("after") or []
     if not isinstance(owns, list) or not isinstance(after, list):
         raise UserError(f"`owns` and `after` of part '{part.get('id', '')}' must be lists.", "Nothing was written.")

@@ -6,6 +6,7 @@ import os
 
 from handoff.agents import catalog
 from handoff.agents import folder as folders
+from handoff.agents.adapters import command
 from handoff.agents.monitor import EVENTS, EXIT
 from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING, Record
@@ -105,7 +106,7 @@ def said(app: App, *, project: str, session: str, agent: str) -> list[str]:
     try:
         return _said(app, folders.place(app.settings.home, project, session), agent, raw=False, limit=_LAST)
     except UserError:
-        return []  # a person's tab, or an agent the settings know no more
+        return []  # a person's tab
 
 
 def _said(app: App, path: str, agent: str, *, raw: bool, limit: int) -> list[str]:
@@ -113,14 +114,16 @@ def _said(app: App, path: str, agent: str, *, raw: bool, limit: int) -> list[str
     if not text:
         return []
     config = home_config(app)
-    adapter = catalog.adapter(agent, commands=config.values["agents"], where=config.path)
-    text = without_secrets(text, app.settings.environment, adapter.secrets)  # of older ones; newer are written without
+    try:
+        adapter = catalog.adapter(agent, commands=config.values["agents"], where=config.path)
+        read, secrets = adapter.read, adapter.secrets
+    except UserError:  # it left the settings; what it said is still there
+        read, secrets = command.read, ()
+    text = without_secrets(text, app.settings.environment, secrets)  # of older ones; newer are written without
     lines = [line for line in text.split("\n") if line.strip()]
     if raw:
         return lines
-    return [
-        f"{event.kind}: {event.text}" if event.text else event.kind for line in lines for event in adapter.read(line)
-    ]
+    return [f"{event.kind}: {event.text}" if event.text else event.kind for line in lines for event in read(line)]
 
 
 def old_folders(app: App, *, before: float, project: str = "") -> list[str]:

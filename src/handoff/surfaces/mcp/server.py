@@ -32,6 +32,8 @@ TOOLS = (
     tools.handoff,
     tools.open_batch,
 )
+_ADDED_BY_CLIENTS = ("wait_for_previous",)
+"""Gemini CLI gives every tool this argument, for its own use, and sends it on."""
 CALLER: ContextVar[Settings] = ContextVar("caller")
 """Who speaks at the moment, where one server answers many; otherwise it is whoever started the server."""
 INSTRUCTIONS = "Call `task` first: it says what you hold and what you may change. Report with `finish` or `block`."
@@ -49,8 +51,17 @@ def build(settings: Settings) -> Any:
     """The server with its tools, the baton as a resource and the continue prompt."""
     need()
     from mcp.server import MCPServer
+    from mcp.server.mcpserver.exceptions import ToolError
 
-    server: Any = MCPServer("handoff", version=__version__, instructions=INSTRUCTIONS, log_level="ERROR")
+    class ToolServer(MCPServer):  # type: ignore[misc, unused-ignore]
+        """The library passes over arguments that a tool does not have, so a task named in the wrong one was another task."""
+
+        async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
+            if why := unknown_arguments(name, arguments):
+                raise ToolError(why)
+            return await super().call_tool(name, arguments, context)
+
+    server: Any = ToolServer("handoff", version=__version__, instructions=INSTRUCTIONS, log_level="ERROR")
     for verb in TOOLS:
         server.tool(name=verb.__name__, description=verb.__doc__)(_bound(settings, verb))
     server.resource("handoff://baton", name="baton", mime_type="text/markdown", description=tools.task.__doc__)(
@@ -67,6 +78,18 @@ def build(settings: Settings) -> Any:
 
     server.middleware.append(hear)
     return server
+
+
+def unknown_arguments(name: str, arguments: dict[str, Any]) -> str:
+    """What is wrong with the names of a call's arguments; nothing where all are known."""
+    verb = next((one for one in TOOLS if one.__name__ == name), None)
+    if verb is None:
+        return ""  # the library says that there is no such tool
+    known = verb.__code__.co_varnames[1 : verb.__code__.co_argcount]
+    foreign = [word for word in arguments if word not in known and word not in _ADDED_BY_CLIENTS]
+    if not foreign:
+        return ""
+    return f"`{name}` has no argument {', '.join(map(repr, foreign))}. It takes: {', '.join(known) or 'none'}. Nothing was done."
 
 
 def serve(settings: Settings) -> None:

@@ -24,7 +24,7 @@ _TOP_KEYS = tuple(
     """schema_version batch_id fan_in_task next_after_fanin split_rationale amdahl_estimate timeout_hours workspace
     sub_tasks created_at project agent check labels land""".split()
 )
-_SUB_TASK_KEYS = tuple(
+SUB_TASK_KEYS = tuple(
     "id brief estimated_minutes file_ownership depends_on agent role check read_only labels needs race".split()
 )
 
@@ -145,7 +145,7 @@ class Reader:
         if not isinstance(item, dict):
             self.fault(place, _not(item, "an object"), "Write { id, brief, file_ownership }.")
             return SubTask(id="", brief="")
-        self.keys(place, item, _SUB_TASK_KEYS)
+        self.keys(place, item, SUB_TASK_KEYS)
         brief = self.text(place, item, "brief", needed="Say in a few sentences what this session must do.")
         return SubTask(
             id=self.id(place, item, "id", "sub-task"),

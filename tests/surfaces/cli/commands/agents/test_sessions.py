@@ -311,3 +311,13 @@ def test_a_session_has_the_guarded_git_and_may_not_sweep_up_others_work(project)
     assert project.repo.read("theirs.txt") == "unsaved work of somebody else"
     assert project.repo.git("stash", "list") == ""
     assert project.repo.git("diff", "--cached", "--name-only") == ""
+
+
+def test_what_an_agent_said_can_be_read_after_it_left_the_settings(project):
+    project.task()
+    path = os.path.join(project.home, "config.toml")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write('agents = { mine = ["/bin/sh", "-c", "echo I looked around"] }\n')
+    end = project.cli("session", "start", "demo", "--agent", "mine", "--json", code=None).json
+    os.unlink(path)
+    assert "said: I looked around" in project.cli("session", "log", end["session"]).out
