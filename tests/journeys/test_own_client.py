@@ -10,6 +10,7 @@ import sys
 
 import pytest
 
+from handoff.agents.catalog import client_in
 from handoff.agents.dialects import DIALECTS
 from sandbox import Cli, Repo
 
@@ -194,3 +195,39 @@ def test_a_session_of_ours_does_not_run_the_persons_set_of_hooks_too(tab):
     tab.cli.environment.update(HANDOFF_HOOKS="own", HANDOFF_SESSION="session-x", HANDOFF_PROJECT="repo")
     assert tab.hook("SessionStart").out == ""
     assert tab.hook(file_path="README.md").out == ""
+
+
+@pytest.mark.parametrize("client", ["claude", "gemini.js"])
+def test_what_only_a_person_may_accept_is_refused_inside_a_client_and_names_what_they_type(tab, tmp_path, client):
+    assert (
+        "in a terminal of their own, with handoff task done mine --accept-outside REASON" in tab.verdict("README.md")[1]
+    )
+    tab.repo.write("README.md", "changed\n")
+    script = tmp_path / client
+    script.write_text('#!/bin/sh\n"$@"\n')
+    script.chmod(0o755)
+    words = ("task", "done", "--accept-outside", "my person said so")
+    inside = subprocess.run(
+        [str(script), *tab.cli.command(*words)], cwd=tab.repo.path, capture_output=True, text=True, check=False, timeout=100
+    )  # fmt: skip
+    assert inside.returncode == 3
+    assert f"runs inside {client.removesuffix('.js')}" in inside.stderr
+    assert f"cd {tab.repo.path} && handoff task done mine --accept-outside 'my person said so'" in inside.stderr
+    assert tab.cli("show", "mine", "--json").json["state"] == "running"
+
+
+@pytest.mark.parametrize(
+    ("line", "client"),
+    [
+        (["/usr/bin/node", "--no-warnings", "/usr/lib/node_modules/.bin/gemini", "-p", "x"], "gemini"),
+        (["claude --resume "], "claude"),
+        (["/usr/local/bin/codex", "exec", "x"], "codex"),
+        (["python3.12", "/usr/bin/aider"], "aider"),
+        (["vim", "claude"], ""),
+        (["bash"], ""),
+        (["tmux", "new", "-s", "codex"], ""),
+        ([], ""),
+    ],
+)
+def test_a_client_is_known_by_its_program_not_by_a_word_of_another(line, client):
+    assert client_in([line]) == client

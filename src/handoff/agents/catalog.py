@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 
 from handoff.agents.adapters.command import made_from
@@ -10,10 +11,11 @@ from handoff.base.errors import ConfigError, UserError
 from handoff.base.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
 GROUP = "handoff.agents"
+_INTERPRETERS = ("node", "bun", "deno", "python", "sh", "bash", "dash", "zsh", "env")
 OURS = {name: name for name in "claude codex gemini copilot opencode cursor aider acp scripted person".split()}
 """The name people say, and the module's name."""
 
@@ -38,6 +40,20 @@ def adapter(name: str, *, commands: Mapping[str, Any] | None = None, where: str 
     raise UserError(
         f"There is no agent '{name}'.", f"Known agents: {known}. A command of yours: handoff help docs/howto/agents.md"
     )
+
+
+def client_in(lines: Iterable[Sequence[str]]) -> str:
+    """The first of these command lines that runs a client of ours, by the client's name; a script's name counts, not its interpreter's."""
+    programs = {word: name for name in OURS if name != "scripted" for word in adapter(name).programs}
+    for line in lines:
+        words = line if len(line) > 1 else " ".join(line).split()  # a program may have given itself a title
+        for word in words:
+            base = os.path.splitext(os.path.basename(word))[0]
+            if base in programs:
+                return programs[base]
+            if base.rstrip("0123456789.") not in _INTERPRETERS and not word.startswith("-"):
+                break
+    return ""
 
 
 def arguments(name: str, *, commands: Mapping[str, Any] | None = None, where: str = "config.toml") -> tuple[str, ...]:

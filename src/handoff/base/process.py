@@ -230,6 +230,19 @@ def parents_of(pid: int) -> list[str]:
     return found
 
 
+def words_above() -> list[list[str]]:
+    """The command lines of the processes above this one, the nearest first; those of others may not be seen."""
+    import psutil
+
+    found = []
+    for one in psutil.Process().parents():
+        try:
+            found.append(one.cmdline())
+        except psutil.Error:
+            continue
+    return found
+
+
 def replace(argv: Sequence[str], environment: Mapping[str, str] | None = None) -> NoReturn:
     """Become another program, with the environment as it is or another one."""
     try:

@@ -60,8 +60,8 @@ class Evidence(Record):
             )
             return Refused(
                 f"'{task.label}' is not done: since it was claimed, files changed that it does not own: {shown}",
-                f"If you changed them, take that back. If somebody else did, leave them alone; a person then says:"
-                f" {program} task done {task.label} --accept-outside WHOSE",
+                f"If you changed them, take that back. If somebody else did, leave them alone. A person accepts them in a"
+                f" terminal of their own: {program} task done {task.label} --accept-outside WHOSE",
             )
         tail = f"\n{self.verdict.tail}" if self.verdict and self.verdict.tail else ""
         word = f"`{self.verdict.command}` is {self.verdict.word}" if self.verdict else "its check is red"

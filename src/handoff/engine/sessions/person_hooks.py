@@ -167,5 +167,6 @@ def _foreign(app: App, mine: list[ClaimedTask], whole: str, path: str) -> str:
     owner = whose(app, mine[0].claim.project, keys, inside) if inside else "It is in another checkout."
     return (
         f"handoff: {path} is outside of what task {label} owns ({owned}). {owner} "
-        f"A person who lets it pass says at the end: {app.settings.program} task done --accept-outside REASON"
+        f"Ask your person: they let it pass at the end, in a terminal of their own, with"
+        f" {app.settings.program} task done {mine[0].task.label} --accept-outside REASON"
     )

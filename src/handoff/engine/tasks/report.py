@@ -150,6 +150,8 @@ def finish(
     `also` is written in the same transaction.
     """
     task, summary = held.task, app.clean(summary)
+    if accept_outside:
+        _refuse_in_client(app, task, accept_outside)
     if held.fence is not None and not task.ended:
         task = _renew(app, task, held)
     if task.kind in BY_KIND and not task.ended:
@@ -192,6 +194,22 @@ def finish(
     views.refresh_or_tell(app, task.project, f"Task {task.label} is done")
     ticked, why_not = tick_step(app, task, record)
     return Finished(outcome, evidence, trouble or why_not, ticked=ticked)
+
+
+def _refuse_in_client(app: App, task: Task, reason: str) -> None:
+    """A person's word comes from a terminal of theirs: inside a client the model would say it for them."""
+    from handoff.agents.catalog import client_in
+    from handoff.base.markdown import shell_line
+    from handoff.base.process import words_above
+
+    known = sessions.get(app.database, id=app.settings.get("HANDOFF_SESSION") or "-")
+    client = known.agent if known is not None and known.kind == sessions.AGENT else client_in(words_above())
+    if client:
+        line = shell_line((app.settings.program, "task", "done", task.label, "--accept-outside", reason))
+        raise Refused(
+            f"Only a person accepts changes outside of what '{task.label}' owns, and this command runs inside {client}.",
+            f"Your person types in a terminal of their own: cd {shell_line((task.workspace,))} && {line}",
+        )
 
 
 @beside_others

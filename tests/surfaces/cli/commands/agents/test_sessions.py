@@ -321,3 +321,11 @@ def test_what_an_agent_said_can_be_read_after_it_left_the_settings(project):
     end = project.cli("session", "start", "demo", "--agent", "mine", "--json", code=None).json
     os.unlink(path)
     assert "said: I looked around" in project.cli("session", "log", end["session"]).out
+
+
+def test_a_session_cannot_accept_for_its_person_what_it_changed_outside(project):
+    project.task()
+    acts = ({"write": "README.md", "text": "x"}, {"run": handoff("task", "done", "--accept-outside", "please")})
+    project.run(*acts, words=HERE)
+    assert project.state()["state"] != "done"
+    assert "task.waived" not in project.cli("log", "demo", "--json").out

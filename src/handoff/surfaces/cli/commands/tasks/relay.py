@@ -132,7 +132,7 @@ def _done_arguments(parser: Parser) -> None:
     optional_word(parser, "name", "TASK", "task (default: the one claimed in this folder)")
     _holder_arguments(parser)
     option(parser, "--summary TEXT", "what was done, for the journal and the next session")
-    text = "a person's word that changes outside the ownership are right; it is kept in the journal"
+    text = "your word that changes outside the ownership are right, for the journal; refused inside a client"
     option(parser, "--accept-outside REASON", text)
 
 
