@@ -14,6 +14,7 @@ import pytest
 
 from handoff.base import errors, settings
 from handoff.surfaces.api.metrics import METRICS
+from handoff.surfaces.api.routes import OPERATIONS, PREFIX, STREAM
 from handoff.surfaces.cli.catalog import CATALOG
 from handoff.surfaces.cli.dispatch import load
 from source import ROOT, dotted, imported, package_modules, project_files, read
@@ -127,6 +128,14 @@ def test_every_link_leads_somewhere(name):
         ):
             lost.append(target)
     assert not lost, lost
+
+
+def test_the_specification_names_what_the_code_writes_and_serves():
+    spec = read("docs/handoff-spec.md")
+    trailers = set(re.findall(r"Handoff-\w+", read("src/handoff/engine/flows/intent.py")))
+    assert {name for name in trailers if f"`{name}`" not in spec} == set()
+    assert f"{len(OPERATIONS)} operations under `/api/v1`" in spec
+    assert f"`GET {PREFIX}{STREAM}`" in spec
 
 
 @pytest.mark.parametrize("name", MARKDOWN)

@@ -13,6 +13,7 @@ from handoff.board.sessions import watchdog
 from handoff.board.tasks import flows as rows
 from handoff.board.tasks import tasks
 from handoff.engine.flows import admin, flows
+from handoff.engine.tasks import admin as task_admin
 from handoff.engine.workspaces import landing
 from handoff.workflows import library
 
@@ -207,8 +208,6 @@ def test_a_flow_is_paused_resumed_gated_rejected_and_cancelled(ground, app):
     admin.resume(app, flow=flow)
     step = ground.step(app, flow)
     assert (step.seen.state, step.seen.flow.phase) == ("gated", "red")
-    from handoff.engine.tasks import admin as task_admin
-
     task_admin.reject(app, step.seen.task, reason="also test negative numbers")
     assert flows.look_again(app, flow).state == "blocked"
     ground.act(
@@ -235,6 +234,32 @@ def test_a_flow_is_paused_resumed_gated_rejected_and_cancelled(ground, app):
     later = app.clock.now() + 3600
     forgetting.prune(app.database, before=later, dry_run=False)
     assert rows.listing(app.database, include_ended=True) == []
+
+
+def test_a_list_of_tests_that_a_person_changed_at_the_gate_is_the_list_and_no_word_of_it_reaches_the_tester(
+    ground, app
+):
+    ground.first_cycle()
+    flow = ground.start(app, gates=("plan",))
+    step = ground.step(app, flow)
+    assert task_admin.gate_of(app, step.seen.task).subject == LIST
+    for unfit in ("# Tests\n\n- [x] adds two numbers\n", "nothing\n", LIST + "- [ ] adds two numbers\n"):
+        with pytest.raises(UserError, match="cannot be taken"):
+            task_admin.approve(app, step.seen.task, answer=unfit)
+    mine = "# Tests\n\n- [ ] adds two small numbers\n- [ ] divides\n"
+    task_admin.approve(app, step.seen.task, answer=mine)
+    ground.act("1-red", {"expect": "adds two small numbers"}, {"write": "tests/test_add.py", "text": TEST_ADD})
+    step = ground.step(app, flow)
+    assert (step.phase, step.concluded.outcome.kind) == ("red", "ok"), step.concluded.outcome.reason
+    with open(
+        os.path.join(app.settings.home, "calc", "sessions", step.concluded.session, "baton.md"), encoding="utf-8"
+    ) as file:
+        assert "divides" not in file.read()
+    assert ground.repo.git("show", "handoff/calc:test-list.md") == mine
+    assert ground.commits()[1:] == ["plan: test-list.md as a person changed it", "test: adds two small numbers"]
+    step = ground.step(app, flow)
+    assert (step.phase, step.concluded.outcome.kind) == ("green", "ok"), step.concluded.outcome.reason
+    assert ground.repo.git("show", "handoff/calc:test-list.md") == mine.replace("[ ] adds", "[x] adds")
 
 
 def test_a_gate_of_a_flow_has_a_time_limit_and_what_counts_then(ground, app):

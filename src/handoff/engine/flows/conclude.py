@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from handoff.agents.contract import FAILED, GROUND, OK, AgentOutcome
-from handoff.base.errors import Conflict
+from handoff.base.errors import Conflict, UserError
 from handoff.base.markdown import number_of
 from handoff.base.record import TYPE_CHECKING
 from handoff.board import gates
@@ -17,13 +17,16 @@ from handoff.engine.flows import documents, intent, judge, preflight, prompts
 from handoff.engine.flows.state import FlowState, moving, now
 from handoff.engine.proof import faults
 from handoff.engine.safety import snapshots
+from handoff.git.commits.phases import publish
 from handoff.git.snapshots.take import SnapshotRequest
+from handoff.workflows import test_list
 from handoff.workflows.model import DONE, GATE, ROLL_BACK
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
+    from handoff.board.gates import Gate
     from handoff.board.tasks.flows import Flow
     from handoff.board.tasks.tasks import Task
     from handoff.engine.app import App
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
     from handoff.store.database import Transaction
 
 _KEPT_FAILURES = 12
+_A_PERSON_MAY = ("test-vanished", "dropped-silently")
 
 
 def decide(app: App, ended: EndedSession) -> AgentOutcome | None:
@@ -181,6 +185,7 @@ def prepare(app: App, task: Task) -> str:
             intent.carry_out(app, state)
             _drive(app, flow.key)
             raise Conflict(f"'{task.label}' was done already.", f"See: handoff show {flow.id}")
+        state, task = _with_answer(app, state, task)
         mark = f"{task.key}:{task.attempt}"
         if state.flow.facts.get("prepared") != mark:
             restore(app, state, state.flow.head)
@@ -190,7 +195,7 @@ def prepare(app: App, task: Task) -> str:
             with app.database.transaction() as transaction:
                 moved = flows.move(transaction, state.flow, data={**state.flow.facts, "prepared": mark, "ran": ran})
             state = state._replace(flow=moved)
-        return prompts.baton(app, state, _with_answer(app, state, task))
+        return prompts.baton(app, state, task)
 
 
 def _forget_report(state: FlowState) -> None:
@@ -200,15 +205,53 @@ def _forget_report(state: FlowState) -> None:
         os.unlink(path)
 
 
-def _with_answer(app: App, state: FlowState, task: Task) -> Task:
+def check_answer(app: App, task: Task, answer: str) -> None:
+    """A list of tests that a person changed must be one that the flow can go on with."""
+    flow = flows.of_task(app.database, task=task.key)
+    if flow is None or not answer:
+        return
+    state = now(app, flow.key)
+    if prompts.asked_about(state) == state.workflow.test_list:
+        before = state.flow_checkout.read(flow.head, state.workflow.test_list) or ""
+        found = [one.words for one in test_list.judge(before, answer) if one.code not in _A_PERSON_MAY]
+        if not prompts.next_test(answer):
+            found.append("No test is open: leave one '- [ ] what must hold' line, or say no with a reason.")
+        if found:
+            raise UserError(f"This list cannot be taken. {' '.join(found)}", "Nothing was answered. Change the text.")
+
+
+def _with_answer(app: App, state: FlowState, task: Task) -> tuple[FlowState, Task]:
     """A document that a person changed at the gate is the document from now on, and the session reads that one."""
     gate = gates.of_task(app.database, key=task.key)
     name = prompts.asked_about(state)
     if gate is None or gate.state != gates.APPROVED or not gate.answer or not name:
-        return task
-    documents.publish(app, state.flow, {name: gate.answer})
-    documents.bring(app, state.flow)
-    return task._replace(brief=prompts.brief(app, state))
+        return state, task
+    if name == state.workflow.test_list:
+        state = _with_list(app, state, gate)
+    else:
+        documents.publish(app, state.flow, {name: gate.answer})
+        documents.bring(app, state.flow)
+    return state, task._replace(brief=prompts.brief(app, state))
+
+
+def _with_list(app: App, state: FlowState, gate: Gate) -> FlowState:
+    """The list of tests as a person changed it, as a commit of the flow: its first open test is the one that comes next."""
+    flow, name, text = state.flow, state.workflow.test_list, gate.answer.rstrip("\n") + "\n"
+    if state.flow_checkout.read(flow.head, name) == text:
+        return state
+    message = (
+        f"plan: {name} as a person changed it\n\nHandoff-Flow: {flow.id}\nHandoff-Phase: {flow.facts['gated']}\n"
+        f"Handoff-Cycle: {flow.cycle}\n"
+    )
+    state.flow_checkout.seal(str(flow.facts["git_config"]))
+    tree = state.flow_checkout.tree_with(flow.head, {name: text})
+    moment = int(gate.answered_at or flow.changed_at)
+    head = state.flow_checkout.commit(tree=tree, parent=flow.head, message=message, moment=moment)
+    restore(app, state, head)
+    published = publish(flow.repository, state.flow_checkout, app.git_environment)
+    facts = {**flow.facts, "test": prompts.next_test(text), "published": published}
+    with app.database.transaction() as transaction:
+        return state._replace(flow=flows.move(transaction, flow, head=head, data=facts))
 
 
 def drive(app: App, key: int) -> Flow:

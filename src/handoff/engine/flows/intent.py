@@ -155,7 +155,9 @@ def _advance(app: App, state: FlowState, head: str, facts: dict[str, Any]) -> Fl
     gated = (state.phase.gate or state.phase.name in flow.gated_phases) and not intent["skipped"]
     if gated:
         facts["gate"] = state.phase.name
-        facts["gate_subject"] = intent["documents"].get(state.phase.document, "")
+        planned = state.phase.check == "test-list" and following != DONE and state.workflow.phase(following).role
+        text = state.flow_checkout.read(head, state.workflow.test_list) if planned else None
+        facts["gate_subject"] = text or intent["documents"].get(state.phase.document, "")
         facts["gate_page"] = evidence.gate_page(app, state, head, facts)
     if gated and (following == DONE or not state.workflow.phase(following).role):
         facts["after_gate"] = following  # no session follows whose task could wait: the answer itself is waited for

@@ -63,8 +63,10 @@ def baton(app: App, state: FlowState, task: Task) -> str:
 
 
 def asked_about(state: FlowState) -> str:
-    """The document the last gate was about; a person may have changed it there."""
+    """The document or the list of tests that the last gate was about; a person may have changed it there."""
     gated = str(state.flow.facts.get("gated", ""))
+    if gated and state.workflow.phase(gated).check == "test-list":
+        return state.workflow.test_list
     return state.workflow.phase(gated).document if gated and state.flow.feature else ""
 
 
