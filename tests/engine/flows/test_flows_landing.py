@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from handoff.board.tasks import flows as rows
@@ -82,9 +84,18 @@ def test_a_feature_flow_is_taken_in_beside_the_documents_it_wrote(ground, tracke
     assert "# Current Step\nAll steps are done\n" in state
     assert state.endswith("# Completed Steps\n- It greets\n\n# Remaining Steps\n0\n")
     assert ground.repo.git("diff", "--name-only", "main..handoff/calc").split() == ["greet.py"]
-    cli("land", "handoff/calc")
-    assert ground.repo.git("log", "-1", "--format=%s").strip() == "feat: It greets"
+    before = ground.repo.head()
+    landed = cli("land", "handoff/calc")
+    said, ids = landed.out, re.findall(r"handoff undo(?: (\w+))?", landed.err)
+    log = ["docs: the documents of greet", "feat: It greets"] if tracked else ["feat: It greets"]
+    assert ground.repo.git("log", "--format=%s", f"{before}..").splitlines() == log
+    assert ("Committed STATE.md of the feature greet" in said) == tracked
+    assert not tracked or ground.repo.git("status", "--porcelain", "--", f"{FOLDER}/*.md") == ""
     assert "- [x] It greets" in ground.repo.read(f"{FOLDER}/STATE.md")
-    cli("undo")
+    assert len(ids) == len(log)
+    for name in ids:
+        cli("undo", *filter(None, [name]))
+    assert ground.repo.head() == before
+    assert "- [x] It greets" in ground.repo.read(f"{FOLDER}/STATE.md"), "the documents stay as they are"
     ground.repo.git("merge", "-q", "handoff/calc")
     assert ground.repo.read("greet.py")

@@ -7,20 +7,29 @@ from handoff.base.clock import stamp
 from handoff.base.errors import HandoffError
 from handoff.base.record import TYPE_CHECKING
 from handoff.base.settings import PROJECT_FOLDER, project_config
+from handoff.board.tasks import flows
 from handoff.checks.assertions.hollow import asks_nothing
 from handoff.engine.features.plan_steps import edit_state
+from handoff.engine.home import find_project
+from handoff.engine.safety.incidents import has_board
+from handoff.engine.safety.safe_commit import safe_commit
 from handoff.feature import documents, folder
 from handoff.feature.plan import edit
 from handoff.feature.plan import plan as plans
+from handoff.git.commits.commit import CommitOptions
+from handoff.git.plumbing import Git
 from handoff.git.plumbing.beneath import Beneath
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from handoff.board.tasks.flows import Flow
     from handoff.engine.app import App
 
 STATE = "STATE.md"
 PROVES_NOTHING = "check-proves-nothing"
 _NAMES = (*folder.DOCUMENTS, "DECISIONS.md")
+_WRITTEN = ("SPEC.md", "DESIGN.md", STATE, "DECISIONS.md")
 _MOST_BYTES = 4_000_000
 
 
@@ -134,3 +143,28 @@ def would_complete(app: App, flow: Flow, *, number: int) -> bool:
         return is_complete(edit.finish(text(app, flow, STATE), number, "-"))
     except HandoffError:
         return False
+
+
+def commit_landed(app: App, *, members: Collection[str], target: str) -> dict[str, str]:
+    """Commit what flows that landed here wrote into their features' documents, where the person keeps those in git.
+
+    The documents are the person's own files, so no commit of the flow holds them. Returned are words for each commit, by its id.
+    """
+    said: dict[str, str] = {}
+    if not has_board(app):
+        return said
+    for flow in flows.listing(app.database, project=find_project(app).name, include_ended=True):
+        if not flow.feature or flow.branch.removeprefix("refs/heads/") not in members:
+            continue
+        git = Git(flow.repository, app.git_environment)
+        here = git.git("symbolic-ref", "-q", "HEAD").text.strip() == target
+        if not here or git.git("ls-files", "--error-unmatch", "--", _there(flow, "FEATURE.md")).code:
+            continue
+        lines = git.ask("status", "--porcelain", "-z", "--", *(_there(flow, name) for name in _WRITTEN)).split("\0")
+        paths = [line[3:] for line in lines if line]
+        if paths:
+            message = [f"docs: the documents of {flow.feature}", f"Handoff-Flow: {flow.id}"]
+            made = safe_commit(app, paths=paths, message=message, options=CommitOptions(), cwd=flow.repository)
+            names = ", ".join(path.rpartition("/")[2] for path in paths)
+            said[made.short] = f"Committed {names} of the feature {flow.feature} ({made.short})"
+    return said

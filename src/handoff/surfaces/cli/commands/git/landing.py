@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from handoff.base.errors import Refused, UsageError
 from handoff.base.ids import on_one_line
+from handoff.engine.flows.documents import commit_landed
 from handoff.engine.tasks.splitting import pull_request as requests
 from handoff.engine.workspaces import landing as engine
 from handoff.git.plumbing import find_top
@@ -113,7 +114,9 @@ def _land(ctx: Context, arguments: argparse.Namespace) -> int:
         rest=arguments.rest,
     )
     opened = _request(ctx, top, into, base, outcome) if base else None
-    return _show(ctx, outcome, opened, checked=bool(arguments.check))
+    landed = outcome.landing.members if outcome.landing else ()
+    documents = commit_landed(ctx.app, members=landed, target=outcome.target) if landed else {}
+    return _show(ctx, outcome, opened, documents, checked=bool(arguments.check))
 
 
 def _request(ctx: Context, top: str, branch: str, base: str, outcome: engine.LandingOutcome) -> OpenedRequest | None:
@@ -125,9 +128,16 @@ def _request(ctx: Context, top: str, branch: str, base: str, outcome: engine.Lan
     return requests.open_request(ctx.app, top=top, branch=branch, commit=commit, base=base, title=title, body=body)
 
 
-def _show(ctx: Context, outcome: engine.LandingOutcome, opened: OpenedRequest | None, *, checked: bool) -> int:
+def _show(
+    ctx: Context,
+    outcome: engine.LandingOutcome,
+    opened: OpenedRequest | None,
+    documents: dict[str, str],
+    *,
+    checked: bool,
+) -> int:
     merged = outcome.merged
-    ctx.out.data({**_facts(outcome), "request": opened._asdict() if opened else None})
+    ctx.out.data({**_facts(outcome), "request": opened._asdict() if opened else None, "documents": list(documents)})
     for member in outcome.members:
         for path in member.left_out:
             ctx.out.warning(f"{member.name}: left out {on_one_line(path)}")
@@ -162,8 +172,11 @@ def _show(ctx: Context, outcome: engine.LandingOutcome, opened: OpenedRequest | 
         ctx.out.warning(outcome.trouble)
     if opened is not None:
         return tell_request(ctx, opened)
+    for line in documents.values():
+        ctx.out.line(line)
     if outcome.landing:
-        ctx.out.note("Take it back with: handoff undo")
+        ids = [*reversed(documents), merged.new[:10]] if documents else [""]
+        ctx.out.note("Take it back with: " + ", then ".join(f"handoff undo {name}".strip() for name in ids))
     elif not merged.steps:
         ctx.out.line("There is nothing to land.")
     return 0
