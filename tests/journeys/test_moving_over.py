@@ -14,7 +14,12 @@ from sandbox import Cli, Repo
 
 @pytest.fixture(scope="module")
 def peer(tmp_path_factory):
-    return old_tool.install(str(tmp_path_factory.mktemp("peer")))
+    return old_tool.install(str(tmp_path_factory.mktemp("peer")), old_tool.LAST)
+
+
+@pytest.fixture(scope="module")
+def first_peer(tmp_path_factory):
+    return old_tool.install(str(tmp_path_factory.mktemp("first-peer")), old_tool.FIRST)
 
 
 def _use(tool, repo):
@@ -78,7 +83,10 @@ def test_everything_live_goes_on_here_and_the_old_home_stays_as_it_was(tmp_path,
     _goes_on(cli)
     with open(os.path.join(os.environ["HANDOFF_HOME"], "config.toml"), encoding="utf-8") as file:
         assert 'uri_template = "cursor://x?p={prompt}"' in file.read()
-    assert old_tool.contents(tool.home) == before
+    after = old_tool.contents(tool.home)
+    marks = {name for name in after if name not in before}
+    assert marks == {f"shop/batches/split/{mark}" for mark in ("_fanin_triggered", "_aborted")}
+    assert {name: after.get(name) for name in before} == before
 
 
 def test_in_a_home_both_share_it_is_noticed_and_the_old_files_stay(tmp_path, peer):
@@ -102,3 +110,171 @@ def test_in_a_home_both_share_it_is_noticed_and_the_old_files_stay(tmp_path, pee
     after = old_tool.contents(home)
     assert {name: after.get(name) for name in before} == before
     cli("heartbeat", "status", os.path.join(home, "shop", "relay", "batches", "split"))
+
+
+def _half_way(tool, repo, **more):
+    """Two tasks, and a batch of three: one part done, one in the hands of a tab, one not begun."""
+    tool("dump", "--task", "coupon", "--next", "Take coupons.")
+    tool("dump", "--task", "invoice", "--next", "Write invoices.")
+    path = manifest(os.path.join(repo.path, "split.json"), batch="split", parts=("form", "api", "docs"), **more)
+    tool("dump", "--task", "xx", "--next", "yy", "--open-batch", path)
+    os.unlink(path)
+    tool("dump", "--task", "form-done", "--next", "form is in", "--batch-id", "split", "--batch-done")
+    _touch(tool.home, "shop", "batches", "split", "api.heartbeat")
+
+
+def _touch(*parts):
+    with open(os.path.join(*parts), "a", encoding="utf-8"):
+        os.utime(os.path.join(*parts))
+
+
+def _states(cli):
+    return {task["task"]: task["state"] for task in cli("task", "list", "--all", "--json").json["tasks"]}
+
+
+def _fan_ins(tool):
+    """Every fan-in that the older tool has opened."""
+    return [name for name in os.listdir(os.path.join(tool.home, "shop", "queue")) if name.startswith("split-join")]
+
+
+def test_a_part_in_flight_reports_the_old_way_beside_us_and_there_is_one_fan_in(tmp_path, first_peer):
+    repo = Repo.create(str(tmp_path / "shop"))
+    tool = old_tool.OldTool(first_peer, os.environ["HANDOFF_HOME"], repo.path)
+    _half_way(tool, repo, timeout_hours=0.00001)  # so that its watchdog finds the batch late
+    cli = Cli(repo.path)
+    told = cli("import", "fanout", "--execute").out
+    assert "a tab of the older tool was at split/api" in told
+    assert "close that tab and say: handoff resume split/api" in told
+    assert _states(cli) == {
+        "coupon": "ready", "invoice": "ready",
+        "split/form": "done", "split/api": "ready", "split/docs": "ready", "split-join": "waiting",
+    }  # fmt: skip
+    refused = cli("task", "claim", "split/api", code=None)
+    assert refused.code
+    assert "a tab of handoff-fanout is at it" in refused.err
+    cli("task", "claim", "split/docs")
+    cli("task", "done", "--summary", "docs are in")
+
+    tool("dump", "--task", "api-done", "--next", "api is in", "--batch-id", "split", "--batch-done")
+    tool("watchdog")
+    assert _fan_ins(tool) == []
+    assert "split/api is done" in cli("watchdog").out
+    assert _states(cli)["split-join"] == "ready"
+    assert cli("show", "split/api", "--json").json["result"] == "api is in"
+    assert "Stopped" not in cli("task", "list").out
+    tool("watchdog")
+    tool("dump", "--task", "docs-done", "--next", "docs are in", "--batch-id", "split", "--batch-done")
+    assert _fan_ins(tool) == []
+    assert list(_states(cli).values()).count("ready") == 3  # two tasks, and one fan-in
+    assert "import fanout" not in cli("task", "list").err
+
+
+def test_a_marker_touched_in_the_old_batch_counts_also_in_a_home_of_its_own(tmp_path, first_peer):
+    repo = Repo.create(str(tmp_path / "shop"))
+    tool = old_tool.OldTool(first_peer, str(tmp_path / "old"), repo.path)
+    _half_way(tool, repo)
+    _touch(tool.home, "shop", "queue", "coupon.heartbeat")
+    cli = Cli(repo.path)
+    cli("import", "fanout", tool.home, "--execute")
+    folder = os.path.join(tool.home, "shop", "batches", "split")
+    _touch(folder, "api.done")
+    _touch(folder, "docs.done")
+    tool("dump", "--task", "coupon", "--next", "Coupons are in.", "--status", "done")
+    tool("dump", "--task", "invoice", "--next", "x", "--status", "blocked", "--blocked-reason", "no printer")
+    cli("watchdog")
+    assert _states(cli) == {
+        "coupon": "done", "invoice": "blocked",
+        "split/form": "done", "split/api": "done", "split/docs": "done", "split-join": "ready",
+    }  # fmt: skip
+    assert cli("show", "invoice", "--json").json["reason"] == "no printer"
+    cli("retry", "invoice")
+    cli("watchdog")
+    assert _states(cli)["invoice"] == "ready"  # an old word does not undo a newer one
+    tool("heartbeat", "complete", folder)
+    cli("watchdog")
+    assert _states(cli)["split-join"] == "done"
+
+
+def test_what_the_older_tool_writes_after_the_import_is_named_and_what_was_taken_in_is_not(tmp_path, first_peer):
+    repo = Repo.create(str(tmp_path / "shop"))
+    tool = old_tool.OldTool(first_peer, os.environ["HANDOFF_HOME"], repo.path)
+    _half_way(tool, repo)
+    cli = Cli(repo.path)
+    cli("import", "fanout", "--execute")
+    assert "import fanout" not in cli("task", "list").err
+    tool("dump", "--task", "refund", "--next", "Pay back.")
+    assert "import fanout" in cli("task", "list").err
+    cli("import", "fanout", "--execute")
+    assert _states(cli)["refund"] == "ready"
+    assert "import fanout" not in cli("task", "list").err
+
+
+def test_every_command_one_would_try_first_names_the_way_over(tmp_path, first_peer):
+    repo = Repo.create(str(tmp_path / "shop"))
+    tool = old_tool.OldTool(first_peer, os.environ["HANDOFF_HOME"], repo.path)
+    _half_way(tool, repo)
+    cli = Cli(repo.path)
+    for words in ((), ("status",), ("watchdog",), ("task", "list")):
+        assert "handoff import fanout" in cli(*words).err, words
+    refused = cli("dump", "--task", "coupon", "--next", "Take coupons.", code=None)
+    assert refused.code
+    assert "handoff import fanout" in refused.err
+    cli("import", "fanout", "--execute")
+    for words in ((), ("status",), ("watchdog",), ("task", "list")):
+        assert "import fanout" not in cli(*words).err, words
+
+
+def test_the_rules_of_a_project_are_in_every_baton_of_it_and_in_no_other(tmp_path, first_peer):
+    repo, other = Repo.create(str(tmp_path / "shop")), Repo.create(str(tmp_path / "blog"))
+    tool = old_tool.OldTool(first_peer, str(tmp_path / "old"), repo.path)
+    tool("dump", "--task", "coupon", "--next", "Take coupons.")
+    old_tool.OldTool(first_peer, tool.home, other.path)("dump", "--task", "theme", "--next", "Paint it.")
+    settings = {
+        "inject_blocks": ["Never force a push."],
+        "project_inject_blocks": {"shop": ["Never write paid_amount."]},
+        "roadmap": {"path": os.path.join(repo.path, "plan.md"), "projects": ["shop"]},
+        "baseline_hooks": [{"name": "schema", "command": ["true"], "projects": ["shop"]}],
+    }
+    _write(os.path.join(tool.home, "config.json"), json.dumps(settings))
+    cli = Cli(repo.path)
+    told = cli("import", "fanout", tool.home, "--execute").out
+    assert "baseline_hooks (schema of shop) are not run here" in told
+    shop, blog = (_queued(name, task) for name, task in (("shop", "coupon"), ("blog", "theme")))
+    for line in (
+        "Never force a push.",
+        "Never write paid_amount.",
+        "Read the roadmap of this project first: `plan.md`",
+    ):
+        assert line in shop
+    assert "Never force a push." in blog
+    assert "paid_amount" not in blog
+    assert "plan.md" not in blog
+    cli("dump", "--task", "later", "--next", "Something new.")
+    assert "Never write paid_amount." in _queued("shop", "later")
+
+
+def test_a_path_that_begins_with_the_home_is_found_wherever_it_is_set(tmp_path, first_peer):
+    person = os.path.expanduser("~")
+    repo = Repo.create(os.path.join(person, "Projects", "shop"))
+    tool = old_tool.OldTool(first_peer, str(tmp_path / "old"), repo.path)
+    tool("dump", "--task", "coupon", "--next", "Take coupons.")
+    _write(os.path.join(person, "ROADMAP.md"), "everything\n")
+    _write(os.path.join(tool.home, "config.json"), json.dumps({"roadmap": {"path": "~/ROADMAP.md"}}))
+    cli = Cli(str(tmp_path))
+    cli("import", "fanout", tool.home, "--project=shop", "--workspace=~/Projects/shop", "--execute")
+    cli("import", "fanout", tool.home, "--execute")
+    cli("dump", "--task", "one", "--next", "x", "--workspace=~/Projects/shop")
+    assert f"`{person}/ROADMAP.md`" in _queued("shop", "one")
+    _write(os.path.join(os.environ["HANDOFF_HOME"], "config.toml"), 'reading_list = ["~/ROADMAP.md"]\n')
+    cli("dump", "--task", "two", "--next", "x", "--workspace=~/Projects/shop")
+    assert f"`{person}/ROADMAP.md`" in _queued("shop", "two")
+
+
+def _write(path, text):
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def _queued(project, task):
+    with open(os.path.join(os.environ["HANDOFF_HOME"], project, "queue", f"{task}.md"), encoding="utf-8") as file:
+        return file.read()

@@ -1,4 +1,4 @@
-"""handoff-fanout 1.9.0 from PyPI as a peer: installed beside the tests, its own home, its own commands."""
+"""handoff-fanout from PyPI as a peer: installed beside the tests, its own home, its own commands."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 
 from sandbox import absent
 
-RELEASE = "handoff-fanout==1.9.0"
+FIRST, LAST = "1.3.0", "1.9.0"
 # Its half a minute of sleep between two parts, and its limit of parts in a home, are not what is tested here.
 _PATIENT = (
     "import sys, handoff_fanout.dump as d; d.STAGGER_SPAWN_SECONDS = 0; d.GLOBAL_ACTIVE_LIMIT = 99;"
@@ -32,12 +32,13 @@ class OldTool:
         return done.stdout
 
 
-def install(place: str) -> str:
+def install(place: str, release: str) -> str:
     """Where it is installed; it has no dependencies, so a folder is enough."""
-    pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-compile", "--target", place, RELEASE]
+    wanted = f"handoff-fanout=={release}"
+    pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-compile", "--target", place, wanted]
     done = subprocess.run(pip, capture_output=True, text=True, check=False, timeout=180)
     if done.returncode:
-        absent(f"{RELEASE} ({done.stderr.strip()[-200:]})")
+        absent(f"{wanted} ({done.stderr.strip()[-200:]})")
     return place
 
 

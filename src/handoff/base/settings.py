@@ -363,9 +363,20 @@ def _parse(path: str, data: bytes, keys: dict[str, Key]) -> dict[str, Any]:
         if key is None:
             raise ConfigError(f"{where}: unknown key '{name}'.", _did_you_mean(name, keys))
         _check_kind(where, name, key, value)
-    if keys is PROJECT_KEYS and not str(found.get("language", "-")).strip():
+    if keys is HOME_KEYS:
+        return {name: _from_home(value) for name, value in found.items()}
+    if not str(found.get("language", "-")).strip():
         found["language"] = DEFAULT_LANGUAGE
     return found
+
+
+def _from_home(value: Any) -> Any:
+    """A value with every `~/` at the beginning of a text as the person's home: no shell reads these settings."""
+    if isinstance(value, str):
+        return os.path.expanduser(value) if value.startswith("~/") else value
+    if isinstance(value, list):
+        return [_from_home(item) for item in value]
+    return {name: _from_home(item) for name, item in value.items()} if isinstance(value, dict) else value
 
 
 def _check_kind(where: str, name: str, key: Key, value: Any) -> None:

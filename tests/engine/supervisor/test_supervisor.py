@@ -127,3 +127,16 @@ def test_sixty_tasks_are_each_done_once_while_supervisors_are_killed_at_random(f
         assert ground.count("task.finished", name) == 1
     assert ground.count("task.claimed") == 60
     assert ground.agents() == []
+
+
+def test_a_touched_marker_is_taken_in_between_two_looks_of_its_watchdog(file_ground):
+    ground = file_ground
+    ground.add("held")
+    pauses.pause(ground.app.database, scope="task", project="demo", name="held")
+    folder = os.path.join(ground.app.settings.home, "demo")
+    os.makedirs(os.path.join(folder, "queue"))
+    ground.supervisor(watchdog=3600.0)
+    ground.until(lambda: os.path.exists(os.path.join(folder, ".markers")), "its first look is over")
+    with open(os.path.join(folder, "queue", "held.done"), "w", encoding="utf-8"):
+        pass
+    ground.until(lambda: ground.states()["held"] == "done", "the marker counts")

@@ -131,3 +131,17 @@ def test_a_cancelled_session_is_told_at_its_next_word():
     with pytest.raises(Conflict):
         leases.heartbeat(app().database, key=form().key, fence=1)
     assert here("heartbeat") == 1
+
+
+def test_a_touched_marker_is_taken_in_between_two_looks_of_the_watchdog(cli):
+    watcher = cli.start("watchdog", "--watch", "--every", "3600")
+    try:
+        while b"[watchdog]" not in (line := watcher.stdout.readline()):
+            assert line
+        with open(os.path.join(os.environ["HANDOFF_HOME"], "repo", "queue", "form.done"), "w", encoding="utf-8"):
+            pass
+        assert b"form is done" in watcher.stdout.readline()
+    finally:
+        watcher.terminate()
+        watcher.communicate()
+    assert form().state == "done"

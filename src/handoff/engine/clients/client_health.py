@@ -15,9 +15,9 @@ from handoff.base.record import TYPE_CHECKING
 from handoff.engine.clients import pieces, settings_files
 from handoff.engine.clients.diagnosis import FAULT, OK, WARNING, Diagnosis
 from handoff.engine.clients.setup import ground, ledger, setup
+from handoff.engine.fanout import older
 from handoff.engine.home import home_config
 from handoff.engine.sessions.agent_programs import own_words, program_of
-from handoff.engine.supervisor.handoff_fanout import take_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -146,8 +146,8 @@ def whole_setup(app: App) -> Iterator[Diagnosis]:
 
 def older_home(app: App) -> Iterator[Diagnosis]:
     """Work of handoff-fanout that was not taken in."""
-    home = take_in.default_home(app)
-    found = take_in.older_projects(home)
+    home = older.home_with_work(app)
+    found = older.projects_with_work(app, home) if home else []
     if found:
         names = ", ".join(found[:5]) + (f" and {len(found) - 5} more" if len(found) > 5 else "")  # noqa: PLR2004 - as many as were named
         fix = f"{app.settings.program} import fanout"

@@ -20,6 +20,9 @@ def document(app: App, task: Task) -> str:
     return os.path.join(files_folder(app.settings.home, task.project), "queue", f"{task.id}.md")
 
 
+LOOKED = ".markers"
+"""In a project's folder: when its markers were last looked at."""
+
 _PASSING = (".uri", ".heartbeat", ".529-suspected")
 _LASTING = (".md", ".done", ".BLOCKED.md")
 

@@ -15,7 +15,7 @@ from handoff.engine.flows import documents, evidence
 from handoff.engine.flows.state import NO_PATH, owned_patterns
 from handoff.engine.proof.first_suite import ask_for_suite
 from handoff.engine.sessions.agent_programs import own_words
-from handoff.engine.workspaces.baton import comments_in_words
+from handoff.engine.workspaces.baton import comments_in_words, rules_of
 from handoff.workflows import test_list
 
 if TYPE_CHECKING:
@@ -46,6 +46,8 @@ def baton(app: App, state: FlowState, task: Task) -> str:
     """The whole document: the brief, the fence, what went wrong before, and how to say that it cannot be done."""
     program = shell_line(own_words())  # a login shell forgets our PATH
     parts = [f"# {state.flow.id}: {state.phase.name} (cycle {state.flow.cycle})\n", task.brief.rstrip() + "\n"]
+    rules = rules_of(app, task.project)
+    parts += [f"## Rules of this project\n\n{rules}\n"] if rules else []
     patterns = [f"`{pattern}`" for pattern in owned_patterns(state)]
     if patterns == [f"`{NO_PATH}`"]:
         parts.append("## What you may write\n\nNothing.\n")

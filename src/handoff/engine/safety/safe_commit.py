@@ -46,7 +46,7 @@ def safe_commit(
     options = options._replace(
         session=settings.get("HANDOFF_SESSION"),
         owned=ownership(app, owns, repo),
-        lock=settings.get("HANDOFF_SAFE_COMMIT_LOCK"),
+        lock=os.path.expanduser(settings.get("HANDOFF_SAFE_COMMIT_LOCK")),
         patience=patience,
     )
     app.tell(f"Committing {len(paths)} {'path' if len(paths) == 1 else 'paths'}", 0, 0)

@@ -58,6 +58,7 @@ class Pace(Record):
     flows: float = 2.0
     nudge: float = 5.0
     watchdog: float = 10.0
+    markers: float = 1.0
     stops: float = 1.0
     retention: float = 3600.0
     until: float = 1.0
@@ -192,7 +193,7 @@ class Supervisor:
             self.adopt()
             self.engine.nudge()  # somebody may have died between a claim and its run
             self._concluded_in = True
-        for step in (self.reap, self.flows, self.nudge, self.watchdog, self.retention, self.until):
+        for step in (self.reap, self.flows, self.nudge, self.watchdog, self.markers, self.retention, self.until):
             if self._is_due(step.__name__, getattr(self.pace, step.__name__)):
                 step()
         if self.app.database.kind == SQLITE or self._is_due("news", _NEWS_SECONDS):
@@ -361,6 +362,10 @@ class Supervisor:
         supervisor_watchdog.look(self.app)
         search.follow_beside(self.app)
         self._teller.start_round()
+
+    def markers(self) -> None:
+        """What people say by touching files; only folders that changed are opened."""
+        supervisor_watchdog.take_in_markers(self.app, supervisor_watchdog.project_names(self.app))
 
     def until(self) -> None:
         """Start nothing more when the batch we were started for is over."""

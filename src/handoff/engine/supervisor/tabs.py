@@ -9,6 +9,7 @@ from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.sessions import tabs
 from handoff.engine.fanout import stop_files
 from handoff.engine.home import home_config
+from handoff.engine.supervisor import watchdog
 from handoff.engine.tasks import admin
 from handoff.engine.tasks.open_tab import AUTO, WAYS, way_here
 
@@ -28,6 +29,14 @@ class AutoTab(Record):
     project: str
     opened: bool
     words: str
+
+
+class WaitReport(Record):
+    """What happened while the watchdog waited for its next look."""
+
+    tabs: tuple[AutoTab, ...]
+    taken_in: tuple[str, ...]
+    refused: tuple[str, ...]
 
 
 def is_wanted(app: App) -> bool:
@@ -67,14 +76,16 @@ def open_ready(app: App) -> list[AutoTab]:
     return told
 
 
-def watch(app: App, seconds: float) -> list[AutoTab]:
-    """Wait so long, and open what becomes ready meanwhile within a second; ends early when something was opened."""
+def watch(app: App, seconds: float) -> WaitReport:
+    """Wait so long. Touched markers are taken in and wanted tabs open meanwhile, within a second; ends early when something happened."""
+    wanted = is_wanted(app)
     deadline = app.clock.monotonic() + seconds
     while True:
-        told = open_ready(app)
+        taken_in, refused = watchdog.take_in_markers(app, watchdog.project_names(app))
+        found = WaitReport(tuple(open_ready(app) if wanted else ()), tuple(taken_in), tuple(refused))
         left = deadline - app.clock.monotonic()
-        if told or left <= 0:
-            return told
+        if any(found) or left <= 0:
+            return found
         app.database.wait_for_change(min(_LOOK_SECONDS, left))
 
 

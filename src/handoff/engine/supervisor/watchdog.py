@@ -10,13 +10,15 @@ from handoff.base.errors import HandoffError, UserError
 from handoff.base.files import make_folder, move, read_bytes, remove, write_atomic
 from handoff.base.process import start_of
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.board.sessions import watchdog
+from handoff.board.sessions import pauses, watchdog
 from handoff.board.tasks import batches, tasks
 from handoff.engine.fanout import stop_files, views
 from handoff.engine.fanout.markers import RECORDED
-from handoff.engine.fanout.paths import launched_task
+from handoff.engine.fanout.older import followed_folders
+from handoff.engine.fanout.paths import LOOKED, launched_task
 from handoff.engine.home import RESERVED, files_folder
 from handoff.engine.safety import incidents
+from handoff.engine.supervisor.handoff_fanout import old_home
 from handoff.engine.tasks import current
 from handoff.engine.tasks import report as journey
 from handoff.store.database import POSTGRES
@@ -28,20 +30,21 @@ if TYPE_CHECKING:
     from handoff.board.tasks.tasks import Task
     from handoff.engine.app import App
 
-_STAMP = ".markers"
 _SLACK_SECONDS = 2.0
 _TEMP_SECONDS = 3600.0
 _FINISHED = {".done": "done", ".blocked": "blocked"}
+_OLDER = {**_FINISHED, ".BLOCKED.md": "blocked", "_fan_in_done": "done"}
 
 
 class Marker(Record):
-    """A file somebody touched to say that a task is done or blocked."""
+    """A file somebody touched to say that a task is done or blocked; `older`: in a folder of handoff-fanout, which is only read."""
 
     path: str
     project: str
     batch: str
     task: str
     says: str
+    older: bool = False
 
 
 class Round(Record):
@@ -125,6 +128,8 @@ def _take_in(app: App, marker: Marker, taken_in: list[str], refused: list[str]) 
     task = _task_of(app, marker)
     if task is None or task.ended or task.state == marker.says:
         return
+    if marker.older and marker.says == "blocked" and os.lstat(marker.path).st_mtime < task.changed_at:
+        return  # it is read for good, and somebody has let the task go on since
     hold = current.CurrentClaim(task, task.fence if task.state == "running" else None, task.held_by or "")
     try:
         if marker.says == "done":
@@ -132,42 +137,53 @@ def _take_in(app: App, marker: Marker, taken_in: list[str], refused: list[str]) 
         else:
             journey.block(app, hold, reason=_words(marker.path) or "a .blocked marker was touched")
     except HandoffError as error:
-        move(marker.path, marker.path + "-refused")
         refused.append(f"{task.label}: {error.message}")
+        if marker.older:
+            journey.block(
+                app, hold, reason=f"handoff-fanout reported it {marker.says}, and that is not believed: {error.message}"
+            )
+        else:
+            move(marker.path, marker.path + "-refused")
     else:
         taken_in.append(f"{task.label} is {marker.says}: {marker.path}")
+    if marker.older:
+        pauses.resume(app.database, scope=pauses.TASK, project=task.project, name=task.label)
 
 
 def _touched(home: str, project: str, since: float) -> Iterator[Marker]:
-    """Markers we did not write. Only folders and files that changed since the last look are opened."""
-    queue = os.path.join(files_folder(home, project), "queue")
-    yield from _markers_in(queue, project, "", since)
-    folder = os.path.join(files_folder(home, project), "batches")
+    """Markers we did not write, also those of tabs that handoff-fanout opened before it was taken in."""
+    yield from _touched_in(files_folder(home, project), project, since, _FINISHED)
+    for folder in followed_folders(home, project):
+        for marker in _touched_in(folder, project, since, _OLDER):
+            yield marker._replace(older=True)
+
+
+def _touched_in(root: str, project: str, since: float, endings: dict[str, str]) -> Iterator[Marker]:
+    """Only folders and files that changed since the last look are opened."""
+    yield from _markers_in(os.path.join(root, "queue"), project, "", since, endings)
     try:
-        with os.scandir(folder) as entries:
+        with os.scandir(os.path.join(root, "batches")) as entries:
             found = [entry.path for entry in entries if entry.is_dir() and entry.stat().st_mtime >= since]
     except FileNotFoundError:
         return
     for path in found:
-        yield from _markers_in(path, project, os.path.basename(path), since)
+        yield from _markers_in(path, project, os.path.basename(path), since, endings)
 
 
-def _markers_in(folder: str, project: str, batch: str, since: float) -> Iterator[Marker]:
+def _markers_in(folder: str, project: str, batch: str, since: float, endings: dict[str, str]) -> Iterator[Marker]:
     try:
         if os.stat(folder).st_mtime < since:
             return
         with os.scandir(folder) as entries:
-            found = [
-                entry
-                for entry in entries
-                if entry.name.endswith(tuple(_FINISHED)) and not entry.name.startswith((".", "_"))
-            ]
+            found = [(entry, ending) for entry in entries for ending in endings if entry.name.endswith(ending)]
     except FileNotFoundError:
         return
-    for entry in found:
-        task, suffix = os.path.splitext(entry.name)
-        if entry.stat().st_mtime >= since and RECORDED.encode() not in read_bytes(entry.path):
-            yield Marker(entry.path, project, batch, task, _FINISHED[suffix])
+    for entry, ending in found:
+        task = entry.name.removesuffix(ending)
+        if task.startswith((".", "_")) or entry.stat().st_mtime < since:
+            continue
+        if RECORDED.encode() not in read_bytes(entry.path):
+            yield Marker(path=entry.path, project=project, batch=batch, task=task, says=endings[ending])
 
 
 def _task_of(app: App, marker: Marker) -> Task | None:
@@ -175,29 +191,32 @@ def _task_of(app: App, marker: Marker) -> Task | None:
         if not marker.batch:
             return tasks.find(app.database, project=marker.project, id=marker.task)
         batch = batches.find(app.database, project=marker.project, id=marker.batch)
+        if not marker.task:
+            return tasks.get(app.database, key=batch.fan_in) if batch.fan_in is not None else None
         return tasks.find(app.database, project=marker.project, id=marker.task, batch=batch.id)
     except UserError:
         return None
 
 
 def _words(path: str) -> str:
-    """What a marker says beyond being there: its summary or reason line."""
-    for line in read_bytes(path).decode("utf-8", "replace").splitlines():
+    """What a marker says beyond being there: its summary or reason line, or what stands under its Reason."""
+    text = read_bytes(path).decode("utf-8", "replace")
+    for line in text.splitlines():
         key, found, value = line.partition(":")
         if found and key.strip() in ("summary", "reason"):
             return value.strip()
-    return ""
+    return old_home.reason_in(text)
 
 
 def _last_look(folder: str) -> float:
     try:
-        return float(read_bytes(os.path.join(folder, _STAMP)).decode()) - _SLACK_SECONDS
+        return float(read_bytes(os.path.join(folder, LOOKED)).decode()) - _SLACK_SECONDS
     except (UserError, ValueError):
         return 0.0
 
 
 def _remember_look(folder: str, moment: float) -> None:
-    path = os.path.join(folder, _STAMP)
+    path = os.path.join(folder, LOOKED)
     temp = f"{path}.{os.getpid()}.tmp"
     try:
         with open(temp, "w", encoding="utf-8") as file:  # not synced: a lost stamp costs one longer round

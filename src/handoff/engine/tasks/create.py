@@ -117,7 +117,8 @@ def _refuse_foreign_file(app: App, project: Project, task: str) -> None:
         return
     if not read_text(path).startswith(f"# Task `{task}` of project "):  # so begins a baton, perhaps of another database
         raise Refused(
-            f"{path} is there, and no task of handoff wrote it.", "Use another id, or put that file aside first."
+            f"{path} is there, and no task of handoff wrote it.",
+            f"If handoff-fanout did, take its work in: {app.settings.program} import fanout. Else use another id.",
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from handoff.base.files import read_text
 from handoff.base.ids import on_one_line
 from handoff.base.markdown import bullets, fenced, one_line, quoted, render
 from handoff.base.record import TYPE_CHECKING
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from handoff.board.tasks.tasks import Task
     from handoff.engine.app import App
 
+
+RULES = "rules.md"
+"""In the home, and in a project's folder there: what every baton says."""
 
 _SHOWN = 10
 _WORDS = 3
@@ -52,6 +56,7 @@ def baton(
         "project": task.project,
         "program": app.settings.program,
         "brief": brief,
+        "rules": rules_of(app, task.project),
         "history": history,
         "before": before,
         "baseline": _baseline(facts) if facts else f"- Workspace: `{folder}`",
@@ -62,6 +67,12 @@ def baton(
         "report": _report(app, task, batch, clone),
     }
     return render(template(), values)
+
+
+def rules_of(app: App, project: str) -> str:
+    """What the person asks of every session, and of every session of this project: two files of the home, word for word."""
+    places = (os.path.join(app.settings.home, RULES), os.path.join(app.settings.home, project, RULES))
+    return "\n\n".join(filter(None, (read_text(path).strip() for path in places if os.path.isfile(path))))
 
 
 def _baseline(baseline: dict[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from handoff.base.errors import UsageError
@@ -106,6 +107,8 @@ def option(parser: Options, names: str, text: str, default: Any = "", **more: An
     words = names.split()
     if not words[-1].startswith("-"):
         more["metavar"] = words.pop()
+    if more.get("metavar") in ("DIR", "FILE"):
+        more.setdefault("type", os.path.expanduser)  # a shell leaves the ~ of --option=~/file as it is
     if isinstance(default, list):
         more["action"] = "append"
     elif isinstance(default, int | float):

@@ -68,11 +68,27 @@ def what_now(ctx: Context) -> int:
     ctx.out.line(
         f"More: {ctx.settings.program} status, {ctx.settings.program} board, {ctx.settings.program} --help", "dim"
     )
+    tell_older(ctx)
     if found is not None and ctx.out.person and not ctx.out.json_wanted:
         from handoff.engine.features import overview as engine
 
         engine.note_look(ctx.app, found)
     return 0
+
+
+def tell_older(ctx: Context, *, every: bool = False) -> None:
+    """Say that live work of handoff-fanout is not on the board: of this project, or of every one."""
+    from handoff.engine.fanout import older
+
+    if not older.homes(ctx.app):
+        return
+    try:
+        home = older.home_with_work(ctx.app, "" if every else project_here(ctx))
+    except HandoffError:
+        return  # whoever needs the project says what is wrong with it
+    if home:
+        words = f"{home} holds live work of handoff-fanout that is not on the board."
+        ctx.out.note(f"{words} To see it and take it in: {ctx.settings.program} import fanout")
 
 
 def _feature(ctx: Context) -> tuple[View | None, HandoffError | None]:

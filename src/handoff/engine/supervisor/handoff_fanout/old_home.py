@@ -10,6 +10,7 @@ from handoff.base.errors import HandoffError, UserError
 from handoff.base.files import read_bytes
 from handoff.base.ids import check_id
 from handoff.base.record import TYPE_CHECKING, Record
+from handoff.engine.fanout.older import TAKEN_OVER, TRIGGERED, is_over, names_in, newest, text_of
 
 if TYPE_CHECKING:
     from typing import Any
@@ -22,8 +23,6 @@ _WORKSPACE = r"^\*\*Project\*\*: `[^`]*` \((.+)\)$"
 _TESTS = r"^pytest (.+?) 2>&1 \| tail"
 _REASON = r"^## Reason[^\n]*\n(.*)"
 _HOME_STOPS = ("STOP_AUTO", "done")
-_LOOKED_AT = 200  # files of a folder that are opened to see whose they are
-_OVER = ("_fan_in_done", "_aborted", "_corrupted")
 
 
 class OldTask(Record):
@@ -40,7 +39,7 @@ class OldTask(Record):
 
 
 class OldBatch(Record):
-    """A batch that is not over: its manifest as text, and what each part has said."""
+    """A batch that is not over: its manifest as text, what each part has said, and when each live tab was last seen."""
 
     project: str
     id: str
@@ -48,6 +47,7 @@ class OldBatch(Record):
     workspace: str
     parts: dict[str, tuple[str, str]]
     stopped: bool
+    seen: dict[str, float]
 
 
 class OldMeasure(Record):
@@ -76,7 +76,7 @@ def read_home(path: str) -> OldHome:
     if not os.path.isdir(path):
         raise UserError(f"There is no folder {path}.", "Name the older tool's home, for example: ~/.handoff")
     reader = _Reader(path)
-    for project in _names(path):
+    for project in names_in(path):
         folder = os.path.join(path, project)
         if project not in _OURS and not project.startswith((".", "_")) and os.path.isdir(folder):
             reader.project(project, folder)
@@ -122,10 +122,10 @@ class _Reader:
         if os.path.lexists(os.path.join(folder, "STOP_AUTO")):
             self.stops.append(project)
         inside: set[str] = set()
-        for name in _names(os.path.join(folder, "batches")):
+        for name in names_in(os.path.join(folder, "batches")):
             self.batch(project, folder, name, inside)
         queue = os.path.join(folder, "queue")
-        names = _names(queue)
+        names = names_in(queue)
         for task in sorted({name.partition(".")[0] for name in names if name.endswith(".md")}):
             if task and task not in inside:
                 self.task(project, queue, task)
@@ -147,29 +147,34 @@ class _Reader:
         if "project" in manifest:
             return  # a view of ours
         inside.update((*parts, fan_in, f"{fan_in}-watchdog"))
-        if any(os.path.lexists(os.path.join(at, mark)) for mark in _OVER):
+        if is_over(at):
             self.ended += 1
             return
         queue = os.path.join(folder, "queue")
         places = (_address(queue, folder, part) for part in (*parts, fan_in))
+        said = {part: _said(at, queue, part) for part in parts}
+        seen = {part: _tab_seen(folder, part, at) for part in parts if said[part][0] == LIVE}
+        if not text_of(os.path.join(at, TRIGGERED)).startswith(TAKEN_OVER):
+            seen[fan_in] = newest(*(os.path.join(at, mark) for mark in (TRIGGERED, "_fan_in_heartbeat")))
         self.batches.append(
             OldBatch(
                 project=project,
                 id=name,
                 manifest=text,
                 workspace=str(manifest.get("workspace") or "") or next((place for place in places if place), ""),
-                parts={part: _said(at, queue, part) for part in parts},
+                parts=said,
                 stopped=os.path.lexists(os.path.join(at, "STOP")),
+                seen={name: moment for name, moment in seen.items() if moment},
             )
         )
 
     def task(self, project: str, queue: str, name: str) -> None:
         path = os.path.join(queue, f"{name}.md")
-        text = _text(path)
+        text = text_of(path)
         blocked = os.path.join(queue, f"{name}.BLOCKED.md")
         if text and not text.startswith("# Handoff"):
             return  # not a document of the older tool
-        if not text and not _text(blocked).startswith("# BLOCKED —"):
+        if not text and not text_of(blocked).startswith("# BLOCKED —"):
             return
         if os.path.lexists(os.path.join(queue, f"{name}.done")):
             self.ended += 1
@@ -180,7 +185,6 @@ class _Reader:
             self.faults.append(f"{path}: {error.message}")
             return
         is_blocked = os.path.lexists(blocked)
-        beat = os.path.join(queue, f"{name}.heartbeat")
         self.tasks.append(
             OldTask(
                 project=project,
@@ -188,15 +192,15 @@ class _Reader:
                 state=BLOCKED if is_blocked else LIVE,
                 brief=_match(_BRIEF, text) or text or NO_BRIEF,
                 workspace=_address(queue, os.path.dirname(queue), name) or _match(_WORKSPACE, text),
-                reason=_match(_REASON, _text(blocked)) if is_blocked else "",
+                reason=reason_in(text_of(blocked)) if is_blocked else "",
                 tests=_match(_TESTS, text),
-                seen=os.path.getmtime(beat) if os.path.exists(beat) else 0.0,
+                seen=0.0 if is_blocked else _tab_seen(os.path.dirname(queue), name, queue),
             )
         )
 
     def measured(self, project: str, path: str) -> None:
         latest: dict[str, dict[str, Any]] = {}
-        for number, line in enumerate(_text(path).splitlines(), 1):
+        for number, line in enumerate(text_of(path).splitlines(), 1):
             try:
                 found = json.loads(line)
                 name = check_id(str(found["batch_id"]), "batch")
@@ -209,15 +213,9 @@ class _Reader:
         self.measures += [OldMeasure(project, name, line) for name, line in latest.items()]
 
 
-def is_older(folder: str) -> bool:
-    """Whether a project's folder holds tasks or batches of the older tool."""
-    queue = os.path.join(folder, "queue")
-    documents = [name for name in _names(queue) if name.endswith(".md")][:_LOOKED_AT]
-    if any(_begins(os.path.join(queue, name), b"# Handoff") for name in documents):
-        return True
-    batches = os.path.join(folder, "batches")
-    found = (_text(os.path.join(batches, name, "manifest.json")) for name in _names(batches)[:_LOOKED_AT])
-    return any(text and '"project"' not in text for text in found)
+def _tab_seen(folder: str, task: str, beats: str) -> float:
+    """When a tab of the older tool last showed that it is at the task."""
+    return newest(os.path.join(beats, f"{task}.heartbeat"), os.path.join(folder, "ack", f"{task}.spawned"))
 
 
 def _said(at: str, queue: str, part: str) -> tuple[str, str]:
@@ -225,20 +223,24 @@ def _said(at: str, queue: str, part: str) -> tuple[str, str]:
     for ending, state, key in ((".done", DONE, "summary"), (".blocked", BLOCKED, "reason")):
         path = os.path.join(at, part + ending)
         if os.path.lexists(path):
-            return state, _match(rf"^{key}:[ \t]*(.*)$", _text(path))
+            return state, _match(rf"^{key}:[ \t]*(.*)$", text_of(path))
     alone = os.path.join(queue, f"{part}.BLOCKED.md")
     if os.path.lexists(alone):
-        text = _text(alone)
-        return BLOCKED, _match(_REASON, text) or _match(r"^Reason:[ \t]*(.*)$", text)
+        return BLOCKED, reason_in(text_of(alone))
     return LIVE, ""
+
+
+def reason_in(text: str) -> str:
+    """Why a task is blocked, as its BLOCKED.md says it."""
+    return _match(_REASON, text) or _match(r"^Reason:[ \t]*(.*)$", text)
 
 
 def _address(queue: str, folder: str, task: str) -> str:
     """The checkout an address file names, also one that a launcher has taken away."""
     launched = os.path.join(folder, "launched")
-    taken = [os.path.join(launched, name) for name in _names(launched) if re.fullmatch(rf"{task}-\d+\.txt", name)]
+    taken = [os.path.join(launched, name) for name in names_in(launched) if re.fullmatch(rf"{task}-\d+\.txt", name)]
     for path in (os.path.join(queue, f"{task}.uri"), *taken):
-        found = _match(r"^WORKSPACE=(.+)$", _text(path))
+        found = _match(r"^WORKSPACE=(.+)$", text_of(path))
         if found:
             return found
     return ""
@@ -247,25 +249,3 @@ def _address(queue: str, folder: str, task: str) -> str:
 def _match(pattern: str, text: str) -> str:
     found = re.search(pattern, text, re.MULTILINE | (re.DOTALL if pattern in (_BRIEF, _REASON) else 0))
     return found.group(1).strip() if found else ""
-
-
-def _text(path: str) -> str:
-    try:
-        return read_bytes(path).decode("utf-8", "replace")
-    except HandoffError:
-        return ""
-
-
-def _begins(path: str, start: bytes) -> bool:
-    try:
-        with open(path, "rb") as file:
-            return file.read(len(start)) == start
-    except OSError:
-        return False
-
-
-def _names(folder: str) -> list[str]:
-    try:
-        return sorted(os.listdir(folder))
-    except OSError:
-        return []

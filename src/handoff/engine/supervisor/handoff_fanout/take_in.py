@@ -8,28 +8,36 @@ from functools import partial
 
 from handoff.base.clock import age, parse_stamp
 from handoff.base.errors import HandoffError, UserError
-from handoff.base.files import create_exclusive, make_folder
+from handoff.base.files import create_exclusive, make_folder, remove, write_atomic
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.settings import HOME_CONFIG
 from handoff.board.sessions import pauses
 from handoff.board.tasks import batches as batch_rows
 from handoff.board.tasks import metrics, tasks
 from handoff.engine.fanout import stop_files, views
-from handoff.engine.home import APART, Project, find_project
+from handoff.engine.fanout.older import ABORTED, FOLLOWED, TAKEN_OVER, TRIGGERED, followed_folders
+from handoff.engine.fanout.paths import LOOKED
+from handoff.engine.home import Project, find_project
 from handoff.engine.supervisor.handoff_fanout import old_home
 from handoff.engine.tasks import batches, create, current, report
+from handoff.engine.workspaces.baton import RULES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
     from handoff.engine.app import App
     from handoff.engine.supervisor.handoff_fanout.old_home import OldBatch, OldHome, OldMeasure, OldTask
 
 TASK, BATCH, MEASURE, SETTING, STOP = "task", "batch", "measure", "setting", "stop"
 NEW, KNOWN, REFUSED = "new", "known", "refused"
-_RULES = "fanout-rules.md"
 _TO_SECONDS = len("2026-11-15T08:30:00")  # its moments are UTC and end with +00:00
 _FRESH_SECONDS = 600.0
+_IMPORT = "import"
+_ELSEWHERE = "a tab of handoff-fanout is at it. Its report counts here. To do it here, close that tab first"
+_MARK = f"""{TAKEN_OVER}: the fan-in of this batch is there, and what the parts report here counts there.
+To go back to handoff-fanout: remove {TRIGGERED} and {ABORTED}.
+"""
 _DEFAULT_URI = "vscode://anthropic.claude-code/open?prompt={prompt}"
 
 
@@ -55,41 +63,25 @@ class ImportPlan(Record):
         return sum(item.fate == fate for item in self.items)
 
 
-def default_home(app: App) -> str:
-    """Where the older tool's home is looked for: our own home, which it shares, else its usual places."""
-    person = app.settings.get("HOME") or os.path.expanduser("~")
-    places = (app.settings.home, os.path.join(person, ".handoff"), os.path.join(person, ".claude-handoff"))
-    found = (place for place in places if os.path.isdir(place) and older_projects(place))
-    return next(found, app.settings.home)
-
-
-def older_projects(home: str) -> list[str]:
-    """The projects of a home that hold work of the older tool which was not taken in."""
-    if not os.path.isdir(home):
-        return []
-    names = (name for name in sorted(os.listdir(home)) if not name.startswith((".", "_")))
-    return [
-        name
-        for name in names
-        if old_home.is_older(os.path.join(home, name)) and not os.path.isdir(os.path.join(home, name, APART))
-    ]
-
-
 def import_home(app: App, *, path: str, project: str, workspace: str, execute: bool) -> ImportPlan:
     """Take in everything that is live; without `execute` only say what would be done. A second call takes in the rest."""
+    began = app.clock.now()
     old = old_home.read_home(os.path.abspath(os.path.expanduser(path)))
-    return _Import(app, old, project, workspace, execute=execute).run()
+    return _Import(app, old, project, workspace, began=began if execute else 0.0).run()
 
 
 class _Import:
     """One run over an old home."""
 
-    def __init__(self, app: App, old: OldHome, only: str, workspace: str, *, execute: bool) -> None:
-        self.app, self.old, self.only, self.workspace, self.execute = app, old, only, workspace, execute
+    def __init__(self, app: App, old: OldHome, only: str, workspace: str, *, began: float) -> None:
+        self.app, self.old, self.only, self.workspace, self.began = app, old, only, workspace, began
+        self.execute = bool(began)
         self.items: list[ImportItem] = []
         self._places: dict[tuple[str, str], Project] = {}
 
     def run(self) -> ImportPlan:
+        for project, blocks in self._all_rules().items():
+            self._each(SETTING, project, "rules", partial(self._rules, project, blocks))
         for measure in self.old.measures:
             self._each(MEASURE, measure.project, measure.batch, partial(self._measure, measure))
         for batch in self.old.batches:
@@ -107,9 +99,9 @@ class _Import:
         return os.path.realpath(self.old.path) == os.path.realpath(self.app.settings.home)
 
     def _each(self, kind: str, project: str, name: str, act: Callable[[], tuple[str, str]]) -> None:
+        """One thing; what goes wrong with it does not keep the others."""
         total = len(self.old.measures) + len(self.old.batches) + len(self.old.tasks)
         self.app.tell("Taking in the old home", len(self.items), total)
-        """One thing; what goes wrong with it does not keep the others."""
         if self.only and project not in (self.only, "*"):
             return
         try:
@@ -124,7 +116,8 @@ class _Import:
             return self._places[project, workspace]
         root = str(self.old.settings.get("workspace_root") or "~/Projects")
         usual = os.path.join(os.path.expanduser(root), project)
-        top = next((one for one in (workspace, self.workspace, usual) if one and os.path.isdir(one)), "")
+        places = map(os.path.expanduser, (workspace, self.workspace, usual))
+        top = next((one for one in places if one and os.path.isdir(one)), "")
         if not top:
             raise UserError(
                 f"Its checkout {workspace or usual} is not there.",
@@ -133,8 +126,20 @@ class _Import:
         found = find_project(self.app, workspace=top)
         if self.execute and self._shared:
             views.keep_apart(self.app, found.name)
+        if self.execute:
+            self._follow(project, found)
         self._places[project, workspace] = found
         return found
+
+    def _follow(self, project: str, found: Project) -> None:
+        """From now on the reports in the old folder count; the next look reads all of them."""
+        self.app.open_home()
+        make_folder(found.folder)
+        folders = followed_folders(self.app.settings.home, found.name)
+        folders[os.path.realpath(os.path.join(self.old.path, project))] = self.began
+        lines = "".join(f"{moment:.3f} {folder}\n" for folder, moment in folders.items())
+        write_atomic(os.path.join(found.folder, FOLLOWED), lines)
+        remove(os.path.join(found.folder, LOOKED))
 
     # --- each kind ---------------------------------------------------------------------------------------
 
@@ -145,12 +150,12 @@ class _Import:
         tests = f"\n\nIts tests, as the older tool noted them: `pytest {old.tests}`" if old.tests else ""
         request = create.Request(task=old.id, brief=old.brief + tests)
         words = f"{'ready' if old.state == old_home.LIVE else 'blocked: ' + (old.reason or 'no reason given')}"
-        silent = self.app.clock.now() - old.seen
-        if old.seen and silent < _FRESH_SECONDS:
-            words += f"; a tab of the older tool was at it {age(silent)} ago: close that one"
+        held = self._in_flight({old.id: old.seen})
+        words += self._told(held)
         if not self.execute:
             create.prepare(self.app, place, request)
             return NEW, words
+        self._hold(place, held)
         task = create.write_down(self.app, place, request)
         if old.state == old_home.BLOCKED:
             report.block(self.app, current.CurrentClaim(task, None, ""), reason=old.reason or "no reason given")
@@ -158,25 +163,71 @@ class _Import:
 
     def _batch(self, old: OldBatch) -> tuple[str, str]:
         place = self._place(old.project, old.workspace)
+        at = os.path.join(self.old.path, old.project, "batches", old.id)
         if self.app.has_rows and batch_rows.is_known(self.app.database, project=place.name, id=old.id):
+            self._stop_there(at)
             return KNOWN, f"project {place.name} has a batch of that id"
-        name = os.path.join(self.old.path, old.project, "batches", old.id, "manifest.json")
+        name = os.path.join(at, "manifest.json")
         manifest = batches.read_checked(name, old.manifest)
         states = [state for state, _ in old.parts.values()]
         done, blocked = states.count(old_home.DONE), states.count(old_home.BLOCKED)
         words = f"{len(manifest.sub_tasks)} parts: {done} done, {blocked} blocked, {len(states) - done - blocked} to be done"
+        held = self._in_flight(
+            {one if one == manifest.fan_in_task else f"{old.id}/{one}": moment for one, moment in old.seen.items()}
+        )
         if self.execute:
+            self._open(place, old, held)
+            self._stop_there(at)
+        return NEW, words + self._told(held)
+
+    def _open(self, place: Project, old: OldBatch, held: dict[str, float]) -> None:
+        """Open a batch with what its parts have said; nobody takes a part before that is known."""
+        store, name = self.app.database, os.path.join(self.old.path, old.project, "batches", old.id, "manifest.json")
+        stop = {"scope": pauses.BATCH, "project": place.name, "name": old.id}
+        pauses.pause(store, **stop, reason="it is being taken in from handoff-fanout", paused_by=_IMPORT)
+        try:
             batch = batches.open_batch(self.app, place, name, old.manifest).batch
+            self._hold(place, held)
             for part, (state, said) in old.parts.items():
                 if state == old_home.DONE:
                     report.finish(self.app, batches.hold_part(self.app, batch, part), summary=said or "done before")
                 elif state == old_home.BLOCKED:
                     report.block(self.app, batches.hold_part(self.app, batch, part), reason=said or "no reason given")
-            if old.stopped:
-                stop_files.pause(
-                    self.app, scope=pauses.BATCH, project=place.name, name=old.id, reason="its STOP file", by="import"
-                )
-        return NEW, words
+        finally:
+            pauses.resume(store, **stop)
+        if old.stopped:
+            stop_files.pause(self.app, **stop, reason="its STOP file", by=_IMPORT)
+
+    def _in_flight(self, seen: dict[str, float]) -> dict[str, float]:
+        """What tabs of the older tool are at now, and for how many seconds each was silent."""
+        silent = {name: self.app.clock.now() - moment for name, moment in seen.items()}
+        return {name: seconds for name, seconds in silent.items() if seconds < _FRESH_SECONDS}
+
+    def _told(self, held: dict[str, float]) -> str:
+        program = self.app.settings.program
+        return "".join(
+            f"; a tab of the older tool was at {name} {age(silent)} ago: let it report as before, or close that tab and say: "
+            f"{program} resume {name}"
+            for name, silent in held.items()
+        )
+
+    def _hold(self, place: Project, held: dict[str, float]) -> None:
+        """Nobody here takes what a tab of the older tool is at: it would be done twice."""
+        for name in held:
+            pauses.pause(
+                self.app.database,
+                scope=pauses.TASK,
+                project=place.name,
+                name=name,
+                reason=_ELSEWHERE,
+                paused_by=_IMPORT,
+            )
+
+    def _stop_there(self, at: str) -> None:
+        """The one fan-in is ours: neither the last report nor the watchdog of the older tool opens another."""
+        if self.execute:
+            for mark in (TRIGGERED, ABORTED):
+                create_exclusive(os.path.join(at, mark), _MARK)
 
     def _measure(self, old: OldMeasure) -> tuple[str, str]:
         place = self._place(old.project, self._known_workspace(old.project))
@@ -217,32 +268,67 @@ class _Import:
             )
         return NEW, f"{words}; nothing is taken until `handoff resume`"
 
+    def _all_rules(self) -> dict[str, list[str]]:
+        """What the older tool put into every prompt, by project ('' is every one); a roadmap of some projects is theirs alone."""
+        old, found = self.old.settings, {"": _texts(self.old.settings.get("inject_blocks"))}
+        blocks = old.get("project_inject_blocks")
+        for project, texts in blocks.items() if isinstance(blocks, dict) else ():
+            found.setdefault(str(project), []).extend(_texts(texts))
+        path, projects = self._roadmap()
+        for project in projects:
+            top = os.path.realpath(self._known_workspace(project) or os.sep)
+            inside = top != os.sep and os.path.realpath(path).startswith(top + os.sep)
+            name = os.path.relpath(os.path.realpath(path), top) if inside else path
+            found.setdefault(project, []).append(f"Read the roadmap of this project first: `{name}`")
+        return {project: texts for project, texts in found.items() if texts}
+
+    def _roadmap(self) -> tuple[str, list[str]]:
+        """Where the roadmap lies, and whose it is; nobody named means every project."""
+        value = self.old.settings.get("roadmap")
+        spec = value if isinstance(value, dict) else {}
+        return os.path.expanduser(str(spec.get("path") or "")), _texts(spec.get("projects")) if spec.get("path") else []
+
+    def _rules(self, project: str, blocks: list[str]) -> tuple[str, str]:
+        """Rules of the home or of one project: a file whose words stand in every baton. One that is there is never changed."""
+        place = self._place(project, self._known_workspace(project)).name if project else ""
+        path = os.path.join(self.app.settings.home, place, RULES)
+        if os.path.lexists(path):
+            return KNOWN, f"{path} is there"
+        if self.execute:
+            make_folder(os.path.dirname(path), mode=0o700)
+            create_exclusive(path, "\n\n".join(blocks) + "\n")
+        return NEW, f"{path}: every task's document quotes it"
+
     def _settings(self) -> tuple[str, str]:
         """`config.json` as our `config.toml`; one that is there is never changed."""
         old, home = self.old.settings, self.app.settings.home
         path = os.path.join(home, HOME_CONFIG)
-        blocks = [str(block) for block in old.get("inject_blocks") or ()]
-        roadmap = str((old.get("roadmap") or {}).get("path") or "")
         lines = []
         if str(old.get("uri_template") or _DEFAULT_URI) != _DEFAULT_URI:
             lines.append(f"uri_template = {json.dumps(str(old['uri_template']))}")
         if old.get("workspace_root"):
             lines.append(f"workspace_roots = {json.dumps([os.path.expanduser(str(old['workspace_root']))])}")
-        if blocks or roadmap:
-            reading = ["AGENTS.md", "CLAUDE.md", "README.md", *([roadmap] if roadmap else [])]
-            reading += [os.path.join(home, _RULES)] if blocks else []
+        roadmap, projects = self._roadmap()
+        if roadmap and not projects:
+            reading = ["AGENTS.md", "CLAUDE.md", "README.md", roadmap]
             lines.append(f"reading_list = {json.dumps(reading, ensure_ascii=False)}")
-        hooks = [str(hook.get("name")) for hook in old.get("baseline_hooks") or () if isinstance(hook, dict)]
-        left = (
-            f"; baseline_hooks ({', '.join(hooks)}) have no brother here: use dump --tests or --check" if hooks else ""
-        )
+        hooks = [_hook_words(hook) for hook in old.get("baseline_hooks") or () if isinstance(hook, dict)]
+        left = f"; baseline_hooks ({', '.join(hooks)}) are not run here: use dump --tests or --check" if hooks else ""
         if not lines:
             return KNOWN, f"nothing to set{left}"
         if os.path.lexists(path):
             return KNOWN, f"{path} is there and stays as it is; it would have said: {'; '.join(lines)}{left}"
         if self.execute:
             make_folder(home, mode=0o700)
-            if blocks:
-                create_exclusive(os.path.join(home, _RULES), "\n\n".join(blocks) + "\n")
             create_exclusive(path, "# Taken over from handoff-fanout's config.json\n" + "\n".join(lines) + "\n")
         return NEW, f"{path}: {'; '.join(lines)}{left}"
+
+
+def _texts(value: object) -> list[str]:
+    return [str(one) for one in value] if isinstance(value, list) else []
+
+
+def _hook_words(hook: dict[str, Any]) -> str:
+    """A hook by its name, and whose it is."""
+    projects = _texts(hook.get("projects"))
+    return f"{hook.get('name')}{' of ' + ' and '.join(projects) if projects else ''}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from handoff.base.record import TYPE_CHECKING
 from handoff.engine.features import status, teammates
 from handoff.feature import folder
@@ -71,6 +73,10 @@ def _status(ctx: Context, arguments: Namespace) -> int | None:
         show_folder(ctx)
     else:
         show(ctx, status.look(ctx.app))
+    if os.path.isdir(ctx.settings.home):
+        from handoff.surfaces.cli import overview
+
+        overview.tell_older(ctx)
     return None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from handoff.base.record import TYPE_CHECKING
 from handoff.surfaces.cli.command import Command, flag, number_of, option, pick
+from handoff.surfaces.cli.overview import tell_older
 
 if TYPE_CHECKING:
     import argparse
@@ -31,21 +32,21 @@ def _watchdog(ctx: Context, arguments: argparse.Namespace) -> None:
             ctx.out.warning(words)
         if first or not found.quiet or ctx.out.json_wanted:
             _tell(ctx, found)
+        if first:
+            tell_older(ctx, every=True)
         first = False
+        _wait(ctx, max(0.1, arguments.every) if arguments.watch else 0.0)
         if not arguments.watch:
-            _open_tabs(ctx, 0.0)
             return
-        _open_tabs(ctx, max(0.1, arguments.every))
 
 
-def _open_tabs(ctx: Context, seconds: float) -> None:
-    """Wait until the next look; meanwhile tabs open by themselves, if the person asked for that."""
+def _wait(ctx: Context, seconds: float) -> None:
+    """Wait until the next look; meanwhile touched markers count, and tabs open by themselves if the person asked for that."""
     from handoff.engine.supervisor import tabs
 
-    if not tabs.is_wanted(ctx.app):
-        ctx.app.clock.sleep(seconds)
-        return
-    for tab in tabs.watch(ctx.app, seconds):
+    found = tabs.watch(ctx.app, seconds)
+    _tell_markers(ctx, found.taken_in, found.refused)
+    for tab in found.tabs:
         name = f"{tab.project}/{tab.task}"
         if tab.opened:
             ctx.out.line(f"{name}: {tab.words}")
@@ -53,6 +54,13 @@ def _open_tabs(ctx: Context, seconds: float) -> None:
             ctx.out.warning(
                 f"{name}: no tab was opened: {tab.words} By hand: {ctx.settings.program} task open {tab.task}"
             )
+
+
+def _tell_markers(ctx: Context, taken_in: tuple[str, ...], refused: tuple[str, ...]) -> None:
+    for line in taken_in:
+        ctx.out.line(f"A touched marker was taken in: {line}")
+    for line in refused:
+        ctx.out.line(f"A touched marker was not believed: {line}")
 
 
 def _tell(ctx: Context, found: Round) -> None:
@@ -98,10 +106,7 @@ def _tell(ctx: Context, found: Round) -> None:
         say(f"A gate is overdue: {gate.asked} ({program} gate list)")
     for gate in report.defaulted_gates:
         say(f"Nobody answered in time: '{gate.fallback}' counts for: {gate.asked}")
-    for line in found.taken_in:
-        say(f"A touched marker was taken in: {line}")
-    for line in found.refused:
-        say(f"A touched marker was not believed: {line}")
+    _tell_markers(ctx, found.taken_in, found.refused)
     if found.incidents:
         say(f"New incidents: {found.incidents}. See: {program} incident list --all")
     count = len(report.freed) + len(report.blocked)

@@ -9,6 +9,7 @@ from handoff.engine.tasks import admin
 from handoff.surfaces.cli.command import Command, flag, option, pick, project_option
 from handoff.surfaces.cli.commands.tasks.board import brief_of, chosen_project, mend_files
 from handoff.surfaces.cli.commands.tasks.holds import by_task, hold_data, tell_agents
+from handoff.surfaces.cli.overview import tell_older
 
 if TYPE_CHECKING:
     import argparse
@@ -77,7 +78,7 @@ def _queue(ctx: Context, arguments: argparse.Namespace) -> None:
         )
         ctx.out.line(f"Write one down: {program} task add ID 'what to do'")
         _tell_left_behind(ctx)
-    _tell_older(ctx)
+    tell_older(ctx, every=True)
     if found.gates:
         waits = "1 gate waits" if found.gates == 1 else f"{found.gates} gates wait"
         ctx.out.line(f"{waits} for your answer: {program} gate list", "warn")
@@ -92,15 +93,6 @@ def _tell_left_behind(ctx: Context) -> None:
             f"Project {one.name} has {one.live} live, and its checkout {one.gone[0]} is gone. If this is its new place:"
         )
         ctx.out.line(f"{words} {ctx.settings.program} project move {one.name}", "warn")
-
-
-def _tell_older(ctx: Context) -> None:
-    from handoff.engine.supervisor.handoff_fanout.take_in import older_projects
-
-    if older_projects(ctx.settings.home):
-        from handoff.surfaces.cli.commands.tasks.dump import tell_older
-
-        tell_older(ctx)
 
 
 def _take_in(ctx: Context, project: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from handoff.base.record import TYPE_CHECKING
+from handoff.engine.fanout import older
 from handoff.engine.supervisor.handoff_fanout import take_in
 from handoff.surfaces.cli.command import Command, flag, number_of, option, optional_word
 
@@ -12,8 +13,9 @@ if TYPE_CHECKING:
     from handoff.surfaces.cli.command import Context, Parser
 
 _EPILOG = """Of handoff-fanout's home are taken in: live and blocked tasks, open batches with what their parts have said, measures
-(the calibration goes on), stops and config.json. Its files are only read; in a home that both tools share, handoff's own files
-go to a folder 'relay' beside them. Saying it twice takes in what is new."""
+(the calibration goes on), stops and config.json. What its tabs report later counts too, and a task that such a tab is at waits for
+that report. Each open batch gets two marks there, so that handoff-fanout opens no fan-in of its own; its other files are only read.
+In a home that both tools share, handoff's own files go to a folder 'relay' beside them. Saying it twice takes in what is new."""
 _SHOWN = {take_in.NEW: "good", take_in.KNOWN: "dim", take_in.REFUSED: "bad"}
 _KIND = {take_in.MEASURE: "measure of batch"}
 
@@ -30,7 +32,7 @@ def _arguments(parser: Parser) -> None:
 
 
 def _import(ctx: Context, arguments: Namespace) -> int:
-    folder = arguments.folder or take_in.default_home(ctx.app)
+    folder = arguments.folder or older.home_with_work(ctx.app) or ctx.settings.home
     plan = take_in.import_home(
         ctx.app,
         path=folder,
@@ -59,7 +61,7 @@ def _import(ctx: Context, arguments: Namespace) -> int:
     else:
         ended = f"; {number_of(plan.ended, 'finished thing')} stay there as history" if plan.ended else ""
         out.line(
-            f"Taken in: {plan.count(take_in.NEW)}. Its files are as they were{ended}. See: {program} task list --all-projects"
+            f"Taken in: {plan.count(take_in.NEW)}. Nothing of it was removed there{ended}. See: {program} task list --all-projects"
         )
     return 1 if refused else 0
 
