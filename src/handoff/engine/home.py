@@ -13,6 +13,7 @@ from handoff.base.files import (
     make_folder,
     project_of,
     project_owners,
+    read_bytes,
     read_text,
     write_atomic,
 )
@@ -46,6 +47,17 @@ def files_folder(home: str, project: str) -> str:
     folder = os.path.join(home, project)
     apart = os.path.join(folder, APART)
     return apart if os.path.isdir(apart) else folder
+
+
+FILES_STAMP = ".views"
+
+
+def files_stamp(app: App, folder: str) -> int:
+    """Up to which line of the journal a project's files are true; -1 when that is not known or was another database."""
+    path = os.path.join(folder, FILES_STAMP)
+    text = read_bytes(path).decode("utf-8", "replace") if os.path.exists(path) else ""
+    number, _, place = text.partition("\n")[0].strip().partition(" ")
+    return int(number) if number.isdigit() and place == app.database.place else -1
 
 
 def find_project(app: App, *, name: str = "", workspace: str = "") -> Project:

@@ -247,6 +247,21 @@ def test_wiped_files_of_the_home_are_noticed(watched, tmp_path):
     assert [incidents.find(app(), id=one.id).resolved for one in found] == ["fixed", "fixed", "fixed"]
 
 
+def test_the_folder_of_a_batch_that_is_gone_before_the_first_look_is_noticed_once(repo, tmp_path, monkeypatch):
+    monkeypatch.chdir(repo.path)
+    here("dump", "--open-batch", manifest(tmp_path / "m.json", batch="split", parts=("one", "two")))
+    folder = os.path.join(os.environ["HANDOFF_HOME"], "repo", "batches", "split")
+    shutil.rmtree(folder)
+    (found,) = look()
+    assert found.kind == "home-wiped"
+    assert "batch split is gone" in found.what
+    assert look() == []
+    subprocess.run(["sh", "-c", found.fix], check=True, capture_output=True)
+    assert os.path.exists(os.path.join(folder, "one.env"))
+    assert look() == []
+    assert incidents.find(app(), id=found.id).resolved == "fixed"
+
+
 def test_a_commit_that_takes_in_what_a_session_is_at_work_on_is_noticed(watched):
     task = tasks.add(
         app().database, project="repo", id="form", brief="Build it.", workspace=watched.path, owns=("src/**",)

@@ -241,3 +241,11 @@ def test_an_unknown_way_is_refused_with_the_known_ones(machine):
     with pytest.raises(ConfigError) as caught:
         machine.open("telepathy")
     assert "clipboard" in caught.value.hint
+
+
+def test_on_a_desktop_in_a_plain_terminal_an_editor_on_the_path_opens_the_tab(machine):
+    machine.program("code")
+    assert machine.open().way in ("clipboard", "print")  # no screen
+    machine.set("DISPLAY", ":0")
+    assert machine.open().way == "vscode"
+    assert "vscode://file/tmp/" in machine.called

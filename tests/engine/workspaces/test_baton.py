@@ -15,6 +15,7 @@ def names():
             "task",
             "project",
             "brief",
+            "rules",
             "history",
             "before",
             "baseline",

@@ -10,14 +10,16 @@ from handoff.agents import catalog
 from handoff.agents.dialects import DIALECTS, END
 from handoff.base.clock import age
 from handoff.base.errors import install_command
+from handoff.base.markdown import quoted
 from handoff.base.process import find, run
 from handoff.base.record import TYPE_CHECKING
 from handoff.engine.clients import pieces, settings_files
 from handoff.engine.clients.diagnosis import FAULT, OK, WARNING, Diagnosis
 from handoff.engine.clients.setup import ground, ledger, setup
 from handoff.engine.fanout import older
-from handoff.engine.home import home_config
+from handoff.engine.home import files_folder, home_config
 from handoff.engine.sessions.agent_programs import own_words, program_of
+from handoff.git.commits.hooks import CHAIN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
 _SECONDS = 30.0
 _DAY = 86_400.0
+_OLD_JOB = "Library/LaunchAgents/com.handoff-fanout.watchdog.plist"
 _HELLO = {
     "jsonrpc": "2.0",
     "id": 1,
@@ -145,10 +148,50 @@ def whole_setup(app: App) -> Iterator[Diagnosis]:
 
 
 def older_home(app: App) -> Iterator[Diagnosis]:
-    """Work of handoff-fanout that was not taken in."""
+    """What handoff-fanout left on this machine: work that was not taken in, and parts of it that still act."""
     home = older.home_with_work(app)
     found = older.projects_with_work(app, home) if home else []
     if found:
         names = ", ".join(found[:5]) + (f" and {len(found) - 5} more" if len(found) > 5 else "")  # noqa: PLR2004 - as many as were named
         fix = f"{app.settings.program} import fanout"
         yield Diagnosis("import", WARNING, f"{home} holds work of handoff-fanout: {names}.", fix)
+    first = find("handoff", path=app.settings.path) or ""
+    if "handoff_fanout" in older.text_of(first):
+        python = os.path.join(os.path.dirname(os.path.realpath(first)), "python3")
+        own = f"{python} -m pip" if os.access(python, os.X_OK) else "pip"
+        words = f"`handoff` on the PATH is handoff-fanout: {first}. Its tabs need it until they have reported."
+        yield Diagnosis("older", WARNING, words, f"{own} uninstall handoff-fanout")
+    job = os.path.join(app.settings.get("HOME") or os.path.expanduser("~"), _OLD_JOB)
+    if os.path.exists(job):
+        fix = f"launchctl unload {quoted(job)}; rm {quoted(job)}"
+        yield Diagnosis("older", WARNING, f"The watchdog of handoff-fanout runs each minute: {job}.", fix)
+    yield from _older_hooks(app)
+    yield from _older_environments(app)
+
+
+def _older_hooks(app: App) -> Iterator[Diagnosis]:
+    asked = run(["git", "rev-parse", "--git-path", "hooks"], cwd=app.settings.here, environment=app.git_environment)
+    hooks = os.path.normpath(os.path.join(app.settings.here, asked.text.strip())) if asked.code == 0 else ""
+    for folder in (hooks, os.path.join(hooks, CHAIN)):
+        kept = [one for one in older.names_in(folder) if one.startswith("pre-commit.bak-")]
+        path = os.path.join(folder, "pre-commit")
+        if "handoff-fanout" in older.text_of(path):
+            fix = f"mv {quoted(os.path.join(folder, kept[-1]))} {quoted(path)}" if kept else f"rm {quoted(path)}"
+            yield Diagnosis("older", WARNING, f"{path} is the hook of handoff-fanout; it may refuse safe commits.", fix)
+
+
+def _older_environments(app: App) -> Iterator[Diagnosis]:
+    """Open batches of the older tool whose tabs source its guard, and the file that brings ours."""
+    home = app.settings.home
+    for project in older.names_in(home):
+        for folder in older.followed_folders(home, project):
+            for batch in older.names_in(os.path.join(folder, "batches")):
+                at, ours = (os.path.join(place, "batches", batch) for place in (folder, files_folder(home, project)))
+                names = [
+                    name
+                    for name in older.names_in(at)
+                    if name.endswith(".env") and os.path.exists(os.path.join(ours, name))
+                ]
+                if names and not older.is_over(at):
+                    words = f"Tabs that source {at}/*.env use the guard of handoff-fanout."
+                    yield Diagnosis("older", WARNING, words, f". {quoted(os.path.join(ours, names[0]))}")

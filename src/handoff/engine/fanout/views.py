@@ -16,7 +16,7 @@ from handoff.board.tasks import states, tasks
 from handoff.engine.fanout import markers
 from handoff.engine.fanout.paths import document, is_stopped
 from handoff.engine.fanout.tab_urls import Job, uri_for
-from handoff.engine.home import APART, files_folder, home_config
+from handoff.engine.home import APART, FILES_STAMP, files_folder, files_stamp, home_config
 from handoff.engine.workspaces import baton
 from handoff.store.database import EVERY_LINE
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from handoff.engine.app import App
     from handoff.store.database import Store
 
-STAMP = ".views"
 _MANY = 40  # from here on one sync of the disk is cheaper than one for each file
 _EVENTS = 1000
 _MEASURES = 1000
@@ -42,10 +41,10 @@ def refresh(app: App, project: str, *, whole: bool = False) -> int:
     with app.database.transaction(write=False) as look:
         newest, stops = journal.last(look, project=project, limit=1), _stops(app, project, look)
     top = newest[-1].seq if newest else 0
-    if not whole and (top == 0 or (_seen(app, folder), _seen_stops(folder)) == (top, stops)):
+    if not whole and (top == 0 or (files_stamp(app, folder), _seen_stops(folder)) == (top, stops)):
         return 0
     make_folder(os.path.join(folder, "queue"))
-    with locked(os.path.join(folder, STAMP + ".lock"), what=f"the files of project {project}"):
+    with locked(os.path.join(folder, FILES_STAMP + ".lock"), what=f"the files of project {project}"):
         return _refresh(app, project, folder, whole=whole)
 
 
@@ -99,7 +98,7 @@ def keep_apart(app: App, project: str) -> None:
     for path, text in mine.items():
         if text is not None and _content(path) == text.encode("utf-8", "surrogateescape"):
             remove(path)
-    remove(os.path.join(folder, STAMP))
+    remove(os.path.join(folder, FILES_STAMP))
     if mine:
         refresh(app, project, whole=True)
 
@@ -119,7 +118,7 @@ def _all(app: App, project: str) -> _Writer:
 def _refresh(app: App, project: str, folder: str, *, whole: bool) -> int:
     store = app.database
     settled = store.settled()
-    seen = -1 if whole else _seen(app, folder)
+    seen = -1 if whole else files_stamp(app, folder)
     names: dict[str, None] = {}
     opened: dict[int, None] = {}
     joined: dict[int, None] = {}
@@ -329,21 +328,14 @@ def _content(path: str) -> bytes | None:
     return read_bytes(path)
 
 
-def _seen(app: App, folder: str) -> int:
-    """Up to which line of the journal the files are true; -1 when that is not known or was another database."""
-    there = _content(os.path.join(folder, STAMP))
-    number, _, place = (there or b"").decode("utf-8", "replace").partition("\n")[0].strip().partition(" ")
-    return int(number) if number.isdigit() and place == app.database.place else -1
-
-
 def _seen_stops(folder: str) -> set[str]:
     """The stops that the files know."""
-    return set((_content(os.path.join(folder, STAMP)) or b"").decode("utf-8", "replace").split("\n")[1:]) - {""}
+    return set((_content(os.path.join(folder, FILES_STAMP)) or b"").decode("utf-8", "replace").split("\n")[1:]) - {""}
 
 
 def _remember(app: App, folder: str, seq: int, stops: set[str]) -> None:
     # Not synced: if it is lost in a power cut, the files are rebuilt once.
-    path = os.path.join(folder, STAMP)
+    path = os.path.join(folder, FILES_STAMP)
     temp = f"{path}.{os.getpid()}.tmp"
     try:
         with open(temp, "w", encoding="utf-8") as file:

@@ -8,9 +8,10 @@ from contextlib import suppress
 from handoff.base.errors import HandoffError
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.settings import PROJECT_FOLDER
+from handoff.board.events import journal
 from handoff.board.sessions import sessions
-from handoff.board.tasks import states, tasks
-from handoff.engine.home import files_folder
+from handoff.board.tasks import batches, states, tasks
+from handoff.engine.home import files_folder, files_stamp
 from handoff.engine.safety.planted import count_planted, resting_clones
 from handoff.engine.safety.snapshots import SnapshotStore
 from handoff.engine.safety.snapshots import keep as keep_snapshot
@@ -25,6 +26,7 @@ from handoff.git.snapshots.location import MAIN, STORE, find_place
 from handoff.git.snapshots.take import snapshots
 from handoff.git.tampering import BranchOwner, Tampering
 from handoff.git.workspaces.workspaces import READY, SHARED, Workspace, all_workspaces, ready_workspaces
+from handoff.store.database import EVERY_LINE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -84,6 +86,9 @@ def watched_repositories(app: App, known: Mapping[str, Sequence[Workspace]] | No
         if common:
             _note(app, found, os.path.dirname(common) if os.path.basename(common) == ".git" else common, name)
     folders = [(one.workspace, one.project) for one in live] + [(one.workspace, one.project) for one in held]
+    folders += [
+        (one.workspace, one.project) for one in batches.listing(app.database) if missing_batches(app, one.project)
+    ]
     for folder, project in folders:
         top = _top(folder)
         if top is not None:
@@ -167,7 +172,7 @@ def facts(app: App, watched: WatchedRepository, before: dict[str, Any]) -> dict[
         "documents": _documents(watched.source.top),
         "store": watched.store.exists,
         "queue": os.path.isdir(os.path.join(watched.project, "queue")),
-        "batches": _batch_folders(app, watched),
+        "wiped": missing_batches(app, watched.name),
         "shims": [role for role in ROLES if os.path.exists(os.path.join(guard, role, "git"))],
         "workspaces": _tips(watched, {name: before["workspaces"][name] for name in resting}),
         "planted": count_planted(app, watched.workspaces, resting=resting),
@@ -256,7 +261,7 @@ def strange_commits(watched: WatchedRepository, before: dict[str, Any], now: dic
 def find_vanished(app: App, watched: WatchedRepository, before: dict[str, Any], now: dict[str, Any]) -> list[Tampering]:
     """Documents, workspaces and files of the home that are gone."""
     found = _wiped_documents(watched, before, now) + _gone_workspaces(watched, before, now)
-    return found + _wiped_home(app, watched, before, now)
+    return found + _wiped_home(app, watched, before, now) + wiped_batches(watched, before, now)
 
 
 def _gone_workspaces(watched: WatchedRepository, before: dict[str, Any], now: dict[str, Any]) -> list[Tampering]:
@@ -289,34 +294,43 @@ def _wiped_home(app: App, watched: WatchedRepository, before: dict[str, Any], no
     if before.get("queue") and not now["queue"]:
         queue = os.path.join(watched.project, "queue")
         gone.append(("queue", queue, f"{queue} is gone.", ("database", "files")))
-    for name, path in before.get("batches", {}).items():
-        if name not in now["batches"] and name in tasks.open_batches(app.database, project=watched.name):
-            what = (
-                f"The folder of batch {name} is gone: {path}. Tabs that source their .env there run without the guard."
-            )
-            gone.append((f"batch/{name}", path, what, ("database", "files")))
     for role in sorted(set(before.get("shims", [])) - set(now["shims"])):
         path = os.path.join(app.settings.home, "guard", role, "git")
         what = f"The guarded git for the role {role} is gone: {path}."
         gone.append((f"guard/{role}", path, what, ("git-guard", "env", "--role", role)))
+    return [_wiped(watched, *one) for one in gone]
+
+
+def _wiped(watched: WatchedRepository, subject: str, path: str, what: str, words: tuple[str, ...]) -> Tampering:
+    fix, fixed = watched.fix(*words), {"home": path}
+    return Tampering(
+        kind=HOME_WIPED, subject=subject, what=what, evidence={"path": path}, fix=fix, fixed=fixed, session=""
+    )
+
+
+def wiped_batches(watched: WatchedRepository, before: dict[str, Any], now: dict[str, Any]) -> list[Tampering]:
+    """Open batches whose folder is gone, also one that no look has ever seen."""
+    what = "Tabs that source their .env there run without the guard."
     return [
-        Tampering(
-            kind=HOME_WIPED,
-            subject=subject,
-            what=what,
-            evidence={"path": path},
-            fix=watched.fix(*words),
-            fixed={"home": path},
+        _wiped(
+            watched, f"batch/{name}", path, f"The folder of batch {name} is gone: {path}. {what}", ("database", "files")
         )
-        for subject, path, what, words in gone
+        for name, path in now["wiped"].items()
+        if name not in before.get("wiped", {})
     ]
 
 
-def _batch_folders(app: App, watched: WatchedRepository) -> dict[str, str]:
-    """The folders of the open batches that are there."""
-    folder = os.path.join(files_folder(app.settings.home, watched.name), "batches")
-    found = {name: os.path.join(folder, name) for name in tasks.open_batches(app.database, project=watched.name)}
-    return {name: path for name, path in found.items() if os.path.isdir(path)}
+def missing_batches(app: App, project: str) -> dict[str, str]:
+    """Where the folders of open batches were written and are not; one that was opened this moment has none yet."""
+    folder = files_folder(app.settings.home, project)
+    paths = {name: os.path.join(folder, "batches", name) for name in tasks.open_batches(app.database, project=project)}
+    missing = {name: path for name, path in paths.items() if not os.path.isdir(path)}
+    written = files_stamp(app, folder) if missing else -1
+    if written < 0:
+        return {}
+    unwritten = journal.since(app.database, seq=written, project=project, settled=EVERY_LINE)
+    fresh = {str(event.body.get("id")) for event in unwritten if event.kind == "batch.opened"}
+    return {name: path for name, path in missing.items() if name not in fresh}
 
 
 def _wiped_documents(watched: WatchedRepository, before: dict[str, Any], now: dict[str, Any]) -> list[Tampering]:

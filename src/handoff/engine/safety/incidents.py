@@ -95,7 +95,8 @@ def _look_at(app: App, watched: WatchedRepository) -> int:
     with app.database.transaction(write=False) as transaction:
         before = incidents.get_watched(transaction, place=watched.place)
         open_ones = incidents.of_place(transaction, place=watched.place)
-    if not (watched.busy or before.facts.get("busy") or open_ones):
+    known = watched.busy or before.facts.get("busy") or open_ones
+    if not (known or repositories.missing_batches(app, watched.name)):
         return 0  # the person is alone here, and may do whatever they like
     now = repositories.facts(app, watched, before.facts)
     if {**now, "snapshot": ""} == {**before.facts, "snapshot": ""}:
@@ -116,7 +117,7 @@ def _compared(
             if "ref" in incident.fixed:
                 ours.add((incident.fixed["ref"], now["refs"].get(incident.fixed["ref"], "")))
     if not before.get("busy"):
-        return Inspection(now, [], fixed)  # whatever changed, the person was alone
+        return Inspection(now, repositories.wiped_batches(watched, before, now), fixed)  # else the person was alone
     snapshot = before.get("snapshot", "")
     findings = tampering.compare(watched.store, watched.source, before, now, snapshot=snapshot, ours=ours)
     findings += repositories.strange_commits(watched, before, now)

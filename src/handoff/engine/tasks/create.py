@@ -13,7 +13,7 @@ from handoff.board.tasks.requirements import check_labels
 from handoff.engine.fanout import views
 from handoff.engine.fanout.paths import is_stopped
 from handoff.engine.fanout.tab_urls import Job, uri_for
-from handoff.engine.home import files_folder, find_project, home_config, settle
+from handoff.engine.home import FILES_STAMP, files_folder, find_project, home_config, settle
 from handoff.engine.proof.baseline import take_baseline
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def is_older(app: App, project: Project) -> bool:
     theirs = os.path.exists(os.path.join(home, "config.json")) and not os.path.exists(os.path.join(home, "config.toml"))
     folder = files_folder(home, project.name)
     return theirs or (
-        os.path.isdir(os.path.join(folder, "queue")) and not os.path.exists(os.path.join(folder, views.STAMP))
+        os.path.isdir(os.path.join(folder, "queue")) and not os.path.exists(os.path.join(folder, FILES_STAMP))
     )
 
 

@@ -89,7 +89,9 @@ def way_here(app: App, config: Config) -> str:
     terminal = terminal_here(app.settings.get, lambda program: _has(app, program))
     if terminal is not None and agent:
         return terminal.name
-    return TMUX if agent and _has(app, "tmux") and not _on_screen(app) else ""
+    if _on_screen(app):
+        return next((one.name for one in EDITORS if _has(app, one.program)), "")
+    return TMUX if agent and _has(app, "tmux") else ""
 
 
 def _has(app: App, program: str) -> bool:

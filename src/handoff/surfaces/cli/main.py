@@ -25,6 +25,13 @@ def console() -> int:
     os._exit(code)  # a small command is an eighth quicker than by taking the whole interpreter apart
 
 
+def sibling() -> int:
+    """`handoff-dump` is `handoff dump`, and so on: the names handoff-fanout gave its commands, which stand in people's cron lines."""
+    folder, name = os.path.split(sys.argv[0])
+    sys.argv[:1] = [os.path.join(folder, "handoff"), name.removeprefix("handoff-")]
+    return console()
+
+
 def main(argv: list[str] | None = None) -> int:
     """Run the command the words name; its exit code."""
     words = sys.argv[1:] if argv is None else argv

@@ -80,8 +80,6 @@ class _Import:
         self._places: dict[tuple[str, str], Project] = {}
 
     def run(self) -> ImportPlan:
-        for project, blocks in self._all_rules().items():
-            self._each(SETTING, project, "rules", partial(self._rules, project, blocks))
         for measure in self.old.measures:
             self._each(MEASURE, measure.project, measure.batch, partial(self._measure, measure))
         for batch in self.old.batches:
@@ -90,6 +88,8 @@ class _Import:
             self._each(TASK, task.project, task.id, partial(self._task, task))
         for name in self.old.stops if not self._shared else ():
             self._each(STOP, name, name, partial(self._stop, name))
+        for project, blocks in self._all_rules().items():
+            self._each(SETTING, project, "rules", partial(self._rules, project, blocks))
         if self.old.settings and not self.only:
             self._each(SETTING, "", "config.json", self._settings)
         return ImportPlan(self.old.path, tuple(self.items), self.old.ended, self.old.faults)
@@ -289,7 +289,7 @@ class _Import:
         return os.path.expanduser(str(spec.get("path") or "")), _texts(spec.get("projects")) if spec.get("path") else []
 
     def _rules(self, project: str, blocks: list[str]) -> tuple[str, str]:
-        """Rules of the home or of one project: a file whose words stand in every baton. One that is there is never changed."""
+        """Rules of the home or of one project: a file that every baton quotes, also those just written. One that is there stays."""
         place = self._place(project, self._known_workspace(project)).name if project else ""
         path = os.path.join(self.app.settings.home, place, RULES)
         if os.path.lexists(path):
@@ -297,6 +297,8 @@ class _Import:
         if self.execute:
             make_folder(os.path.dirname(path), mode=0o700)
             create_exclusive(path, "\n\n".join(blocks) + "\n")
+            for name in {one.name for one in self._places.values()}:
+                views.refresh(self.app, name, whole=True)
         return NEW, f"{path}: every task's document quotes it"
 
     def _settings(self) -> tuple[str, str]:
