@@ -83,7 +83,7 @@ def test_links_that_lead_out_and_submodule_pointers_are_refused(repo, desk, tmp_
     os.symlink("../b.txt", os.path.join(one.path, "src", "inside"))
     other = Repo.create(str(tmp_path / "other"))
     one.git("-c", "protocol.file.allow=always", "submodule", "add", "-q", other.path, "sub")
-    outcome = desk.land("one")
+    outcome = desk.land("one", approve=True)
     assert repo.git("ls-tree", "-r", "--name-only", "HEAD").split() == [
         ".gitmodules", "README.md", "a.txt", "b.txt", "src/inside",
     ]  # fmt: skip

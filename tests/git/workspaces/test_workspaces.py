@@ -250,7 +250,7 @@ def test_a_list_that_a_session_landed_brings_nothing_of_the_persons(repo, archiv
     repo.commit("two")
     repo.write(".env", "KEY=secret\n")
     repo.write(".env.test", "A=1\n")
-    add(name="greedy").write(".worktreeinclude", lines)
+    add(name="greedy", owns=(".worktreeinclude",)).write(".worktreeinclude", lines)
     landing.land(archive.app, names=["greedy"], snapshot_store=archive.snapshot_store)
     assert repo.read(".worktreeinclude") == lines
     clone = add(name="next")
@@ -267,7 +267,7 @@ def test_a_list_that_only_a_session_wrote_names_nothing(repo, archive, add):
     repo.write(".gitignore", ".env*\n")
     repo.commit("two")
     repo.write(".env", "KEY=secret\n")
-    add(name="greedy").write(".worktreeinclude", ".env\n")
+    add(name="greedy", owns=(".worktreeinclude",)).write(".worktreeinclude", ".env\n")
     landing.land(archive.app, names=["greedy"], snapshot_store=archive.snapshot_store)
     assert not os.path.lexists(os.path.join(add(name="next").path, ".env"))
 

@@ -43,7 +43,7 @@ def take_home(store: SnapshotRepo, checkout: str, workspace: Workspace) -> list[
     """Bring what a session wrote in the documents to the person's; told are those that came, or stand beside.
 
     Lines of both sides are kept. A plan that brings a check of its own is put beside the person's plan, under a name that says
-    whose it is: a step's check is run outside of the sandbox.
+    whose it is: a step's check is run in the person's own checkout.
     """
     told = []
     with Beneath(workspace.tree) as inside:

@@ -8,7 +8,6 @@ from handoff.base import files
 from handoff.base.clock import stamp
 from handoff.base.errors import Conflict, HandoffError, Refused, UserError
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.checks.commands import Verdict, run_check
 from handoff.engine.features.status import View, active_feature, git_facts, look, picture, refuse_invalid
 from handoff.feature import folder, history
 from handoff.feature.plan import edit as plan_edit
@@ -17,6 +16,7 @@ from handoff.feature.plan import plan as plans
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from handoff.checks.commands import Verdict
     from handoff.engine.app import App
     from handoff.git.plumbing import checkout
 
@@ -34,8 +34,19 @@ class Done(Record):
     complete: bool
 
 
-def finish(app: App, *, number: int | None, command: str, unchecked: bool, say: Callable[[str], None]) -> Done:
-    """Run the step's check and tick the box when it is green; red changes nothing but the log."""
+def finish(
+    app: App,
+    *,
+    number: int | None,
+    command: str,
+    unchecked: bool,
+    say: Callable[[str], None],
+    run: Callable[[str, str], Verdict],
+) -> Done:
+    """Run the step's check and tick the box when it is green; red changes nothing but the log.
+
+    `run` runs a command in a folder: what the plan and the settings say, a session may have written.
+    """
     view = look(app)
     step = _chosen(view, number, app.settings.program)
     if step.mark in (plans.DONE, plans.DROPPED):
@@ -56,13 +67,7 @@ def finish(app: App, *, number: int | None, command: str, unchecked: bool, say: 
         again = _was_green(app, view, check, step, before)
         say(f"Checking step {step.number}: {check}")
         seen = tree_marks.take(app, view, before)
-        verdict = run_check(
-            check,
-            folder=view.workspace.root,
-            environment=app.settings.environment,
-            timeout=view.config.number("check_timeout"),
-            clock=app.clock,
-        )
+        verdict = run(check, view.workspace.root)
         _log_check(app, view, verdict, before, step, seen)
         if not verdict.green:
             raise Refused(

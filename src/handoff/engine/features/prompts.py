@@ -333,6 +333,9 @@ def _context_parts(view: View) -> list[PromptPart]:
     parts = []
     for name in view.config.texts("context_files"):
         path = os.path.join(view.workspace.root, name)
+        if not _is_inside(view.workspace.root, path):
+            fault = f"{view.workspace.config}: context_files names '{name}', which is not in the repository."
+            raise UserError(fault, "Take it out of the list: prompts quote files of the repository alone.")
         if os.path.isfile(path) and os.path.getsize(path) <= _CONTEXT_BYTES:
             text = files.read_text(path).strip()
             parts.append(PromptPart(title=f"File {name}", text=text, priority=9, path=name, share=0.5))
@@ -340,6 +343,12 @@ def _context_parts(view: View) -> list[PromptPart]:
             fault = f"{view.workspace.config}: context_files names '{name}', which is not there."
             raise UserError(fault, "Fix the list.")
     return parts
+
+
+def _is_inside(root: str, path: str) -> bool:
+    """Whether a path is below a folder, wherever links on the way lead."""
+    real = os.path.realpath(path)
+    return real.startswith(os.path.join(os.path.realpath(root), ""))
 
 
 def _guard(view: View, program: str) -> None:

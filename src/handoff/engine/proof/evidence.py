@@ -274,6 +274,20 @@ def run_task_check(app: App, task: Task, folder: str, *, sandboxed: bool, clone:
     )
 
 
+def run_step_check(app: App, command: str, folder: str, *, sandboxed: bool) -> Verdict:
+    """The check of a plan's step, in the checkout it belongs to: what it runs there, sessions may have landed.
+
+    Without git nothing lands, and who runs inside a sandbox already gets no second one.
+    """
+    from handoff.base.markdown import shell_line
+    from handoff.git.plumbing import find_top
+
+    top = find_top(folder)
+    sandboxed = sandboxed and top is not None and not app.settings.get("HANDOFF_BROKER")
+    line = f"{shell_line(['cd', folder])} && {{ {command}\n}}" if sandboxed and folder != top else command
+    return run_command(app, line, folder, checkout=folder, sandboxed=sandboxed)._replace(command=command)
+
+
 def run_command(
     app: App,
     command: str,

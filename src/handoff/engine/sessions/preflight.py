@@ -119,7 +119,11 @@ def _joins_nothing(app: App, claim: Claim) -> bool:
     if task.kind != tasks.FAN_IN or task.attempt > 1 or len(task_clones.parts(app, task)) != 1:
         return False
     placement = place(app, home_config(app), task=task, session=claim.session.id)
-    if placement.clone is None or placement.snapshot_store is None or conflict.of_workspace(placement.clone) is not None:
+    if (
+        placement.clone is None
+        or placement.snapshot_store is None
+        or conflict.of_workspace(placement.clone) is not None
+    ):
         return False
     return bool(task_clones.kept_parts(app, placement.snapshot_store, task))  # what was done by hand may be uncommitted
 

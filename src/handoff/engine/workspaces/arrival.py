@@ -17,6 +17,8 @@ from handoff.engine.workspaces import landing, task_clones
 from handoff.engine.workspaces.landing import conflict
 from handoff.engine.workspaces.landing.checks import check_commit
 from handoff.engine.workspaces.landing.members import target_of
+from handoff.git import control
+from handoff.git.control import Trust
 from handoff.git.landing.merge import merge
 from handoff.git.landing.target import InTheWay
 from handoff.git.plumbing.refs import head
@@ -79,7 +81,7 @@ def land(app: App, snapshot_store: SnapshotStore, task: Task, judged: JudgedWork
     Told are the branch's new tip, the commits it holds now (only their clones and branches may go) and the branch itself.
     """
     member = judged.member
-    members = [*task_clones.kept_parts(app, snapshot_store, task), *([member] if member.touches else [])]
+    members = _members(app, snapshot_store, task, member)
     if not members:
         return {"landed": head(snapshot_store.place.source).commit, "parts": [member.commit], "onto": onto}
     ground = _ground(app, snapshot_store, task, onto, member)
@@ -93,6 +95,17 @@ def land(app: App, snapshot_store: SnapshotStore, task: Task, judged: JudgedWork
         git_notes.record_check(app, top, verdict, commit=new, tree=tree, work=work, began=began)
     parts = [one.commit for one in (*members, member)]
     return {"landed": new, "parts": parts, "onto": ground.branch, **_told(done)}
+
+
+def _members(app: App, snapshot_store: SnapshotStore, task: Task, member: Member) -> list[Member]:
+    """What lands: the finished parts, then the task's own work. The files that a person's task names are theirs to name."""
+    tasks_of = {task_clones.work_name(part): part for part in task_clones.parts(app, task)}
+    members = [*task_clones.kept_parts(app, snapshot_store, task), *([member] if member.touches else [])]
+    owners = {one.name: tasks_of.get(one.name, task) for one in members}
+    return [
+        one._replace(named=() if owners[one.name].is_from_inside else tuple(owners[one.name].patterns))
+        for one in members
+    ]
 
 
 def _told(done: landing.LandingOutcome) -> dict[str, Any]:
@@ -113,8 +126,9 @@ def land_kept(app: App, task: Task, *, onto: str) -> dict[str, Any]:
     ground = _ground(app, snapshot_store, task, onto, member)
     target = target_of(app, snapshot_store)
     keep(app, snapshot_store, f"before {task.label} lands")  # the store owns all objects now
+    Trust(snapshot_store.place.project).say_yes(member.name)  # only a person's yes leads here
     tip = target.tip(ground.branch)
-    members = [*task_clones.kept_parts(app, snapshot_store, task), *([member] if member.touches else [])]
+    members = _members(app, snapshot_store, task, member)
     told: dict[str, Any] = {}
     if _came_by_hand(store, task, member, tip) or all(is_on(store, target, one, tip) for one in members):
         new = tip
@@ -160,9 +174,23 @@ def _patiently(ground: _Ground, members: list[Member], member: Member) -> tuple[
                 return _once(ground, members, member)
             except InTheWay as error:
                 raise _in_the_way(ground, member, error) from None
+            except landing.Unseen as error:
+                raise _unseen(ground, member, error) from None
             except Conflict as error:
                 trouble = error
     raise _blocked(ground, member, trouble.message.rstrip("."), [trouble.hint])
+
+
+def _unseen(ground: _Ground, member: Member, error: landing.Unseen) -> NotLanded:
+    """A person is shown exactly what the work changes in files that are obeyed; their yes means that and nothing else."""
+    Trust(ground.snapshot_store.place.project).ask(member.name, error.found)
+    program, label = ground.app.settings.program, ground.task.label
+    return NotLanded(
+        f"'{label}' has not landed: it changes {error.paths}, which git, a hook or handoff obeys. Do you want exactly this?\n"
+        + "\n".join(control.in_words(error.found)),
+        f"It is judged and kept. Land it with this change: {program} answer {label} yes. Or send it back: {program} answer"
+        f" {label} no 'REASON'",
+    )
 
 
 def _in_the_way(ground: _Ground, member: Member, error: InTheWay) -> NotLanded:

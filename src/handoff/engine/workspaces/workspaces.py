@@ -10,9 +10,13 @@ from handoff.base.errors import HandoffError, Refused, UserError
 from handoff.base.files import remove
 from handoff.base.ids import check_id, on_one_line
 from handoff.base.markdown import number_of, shell_line
-from handoff.base.process import shell, start_of
+from handoff.base.process import start_of
+from handoff.checks.commands import check_environment, run_check
+from handoff.engine.home import home_config
+from handoff.engine.proof.sandboxes import sandbox_of_workspace
 from handoff.engine.safety import incidents
 from handoff.engine.safety.snapshots import RestoreRequest, SnapshotStore, keep, open_snapshot_store, restore
+from handoff.git.control import INCLUDE, Trust, kept_back
 from handoff.git.plumbing import open_source, sealed
 from handoff.git.plumbing.snapshot_repo import SnapshotRepo
 from handoff.git.plumbing.untrusted import beside, check_clone
@@ -22,7 +26,7 @@ from handoff.git.snapshots.location import MAIN, Location
 from handoff.git.snapshots.take import Snapshot, holds_head, snapshots
 from handoff.git.tampering import DIRTY_BASE
 from handoff.git.workspaces.bases import LentHistory, drop_unused, first_copy_bytes
-from handoff.git.workspaces.include import INCLUDE, copy_included, is_of_session
+from handoff.git.workspaces.include import copy_included
 from handoff.git.workspaces.inner import inner_work
 from handoff.git.workspaces.kinds import Cloned, isolation, remove_tree
 from handoff.git.workspaces.scratch import drop_slot, idle_slots
@@ -128,7 +132,7 @@ def add_workspace(
         raise
     if order.kind != SHARED:
         incidents.look(app)  # from now on somebody is at work here: how everything is before they begin
-        if is_of_session(place, store):
+        if INCLUDE in Trust(place.project).differing(place.source.top):
             app.notes.append(
                 f"A session changed {INCLUDE}: your own version of it counts. If you want theirs, commit a change to it yourself."
             )
@@ -195,8 +199,10 @@ def commit_of_now(app: App, *, snapshot_store: SnapshotStore, name: str, dirty: 
 def _dirty_base(snapshot_store: SnapshotStore, now: Snapshot, name: str) -> str:
     """The person's working tree as a commit on top of HEAD, in the store alone."""
     tree = restoring.tree_of(snapshot_store.store, now.sha)
-    if now.reserved:  # git would refuse to lay them out
-        gone = dict.fromkeys(os.fsencode(name) for name in now.reserved)
+    place, store = snapshot_store
+    left_out = (*now.reserved, *kept_back(store, place.source, Trust(place.project)))
+    if left_out:  # git would refuse to lay them out, or they are not for sessions
+        gone = dict.fromkeys(os.fsencode(name) for name in left_out)
         tree = snapshot_store.store.graft(snapshot_store.store.load(tree, gone), gone)
     parents = [now.head] if now.head else []
     message = f"{DIRTY_BASE}{name} began\n"
@@ -204,15 +210,19 @@ def _dirty_base(snapshot_store: SnapshotStore, now: Snapshot, name: str) -> str:
 
 
 def _set_up(app: App, workspace: Workspace, command: str, timeout: float) -> str:
-    environment = {**app.settings.environment, **workspace.environment()}
-    done = shell(command, environment=environment, cwd=workspace.tree, timeout=timeout)
-    if done.code:
-        tail = "\n".join(done.out.decode("utf-8", "replace").splitlines()[-20:])
+    """Run the person's command in a new workspace, behind the sandbox: what it reads there (`npm ci`, `make setup`) sessions may have written."""
+    sandbox = sandbox_of_workspace(app, workspace=workspace, caches=home_config(app).texts("session_caches"))
+    environment = {**check_environment(app.settings.environment), **workspace.environment()}
+    done = run_check(
+        command, folder=workspace.tree, environment=environment, timeout=timeout, clock=app.clock, wrap=sandbox.wrap
+    )
+    if not done.green:
         raise UserError(
-            f"The setup command failed (exit {done.code}) in {workspace.tree}:\n{tail}",
-            f"The workspace is there. Fix the command, or: handoff workspace remove {workspace.name}",
+            f"The setup command is {done.word} in {workspace.tree}:\n{done.tail}",
+            f"The workspace is there. Fix the command, or: {app.settings.program} workspace remove {workspace.name}. It runs inside"
+            " the sandbox: `session_caches`, `session_files` and `session_variables` in config.toml of the home say what it may use there.",
         )
-    return done.out.decode("utf-8", "replace")
+    return done.tail
 
 
 def list_workspaces(app: App, *, snapshot_store: SnapshotStore | None = None) -> list[Row]:

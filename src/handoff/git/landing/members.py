@@ -42,6 +42,10 @@ class Member(NamedTuple):
     """Whether its commits land as they are, with what was recorded about them."""
     owns: tuple[str, ...] = ()
     """The patterns it owns; empty where it may write anything."""
+    named: tuple[str, ...] = ()
+    """Patterns that a person gave it: a control file that one of them names lands without another word."""
+    by_person: bool = False
+    """Whether it is a branch of the person's own."""
 
 
 def member(name: str, base: str, commit: str, touched: tuple[Touch, ...], message: str) -> Member:

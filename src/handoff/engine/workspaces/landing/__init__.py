@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from handoff.base.errors import Refused, UserError
+from handoff.base.ids import on_one_line
 from handoff.board.tasks import flows
 from handoff.engine.proof import git_notes
 from handoff.engine.safety.snapshots import SnapshotStore, keep, open_snapshot_store
@@ -13,6 +14,7 @@ from handoff.engine.workspaces.landing.checks import check_commit
 from handoff.engine.workspaces.landing.culprits import Blame, CulpritSearch
 from handoff.engine.workspaces.landing.members import members_of, target_of
 from handoff.engine.workspaces.landing.ways import ways_of
+from handoff.git import control
 from handoff.git.landing import merge as work
 from handoff.git.landing.doubts import Doubt, doubts_of
 from handoff.git.landing.target import Landing, Target, checkout_of
@@ -49,6 +51,22 @@ class LandingOutcome(NamedTuple):
     """Why the record in git could not be written; it has landed all the same."""
 
 
+class Unseen(Refused):
+    """A session's work changes control files that no person has seen yet."""
+
+    def __init__(self, found: Sequence[control.ControlChange], program: str) -> None:
+        self.found = tuple(found)
+        super().__init__(
+            "\n".join([f"It changes {self.paths}, which git, a hook or handoff obeys.", *control.in_words(found)]),
+            f"If you want exactly this, land it with --approve: {program} land NAME --approve",
+        )
+
+    @property
+    def paths(self) -> str:
+        """The files, by name."""
+        return ", ".join(on_one_line(one.path) for one in self.found)
+
+
 class Collisions(NamedTuple):
     """Files two live sessions changed: those git cannot join, and those it can."""
 
@@ -74,12 +92,14 @@ def land(
     needs: Mapping[str, frozenset[str]] | None = None,
     only_check: bool = False,
     settled: Sequence[Way] = (),
+    approve: bool = False,
 ) -> LandingOutcome:
     """Land the named workspaces or branches in this order, after what the caller `prepared`: all of them or none.
 
     With a check, or where the caller has checked that very tree (`rules`), what git cannot join is offered to the rules too.
     If the check is red, the culprits are found; with `rest` the others land, if they are green without them. `needs` says
     which members build on which. With `only_check` nothing lands, whatever the check says. `settled` is asked before all other ways.
+    Control files that sessions changed and nobody has seen are refused (`Unseen`), unless the person says `approve`.
     """
     snapshot_store = snapshot_store or open_snapshot_store(app)
     target = target_of(app, snapshot_store)
@@ -110,6 +130,7 @@ def land(
         outcome = _checked(app, snapshot_store, outcome, ways, again, run, needs=needs, rest=rest)
         if only_check or outcome.verdict is None or not outcome.verdict.green:
             return outcome
+    _look_at_control(app, snapshot_store, target, outcome, approve=approve)
     return _move(app, snapshot_store, target, outcome, began)
 
 
@@ -123,6 +144,39 @@ def _refuse_unfinished_flows(app: App, snapshot_store: SnapshotStore, members: S
                 f"The flow '{flow.id}' is not over: it stands in its phase {flow.phase}, and its last commit may be a failing test.",
                 f"Follow it: {program} show {flow.id}. To land what is there, end it first: {program} cancel {flow.id}",
             )
+
+
+def _look_at_control(
+    app: App, snapshot_store: SnapshotStore, target: Target, outcome: LandingOutcome, *, approve: bool
+) -> None:
+    """Refuse what would be obeyed later and nobody has seen; what lands because its task names it is remembered."""
+    merged, place = outcome.merged, snapshot_store.place
+    landing = {step.member for step in merged.steps}
+    members = [one for one in outcome.members if one.name in landing]
+    if approve or all(one.by_person for one in members):
+        return
+    hooks = _hooks_of_person(target, place.source.top)
+    trust = control.Trust(place.project)
+    found = control.changes(snapshot_store.store, merged.old, merged.new, hooks=hooks)
+    found = [one for one in found if not trust.is_approved(one)]
+    unseen = [one for one in found if not _is_named(one.path, members)]
+    if unseen:
+        raise Unseen(unseen, app.settings.program)
+    for one in found:
+        trust.note(one)
+
+
+def _hooks_of_person(target: Target, top: str) -> str:
+    """The folder in the repository that the person's git takes hooks from, if there is one; ours takes none."""
+    words = target.git("config", "--show-scope", "--path", "--get-all", "core.hooksPath").text.splitlines()
+    theirs = [path for scope, _, path in (line.partition("\t") for line in words) if scope != "command"]
+    return os.path.relpath(os.path.join(top, theirs[-1]), top) if theirs else ""
+
+
+def _is_named(path: str, members: Sequence[Member]) -> bool:
+    """Whether everybody who changes the file is the person, or was given exactly that file by them."""
+    touching = [one for one in members if path in one.paths]
+    return bool(touching) and all(one.by_person or control.is_named_by(path, one.named) for one in touching)
 
 
 def _tip(target: Target, branch: str, into: str) -> str:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 FLOW_MARK = "flow:"
 """What the session of a flow's workspace begins with."""
+_OURS = "handoff/"
+"""How the names of branches begin that hold sessions' work."""
 _CONVERSIONS = ("text", "eol", "filter", "ident", "working-tree-encoding")
 
 
@@ -86,7 +88,8 @@ def members_of(
     made_by = parts.flows_of(snapshot_store.store, ranges)
     for (at, name, commit), base, touched, flow in zip(branches, bases, paths, made_by, strict=True):
         words = message or _branch_message(app, snapshot_store, name, flow)
-        found[at] = parts.member(name, base, commit, touched, words)._replace(whole=bool(flow))
+        own = not flow and not name.startswith(_OURS)
+        found[at] = parts.member(name, base, commit, touched, words)._replace(whole=bool(flow), by_person=own)
     return [one for one in found if one is not None]
 
 
@@ -111,7 +114,8 @@ def _kept(app: App, own: SnapshotStore, workspace: Workspace) -> Snapshot:
 def _from_workspace(app: App, snapshot_store: SnapshotStore, workspace: Workspace, message: str) -> parts.Member:
     _refuse_unready(workspace)
     own = snapshot_store_of(app, workspace=workspace)
-    return _from_snapshot(app, snapshot_store, own, workspace, _kept(app, own, workspace), message)
+    found = _from_snapshot(app, snapshot_store, own, workspace, _kept(app, own, workspace), message)
+    return found._replace(named=found.owns)
 
 
 def _from_snapshot(
@@ -146,7 +150,8 @@ def _from_snapshot(
     commit = snapshot_store.store.write_commit(tree, [workspace.base], f"Work of {workspace.name}\n", moment=0)
     words = message or _message(own, workspace)
     found = parts.member(workspace.name, workspace.base, commit, tuple(taken), words)
-    return found._replace(left_out=tuple(f"{path} ({why})" for path, why in left.items()), owns=tuple(workspace.owns))
+    owns = tuple(workspace.owns)
+    return found._replace(left_out=tuple(f"{path} ({why})" for path, why in left.items()), owns=owns)
 
 
 def _is_stray(workspace: Workspace, path: str) -> bool:

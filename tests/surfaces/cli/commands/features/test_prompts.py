@@ -190,6 +190,17 @@ def test_context_files_of_the_config_are_quoted(cli, repo):
     assert "docs/none.md" in cli("continue", code=1).err
 
 
+def test_context_files_outside_the_repository_are_never_quoted(cli, repo, tmp_path):
+    ready(cli, repo)
+    put(str(tmp_path), "private/id", "the person's key\n")
+    os.symlink(tmp_path / "private", os.path.join(repo.path, "docs"))
+    for name in ("../private/id", str(tmp_path / "private" / "id"), "docs/id"):
+        put(repo.path, ".handoff/config.toml", f'context_files = ["{name}"]\n')
+        answer = cli("continue", "--raw", code=1)
+        assert "the person's key" not in answer.out
+        assert f"context_files names '{name}', which is not in the repository" in answer.err
+
+
 def test_tasks_is_the_planning_prompt_and_with_list_the_relays_tasks(cli, repo):
     ready(cli, repo)
     assert cli("tasks", "--raw").out.startswith("# Write the plan")

@@ -8,6 +8,8 @@ import time
 
 import psutil
 
+from handoff.agents.sandbox.sandbox import NOTHING, layer
+from sandbox import absent
 from workspaces import PLAN, put, ready
 
 
@@ -44,6 +46,29 @@ def test_the_default_check_of_the_config_proves_a_step(cli, repo):
     assert "[x] a" in repo.read(f"{base}/STATE.md")
 
 
+def test_the_check_of_a_step_runs_inside_the_sandbox_unless_the_person_says_otherwise(cli, repo):
+    if layer(os.environ) == NOTHING:
+        absent("a sandbox")
+    state = "# Execution Plan\n- [>] a  (check: sh tools/ci.sh)\n- [ ] b  (check: sh tools/ci.sh)\n"
+    ready(cli, repo, state=state)
+    left = os.path.join(os.environ["HOME"], "left-by-check")
+    repo.write("tools/ci.sh", f"echo mine > {left}; test -f form.txt\n")
+    repo.write("form.txt", "")
+    assert "Step 1 is done" in cli("step", "done").out
+    assert not os.path.exists(left)
+    repo.write("form.txt", "more\n")
+    assert "Step 2 is done" in cli("step", "done", "--no-sandbox").out
+    assert os.path.exists(left)
+
+
+def test_the_check_of_a_plan_in_a_folder_of_the_repository_runs_in_that_folder(cli, repo):
+    repo.write("part/form.txt", "")
+    ready(cli, repo, state="# Execution Plan\n- [>] a  (check: test -f form.txt)\n")
+    part = os.path.join(repo.path, "part")
+    os.rename(os.path.join(repo.path, ".handoff"), os.path.join(part, ".handoff"))
+    assert "Step 1 is done" in cli("step", "done", cwd=part).out
+
+
 def test_a_check_that_cannot_fail_or_was_green_before_ticks_nothing_in_silence(cli, repo):
     base = ready(cli, repo, state="# Execution Plan\n- [>] a  (check: python3 -c 'assert True')\n- [ ] b\n- [ ] c\n")
     before = repo.read(f"{base}/STATE.md")
@@ -65,11 +90,14 @@ def test_a_check_that_cannot_fail_or_was_green_before_ticks_nothing_in_silence(c
 
 
 def test_a_check_that_never_ends_is_ended_with_what_it_started(cli, repo):
-    ready(cli, repo, state="# Execution Plan\n- [>] a  (check: sleep 300 & echo $! > pid; wait)\n")
-    put(repo.path, ".handoff/config.toml", "check_timeout = 0.5\n")
+    seconds = f"300.{os.getpid()}"  # by which it is known again: inside the sandbox it has another number
+    ready(cli, repo, state=f"# Execution Plan\n- [>] a  (check: sleep {seconds} & wait)\n")
+    put(repo.path, ".handoff/config.toml", "check_timeout = 5\n")
     assert "no answer within" in cli("step", "done", code=3).err
-    pid = int(repo.read("pid"))
-    assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    deadline = time.monotonic() + 60
+    while [one for one in psutil.process_iter(["cmdline"]) if seconds in (one.info["cmdline"] or ())]:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def test_block_drop_add_and_start_edit_one_line_each(cli, repo):

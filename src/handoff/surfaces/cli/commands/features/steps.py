@@ -13,6 +13,7 @@ from handoff.surfaces.cli.command import Command, flag, option
 if TYPE_CHECKING:
     from argparse import Namespace
 
+    from handoff.checks.commands import Verdict
     from handoff.surfaces.cli.command import Context, Parser
 
 
@@ -22,6 +23,7 @@ def _step_arguments(parser: Parser) -> None:
     done = parser.verb("done", "run the step's check; green ticks the box and moves [>] on, red changes nothing")
     _number(done)
     option(done, "--check CMD", "the command that proves it (default: the step's, else config.toml's)")
+    flag(done, "--no-sandbox", "run the check without the sandbox that keeps its code inside the repository")
     flag(done, "--unchecked", "no check: tick it on your word, and say so in the plan")
     block = parser.verb("block", "mark the step as waiting for something outside, with the reason")
     block.add_argument("reason", help="what it waits for")
@@ -82,8 +84,18 @@ def _list(ctx: Context, arguments: Namespace) -> None:
 
 
 def _done(ctx: Context, arguments: Namespace) -> None:
+    def run(command: str, folder: str) -> Verdict:
+        from handoff.engine.proof import evidence
+
+        return evidence.run_step_check(ctx.app, command, folder, sandboxed=not arguments.no_sandbox)
+
     done = plan_steps.finish(
-        ctx.app, number=arguments.number, command=arguments.check, unchecked=arguments.unchecked, say=ctx.out.note
+        ctx.app,
+        number=arguments.number,
+        command=arguments.check,
+        unchecked=arguments.unchecked,
+        say=ctx.out.note,
+        run=run,
     )
     verdict = done.verdict
     ctx.out.data(

@@ -30,6 +30,9 @@ def _land_arguments(parser: Parser) -> None:
     option(parser, "-m --message TEXT", "the commit message (default: the session's own)")
     flag(parser, "--open-check", "run the check without the sandbox")
     flag(parser, "--rest", "if the check is red because of some, land the others that are green without them")
+    flag(
+        parser, "--approve", "also land what sessions changed in files that git, a hook or handoff obeys (.gitignore …)"
+    )
     flag(parser, "--dry-run", "merge in memory and say what would happen")
     flag(
         parser,
@@ -112,6 +115,7 @@ def _land(ctx: Context, arguments: argparse.Namespace) -> int:
         dry_run=arguments.dry_run,
         sandboxed=not arguments.open_check,
         rest=arguments.rest,
+        approve=arguments.approve,
     )
     opened = _request(ctx, top, into, base, outcome) if base else None
     landed = outcome.landing.members if outcome.landing else ()
