@@ -98,6 +98,33 @@ def test_an_edit_of_the_person_in_the_way_is_a_gate_that_lands_when_it_is_answer
     assert cli("workspace", "list", "--json").json == []
 
 
+def test_no_branch_holds_what_the_person_had_not_committed(desk, tmp_path):
+    cli, repo = desk.cli, desk.repo
+    repo.write("draft.txt", "mine alone\n")
+    repo.write("a.txt", "one\ntwo\nthree\nfour\nfive, mine\n")
+    assert desk.run("loud", "sed -i s/one/ONE/ a.txt")["state"] == "gated"
+    assert repo.git("diff", "--stat", "main", "handoff/loud-1").splitlines()[-1].strip() == (
+        "1 file changed, 1 insertion(+), 1 deletion(-)"
+    )
+    assert repo.git("show", "handoff/loud-1:a.txt") == "ONE\ntwo\nthree\nfour\nfive\n"
+    assert desk.run("close", "sed -i s/mine/MINE/ a.txt")["state"] == "gated"
+    asked = cli("gate", "show", "close").out
+    assert "git show refs/handoff/work/close-2" in asked, "it stands on what the person has not committed"
+    assert "five, MINE" in repo.git("show", "refs/handoff/work/close-2")
+    repo.git("init", "-q", "--bare", str(tmp_path / "published"))
+    repo.git("push", "-q", "--all", str(tmp_path / "published"))
+    published = Repo(str(tmp_path / "published"))
+    assert published.git("branch", "--format=%(refname:short)").split() == ["handoff/loud-1", "main"]
+    told = published.git("log", "--branches", "-p")
+    assert "mine" not in told
+    assert "working tree as it was" not in told
+    repo.git("commit", "-qm", "mine", "--", "a.txt")
+    cli("answer", "loud", "yes")
+    cli("answer", "close", "yes")
+    assert repo.read("a.txt") == "ONE\ntwo\nthree\nfour\nfive, MINE\n"
+    assert repo.git("for-each-ref", "refs/handoff/work", "refs/heads/handoff") == "", "what has landed is tidied away"
+
+
 def test_what_the_person_commits_meanwhile_is_joined_or_asked_about_and_what_they_bring_in_by_hand_has_landed(desk):
     cli, repo = desk.cli, desk.repo
     with desk.beside("joined", "sed -i s/one/ONE/ a.txt"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import subprocess
 
 import pytest
 
@@ -110,6 +111,41 @@ def test_what_is_not_settled_is_not_believed_and_after_two_attempts_a_person_is_
     conflict.settle(BOTH)
     assert conflict.state() == "done"
     assert repo.read(FILE) == BOTH
+
+
+def test_the_commands_that_the_gate_names_join_the_parts_by_hand_without_what_the_person_had_not_committed(
+    cli, repo, tmp_path
+):
+    repo.write(FILE, BASE)
+    repo.commit("shop")
+    repo.write("draft.txt", "mine alone\n")
+    cli("dump", "--open-batch", manifest(tmp_path / "m.json"))
+    conflict = Conflict(cli, repo, tmp_path)
+    conflict.work("form", {"write": FILE, "text": PART}, DONE)
+    conflict.work("api", {"write": "src/api/made.txt", "text": "made"}, DONE)
+    repo.write(FILE, MINE)
+    repo.git("commit", "-qam", "A discount")
+    for _ in range(2):
+        conflict.settle(BOTH + "<<<<<<< left\n", code=1)
+    (gate,) = cli("gate", "list", "--json").json
+    commands = [line.strip() for line in gate["question"].splitlines() if line.startswith("  git ")]
+    assert len(commands) == 2, gate["question"]
+    stopped = 0
+    for command in commands:
+        if subprocess.run(["/bin/sh", "-c", command], cwd=repo.path, capture_output=True, check=False).returncode:
+            stopped += 1
+            repo.write(FILE, BOTH)
+            assert "git commit -a --no-edit" in gate["question"]
+            repo.git("commit", "-q", "-a", "--no-edit")
+    assert stopped == 1
+    assert repo.git("status", "--short") == "?? draft.txt\n"
+    assert "handoff answer login-join yes" in gate["question"]
+    cli("answer", "login-join", "yes")
+    conflict.work("login-join", DONE)
+    assert conflict.state() == "done"
+    assert (repo.read(FILE), repo.read("src/api/made.txt")) == (BOTH, "made")
+    assert "draft.txt" not in repo.git("log", "--branches", "--name-only", "--format=%s")
+    assert "working tree as it was" not in repo.git("log", "--branches", "--format=%s")
 
 
 def test_whoever_settles_a_conflict_may_write_no_other_file(conflict, repo):

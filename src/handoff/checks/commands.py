@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 
+from handoff.base.markdown import shell_line
 from handoff.base.process import shell
 from handoff.base.record import TYPE_CHECKING, Record
+from handoff.base.redaction import without_secrets
 from handoff.base.settings import without_guard
 
 if TYPE_CHECKING:
@@ -60,12 +62,8 @@ def run_check(
     wrap: Wrap | None = None,
 ) -> Verdict:
     """Run one line of shell in `folder`, inside the sandbox that `wrap` puts around it; what it started ends with it."""
-    from handoff.base.redaction import without_secrets
-
     line, given = command, environment
     if wrap is not None:
-        from handoff.base.markdown import shell_line
-
         argv, environment = wrap(["/bin/sh", "-c", command], environment)
         line = f"exec {shell_line(argv)}"
     begin = clock.monotonic()

@@ -161,14 +161,14 @@ def _unreported(app: App, claim: Claim, task: Task, outcome: AgentOutcome, made_
     outcome = judge(app, claim, task, outcome)
     if outcome.kind == OK:
         return outcome
+    asked = _question(app, task, outcome) if task.attempt >= conflict.ATTEMPTS and _settles(app, task) else ""
     with app.database.transaction() as transaction:
         if not faults.is_attempt(outcome):
             leases.release(transaction, key=task.key, fence=claim.fence, reason=outcome.reason)
             outcome = _wait_out(app, transaction, claim, outcome, made_by)
         elif outcome.asked:
             leases.release(transaction, key=task.key, fence=claim.fence, reason=outcome.reason)
-        elif task.attempt >= conflict.ATTEMPTS and _settles(app, task):
-            asked = conflict.question(task, outcome.reason or outcome.kind)
+        elif asked:
             gates.ask(transaction, key=task.key, question=asked, fence=claim.fence)
         else:
             held = tasks.get(transaction, key=task.key)
@@ -184,6 +184,13 @@ def _with_refusal(app: App, claim: Claim, task: Task, outcome: AgentOutcome) -> 
     events = journal.of_task(app.database, key=task.key)
     refused = [event for event in events if event.kind == "task.rejected" and event.session == claim.session.id]
     return outcome._replace(reason=evidence.refusal_words(refused[-1].body)) if refused else outcome
+
+
+def _question(app: App, task: Task, outcome: AgentOutcome) -> str:
+    """What a person is asked where sessions could not settle a conflict, with the commands that settle it by hand."""
+    names = [task_clones.work_name(part) for part in task_clones.parts(app, task)]
+    by_hand = task_clones.join_by_hand(task_clones.snapshot_store_of_project(app, task), names)
+    return conflict.question(task, outcome.reason or outcome.kind, by_hand=by_hand, program=app.settings.program)
 
 
 def _settles(app: App, task: Task) -> bool:

@@ -326,9 +326,10 @@ def _whose(ground: _Ground, member: Member, tip: str, one: Conflicted) -> str:
 
 
 def _blocked(ground: _Ground, member: Member, what: str, lines: list[str]) -> NotLanded:
-    branch, program, label = f"handoff/{member.name}", ground.app.settings.program, ground.task.label
+    program, label = ground.app.settings.program, ground.task.label
+    branch = task_clones.branch_of_work(ground.snapshot_store, member.name)
     more = [
-        f"Its work is judged and kept on the branch {branch}. See it: git show {branch}",
+        f"Its work is judged and kept as {branch}. See it: git show {branch}",
         f"Then: {program} answer {label} yes, which tries again. Or bring it in by hand (git cherry-pick {branch}) and say yes.",
     ]
     return NotLanded("\n".join([f"'{label}' has not landed: {what}.", *lines]), "\n".join(more))

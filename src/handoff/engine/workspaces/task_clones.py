@@ -13,7 +13,7 @@ from handoff.board.sessions import sessions
 from handoff.board.tasks import races, states, tasks
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from handoff.board.tasks.tasks import Task
     from handoff.engine.app import App
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 _LONGEST_NAME = 44
 KEPT = "refs/handoff/work/"
+SHOWN = "refs/handoff/shown/"
+"""In the store: what people see of a task's work, where that is not the kept commit itself."""
 _SHOWN = 20
 
 
@@ -304,17 +306,16 @@ def _base(app: App, snapshot_store: SnapshotStore, task: Task, *, dirty: bool) -
         give_objects(snapshot_store.store, snapshot_store.place.source, [laid.commit])
         return laid.commit
     if task.kind == tasks.FAN_IN and conflict.only_locks(joined.conflicts):
-        raise conflict.LocksLeft(
-            task, joined.conflicts, [f"handoff/{one.name}" for one in members], app.settings.program
-        )
+        by_hand = join_by_hand(snapshot_store, [one.name for one in members])
+        raise conflict.LocksLeft(task, joined.conflicts, by_hand, app.settings.program)
     if joined.conflicts:
         named = [f"{one.first}, {one.second}{f': {one.why}' if one.why else ''}" for one in joined.conflicts[:_SHOWN]]
         paths = [on_one_line(one.path) for one in joined.conflicts]
         shown = ", ".join(f"{path} ({names})" for path, names in zip(paths, named, strict=False))
         raise Refused(
             f"'{task.label}' cannot begin: the parts it needs do not join: {shown}",
-            f"Join them in your checkout: {' && '.join(f'git merge handoff/{one.name}' for one in members)}; mend the files and"
-            f" commit. Then it goes on by itself, at once with: {app.settings.program} retry {task.label}",
+            f"Join them. {join_by_hand(snapshot_store, [one.name for one in members])}"
+            f"\nThen it goes on by itself, at once with: {app.settings.program} retry {task.label}",
         )
     give_objects(snapshot_store.store, snapshot_store.place.source, [joined.new])
     return joined.new
@@ -334,7 +335,27 @@ def kept_parts(app: App, snapshot_store: SnapshotStore, task: Task) -> list[Memb
     snapshot_store.store.create(snapshot_store.place.source.common)
     # What has no kept commit was done in the person's own checkout: it is there already.
     found = kept_members(snapshot_store, {name: f"{KEPT}{name}^{{commit}}" for name in done})
-    return [one._replace(owns=done[one.name].patterns) for one in found]
+    told = snapshot_store.store.git("for-each-ref", "--format=%(objectname) %(refname)", SHOWN).text.splitlines()
+    shown = {name.removeprefix(SHOWN): sha for sha, _, name in (line.partition(" ") for line in told)}
+    return [one._replace(owns=done[one.name].patterns, shown=shown.get(one.name, "")) for one in found]
+
+
+def branch_of_work(snapshot_store: SnapshotStore, name: str) -> str:
+    """Under which name the person's git knows a task's work: a branch, or a ref of ours where it stands on their drafts."""
+    from handoff.git.plumbing.refs import refs
+
+    branch = f"handoff/{name}"
+    return branch if f"refs/heads/{branch}" in refs(snapshot_store.place.source) else KEPT + name
+
+
+def join_by_hand(snapshot_store: SnapshotStore, names: Sequence[str]) -> str:
+    """The commands that join the work of these in the person's checkout."""
+    lines = [f"git merge {branch_of_work(snapshot_store, name)}" for name in names]
+    return (
+        f"In {snapshot_store.place.source.top}, one after the other:\n"
+        + "\n".join(f"  {line}" for line in lines)
+        + "\nWhere git stops at a conflict: edit the files it names, then git commit -a --no-edit, and go on with the next."
+    )
 
 
 def kept_members(snapshot_store: SnapshotStore, commits: Mapping[str, str]) -> list[Member]:

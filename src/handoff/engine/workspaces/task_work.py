@@ -23,10 +23,12 @@ from handoff.engine.workspaces import arrival, task_clones, workspaces
 from handoff.engine.workspaces.arrival import JudgedWork
 from handoff.engine.workspaces.landing import conflict, race_facts, redo
 from handoff.engine.workspaces.landing.members import member_of, take_back, target_of
+from handoff.git.landing.merge import without_drafts
 from handoff.git.plumbing import find_top
 from handoff.git.plumbing.objects import differences
 from handoff.git.plumbing.refs import head
 from handoff.git.snapshots.restore import give_objects, tree_of
+from handoff.git.tampering import DIRTY_BASE
 from handoff.git.workspaces.workspaces import write_workspace
 
 if TYPE_CHECKING:
@@ -47,6 +49,7 @@ _SHOWN, _NAMED = 20, 5
 JUDGED = "judged by its check"
 """The summary of a client that cannot report."""
 _MOST = 200
+_MOST_BELOW = 2000
 
 
 def begin(app: App, snapshot_store: SnapshotStore, task: Task, *, session: str) -> Workspace | None:
@@ -206,8 +209,7 @@ def keep(app: App, task: Task, workspace: Workspace, judged: JudgedWork) -> dict
     snapshot_store = task_clones.snapshot_store_of_project(app, task)
     member = judged.member
     snapshot_store.store.point(task_clones.KEPT + workspace.name, member.commit)
-    found: dict[str, Any] = {"commit": member.commit, "branch": _short(workspace)}
-    _put_branch(app, snapshot_store, workspace, member.commit)
+    found: dict[str, Any] = {"commit": member.commit, "branch": _put_branch(app, snapshot_store, workspace, member)}
     laid = conflict.of_workspace(workspace)
     if laid is not None:
         conflict.remember_settled(snapshot_store, laid, member.commit)
@@ -234,15 +236,40 @@ def _short(workspace: Workspace) -> str:
     return workspace.branch.removeprefix("refs/heads/")
 
 
-def _put_branch(app: App, snapshot_store: SnapshotStore, workspace: Workspace, commit: str) -> None:
-    target = target_of(app, snapshot_store)
-    give_objects(snapshot_store.store, snapshot_store.place.source, [commit], apart=os.path.dirname(workspace.branch))
-    old = target.tip(workspace.branch)
-    # A part that is done again takes the place of what it was: nobody else has moved its branch.
-    with incidents.ours(app, folder=target.source.top) if old not in ("", commit) else nullcontext():
-        moved = old == commit or target.swap(workspace.branch, old or "0" * len(commit), commit)
-    if not moved:
-        raise Conflict(f"The branch {_short(workspace)} could not be moved.", "Look at it, then report again.")
+def _put_branch(app: App, snapshot_store: SnapshotStore, workspace: Workspace, member: Member) -> str:
+    """Let the person's git know the work, under the name that comes back; a branch never holds what they had not committed."""
+    target, store = target_of(app, snapshot_store), snapshot_store.store
+    shown, free = _shown(snapshot_store, member)
+    store.point(task_clones.SHOWN + workspace.name, shown)
+    give_objects(store, snapshot_store.place.source, [member.commit, shown], apart=os.path.dirname(workspace.branch))
+    names = {workspace.branch: shown if free else "", task_clones.KEPT + workspace.name: "" if free else shown}
+    for name, new in names.items():
+        old = target.tip(name)
+        if old == new:
+            continue
+        # A part that is done again takes the place of what it was: nobody else has moved its branch.
+        with incidents.ours(app, folder=target.source.top) if old else nullcontext():
+            if new:
+                moved = target.swap(name, old or "0" * len(new), new)
+            else:
+                moved = target.git("update-ref", "-d", name, old).code == 0
+        if not moved:
+            raise Conflict(f"{name.removeprefix('refs/heads/')} could not be moved.", "Look at it, then report again.")
+    return _short(workspace) if free else task_clones.KEPT + workspace.name
+
+
+def _shown(snapshot_store: SnapshotStore, member: Member) -> tuple[str, bool]:
+    """What people see of the work: where it began with files that the person had not committed, it is shown without them."""
+    store, tip = snapshot_store.store, head(snapshot_store.place.source).commit
+    words = ("log", "--first-parent", f"--max-count={_MOST_BELOW}", "--format=%H %P%x00%s", member.base)
+    answer = store.git(*words, "--not", tip) if tip else store.git(*words)
+    listed = answer if answer.code == 0 else store.git(*words)
+    for line in listed.text.splitlines():
+        commits, _, subject = line.partition("\0")
+        if subject.startswith(DIRTY_BASE) and " " in commits:
+            dirty, clean = commits.split(" ")[:2]
+            return without_drafts(store, member, dirty, clean)
+    return member.commit, True
 
 
 def not_landed(app: App, task: Task) -> list[str]:
@@ -301,8 +328,10 @@ def tidy(app: App, task: Task, *, running: Container[int]) -> None:
         except HandoffError:
             continue
         # Only what landed: a branch somebody has put more upon stays.
-        if kept:
-            target.git("update-ref", "-d", f"refs/heads/handoff/{task_clones.name_of(part)}", kept)
+        name = task_clones.name_of(part)
+        shown = snapshot_store.store.git("rev-parse", "-q", "--verify", task_clones.SHOWN + name).text.strip()
+        for ref in (f"refs/heads/handoff/{name}", task_clones.KEPT + name) if kept else ():
+            target.git("update-ref", "-d", ref, shown or kept)
     # Once for all of them: a look at the repository looks at every clone in it.
     incidents.accept(app, folder=snapshot_store.place.source.top)
 

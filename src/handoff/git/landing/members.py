@@ -44,6 +44,8 @@ class Member(NamedTuple):
     """The patterns it owns; empty where it may write anything."""
     named: tuple[str, ...] = ()
     """Patterns that a person gave it: a control file that one of them names lands without another word."""
+    shown: str = ""
+    """The commit that people see of it, where that is another: without what the person had not committed."""
     by_person: bool = False
     """Whether it is a branch of the person's own."""
 

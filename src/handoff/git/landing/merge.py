@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from handoff.git.landing.members import GONE, Member, changes_of, escapes
+from handoff.git.landing.members import GONE, Member, apply, changes_of, escapes, touches
 from handoff.git.landing.rules.made_files import is_lock
 from handoff.git.landing.settle import BY_PROGRAM, SideTrees, settle
 from handoff.git.landing.three_way import Joined, Unjoined, join, join_many
@@ -121,7 +121,7 @@ class _Merging:
         skipped: list[str] = []
         merged = _merged_by_hand(store, self.target, self.members)
         for member in self.members:
-            if member.commit in merged:
+            if member.commit in merged or member.shown in merged:
                 skipped.append(member.name)
                 continue
             joined = self._joined(member, tip)
@@ -206,6 +206,18 @@ class _Merging:
             if path in member.paths:
                 return member.name
         return THE_TARGET
+
+
+def without_drafts(store: SnapshotRepo, member: Member, dirty: str, clean: str) -> tuple[str, bool]:
+    """A member's work upon what the person had committed, though it began with all they had; and whether it is free of the rest.
+
+    Where the work stands on lines that they had not committed, the files it changed are taken whole, with these lines in them.
+    """
+    joined = merge(store, clean, [member._replace(base=dirty, whole=False)], moment=0)
+    if not joined.conflicts:
+        return joined.new, True
+    tree = apply(store, clean, touches(store, dirty, member.commit))
+    return store.write_commit(tree, [clean], member.message, moment=0), False
 
 
 def collisions(store: SnapshotRepo, members: Sequence[Member]) -> tuple[list[Conflicted], list[Conflicted]]:

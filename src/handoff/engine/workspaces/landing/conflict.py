@@ -58,13 +58,12 @@ def locks_in_words(conflicts: Sequence[Conflicted]) -> list[str]:
 class LocksLeft(Refused):
     """A fan-in cannot begin: locks that parts changed could not be made again, and a person is asked."""
 
-    def __init__(self, task: Task, conflicts: Sequence[Conflicted], branches: Sequence[str], program: str) -> None:
+    def __init__(self, task: Task, conflicts: Sequence[Conflicted], by_hand: str, program: str) -> None:
         first, *more = locks_in_words(conflicts)
-        joined = " && ".join(f"git merge {name}" for name in branches)
         super().__init__(
             "\n".join([f"'{task.label}' cannot begin. {first}", *more]),
-            f"Mend that, then: {program} answer {task.label} yes, which tries again. Or in your checkout: {joined}; run the"
-            " command there, commit, and say yes.",
+            f"Mend that, then: {program} answer {task.label} yes, which tries again. Or join the parts yourself, run the program"
+            f" that makes the lock before you commit, and say yes. {by_hand}",
         )
 
     @property
@@ -266,9 +265,10 @@ def _lines(one: ConflictFile) -> str:
     return f"{number_of(one.lines, 'line')} between marks"
 
 
-def question(task: Task, why: str) -> str:
+def question(task: Task, why: str, *, by_hand: str, program: str) -> str:
     """What a person is asked when sessions have tried and failed."""
     return (
-        f"{number_of(ATTEMPTS, 'session')} could not settle the conflict of '{task.label}': {end_sentence(why)} Try once more?"
-        " Or join the parts by hand in your checkout, commit, and say yes."
+        f"{number_of(ATTEMPTS, 'session')} could not settle the conflict of '{task.label}': {end_sentence(why)} Try once more?\n"
+        f"Yes lets another session try: {program} answer {task.label} yes\n"
+        f"Or join the parts yourself first, and then say yes. {by_hand}"
     )
