@@ -119,7 +119,7 @@ class Witness:
         # Not by `-o`: pytest rewrites the assertions of installed plugins too, and Hypothesis makes thousands about itself in each test.
         # Counted, they took ten times as long as the test and passed for its own. Plugins are loaded by now.
         early_config._inicache["enable_assertion_pass_hook"] = True  # noqa: SLF001 - there is no public way to set it this late
-        marked = getattr(early_config.pluginmanager.rewrite_hook, "_must_rewrite", set())
+        marked: set[str] = getattr(early_config.pluginmanager.rewrite_hook, "_must_rewrite", set())
         marked -= {name for name in marked if name.partition(".")[0] == "hypothesis"}
         fresh = [name for name in self._support if name not in sys.modules]
         pytest.register_assert_rewrite(*fresh)

@@ -7,16 +7,12 @@ from handoff.engine.clients import settings_files
 from handoff.engine.clients.setup import setup
 from handoff.engine.clients.setup.choices import hooks_of
 from handoff.surfaces.cli.command import Command, option
+from handoff.surfaces.cli.commands.agents.setup import TRUST
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
     from handoff.surfaces.cli.command import Context, Parser
-
-_TRUST = {
-    "codex": "Codex runs hooks only after you have trusted them: start codex once and accept them with /hooks.",
-    "copilot": "Copilot runs hooks of a repository only in a folder you have trusted.",
-}
 
 
 def _arguments(parser: Parser) -> None:
@@ -47,8 +43,8 @@ def _hooks(ctx: Context, arguments: Namespace) -> int:
     ctx.out.data({"agent": arguments.agent, "scope": scope, "path": path, "changed": changed})
     if arguments.verb == "install":
         ctx.out.line(f"handoff's hooks {'are now' if changed else 'were already'} in {path}.")
-        if arguments.agent in _TRUST:
-            ctx.out.note(_TRUST[arguments.agent])
+        if arguments.agent in TRUST:
+            ctx.out.note(TRUST[arguments.agent])
     else:
         ctx.out.line(f"handoff's hooks {'were taken out of' if changed else 'are not in'} {path}.")
     return 0

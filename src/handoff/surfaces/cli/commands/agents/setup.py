@@ -37,7 +37,7 @@ _MARKS = {
     setup.FAIL: "cannot",
 }
 _WIDEST = 60
-_TRUST = {
+TRUST = {
     "codex": "Codex runs hooks only after you have trusted them: start codex once and accept them with /hooks.",
     "copilot": "Copilot runs hooks of a repository only in a folder you have trusted.",
 }
@@ -200,8 +200,8 @@ def _close(ctx: Context, here: SetupGround, choices: SetupChoices, plan: SetupPl
         f"Done: {number_of(len(plan.work), 'thing')} put in. Take all of it out again: {program} setup --undo", "good"
     )
     for agent in choices.agents:
-        if agent in _TRUST:
-            out.note(_TRUST[agent])
+        if agent in TRUST:
+            out.note(TRUST[agent])
     made = [step for step in plan.work if step.scope == PROJECT and step.act in (setup.MAKE, setup.CHANGE)]
     if made and here.top:
         paths = " ".join(os.path.relpath(step.path, here.top) for step in made)
