@@ -43,7 +43,7 @@ def outcome_of(tmp_path):
 
 def test_a_tool_before_the_start_hook_ends_the_session(outcome_of):
     outcome = outcome_of("echo tool; sleep 600", hooks=True)
-    assert outcome.kind == "failed"
+    assert outcome.kind == "client"
     assert "before the start hook called in" in outcome.reason
 
 
@@ -56,9 +56,9 @@ def test_a_session_that_called_in_may_use_its_tools(outcome_of):
     assert outcome_of("echo right > hello; echo tool; echo good", hooks=True).kind == "ok"
 
 
-def test_a_good_end_without_ever_calling_in_is_a_failure(outcome_of):
+def test_a_good_end_without_ever_calling_in_is_none(outcome_of):
     outcome = outcome_of("echo good", hooks=True)
-    assert outcome.kind == "failed"
+    assert outcome.kind == "client"
     assert "hooks are not active" in outcome.reason
 
 
@@ -69,7 +69,7 @@ def test_a_client_without_hooks_need_not_call_in(outcome_of):
 def test_where_there_are_no_hooks_the_first_word_over_mcp_is_the_handshake(outcome_of):
     assert outcome_of("echo right > hello-mcp; echo tool; echo good", hooks=False, mcp=True).kind == "ok"
     outcome = outcome_of("echo wrong > hello-mcp; echo tool; sleep 600", hooks=False, mcp=True)
-    assert outcome.kind == "failed"
+    assert outcome.kind == "client"
     assert "MCP servers are not active" in outcome.reason
 
 
@@ -86,7 +86,7 @@ def test_turns_are_counted_by_us_where_the_client_does_not(outcome_of):
 def test_a_client_whose_provider_never_answered_until_we_ended_it_did_not_fail(outcome_of):
     short = SessionLimits(minutes=0.01)
     unanswered = outcome_of("echo right > hello; echo turn; sleep 600", hooks=True, limits=short)
-    assert unanswered.kind == "service"
+    assert unanswered.kind == "down"
     assert unanswered.reason == "the limit of 0.01 minutes is reached; its provider never answered"
     assert outcome_of("echo right > hello; echo tool; sleep 600", hooks=True, limits=short).kind == "failed"
     assert outcome_of("sleep 600", hooks=False, limits=short).kind == "failed", "nobody can know"

@@ -182,6 +182,9 @@ def test_a_held_agent_says_why_and_when_it_goes_on_and_names_its_command_once(cl
     cli("agent", "retry", "claude")
     cli("flow", "start", "tdd", "--id", "calc", "--agent", "claude", "--request", "A calculator.")
     told = cli("flow", "step", "calc", code=1).err
-    assert "plan: held, Please run /login. No attempt is used up. Log in to claude or fix it." in told
+    assert (
+        "plan: a log-in or credit is missing: Please run /login. No attempt is used up. Log in to claude, or pay"
+        in told
+    )
     assert "refused" not in told
     assert "held       agent claude" in cli("show", "calc").out

@@ -1,7 +1,7 @@
 """A scripted model on the loopback: speaks Anthropic Messages, OpenAI Chat and Responses, and Gemini; streams, calls tools.
 
 A script is a list of acts: ("write", path, text), ("shell", line), ("tool", name, arguments), ("say", text),
-("error", status, body), ("hang",), ("full", act) (the same, and the window is nearly full). One act answers one request that offers tools; requests without tools (titles, quotas)
+("error", status, body), ("page",) (HTML instead of an answer), ("cut",) (an answer that breaks off), ("hang",), ("full", act) (the same, and the window is nearly full). One act answers one request that offers tools; requests without tools (titles, quotas)
 get a word, unless the client is one that never offers any: then a write is spoken as a block to search and replace.
 """
 
@@ -87,6 +87,13 @@ class ModelServer:
         if act[0] == "error":
             _send(talk, act[1], "application/json", json.dumps(act[2]).encode())
             return
+        if act[0] == "page":
+            _send(talk, 200, "text/html", b"<html><body>Sign in to the network first.</body></html>")
+            return
+        if act[0] == "cut":
+            _send(talk, 200, "text/event-stream", b": one moment\n\n", {"content-length": "100000"})
+            talk.close_connection = True
+            return
         usage = FULL if act[0] == "full" else USAGE
         act = act[1] if act[0] == "full" else act
         if act[0] == "hang":
@@ -141,10 +148,12 @@ def _call(act: tuple[Any, ...], names: list[str], body: dict[str, Any]) -> tuple
     return None
 
 
-def _send(talk: BaseHTTPRequestHandler, status: int, kind: str, data: bytes) -> None:
+def _send(
+    talk: BaseHTTPRequestHandler, status: int, kind: str, data: bytes, more: dict[str, str] | None = None
+) -> None:
     talk.send_response(status)
-    talk.send_header("content-type", kind)
-    talk.send_header("content-length", str(len(data)))
+    for name, value in {"content-type": kind, "content-length": str(len(data)), **(more or {})}.items():
+        talk.send_header(name, value)
     talk.end_headers()
     talk.wfile.write(data)
 

@@ -9,7 +9,7 @@ import os
 import sys
 
 from handoff.agents.adapters.acp import TALK
-from handoff.agents.contract import RESULT, SAID, STARTED, TOKEN_VARIABLE, TOOL, USAGE
+from handoff.agents.contract import ANSWERED, RESULT, SAID, STARTED, TOKEN_VARIABLE, TOOL, USAGE
 from handoff.agents.monitor import ERRORS
 from handoff.base.files import make_folder, read_text
 from handoff.base.light_json import dumps, loads
@@ -193,6 +193,8 @@ class Driver:
             tell(SAID, text=str(content.get("text") or ""))
         elif kind == "tool_call":
             tell(TOOL, text=str(update.get("title") or update.get("kind") or ""))
+        elif kind == "tool_call_update" and update.get("status") in ("completed", "failed"):
+            tell(ANSWERED)
 
     def permission(self, given: dict[str, Any]) -> dict[str, str]:
         """Yes to everything but an edit the hook refuses."""

@@ -7,13 +7,34 @@ from handoff.base.record import TYPE_CHECKING, Record
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-# What may come out of a session. Whose fault each is, is sorted in `engine.proof.faults`: the provider has a limit or refuses
-# its service, the ground (the machine, the checkout, the check) is not ready, and everything else is the agent's.
-OK, FAILED, LIMIT, SERVICE, GROUND, KILLED, LOST = "ok", "failed", "limit", "service", "ground", "killed", "lost"
+# How a session may come out; `reading.endings` decides which it is, and nobody else. Only FAILED is charged to the agent.
+OK, FAILED, STOPPED = "ok", "failed", "stopped"
+# The provider has given enough, does not answer, or wants a log-in or money.
+LIMIT, DOWN, LOGIN = "limit", "down", "login"
+# This machine has no client that runs, or nothing to work or judge with.
+CLIENT, ENVIRONMENT = "client", "environment"
+# Ended with everything else at once, as by a power cut; ended alone, from outside.
+LOST, KILLED = "lost", "killed"
+UNKNOWN = "unknown"
+ENDINGS = {
+    OK: "ended well",
+    FAILED: "the agent failed",
+    STOPPED: "stopped by a person",
+    LIMIT: "the provider's limit is reached",
+    DOWN: "the provider is down",
+    LOGIN: "a log-in or credit is missing",
+    CLIENT: "the client does not run here",
+    ENVIRONMENT: "this machine is not ready for it",
+    LOST: "lost with everything else that ran",
+    KILLED: "killed from outside",
+    UNKNOWN: "ended for an unknown reason",
+}
+"""The same in a person's words."""
 
 # What a line of a client's output means.
 STARTED, TOOL, SAID, USAGE, RESULT, TROUBLE, WAIT = "started", "tool", "said", "usage", "result", "trouble", "wait"
 TOTAL = "total"  # as USAGE, of the session so far instead of one answer
+ANSWERED = "answered"  # what a tool gave, or the end of a model's answer, has come in
 
 TOKEN_VARIABLE = "HANDOFF_TOKEN"  # noqa: S105 - the name of the variable
 
@@ -32,6 +53,8 @@ class Abilities(Record):
     mcp: bool = False
     turn_limit: bool = False
     money_limit: bool = False
+    shows_answers: bool = False
+    """Whether its output tells when a model has answered; that of a client with hooks does."""
     fence: str = BY_SANDBOX
 
     @property
@@ -122,26 +145,61 @@ class AgentEvent(Record):
     turns: int = 0
     until: float = 0.0
     use: Usage | None = None
+    status: int = 0
+    """The HTTP status of its provider, where the client shows one."""
 
 
 class Ending(Record):
-    """What is known when a session's process is gone."""
+    """The facts about a session whose process is gone."""
 
     code: int | None
+    """Its exit code, or a signal below 0; None when nobody saw it."""
     result: AgentEvent | None = None
-    trouble: str = ""
+    trouble: AgentEvent | None = None
+    """The last error it told of and did not get over."""
     tail: str = ""
+    """What stands last in its log."""
     wait_until: float = 0.0
+    at: float = 0.0
+    """When it said its last word: a pause is counted from here, whenever somebody looks."""
+    asked: str = ""
+    """Why a person ended it."""
+    stopped: str = ""
+    """Why we ended it."""
+    adopted: bool = False
+    """Whoever started it was gone too, and another one took it up."""
+    terminated: bool = False
+    """Somebody else told it to end: a shutdown of the machine, a stranger."""
+    attended: bool = False
+    unheard: str = ""
+    """What should have called in and did not."""
+    began: bool = True
+    """Whether the client came as far as its first word or hook; True for one that has neither."""
+    answered: bool = True
+    """Whether a model said or did anything; True where nobody can know."""
+    in_tool: bool = False
+    silent: bool = False
+    """Whether we ended it because nothing moved."""
 
 
 class AgentOutcome(Record):
-    """How a session came out, why, for a limit until when to wait, whether a person asked for its end, and what mends it."""
+    """How a session came out, why, for a limit until when to wait, what mends it, and when it happened."""
 
     kind: str
     reason: str = ""
     until: float = 0.0
-    asked: bool = False
     fix: str = ""
+    at: float = 0.0
+
+    @property
+    def why(self) -> str:
+        """What it is, and what was said of it."""
+        return f"{self.word}: {self.reason}" if self.reason else self.word
+
+    @property
+    def word(self) -> str:
+        """What it is; a row that an older version wrote may have a kind of its own."""
+        return ENDINGS.get(self.kind, self.kind)
 
 
 if TYPE_CHECKING:
@@ -159,7 +217,6 @@ class Adapter(Record):
     launch: Start
     read: Read
     resume: Start | None = None
-    outcome: Callable[[Ending, float], AgentOutcome] | None = None
     dialect: str = ""
     floor: str = ""
     version_words: tuple[str, ...] = ("--version",)

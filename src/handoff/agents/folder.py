@@ -114,6 +114,15 @@ def size_of(path: str, *names: str) -> int:
     return total
 
 
+def ended_at(path: str) -> float:
+    """When it was over, or said its last word where nobody saw its end; 0 when neither is known."""
+    for names in ((EXIT,), (EVENTS, ERRORS)):
+        moments = [os.stat(file).st_mtime for name in names if os.path.exists(file := os.path.join(path, name))]
+        if moments:
+            return max(moments)
+    return 0.0
+
+
 def tail(path: str, name: str, limit: int = 2000) -> str:
     """The end of one of its logs."""
     try:

@@ -8,14 +8,9 @@ import sys
 
 from handoff.agents import folder as folders
 from handoff.agents.contract import (
-    FAILED,
-    KILLED,
-    LOST,
-    OK,
+    ANSWERED,
     RESULT,
     SAID,
-    SERVICE,
-    STARTED,
     TOOL,
     TOTAL,
     TROUBLE,
@@ -26,9 +21,8 @@ from handoff.agents.contract import (
     SessionLimits,
 )
 from handoff.agents.monitor import ERRORS, EVENTS, GRACE_SECONDS
-from handoff.agents.reading.outcomes import judge
+from handoff.agents.reading.endings import classify
 from handoff.agents.reading.records import RecordReader
-from handoff.agents.reading.refusals import NEVER_ANSWERED, is_refusal
 from handoff.agents.reading.usage import Bill, Book, Prices
 from handoff.base.light_json import dumps
 from handoff.base.marked import Running, descendants, end, is_alive, of_session, spent_below
@@ -49,7 +43,7 @@ _LEFTOVER_PAUSE, _LEFTOVER_TRIES = 0.05, 200
 BEAT_SECONDS = 5.0
 _FORCE_AFTER = 3 * GRACE_SECONDS
 _TAIL = 2000
-_SHOWN = 300
+_SILENT = "no sign of life"
 
 
 class SupervisionRules(Record):
@@ -69,10 +63,14 @@ class Observation(Record):
 
     client_id: str = ""
     result: AgentEvent | None = None
-    trouble: str = ""
+    trouble: AgentEvent | None = None
     said: str = ""
     """Its last words, whatever they were about."""
     tools: int = 0
+    in_tool: bool = False
+    """Whether the last thing it began is a tool that has not come back."""
+    answered: bool = False
+    """Whether a model has said or done anything. A turn that began, or a result that says it is over, is no such thing."""
     turns: int = 0
     money: float = 0.0
     """What it has cost, as far as that is known."""
@@ -197,18 +195,20 @@ class AgentSession:
         if event.kind == RESULT:
             seen = seen._replace(result=event, turns=max(seen.turns, event.turns))
         elif event.kind == TROUBLE:
-            seen = seen._replace(trouble=event.text)
+            seen = seen._replace(trouble=event)
         elif event.kind == USAGE:
             seen = seen._replace(turns=seen.turns + event.turns)
         elif event.kind == WAIT:
             seen = seen._replace(wait_until=event.until)
         elif event.kind == TOOL:
-            seen = seen._replace(tools=seen.tools + 1)
+            seen = seen._replace(tools=seen.tools + 1, trouble=None)
         elif event.kind == SAID:
             seen = seen._replace(said=event.text or seen.said)
+        if event.kind in (TOOL, ANSWERED) or (event.kind == SAID and self.abilities.start_context):
+            seen = seen._replace(answered=True)
+        if event.kind in (TOOL, ANSWERED, SAID, RESULT):
+            seen = seen._replace(in_tool=event.kind == TOOL)
         self._spoke = self._spoke or event.kind not in (TROUBLE, TOTAL)
-        if event.kind not in (TROUBLE, STARTED):
-            seen = seen._replace(trouble="") if event.kind == TOOL else seen
         self.seen = seen
         self._book.hear(event)
         if event.kind == TOOL and self.abilities.calls_in:
@@ -265,7 +265,7 @@ class AgentSession:
         elif (
             self.rules.silence_seconds and not self.rules.attended and now - self.active_at > self.rules.silence_seconds
         ):
-            self.stop(f"no sign of life for {self.rules.silence_seconds:g} s")
+            self.stop(f"{_SILENT} for {self.rules.silence_seconds:g} s")
 
     # --- ending ------------------------------------------------------------------------------------------
 
@@ -319,50 +319,32 @@ class AgentSession:
             self.clock.sleep(_LEFTOVER_PAUSE)
 
     def _outcome(self, told: Mapping[str, object]) -> AgentOutcome:
+        """The facts, and what the classifier makes of them."""
         asked = folders.text_of(self.folder, folders.STOP).strip()
-        if asked and (self.stopped or told.get("stopped")):
-            return AgentOutcome(KILLED, asked, asked=True)
-        if self.stopped:
-            return self._cut_off()
-        if told.get("stopped"):
-            return AgentOutcome(KILLED, "it was told to stop")
-        code = told.get("code")
-        tail = folders.tail(self.folder, ERRORS, _TAIL) or folders.tail(self.folder, EVENTS, _TAIL // 4)
-        ending = Ending(
-            code if isinstance(code, int) else None,
-            self.seen.result,
-            self.seen.trouble or str(told.get("error") or ""),
-            tail,
-            self.seen.wait_until,
+        code, error = told.get("code"), str(told.get("error") or "")
+        tail = error or folders.tail(self.folder, ERRORS, _TAIL) or folders.tail(self.folder, EVENTS, _TAIL // 4)
+        able, shown = self.abilities, self.abilities.start_context or self.abilities.shows_answers
+        return classify(
+            self.adapter.name,
+            Ending(
+                code=code if isinstance(code, int) else None,
+                result=self.seen.result,
+                trouble=self.seen.trouble,
+                tail=self.seen.said or tail if self.stopped else tail,
+                wait_until=self.seen.wait_until,
+                at=min(self.clock.now(), folders.ended_at(self.folder) or self.clock.now()),
+                asked=asked if self.stopped or told.get("stopped") else "",
+                stopped=self.stopped,
+                adopted=self._child is None,
+                terminated=bool(told.get("stopped")),
+                attended=self.rules.attended,
+                unheard=self._handshake() if able.calls_in and not self.seen.called_in else "",
+                began=self._spoke or self.seen.called_in or not able.start_context,
+                answered=self.seen.answered or not shown,
+                in_tool=self.seen.in_tool or not shown,
+                silent=self.stopped.startswith(_SILENT),
+            ),
         )
-        judged = (self.adapter.outcome or judge)(ending, self.clock.now())
-        if judged.kind == OK and self.abilities.calls_in and not self.seen.called_in:
-            return AgentOutcome(FAILED, f"it ended before {self._handshake()}")
-        if judged.kind == FAILED and self.abilities.start_context and not self._spoke:
-            return AgentOutcome(SERVICE, f"it cannot be started: {judged.reason}")
-        if judged.kind == LOST:
-            return AgentOutcome(LOST, "its monitor was ended before it could say how the client came out")
-        return judged
-
-    @property
-    def _was_answered(self) -> bool:
-        """Whether a model has said or done anything in this session; a client with hooks tells each thing of it.
-
-        Turns do not count: a client tells that one has begun before anybody has answered.
-        """
-        return bool(self.seen.said or self.seen.tools or self.seen.money or self.seen.result is not None)
-
-    def _cut_off(self) -> AgentOutcome:
-        """We ended it. What it complained of last is the likely reason why it took so long, and perhaps its provider's fault."""
-        trouble = " ".join((self.seen.trouble or folders.tail(self.folder, ERRORS, _SHOWN)).split())
-        said = " ".join(self.seen.said.split())
-        kind = SERVICE if is_refusal(self.seen.trouble) else FAILED
-        if self.abilities.start_context and self.seen.called_in and not self._was_answered:
-            last = f"; its last error: {trouble[-_SHOWN:]}" if self.seen.trouble else ""
-            return AgentOutcome(SERVICE, f"{self.stopped}; {NEVER_ANSWERED}{last}")
-        if trouble:
-            return AgentOutcome(kind, f"{self.stopped}; its last error: {trouble[-_SHOWN:]}")
-        return AgentOutcome(kind, f"{self.stopped}; its last words: {said[-_SHOWN:]}" if said else self.stopped)
 
 
 def supervise(session: AgentSession, *, look: Callable[[], None]) -> AgentOutcome:

@@ -352,10 +352,10 @@ WHERE task.state = 'running' AND task.held_host = :host AND session.pid > 0
 
 -- name: free_expired_task
 -- the session is gone: the task is ready for another attempt, the fence stays until somebody takes it
-UPDATE task SET state = 'ready', attempt = attempt + 1, reason = :reason, lease_until = NULL, changed_at = :now,
+UPDATE task SET state = 'ready', attempt = attempt + :charged, reason = :reason, lease_until = NULL, changed_at = :now,
                 busy_seconds = busy_seconds + :lease_now - held_since
 WHERE key = :key AND fence = :fence AND state = 'running' AND lease_until = :lease_until
-  AND attempt < max_attempts RETURNING *
+  AND (attempt < max_attempts OR :charged = 0) RETURNING *
 
 -- name: block_expired_task
 -- the session is gone and the attempts are used up

@@ -44,8 +44,6 @@ LOOKS: dict[str, StateLook] = {
 BAR = {"landed": "█#", "green": "▓=", "running": "▒>", "blocked": "×x", "gated": "??", "rest": "·."}
 """The kinds of a bar in their order, each with its cell and the plain one."""
 BAR_STYLES = {"landed": "good", "green": "good", "running": "moving", "blocked": "bad", "gated": "warn", "rest": "dim"}
-ENDINGS = {"ok": "ended", "failed": "ended badly", "limit": "out of quota", "killed": "was killed", "lost": "vanished"}
-"""How a session ended, in words: what came of its work its check says."""
 _WIDE_LANGUAGES = ("zh", "ja", "ko")
 
 

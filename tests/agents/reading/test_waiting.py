@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from handoff.agents.reading.waiting import is_limit, reset_time
+from handoff.agents.reading.waiting import reset_time
 
 NOW = 1_763_193_600.0  # 2025-11-15 08:00:00 UTC
 
@@ -49,11 +49,3 @@ def test_the_moment_is_read_from_the_words(words, seconds):
 )
 def test_words_that_name_no_moment_give_none(words):
     assert reset_time(words, NOW) is None
-
-
-@pytest.mark.parametrize(
-    "words", ["Error: 429 Too Many Requests", "RESOURCE_EXHAUSTED", "You've hit your limit", "litellm.RateLimitError"]
-)
-def test_a_limit_is_told_from_a_fault(words):
-    assert is_limit(words)
-    assert not is_limit("SyntaxError: invalid syntax")

@@ -71,6 +71,10 @@ def test_of_an_agent_that_was_refused_one_session_tries_for_all_others(database)
     (claim,) = host_leases.claim(database, who=crew(1))
     with database.transaction() as transaction:
         said = {"reason": "its limit", "fix": "wait", "until": 0.0, "back_off": 60.0, "fault": "limit"}
+        old = holds.hold_agent(transaction, claim.task, claim.session, at=transaction.now() - 61, **said)
+        assert old.until < transaction.now(), "its pause was over before anybody looked"
+        assert not holds.is_known(transaction, agent=claim.session.agent, host=claim.session.host)
+        said["at"] = transaction.now()
         holds.hold_agent(transaction, claim.task, claim.session, **said)
     assert host_leases.claim(database, who=crew(2, start=1)) == [], "it is held"
     database.shift += 61

@@ -49,10 +49,25 @@ def test_a_dead_process_frees_its_task_before_the_lease_ends(database):
         return process.pid != 41
 
     report = watchdog.scan(database, host="here", is_alive=is_alive)
-    assert [(task.id, task.reason) for task in report.freed] == [("dead", "its process 41 on here is gone")]
+    assert [(task.id, task.reason, task.attempt) for task in report.freed] == [
+        ("dead", "its process 41 on here is gone", 1)
+    ], "nothing is known of the agent"
     assert sorted(asked) == [Process("here", "b1", 41, "100"), Process("here", "b1", 42, "200")]
     assert sessions.get(database, id="s-dead").ending == "its process 41 on here is gone"
     assert watchdog.scan(database, host="here", is_alive=is_alive).quiet
+
+
+def test_what_ran_before_its_host_was_restarted_is_free_again_and_charged_to_nobody(database):
+    add(database, "before", max_attempts=1)
+    add(database, "silent")
+    for name, boot in (("s-before", "b1"), ("s-silent", "b2")):
+        leases.claim_next(database, who=SessionIdentity(name, host="here", boot=boot), lease_seconds=60)
+    database.shift += 61
+    report = watchdog.scan(database, host="here", boot="b2")
+    assert [(task.id, task.reason, task.attempt) for task in report.freed] == [
+        ("before", "here was restarted", 1),
+        ("silent", "no sign of life before the lease ended", 2),
+    ]
 
 
 def test_a_sign_of_life_between_look_and_deed_keeps_the_task(database):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from handoff.agents.contract import SERVICE, AgentOutcome
+from handoff.agents.contract import AgentOutcome
 from handoff.checks.commands import Verdict
-from handoff.engine.proof.faults import missing_for, sort
+from handoff.engine.proof.faults import fix_for, is_attempt, missing_for
 
 
 def _verdict(code, tail):
@@ -52,18 +52,16 @@ def test_a_script_that_the_task_may_not_write_is_the_grounds():
 
 
 @pytest.mark.parametrize(
-    ("words", "advice"),
+    ("kind", "advice", "again"),
     [
-        ("API error 401: Invalid API key · Fix external API key", "Log in to claude or fix it"),
-        ("Failed to authenticate. API Error: 403 forbidden", "Log in to claude or fix it"),
-        ("it cannot be started: exit 127", "Log in to claude or fix it"),
-        ("API Error: 529 Overloaded. This is a server-side issue", "your log-in is not the cause"),
-        ("exceeded retry limit, last status: 503 Service Unavailable", "your log-in is not the cause"),
-        ("Request timed out", "your log-in is not the cause"),
-        ("getaddrinfo ENOTFOUND api.example.com", "your log-in is not the cause"),
-        ("ECONNRESET; then: Not logged in. Please run /login", "Log in to claude or fix it"),
+        ("login", "Log in to claude, or pay", "agent retry claude"),
+        ("client", "Install or repair claude", "agent retry claude"),
+        ("down", "Your log-in is not the cause", "agent retry claude"),
+        ("limit", "It goes on by itself", "agent retry claude"),
+        ("unknown", "It is tried again by itself", "retry demo"),
     ],
 )
-def test_nobody_is_sent_to_log_in_when_the_provider_is_down(words, advice):
-    fix = sort(AgentOutcome(SERVICE, words), agent="claude", program="handoff").fix
-    assert (advice in fix, fix.endswith("handoff agent retry claude")) == (True, True)
+def test_each_ending_that_is_not_the_agents_is_told_with_what_mends_it(kind, advice, again):
+    outcome = AgentOutcome(kind, "its words")
+    fix = fix_for(outcome, agent="claude", task="demo", program="handoff")
+    assert (advice in fix, fix.endswith(f"handoff {again}"), is_attempt(outcome)) == (True, True, False)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
 
 import pytest
 
@@ -140,21 +142,23 @@ def test_the_trial_of_a_check_does_not_miss_what_a_red_piece_was_to_make(file_gr
     assert ground.count("task.held") == 0
 
 
-def test_a_client_that_cannot_be_started_is_the_providers_fault(file_ground):
+@pytest.mark.parametrize("place", ["shared", "clone"])
+def test_a_client_that_cannot_be_started_holds_the_agent_and_costs_no_attempt(file_ground, place):
+    """In a clone it is our own program inside the sandbox that finds no interpreter."""
     ground = file_ground
     program = os.path.join(ground.folder, "client")
     with open(program, "w", encoding="utf-8") as file:
         file.write("#!/nowhere/at/all\n")
     os.chmod(program, 0o755)
-    ground.settings(f'agents = {{ broken = ["{program}"] }}\nback_off_seconds = 7200\n')
+    ground.settings(f'agents = {{ broken = ["{program}"] }}\nback_off_seconds = 7200\n', place=place)
     ground.add("aa")
     ground.supervisor(agent="broken")
     ground.until(lambda: ground.count("agent.held"), "the agent is held")
     assert ground.tasks()["aa"].attempt == 1
-    assert "cannot be started" in _held(ground)["broken"].reason
+    assert "the client does not run here" in _held(ground)["broken"].reason
     news = News(ground.app, project="another", batch=1)
     (said,), more = news.lines(), news.lines()
-    assert (said.startswith("Agent broken on "), "cannot be started" in said, more) == (True, True, [])
+    assert (said.startswith("Agent broken on "), "does not run here" in said, more) == (True, True, [])
     ground.until(lambda: said in ground.logs(), "the supervisor says the same")
     host = ground.app.settings.host
     assert process.is_served(ground.app, "demo", by="broken", on=host)
@@ -252,3 +256,65 @@ def test_a_fan_in_whose_session_cannot_settle_the_conflict_asks_and_goes_on_afte
     ground.until(ground.done, "the fan-in is done")
     assert repo.git("show", "HEAD:src/form/made.txt") == "by hand\n"
     assert repo.git("show", "HEAD:src/api/made.txt") == "made\n"
+
+
+def test_everything_that_is_killed_at_once_costs_no_attempt_and_goes_on_at_once(file_ground):
+    ground = file_ground
+    ground.settings("back_off_seconds = 7200\n")
+    once = "test -e {0} || {{ touch {0}; sleep 1000; }}"
+    for name in ("aa", "bb"):
+        ground.add(name, {"run": once.format(os.path.join(ground.folder, name))}, max_attempts=1)
+    supervisor = ground.supervisor()
+    ground.until(lambda: all(os.path.exists(os.path.join(ground.folder, name)) for name in ("aa", "bb")), "both work")
+    supervisor.kill()
+    supervisor.wait()
+    while left := ground.agents():
+        for pid in left:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+    ground.supervisor()
+    ground.until(ground.done, "both are done when the power is back")
+    assert {(task.attempt, task.state) for task in ground.tasks().values()} == {(1, "done")}
+    assert (ground.count("task.blocked"), ground.count("task.held")) == (0, 0)
+
+
+def test_what_nobody_can_explain_is_held_longer_each_time_and_then_put_to_a_person(file_ground, cli):
+    ground = file_ground
+    ground.settings("back_off_seconds = 0.2\n")
+    mark = os.path.join(ground.folder, "well")
+    ground.add("aa", {"run": f"test -e {mark} || kill -9 $PPID"}, max_attempts=1)
+    ground.supervisor()
+    ground.until(lambda: ground.states()["aa"] == "gated", "a person is asked")
+    assert (ground.tasks()["aa"].attempt, ground.started("aa"), ground.count("task.held")) == (1, 5, 3)
+    said = cli("gate", "show", "aa", *PROJECT).out
+    assert "5 sessions of 'aa' in a row ended, and not by the agent's fault" in said
+    assert "killed from outside: the process was ended by signal 9" in said
+    with open(mark, "w", encoding="ascii"):
+        pass
+    cli("answer", "aa", "yes", *PROJECT)
+    ground.until(ground.done, "it goes on after the answer")
+    assert ground.tasks()["aa"].attempt == 1
+
+
+def test_a_limit_that_was_over_before_anybody_looked_holds_nobody(file_ground):
+    ground = file_ground
+    program, mark = os.path.join(ground.folder, "client"), os.path.join(ground.folder, "told")
+    with open(program, "w", encoding="utf-8") as file:
+        file.write(
+            f"#!/bin/sh\ntest -e {mark} && exec echo done\ntouch {mark}\nsleep 1\necho 'rate limit: try again in 2 hours' >&2\nexit 1\n"
+        )
+    os.chmod(program, 0o755)
+    ground.settings(f'agents = {{ slow = ["{program}"] }}\nback_off_seconds = 60\n')
+    ground.add("aa")
+    supervisor = ground.supervisor(agent="slow")
+    ground.until(lambda: os.path.exists(mark), "it works")
+    supervisor.kill()
+    supervisor.wait()
+    ground.until(lambda: not ground.agents(), "it has met its limit and nobody has looked")
+    (session,) = {event.session for event in ground.events() if event.kind == "task.claimed"}
+    path = os.path.join(ground.app.settings.home, "demo", "sessions", session, "exit.json")
+    long_ago = ground.clock.now() - 3 * 3600
+    os.utime(path, (long_ago, long_ago))
+    ground.supervisor(agent="slow")
+    ground.until(ground.done, "it is tried at once")
+    assert (ground.tasks()["aa"].attempt, ground.count("agent.held")) == (1, 0)

@@ -146,6 +146,7 @@ def test_a_batch_survives_monitors_and_agents_killed_at_every_boundary(ground, m
     monkeypatch.setenv("DEADLY_POINTS", ",".join(points))
     monkeypatch.setenv("DEADLY_FOLDER", ground.points)
     names = ("one", "two", "three", "four", "five", "six")
+    ground.settings("back_off_seconds = 0.1\n")
     ground.add_batch(*names, max_attempts=20)
     supervisor = ground.supervisor()
     run_until_all_is_over(ground, [supervisor], points, ground.supervisor)

@@ -9,7 +9,19 @@ import os
 import sys
 
 from handoff.agents.adapters.pieces import event, part
-from handoff.agents.contract import RESULT, SAID, STARTED, TOOL, USAGE, Abilities, Adapter, AgentEvent, Launch, Usage
+from handoff.agents.contract import (
+    ANSWERED,
+    RESULT,
+    SAID,
+    STARTED,
+    TOOL,
+    USAGE,
+    Abilities,
+    Adapter,
+    AgentEvent,
+    Launch,
+    Usage,
+)
 from handoff.agents.reading.lines import number, parse
 from handoff.agents.reading.records import of_openai
 from handoff.base.errors import UserError
@@ -73,7 +85,7 @@ def read(line: str) -> tuple[AgentEvent, ...]:
         return event(RESULT, value.get("text"), ok=bool(value.get("ok")))
     if kind == USAGE:
         return event(USAGE, use=_used(value))
-    return event(str(kind), value.get("text")) if kind in (TOOL, SAID) else ()
+    return event(str(kind), value.get("text")) if kind in (TOOL, ANSWERED, SAID) else ()
 
 
 def _used(value: dict[str, Any]) -> Usage:

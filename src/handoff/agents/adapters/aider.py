@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import re
 
-from handoff.agents.adapters.pieces import event, model, no_abilities
-from handoff.agents.contract import SAID, TOOL, TROUBLE, USAGE, Adapter, AgentEvent, Launch, Usage
+from handoff.agents.adapters.pieces import event, model
+from handoff.agents.contract import ANSWERED, SAID, TOOL, TROUBLE, USAGE, Abilities, Adapter, AgentEvent, Launch, Usage
 from handoff.base.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ _ALONE = """--yes-always --no-auto-commits --no-dirty-commits --no-gitignore --n
     --no-check-update --no-show-release-notes --no-detect-urls --no-suggest-shell-commands --map-tokens 0""".split()
 _SETTINGS = (".aider.conf.yml", ".aider.model.settings.yml", ".aider.model.metadata.json", ".aider")
 _TROUBLES = (
-    *("litellm.", "servers are down", "api provider", "retrying in"),
+    *("litellm.", "servers are down", "api provider", "retrying in", "empty response received"),
     *("authenticationerror", "ratelimiterror", "badrequesterror", "internalservererror", "apiconnectionerror"),
 )
 
@@ -24,6 +24,12 @@ _TROUBLES = (
 _MODEL, _THOUSAND = "Main model: ", 1000
 _COUNTS = re.compile(r"([\d.]+)(k?) (sent|received|cache hit|cache write)")
 _COST = re.compile(r"Cost: \$([\d.]+) message")
+
+
+def abilities(version: str) -> Abilities:
+    """It counts tokens after each answer; nothing else is known of it."""
+    del version
+    return Abilities(shows_answers=True)
 
 
 def launch(order: LaunchRequest) -> Launch:
@@ -47,7 +53,7 @@ def read(line: str) -> tuple[AgentEvent, ...]:
     if any(sign in lower for sign in _TROUBLES):
         return event(TROUBLE, text)
     if text.startswith("Tokens: "):
-        return event(USAGE, text, use=_used(text))
+        return event(USAGE, text, use=_used(text)) + event(ANSWERED)
     if text.startswith(_MODEL):
         return event(USAGE, text, use=Usage(model=text.removeprefix(_MODEL).split()[0]))
     if text.startswith("Applied edit to "):
@@ -73,7 +79,7 @@ ADAPTER = Adapter(
     name="aider",
     title="aider",
     programs=("aider",),
-    abilities=no_abilities,
+    abilities=abilities,
     launch=launch,
     read=read,
     tells_use=False,

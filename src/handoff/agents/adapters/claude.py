@@ -6,6 +6,7 @@ import os
 
 from handoff.agents.adapters.pieces import as_program, event, model, new_id, our_server, part, usage_event, with_hooks
 from handoff.agents.contract import (
+    ANSWERED,
     RESULT,
     SAID,
     STARTED,
@@ -86,10 +87,13 @@ def read(line: str) -> tuple[AgentEvent, ...]:
     if kind == "system" and value.get("subtype") == "init":
         return event(STARTED, client_id=str(value.get("session_id") or ""))
     if kind == "system" and value.get("subtype") == "api_retry":
-        return event(TROUBLE, f"API error {value.get('error_status') or ''}: {text_of(value.get('error'))}")
+        status = int(number(value.get("error_status")))
+        return event(TROUBLE, f"API error {status or ''}: {text_of(value.get('error'))}", status=status)
     if kind == "assistant":
         message = part(value, "message")
         content = message.get("content") or []
+        if value.get("is_api_error_message"):  # its own words, no model's
+            return event(TROUBLE, content)
         named = {"model": str(message.get("model") or ""), "key": str(message.get("id") or "")}
         said = tuple(one for item in content if isinstance(item, dict) for one in _said(item))
         return (*said, *usage_event(of_claude(part(message, "usage"), **named)))
@@ -99,7 +103,7 @@ def read(line: str) -> tuple[AgentEvent, ...]:
             return event(WAIT, "the usage limit is reached", until=number(info.get("resetsAt")))
     if kind == "result":
         return (*_bill(value), *_result(value))
-    return ()
+    return event(ANSWERED) if kind == "user" else ()
 
 
 def _said(item: dict[str, Any]) -> tuple[AgentEvent, ...]:
@@ -139,8 +143,8 @@ def _result(value: dict[str, Any]) -> tuple[AgentEvent, ...]:
     text = text_of(value.get("result") or value.get("errors") or value.get("terminal_reason") or "")
     if value.get("subtype") not in ("success", None):
         text = f"{value['subtype']}: {text}".rstrip(": ")
-    status = value.get("api_error_status")
-    if status and f"API Error: {status}" not in text:
+    status = int(number(value.get("api_error_status")))
+    if status and str(status) not in text:
         text = f"API error {status}: {text}"
     return event(
         RESULT,
@@ -148,6 +152,7 @@ def _result(value: dict[str, Any]) -> tuple[AgentEvent, ...]:
         client_id=str(value.get("session_id") or ""),
         ok=not value.get("is_error") and value.get("subtype") == "success",
         turns=int(number(value.get("num_turns"))),
+        status=status,
     )
 
 

@@ -12,6 +12,7 @@ import tomllib
 
 from handoff.agents.adapters.pieces import as_program, event, model, our_server, part, usage_event, with_hooks
 from handoff.agents.contract import (
+    ANSWERED,
     BY_CLIENT,
     RESULT,
     SAID,
@@ -170,6 +171,8 @@ def _item(item: dict[str, Any], *, started: bool) -> tuple[AgentEvent, ...]:
     kind = item.get("type")
     if kind in _TOOL_ITEMS and (started or kind == "file_change"):
         return event(TOOL, item.get("command") or kind)
+    if kind in _TOOL_ITEMS:
+        return event(ANSWERED)
     return event(SAID, item.get("text")) if kind == "agent_message" and not started else ()
 
 

@@ -5,9 +5,20 @@ from __future__ import annotations
 import os
 
 from handoff.agents.adapters.pieces import as_program, event, model, new_id, our_server, part, with_hooks
-from handoff.agents.contract import RESULT, SAID, STARTED, TOOL, TROUBLE, Adapter, AgentEvent, Launch, bearer
+from handoff.agents.contract import (
+    ANSWERED,
+    RESULT,
+    SAID,
+    STARTED,
+    TOOL,
+    TROUBLE,
+    Adapter,
+    AgentEvent,
+    Launch,
+    bearer,
+)
 from handoff.agents.hook_entries import flat
-from handoff.agents.reading.lines import parse
+from handoff.agents.reading.lines import number, parse
 from handoff.base.light_json import dumps
 from handoff.base.record import TYPE_CHECKING
 
@@ -59,10 +70,12 @@ def read(line: str) -> tuple[AgentEvent, ...]:
         return event(STARTED, client_id=str(data.get("sessionId") or ""))
     if kind == "tool.execution_start":
         return event(TOOL, data.get("toolName"))
+    if kind == "tool.execution_complete":
+        return event(ANSWERED)
     if kind == "assistant.message":
         return event(SAID, data.get("content"))
     if kind in ("session.error", "error"):
-        return event(TROUBLE, data.get("message") or value.get("message"))
+        return event(TROUBLE, data.get("message") or value.get("message"), status=int(number(data.get("statusCode"))))
     if kind == "result":
         return event(RESULT, client_id=str(value.get("sessionId") or ""), ok=not value.get("exitCode"))
     return ()

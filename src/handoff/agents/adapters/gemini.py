@@ -1,4 +1,4 @@
-"""Gemini CLI: hooks in a settings file of the session, exit codes that are HTTP codes in disguise."""
+"""Gemini CLI: hooks in a settings file of the session."""
 
 from __future__ import annotations
 
@@ -6,43 +6,31 @@ import os
 
 from handoff.agents.adapters.pieces import as_program, event, model, new_id, our_server, part, usage_event, with_hooks
 from handoff.agents.contract import (
-    FAILED,
-    LIMIT,
+    ANSWERED,
     RESULT,
     SAID,
-    SERVICE,
     STARTED,
     TOOL,
     TOTAL,
     TROUBLE,
     Adapter,
     AgentEvent,
-    AgentOutcome,
     Launch,
     bearer,
 )
 from handoff.agents.hook_entries import group_hooks
 from handoff.agents.reading.lines import number, parse
-from handoff.agents.reading.outcomes import UNKNOWN_WAIT_SECONDS, judge
 from handoff.agents.reading.records import of_openai
-from handoff.agents.reading.waiting import reset_time
 from handoff.base.light_json import dumps
 from handoff.base.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from typing import Any
 
-    from handoff.agents.contract import Ending, LaunchRequest
+    from handoff.agents.contract import LaunchRequest
 
 _FLOOR = "0.50.0"
 _ALONE = "--output-format stream-json --approval-mode yolo --skip-trust".split()
-_TOO_MANY_REQUESTS = 429 % 256
-_REFUSED = {status % 256: status for status in (401, 403, 500, 502, 503, 504)}
-_NOT_SIGNED_IN = 41
-_CODES = {
-    53: "the limit on turns is reached",
-    55: "Gemini CLI does not trust the folder",
-}
 
 
 def launch(order: LaunchRequest) -> Launch:
@@ -86,6 +74,8 @@ def read(line: str) -> tuple[AgentEvent, ...]:
         return event(STARTED, client_id=str(value.get("session_id") or ""))
     if kind == "tool_use":
         return event(TOOL, value.get("tool_name"))
+    if kind == "tool_result":
+        return event(ANSWERED)
     if kind == "message" and value.get("role") == "assistant":
         return event(SAID, value.get("content"))
     if kind == "error":
@@ -108,20 +98,6 @@ def _bill(stats: dict[str, Any]) -> tuple[AgentEvent, ...]:
     return found
 
 
-def outcome(ending: Ending, now: float) -> AgentOutcome:
-    """Exit codes are the HTTP status modulo 256; the ones with a meaning of their own are told."""
-    judged = judge(ending, now)
-    if judged.kind == FAILED and ending.code == _TOO_MANY_REQUESTS:
-        return AgentOutcome(LIMIT, judged.reason, reset_time(judged.reason, now) or now + UNKNOWN_WAIT_SECONDS)
-    if judged.kind == FAILED and ending.code == _NOT_SIGNED_IN:
-        return AgentOutcome(SERVICE, "Gemini CLI is not signed in")
-    if judged.kind == FAILED and ending.code in _REFUSED:
-        return AgentOutcome(SERVICE, f"API error {_REFUSED[ending.code]}: {judged.reason}")
-    if judged.kind == FAILED and ending.code in _CODES and ending.result is None:
-        return AgentOutcome(FAILED, _CODES[ending.code])
-    return judged
-
-
 ADAPTER = Adapter(
     name="gemini",
     title="Gemini CLI",
@@ -130,7 +106,6 @@ ADAPTER = Adapter(
     launch=launch,
     read=read,
     resume=resume,
-    outcome=outcome,
     dialect="gemini",
     floor=_FLOOR,
     variables=(

@@ -5,8 +5,20 @@ from __future__ import annotations
 import os
 
 from handoff.agents.adapters.pieces import event, model, our_server, part, usage_event, with_hooks
-from handoff.agents.contract import RESULT, SAID, STARTED, TOOL, USAGE, Adapter, AgentEvent, Launch, Usage, bearer
-from handoff.agents.reading.lines import number, parse
+from handoff.agents.contract import (
+    ANSWERED,
+    RESULT,
+    SAID,
+    STARTED,
+    TOOL,
+    USAGE,
+    Adapter,
+    AgentEvent,
+    Launch,
+    Usage,
+    bearer,
+)
+from handoff.agents.reading.lines import number, parse, text_of
 from handoff.base.light_json import dumps
 from handoff.base.record import TYPE_CHECKING
 
@@ -99,7 +111,7 @@ def read(line: str) -> tuple[AgentEvent, ...]:
     if kind == "step_start":
         return event(STARTED, client_id=known)
     if kind == "tool_use":
-        return event(TOOL, step.get("tool"))
+        return event(TOOL, step.get("tool")) + event(ANSWERED)  # it tells of a tool when that has come back
     if kind == "text":
         return event(SAID, step.get("text"))
     if kind == "step_finish":
@@ -107,7 +119,15 @@ def read(line: str) -> tuple[AgentEvent, ...]:
         return (*usage_event(_used(step)), *(event(RESULT, client_id=known, ok=True) if over else ()))
     if kind == _MODEL:
         return event(USAGE, use=Usage(model=str(value.get("model") or "")))
-    return event(RESULT, value.get("error"), client_id=known, ok=False) if kind == "error" else ()
+    return _failed(part(value, "error"), known) if kind == "error" else ()
+
+
+def _failed(error: dict[str, Any], known: str) -> tuple[AgentEvent, ...]:
+    """Its own error, with the provider's status, and when the provider may be asked again."""
+    data = part(error, "data")
+    again = part(data, "responseHeaders").get("retry-after")
+    words = f"{text_of(error)} (retry-after: {again})" if again else text_of(error)
+    return event(RESULT, words, client_id=known, ok=False, status=int(number(data.get("statusCode"))))
 
 
 def _used(step: dict[str, Any]) -> Usage:

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import re
 
-_SIGNS = """rate limit|rate_limit|ratelimit|usage limit|quota|too many requests|resource_exhausted|resource exhausted|session limit
-weekly limit|hit your limit|status code 429|http 429|error: 429|429 too many|overloaded_error""".replace(
-    "\n", "|"
-).split("|")
 _SECONDS = {
     0.001: "ms millisecond",
     1: "s sec second",
@@ -21,12 +17,6 @@ _SPAN = r"((?:\d+(?:\.\d+)?\s*(?:milliseconds?|ms|seconds?|secs?|s|minutes?|mins
 _MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
 _LONGEST_SECONDS = 14 * 86400.0
 _NOON = 12
-
-
-def is_limit(text: str) -> bool:
-    """Whether the words speak of a rate or usage limit rather than of a fault."""
-    lower = text.lower()
-    return any(sign in lower for sign in _SIGNS)
 
 
 def reset_time(text: str, now: float) -> float | None:

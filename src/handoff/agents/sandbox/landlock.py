@@ -77,6 +77,9 @@ def scope(words: Sequence[str]) -> NoReturn:
     become(words[1:])
 
 
+_NOT_STARTED = 127  # as every shell says it
+
+
 def main(words: Sequence[str]) -> NoReturn:
     """Give up the rights and become the command."""
     split = list(words).index("--")
@@ -99,7 +102,8 @@ def become(argv: Sequence[str], environment: Mapping[str, str] | None = None) ->
     try:
         replace(list(argv), environment)
     except UserError as error:
-        sys.exit(f"Inside the sandbox: {error} {error.hint}".rstrip())
+        os.write(2, f"Inside the sandbox: {error} {error.hint}\n".encode())
+        sys.exit(_NOT_STARTED)
 
 
 def restrict(writable: Sequence[str], hidden: Sequence[str], visible: Sequence[str], *, network: bool) -> None:

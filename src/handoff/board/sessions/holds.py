@@ -57,13 +57,15 @@ def hold_agent(
     *,
     reason: str,
     fix: str,
+    at: float,
     until: float,
     back_off: float,
     fault: str,
 ) -> Hold:
     """The agent's provider refused `session`: nobody else tries it on that host before `until`, or before a growing pause is over.
 
-    Sessions that were started before it was known say nothing new, and only the first is told to people.
+    The pause is counted from `at`, when it happened: what was over before anybody looked holds nobody. Sessions that were started
+    before it was known say nothing new, and only the first is told to people.
     """
     now = transaction.now()
     known = _get(transaction, AGENT, session.agent, session.host)
@@ -72,7 +74,19 @@ def hold_agent(
             transaction.execute("move_hold", **_subject(known), until=until, since=_EVER)
         return known._replace(until=max(until, known.until))
     tries = known.tries + 1 if known else 1
-    until = max(until, now + _pause(tries, back_off))
+    until = max(until, at + _pause(tries, back_off))
+    if until <= now:
+        return Hold(
+            kind=AGENT,
+            name=session.agent,
+            host=session.host,
+            reason=reason,
+            fix=fix,
+            session="",
+            tries=tries,
+            at=now,
+            until=until,
+        )
     held = _put(transaction, AGENT, session.agent, session.host, reason=reason, fix=fix, tries=tries, until=until)
     journal.append(
         transaction,
@@ -91,14 +105,23 @@ def hold_agent(
 
 
 def hold_task(
-    transaction: Transaction, task: Task, *, host: str, reason: str, fix: str, back_off: float, made_by: str = ""
+    transaction: Transaction,
+    task: Task,
+    *,
+    host: str,
+    reason: str,
+    fix: str,
+    back_off: float,
+    tries: int = 1,
+    made_by: str = "",
 ) -> Hold:
-    """The ground of a task is not ready on this host: it is looked at again after a growing pause, or when a person says so.
+    """A task waits on this host: it is looked at again after a growing pause, or when a person says so.
 
-    `made_by` is the session whose work waits for nothing but its check.
+    `tries` counts those of which no hold is left, because a session began; `made_by` is the session whose work waits for nothing
+    but its check.
     """
     known = _get(transaction, TASK, str(task.key), host)
-    tries = known.tries + 1 if known else 1
+    tries = max(tries, known.tries + 1 if known else 1)
     until = transaction.now() + _pause(tries, back_off)
     made_by = made_by or (known.session if known else "")
     held = _put(

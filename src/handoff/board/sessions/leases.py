@@ -213,8 +213,8 @@ def widen(store: Store, *, key: int, fence: int | None, owns: Sequence[str]) -> 
 
 
 @beside_others
-def hand_back(store: Store, *, task: Task, reason: str) -> Outcome | None:
-    """The session of `task` is gone: another attempt, or blocked when they are used up.
+def hand_back(store: Store, *, task: Task, reason: str, charged: bool = True) -> Outcome | None:
+    """The session of `task` is gone: another attempt, or blocked when they are used up; as it was, where that is not `charged`.
 
     Nothing happens when the session has shown a sign of life, or another watchdog has been here, since `task` was read.
     """
@@ -228,13 +228,13 @@ def hand_back(store: Store, *, task: Task, reason: str) -> Outcome | None:
             "now": transaction.now(),
             "lease_now": transaction.lease_now(),
         }
-        row = transaction.one("free_expired_task", **values, reason=reason)
+        row = transaction.one("free_expired_task", **values, reason=reason, charged=int(charged))
         if row is not None:
             freed = Task(**row)
             _end_session(transaction, freed, reason)
             journal.append(transaction, "task.expired", task=freed, reason=reason, attempt=freed.attempt)
             return outcomes.Outcome(freed)
-        if task.attempt < task.max_attempts:
+        if task.attempt < task.max_attempts or not charged:
             return None
         transaction.require_alone()  # what waits for it learns of it
         used_up = f"{reason.rstrip('.')}; that was attempt {task.attempt} of {task.max_attempts}"

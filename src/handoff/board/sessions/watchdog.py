@@ -63,6 +63,8 @@ class WatchdogReport(Record):
 
 class _Found(Record):
     expired: list[Task]
+    before_boot: set[str]
+    """Sessions of them that ran before this host was restarted."""
     held_here: list[Row]
     idle_fan_ins: list[Task]
     idle_sessions: list[str]
@@ -74,20 +76,27 @@ def scan(
     store: Store,
     *,
     host: str = "",
+    boot: str = "",
     is_alive: IsAlive | None = None,
     deep: bool = False,
 ) -> WatchdogReport:
     """Look once. First reads that touch only what is ill, by index; then one short write for each illness.
 
-    `is_alive` tells of a process on this `host`: a dead one frees its task before the lease ends.
+    `is_alive` tells of a process on this `host`: a dead one frees its task before the lease ends. Only silence is charged: a process
+    that is gone, or everything that ran before this `boot` of the host, says nothing of the agent.
     `deep` also recounts the open batches, which takes time in their number.
     """
-    found = _look(store, host=host)
+    found = _look(store, host=host, boot=boot)
     freed: list[Task] = []
     blocked: list[Task] = []
     fan_ins: list[Task] = []
-    gone = [(task, f"{journal.SILENT} before the lease ended") for task in found.expired]
-    gone += [(task, f"its process {row_pid} on {host} is gone") for task, row_pid in _dead(found, host, is_alive)]
+    gone = [
+        (task, f"{host} was restarted", False)
+        if task.held_by in found.before_boot
+        else (task, f"{journal.SILENT} before the lease ended", True)
+        for task in found.expired
+    ]
+    gone += [(task, f"its process {pid} on {host} is gone", False) for task, pid in _dead(found, host, is_alive)]
     gone.sort(key=lambda one: one[0].key)
     for start in range(0, len(gone), _AT_ONCE):
         for outcome in _hand_back(store, gone[start : start + _AT_ONCE]):
@@ -113,18 +122,25 @@ def scan(
 
 
 @beside_others
-def _hand_back(store: Store, gone: list[tuple[Task, str]]) -> list[Outcome]:
+def _hand_back(store: Store, gone: list[tuple[Task, str, bool]]) -> list[Outcome]:
     """In the order of their keys: every host has a watchdog, and when a host dies all of them find the same tasks."""
     with store.transaction(scopes=()) as transaction:
-        outcomes = [leases.hand_back(transaction, task=task, reason=reason) for task, reason in gone]
+        outcomes = [
+            leases.hand_back(transaction, task=task, reason=reason, charged=charged) for task, reason, charged in gone
+        ]
     return [outcome for outcome in outcomes if outcome is not None]
 
 
-def _look(store: Store, *, host: str) -> _Found:
+def _look(store: Store, *, host: str, boot: str) -> _Found:
     with store.transaction(write=False) as look:
         now = look.now()
+        expired = fetch_all(look, Task, "list_expired", lease_now=look.lease_now(), limit=LIMIT)
+        known = [
+            sessions.get(look, id=task.held_by) for task in expired if boot and task.held_host == host and task.held_by
+        ]
         return _Found(
-            expired=fetch_all(look, Task, "list_expired", lease_now=look.lease_now(), limit=LIMIT),
+            expired=expired,
+            before_boot={one.id for one in known if one is not None and one.boot not in ("", boot)},
             held_here=look.query("list_held_on", host=host) if host else [],
             idle_fan_ins=fetch_all(look, Task, "list_idle_fan_ins", before=now - FAN_IN_SECONDS, limit=LIMIT),
             idle_sessions=[

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from handoff.agents.contract import FAILED, GROUND, OK, AgentOutcome
+from handoff.agents.contract import ENVIRONMENT, FAILED, OK, AgentOutcome
 from handoff.base.errors import Conflict, UserError
 from handoff.base.markdown import number_of
 from handoff.base.record import TYPE_CHECKING
@@ -50,7 +50,7 @@ def decide(app: App, ended: EndedSession) -> AgentOutcome | None:
             return AgentOutcome(OK, ended.task.result)
         if state.flow.pending:
             return _carried(app, state)
-        if not ended.holds or not faults.is_attempt(ended.outcome) or ended.outcome.asked:
+        if not ended.holds or not faults.is_attempt(ended.outcome):
             return None
         if ended.outcome.kind != OK:
             said = [f"session-failed: {ended.outcome.reason or ended.outcome.kind}"]
@@ -58,7 +58,7 @@ def decide(app: App, ended: EndedSession) -> AgentOutcome | None:
         try:
             judged = judge.judge_phase(app, state)
         except faults.GroundFault as error:
-            return AgentOutcome(GROUND, error.message, fix=error.hint)
+            return AgentOutcome(ENVIRONMENT, error.message, fix=error.hint)
         if not judged.ok:
             said = [str(one) for one in judged.faults]
             return _refused(app, state, ended.task, said, session=ended.session, judged=judged)

@@ -1,17 +1,26 @@
-"""Whose fault it is: the agent's costs an attempt; the ground's and the provider's cost none and are waited for."""
+"""What an ending costs: the agent's own fault an attempt; all others cost none and are waited for."""
 
 from __future__ import annotations
 
 import os
 import re
 
-from handoff.agents.contract import GROUND as NOT_READY
-from handoff.agents.contract import LIMIT, SERVICE, AgentOutcome
-from handoff.agents.reading.refusals import is_away
+from handoff.agents.contract import (
+    CLIENT,
+    DOWN,
+    ENVIRONMENT,
+    FAILED,
+    KILLED,
+    LIMIT,
+    LOGIN,
+    OK,
+    UNKNOWN,
+    AgentOutcome,
+)
 from handoff.base.errors import Refused
 from handoff.base.markdown import end_sentence
 from handoff.base.process import find
-from handoff.base.record import TYPE_CHECKING, Record
+from handoff.base.record import TYPE_CHECKING
 from handoff.checks.commands import NOT_STARTED, Verdict
 from handoff.git.ownership.ownership import Ownership
 
@@ -22,8 +31,6 @@ if TYPE_CHECKING:
     from handoff.board.tasks.tasks import Task
     from handoff.checks.results import Report
     from handoff.engine.app import App
-
-AGENT, GROUND, PROVIDER = "agent", "ground", "provider"
 
 _DEPENDENCIES = (".venv", "venv", "node_modules", ".tox")  # folders no session makes
 _RUNNERS = frozenset("pytest tox nox coverage mypy ruff flake8 pylint black build pip nose2".split())
@@ -37,41 +44,45 @@ _MODULE = re.compile(r"^(?P<python>\S*python\S*): No module named '?(?P<name>\w+
 _MAKE = re.compile(r"^\S*make\S*: \*\*\* .*\bError 12[67]\s*$", re.MULTILINE)
 
 
-class SortedFault(Record):
-    """What kept a task from being done: whose fault, why, what mends it, and until when nothing is worth another try."""
-
-    whose: str
-    reason: str
-    fix: str = ""
-    until: float = 0.0
+HOLDS_AGENT = (LIMIT, DOWN, LOGIN, CLIENT)
+"""What every session of the agent would meet on this machine."""
+HOLDS_TASK = (ENVIRONMENT, KILLED, UNKNOWN)
+UNEXPLAINED = (KILLED, UNKNOWN)
+"""What may pass by itself. When it does not, a person is asked."""
+ASK_AFTER = 5
+"""So many sessions in a row that ended and nobody can say why."""
 
 
 class GroundFault(Refused):
     """The check cannot run where it must: neither a yes nor a no of the work, and nothing its session can mend."""
 
 
-def sort(outcome: AgentOutcome, *, agent: str, program: str) -> SortedFault:
-    """Whose fault it is that a session came out like this."""
-    if outcome.kind == LIMIT:
-        fix = f"It goes on by itself; sooner, if you know better: {program} agent retry {agent}"
-        return SortedFault(PROVIDER, outcome.reason, fix, outcome.until)
-    if outcome.kind == SERVICE:
-        away = is_away(outcome.reason)
-        what = (
-            "Its provider fails or is out of reach, your log-in is not the cause"
-            if away
-            else f"Log in to {agent} or fix it"
-        )
-        again = f"It is tried again by itself, at once with: {program} agent retry {agent}"
-        return SortedFault(PROVIDER, outcome.reason, f"{end_sentence(outcome.fix or what)} {again}")
-    if outcome.kind == NOT_READY:
-        return SortedFault(GROUND, outcome.reason, outcome.fix)
-    return SortedFault(AGENT, outcome.reason or outcome.kind)
-
-
 def is_attempt(outcome: AgentOutcome) -> bool:
     """Whether a session that came out like this has used up one of its task's attempts."""
-    return outcome.kind not in (LIMIT, SERVICE, NOT_READY)
+    return outcome.kind in (OK, FAILED)
+
+
+def fix_for(outcome: AgentOutcome, *, agent: str, task: str, program: str) -> str:
+    """What a person may do about it."""
+    fixes = {
+        LIMIT: f"It goes on by itself; sooner, if you know better: {program} agent retry {agent}",
+        DOWN: "Your log-in is not the cause.",
+        LOGIN: f"Log in to {agent}, or pay its provider.",
+        CLIENT: f"Install or repair {agent}.",
+    }
+    fix = outcome.fix or fixes.get(outcome.kind, "")
+    if outcome.kind in (ENVIRONMENT, LIMIT):
+        return fix
+    again = f"agent retry {agent}" if outcome.kind in HOLDS_AGENT else f"retry {task}"
+    return f"{end_sentence(fix) if fix else ''} It is tried again by itself, at once with: {program} {again}".strip()
+
+
+def question(outcome: AgentOutcome, *, task: str, count: int) -> str:
+    """What a person is asked when nobody can say why sessions end."""
+    return (
+        f"{count} sessions of '{task}' in a row ended, and not by the agent's fault. Try again?\n"
+        f"The last one {outcome.why}\nYes tries again, no blocks the task. No attempt was used up."
+    )
 
 
 def refuse_unready(app: App, task: Task, verdict: Verdict, *, folder: str) -> None:

@@ -6,7 +6,7 @@ import os
 from contextlib import suppress
 
 from handoff.agents import folder as folders
-from handoff.agents.contract import FAILED, GROUND, OK, AgentOutcome
+from handoff.agents.contract import ENVIRONMENT, FAILED, KILLED, LOST, OK, STOPPED, AgentOutcome
 from handoff.base.clock import stamp
 from handoff.base.errors import Away, Conflict, HandoffError, Refused
 from handoff.base.markdown import first_sentence
@@ -54,7 +54,7 @@ class ConcludedSession(Record):
         why = f" ({self.outcome.reason})" if self.outcome.reason else ""
         wait = f", to go on at {stamp(self.outcome.until)}" if self.outcome.until else ""
         asked = " A person is asked: see `handoff gate list`." if self.task.state == states.GATED else ""
-        return f"Session {self.session}: {self.outcome.kind}{why}{wait}. Task '{self.task.label}' is {self.task.state}.{asked}"
+        return f"Session {self.session}: {self.outcome.word}{why}{wait}. Task '{self.task.label}' is {self.task.state}.{asked}"
 
 
 def patiently(app: App, function: Callable[[], T], tell: Callable[[str], None] | None = None) -> T:
@@ -83,7 +83,7 @@ def conclude(app: App, *, claim: Claim, outcome: AgentOutcome) -> ConcludedSessi
     )
     _close(app, workspace)
     decide = kinds.decider_of(task) if task.fence == claim.fence else None
-    client = outcome if folders.has_started(path) else AgentOutcome(GROUND)  # nobody ran who could prove anything
+    client = outcome if folders.has_started(path) else AgentOutcome(ENVIRONMENT)  # nobody ran who could prove anything
     made_by = session if client.kind == OK else ""
     decided = decide(app, ended) if decide else None
     if decided is not None and (faults.is_attempt(decided) or not mine):
@@ -102,7 +102,7 @@ def conclude(app: App, *, claim: Claim, outcome: AgentOutcome) -> ConcludedSessi
         sessions.end(transaction, id=session, ending=outcome.kind)
         _tell(transaction, task, session, outcome, outside)
         _hear_agent(transaction, claim, client)
-        if outcome.kind != GROUND:
+        if outcome.kind not in faults.HOLDS_TASK:
             holds.release_task(transaction, key=task.key)
     task = tasks.get(app.database, key=task.key)
     task_work.tidy(app, task, running={one.key for one in running.listing(app) if one.session != session})
@@ -164,10 +164,7 @@ def _unreported(app: App, claim: Claim, task: Task, outcome: AgentOutcome, made_
     asked = _question(app, task, outcome) if task.attempt >= conflict.ATTEMPTS and _settles(app, task) else ""
     with app.database.transaction() as transaction:
         if not faults.is_attempt(outcome):
-            leases.release(transaction, key=task.key, fence=claim.fence, reason=outcome.reason)
             outcome = _wait_out(app, transaction, claim, outcome, made_by)
-        elif outcome.asked:
-            leases.release(transaction, key=task.key, fence=claim.fence, reason=outcome.reason)
         elif asked:
             gates.ask(transaction, key=task.key, question=asked, fence=claim.fence)
         else:
@@ -200,31 +197,56 @@ def _settles(app: App, task: Task) -> bool:
 
 
 def _wait_out(app: App, transaction: Transaction, claim: Claim, outcome: AgentOutcome, made_by: str) -> AgentOutcome:
-    """No fault of the agent's: its provider is waited for, or the ground of the task."""
-    fault = faults.sort(outcome, agent=claim.session.agent, program=app.settings.program)
-    back_off = home_config(app).number("back_off_seconds")
-    if fault.whose == faults.PROVIDER:
+    """No fault of the agent's: its provider is waited for, or this machine. What stays unexplained is put to a person."""
+    task = claim.task
+    count = _unexplained(transaction, task) if outcome.kind in faults.UNEXPLAINED else 1
+    if count >= faults.ASK_AFTER:
+        asked = faults.question(outcome, task=task.label, count=count)
+        gates.ask(transaction, key=task.key, question=asked, fence=claim.fence)
+        holds.release_task(transaction, key=task.key)
+        return outcome
+    leases.release(transaction, key=task.key, fence=claim.fence, reason=outcome.reason)
+    if outcome.kind in (STOPPED, LOST) or (outcome.kind == KILLED and count == 1):
+        return outcome  # nothing to wait for: a power cut is over when somebody reads of it
+    reason, back_off = outcome.why, home_config(app).number("back_off_seconds")
+    fix = faults.fix_for(outcome, agent=claim.session.agent, task=task.label, program=app.settings.program)
+    if outcome.kind in faults.HOLDS_AGENT:
         held = holds.hold_agent(
             transaction,
-            claim.task,
+            task,
             claim.session,
-            reason=fault.reason,
-            fix=fault.fix,
-            until=fault.until,
+            reason=reason,
+            fix=fix,
+            at=outcome.at or transaction.now(),
+            until=outcome.until,
             back_off=back_off,
             fault=outcome.kind,
         )
     else:
         held = holds.hold_task(
             transaction,
-            claim.task,
+            task,
             host=app.settings.host,
-            reason=fault.reason,
-            fix=fault.fix,
+            reason=reason,
+            fix=fix,
             back_off=back_off,
+            tries=count,
             made_by=made_by,
         )
     return outcome._replace(until=held.until, fix=held.fix)
+
+
+def _unexplained(transaction: Transaction, task: Task) -> int:
+    """How many sessions in a row, with this one, ended and nobody can say why; a person's word begins anew."""
+    count = 1
+    for event in reversed(journal.of_task(transaction, key=task.key)):
+        if event.kind in ("gate.approved", "task.retried"):
+            break
+        if event.kind == "session.concluded":
+            if event.body.get("outcome") not in faults.UNEXPLAINED:
+                break
+            count += 1
+    return count
 
 
 def _hear_agent(transaction: Transaction, claim: Claim, client: AgentOutcome) -> None:
@@ -243,7 +265,7 @@ def _by_evidence(app: App, claim: Claim, task: Task, outcome: AgentOutcome) -> A
     try:
         journey.finish(app, held, summary=outcome.reason or task_work.JUDGED)
     except faults.GroundFault as error:
-        return AgentOutcome(GROUND, error.message, fix=error.hint)
+        return AgentOutcome(ENVIRONMENT, error.message, fix=error.hint)
     except (Refused, Conflict) as error:
         return AgentOutcome(FAILED, first_sentence(error.message))
     return outcome

@@ -6,7 +6,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 
-from handoff.agents.contract import FAILED, GROUND, LOST, OK, SERVICE, AgentOutcome
+from handoff.agents.contract import CLIENT, ENVIRONMENT, FAILED, LOST, OK, AgentOutcome
 from handoff.base.clock import boot_id
 from handoff.base.errors import Away, Conflict, HandoffError
 from handoff.base.ids import new_id
@@ -256,10 +256,10 @@ def _not_started(error: HandoffError | OSError) -> AgentOutcome:
     """Nothing of the agent ran, so it is not its fault; that the task went on without us is nobody's."""
     words = f"the session could not be started: {error}"
     if isinstance(error, GroundFault):
-        return AgentOutcome(GROUND, error.message, fix=error.hint)
+        return AgentOutcome(ENVIRONMENT, error.message, fix=error.hint)
     if isinstance(error, Conflict):
         return AgentOutcome(FAILED, words)
-    kind = SERVICE if isinstance(error, NotInstalled) else GROUND
+    kind = CLIENT if isinstance(error, NotInstalled) else ENVIRONMENT
     return AgentOutcome(kind, words, fix=getattr(error, "hint", ""))
 
 
@@ -303,7 +303,10 @@ class Run:
 
     def conclude_step(self, ended: dict[str, Any]) -> str:
         """Move the task on by what the evidence says. A task that has moved on already is left as it is."""
-        concluded = conclude.conclude(self.app, claim=self._claim(), outcome=AgentOutcome(**ended))
+        told = {
+            name: value for name, value in ended.items() if name in AgentOutcome._fields
+        }  # perhaps an older version's
+        concluded = conclude.conclude(self.app, claim=self._claim(), outcome=AgentOutcome(**told))
         running.forget(self.app, self.session)
         return concluded.words
 

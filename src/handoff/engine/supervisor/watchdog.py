@@ -69,7 +69,7 @@ def look(app: App, *, deep: bool = False) -> Round:
     for name in names:
         stop_files.read_files(app, name)
     taken_in, refused = take_in_markers(app, names)
-    report = watchdog.scan(app.database, host=app.settings.host, is_alive=_is_alive, deep=deep)
+    report = watchdog.scan(app.database, host=app.settings.host, boot=boot_id(), is_alive=_is_alive, deep=deep)
     known = set(tasks.project_names(app.database))
     if app.database.kind == POSTGRES:
         known &= set(names)  # others have their own files of what never was here

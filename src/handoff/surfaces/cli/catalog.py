@@ -87,7 +87,7 @@ _SECTIONS = {
         "work": ("supervisor.work", "run the relay by itself: claim what is ready, start agents, survive anything"),
         "session": ("agents.sessions", "start an agent on a task and watch it; stop, resume, read it"),
         "agent list": ("agents.agents", "show which agents are installed, what each can do and what fences it"),
-        "agent retry": ("agents.agents", "start an agent again that its provider or its ground holds"),
+        "agent retry": ("agents.agents", "start an agent again that is held"),
         "agent score": ("agents.score", "count which agent does which kind of work well here"),
         "mcp": ("agents.mcp", "serve the relay's tools to a client that speaks MCP"),
         "token new": ("agents.tokens", "make a token with which a program may read, answer or steer over HTTP"),

@@ -10,10 +10,11 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
+from handoff.agents.contract import ENDINGS
 from handoff.base.clock import age, day_of, stamp, time_of_day
 from handoff.base.ids import visible
 from handoff.base.record import TYPE_CHECKING
-from handoff.surfaces.vocabulary import BAR, BAR_STYLES, ENDINGS, LOOKS, clock_of, money, tally
+from handoff.surfaces.vocabulary import BAR, BAR_STYLES, LOOKS, clock_of, money, tally
 
 if TYPE_CHECKING:
     from typing import Any

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import statistics
 
+from handoff.agents.contract import ENDINGS
 from handoff.base.clock import stamp
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.events import history
 from handoff.board.tasks import metrics
 from handoff.engine.tasks.splitting import score
-from handoff.surfaces.vocabulary import ENDINGS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

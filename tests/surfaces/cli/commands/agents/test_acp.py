@@ -78,9 +78,9 @@ def test_a_stop_without_a_report_is_answered_with_another_prompt(run, repo):
     assert end["reason"] == "second"
 
 
-def test_an_agent_that_is_no_acp_agent_is_a_failure(cli):
+def test_an_agent_that_is_no_acp_agent_is_told_and_costs_no_attempt(cli):
     cli("dump", "--task", "demo", "--next", "x")
     end = cli("session", "start", "demo", "--agent", "acp", "--with", "true", "--json", code=1).json
-    assert end["outcome"] == "failed"
+    assert end["outcome"] == "unknown"
     assert "ended before it had answered" in end["reason"] or "hung up" in end["reason"]
     assert "Give its command" in cli("session", "start", "demo", "--agent", "acp", code=1).err

@@ -502,7 +502,7 @@ def test_a_killed_monitor_leaves_neither_the_client_nor_the_broker(batch):
     with open(os.path.join(batch.folder(session), "monitor.json"), encoding="utf-8") as file:
         os.kill(json.load(file)["pid"], signal.SIGKILL)
     out, _ = process.communicate(timeout=60)
-    assert json.loads(out)["outcome"] == "lost"
+    assert json.loads(out)["outcome"] == "killed"
     assert _until(lambda: not processes_with(mark) and not processes_with(session))
 
 

@@ -81,12 +81,13 @@ def test_a_write_outside_the_ownership_is_found_after_the_end(project):
     assert end["state"] == "ready"
 
 
-def test_a_crash_uses_up_an_attempt_and_says_by_which_signal(project):
+def test_a_crash_uses_up_no_attempt_and_says_by_which_signal(project):
     project.task()
     end = project.run({"crash": True}, words=HERE, code=1)
     assert end["outcome"] == "killed"
     assert "signal 9" in end["reason"]
     assert end["state"] == "ready"
+    assert project.cli("show", "demo", "--json").json["attempt"] == 1
     baton = project.run(
         {"expect": "What came before"}, {"expect": "signal 9"}, {"run": handoff("task", "block", "enough")}, words=HERE
     )
@@ -131,7 +132,7 @@ def test_a_stopped_session_frees_its_task_without_using_an_attempt(project):
     project.cli("session", "stop", session, "--reason", "lunch")
     out, _ = process.communicate(timeout=60)
     end = json.loads(out)
-    assert (end["outcome"], end["reason"], end["state"]) == ("killed", "lunch", "ready")
+    assert (end["outcome"], end["reason"], end["state"]) == ("stopped", "lunch", "ready")
     assert processes_with(mark) == []
     assert project.cli("session", "stop", session).out.startswith("It was over")
 
@@ -163,7 +164,7 @@ def test_a_killed_monitor_is_a_lost_session_and_its_agent_is_ended(project):
     with open(os.path.join(project.folder(session), "monitor.json"), encoding="utf-8") as file:
         os.kill(json.load(file)["pid"], signal.SIGKILL)
     out, _ = process.communicate(timeout=60)
-    assert json.loads(out)["outcome"] == "lost"
+    assert json.loads(out)["outcome"] == "killed"
     assert processes_with(mark) == []
 
 

@@ -134,7 +134,7 @@ def test_a_silent_session_in_a_terminal_keeps_its_task_as_long_as_it_is_open(pro
     window.type("\x03")  # Ctrl-C is for the client, and ends neither the monitor nor the command
     open(project.go, "w").close()
     code, said = window.end()
-    assert project.outcome(session)["kind"] == "failed", said
+    assert project.outcome(session)["kind"] == "stopped", said
     assert "Task 'demo' is ready" in said
     assert code == 1
     assert processes_with(project.go) == []
@@ -146,7 +146,7 @@ def test_a_closed_terminal_ends_the_session_and_frees_the_task(project):
     window.close()
     assert window.process.wait(60) in (0, 1)
     outcome = project.outcome(session)
-    assert (outcome["kind"], outcome["reason"]) == ("killed", "the terminal was closed")
+    assert (outcome["kind"], outcome["reason"]) == ("stopped", "the terminal was closed")
     assert project.state()["state"] == "ready"
     assert processes_with(project.go) == []
 
@@ -189,7 +189,7 @@ def test_a_killed_window_leaves_no_process_and_a_free_task(project, tmux):
     project.cli(*project.words(project.waits(), "tmux"))
     session = project.session()
     tmux("kill-window", "-t", "handoff-repo")
-    assert project.outcome(session)["kind"] == "killed"
+    assert project.outcome(session)["kind"] == "stopped"
     _until(lambda: project.state()["state"] == "ready")
     assert processes_with(project.go) == []
 

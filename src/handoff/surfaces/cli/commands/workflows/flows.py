@@ -261,11 +261,11 @@ def _show_step(ctx: Context, done: StepResult) -> int:
         ctx.out.note(f"{done.phase}: {word} ({outcome.reason.partition(': ')[2] or outcome.reason})", style)
         _warn(ctx, done)
         return 0
-    if outcome.asked:
+    if outcome.kind == "stopped":
         ctx.out.note(f"{done.phase}: stopped, {outcome.reason}. It can be taken again; no attempt is used up.")
         return INTERRUPTED
-    if outcome.until:
-        ctx.out.note(f"{done.phase}: held, {end_sentence(outcome.reason)} No attempt is used up. {outcome.fix}", "warn")
+    if outcome.kind != "failed":
+        ctx.out.note(f"{done.phase}: {end_sentence(outcome.why)} No attempt is used up. {outcome.fix}", "warn")
         return 1
     ctx.out.note(f"{done.phase}: refused", "bad")
     for line in outcome.reason.split("; "):
