@@ -1,4 +1,8 @@
-"""Real clients: where they are, what they are told, one project for each test. Nothing leaves the loopback."""
+"""Real clients: where they are, what they are told, one project for each test. Nothing leaves the loopback.
+
+A session works in a clone inside the sandbox, as it does for everybody who has set nothing else; a test of the shared checkout says so.
+The client has been used before: a person has run it once in that project, and it has written what it writes then.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 import tempfile
 from contextlib import contextmanager
 from typing import Any
@@ -14,11 +19,13 @@ import pytest
 
 from handoff.agents.sandbox.sandbox import NOTHING, layer
 from model_server import ModelServer
-from real_clients import FOLDER, chosen, program
+from real_clients import OWN, chosen, program
 from sandbox import Cli, Repo, absent, hermetic_environment
 
 KEY = "sk-test-key-not-a-secret-at-all"
 PRESENT = chosen()
+if PRESENT:
+    os.makedirs(OWN, exist_ok=True)
 # Read now: inside a test nothing of ours is in the environment.
 TABLE = os.environ.get("HANDOFF_TEST_CLIENTS_TABLE", "")
 KEEP = os.environ.get("HANDOFF_TEST_KEEP", "")
@@ -27,12 +34,22 @@ ALONE = {
     "NO_PROXY": "127.0.0.1",
 }  # for those that look up prices or versions elsewhere
 RELAY = ("claude", "codex", "copilot")
+# How a person starts it for one question, with nothing of ours in the words.
+PLAIN = {
+    "claude": ["-p", "hi", "--permission-mode", "acceptEdits"],
+    "codex": ["exec", "--dangerously-bypass-approvals-and-sandbox", "--dangerously-bypass-hook-trust"],
+    "gemini": ["-p", "hi", "--skip-trust"],
+    "copilot": ["-p", "hi", "--allow-all", "--no-auto-update"],
+    "opencode": ["run", "hi"],
+    "aider": ["--message", "hi", "--yes-always", "--no-check-update", "--analytics-disable"],
+    "qwen": ["-p", "hi", "--auth-type", "openai"],
+}
 
 
 def pytest_generate_tests(metafunc):
-    """One run for each chosen client; a test file that is not for all of them names its own in `FOR`."""
+    """One run for each chosen client; a test file that is not for all of them names its own in `FOR`, a single test in its mark."""
     if "client" in metafunc.fixturenames:
-        able = getattr(metafunc.module, "FOR", PRESENT)
+        able = metafunc.definition.get_closest_marker("clients").args or getattr(metafunc.module, "FOR", PRESENT)
         metafunc.parametrize("client", [name for name in PRESENT if name in able], indirect=True)
 
 
@@ -55,6 +72,8 @@ def client(request):
 
 
 def _need(name: str) -> None:
+    if os.getuid() == 0:
+        pytest.fail("Clients do for root what they do for nobody else. Run: make test-clients")
     if program(name) is None:
         absent(f"{name} (make test-clients installs it)")
 
@@ -74,7 +93,7 @@ def relay():
 
 
 def _staged(client: str):
-    root = tempfile.mkdtemp(prefix="run-", dir=FOLDER)
+    root = tempfile.mkdtemp(prefix="run-", dir=OWN)
     made = Stage(client, root)
     yield made
     for server in made.servers:
@@ -91,10 +110,10 @@ class Stage:
     def __init__(self, client: str, root: str) -> None:
         self.client, self.root = client, root
         self.servers: list[ModelServer] = []
+        self.settings: dict[str, str] = {}
         home = os.path.join(root, "home")
         for folder in ("bin", "home", "home/.codex", "home/.gemini", "tmp"):
             os.makedirs(os.path.join(root, folder))
-        self.become(client)
         node = shutil.which("node")
         if node:
             os.symlink(node, os.path.join(root, "bin", "node"))
@@ -105,11 +124,10 @@ class Stage:
             "HANDOFF_HOME": os.path.join(root, "relay"),
         }  # fmt: skip
         os.mkdir(self.environment["HANDOFF_HOME"], 0o700)
-        with open(os.path.join(self.environment["HANDOFF_HOME"], "config.toml"), "w", encoding="utf-8") as file:
-            file.write('session_workspace = "shared"\n')  # the scripted model knows the paths of the checkout alone
         os.environ.update({name: self.environment[name] for name in ("HOME", "GIT_CONFIG_GLOBAL", "HANDOFF_HOME")})
         self.repo = Repo.create(os.path.join(root, "project"))
         self.cli = _Clean(self.repo.path, self.environment)
+        self.become(client)
         self.cli(
             "dump",
             "--task",
@@ -122,6 +140,23 @@ class Stage:
             "test -f owned/a.txt",
         )
 
+    @property
+    def tree(self) -> str:
+        """Where a session on the task works: its clone, unless the checkout is shared."""
+        if self.settings.get("session_workspace") == '"shared"':
+            return self.repo.path
+        return os.path.join(self.environment["HANDOFF_HOME"], "project", "workspaces", "demo-1", "tree")
+
+    def write(self, name: str, text: str = "hello") -> tuple[str, str, str]:
+        """The act of writing a file in the session's workspace."""
+        return "write", os.path.join(self.tree, name), text
+
+    def set(self, **settings: str) -> None:
+        """Put these into the person's settings of handoff, each as TOML writes it."""
+        self.settings.update(settings)
+        with open(os.path.join(self.environment["HANDOFF_HOME"], "config.toml"), "w", encoding="utf-8") as file:
+            file.writelines(f"{name} = {value}\n" for name, value in self.settings.items())
+
     def need(self, wanted: str = "") -> None:
         """Pass by where this layer of the sandbox, or any layer, is not there for the stage."""
         if layer(self.environment, wanted=wanted) == NOTHING:
@@ -131,6 +166,17 @@ class Stage:
         """From here on the sessions are another vendor's."""
         self.client = client
         os.symlink(program(client) or "", os.path.join(self.root, "bin", client))
+        self.serve(("say", "hello"))
+        used = self.plain()
+        assert self.servers[-1].requests, used.stdout + used.stderr
+
+    def plain(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """The client as a person starts it in the project, for one question or with these words."""
+        asked = list(words) or [*PLAIN[self.client], *self.words(), *(["hi"] if self.client == "codex" else [])]
+        return subprocess.run(
+            [self.client, *asked], cwd=self.repo.path, env=self.environment, stdin=subprocess.DEVNULL, capture_output=True,
+            text=True, check=False, timeout=200, executable=f"{self.root}/bin/{self.client}",
+        )  # fmt: skip
 
     def serve(self, *acts: tuple[Any, ...], host: str = "127.0.0.1") -> ModelServer:
         """The scripted model, and the client told to speak to it."""
@@ -171,12 +217,12 @@ class Stage:
     def start(self) -> Any:
         """A session that the test goes on beside."""
         more = [f"--with={word}" for word in self.words()]
-        return self.cli.start("session", "start", "demo", "--agent", self.client, "--minutes", "2", "--json", *more)
+        return self.cli.start("session", "start", "demo", "--agent", self.client, "--minutes", "5", "--json", *more)
 
     def resume(self, session: str) -> dict[str, Any]:
         """The same conversation once more."""
         more = [f"--with={word}" for word in self.words()]
-        return self.cli("session", "resume", session, "--minutes", "2", "--json", *more, code=None).json
+        return self.cli("session", "resume", session, "--minutes", "5", "--json", *more, code=None).json
 
     def sessions(self) -> list[str]:
         return os.listdir(os.path.join(self.environment["HANDOFF_HOME"], "project", "sessions"))
@@ -191,7 +237,7 @@ class Stage:
         """One session on the task, watched to its end."""
         more = [f"--with={word}" for word in self.words()]
         answer = self.cli(
-            "session", "start", "demo", "--agent", self.client, "--minutes", "2", "--json", *more, *words, code=code
+            "session", "start", "demo", "--agent", self.client, "--minutes", "5", "--json", *more, *words, code=code
         )
         return answer.json
 
@@ -232,7 +278,7 @@ class Stage:
 class _Clean(Cli):
     """The command with nothing but the stage's own environment; some clients try a refused request for more than a minute."""
 
-    seconds = 240
+    seconds = 600
 
     def __init__(self, folder: str, environment: dict[str, str]) -> None:
         super().__init__(folder)

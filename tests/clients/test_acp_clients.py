@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-pytestmark = [pytest.mark.clients, pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.clients, pytest.mark.slow, pytest.mark.timeout(900)]
 DONE = ("shell", f"{sys.executable} -m handoff.surfaces.cli.main task done --summary 'made a'")
 FOR = {
     "gemini": ["--acp", "--skip-trust", "-m", "gemini-2.5-pro"],
@@ -18,15 +18,37 @@ FOR = {
 
 
 def test_an_acp_session_writes_what_it_owns_is_refused_the_rest_and_reports(stage):
-    os.mkdir(os.path.join(stage.repo.path, "other"))  # some clients make no folders, and would not even ask
+    stage.repo.write("other/there.txt", "")  # some clients make no folders, and would not even ask
+    stage.repo.commit("a folder")
     server = stage.serve(
-        ("write", os.path.join(stage.repo.path, "other/b.txt"), "x"),
-        ("write", os.path.join(stage.repo.path, "owned/a.txt"), "x"), DONE, ("say", "finished"), DONE, ("say", "finished"),
+        stage.write("other/b.txt"), stage.write("owned/a.txt"), DONE, ("say", "finished"), DONE, ("say", "finished"),
     )  # fmt: skip
     words = [f"--with={word}" for word in (stage.client, *FOR[stage.client])]
-    end = stage.cli("session", "start", "demo", "--agent", "acp", "--minutes", "1.5", "--json", *words, code=None).json
+    end = stage.cli("session", "start", "demo", "--agent", "acp", "--minutes", "5", "--json", *words, code=None).json
+    assert server.requests, stage.log(end)
     assert "Task `demo` of project" in server.texts(0), stage.log(end)
-    assert not os.path.exists(os.path.join(stage.repo.path, "other/b.txt")), stage.log(end)
+    for top in (stage.tree, stage.repo.path):
+        assert not os.path.exists(os.path.join(top, "other/b.txt")), stage.log(end)
     assert "edit write refused" in stage.text(end, "calls"), stage.log(end)
     assert (end["outcome"], end["state"], end["outside"]) == ("ok", "done", []), stage.log(end)
     stage.note("driven over ACP", "edit inside allowed", "report by command")
+
+
+# Not Qwen Code: it hides tools behind a search of its own, and its first request does not wait for them.
+@pytest.mark.clients("gemini", "opencode", "copilot")
+def test_an_acp_session_reports_with_the_relays_tools_over_http(stage):
+    stage.set(session_workspace='"shared"')  # inside a sandbox one broker serves them
+    server = stage.serve(
+        stage.write("owned/a.txt"), ("tool", "finish", {"summary": "by http"}),
+        ("say", "finished"),
+    )  # fmt: skip
+    words = [f"--with={word}" for word in (stage.client, *FOR[stage.client])]
+    with stage.endpoint():
+        end = stage.cli(
+            "session", "start", "demo", "--agent", "acp", "--minutes", "5", "--json", *words, code=None
+        ).json
+    told = stage.log(end) + server.all_texts()[-3000:]
+    assert (end["outcome"], end["state"], end["reason"]) == ("ok", "done", "by http"), told
+    assert stage.text(end, "hello-mcp"), told
+    assert stage.text(end, "token").strip() not in stage.text(end, "acp.json")
+    stage.note("report by MCP tool over ACP")

@@ -12,18 +12,14 @@ import pytest
 from handoff.agents.sandbox.sandbox import BUBBLEWRAP
 from scripts import processes_with
 
-pytestmark = [pytest.mark.clients, pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.clients, pytest.mark.slow, pytest.mark.timeout(900)]
 DONE = ("shell", f"{sys.executable} -m handoff.surfaces.cli.main task done --summary 'made a'")
 FOR = ("claude", "codex", "gemini", "copilot", "opencode")
 WITHOUT_STOP = ("opencode",)
 
 
-def _write(stage, name: str, text: str = "hello"):
-    return ("write", os.path.join(stage.repo.path, name), text)
-
-
 def test_a_session_gets_its_baton_writes_what_it_owns_and_reports(stage):
-    server = stage.serve(_write(stage, "owned/a.txt"), DONE, ("say", "finished"))
+    server = stage.serve(stage.write("owned/a.txt"), DONE, ("say", "finished"))
     end = stage.run()
     assert "Task `demo` of project" in server.texts(0), stage.log(end)
     assert (end["outcome"], end["state"], end["outside"]) == ("ok", "done", []), stage.log(end)
@@ -33,10 +29,11 @@ def test_a_session_gets_its_baton_writes_what_it_owns_and_reports(stage):
 
 def test_an_edit_outside_is_refused_with_the_reason_and_a_stop_is_refused_until_the_report(stage):
     server = stage.serve(
-        _write(stage, "other/b.txt"), ("say", "I am finished"), _write(stage, "owned/a.txt"), DONE, ("say", "now really"),
+        stage.write("other/b.txt"), ("say", "I am finished"), stage.write("owned/a.txt"), DONE, ("say", "now really"),
     )  # fmt: skip
     end = stage.run()
-    assert not os.path.exists(os.path.join(stage.repo.path, "other")), stage.log(end)
+    for top in (stage.tree, stage.repo.path):
+        assert not os.path.exists(os.path.join(top, "other")), stage.log(end)
     assert "is not yours to change" in server.all_texts(), stage.log(end)
     stage.note("edit outside refused, reason read by the model")
     if stage.client in WITHOUT_STOP:
@@ -48,7 +45,8 @@ def test_an_edit_outside_is_refused_with_the_reason_and_a_stop_is_refused_until_
 
 
 def test_the_commands_of_a_session_find_handoff_and_the_guarded_git_by_name(stage):
-    """Also where the system's profile sets PATH anew for every login shell, as Debian's does."""
+    """Also where the system's profile sets PATH anew for every login shell, as Debian's does. In a clone git needs no guard."""
+    stage.set(session_workspace='"shared"')
     with open(os.path.join(stage.environment["HOME"], ".profile"), "w", encoding="utf-8") as file:
         file.write("PATH=/usr/bin:/bin\n")
     look = "mkdir -p owned; command -v git > owned/git.txt; echo x > owned/a.txt; handoff task done --summary by-name"
@@ -60,7 +58,7 @@ def test_the_commands_of_a_session_find_handoff_and_the_guarded_git_by_name(stag
 
 
 def test_the_relays_tools_finish_a_task(stage):
-    server = stage.serve(_write(stage, "owned/a.txt"), ("tool", "finish", {"summary": "by tool"}), ("say", "finished"))
+    server = stage.serve(stage.write("owned/a.txt"), ("tool", "finish", {"summary": "by tool"}), ("say", "finished"))
     end = stage.run()
     assert (end["outcome"], end["state"], end["reason"]) == ("ok", "done", "by tool"), (
         stage.log(end) + server.all_texts()[-3000:]
@@ -81,11 +79,12 @@ open("owned/seen.txt", "w").write(str(seen if token else "no token"))
 
 
 def test_the_relays_tools_over_http_finish_a_task_and_no_argument_holds_the_token(stage):
+    stage.set(session_workspace='"shared"')  # inside a sandbox one broker serves them
     look = os.path.join(stage.root, "look.py")
     with open(look, "w", encoding="utf-8") as file:
         file.write(LOOK)
     server = stage.serve(
-        _write(stage, "owned/a.txt"), ("shell", f"{sys.executable} {look}"), ("tool", "finish", {"summary": "by http"}),
+        stage.write("owned/a.txt"), ("shell", f"{sys.executable} {look}"), ("tool", "finish", {"summary": "by http"}),
         ("say", "finished"),
     )  # fmt: skip
     with stage.endpoint() as url:
@@ -121,7 +120,7 @@ def test_a_provider_that_refuses_or_never_answers_costs_no_attempt_and_the_work_
         end = stage.run("--minutes", minutes)
         assert (end["outcome"], end["state"], why in end["reason"]) == (kind, "ready", True), stage.log(end)
         assert stage.cli("agent", "retry", stage.client).out == f"Agent {stage.client} is started again from now on.\n"
-    stage.serve(_write(stage, "owned/a.txt"), DONE, ("say", "finished"))
+    stage.serve(stage.write("owned/a.txt"), DONE, ("say", "finished"))
     end = stage.run()
     assert (end["outcome"], end["state"]) == ("ok", "done"), stage.log(end)
     assert stage.cli("show", "demo", "--json").json["attempt"] == 1
@@ -140,7 +139,7 @@ def test_a_stopped_session_leaves_no_process_behind(stage):
         process.kill()
         raise AssertionError("the shell never ran")
     stage.cli("session", "stop", stage.sessions()[0], "--reason", "enough")
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=200)
     end = json.loads(out)
     assert (end["outcome"], end["state"]) == ("stopped", "ready"), err
     assert processes_with(mark) == []
@@ -151,7 +150,7 @@ def test_a_straggler_is_ended_after_the_client_is_gone(stage):
     mark = f"611.{os.getpid()}"
     stage.serve(
         ("shell", f"setsid sleep {mark} >/dev/null 2>&1 & sleep 0.1"),
-        _write(stage, "owned/a.txt"),
+        stage.write("owned/a.txt"),
         DONE,
         ("say", "finished"),
     )
@@ -165,21 +164,41 @@ def test_a_resumed_session_remembers_its_conversation(stage):
     stage.serve(("say", "the magic word is xyzzy"), *[("say", "still xyzzy")] * 5)
     first = stage.run()
     assert (first["outcome"], first["state"]) == ("failed", "ready"), stage.log(first)
-    server = stage.serve(_write(stage, "owned/a.txt"), DONE, ("say", "finished"))
+    server = stage.serve(stage.write("owned/a.txt"), DONE, ("say", "finished"))
     end = stage.resume(first["session"])
     assert "xyzzy" in server.texts(0), stage.log(end)
     assert end["state"] == "done", stage.log(end)
-    stage.note("resumed with its history")
+    stage.note("resumed with its history", "resumed inside the sandbox")
 
 
 def test_a_shell_write_outside_is_stopped_by_the_sandbox(stage):
     stage.need(BUBBLEWRAP)
-    outside = os.path.join(stage.repo.path, "other.txt")
-    stage.serve(("shell", f"echo x > {outside}"), _write(stage, "owned/a.txt"), DONE, ("say", "finished"))
+    outside = os.path.join(stage.tree, "other.txt")
+    stage.serve(("shell", f"echo x > {outside}"), stage.write("owned/a.txt"), DONE, ("say", "finished"))
     end = stage.run("--sandbox", "owned")
     assert not os.path.exists(outside), stage.log(end)
     assert (end["state"], end["outside"]) == ("done", []), stage.log(end)
     stage.note("shell write outside stopped by the sandbox")
+
+
+def test_behind_the_sandbox_a_client_is_hooked_reports_and_reaches_nothing_else(stage):
+    stage.need()
+    home, relay = stage.environment["HOME"], stage.environment["HANDOFF_HOME"]
+    places = [os.path.join(stage.repo.path, "x.txt"), os.path.join(home, "x.txt"), os.path.join(relay, "x.txt")]
+    lines = "; ".join(f"echo x > {place}" for place in places)
+    server = stage.serve(
+        ("shell", f"{lines}; cat {relay}/handoff.db; true"), stage.write("other/b.txt"), stage.write("owned/a.txt"),
+        ("tool", "finish", {"summary": "by tool"}), ("say", "finished"),
+    )  # fmt: skip
+    end = stage.run()
+    assert "error" not in end, end
+    assert end["outcome"] == "ok", stage.log(end)
+    assert "Task `demo` of project" in server.texts(0), stage.log(end)
+    assert "is not yours to change" in server.all_texts(), stage.log(end)
+    assert not [place for place in places if os.path.exists(place)], stage.log(end)
+    assert (end["outcome"], end["state"], end["reason"]) == ("ok", "done", "by tool"), stage.log(end)
+    assert "hello" in stage.repo.read("owned/a.txt"), "it landed on the person's branch"
+    stage.note("works in a clone inside the sandbox")
 
 
 def test_a_limit_of_the_provider_is_a_wait_and_not_a_failure(stage):
@@ -196,18 +215,18 @@ def test_a_limit_of_the_provider_is_a_wait_and_not_a_failure(stage):
 
 
 def test_a_task_is_carried_on_by_three_vendors(relay):
-    relay.serve(_write(relay, "owned/one.txt"), ("say", "I chose the blue one"), *[("say", "still blue")] * 4)
+    relay.serve(relay.write("owned/one.txt"), ("say", "I chose the blue one"), *[("say", "still blue")] * 4)
     first = relay.run()
     assert (first["outcome"], first["state"]) == ("failed", "ready"), relay.log(first)
     relay.become("codex")
-    server = relay.serve(_write(relay, "owned/two.txt"), ("say", "the blue one fits"), *[("say", "it fits")] * 4)
+    server = relay.serve(relay.write("owned/two.txt"), ("say", "the blue one fits"), *[("say", "it fits")] * 4)
     second = relay.run()
     told = server.texts(0)
     assert "What came before" in told
     assert "owned/one.txt" in told
     assert "still blue" in told
     relay.become("copilot")
-    server = relay.serve(_write(relay, "owned/a.txt"), DONE, ("say", "finished"))
+    server = relay.serve(relay.write("owned/a.txt"), DONE, ("say", "finished"))
     third = relay.run()
     told = server.texts(0)
     assert "owned/two.txt" in told, relay.log(third)

@@ -7,14 +7,15 @@ import sys
 
 import pytest
 
-pytestmark = [pytest.mark.clients, pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.clients, pytest.mark.slow, pytest.mark.timeout(900)]
 FOR = ("claude",)
 DONE = ("shell", f"{sys.executable} -m handoff.surfaces.cli.main task done --summary 'made a'")
 
 
 def test_after_a_compaction_the_baton_is_there_again_and_a_snapshot_was_taken_before(stage):
+    stage.set(session_workspace='"shared"')  # a person asks for the snapshots of their own checkout
     server = stage.serve(
-        ("full", ("write", os.path.join(stage.repo.path, "owned/a.txt"), "hello")), ("say", "<summary>I wrote it.</summary>"),
+        ("full", stage.write("owned/a.txt")), ("say", "<summary>I wrote it.</summary>"),
         DONE, ("say", "finished"),
     )  # fmt: skip
     end = stage.run()

@@ -4,28 +4,12 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import subprocess
 
 import pytest
 
-pytestmark = [pytest.mark.clients, pytest.mark.slow, pytest.mark.timeout(400)]
-FOR = {
-    "claude": ["-p", "hi", "--permission-mode", "acceptEdits"],
-    "gemini": ["-p", "hi", "--skip-trust", "-m", "gemini-2.5-pro"],
-    "copilot": ["-p", "hi", "--allow-all", "--no-auto-update"],
-    "codex": ["exec", "--dangerously-bypass-approvals-and-sandbox", "--dangerously-bypass-hook-trust"],
-}
+pytestmark = [pytest.mark.clients, pytest.mark.slow, pytest.mark.timeout(900)]
+FOR = ("claude", "gemini", "copilot", "codex")
 STATE = "# State\n\n# Current Step\n\nStep 1: build it\n\n# Execution Plan\n\n- [>] Step 1: build it\n- [ ] Step 2: ship it\n"
-
-
-def _plain(stage):
-    """The client as a person starts it, with nothing of ours in its words."""
-    words = [*FOR[stage.client], *stage.words()]
-    words += ["hi"] if stage.client == "codex" else []
-    return subprocess.run(
-        [stage.client, *words], cwd=stage.repo.path, env=stage.environment, stdin=subprocess.DEVNULL, capture_output=True,
-        text=True, check=False, timeout=200, executable=f"{stage.root}/bin/{stage.client}",
-    )  # fmt: skip
 
 
 def test_a_plain_session_of_a_person_starts_with_the_features_prompt(stage):
@@ -33,7 +17,7 @@ def test_a_plain_session_of_a_person_starts_with_the_features_prompt(stage):
     stage.cli("init", "login")
     stage.repo.write(".handoff/features/login/STATE.md", STATE)
     stage.cli("setup", "hooks", "install", "--agent", stage.client, "--user")
-    done = _plain(stage)
+    done = stage.plain()
     assert server.requests, done.stdout + done.stderr
     assert "Step 1: build it" in server.texts(0), done.stdout + done.stderr
     stage.note("a person's own session starts with the feature's prompt")
@@ -49,7 +33,7 @@ def test_a_plain_session_with_a_claimed_task_is_fenced_kept_alive_and_told_what_
         database.execute("UPDATE task SET lease_until = lease_until - 600")
         (before,) = database.execute("SELECT lease_until FROM task").fetchone()
     server = stage.serve(("write", outside, "x"), ("write", inside, "y"), ("say", "hello"))
-    done = _plain(stage)
+    done = stage.plain()
     words = done.stdout + done.stderr + server.all_texts()[-3000:]
     assert not os.path.exists(outside), words
     assert "outside of what task 'demo' owns" in server.all_texts(), words
@@ -59,17 +43,15 @@ def test_a_plain_session_with_a_claimed_task_is_fenced_kept_alive_and_told_what_
         assert after > before + 500, words
         database.execute("UPDATE task SET held_by = 'thief', fence = fence + 1")
     server = stage.serve(("shell", "echo one"), ("say", "hello"))
-    done = _plain(stage)
+    done = stage.plain()
     assert "'demo' is not yours: session thief" in server.all_texts(), done.stdout + done.stderr
     stage.note("a person's own session is fenced by the task claimed in its folder")
 
 
 def test_a_session_of_ours_runs_one_set_of_hooks_whatever_is_installed(stage):
-    stage.repo.write("owned/there.txt", "")
     for scope in ("--user", "--project"):
         stage.cli("setup", "hooks", "install", "--agent", stage.client, scope)
-    inside = os.path.join(stage.repo.path, "owned/a.txt")
-    server = stage.serve(("write", inside, "y"), ("shell", "handoff task done --summary made"), ("say", "hello"))
+    server = stage.serve(stage.write("owned/a.txt"), ("shell", "handoff task done --summary made"), ("say", "hello"))
     end = stage.run()
     assert (end["outcome"], end["state"]) == ("ok", "done"), stage.log(end)
     assert server.texts(0).count("Task `demo` of project") == 1, stage.log(end)

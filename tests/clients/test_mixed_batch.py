@@ -12,7 +12,7 @@ import pytest
 from real_clients import package, program
 from sandbox import absent
 
-pytestmark = [pytest.mark.clients, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.clients, pytest.mark.slow, pytest.mark.timeout(900)]
 FOR = ("claude",)
 PACKAGE = ("inflection", "0.5.1")
 DONE = ("shell", f"{sys.executable} -m handoff.surfaces.cli.main task done --summary made")
@@ -57,8 +57,7 @@ def shop(stage):
     stage.serve(_make(*PARTS["claude"]), DONE, ("say", "made"), DONE, ("say", "joined"))
     stage.become("codex")
     stage.serve(_make(*PARTS["codex"]), DONE, ("say", "made"))
-    with open(os.path.join(stage.environment["HANDOFF_HOME"], "config.toml"), "w", encoding="utf-8") as file:
-        file.write(f"[agents.codex]\narguments = {json.dumps(stage.words())}\n")
+    stage.set(agents=f"{{ codex = {{ arguments = {json.dumps(stage.words())} }} }}")
     return stage
 
 

@@ -6,12 +6,13 @@ import os
 
 import pytest
 
-pytestmark = [pytest.mark.clients, pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.clients, pytest.mark.slow, pytest.mark.timeout(900)]
 FOR = ("claude", "codex", "copilot")
 
 
 @pytest.mark.parametrize("committed", [False, True], ids=["left-dirty", "committed"])
 def test_two_tasks_after_each_other_are_both_done(stage, committed):
+    stage.set(session_workspace='"shared"')
     stage.cli("dump", "--task", "more", "--next", "Write more/b.txt.", "--owns", "more/", "--after", "demo")
     made = {}
     for task, path in (("demo", "owned/a.txt"), ("more", "more/b.txt")):
@@ -20,7 +21,7 @@ def test_two_tasks_after_each_other_are_both_done(stage, committed):
             ("write", os.path.join(stage.repo.path, path), "hello"), ("shell", "handoff task done --summary made"), ("say", "over")
         )  # fmt: skip
         more = [f"--with={word}" for word in stage.words()]
-        words = ("session", "start", task, "--agent", stage.client, "--minutes", "2", "--json", *more)
+        words = ("session", "start", task, "--agent", stage.client, "--minutes", "5", "--json", *more)
         end = made[task] = stage.cli(*words, code=None).json
         assert (end["outcome"], end["state"], end["outside"]) == ("ok", "done", []), stage.log(end)
         if committed:

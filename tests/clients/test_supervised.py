@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import time
 
 import pytest
 
-pytestmark = [pytest.mark.clients, pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.clients, pytest.mark.slow, pytest.mark.timeout(900)]
 FOR = ("claude",)
 
 
 def test_a_supervisors_session_reports_to_the_supervisors_endpoint(stage):
+    stage.set(session_workspace='"shared"')  # inside a sandbox one broker serves them
     server = stage.serve(
-        ("write", os.path.join(stage.repo.path, "owned/a.txt"), "hello"), ("tool", "finish", {"summary": "to the supervisor"}), ("say", "finished"),
+        stage.write("owned/a.txt"), ("tool", "finish", {"summary": "to the supervisor"}), ("say", "finished"),
     )  # fmt: skip
     started = stage.cli("work", "--agent", "claude", "--detach", "--json").json
     try:

@@ -46,8 +46,8 @@ def _run(machine, *words: str, **environment: str) -> subprocess.CompletedProces
     )  # fmt: skip
 
 
-def _ci(machine, name: str = "run") -> subprocess.CompletedProcess[str]:
-    return _run(machine, os.path.join(ROOT, ".ci", name))
+def _ci(machine, name: str = "run", *words: str) -> subprocess.CompletedProcess[str]:
+    return _run(machine, os.path.join(ROOT, ".ci", name), *words)
 
 
 def test_make_alone_tells_what_there_is():
@@ -97,7 +97,7 @@ def test_ci_gives_every_verdict_and_lets_nothing_be_absent(machine):
         "make script-packages",
         "make test",
         "make test-slow",
-        "make test-clients CLIENTS=claude codex copilot",
+        "make test-clients CLIENTS=claude codex copilot gemini",
     ]
 
 
@@ -109,20 +109,37 @@ def test_ci_stops_at_the_first_red_verdict(machine):
 
 
 @pytest.mark.parametrize("code", [0, 2])
-def test_the_quick_part_is_run_as_a_user_who_is_gone_afterwards(machine, code):
+def test_a_command_is_run_as_a_user_who_is_gone_afterwards(machine, code):
     _furnish(machine, "git", "bwrap", "tmux", "make")
     _user(machine, 0)
     _stand_in(machine, "timeout", f'case "$*" in *test) exit {code};; esac')
-    assert _ci(machine, "as-user").returncode == code
+    assert _ci(machine, "as-user", "make", "test").returncode == code
     calls = _calls(machine)
     person = next(call for call in calls if call.startswith("useradd ")).split()[-1]
     assert person.startswith("handoff-ci-")
-    runs = [call for call in calls if call.endswith(" test")]
-    assert len(runs) == 1
-    assert f"runuser -u {person} -- env -u HANDOFF_TEST_REQUIRE_ALL" in runs[0]
-    without = [call for call in calls if call.endswith("test-unsandboxed")]
-    assert [f"PATH=/home/{person}/bin make" in call for call in without] == ([True] if code == 0 else [])
+    (run,) = [call for call in calls if call.endswith(" make test")]
+    assert f"runuser -u {person} -- env" in run
+    assert f"HOME=/home/{person} " in run
     assert calls[-2:] == [f"pkill -KILL -u {person}", f"userdel --force --remove {person}"]
+
+
+def test_who_is_no_root_runs_the_command_himself(machine):
+    _user(machine, 1000)
+    _stand_in(machine, "make")
+    assert _ci(machine, "as-user", "make", "test").returncode == 0
+    assert _calls(machine) == ["id -u", "make test"]
+
+
+def test_root_lets_ci_run_the_quick_part_and_the_clients_as_an_ordinary_user(machine):
+    _furnish(machine, "git", "bwrap", "tmux", "make")
+    _user(machine, 0)
+    assert _ci(machine).returncode == 0
+    runs = [call for call in _calls(machine) if "make test" in call and call.startswith("timeout")]
+    assert len(runs) == 1
+    assert "PATH=~/bin make test-unsandboxed" in runs[0]
+    told = _run(machine, shutil.which("make"), "-n", "test-clients", "CLIENTS=gemini").stdout
+    assert 'as-user make test-clients CLIENTS="gemini"' in told
+    assert "pytest" not in told
 
 
 def test_ci_installs_only_what_is_missing(machine):

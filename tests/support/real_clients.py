@@ -9,9 +9,11 @@ import sys
 import time
 from typing import NamedTuple
 
-FOLDER = os.environ.get("HANDOFF_TEST_CLIENTS_DIR") or os.path.join(
-    os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "handoff-test-clients"
-)
+_NAME = "handoff-test-clients"
+OWN = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), _NAME)
+"""Where the tests work; clients refuse homes below a folder that anybody may write."""
+FOLDER = os.environ.get("HANDOFF_TEST_CLIENTS_DIR") or (OWN if os.getuid() else f"/var/cache/{_NAME}")
+"""Where the clients are installed; what root installs, an ordinary user must be able to read."""
 WANTED = "HANDOFF_TEST_CLIENTS"
 _SITE = "lib/*/site-packages"
 _SECONDS = 1500
@@ -61,6 +63,7 @@ def chosen() -> list[str]:
 
 def install(names: list[str]) -> int:
     """Install what is missing of these, side by side, at the written versions; nothing outside the folder is touched."""
+    os.umask(0o022)
     os.makedirs(FOLDER, exist_ok=True)
     running = {name: _installer(name) for name in names if program(name) is None}
     for name, process in running.items():
@@ -75,19 +78,28 @@ def install(names: list[str]) -> int:
 def _installer(name: str) -> subprocess.Popen[bytes]:
     client, place = CLIENTS[name], folder(name)
     if client.tool == "pip":
-        subprocess.run([sys.executable, "-m", "venv", "--clear", place], check=True)
+        subprocess.run([_python(), "-m", "venv", "--clear", place], check=True)
         pip = [os.path.join(place, "bin", "pip"), "install", "-q", "--disable-pip-version-check"]
         return subprocess.Popen([*pip, f"{client.package}=={client.release}"])
     npm = ["npm", "install", "--no-audit", "--no-fund", "--loglevel=error", "--prefix", place]
     return subprocess.Popen([*npm, f"{client.package}@{client.release}"])
 
 
+def _python() -> str:
+    """An interpreter that an ordinary user can start too: root's own may lie in a closed home."""
+    at, folders = os.path.realpath(sys.executable), []
+    while at != "/":
+        at = os.path.dirname(at)
+        folders.append(at)
+    return sys.executable if all(os.stat(folder).st_mode & 0o001 for folder in folders) else "/usr/bin/python3"
+
+
 def package(name: str, release: str) -> str:
     """The source of a package, fetched once from the index: a project with a suite of its own that nobody here wrote."""
-    path = os.path.join(FOLDER, f"{name}-{release}.tar.gz")
+    path = os.path.join(OWN, f"{name}-{release}.tar.gz")
     if not os.path.exists(path):
-        words = ["download", "-q", "--disable-pip-version-check", "--no-deps", "--no-binary", ":all:", "-d", FOLDER]
-        os.makedirs(FOLDER, exist_ok=True)
+        words = ["download", "-q", "--disable-pip-version-check", "--no-deps", "--no-binary", ":all:", "-d", OWN]
+        os.makedirs(OWN, exist_ok=True)
         subprocess.run([sys.executable, "-m", "pip", *words, f"{name}=={release}"], check=True, timeout=_SECONDS)
     return path
 
@@ -134,4 +146,6 @@ def table(notes: str, page: str) -> None:
 if __name__ == "__main__":
     if sys.argv[1:2] == ["install"]:
         sys.exit(install(sys.argv[2:] or list(CLIENTS)))
+    if sys.argv[1:2] == ["folder"]:
+        sys.exit(print(FOLDER))
     table(*sys.argv[2:4])

@@ -105,8 +105,8 @@ class Launch(Record):
     argv: tuple[str, ...]
     environment: Mapping[str, str] = {}
     files: Mapping[str, str] = {}
-    reads: tuple[str, ...] = ()
-    """What of the person's home the client reads inside a sandbox, beside its logins."""
+    reads: tuple[tuple[str, str, bool], ...] = ()
+    """What else of the person's home the client needs, as in `Adapter.logins`; without a second place it reads it where it is."""
     variables: tuple[str, ...] = ()
     """Names of variables that the person's settings of the client lead to."""
 
@@ -222,7 +222,7 @@ class Adapter(Record):
     version_words: tuple[str, ...] = ("--version",)
     secrets: tuple[str, ...] = ()
     logins: tuple[tuple[str, str, bool], ...] = ()
-    """Files of the person's home a sandboxed client needs: where each is, where in its own folder it looks, whether it renews it."""
+    """What a client with a folder of its own needs of the person's home: where it is, where in that folder it looks, whether it renews it."""
     variables: tuple[str, ...] = ()
     """Names of variables the client is set up by (`CLAUDE_*`), which a sandboxed one sees; `secrets` it sees anyway."""
     hosts: tuple[str, ...] = ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 
@@ -146,6 +147,37 @@ def test_gemini_events_are_read():
     assert [event.kind for event in good] == [STARTED, TOOL, ANSWERED, RESULT]
 
 
+def test_gemini_has_a_home_of_its_own_with_what_the_person_has_set_and_ours(tmp_path):
+    theirs = {
+        "security": {"auth": {"selectedType": "oauth-personal"}}, "general": {"vimMode": True, "maxAttempts": 10},
+        "hooks": {"SessionStart": [{"hooks": [{"type": "command", "command": "theirs"}]}]},
+        "mcpServers": {"theirs": {"command": "x"}}, "mcp": {"allowed": ["theirs"]}, "ui": {"footer": "// no comment"},
+    }  # fmt: skip
+    path = tmp_path / "settings.json"
+    path.write_text("// theirs\n" + json.dumps(theirs).replace('"ui"', '/* look */ "ui"'))
+    launch = catalog.adapter("gemini").launch(order(settings=str(path)))
+    home = launch.environment["GEMINI_CLI_HOME"]
+    assert "GEMINI_CLI_SYSTEM_SETTINGS_PATH" not in launch.environment, "it reads that from folders of root alone"
+    (made,) = launch.files
+    assert made == os.path.join(home, ".gemini", "settings.json")
+    said = json.loads(launch.files[made])
+    assert said["security"] == theirs["security"]
+    assert (said["general"]["vimMode"], said["general"]["maxAttempts"]) == (True, 3)
+    assert [group["hooks"][0]["command"].split()[0] for group in said["hooks"]["SessionStart"]] == [
+        "theirs",
+        "/bin/handoff",
+    ]
+    assert set(said["mcpServers"]) == set(said["mcp"]["allowed"]) == {"theirs", "handoff"}
+    assert said["ui"] == theirs["ui"]
+    path.write_text(json.dumps({**theirs, "hooksConfig": {"enabled": False}}))
+    said = json.loads(catalog.adapter("gemini").launch(order(settings=str(path))).files[made])
+    assert said["hooksConfig"]["enabled"]
+    assert "theirs" not in json.dumps(said["hooks"]), "theirs are off, and stay off"
+    path.write_text("{")
+    with pytest.raises(ConfigError, match=r"settings\.json"):
+        catalog.adapter("gemini").launch(order(settings=str(path)))
+
+
 def test_opencode_has_no_last_event_so_the_last_stopped_step_is_the_result():
     events = read(
         "opencode",
@@ -267,3 +299,16 @@ def test_versions_are_found_in_what_clients_print():
     assert at_least("2.1.325", "2.1.300")
     assert not at_least("0.99.0", "0.150.0")
     assert at_least("", "1.0")
+
+
+@pytest.mark.parametrize(
+    ("agent", "variable"),
+    [("gemini", "GEMINI_CLI_HOME"), ("qwen", "QWEN_HOME"), ("copilot", "COPILOT_HOME"), ("opencode", "XDG_DATA_HOME")],
+)
+def test_an_acp_agent_inside_a_sandbox_has_a_home_in_its_sessions_folder(agent, variable):
+    adapter = catalog.adapter("acp")
+    inside = adapter.launch(order(sandboxed=True, words=(f"/bin/{agent}",)))
+    assert inside.environment[variable].startswith("/s/")
+    assert all(below.startswith(agent) for _, below, _ in inside.reads)
+    outside = adapter.launch(order(words=(f"/bin/{agent}",)))
+    assert variable not in outside.environment, "the person's own home serves"

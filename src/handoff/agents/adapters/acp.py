@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 
+from handoff.agents.adapters import claude, codex, gemini, opencode
 from handoff.agents.adapters.pieces import event, part
 from handoff.agents.contract import (
     ANSWERED,
@@ -35,16 +36,26 @@ if TYPE_CHECKING:
 
 TALK = "acp.json"
 _COUNTS = "inputTokens cachedReadTokens outputTokens thoughtTokens"
-_SETTINGS = {
-    "gemini": (".gemini",),
-    "qwen": (".qwen",),
-    "claude-code-acp": (".claude", ".claude.json"),
-    "codex-acp": (".codex",),
-    "opencode": (".config/opencode", ".local/share/opencode"),
-    "copilot": (".copilot",),
-    "goose": (".config/goose",),
+_HOMES: dict[str, tuple[dict[str, str], tuple[tuple[str, str, bool], ...]]] = {
+    "gemini": (
+        {"GEMINI_CLI_HOME": "gemini"},
+        ((".gemini/settings.json", "gemini/.gemini/settings.json", False), *gemini.ADAPTER.logins),
+    ),
+    "qwen": (
+        {"QWEN_HOME": "qwen"},
+        tuple(
+            (f".qwen/{name}", f"qwen/{name}", name == "oauth_creds.json")
+            for name in "oauth_creds.json settings.json .env QWEN.md extensions commands skills agents".split()
+        ),
+    ),
+    "copilot": ({"COPILOT_HOME": "copilot"}, ((".copilot/config.json", "copilot/config.json", False),)),
+    "opencode": (opencode.HOMES, opencode.ADAPTER.logins),
+    "claude-code-acp": ({"CLAUDE_CONFIG_DIR": "claude"}, claude.ADAPTER.logins),
+    "goose": ({}, ((".config/goose", "", False),)),
+    "codex-acp": ({"CODEX_HOME": "codex"}, ((".codex/config.toml", "codex/config.toml", False), *codex.ADAPTER.logins)),
 }
-"""Where the agents that are known keep settings and login; each sees its own."""
+"""Inside a sandbox the person's home cannot be written, and no agent starts that cannot write beside its settings: which
+variables move it into its session's folder, and what it sees there of the person's."""
 
 
 def abilities(version: str) -> Abilities:
@@ -71,8 +82,11 @@ def launch(order: LaunchRequest) -> Launch:
     # opencode is the one known agent that does not ask unless it is told to.
     asking = {"OPENCODE_PERMISSION": dumps({"edit": "ask"})}
     argv = (sys.executable, "-m", "handoff.agents.acp_driver", order.folder)
-    reads = _SETTINGS.get(os.path.basename(order.words[0]), ())
-    return Launch(argv, asking, {path: dumps(talk)}, reads=reads)
+    name = os.path.basename(order.words[0])
+    moved, reads = _HOMES.get(name, ({}, ())) if order.sandboxed else ({}, ())
+    own = {variable: os.path.join(order.state or order.folder, below) for variable, below in moved.items()}
+    files = {path: dumps(talk), **{os.path.join(home, ".handoff"): "" for home in own.values()}}  # some must be there
+    return Launch(argv, {**asking, **own}, files, reads=reads)
 
 
 def read(line: str) -> tuple[AgentEvent, ...]:

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 _ALONE = """--yes-always --no-auto-commits --no-dirty-commits --no-gitignore --no-pretty --no-fancy-input --analytics-disable
     --no-check-update --no-show-release-notes --no-detect-urls --no-suggest-shell-commands --map-tokens 0""".split()
-_SETTINGS = (".aider.conf.yml", ".aider.model.settings.yml", ".aider.model.metadata.json", ".aider")
+_SETTINGS = tuple(
+    (name, "", False)
+    for name in (".aider.conf.yml", ".aider.model.settings.yml", ".aider.model.metadata.json", ".aider")
+)
 _TROUBLES = (
     *("litellm.", "servers are down", "api provider", "retrying in", "empty response received"),
     *("authenticationerror", "ratelimiterror", "badrequesterror", "internalservererror", "apiconnectionerror"),

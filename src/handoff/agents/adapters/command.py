@@ -45,7 +45,12 @@ def made_from(name: str, template: Sequence[str], *, where: str) -> Adapter:
             "model": order.model,
         }
         words = [fill(word, values, where=where) for word in template]
-        return Launch((order.program, *words[1:], *order.words), {}, {path: order.prompt}, reads=named)
+        return Launch(
+            (order.program, *words[1:], *order.words),
+            {},
+            {path: order.prompt},
+            reads=tuple((name, "", False) for name in named),
+        )
 
     return Adapter(
         name=name,

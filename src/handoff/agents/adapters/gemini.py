@@ -1,8 +1,9 @@
-"""Gemini CLI: hooks in a settings file of the session."""
+"""Gemini CLI: hooks in a home of the session's own, beside what the person has set."""
 
 from __future__ import annotations
 
 import os
+import re
 
 from handoff.agents.adapters.pieces import as_program, event, model, new_id, our_server, part, usage_event, with_hooks
 from handoff.agents.contract import (
@@ -21,7 +22,9 @@ from handoff.agents.contract import (
 from handoff.agents.hook_entries import group_hooks
 from handoff.agents.reading.lines import number, parse
 from handoff.agents.reading.records import of_openai
-from handoff.base.light_json import dumps
+from handoff.base.errors import ConfigError
+from handoff.base.files import read_text
+from handoff.base.light_json import dumps, loads
 from handoff.base.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -30,7 +33,10 @@ if TYPE_CHECKING:
     from handoff.agents.contract import LaunchRequest
 
 _FLOOR = "0.50.0"
+_SETTINGS = ".gemini/settings.json"
+_COMMENT = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)  # or a text, in which none begins
 _ALONE = "--output-format stream-json --approval-mode yolo --skip-trust".split()
+_RENEWED = ("oauth_creds.json", "gemini-credentials.json")
 
 
 def launch(order: LaunchRequest) -> Launch:
@@ -44,26 +50,57 @@ def resume(order: LaunchRequest) -> Launch:
 
 
 def _launch(order: LaunchRequest, which: tuple[str, ...]) -> Launch:
-    path = os.path.join(order.folder, "gemini-settings.json")
-    settings: dict[str, Any] = {
+    # A home of the session's own: settings of the system it reads only from folders of root, the person's are not ours to write.
+    home = os.path.join(order.state or order.folder, "gemini")
+    ours: dict[str, Any] = {
         "privacy": {"usageStatisticsEnabled": False},
         "general": {"enableAutoUpdate": False, "maxAttempts": 3},
         "telemetry": {"enabled": False},
     }
     if order.hook:
-        settings["hooks"] = group_hooks(order.hook, "gemini")
+        ours["hooksConfig"] = {"enabled": True}
+        ours["hooks"] = group_hooks(order.hook, "gemini")
     http = {"httpUrl": order.endpoint, "headers": bearer(order)}
     if servers := our_server(order, http=http, local=as_program(order), both={"trust": True, "timeout": 60000}):
-        settings["mcpServers"] = servers
+        ours["mcpServers"] = servers
     if order.limits.turns:
-        settings["model"] = {"maxSessionTurns": order.limits.turns}
+        ours["model"] = {"maxSessionTurns": order.limits.turns}
     argv = (order.program, "-p", order.prompt, *_ALONE, *which, *model(order, "-m"), *order.words)
-    own = {"GEMINI_CLI_HOME": os.path.join(order.state or order.folder, "gemini")} if order.sandboxed else {}
     return Launch(
         argv,
-        {"GEMINI_CLI_SYSTEM_SETTINGS_PATH": path, "GEMINI_CLI_NO_RELAUNCH": "true", **own},
-        {path: dumps(settings)},
+        {"GEMINI_CLI_HOME": home, "GEMINI_CLI_NO_RELAUNCH": "true"},
+        {os.path.join(home, _SETTINGS): dumps(_with_ours(_persons(order.settings), ours))},
     )
+
+
+def _persons(path: str) -> dict[str, Any]:
+    """What the person has set in Gemini CLI; it allows comments there."""
+    if not path:
+        return {}
+    try:
+        said = loads(_COMMENT.sub(lambda found: found[1] or "", read_text(path)) or "{}")
+    except ValueError as error:
+        raise ConfigError(f"{path} is no JSON.", "Fix the file: Gemini CLI does not read it either.") from error
+    if not isinstance(said, dict):
+        raise ConfigError(f"{path} holds no JSON object.", "Fix the file: Gemini CLI does not read it either.")
+    if part(said, "hooksConfig").get("enabled") is False:  # ours must run, theirs must not
+        said.pop("hooks", None)
+    if isinstance(allowed := part(said, "mcp").get("allowed"), list):
+        said["mcp"]["allowed"] = [*allowed, "handoff"]
+    return said
+
+
+def _with_ours(theirs: dict[str, Any], ours: dict[str, Any]) -> dict[str, Any]:
+    """Both settings, as Gemini CLI itself joins two files: objects key by key, hooks of both; of any other value ours holds."""
+    joined = dict(theirs)
+    for key, value in ours.items():
+        if isinstance(value, dict):
+            joined[key] = _with_ours(part(theirs, key), value)
+        elif isinstance(value, list) and isinstance(theirs.get(key), list):
+            joined[key] = [*theirs[key], *value]
+        else:
+            joined[key] = value
+    return joined
 
 
 def read(line: str) -> tuple[AgentEvent, ...]:
@@ -119,9 +156,12 @@ ADAPTER = Adapter(
         "aiplatform.googleapis.com",
     ),
     secrets=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
-    logins=(
-        (".gemini/settings.json", "gemini/.gemini/settings.json", False),
-        (".gemini/google_accounts.json", "gemini/.gemini/google_accounts.json", False),
-        (".gemini/oauth_creds.json", "gemini/.gemini/oauth_creds.json", True),
+    logins=tuple(
+        (f".gemini/{name}", f"gemini/.gemini/{name}", name in _RENEWED)
+        for name in (
+            *_RENEWED,
+            *"google_accounts.json .env GEMINI.md extensions commands skills agents policies".split(),
+        )
     ),
+    settings=(_SETTINGS, ""),
 )

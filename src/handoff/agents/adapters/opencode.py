@@ -60,6 +60,12 @@ export const Handoff = async ({ directory }) => {
   }
 }
 """
+HOMES = {
+    "XDG_DATA_HOME": "opencode/share",
+    "XDG_STATE_HOME": "opencode/state",
+    "XDG_CONFIG_HOME": "opencode/config",
+}
+"""Which variables move what it writes, and where below its session's folder."""
 
 
 def launch(order: LaunchRequest) -> Launch:
@@ -86,10 +92,7 @@ def _launch(order: LaunchRequest, which: tuple[str, ...]) -> Launch:
     argv = (order.program, "run", *place, *which, *model(order, "-m"), *order.words, order.prompt)
     own = {}
     if order.sandboxed:  # the person's home cannot be written inside a sandbox
-        own = {
-            name: os.path.join(order.state or order.folder, "opencode", kind)
-            for name, kind in (("XDG_DATA_HOME", "share"), ("XDG_STATE_HOME", "state"), ("XDG_CONFIG_HOME", "config"))
-        }
+        own = {name: os.path.join(order.state or order.folder, below) for name, below in HOMES.items()}
     return Launch(
         argv,
         {

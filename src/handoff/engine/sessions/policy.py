@@ -54,6 +54,7 @@ def command(
     """
     environment = {**_environment(app, placement, task, client, request), **launch.environment}
     if placement.policy is None:
+        _logins(app.settings.get("HOME") or os.path.expanduser("~"), request.state or request.folder, client, launch)
         return ClientCommand(environment, {"argv": list(launch.argv)})
     socket = os.path.join(folder, folders.BROKER)
     policy = _policy(placement, placement.policy, client, launch, request, folder)
@@ -126,8 +127,7 @@ def _policy(
         make_folder(path, mode=0o700)
     owned = (*placement.owned, os.path.join(policy.workspace, PROJECT_FOLDER)) if placement.sandbox == OWNED else None
     adapter = client.adapter
-    seen, renewed = _logins(policy.home, state, client)
-    seen += [os.path.join(policy.home, name) for name in launch.reads]
+    seen, renewed = _logins(policy.home, state, client, launch)
     return policy._replace(
         owned=owned,
         writable=(*policy.writable, own, state, *renewed),
@@ -148,17 +148,18 @@ def _with_network(
     return policy._replace(network=network_of(config, policy.network, said), hosts=tuple(dict.fromkeys(hosts)))
 
 
-def _logins(home: str, folder: str, client: Client) -> tuple[list[str], list[str]]:
-    """The person's logins that exist, seen from the client's own folder, and those that it must be able to renew."""
+def _logins(home: str, folder: str, client: Client, launch: Launch) -> tuple[list[str], list[str]]:
+    """Show the client in its own folder what it needs of the person's home: what it reads there, and what it must be able to renew."""
     seen: list[str] = []
     writable: list[str] = []
-    for theirs, ours, renewed in client.adapter.logins:
+    for theirs, ours, renewed in (*client.adapter.logins, *launch.reads):
         path, link = os.path.join(home, theirs), os.path.join(folder, ours)
-        if not os.path.isfile(path):
+        if not os.path.exists(path):
             continue
-        folders.refuse_detour(folder, link)
-        make_folder(os.path.dirname(link), mode=0o700)
-        if not os.path.lexists(link):
-            os.symlink(path, link)
+        if ours:
+            folders.refuse_detour(folder, link)
+            make_folder(os.path.dirname(link), mode=0o700)
+            if not os.path.lexists(link):
+                os.symlink(path, link)
         (writable if renewed else seen).append(path)
     return seen, writable
